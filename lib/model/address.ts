@@ -1,0 +1,158 @@
+/**
+ * IP addresses and CIDRs: untrusted text in, canonical text out.
+ *
+ * Nothing that an API object or a file says reaches a script but through these functions.
+ *
+ * @module
+ */
+import ipaddr from "ipaddr.js";
+
+/** An IP family: 4 or 6. */
+export type Family = 4 | 6;
+
+/** Both families, in the order in which everything is printed. */
+export const FAMILIES: readonly Family[] = [4, 6];
+
+/** Number of bits in an address of each family. */
+export const ADDRESS_BITS: Readonly<Record<Family, number>> = { 4: 32, 6: 128 };
+
+const DOTTED_DECIMAL = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
+const CANONICAL_IPV4 =
+  /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
+const IPV6_CHARACTERS = /^[0-9a-fA-F:.]{2,45}$/;
+
+/**
+ * Parses an address and prints it anew.
+ *
+ * As the API server does (Go's `ParseIPSloppy`), leading zeros in IPv4 are decimal, and an
+ * IPv4-mapped IPv6 address is the IPv4 address. Zones (`fe80::1%eth0`) are not addresses.
+ *
+ * @param text what an object or a file says
+ * @returns the canonical text (RFC 5952 for IPv6), or `undefined` where the text is no address
+ */
+export function parseAddress(text: unknown): string | undefined {
+  if (typeof text !== "string") return undefined;
+  if (CANONICAL_IPV4.test(text)) return text;
+  const dotted = DOTTED_DECIMAL.exec(text);
+  if (dotted) {
+    const bytes = dotted.slice(1).map(Number);
+    return bytes.every((byte) => byte <= 255) ? bytes.join(".") : undefined;
+  }
+  if (!text.includes(":") || !IPV6_CHARACTERS.test(text) || !ipaddr.IPv6.isValid(text)) {
+    return undefined;
+  }
+  const address = ipaddr.IPv6.parse(text);
+  return address.isIPv4MappedAddress()
+    ? address.toIPv4Address().toString()
+    : address.toRFC5952String();
+}
+
+/** The family of an address or CIDR that `parseAddress` or `parseCidr` returned. */
+export function familyOf(address: string): Family {
+  return address.includes(":") ? 6 : 4;
+}
+
+/**
+ * Parses a CIDR and prints it anew, host bits cleared.
+ *
+ * @param text for example `10.0.0.0/8` or `fd00::/64`; white space around it is ignored
+ * @returns the canonical text, or `undefined` where the text is no CIDR
+ */
+export function parseCidr(text: unknown): string | undefined {
+  if (typeof text !== "string") return undefined;
+  const match = /^([^/]+)\/(\d{1,3})$/.exec(text.trim());
+  const address = parseAddress(match?.[1]);
+  if (!match || address === undefined) return undefined;
+  const family = familyOf(address);
+  const length = Number(match[2]);
+  if (length > ADDRESS_BITS[family]) return undefined;
+  return formatCidr(family, clearHostBits(addressToInteger(address), family, length), length);
+}
+
+/** The numeric value of a canonical address. */
+export function addressToInteger(address: string): bigint {
+  let value = 0n;
+  for (const byte of ipaddr.parse(address).toByteArray()) value = (value << 8n) | BigInt(byte);
+  return value;
+}
+
+/** The canonical address of a numeric value. */
+export function integerToAddress(family: Family, value: bigint): string {
+  const bytes: number[] = [];
+  for (let shift = BigInt(ADDRESS_BITS[family]) - 8n; shift >= 0n; shift -= 8n) {
+    bytes.push(Number((value >> shift) & 0xffn));
+  }
+  const address = ipaddr.fromByteArray(bytes);
+  return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
+}
+
+/** Whether a canonical CIDR contains a canonical address; never across families. */
+export function cidrContains(cidr: string, address: string): boolean {
+  if (familyOf(cidr) !== familyOf(address)) return false;
+  const { family, base, length } = splitCidr(cidr);
+  return clearHostBits(addressToInteger(address), family, length) === base;
+}
+
+/** Whether the CIDR is `0.0.0.0/0` or `::/0`: every address of its family. */
+export function isEveryAddress(cidr: string): boolean {
+  return cidr.endsWith("/0");
+}
+
+/**
+ * The least list of CIDRs that covers the same addresses: no overlaps, sorted, neighbours joined.
+ *
+ * The kernel refuses overlapping elements in interval sets (nft(8), `flags interval`).
+ *
+ * @param cidrs canonical CIDRs of one family
+ */
+export function mergeCidrs(cidrs: readonly string[]): string[] {
+  const parts = cidrs.map(splitCidr).sort((a, b) =>
+    a.base < b.base ? -1 : a.base > b.base ? 1 : a.length - b.length
+  );
+  const merged: typeof parts = [];
+  for (const part of parts) {
+    const last = merged.at(-1);
+    if (last && clearHostBits(part.base, part.family, last.length) === last.base) continue;
+    merged.push(part);
+    joinNeighbours(merged);
+  }
+  return merged.map(({ family, base, length }) => formatCidr(family, base, length));
+}
+
+interface CidrParts {
+  readonly family: Family;
+  readonly base: bigint;
+  readonly length: number;
+}
+
+/** Replaces the last two parts by their parent for as long as they are its halves. */
+function joinNeighbours(parts: CidrParts[]): void {
+  for (let right = parts.at(-1), left = parts.at(-2); left && right; right = parts.at(-1)) {
+    const { family, base, length } = left;
+    const half = 1n << BigInt(ADDRESS_BITS[family] - length);
+    const isPair = length === right.length && length > 0 && base + half === right.base &&
+      clearHostBits(base, family, length - 1) === base;
+    if (!isPair) return;
+    parts.splice(-2, 2, { family, base, length: length - 1 });
+    left = parts.at(-2);
+  }
+}
+
+function splitCidr(cidr: string): CidrParts {
+  const slash = cidr.indexOf("/");
+  const address = cidr.slice(0, slash);
+  return {
+    family: familyOf(address),
+    base: addressToInteger(address),
+    length: Number(cidr.slice(slash + 1)),
+  };
+}
+
+function clearHostBits(value: bigint, family: Family, length: number): bigint {
+  const hostBits = BigInt(ADDRESS_BITS[family] - length);
+  return (value >> hostBits) << hostBits;
+}
+
+function formatCidr(family: Family, base: bigint, length: number): string {
+  return `${integerToAddress(family, base)}/${length}`;
+}

@@ -1,0 +1,95 @@
+/**
+ * The validated configuration: KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) by its
+ * own names, defaults filled in, durations in milliseconds, addresses canonical, and signpost's
+ * own few settings under `signpost`.
+ *
+ * @module
+ */
+
+/** How rules get into the kernel; `""`: nftables where the kernel and nft can do it, else iptables. */
+export type ProxyMode = "" | "nftables" | "iptables";
+
+/** How pods of this node are recognised. */
+export type DetectLocalMode =
+  | "ClusterCIDR"
+  | "NodeCIDR"
+  | "BridgeInterface"
+  | "InterfaceNamePrefix";
+
+/** Settings that the nftables and the iptables section share. */
+export interface ModeConfiguration {
+  readonly masqueradeAll: boolean;
+  /** 0 to 31; the mark is `1 << masqueradeBit`. */
+  readonly masqueradeBit: number;
+  /** Milliseconds between checks of the whole; above 0. */
+  readonly syncPeriod: number;
+  /** Milliseconds that changes are gathered for before they are written. */
+  readonly minSyncPeriod: number;
+}
+
+/** Where and how to reach the API server. */
+export interface ClientConnection {
+  /** Path; `""`: in-cluster service account, or `master` alone. */
+  readonly kubeconfig: string;
+}
+
+/** KubeProxyConfiguration, validated, and signpost's own settings. */
+export interface Configuration {
+  /** Canonical address; its family is the primary one where the Node does not tell. */
+  readonly bindAddress: string;
+  /** A bind failure of the health or metrics server ends the process. */
+  readonly bindAddressHardFail: boolean;
+  /** `address:port`; `""`: no server. */
+  readonly healthzBindAddress: string;
+  /** `address:port`; `""`: no server. */
+  readonly metricsBindAddress: string;
+  readonly clientConnection: ClientConnection;
+  /** `--master`: URL that overrides the kubeconfig's server; `""`: none. */
+  readonly master: string;
+  readonly mode: ProxyMode;
+  /** Canonical CIDRs, at most one of each family. */
+  readonly clusterCIDRs: readonly string[];
+  readonly detectLocalMode: DetectLocalMode;
+  readonly detectLocal: {
+    readonly bridgeInterface: string;
+    readonly interfaceNamePrefix: string;
+    readonly clusterCIDRs: readonly string[];
+  };
+  /** `""`: the machine's host name. */
+  readonly hostnameOverride: string;
+  /** Canonical CIDRs, or `["primary"]`; empty: the mode's default (nftables primary, iptables all). */
+  readonly nodePortAddresses: readonly string[];
+  readonly oomScoreAdj: number | undefined;
+  readonly nftables: ModeConfiguration;
+  readonly iptables: ModeConfiguration & { readonly localhostNodePorts: boolean };
+  readonly conntrack: {
+    /** 0: leave the limit as it is. */
+    readonly maxPerCore: number;
+    readonly min: number;
+    /** Milliseconds; 0: leave as it is. */
+    readonly tcpEstablishedTimeout: number;
+    readonly tcpCloseWaitTimeout: number;
+    readonly tcpBeLiberal: boolean;
+    readonly udpTimeout: number;
+    readonly udpStreamTimeout: number;
+  };
+  /** Milliseconds between refreshes of the configuration that kube-proxy reads from the API; kept for `/configz`. */
+  readonly configSyncPeriod: number;
+  readonly featureGates: Readonly<Record<string, boolean>>;
+  /** `-v`: klog's verbosity. */
+  readonly verbosity: number;
+  readonly logFormat: "text" | "json";
+  readonly signpost: SignpostConfiguration;
+}
+
+/** Settings that kube-proxy does not have. */
+export interface SignpostConfiguration {
+  /** Files, folders or `-`, instead of an API server; empty: the API server. */
+  readonly manifests: readonly string[];
+  /** Milliseconds between unconditional replacements of the table; kube-proxy's full sync is hourly. */
+  readonly fullSyncPeriod: number;
+  /** Where the last complete state is kept; `""`: nowhere. */
+  readonly stateFile: string;
+  /** The local socket of `signpost status` and its kin; `""`: none. */
+  readonly socket: string;
+}

@@ -1,0 +1,31 @@
+/**
+ * The one constructor of each key. Nothing else builds these strings by hand.
+ *
+ * @module
+ */
+import type { Protocol, ServicePort } from "./objects.ts";
+
+/** `namespace/name`, or `name` for objects without a namespace. */
+export function objectKey(object: { readonly namespace?: string; readonly name: string }): string {
+  return object.namespace === undefined ? object.name : `${object.namespace}/${object.name}`;
+}
+
+/** `namespace/name:port`, or `namespace/name` for a port without a name, as kube-proxy writes it. */
+export function servicePortName(service: string, port: Pick<ServicePort, "name">): string {
+  return port.name === "" ? service : `${service}:${port.name}`;
+}
+
+/** `address . protocol . port`: the key by which nftables finds a virtual IP. */
+export function vipKey(address: string, protocol: Protocol, port: number): string {
+  return `${address} . ${protocol} . ${port}`;
+}
+
+/** `protocol . port`: the key by which nftables finds a node port. */
+export function nodePortKey(protocol: Protocol, port: number): string {
+  return `${protocol} . ${port}`;
+}
+
+/** Host and port as URLs and Go's `JoinHostPort` write them: `10.0.0.1:80`, `[fd00::1]:80`. */
+export function hostPort(address: string, port: number): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}
