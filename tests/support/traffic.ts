@@ -1,0 +1,210 @@
+/**
+ * Client connections, and what becomes of them.
+ *
+ * @module
+ */
+import { type Answer, decodeAnswer } from "./backend.ts";
+import type { EventLoop } from "./event_loop.ts";
+import { type Libc, SystemError } from "./libc.ts";
+import type { SocketAddress } from "./socket_address.ts";
+
+/** Errors by which a kernel or a peer says no, TCP resets and ICMP messages alike. */
+const REFUSALS: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "EACCES",
+  "EPERM",
+  "ECONNRESET",
+  "EPROTO",
+]);
+
+/** What became of one connection or datagram. */
+export type Outcome =
+  | {
+    readonly type: "answer";
+    readonly answer: Answer;
+    /** The client's own address and port, before any translation. */
+    readonly source: SocketAddress;
+  }
+  /** `error` is the name of errno(3). */
+  | { readonly type: "reject"; readonly error: string }
+  | { readonly type: "drop" };
+
+/** Whom to connect to, from where. */
+export interface ConnectOptions {
+  /** The namespace's handle. */
+  readonly namespace: number;
+  readonly protocol: "tcp" | "udp";
+  readonly source: SocketAddress;
+  readonly destination: SocketAddress;
+  /** Milliseconds of silence that count as a drop. */
+  readonly timeout: number;
+}
+
+/** A TCP connection that stays open. */
+export interface LongConnection {
+  /** What the server said first. */
+  readonly answer: Answer;
+  /** Sends a line and gives what comes back; rejects where the connection breaks or falls silent. */
+  exchange(line: string): Promise<string>;
+  /** Ends the connection. */
+  close(): void;
+}
+
+/** Opens client connections of one network. */
+export class Clients {
+  readonly #libc: Libc;
+  readonly #loop: EventLoop;
+
+  constructor(libc: Libc, loop: EventLoop) {
+    this.#libc = libc;
+    this.#loop = loop;
+  }
+
+  /** Connects once, or sends one datagram, and closes. */
+  async connect(options: ConnectOptions): Promise<Outcome> {
+    let wire: Wire;
+    try {
+      wire = this.#open(options);
+    } catch (error) {
+      return refusal(error);
+    }
+    try {
+      const source = this.#libc.localAddress(wire.socket);
+      const line = await wire.readLine(options.timeout);
+      if (line === undefined) return { type: "drop" };
+      return { type: "answer", answer: decodeAnswer(line), source };
+    } catch (error) {
+      return refusal(error);
+    } finally {
+      wire.close();
+    }
+  }
+
+  /** Connects by TCP and stays. */
+  async stay(options: Omit<ConnectOptions, "protocol">): Promise<LongConnection> {
+    const wire = this.#open({ ...options, protocol: "tcp" });
+    const read = async (): Promise<string> => {
+      const line = await wire.readLine(options.timeout);
+      if (line === undefined) throw new Error(`silence for ${options.timeout} ms`);
+      return line;
+    };
+    try {
+      const answer = decodeAnswer(await read());
+      return {
+        answer,
+        exchange: (line) => {
+          wire.send(`${line}\n`);
+          return read();
+        },
+        close: () => wire.close(),
+      };
+    } catch (error) {
+      wire.close();
+      throw error;
+    }
+  }
+
+  #open(options: ConnectOptions): Wire {
+    const { namespace, protocol, source, destination } = options;
+    const family = destination.address.includes(":") ? 6 : 4;
+    const socket = this.#libc.socket(namespace, { family, type: protocol });
+    try {
+      this.#libc.bind(socket, source);
+      this.#libc.setOption(socket, family === 4 ? "receiveErrors4" : "receiveErrors6");
+      this.#libc.connect(socket, destination);
+      const wire = new Wire(this.#libc, this.#loop, socket);
+      if (protocol === "udp") this.#sendDatagram(socket);
+      return wire;
+    } catch (error) {
+      this.#libc.close(socket);
+      throw error;
+    }
+  }
+
+  /**
+   * Rules on the output path refuse the call itself (`EPERM`) for a drop and for a reject alike;
+   * a reject leaves its ICMP error on the socket as well.
+   */
+  #sendDatagram(socket: number): void {
+    try {
+      this.#libc.send(socket, new TextEncoder().encode("?"));
+    } catch (error) {
+      if (!(error instanceof SystemError) || error.code !== "EPERM") throw error;
+    }
+  }
+}
+
+/** A connected socket, read by lines. */
+class Wire {
+  readonly #libc: Libc;
+  readonly #loop: EventLoop;
+  readonly #decoder = new TextDecoder();
+  #received = "";
+  #failure: unknown;
+  #isOpen = true;
+  #notify: () => void = () => {};
+
+  constructor(libc: Libc, loop: EventLoop, readonly socket: number) {
+    this.#libc = libc;
+    this.#loop = loop;
+    loop.watch(socket, () => this.#read());
+  }
+
+  send(text: string): void {
+    this.#libc.send(this.socket, new TextEncoder().encode(text));
+  }
+
+  /** The next line; `undefined` after so many milliseconds of silence. */
+  async readLine(timeout: number): Promise<string | undefined> {
+    const end = performance.now() + timeout;
+    for (;;) {
+      const newline = this.#received.indexOf("\n");
+      if (newline >= 0) {
+        const line = this.#received.slice(0, newline);
+        this.#received = this.#received.slice(newline + 1);
+        return line;
+      }
+      if (this.#failure !== undefined) throw this.#failure;
+      const left = end - performance.now();
+      if (left <= 0) return undefined;
+      await this.#change(left);
+    }
+  }
+
+  close(): void {
+    if (this.#isOpen) this.#loop.close(this.socket);
+    this.#isOpen = false;
+  }
+
+  async #change(timeout: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, timeout);
+    this.#notify = resolve;
+    await promise;
+    clearTimeout(timer);
+  }
+
+  #read(): void {
+    try {
+      const error = this.#libc.takeError(this.socket);
+      if (error) throw error;
+      const got = this.#libc.receive(this.socket);
+      if (!got) return;
+      if (got.data.length === 0) throw new SystemError("recv", 104);
+      this.#received += this.#decoder.decode(got.data, { stream: true });
+    } catch (error) {
+      this.#failure ??= error;
+      this.close();
+    }
+    this.#notify();
+  }
+}
+
+function refusal(error: unknown): Outcome {
+  if (!(error instanceof SystemError)) throw error;
+  if (REFUSALS.has(error.code)) return { type: "reject", error: error.code };
+  if (error.code === "ETIMEDOUT") return { type: "drop" };
+  throw error;
+}
