@@ -69,6 +69,21 @@ export function parseCidr(text: unknown): string | undefined {
   return formatCidr(family, clearHostBits(addressToInteger(address), family, length), length);
 }
 
+const SPECIAL_RANGES: ReadonlySet<string> = new Set(["unspecified", "loopback", "linkLocal"]);
+
+/**
+ * Whether nothing may be sent there by a Service: unspecified, loopback and link-local addresses,
+ * as the API server's validation has it (`ValidateNonSpecialIP`).
+ *
+ * @param address canonical
+ */
+export function isSpecialAddress(address: string): boolean {
+  if (familyOf(address) === 4) {
+    return /^(?:127|169\.254|224\.0\.0)\./.test(address) || address === "0.0.0.0";
+  }
+  return SPECIAL_RANGES.has(ipaddr.parse(address).range()) || /^ff0[12]:/.test(address);
+}
+
 /** The numeric value of a canonical address. */
 export function addressToInteger(address: string): bigint {
   let value = 0n;

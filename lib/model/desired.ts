@@ -31,6 +31,8 @@ export interface DesiredServicePort {
   readonly loadBalancerIPs: readonly string[];
   /** 0: none. */
   readonly nodePort: number;
+  /** `spec.healthCheckNodePort`, which the node's own firewall must let in (iptables mode); none where absent or 0. */
+  readonly healthCheckNodePort?: number;
   /** Sources that may reach the load-balancer IPs, merged; empty: all. */
   readonly sourceRanges: readonly string[];
   readonly internalTrafficPolicy: TrafficPolicy;

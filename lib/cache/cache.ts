@@ -1,0 +1,178 @@
+/**
+ * The endpoint cache: the last good state of every object, and which Services a change touched.
+ *
+ * Changes coalesce: however many events come, what waits for the next sync is at most one entry
+ * for each Service.
+ *
+ * @module
+ */
+import type { ObjectEvent, Refusal } from "../model/events.ts";
+import { objectKey } from "../model/names.ts";
+import {
+  type EndpointSlice,
+  type Kind,
+  type KindMap,
+  KINDS,
+  type Node,
+  type Service,
+  type ServiceCIDR,
+} from "../model/objects.ts";
+
+/** What changed since the last look. */
+export interface Dirty {
+  /** `namespace/name` of the Services whose own state or slices changed. */
+  readonly services: ReadonlySet<string>;
+  /** The Node or the ServiceCIDRs changed. */
+  readonly node: boolean;
+}
+
+/** A read-only view of the cache. */
+export interface Snapshot {
+  readonly services: ReadonlyMap<string, Service>;
+  /** The slices of a Service, by slice name order of arrival; by the Service's `namespace/name`. */
+  slicesOf(service: string): Iterable<EndpointSlice>;
+  /** All slices, by `namespace/name`. */
+  readonly slices: ReadonlyMap<string, EndpointSlice>;
+  /** This node; `undefined` while it is not known. */
+  readonly node: Node | undefined;
+  readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
+}
+
+type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
+
+/** The state of all objects. Events go in through `apply`, which returns what is worth a warning. */
+export class ObjectCache implements Snapshot {
+  readonly #objects: { readonly [K in Kind]: Map<string, KindMap[K]> } = {
+    Service: new Map(),
+    EndpointSlice: new Map(),
+    Node: new Map(),
+    ServiceCIDR: new Map(),
+  };
+  readonly #slicesByService = new Map<string, Map<string, EndpointSlice>>();
+  readonly #refused = new Map<string, Refusal>();
+  readonly #delivered = new Set<Kind>();
+  #dirtyServices = new Set<string>();
+  #dirtyNode = false;
+
+  /** @inheritdoc */
+  get services(): ReadonlyMap<string, Service> {
+    return this.#objects.Service;
+  }
+
+  /** @inheritdoc */
+  get slices(): ReadonlyMap<string, EndpointSlice> {
+    return this.#objects.EndpointSlice;
+  }
+
+  /** @inheritdoc */
+  get serviceCIDRs(): ReadonlyMap<string, ServiceCIDR> {
+    return this.#objects.ServiceCIDR;
+  }
+
+  /** @inheritdoc */
+  get node(): Node | undefined {
+    return this.#objects.Node.values().next().value;
+  }
+
+  /** Objects that are refused at present. */
+  get refused(): Iterable<Refusal> {
+    return this.#refused.values();
+  }
+
+  /** Whether every kind has delivered a full state; nothing may be applied before. */
+  get complete(): boolean {
+    return this.#delivered.size === KINDS.length;
+  }
+
+  /** Whether anything waits for a sync. */
+  get isDirty(): boolean {
+    return this.#dirtyNode || this.#dirtyServices.size > 0;
+  }
+
+  /** @inheritdoc */
+  slicesOf(service: string): Iterable<EndpointSlice> {
+    return this.#slicesByService.get(service)?.values() ?? [];
+  }
+
+  /**
+   * Takes one event in.
+   *
+   * @returns refusals that are new or changed their reason: each is worth one warning
+   */
+  apply(event: ObjectEvent): Refusal[] {
+    switch (event.type) {
+      case "replace":
+        return this.#replace(event);
+      case "refuse":
+        return this.#refuse(event);
+      case "delete":
+        this.#refused.delete(refusalKey(event));
+        this.#set(event.kind, event.key, undefined);
+        return [];
+      case "upsert":
+        this.#refused.delete(refusalKey(event));
+        this.#set(event.kind, event.key, event.object);
+        return [];
+    }
+  }
+
+  /** What changed since the last call; the next call starts from here. */
+  takeDirty(): Dirty {
+    const dirty = { services: this.#dirtyServices, node: this.#dirtyNode };
+    this.#dirtyServices = new Set();
+    this.#dirtyNode = false;
+    return dirty;
+  }
+
+  #replace(event: ReplaceEvent): Refusal[] {
+    const { kind, objects, refused } = event;
+    this.#delivered.add(kind);
+    for (const key of [...this.#objects[kind].keys()]) {
+      if (!objects.has(key) && !refused.has(key)) this.#set(kind, key, undefined);
+    }
+    for (const [key, object] of objects) this.#set(kind, key, object);
+    for (const refusal of [...this.#refused.values()]) {
+      if (refusal.kind === kind && !refused.has(refusal.key)) {
+        this.#refused.delete(refusalKey(refusal));
+      }
+    }
+    return [...refused].flatMap(([key, reason]) => this.#refuse({ kind, key, reason }));
+  }
+
+  #refuse({ kind, key, reason }: Refusal): Refusal[] {
+    const refusal = { kind, key, reason };
+    const known = this.#refused.get(refusalKey(refusal));
+    this.#refused.set(refusalKey(refusal), refusal);
+    return known?.reason === reason ? [] : [refusal];
+  }
+
+  /** Stores or removes one object and marks what depends on it. */
+  #set(kind: Kind, key: string, object: KindMap[Kind] | undefined): void {
+    const objects: Map<string, KindMap[Kind]> = this.#objects[kind];
+    const previous = objects.get(key);
+    if (object === undefined) objects.delete(key);
+    else objects.set(key, object);
+    if (kind === "Service") this.#dirtyServices.add(key);
+    else if (kind === "EndpointSlice") {
+      this.#indexSlice(key, previous as EndpointSlice | undefined, undefined);
+      this.#indexSlice(key, undefined, object as EndpointSlice | undefined);
+    } else this.#dirtyNode = true;
+  }
+
+  /** Takes a slice out of the index of its Service (`before`), or puts it in (`after`). */
+  #indexSlice(key: string, before?: EndpointSlice, after?: EndpointSlice): void {
+    const slice = before ?? after;
+    if (slice === undefined) return;
+    const service = objectKey({ namespace: slice.namespace, name: slice.serviceName });
+    this.#dirtyServices.add(service);
+    const slices = this.#slicesByService.get(service) ?? new Map<string, EndpointSlice>();
+    if (after) slices.set(key, after);
+    else slices.delete(key);
+    if (slices.size === 0) this.#slicesByService.delete(service);
+    else this.#slicesByService.set(service, slices);
+  }
+}
+
+function refusalKey({ kind, key }: { readonly kind: Kind; readonly key: string }): string {
+  return `${kind} ${key}`;
+}

@@ -1,0 +1,87 @@
+/**
+ * From the slices of a Service to the destinations of one of its ports, in the order of their slots.
+ *
+ * @module
+ */
+import type { Family } from "../model/address.ts";
+import type { Destination } from "../model/desired.ts";
+import { hostPort } from "../model/names.ts";
+import type { EndpointSlice, ServicePort } from "../model/objects.ts";
+import type { Candidate, Place } from "./topology.ts";
+
+/**
+ * Up to so many destinations are in the order of their addresses, so that the kernel's state
+ * follows from the objects alone. Longer lists keep their order from sync to sync, so that one
+ * change moves a constant number of slots.
+ */
+const MAX_SORTED = 32;
+
+/**
+ * The endpoints that the slices name for a service port. One that stands in several slices counts
+ * once: the one on this node, else that of the first slice by name, as kube-proxy does it.
+ *
+ * @param slices all slices of the Service, by name
+ */
+export function findCandidates(
+  slices: readonly EndpointSlice[],
+  options: {
+    readonly port: ServicePort;
+    readonly family: Family;
+    readonly nodeName: string;
+  },
+): Candidate[] {
+  const { port, family, nodeName } = options;
+  const found = new Map<string, Candidate>();
+  for (const slice of slices) {
+    if (slice.family !== family) continue;
+    for (const target of slice.ports) {
+      if (target.name !== port.name || target.protocol !== port.protocol) continue;
+      for (const endpoint of slice.endpoints) {
+        const key = hostPort(endpoint.address, target.port);
+        if (found.has(key) && endpoint.nodeName !== nodeName) continue;
+        found.set(key, { endpoint, port: target.port });
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+/**
+ * Gives each chosen endpoint its slot.
+ *
+ * @param chosen the endpoints in use
+ * @param options `previous`: the list of the last sync; `place`: this node
+ * @returns the destinations by slot: a long list differs from `previous` only where an endpoint
+ *   came, went, or was moved from the end into a hole
+ */
+export function toDestinations(
+  chosen: readonly Candidate[],
+  options: { readonly previous: readonly Destination[]; readonly place: Place },
+): readonly Destination[] {
+  const { previous, place } = options;
+  const wanted = new Map(chosen.map(({ endpoint, port }) => {
+    const { address, nodeName } = endpoint;
+    const local = nodeName === undefined || nodeName === place.nodeName;
+    return [hostPort(address, port), { address, port, local }];
+  }));
+  if (wanted.size <= MAX_SORTED || previous.length === 0) {
+    return [...wanted].sort(([a], [b]) => a < b ? -1 : 1).map(([, destination]) => destination);
+  }
+  return keepSlots(wanted, previous);
+}
+
+/** Whoever had a slot keeps it; newcomers take the holes; the last ones fill what is left. */
+function keepSlots(
+  wanted: Map<string, Destination>,
+  previous: readonly Destination[],
+): Destination[] {
+  const slots = previous.slice(0, wanted.size).map((old) => {
+    const key = hostPort(old.address, old.port);
+    const kept = wanted.get(key);
+    wanted.delete(key);
+    return kept;
+  });
+  const homeless = [...wanted].sort(([a], [b]) => a < b ? -1 : 1).map(([, each]) => each).values();
+  const filled = slots.flatMap((slot) => slot ?? homeless.next().value ?? []);
+  return [...filled, ...homeless];
+}

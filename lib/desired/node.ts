@@ -1,0 +1,100 @@
+/**
+ * What the rules need to know of this node, from its Node, the ServiceCIDRs and the configuration.
+ *
+ * @module
+ */
+import {
+  ADDRESS_BITS,
+  type Family,
+  familyOf,
+  isSpecialAddress,
+  mergeCidrs,
+} from "../model/address.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type {
+  DesiredFamily,
+  DesiredNode,
+  LocalDetector,
+  NodePortAddresses,
+} from "../model/desired.ts";
+import type { Node, ServiceCIDR } from "../model/objects.ts";
+
+/** Inputs of `desiredNode`. */
+export interface NodeInputs {
+  readonly configuration: Configuration;
+  /** The mode that is in effect, decided where it was left open. */
+  readonly mode: "nftables" | "iptables";
+  readonly node: Node | undefined;
+  readonly serviceCIDRs: Iterable<ServiceCIDR>;
+}
+
+/** Works out the node's part of the desired state. */
+export function desiredNode(inputs: NodeInputs): DesiredNode {
+  const { configuration, mode } = inputs;
+  const settings = configuration[mode];
+  return {
+    families: { 4: desiredFamily(inputs, 4), 6: desiredFamily(inputs, 6) },
+    masqueradeAll: settings.masqueradeAll,
+    // A shift by 31 is negative in JavaScript without `>>> 0`.
+    masqueradeMark: (1 << settings.masqueradeBit) >>> 0,
+    localhostNodePorts: configuration.iptables.localhostNodePorts,
+    tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
+  };
+}
+
+/**
+ * The node's own address in a family: `bindAddress` where it is one, else the Node's first.
+ * A bind address of `0.0.0.0` or `::` names none.
+ */
+export function nodeAddress(
+  inputs: Pick<NodeInputs, "configuration" | "node">,
+  family: Family,
+): string | undefined {
+  const { bindAddress } = inputs.configuration;
+  if (familyOf(bindAddress) === family && !isSpecialAddress(bindAddress)) return bindAddress;
+  return inputs.node?.addresses.find((address) => familyOf(address) === family);
+}
+
+function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
+  const cidrs = [...inputs.serviceCIDRs].flatMap((each) => each.cidrs);
+  return {
+    localDetector: localDetector(inputs, family),
+    nodePortAddresses: nodePortAddresses(inputs, family),
+    serviceCIDRs: mergeCidrs(cidrs.filter((cidr) => familyOf(cidr) === family)),
+  };
+}
+
+function localDetector(
+  { configuration, node }: NodeInputs,
+  family: Family,
+): LocalDetector | undefined {
+  const ofFamily = (cidrs: readonly string[]): LocalDetector | undefined => {
+    const cidr = cidrs.find((each) => familyOf(each) === family);
+    return cidr === undefined ? undefined : { type: "cidr", cidr };
+  };
+  switch (configuration.detectLocalMode) {
+    case "ClusterCIDR":
+      return ofFamily(configuration.clusterCIDRs);
+    case "NodeCIDR":
+      return ofFamily(node?.podCIDRs ?? []);
+    case "BridgeInterface":
+      return { type: "interface", name: configuration.detectLocal.bridgeInterface };
+    case "InterfaceNamePrefix":
+      return { type: "interfacePrefix", prefix: configuration.detectLocal.interfaceNamePrefix };
+  }
+}
+
+/** A family that the setting does not name takes node ports on all its addresses, as in kube-proxy. */
+function nodePortAddresses(inputs: NodeInputs, family: Family): NodePortAddresses {
+  const { configuration, mode } = inputs;
+  const setting = configuration.nodePortAddresses;
+  const primary = setting.length === 0 ? mode === "nftables" : setting[0] === "primary";
+  if (primary) {
+    const address = nodeAddress(inputs, family);
+    const cidrs = address === undefined ? [] : [`${address}/${ADDRESS_BITS[family]}`];
+    return { type: "cidrs", cidrs };
+  }
+  const cidrs = mergeCidrs(setting.filter((cidr) => familyOf(cidr) === family));
+  const all = cidrs.length === 0 || cidrs.some((cidr) => cidr.endsWith("/0"));
+  return all ? { type: "all" } : { type: "cidrs", cidrs };
+}

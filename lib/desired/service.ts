@@ -1,0 +1,133 @@
+/**
+ * One Service and its slices to its desired service ports.
+ *
+ * @module
+ */
+import {
+  ADDRESS_BITS,
+  cidrContains,
+  FAMILIES,
+  type Family,
+  familyOf,
+  isEveryAddress,
+  mergeCidrs,
+} from "../model/address.ts";
+import type { DesiredServicePort } from "../model/desired.ts";
+import { nodePortKey, objectKey, servicePortName, vipKey } from "../model/names.ts";
+import type { EndpointSlice, Service, ServicePort } from "../model/objects.ts";
+import { findCandidates, toDestinations } from "./endpoints.ts";
+import { chooseEndpoints, type Place } from "./topology.ts";
+
+/** What a Service's desired ports depend on besides the Service. */
+export interface ServiceInputs {
+  /** All slices of the Service, by name. */
+  readonly slices: readonly EndpointSlice[];
+  readonly place: Place;
+  /** The node's own address in each family, for source ranges that contain it. */
+  readonly nodeAddresses: Readonly<Record<Family, string | undefined>>;
+  /** Whether the Service holds a claim of `claimsOf`. */
+  readonly holds: (claim: string) => boolean;
+  /** The Service's desired ports of the last sync: their endpoints keep their slots. */
+  readonly previous: readonly DesiredServicePort[];
+}
+
+/** Everything that only one Service can have: addresses with ports, node ports. */
+export function claimsOf(service: Service): string[] {
+  return familiesOf(service).flatMap((family) =>
+    service.ports.flatMap((port) => {
+      const vips = [...service.clusterIPs, ...service.loadBalancerIPs, ...service.externalIPs]
+        .filter((address) => familyOf(address) === family);
+      const claims = vips.map((address) => vipKey(address, port.protocol, port.port));
+      return port.nodePort === 0 ? claims : [...claims, nodePortClaim(port, family)];
+    })
+  );
+}
+
+/** Works out all desired ports of a Service, IPv4 first. */
+export function desiredServicePorts(service: Service, inputs: ServiceInputs): DesiredServicePort[] {
+  return familiesOf(service).flatMap((family) =>
+    service.ports.map((port) => desiredServicePort(service, { ...inputs, port, family }))
+  );
+}
+
+type PortInputs = ServiceInputs & { readonly port: ServicePort; readonly family: Family };
+
+function desiredServicePort(service: Service, inputs: PortInputs): DesiredServicePort {
+  const { port, family, previous, place, holds } = inputs;
+  const { protocol } = port;
+  const name = servicePortName(objectKey(service), port);
+  const held = (addresses: readonly string[]) =>
+    addresses.filter((address) =>
+      familyOf(address) === family && holds(vipKey(address, protocol, port.port))
+    );
+  const clusterIPs = held(service.clusterIPs);
+  const loadBalancerIPs = held(service.loadBalancerIPs).filter((ip) => !clusterIPs.includes(ip));
+  const externalIPs = held(service.externalIPs)
+    .filter((ip) => !clusterIPs.includes(ip) && !loadBalancerIPs.includes(ip));
+  const nodePort = port.nodePort !== 0 && holds(nodePortClaim(port, family)) ? port.nodePort : 0;
+  const { internalTrafficPolicy, externalTrafficPolicy } = service;
+
+  const external = nodePort !== 0 || loadBalancerIPs.length > 0 || externalIPs.length > 0;
+  const chosen = chooseEndpoints(
+    findCandidates(inputs.slices, { port, family, nodeName: place.nodeName }),
+    {
+      // External traffic needs the Cluster list under the Local policy too: pods and the node are short-circuited to it.
+      need: {
+        cluster: internalTrafficPolicy === "Cluster" || external,
+        local: internalTrafficPolicy === "Local" || (externalTrafficPolicy === "Local" && external),
+      },
+      place,
+    },
+  );
+  const last = previous.find((each) =>
+    each.name === name && each.family === family && each.protocol === protocol
+  );
+  return {
+    name,
+
+    family,
+    protocol,
+    port: port.port,
+    clusterIPs,
+    externalIPs,
+    loadBalancerIPs,
+    nodePort,
+    sourceRanges: sourceRanges(service, inputs),
+    internalTrafficPolicy,
+    externalTrafficPolicy,
+    affinitySeconds: service.affinitySeconds,
+    clusterEndpoints: toDestinations(chosen.cluster, {
+      previous: last?.clusterEndpoints ?? [],
+      place,
+    }),
+    localEndpoints: toDestinations(chosen.local, { previous: last?.localEndpoints ?? [], place }),
+    hasEndpoints: chosen.hasEndpoints,
+  };
+}
+
+/**
+ * The sources that may reach the load-balancer IPs, of one family. Where they contain this node,
+ * the load-balancer IPs are added: the node's own traffic to them may carry them as its source.
+ */
+function sourceRanges(service: Service, { family, nodeAddresses }: PortInputs): readonly string[] {
+  if (service.sourceRanges.length === 0) return NO_RANGES;
+  const ranges = service.sourceRanges.filter((range) => familyOf(range) === family);
+  if (ranges.some(isEveryAddress)) return NO_RANGES;
+  const address = nodeAddresses[family];
+  const fromNode = address !== undefined && ranges.some((range) => cidrContains(range, address));
+  const own = service.loadBalancerIPs.filter((ip) => familyOf(ip) === family);
+  return mergeCidrs(
+    fromNode ? [...ranges, ...own.map((ip) => `${ip}/${ADDRESS_BITS[family]}`)] : ranges,
+  );
+}
+
+const NO_RANGES: readonly string[] = [];
+
+/** Families in which the Service has a cluster IP; in others it has no rules, whatever else it lists. */
+function familiesOf(service: Service): readonly Family[] {
+  return FAMILIES.filter((family) => service.clusterIPs.some((ip) => familyOf(ip) === family));
+}
+
+function nodePortClaim(port: ServicePort, family: Family): string {
+  return `IPv${family} node port ${nodePortKey(port.protocol, port.nodePort)}`;
+}

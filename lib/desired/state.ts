@@ -1,0 +1,146 @@
+/**
+ * Keeps the desired state current: only the Services that a change touches are worked out again.
+ *
+ * @module
+ */
+import { FAMILIES, type Family } from "../model/address.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+  ServiceChange,
+  StateChange,
+} from "../model/desired.ts";
+import type { EndpointSlice, Node, Service, ServiceCIDR } from "../model/objects.ts";
+import { Claims, type Conflict } from "./claims.ts";
+import { desiredNode, nodeAddress } from "./node.ts";
+import { claimsOf, desiredServicePorts } from "./service.ts";
+
+/** The objects that desired state is worked out from. */
+export interface Objects {
+  readonly services: ReadonlyMap<string, Service>;
+  /** All slices of the Service of that `namespace/name`. */
+  slicesOf(service: string): Iterable<EndpointSlice>;
+  readonly node: Node | undefined;
+  readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
+}
+
+/** What changed in the objects. */
+export interface Changed {
+  /** `namespace/name` of Services that changed themselves or in their slices. */
+  readonly services: ReadonlySet<string>;
+  /** The Node or the ServiceCIDRs changed. */
+  readonly node: boolean;
+}
+
+/** Settings that hold for the life of the process. */
+export interface DesiredOptions {
+  readonly configuration: Configuration;
+  readonly mode: "nftables" | "iptables";
+  readonly nodeName: string;
+}
+
+/** One step of the desired state. */
+export interface Step {
+  readonly change: StateChange;
+  /** Conflicts over addresses and ports among the Services of this step. */
+  readonly conflicts: readonly Conflict[];
+}
+
+/** The desired state with the indexes that it takes to follow changes. */
+export class Desired implements DesiredState {
+  readonly #options: DesiredOptions;
+  readonly #services = new Map<string, readonly DesiredServicePort[]>();
+  readonly #claims = new Claims();
+  #node: DesiredNode;
+  /** What else of the node the endpoints depend on. */
+  #nodeInputs = "";
+
+  /** @param options the configuration and who this node is */
+  constructor(options: DesiredOptions) {
+    this.#options = options;
+    this.#node = desiredNode({ ...options, node: undefined, serviceCIDRs: [] });
+  }
+
+  /** @inheritdoc */
+  get node(): DesiredNode {
+    return this.#node;
+  }
+
+  /** @inheritdoc */
+  get services(): ReadonlyMap<string, readonly DesiredServicePort[]> {
+    return this.#services;
+  }
+
+  /** Conflicts of all Services. */
+  conflicts(): Conflict[] {
+    return [...this.#services.keys()].flatMap((service) => this.#claims.conflictsOf(service));
+  }
+
+  /** Follows a change of the objects. */
+  update(objects: Objects, changed: Changed): Step {
+    const before = this.#node;
+    const all = changed.node && this.#updateNode(objects);
+    const dirty = this.#settleClaims(objects, all ? objects.services.keys() : [], changed.services);
+    const services = new Map<string, ServiceChange>();
+    const conflicts: Conflict[] = [];
+    for (const key of dirty) {
+      services.set(key, this.#updateService(objects, key));
+      conflicts.push(...this.#claims.conflictsOf(key));
+    }
+    const node = before === this.#node ? undefined : { before, after: this.#node };
+    return { change: { node, services }, conflicts };
+  }
+
+  /** @returns whether all Services have to be worked out again */
+  #updateNode({ node, serviceCIDRs }: Objects): boolean {
+    const inputs = { ...this.#options, node, serviceCIDRs: serviceCIDRs.values() };
+    const after = desiredNode(inputs);
+    const nodeInputs = JSON.stringify([node?.zone, FAMILIES.map((f) => nodeAddress(inputs, f))]);
+    const all = nodeInputs !== this.#nodeInputs;
+    if (JSON.stringify(after) !== JSON.stringify(this.#node)) this.#node = after;
+    this.#nodeInputs = nodeInputs;
+    return all;
+  }
+
+  /** Brings the claims up to date and returns all Services that have to be worked out. */
+  #settleClaims(
+    objects: Objects,
+    alsoDirty: Iterable<string>,
+    changed: ReadonlySet<string>,
+  ): ReadonlySet<string> {
+    const dirty = new Set([...changed, ...alsoDirty]);
+    for (const key of changed) {
+      const service = objects.services.get(key);
+      const claims = service === undefined ? [] : claimsOf(service);
+      const affected = this.#claims.set(key, { claims, created: service?.created ?? 0 });
+      for (const other of affected) dirty.add(other);
+    }
+    return dirty;
+  }
+
+  #updateService(objects: Objects, key: string): ServiceChange {
+    const before = this.#services.get(key) ?? [];
+    const service = objects.services.get(key);
+    if (service === undefined) {
+      this.#services.delete(key);
+      return { before, after: [] };
+    }
+    const { configuration, nodeName } = this.#options;
+    const nodeInputs = { configuration, node: objects.node };
+    const nodeAddresses: Record<Family, string | undefined> = {
+      4: nodeAddress(nodeInputs, 4),
+      6: nodeAddress(nodeInputs, 6),
+    };
+    const after = desiredServicePorts(service, {
+      slices: [...objects.slicesOf(key)].sort((a, b) => a.name < b.name ? -1 : 1),
+      place: { nodeName, zone: objects.node?.zone ?? "" },
+      nodeAddresses,
+      holds: (claim) => this.#claims.holds(key, claim),
+      previous: before,
+    });
+    this.#services.set(key, after);
+    return { before, after };
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * nftables as a dataplane: desired state to scripts, scripts to the kernel.
+ *
+ * @module
+ */
+import type { Dataplane, Script } from "../model/dataplane.ts";
+import type { DesiredState, StateChange } from "../model/desired.ts";
+import { diffServices, type Operations, type References } from "./diff.ts";
+import { needsNewTable } from "./layout.ts";
+import type { Nft } from "./nft.ts";
+import type { AffinitySet } from "./objects.ts";
+import { countOperations, nodeElementChanges, renderStep, renderTable } from "./script.ts";
+import { renderStickyClients } from "./sticky.ts";
+
+/** A script with what holds once the kernel has taken it. */
+export interface NftScript extends Script {
+  readonly references: References;
+  /** Affinity sets of the new table, whose clients are carried over; empty in a partial script. */
+  readonly affinitySets: readonly AffinitySet[];
+}
+
+/**
+ * The table of all services. A full script is the difference from nothing, so both kinds of
+ * script come out of one code path.
+ */
+export class NftablesDataplane implements Dataplane<NftScript> {
+  readonly #nft: Nft;
+  #references = new Map<string, number>();
+
+  /** @param nft the program */
+  constructor(nft: Nft) {
+    this.#nft = nft;
+  }
+
+  /** @inheritdoc */
+  full(state: DesiredState): NftScript {
+    const names = [...state.services.keys()].sort();
+    const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
+    const { operations, references } = diffServices(changes, {
+      node: state.node,
+      references: new Map(),
+    });
+    return {
+      kind: "full",
+      text: renderTable(operations, state.node),
+      operations: countOperations(operations),
+      references,
+      affinitySets: operations.addSets,
+    };
+  }
+
+  /** @inheritdoc */
+  partial(change: StateChange, state: DesiredState): NftScript | undefined {
+    if (change.node && needsNewTable(change.node.before, change.node.after)) return undefined;
+    const { operations, references } = diffServices(change.services.values(), {
+      node: state.node,
+      references: this.#references,
+    });
+    const all = withNodeElements(operations, change);
+    return {
+      kind: "partial",
+      text: renderStep(all),
+      operations: countOperations(all),
+      references,
+      affinitySets: [],
+    };
+  }
+
+  /** @inheritdoc */
+  async apply(script: NftScript): Promise<void> {
+    if (script.kind === "full") {
+      await this.#nft.apply(script.text + await this.#stickyClients(script.affinitySets));
+      this.#references = new Map(script.references);
+    } else if (script.text !== "") {
+      await this.#nft.apply(script.text);
+      this.#count(script.references);
+    }
+  }
+
+  #count(changed: References): void {
+    for (const [id, count] of changed) {
+      if (count === 0) this.#references.delete(id);
+      else this.#references.set(id, count);
+    }
+  }
+
+  /** Replacing the table must not forget who is on which endpoint. */
+  async #stickyClients(sets: readonly AffinitySet[]): Promise<string> {
+    return sets.length === 0 ? "" : renderStickyClients(await this.#nft.listSets(), sets);
+  }
+}
+
+function withNodeElements(operations: Operations, { node }: StateChange): Operations {
+  if (!node) return operations;
+  const { deleteElements, addElements } = nodeElementChanges(node.before, node.after);
+  return {
+    ...operations,
+    deleteElements: [...operations.deleteElements, ...deleteElements],
+    addElements: [...operations.addElements, ...addElements],
+  };
+}

@@ -1,0 +1,185 @@
+/**
+ * The step from one set of service ports to another, as operations on the table.
+ *
+ * @module
+ */
+import type { DesiredNode, DesiredServicePort, ServiceChange } from "../model/desired.ts";
+import {
+  type AffinitySet,
+  type Chain,
+  type Element,
+  objectId,
+  sameContent,
+  slotData,
+  type Slots,
+  type TableObject,
+} from "./objects.ts";
+import { objectsOf } from "./service.ts";
+
+/** An object that several services may need: it is there while one of them does. */
+type SharedObject = Element | Chain | AffinitySet;
+
+/** How many services need each shared object, by id. */
+export type References = ReadonlyMap<string, number>;
+
+/** What has to be done to the table. Within each list the order is that of the services. */
+export interface Operations {
+  readonly addSets: readonly AffinitySet[];
+  readonly addChains: readonly Chain[];
+  /** Chains that stay and get other rules. */
+  readonly rewriteChains: readonly Chain[];
+  readonly deleteElements: readonly Element[];
+  readonly addElements: readonly Element[];
+  readonly deleteChains: readonly Chain[];
+  readonly deleteSets: readonly AffinitySet[];
+}
+
+/** Operations, and the references that hold once they are done. */
+export interface Difference {
+  readonly operations: Operations;
+  /** New counts of the objects whose count changed; 0: gone. */
+  readonly references: References;
+}
+
+/** What the differ needs to know besides the changes. */
+export interface DiffOptions {
+  /** The same before and after: where the node changes, everything is written anew. */
+  readonly node: DesiredNode;
+  /** Of the state that was applied last; empty for a full script. */
+  readonly references: References;
+}
+
+/** Works out the operations for some services' changes; its work follows their size alone. */
+export function diffServices(
+  changes: Iterable<ServiceChange>,
+  options: DiffOptions,
+): Difference {
+  const collector = new Collector();
+  for (const { before, after } of changes) {
+    const old = objectsById(before, options.node);
+    const wanted = objectsById(after, options.node);
+    for (const [id, object] of old) {
+      if (!wanted.has(id)) collector.remove(object);
+    }
+    for (const [id, object] of wanted) {
+      const previous = old.get(id);
+      if (previous === undefined) collector.add(object);
+      else collector.change(previous, object);
+    }
+  }
+  return collector.finish(options.references);
+}
+
+function objectsById(
+  ports: readonly DesiredServicePort[],
+  node: DesiredNode,
+): Map<string, TableObject> {
+  const objects = new Map<string, TableObject>();
+  for (const port of ports) {
+    for (const object of objectsOf(port, node)) objects.set(objectId(object), object);
+  }
+  return objects;
+}
+
+/** Sets whose elements stand for an address, which more than one service port can have. */
+const SHARED_SETS = /^(?:cluster-ips|hairpins)/;
+
+/** Gathers single steps; what is shared is counted and decided at the end. */
+class Collector {
+  readonly #addElements: Element[] = [];
+  readonly #deleteElements: Element[] = [];
+  readonly #rewriteChains: Chain[] = [];
+  readonly #shared = new Map<string, { readonly object: SharedObject; count: number }>();
+
+  add(object: TableObject): void {
+    if (object.type === "slots") this.#writeSlots(undefined, object);
+    else if (isPrivate(object)) this.#addElements.push(object);
+    else this.#count(object, 1);
+  }
+
+  remove(object: TableObject): void {
+    if (object.type === "slots") this.#writeSlots(object, undefined);
+    else if (isPrivate(object)) this.#deleteElements.push(object);
+    else this.#count(object, -1);
+  }
+
+  change(before: TableObject, after: TableObject): void {
+    if (after.type === "slots") {
+      this.#writeSlots(before.type === "slots" ? before : undefined, after);
+    } else if (sameContent(before, after)) {
+      return;
+    } else if (after.type === "chain") {
+      this.#rewriteChains.push(after);
+    } else {
+      this.remove(before);
+      this.add(after);
+    }
+  }
+
+  finish(applied: References): Difference {
+    const references = new Map<string, number>();
+    const appeared: SharedObject[] = [];
+    const vanished: SharedObject[] = [];
+    for (const [id, { object, count }] of this.#shared) {
+      if (count === 0) continue;
+      const before = applied.get(id) ?? 0;
+      references.set(id, before + count);
+      if (before === 0) appeared.push(object);
+      else if (before + count === 0) vanished.push(object);
+    }
+    const operations: Operations = {
+      addSets: appeared.filter((each) => each.type === "set"),
+      addChains: appeared.filter((each) => each.type === "chain"),
+      rewriteChains: this.#rewriteChains,
+      deleteElements: [
+        ...this.#deleteElements,
+        ...vanished.filter((each) => each.type === "element"),
+      ],
+      addElements: [...this.#addElements, ...appeared.filter((each) => each.type === "element")],
+      deleteChains: vanished.filter((each) => each.type === "chain").sort(jumpersFirst),
+      deleteSets: vanished.filter((each) => each.type === "set"),
+    };
+    return { operations, references };
+  }
+
+  #count(object: SharedObject, step: 1 | -1): void {
+    const id = objectId(object);
+    const known = this.#shared.get(id);
+    if (known) known.count += step;
+    else this.#shared.set(id, { object, count: step });
+  }
+
+  /** Touches only the slots that differ. */
+  #writeSlots(before: Slots | undefined, after: Slots | undefined): void {
+    const old = before?.destinations ?? [];
+    const wanted = after?.destinations ?? [];
+    const { set, key } = before ?? after ?? { set: "", key: "" };
+    for (let slot = 0; slot < Math.max(old.length, wanted.length); slot++) {
+      const was = old[slot];
+      const is = wanted[slot];
+      if (was && is && was.address === is.address && was.port === is.port) continue;
+      if (was) this.#deleteElements.push(slotElement(set, `${key} . ${slot}`, was));
+      if (is) this.#addElements.push(slotElement(set, `${key} . ${slot}`, is));
+    }
+  }
+}
+
+function slotElement(
+  set: string,
+  key: string,
+  destination: Slots["destinations"][number],
+): Element {
+  return { type: "element", set, key, data: slotData(destination), comment: "" };
+}
+
+/** Elements that one service port alone can have, because it holds the claim to their key. */
+function isPrivate(object: Exclude<TableObject, Slots>): object is Element {
+  return object.type === "element" && !SHARED_SETS.test(object.set);
+}
+
+/** The kernel deletes a chain only when nothing jumps to it any more. */
+function jumpersFirst(a: Chain, b: Chain): number {
+  const rank = ({ name }: Chain) =>
+    /^(?:pick|endpoint)/.test(name) ? 2 : name.startsWith("affinity") ? 1 : 0;
+  return rank(a) - rank(b);
+}

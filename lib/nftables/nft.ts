@@ -1,0 +1,103 @@
+/**
+ * The edge to the program `nft`: runs scripts and says in one line what went wrong.
+ *
+ * @module
+ */
+import { ApplyError, type ApplyFailure } from "../model/dataplane.ts";
+import { type ProcessResult, type ProcessRunner, ProgramMissingError } from "../model/ports.ts";
+import { TABLE } from "./objects.ts";
+
+/** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
+export class Nft {
+  readonly #runner: ProcessRunner;
+
+  /** @param runner runs `nft` */
+  constructor(runner: ProcessRunner) {
+    this.#runner = runner;
+  }
+
+  /**
+   * Gives a script to the kernel, whole or not at all.
+   *
+   * @throws {ApplyError} where the kernel or `nft` refuses it
+   */
+  async apply(script: string): Promise<void> {
+    await this.#run(["nft", "-f", "-"], script);
+  }
+
+  /**
+   * Has the kernel check a script without taking it (nft(8), `--check`).
+   *
+   * @throws {ApplyError} where it would refuse it
+   */
+  async check(script: string): Promise<void> {
+    await this.#run(["nft", "-c", "-f", "-"], script);
+  }
+
+  /** The version that `nft --version` prints, such as `1.0.6`; `""` where it prints none. */
+  async version(): Promise<string> {
+    const { stdout } = await this.#run(["nft", "--version"]);
+    return /v(\d+(?:\.\d+)+)/.exec(stdout)?.[1] ?? "";
+  }
+
+  /** All sets of our table with their elements, as text; `""` where there is no table. */
+  async listSets(): Promise<string> {
+    const result = await this.#start(["nft", "list", "sets", "table", ...TABLE.split(" ")]);
+    return result.code === 0 ? result.stdout : "";
+  }
+
+  async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
+    const result = await this.#start(argv, stdin);
+    if (result.code === 0) return result;
+    const { failure, message } = classify(result.stderr);
+    throw new ApplyError(failure, message, { cause: result.stderr });
+  }
+
+  async #start(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
+    try {
+      return await this.#runner.run(argv, stdin);
+    } catch (error) {
+      if (!(error instanceof ProgramMissingError)) throw error;
+      throw new ApplyError(
+        "program-missing",
+        "the program nft cannot be run: install it (Debian, Ubuntu, Alpine, Fedora: package nftables) " +
+          "and see that it is in the PATH of signpost",
+        { cause: error },
+      );
+    }
+  }
+}
+
+/** Ordered: the first pattern that matches nft's stderr names the failure. */
+const FAILURES: readonly (readonly [RegExp, ApplyFailure, string])[] = [
+  [
+    /Operation not permitted|you must be root/,
+    "not-permitted",
+    "the kernel refuses: signpost needs CAP_NET_ADMIN (run it as root, or as its systemd unit does)",
+  ],
+  [
+    /Operation not supported|Protocol not supported|Protocol error|syntax error|Invalid argument/,
+    "not-supported",
+    "this kernel or this nft does not know something that the rules use",
+  ],
+  [/Device or resource busy|Resource temporarily unavailable/, "busy", "the kernel is busy"],
+  [
+    /No such file or directory|File exists/,
+    "conflict",
+    "the table is not as signpost left it (another program changed it), or a kernel module is missing",
+  ],
+];
+
+/** The failure that nft's stderr tells of, and one line for the user. */
+export function classify(stderr: string): {
+  readonly failure: ApplyFailure;
+  readonly message: string;
+} {
+  const line = stderr.split("\n").find((each) => each.includes("Error:"))?.trim() ??
+    stderr.split("\n")[0]?.trim() ?? "";
+  const said = `nft said: ${line.slice(0, 200) || "nothing"}`;
+  for (const [pattern, failure, message] of FAILURES) {
+    if (pattern.test(stderr)) return { failure, message: `${message}; ${said}` };
+  }
+  return { failure: "unknown", message: `nft failed; ${said}` };
+}

@@ -1,0 +1,129 @@
+/**
+ * How a connection gets its endpoint: by a random slot, or by session affinity.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+import type { DesiredServicePort, Destination } from "../model/desired.ts";
+import type { TrafficPolicy } from "../model/objects.ts";
+import { hostPort } from "../model/names.ts";
+import { NODE_PORT, vipOf } from "./layout.ts";
+import { type Chain, NFT_FAMILY, type TableObject } from "./objects.ts";
+
+/** The maps that hold slots, without the digit of their family. */
+export type EndpointMap =
+  | "endpoints"
+  | "local-endpoints"
+  | "nodeport-endpoints"
+  | "nodeport-local-endpoints";
+
+/** One frontend of a service port under one policy. */
+export interface PickOptions {
+  readonly policy: TrafficPolicy;
+  /** Where its slots are. */
+  readonly map: EndpointMap;
+  /** Its key there. */
+  readonly key: string;
+}
+
+/** Where to send a packet, and the objects that it takes. */
+export interface Pick {
+  readonly chain: string;
+  /** What tells this choice from others in the names of chains: `4-2`, or the service port's own name. */
+  readonly suffix: string;
+  readonly objects: readonly TableObject[];
+}
+
+/** The endpoints that a policy uses. */
+export function endpointsFor(
+  port: DesiredServicePort,
+  policy: TrafficPolicy,
+): readonly Destination[] {
+  return policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
+}
+
+/** The choice among the endpoints of one policy; `undefined` where there are none. */
+export function pickFor(port: DesiredServicePort, options: PickOptions): Pick | undefined {
+  const endpoints = endpointsFor(port, options.policy);
+  if (endpoints.length === 0) return undefined;
+  return port.affinitySeconds > 0 ? affinityPick(port, options) : slotPick(port, options);
+}
+
+/**
+ * A chain for each number of endpoints, shared by all services that have so many. The second rule
+ * is for a packet that read the old number and then finds the last slot gone: slot 0 is there as
+ * long as there is an endpoint.
+ */
+function slotPick(port: DesiredServicePort, { policy, map, key }: PickOptions): Pick {
+  const { family } = port;
+  const destinations = endpointsFor(port, policy);
+  const set = `${map}${family}`;
+  const suffix = `${family}-${destinations.length}`;
+  const frontend = map.startsWith("nodeport") ? NODE_PORT : vipOf(family);
+  const dnat = (modulus: number) =>
+    `dnat ${NFT_FAMILY[family]} to ${frontend} . numgen random mod ${modulus} map @${set}`;
+  const chain: Chain = {
+    type: "chain",
+    name: `pick-${map}${suffix}`,
+    rules: [dnat(destinations.length), dnat(1)],
+  };
+  return { chain: chain.name, suffix, objects: [chain, { type: "slots", set, key, destinations }] };
+}
+
+/** A chain that looks for the client in each endpoint's set, and picks at random where it is in none. */
+function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
+  const suffix = `${port.family}-${affinityName(port, "")}`;
+  const endpoints = endpointsFor(port, policy).map((each) => affinityEndpoint(port, each));
+  const saddr = `${NFT_FAMILY[port.family]} saddr`;
+  const choices = endpoints.map(({ chain }, i) => `${i} : goto ${chain.name}`);
+  const dispatch: Chain = {
+    type: "chain",
+    name: `${policy === "Local" ? "affinity-local" : "affinity"}${suffix}`,
+    rules: [
+      ...endpoints.map(({ set, chain }) => `${saddr} @${set.name} goto ${chain.name}`),
+      `numgen random mod ${endpoints.length} vmap { ${choices.join(", ")} }`,
+    ],
+  };
+  const objects = endpoints.flatMap(({ set, chain }): TableObject[] => [set, chain]);
+  return { chain: dispatch.name, suffix, objects: [...objects, dispatch] };
+}
+
+function affinityEndpoint(port: DesiredServicePort, { address, port: number }: Destination) {
+  const { family, protocol, affinitySeconds } = port;
+  const name = affinityName(port, `__${hostPort(address, number)}`);
+  const ip = NFT_FAMILY[family];
+  const set = { type: "set" as const, name: `affinity${family}-${name}`, family };
+  const chain: Chain = {
+    type: "chain",
+    name: `endpoint${family}-${name}`,
+    rules: [
+      `update @${set.name} { ${ip} saddr timeout ${affinitySeconds}s }`,
+      `meta l4proto ${protocol} dnat ${ip} to ${hostPort(address, number)}`,
+    ],
+  };
+  return { set, chain };
+}
+
+/** The kernel takes names of up to 255 bytes; the hash keeps shortened ones apart. */
+const MAX_NAME = 200;
+
+/** A readable name with a hash in front, as kube-proxy forms them: `5OJB2KTY-ns/svc/tcp/http`. */
+function affinityName({ name, protocol }: DesiredServicePort, tail: string): string {
+  const [service = "", port = ""] = name.split(":");
+  const readable = `${service}/${protocol}/${port}${tail}`.replaceAll(":", ".").replaceAll(
+    /[[\]]/g,
+    "",
+  );
+  const hash = createHash("sha256").update(readable).digest();
+  return `${base32(hash).slice(0, 8)}-${readable}`.slice(0, MAX_NAME);
+}
+
+const BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/** RFC 4648 base32 of the first five bytes: eight characters. */
+function base32(bytes: Uint8Array): string {
+  const value = bytes.slice(0, 5).reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  return Array.from({ length: 8 }, (_, i) => BASE32[Number(value >> BigInt(35 - 5 * i)) & 31]).join(
+    "",
+  );
+}

@@ -1,0 +1,103 @@
+/**
+ * Operations as text for `nft -f -`.
+ *
+ * @module
+ */
+import type { DesiredNode } from "../model/desired.ts";
+import type { Operations } from "./diff.ts";
+import { declarations, fixedChains, nodeElements } from "./layout.ts";
+import { type AffinitySet, type Chain, type Element, NFT_FAMILY, TABLE } from "./objects.ts";
+
+/**
+ * The whole table, replacing what is there: `add` before `delete`, so that the delete finds a
+ * table on a fresh kernel too. All in one transaction.
+ *
+ * @param operations the way from nothing to all services
+ */
+export function renderTable(operations: Operations, node: DesiredNode): string {
+  const elements = groupBySet([...nodeElements(node), ...operations.addElements]);
+  const sets = declarations().map(({ kind, name, body }) =>
+    `  ${kind} ${name} {\n    ${body}\n${renderSetElements(elements.get(name) ?? [])}  }\n`
+  );
+  const affinitySets = operations.addSets.map((set) =>
+    `  set ${set.name} {\n    ${affinityBody(set)}\n  }\n`
+  );
+  const chains = [...operations.addChains, ...fixedChains(node)].map((chain) => {
+    const lines = "hook" in chain ? [`type ${chain.hook};`, ...chain.rules] : chain.rules;
+    return `  chain ${chain.name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
+  });
+  const body = [...sets, ...affinitySets, ...chains].join("\n");
+  return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n${body}}\n`;
+}
+
+/**
+ * One step of a table that is there. New chains come first, so that rules and elements can name
+ * them; chains and sets go last, when nothing names them any more.
+ */
+export function renderStep(operations: Operations): string {
+  const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = operations;
+  return [
+    ...addSets.map((set) => `add set ${TABLE} ${set.name} { ${affinityBody(set)}; }\n`),
+    ...addChains.map(({ name }) => `add chain ${TABLE} ${name}\n`),
+    ...rewriteChains.map(({ name }) => `flush chain ${TABLE} ${name}\n`),
+    ...[...addChains, ...rewriteChains].map(renderRules),
+    ...renderElements("delete", operations.deleteElements),
+    ...renderElements("add", operations.addElements),
+    ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
+    ...deleteSets.map(({ name }) => `delete set ${TABLE} ${name}\n`),
+  ].join("");
+}
+
+/** How many objects the operations add, rewrite or delete. */
+export function countOperations(operations: Operations): number {
+  return Object.values(operations).reduce((sum, list: readonly unknown[]) => sum + list.length, 0);
+}
+
+/** The step from one list of ServiceCIDRs to another. */
+export function nodeElementChanges(
+  before: DesiredNode,
+  after: DesiredNode,
+): Pick<Operations, "deleteElements" | "addElements"> {
+  const old = nodeElements(before);
+  const wanted = nodeElements(after);
+  const missingIn = (list: readonly Element[]) => (element: Element) =>
+    !list.some(({ set, key }) => set === element.set && key === element.key);
+  return {
+    deleteElements: old.filter(missingIn(wanted)),
+    addElements: wanted.filter(missingIn(old)),
+  };
+}
+
+function renderRules({ name, rules }: Chain): string {
+  return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
+}
+
+function renderElements(verb: "add" | "delete", elements: readonly Element[]): string[] {
+  return [...groupBySet(elements)].map(([set, members]) =>
+    `${verb} element ${TABLE} ${set} {\n${renderList(members, "  ")}}\n`
+  );
+}
+
+function renderSetElements(elements: readonly Element[]): string {
+  return elements.length === 0 ? "" : `    elements = {\n${renderList(elements, "      ")}    }\n`;
+}
+
+function renderList(elements: readonly Element[], indent: string): string {
+  return `${elements.map((element) => indent + renderElement(element)).join(",\n")}\n`;
+}
+
+/** nft takes comments of up to 128 bytes; names are ASCII. */
+const MAX_COMMENT = 127;
+
+function renderElement({ key, data, comment }: Element): string {
+  const remark = comment === "" ? "" : ` comment "${comment.slice(0, MAX_COMMENT)}"`;
+  return data === "" ? `${key}${remark}` : `${key}${remark} : ${data}`;
+}
+
+function affinityBody({ family }: AffinitySet): string {
+  return `typeof ${NFT_FAMILY[family]} saddr; flags dynamic,timeout`;
+}
+
+function groupBySet(elements: readonly Element[]): Map<string, Element[]> {
+  return Map.groupBy(elements, ({ set }) => set);
+}

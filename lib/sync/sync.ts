@@ -1,0 +1,208 @@
+/**
+ * The sync loop: takes changes in, works out the desired state, and holds the kernel to it.
+ *
+ * @module
+ */
+import type { ObjectCache } from "../cache/cache.ts";
+import type { Conflict } from "../desired/claims.ts";
+import type { Desired, Step } from "../desired/state.ts";
+import { ApplyError, type Dataplane, type Script } from "../model/dataplane.ts";
+import type { ObjectEvent, Refusal } from "../model/events.ts";
+import type { Clock, Logger } from "../model/ports.ts";
+import { Wakeup } from "./wakeup.ts";
+
+/** What a sync did. */
+export interface SyncReport {
+  readonly script: Script;
+  /** Seconds from the start of the computation until the kernel had it. */
+  readonly seconds: number;
+  /** `namespace/name` of the Services that the step was about. */
+  readonly step: Step;
+}
+
+/** Learns what the loop does: metrics, health, Events, systemd. Every member may be left out. */
+export interface SyncObserver {
+  /** Something waits for a sync from now on. */
+  queued?(): void;
+  /** A script was applied. */
+  synced?(report: SyncReport): void;
+  /** A script was refused. */
+  failed?(failure: { readonly kind: Script["kind"]; readonly error: ApplyError }): void;
+  /** An object cannot be used; each state of it is reported once. */
+  refused?(refusal: Refusal): void;
+  /** Two Services want the same; each conflict is reported once. */
+  conflict?(conflict: Conflict): void;
+}
+
+/** What the loop works with. */
+export interface SyncOptions {
+  readonly cache: ObjectCache;
+  readonly desired: Desired;
+  readonly dataplane: Dataplane;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer: SyncObserver;
+  /** Milliseconds that changes are gathered for. */
+  readonly minSyncPeriod: number;
+  /** Milliseconds between replacements of everything. */
+  readonly fullSyncPeriod: number;
+}
+
+const FIRST_BACKOFF = 1_000;
+const MAX_BACKOFF = 30_000;
+
+/** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
+export class SyncLoop {
+  readonly #options: SyncOptions;
+  readonly #wakeup: Wakeup;
+  /** What was warned of, by the Service that lost. */
+  readonly #conflicts = new Map<string, readonly string[]>();
+  #fullReason: string | undefined = "start";
+  #lastFull = -Infinity;
+  #lastEnd = -Infinity;
+  #failures = 0;
+
+  /** @param options everything that the loop works with */
+  constructor(options: SyncOptions) {
+    this.#options = options;
+    this.#wakeup = new Wakeup(options.clock);
+  }
+
+  /** Takes an event of a source in. */
+  handle(event: ObjectEvent): void {
+    const { cache, observer, logger } = this.#options;
+    for (const refusal of cache.apply(event)) {
+      logger.warn("object refused, its last good state is kept", { ...refusal });
+      observer.refused?.(refusal);
+    }
+    if (!cache.complete || !cache.isDirty) return;
+    observer.queued?.();
+    this.#wakeup.wake();
+  }
+
+  /** Asks for a replacement of everything at the next opportunity. */
+  requestFull(reason: string): void {
+    this.#fullReason ??= reason;
+    this.#options.observer.queued?.();
+    this.#wakeup.wake();
+  }
+
+  /** Runs until the signal aborts. The rules stay in the kernel. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { cache, clock, minSyncPeriod } = this.#options;
+    signal.addEventListener("abort", () => this.#wakeup.wake(), { once: true });
+    while (!signal.aborted) {
+      if (cache.complete && (this.#fullReason || cache.isDirty)) {
+        await clock.sleep(
+          Math.max(0, this.#lastEnd + this.#pause(minSyncPeriod) - clock.monotonic()),
+          signal,
+        );
+        if (!signal.aborted) await this.syncOnce();
+      } else {
+        await this.#wakeup.wait(this.#untilFull());
+        if (clock.monotonic() >= this.#lastFull + this.#options.fullSyncPeriod) {
+          this.#fullReason ??= "full sync period";
+        }
+      }
+    }
+  }
+
+  /**
+   * Brings the kernel to the state of the cache.
+   *
+   * @returns whether the kernel has it now
+   */
+  async syncOnce(): Promise<boolean> {
+    const { cache, desired, dataplane, clock } = this.#options;
+    const started = clock.monotonic();
+    const step = desired.update(cache, cache.takeDirty());
+    this.#reportConflicts(step);
+    const reason = this.#fullReason;
+    const partial = reason === undefined ? dataplane.partial(step.change, desired) : undefined;
+    const done = partial !== undefined && await this.#apply(partial, { step, started }) ||
+      await this.#applyFull({ step, started, reason: reason ?? "the rules of the node changed" });
+    this.#failures = done ? 0 : this.#failures + 1;
+    this.#lastEnd = clock.monotonic();
+    return done;
+  }
+
+  async #applyFull(
+    { step, started, reason }: {
+      readonly step: Step;
+      readonly started: number;
+      readonly reason: string;
+    },
+  ): Promise<boolean> {
+    const { desired, dataplane, clock, logger } = this.#options;
+    this.#fullReason = undefined;
+    const done = await this.#apply(dataplane.full(desired), { step, started });
+    if (done) {
+      this.#lastFull = clock.monotonic();
+      logger.debug(2, "full sync", { reason });
+    } else {
+      this.#fullReason = "the last sync failed";
+    }
+    return done;
+  }
+
+  async #apply(
+    script: Script,
+    { step, started }: { readonly step: Step; readonly started: number },
+  ): Promise<boolean> {
+    const { dataplane, clock, logger, observer } = this.#options;
+    try {
+      await dataplane.apply(script);
+    } catch (error) {
+      if (!(error instanceof ApplyError)) throw error;
+      const retry = script.kind === "partial"
+        ? "replacing everything"
+        : "the kernel keeps what it had; trying again";
+      logger.error(`${script.kind} sync failed: ${error.message}; ${retry}`, {
+        failure: error.failure,
+      });
+      observer.failed?.({ kind: script.kind, error });
+      return false;
+    }
+    const seconds = (clock.monotonic() - started) / 1000;
+    logger.debug(2, "synced", {
+      kind: script.kind,
+      operations: script.operations,
+      bytes: script.text.length,
+      seconds,
+    });
+    observer.synced?.({ script, seconds, step });
+    return true;
+  }
+
+  /** Warns of each conflict once, until it is over. */
+  #reportConflicts({ change, conflicts }: Step): void {
+    const known = new Set(
+      [...change.services.keys()].flatMap((key) => this.#conflicts.get(key) ?? []),
+    );
+    for (const key of change.services.keys()) this.#conflicts.delete(key);
+    for (const conflict of conflicts) {
+      const { claim, holder, loser } = conflict;
+      const id = `${claim} ${holder}`;
+      this.#conflicts.set(loser, [...this.#conflicts.get(loser) ?? [], id]);
+      if (known.has(id)) continue;
+      this.#options.logger.warn(
+        `Services ${holder} and ${loser} both want ${claim}: the older one, ${holder}, has it`,
+      );
+      this.#options.observer.conflict?.(conflict);
+    }
+  }
+
+  /** After failures the next try waits longer each time. */
+  #pause(minSyncPeriod: number): number {
+    if (this.#failures === 0) return minSyncPeriod;
+    return Math.max(
+      minSyncPeriod,
+      Math.min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** (this.#failures - 1)),
+    );
+  }
+
+  #untilFull(): number {
+    const { clock, fullSyncPeriod } = this.#options;
+    return Math.max(0, this.#lastFull + fullSyncPeriod - clock.monotonic());
+  }
+}
