@@ -1,0 +1,109 @@
+/**
+ * Full input: the whole desired state, whatever the kernel held before.
+ *
+ * @module
+ */
+import type { Family } from "../model/address.ts";
+import type { DesiredState } from "../model/desired.ts";
+import { type Abilities, fixedChains } from "./fixed_rules.ts";
+import { JUMPS } from "./jumps.ts";
+import { isServiceChain, type Table, TABLES } from "./names.ts";
+import {
+  emptyTable,
+  type FamilyInput,
+  type ServiceRules,
+  type SharedRule,
+  type TableInput,
+} from "./ruleset.ts";
+import { referencedByOthers, sameRule, type Saved, type SavedTable } from "./saved.ts";
+import { serviceRules } from "./service_rules.ts";
+
+/**
+ * The input that makes one family's tables from nothing: chains, rules and jumps.
+ *
+ * Services are in the order of their names: the same state gives the same input.
+ */
+export function fullInput(
+  state: DesiredState,
+  options: { readonly family: Family; readonly abilities: Abilities },
+): FamilyInput {
+  const { family } = options;
+  const services = [...state.services.keys()].sort().flatMap((key) =>
+    (state.services.get(key) ?? [])
+      .filter((servicePort) => servicePort.family === family)
+      .map((servicePort) => serviceRules(servicePort, state.node))
+  );
+  const tables = TABLES.map((table): TableInput => {
+    const fixed = fixedChains(table, state.node, options);
+    return {
+      ...emptyTable(table),
+      chains: new Map([
+        ...withSharedRules(fixed, sharedRulesOf(services, table)),
+        ...(table === "nat" ? services.flatMap(({ chains }) => [...chains]) : []),
+      ]),
+      inserted: JUMPS.filter((jump) => jump.table === table)
+        .map(({ from, rule }) => `${from} ${rule}`),
+    };
+  });
+  return { family, tables };
+}
+
+function sharedRulesOf(services: readonly ServiceRules[], table: Table): SharedRule[] {
+  return services.flatMap(({ shared }) => shared.filter((rule) => rule.table === table));
+}
+
+/** Shared rules around the fixed ones: `first` before them, `last` behind. */
+function withSharedRules(
+  fixed: ReadonlyMap<string, readonly string[]>,
+  shared: readonly SharedRule[],
+): Map<string, readonly string[]> {
+  const chains = new Map<string, string[]>([...fixed.keys()].map((chain) => [chain, []]));
+  const add = (place: SharedRule["place"]) => {
+    for (const rule of shared) {
+      if (rule.place === place) chains.get(rule.chain)?.push(rule.rule);
+    }
+  };
+  add("first");
+  for (const [chain, rules] of fixed) chains.get(chain)?.push(...rules);
+  add("last");
+  return chains;
+}
+
+/**
+ * Fits full input to what the kernel holds: jumps that are there are not put in twice, and service
+ * chains that are no more (of an earlier run, or kube-proxy's) are removed.
+ */
+export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
+  return {
+    ...input,
+    tables: input.tables.map((table) => {
+      const held = saved.get(table.table);
+      return held ? fitTable(table, held) : table;
+    }),
+  };
+}
+
+function fitTable(input: TableInput, held: SavedTable): TableInput {
+  const others = held.rules.filter(({ chain }) => held.builtIn.has(chain));
+  const copies = (jump: string) =>
+    others.filter(({ chain, rule }) =>
+      jump.startsWith(`${chain} `) && sameRule(rule, jump.slice(chain.length + 1))
+    );
+  const stale = [...held.chains].filter((chain) =>
+    isServiceChain(chain) && !input.chains.has(chain)
+  )
+    .sort();
+  const kept = stale.length > 0 ? referencedByOthers(held, () => false) : new Set<string>();
+  return {
+    ...input,
+    chains: new Map([
+      ...input.chains,
+      ...stale.filter((chain) => kept.has(chain)).map((chain) => [chain, []] as const),
+    ]),
+    deleted: input.inserted.flatMap((jump) =>
+      copies(jump).slice(1).map(({ chain, rule }) => `${chain} ${rule}`)
+    ),
+    inserted: input.inserted.filter((jump) => copies(jump).length === 0),
+    removed: stale.filter((chain) => !kept.has(chain)),
+  };
+}

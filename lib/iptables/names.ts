@@ -1,0 +1,108 @@
+/**
+ * Names of chains: kube-proxy's, so that runbooks and other programs find what they look for.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+import { hostPort } from "../model/names.ts";
+import type { Destination } from "../model/desired.ts";
+import type { Protocol } from "../model/objects.ts";
+
+/** The tables that hold rules of ours. `mangle` only ever holds kube-proxy's canary. */
+export type Table = "filter" | "nat";
+
+/** Both tables, in the order in which they are restored: refusals first, then addresses. */
+export const TABLES: readonly Table[] = ["filter", "nat"];
+
+/** An empty chain in each table of ours; where it is gone, another program has flushed the table. */
+export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
+
+/**
+ * One rule for each local endpoint: a connection that comes back to its own source is masqueraded.
+ *
+ * The prefix is that of endpoint chains, so that a kube-proxy that takes over removes it.
+ */
+export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
+
+/** The chains that are there whatever the services, by table. */
+export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
+  filter: [
+    CANARY_CHAIN,
+    "KUBE-EXTERNAL-SERVICES",
+    "KUBE-FORWARD",
+    "KUBE-NODEPORTS",
+    "KUBE-PROXY-FIREWALL",
+    "KUBE-SERVICES",
+  ],
+  nat: [
+    CANARY_CHAIN,
+    "KUBE-MARK-MASQ",
+    "KUBE-NODEPORTS",
+    "KUBE-POSTROUTING",
+    HAIRPIN_CHAIN,
+    "KUBE-SERVICES",
+  ],
+};
+
+/** Prefixes of the chains that belong to one service port; all are in the table `nat`. */
+const SERVICE_PREFIXES = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-"] as const;
+
+/** Whether a chain belongs to a service port, of ours or of kube-proxy's. */
+export function isServiceChain(name: string): boolean {
+  return SERVICE_PREFIXES.some((prefix) => name.startsWith(prefix));
+}
+
+/** The names of one service port's chains. */
+export interface ServiceChainNames {
+  /** Endpoints of the Cluster policy. */
+  readonly cluster: string;
+  /** Endpoints of the Local policy. */
+  readonly local: string;
+  /** Connections to an external IP, a load-balancer IP or a node port. */
+  readonly external: string;
+  /** Sources that may reach the load-balancer IPs. */
+  readonly firewall: string;
+}
+
+/**
+ * The chains of a service port.
+ *
+ * As kube-proxy does it: a prefix and the first 16 letters of
+ * base32(sha256(name + protocol)), because a chain's name has 28 letters at most.
+ *
+ * @param name `namespace/name:port`
+ */
+export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
+  const hash = shortHash(name + protocol);
+  return {
+    cluster: `KUBE-SVC-${hash}`,
+    local: `KUBE-SVL-${hash}`,
+    external: `KUBE-EXT-${hash}`,
+    firewall: `KUBE-FW-${hash}`,
+  };
+}
+
+/**
+ * The chain, and the `recent` list, of one endpoint of a service port with session affinity.
+ *
+ * @param servicePort its `namespace/name:port` and protocol
+ */
+export function endpointChainName(
+  servicePort: { readonly name: string; readonly protocol: Protocol },
+  endpoint: Pick<Destination, "address" | "port">,
+): string {
+  const { name, protocol } = servicePort;
+  return `KUBE-SEP-${shortHash(name + protocol + hostPort(endpoint.address, endpoint.port))}`;
+}
+
+const BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/** The first 16 letters of base32(sha256(text)): 80 bits (RFC 4648, section 6). */
+function shortHash(text: string): string {
+  const digest = createHash("sha256").update(text).digest();
+  return [0, 5].map((offset) => {
+    const bits = BigInt(digest.readUIntBE(offset, 5));
+    return Array.from({ length: 8 }, (_, i) => BASE32[Number(bits >> BigInt(35 - 5 * i)) % 32])
+      .join("");
+  }).join("");
+}
