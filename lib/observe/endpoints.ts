@@ -1,0 +1,111 @@
+/**
+ * The paths of the health server (:10256) and of the metrics server (127.0.0.1:10249), with
+ * kube-proxy's bodies, headers and status codes.
+ *
+ * @module
+ */
+import { FAMILIES } from "../model/address.ts";
+import { FAMILY_NAMES } from "./family_names.ts";
+import type { HealthReport } from "./health.ts";
+import { type HttpAnswer, type HttpHandler, jsonAnswer, routePaths, textAnswer } from "./http.ts";
+import { escapeControls, redactSecrets } from "./redact.ts";
+
+/** What a time looks like that never was: Go's zero time. */
+const NEVER = "0001-01-01T00:00:00Z";
+
+/** What the health server needs. */
+export interface HealthServerOptions {
+  readonly report: () => HealthReport;
+  /** Counts an answer (`kubeproxy_proxy_healthz_total`, `kubeproxy_proxy_livez_total`). */
+  readonly count: (path: "healthz" | "livez", status: number) => void;
+}
+
+/** Handler of the health server: `/healthz` and `/livez`. */
+export function healthServer({ report, count }: HealthServerOptions): HttpHandler {
+  const answer = (path: "healthz" | "livez") => (): HttpAnswer => {
+    const health = report();
+    const isHealthy = health.healthy && (path === "livez" || health.nodeEligible);
+    const status = isHealthy ? 200 : 503;
+    count(path, status);
+    return jsonAnswer(JSON.stringify(healthBody(health, { path, isHealthy })), status);
+  };
+  return routePaths(
+    new Map([["/healthz", answer("healthz")], ["/livez", answer("livez")]]),
+  );
+}
+
+function healthBody(
+  health: HealthReport,
+  { path, isHealthy }: { readonly path: "healthz" | "livez"; readonly isHealthy: boolean },
+): unknown {
+  const currentTime = formatTime(health.currentTime);
+  const status = Object.fromEntries(
+    FAMILIES.flatMap((family) => {
+      const one = health.families.get(family);
+      if (!one) return [];
+      const { lastUpdated, healthy } = one;
+      return [[FAMILY_NAMES[family], { lastUpdated: formatTime(lastUpdated), healthy }]];
+    }),
+  );
+  return {
+    // A healthy proxy has the present state, though nothing may have been written for long.
+    lastUpdated: isHealthy ? currentTime : formatTime(health.lastUpdated),
+    currentTime,
+    ...(path === "healthz" && { nodeEligible: health.nodeEligible }),
+    healthy: health.healthy,
+    ...(health.families.size > 0 && { status }),
+  };
+}
+
+function formatTime(milliseconds: number | undefined): string {
+  return milliseconds === undefined ? NEVER : new Date(milliseconds).toISOString();
+}
+
+/** What the metrics server needs. */
+export interface MetricsServerOptions {
+  /** The metrics in Prometheus' text format. */
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly body: string }>;
+  /** `nftables` or `iptables`. */
+  readonly proxyMode: () => string;
+  /** The configuration as KubeProxyConfiguration, without secrets. */
+  readonly configuration: () => unknown;
+  /** Flags in force, by name. */
+  readonly flags: () => Readonly<Record<string, string>>;
+  /** Facts about the process, by name, for people. */
+  readonly status: () => Readonly<Record<string, string>>;
+}
+
+/** Handler of the metrics server. */
+export function metricsServer(options: MetricsServerOptions): HttpHandler {
+  const ok = () => textAnswer("ok");
+  return routePaths(
+    new Map<string, HttpHandler>([
+      ["/healthz", ok],
+      ["/healthz/ping", ok],
+      ["/metrics", async () => {
+        const { contentType, body } = await options.metrics();
+        return { status: 200, headers: { "Content-Type": contentType }, body };
+      }],
+      ["/proxyMode", () => textAnswer(options.proxyMode())],
+      // The key is the API group, under which kube-proxy registers its configuration.
+      [
+        "/configz",
+        () => jsonAnswer(JSON.stringify({ "kubeproxy.config.k8s.io": options.configuration() })),
+      ],
+      ["/flagz", () => textAnswer(page("flagz", { facts: options.flags(), separator: "=" }))],
+      ["/statusz", () => textAnswer(page("statusz", { facts: options.status(), separator: ": " }))],
+    ]),
+  );
+}
+
+interface PageOptions {
+  readonly facts: Readonly<Record<string, string>>;
+  readonly separator: string;
+}
+
+function page(title: string, { facts, separator }: PageOptions): string {
+  const lines = Object.entries(facts).map(([name, value]) =>
+    `${name}${separator}${escapeControls(redactSecrets(value))}`
+  );
+  return `signpost ${title}\nFor people to read; the format may change.\n\n${lines.join("\n")}\n`;
+}

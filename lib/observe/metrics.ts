@@ -1,0 +1,37 @@
+/**
+ * All metrics of one process, in a registry of their own.
+ *
+ * @module
+ */
+import { Registry } from "prom-client";
+import {
+  type KubeProxyMetrics,
+  kubeProxyMetrics,
+  type KubeProxyMetricsOptions,
+} from "./kubeproxy_metrics.ts";
+import { metricFactory } from "./metric_factory.ts";
+import {
+  type SignpostMetrics,
+  signpostMetrics,
+  type SignpostMetricsOptions,
+} from "./signpost_metrics.ts";
+
+/** Recorders of all metrics, and their text. */
+export interface Metrics extends KubeProxyMetrics, SignpostMetrics {
+  /** The metrics in Prometheus' text format. */
+  render(): Promise<{ readonly contentType: string; readonly body: string }>;
+}
+
+/** What the metrics depend on and read. */
+export interface MetricsOptions extends KubeProxyMetricsOptions, SignpostMetricsOptions {}
+
+/** Makes the metrics; nothing global is touched. */
+export function createMetrics(options: MetricsOptions): Metrics {
+  const registry = new Registry();
+  const make = metricFactory(registry);
+  return {
+    ...kubeProxyMetrics(make, options),
+    ...signpostMetrics(make, options),
+    render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+  };
+}

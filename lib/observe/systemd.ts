@@ -1,0 +1,141 @@
+/**
+ * Tells systemd how the service is: the protocol of sd_notify(3).
+ *
+ * @module
+ */
+import type { Clock, Logger } from "../model/ports.ts";
+import { ChangeFilter } from "./change_filter.ts";
+import { escapeControls } from "./redact.ts";
+
+/** What systemd told this process at its start. */
+export interface SystemdEnvironment {
+  /** Address for notifications: a path, or `@` and an abstract name; `undefined`: not wanted. */
+  readonly notifySocket: string | undefined;
+  /** Milliseconds without a sign of life after which systemd kills us; `undefined`: never. */
+  readonly watchdog: number | undefined;
+}
+
+/** Reads and unsets environment variables; `Deno.env` is one. */
+export interface Environment {
+  get(name: string): string | undefined;
+  delete(name: string): void;
+}
+
+/** Sends datagrams to the notification socket. */
+export interface NotifySocket {
+  /** @throws where nobody receives, or the address is not permitted */
+  send(datagram: string): Promise<void>;
+  close(): void;
+}
+
+/** Longest status text that is sent, in UTF-16 code units. */
+const MAXIMUM_STATUS_LENGTH = 512;
+
+/**
+ * Takes systemd's variables out of the environment, so that child processes do not get them.
+ *
+ * @param environment for example `Deno.env`
+ * @param pid this process: WATCHDOG_PID may name another (sd_watchdog_enabled(3))
+ */
+export function takeSystemdEnvironment(environment: Environment, pid: number): SystemdEnvironment {
+  const take = (name: string) => {
+    const value = environment.get(name);
+    environment.delete(name);
+    return value;
+  };
+  const notifySocket = take("NOTIFY_SOCKET");
+  const microseconds = Number(take("WATCHDOG_USEC"));
+  const watchdogPid = take("WATCHDOG_PID");
+  const isForUs = watchdogPid === undefined || Number(watchdogPid) === pid;
+  return {
+    notifySocket: notifySocket !== undefined && /^[/@]./.test(notifySocket)
+      ? notifySocket
+      : undefined,
+    watchdog: isForUs && microseconds > 0 ? microseconds / 1_000 : undefined,
+  };
+}
+
+/** What a `ServiceManager` needs. */
+export interface ServiceManagerOptions {
+  /** `undefined`: not started by systemd; then nothing is sent. */
+  readonly socket: NotifySocket | undefined;
+  /** From `SystemdEnvironment`. */
+  readonly watchdog: number | undefined;
+  readonly clock: Pick<Clock, "sleep">;
+  readonly logger: Logger;
+}
+
+/** The service manager that started this process, as far as there is one. */
+export class ServiceManager {
+  readonly #options: ServiceManagerOptions;
+  readonly #failures = new ChangeFilter();
+  #status = "";
+
+  constructor(options: ServiceManagerOptions) {
+    this.#options = options;
+  }
+
+  /** Start-up, or a reload, is over. */
+  ready(status: string): Promise<void> {
+    this.#status = statusLine(status);
+    return this.#send(["READY=1", this.#status]);
+  }
+
+  /** The text that `systemctl status` shows; sent where it changed. */
+  async status(text: string): Promise<void> {
+    const line = statusLine(text);
+    if (line === this.#status) return;
+    this.#status = line;
+    await this.#send([line]);
+  }
+
+  /**
+   * The configuration is being read again; `ready` ends it.
+   *
+   * @param monotonicMicroseconds CLOCK_MONOTONIC, which `Type=notify-reload` wants and plain
+   *   `Type=notify` does not; Deno has no way to read it
+   */
+  reloading(monotonicMicroseconds?: bigint): Promise<void> {
+    const time = monotonicMicroseconds === undefined
+      ? []
+      : [`MONOTONIC_USEC=${monotonicMicroseconds}`];
+    return this.#send(["RELOADING=1", ...time]);
+  }
+
+  /** The process is about to end. */
+  stopping(): Promise<void> {
+    return this.#send(["STOPPING=1"]);
+  }
+
+  /**
+   * Gives signs of life, twice per watchdog period, for as long as there is life.
+   *
+   * @param isAlive whether the work goes on; must not depend on the API server
+   * @param signal ends it
+   */
+  async feedWatchdog(isAlive: () => boolean, signal: AbortSignal): Promise<void> {
+    const { watchdog, clock, socket } = this.#options;
+    if (watchdog === undefined || !socket) return;
+    while (!signal.aborted) {
+      if (isAlive()) await this.#send(["WATCHDOG=1"]);
+      await clock.sleep(watchdog / 2, signal);
+    }
+  }
+
+  async #send(lines: readonly string[]): Promise<void> {
+    const { socket, logger } = this.#options;
+    try {
+      await socket?.send(lines.join("\n"));
+      this.#failures.clear("send");
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (this.#failures.changed("send", reason)) {
+        logger.warn("cannot notify systemd", { error: reason });
+      }
+    }
+  }
+}
+
+function statusLine(text: string): string {
+  return `STATUS=${escapeControls(text.slice(0, MAXIMUM_STATUS_LENGTH))}`;
+}
