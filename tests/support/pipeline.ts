@@ -1,0 +1,60 @@
+/**
+ * The pure pipeline for tests: API objects in, desired state and scripts out.
+ *
+ * @module
+ */
+import { ObjectCache } from "../../lib/cache/cache.ts";
+import { createDecoder } from "../../lib/cache/decode.ts";
+import { Desired, type Step } from "../../lib/desired/state.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
+import type { ObjectEvent, Refusal } from "../../lib/model/events.ts";
+import { type Kind, type KindMap, KINDS } from "../../lib/model/objects.ts";
+import { configuration } from "./configuration.ts";
+
+/** An object as the API has it. */
+export interface ApiObject {
+  readonly kind: string;
+  readonly [field: string]: unknown;
+}
+
+/** The node that tests are on, where they do not say. */
+export const NODE_NAME = "node-1";
+
+/** Settings of a pipeline. */
+export interface PipelineOptions {
+  readonly mode?: "nftables" | "iptables";
+  readonly nodeName?: string;
+  readonly configuration?: Partial<Configuration>;
+}
+
+/** Objects to desired state, state after state. */
+export class Pipeline {
+  readonly #decode = createDecoder();
+  readonly cache = new ObjectCache();
+  readonly desired: Desired;
+
+  constructor(options: PipelineOptions = {}) {
+    this.desired = new Desired({
+      configuration: configuration(options.configuration),
+      mode: options.mode ?? "nftables",
+      nodeName: options.nodeName ?? NODE_NAME,
+    });
+  }
+
+  /** Makes these the only objects. */
+  load(objects: readonly ApiObject[]): Step & { readonly refused: readonly Refusal[] } {
+    const refused = KINDS.flatMap((kind) => this.cache.apply(this.#replace(kind, objects)));
+    return { ...this.desired.update(this.cache, this.cache.takeDirty()), refused };
+  }
+
+  #replace<K extends Kind>(kind: K, all: readonly ApiObject[]): ObjectEvent {
+    const objects = new Map<string, KindMap[K]>();
+    const refused = new Map<string, string>();
+    for (const raw of all.filter((each) => each.kind === kind)) {
+      const decoded = this.#decode(kind, raw);
+      if (decoded.type === "object") objects.set(decoded.key, decoded.object);
+      else if (decoded.type === "refused") refused.set(decoded.key, decoded.reason);
+    }
+    return { type: "replace", kind, objects, refused } as ObjectEvent;
+  }
+}
