@@ -8,7 +8,8 @@ import type { DesiredState, StateChange } from "../model/desired.ts";
 import { diffServices, type Operations, type References } from "./diff.ts";
 import { needsNewTable } from "./layout.ts";
 import type { Nft } from "./nft.ts";
-import type { AffinitySet } from "./objects.ts";
+import type { NamedSet } from "./objects.ts";
+import { AFFINITY_SET } from "./pick.ts";
 import { countOperations, nodeElementChanges, renderStep, renderTable } from "./script.ts";
 import { renderStickyClients } from "./sticky.ts";
 
@@ -16,7 +17,7 @@ import { renderStickyClients } from "./sticky.ts";
 export interface NftScript extends Script {
   readonly references: References;
   /** Affinity sets of the new table, whose clients are carried over; empty in a partial script. */
-  readonly affinitySets: readonly AffinitySet[];
+  readonly affinitySets: readonly NamedSet[];
 }
 
 /**
@@ -45,7 +46,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       text: renderTable(operations, state.node),
       operations: countOperations(operations),
       references,
-      affinitySets: operations.addSets,
+      affinitySets: operations.addSets.filter(({ name }) => name.startsWith(AFFINITY_SET)),
     };
   }
 
@@ -85,7 +86,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** Replacing the table must not forget who is on which endpoint. */
-  async #stickyClients(sets: readonly AffinitySet[]): Promise<string> {
+  async #stickyClients(sets: readonly NamedSet[]): Promise<string> {
     return sets.length === 0 ? "" : renderStickyClients(await this.#nft.listSets(), sets);
   }
 }

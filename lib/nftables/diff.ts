@@ -5,9 +5,9 @@
  */
 import type { DesiredNode, DesiredServicePort, ServiceChange } from "../model/desired.ts";
 import {
-  type AffinitySet,
   type Chain,
   type Element,
+  type NamedSet,
   objectId,
   sameContent,
   slotData,
@@ -17,21 +17,21 @@ import {
 import { objectsOf } from "./service.ts";
 
 /** An object that several services may need: it is there while one of them does. */
-type SharedObject = Element | Chain | AffinitySet;
+type SharedObject = Element | Chain | NamedSet;
 
 /** How many services need each shared object, by id. */
 export type References = ReadonlyMap<string, number>;
 
 /** What has to be done to the table. Within each list the order is that of the services. */
 export interface Operations {
-  readonly addSets: readonly AffinitySet[];
+  readonly addSets: readonly NamedSet[];
   readonly addChains: readonly Chain[];
   /** Chains that stay and get other rules. */
   readonly rewriteChains: readonly Chain[];
   readonly deleteElements: readonly Element[];
   readonly addElements: readonly Element[];
   readonly deleteChains: readonly Chain[];
-  readonly deleteSets: readonly AffinitySet[];
+  readonly deleteSets: readonly NamedSet[];
 }
 
 /** Operations, and the references that hold once they are done. */

@@ -8,7 +8,7 @@
  */
 import { FAMILIES, type Family } from "../model/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../model/desired.ts";
-import { type Chain, type Element, NFT_FAMILY } from "./objects.ts";
+import { type Chain, type Element, type NamedSet, NFT_FAMILY } from "./objects.ts";
 
 /** How a packet from outside finds a service port: by virtual IP or by node port. */
 export type FrontendKind = "vip" | "nodeport";
@@ -18,48 +18,32 @@ export interface BaseChain extends Chain {
   readonly hook: string;
 }
 
-/** A set or map, by the words of its declaration. */
-export interface Declaration {
-  readonly kind: "set" | "map";
-  readonly name: string;
-  /** What stands between the braces, without elements. */
-  readonly body: string;
-}
-
 /** The sets and maps of every table, in the order of their printing. */
-export function declarations(): Declaration[] {
+export function fixedSets(): NamedSet[] {
   return FAMILIES.flatMap((family) => {
     const ip = NFT_FAMILY[family];
+    // `tcp dport` stands for the port of any protocol in a key: `th dport` in `typeof` does not
+    // survive a re-read by nft 1.0.6.
     const vip = `${ip} daddr . meta l4proto . tcp dport`;
-    // `tcp dport` stands for any protocol's: `th dport` in `typeof` does not survive a re-read by nft 1.0.6.
     const nodePort = "meta l4proto . tcp dport";
-    const slot = `numgen random mod 2 : ${ip} daddr . tcp dport`;
     return [
-      map(`services${family}`, `typeof ${vip} : verdict`),
-      map(`short-circuits${family}`, `typeof ${vip} : verdict`),
-      map(`endpoints${family}`, `typeof ${vip} . ${slot}`),
-      map(`local-endpoints${family}`, `typeof ${vip} . ${slot}`),
-      map(`no-endpoints${family}`, `typeof ${vip} : verdict`),
-      map(`nodeports${family}`, `typeof ${nodePort} : verdict`),
-      map(`nodeport-short-circuits${family}`, `typeof ${nodePort} : verdict`),
-      map(`nodeport-endpoints${family}`, `typeof ${nodePort} . ${slot}`),
-      map(`nodeport-local-endpoints${family}`, `typeof ${nodePort} . ${slot}`),
-      map(`no-endpoint-nodeports${family}`, `typeof ${nodePort} : verdict`),
-      set(`firewalls${family}`, `typeof ${vip}`),
-      set(`source-ranges${family}`, `typeof ${vip} . ${ip} saddr; flags interval`),
-      set(`cluster-ips${family}`, `typeof ${ip} daddr`),
-      set(`service-cidrs${family}`, `typeof ${ip} daddr; flags interval`),
-      set(`hairpins${family}`, `typeof ${ip} saddr . ${ip} daddr`),
+      namedSet("map", `services${family}`, `typeof ${vip} : verdict`),
+      namedSet("map", `short-circuits${family}`, `typeof ${vip} : verdict`),
+      namedSet("map", `no-endpoints${family}`, `typeof ${vip} : verdict`),
+      namedSet("map", `nodeports${family}`, `typeof ${nodePort} : verdict`),
+      namedSet("map", `nodeport-short-circuits${family}`, `typeof ${nodePort} : verdict`),
+      namedSet("map", `no-endpoint-nodeports${family}`, `typeof ${nodePort} : verdict`),
+      namedSet("set", `firewalls${family}`, `typeof ${vip}`),
+      namedSet("set", `source-ranges${family}`, `typeof ${vip} . ${ip} saddr; flags interval`),
+      namedSet("set", `cluster-ips${family}`, `typeof ${ip} daddr`),
+      namedSet("set", `service-cidrs${family}`, `typeof ${ip} daddr; flags interval`),
+      namedSet("set", `hairpins${family}`, `typeof ${ip} saddr . ${ip} daddr`),
     ];
   });
 }
 
-function map(name: string, body: string): Declaration {
-  return { kind: "map", name, body };
-}
-
-function set(name: string, body: string): Declaration {
-  return { kind: "set", name, body };
+function namedSet(kind: NamedSet["kind"], name: string, body: string): NamedSet {
+  return { type: "set", kind, name, body };
 }
 
 /** The elements that the node itself brings: the ranges of cluster IPs. */

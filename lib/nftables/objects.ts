@@ -36,15 +36,17 @@ export interface Chain {
   readonly rules: readonly string[];
 }
 
-/** A set that belongs to one endpoint of a service port with session affinity. */
-export interface AffinitySet {
+/** A set or map that is there while something uses it. */
+export interface NamedSet {
   readonly type: "set";
+  readonly kind: "set" | "map";
   readonly name: string;
-  readonly family: Family;
+  /** What stands between the braces of its declaration. */
+  readonly body: string;
 }
 
 /** A part of the table that comes and goes with the services. */
-export type TableObject = Element | Slots | Chain | AffinitySet;
+export type TableObject = Element | Slots | Chain | NamedSet;
 
 /** What names an object in the table. */
 export function objectId(object: TableObject): string {

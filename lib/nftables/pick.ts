@@ -7,10 +7,9 @@ import { createHash } from "node:crypto";
 import type { DesiredServicePort, Destination } from "../model/desired.ts";
 import type { TrafficPolicy } from "../model/objects.ts";
 import { hostPort } from "../model/names.ts";
-import { NODE_PORT, vipOf } from "./layout.ts";
-import { type Chain, NFT_FAMILY, type TableObject } from "./objects.ts";
+import { type Chain, type NamedSet, NFT_FAMILY, type Slots, type TableObject } from "./objects.ts";
 
-/** The maps that hold slots, without the digit of their family. */
+/** The maps that hold slots, without protocol and family. */
 export type EndpointMap =
   | "endpoints"
   | "local-endpoints"
@@ -22,14 +21,14 @@ export interface PickOptions {
   readonly policy: TrafficPolicy;
   /** Where its slots are. */
   readonly map: EndpointMap;
-  /** Its key there. */
-  readonly key: string;
+  /** The virtual IP; `undefined` for a node port. */
+  readonly address: string | undefined;
 }
 
 /** Where to send a packet, and the objects that it takes. */
 export interface Pick {
   readonly chain: string;
-  /** What tells this choice from others in the names of chains: `4-2`, or the service port's own name. */
+  /** What tells this choice from others in the names of chains: `4-tcp-2`, or the service port's own name. */
   readonly suffix: string;
   readonly objects: readonly TableObject[];
 }
@@ -50,24 +49,35 @@ export function pickFor(port: DesiredServicePort, options: PickOptions): Pick | 
 }
 
 /**
- * A chain for each number of endpoints, shared by all services that have so many. The second rule
- * is for a packet that read the old number and then finds the last slot gone: slot 0 is there as
- * long as there is an endpoint.
+ * A chain for each number of endpoints, shared by all services that have so many. Where there is
+ * more than one, a second rule is for a packet that read the old number and then finds the last
+ * slot gone: slot 0 is there as long as there is an endpoint.
+ *
+ * The maps are apart by protocol. A map with `tcp dport` in its data gives the first rule of a
+ * script that names it a hidden `meta l4proto tcp` (nft 1.0.6), and UDP would miss.
  */
-function slotPick(port: DesiredServicePort, { policy, map, key }: PickOptions): Pick {
-  const { family } = port;
+function slotPick(port: DesiredServicePort, { policy, map, address }: PickOptions): Pick {
+  const { family, protocol } = port;
   const destinations = endpointsFor(port, policy);
-  const set = `${map}${family}`;
-  const suffix = `${family}-${destinations.length}`;
-  const frontend = map.startsWith("nodeport") ? NODE_PORT : vipOf(family);
+  const ip = NFT_FAMILY[family];
+  const frontend = address === undefined ? `${protocol} dport` : `${ip} daddr . ${protocol} dport`;
+  const set: NamedSet = {
+    type: "set",
+    kind: "map",
+    name: `${map}-${protocol}${family}`,
+    body: `typeof ${frontend} . numgen random mod 2 : ${ip} daddr . ${protocol} dport`,
+  };
+  const suffix = `${family}-${protocol}-${destinations.length}`;
   const dnat = (modulus: number) =>
-    `dnat ${NFT_FAMILY[family]} to ${frontend} . numgen random mod ${modulus} map @${set}`;
+    `dnat ${ip} to ${frontend} . numgen random mod ${modulus} map @${set.name}`;
   const chain: Chain = {
     type: "chain",
     name: `pick-${map}${suffix}`,
-    rules: [dnat(destinations.length), dnat(1)],
+    rules: destinations.length === 1 ? [dnat(1)] : [dnat(destinations.length), dnat(1)],
   };
-  return { chain: chain.name, suffix, objects: [chain, { type: "slots", set, key, destinations }] };
+  const key = address === undefined ? `${port.nodePort}` : `${address} . ${port.port}`;
+  const slots: Slots = { type: "slots", set: set.name, key, destinations };
+  return { chain: chain.name, suffix, objects: [set, chain, slots] };
 }
 
 /** A chain that looks for the client in each endpoint's set, and picks at random where it is in none. */
@@ -88,11 +98,19 @@ function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   return { chain: dispatch.name, suffix, objects: [...objects, dispatch] };
 }
 
+/** How the names of sets begin whose elements are the clients of an endpoint. */
+export const AFFINITY_SET = "affinity";
+
 function affinityEndpoint(port: DesiredServicePort, { address, port: number }: Destination) {
   const { family, protocol, affinitySeconds } = port;
   const name = affinityName(port, `__${hostPort(address, number)}`);
   const ip = NFT_FAMILY[family];
-  const set = { type: "set" as const, name: `affinity${family}-${name}`, family };
+  const set: NamedSet = {
+    type: "set",
+    kind: "set",
+    name: `${AFFINITY_SET}${family}-${name}`,
+    body: `typeof ${ip} saddr; flags dynamic,timeout`,
+  };
   const chain: Chain = {
     type: "chain",
     name: `endpoint${family}-${name}`,

@@ -5,8 +5,8 @@
  */
 import type { DesiredNode } from "../model/desired.ts";
 import type { Operations } from "./diff.ts";
-import { declarations, fixedChains, nodeElements } from "./layout.ts";
-import { type AffinitySet, type Chain, type Element, NFT_FAMILY, TABLE } from "./objects.ts";
+import { fixedChains, fixedSets, nodeElements } from "./layout.ts";
+import { type Chain, type Element, TABLE } from "./objects.ts";
 
 /**
  * The whole table, replacing what is there: `add` before `delete`, so that the delete finds a
@@ -16,17 +16,14 @@ import { type AffinitySet, type Chain, type Element, NFT_FAMILY, TABLE } from ".
  */
 export function renderTable(operations: Operations, node: DesiredNode): string {
   const elements = groupBySet([...nodeElements(node), ...operations.addElements]);
-  const sets = declarations().map(({ kind, name, body }) =>
+  const sets = [...fixedSets(), ...operations.addSets].map(({ kind, name, body }) =>
     `  ${kind} ${name} {\n    ${body}\n${renderSetElements(elements.get(name) ?? [])}  }\n`
-  );
-  const affinitySets = operations.addSets.map((set) =>
-    `  set ${set.name} {\n    ${affinityBody(set)}\n  }\n`
   );
   const chains = [...operations.addChains, ...fixedChains(node)].map((chain) => {
     const lines = "hook" in chain ? [`type ${chain.hook};`, ...chain.rules] : chain.rules;
     return `  chain ${chain.name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
   });
-  const body = [...sets, ...affinitySets, ...chains].join("\n");
+  const body = [...sets, ...chains].join("\n");
   return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n${body}}\n`;
 }
 
@@ -37,14 +34,14 @@ export function renderTable(operations: Operations, node: DesiredNode): string {
 export function renderStep(operations: Operations): string {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = operations;
   return [
-    ...addSets.map((set) => `add set ${TABLE} ${set.name} { ${affinityBody(set)}; }\n`),
+    ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
     ...addChains.map(({ name }) => `add chain ${TABLE} ${name}\n`),
     ...rewriteChains.map(({ name }) => `flush chain ${TABLE} ${name}\n`),
     ...[...addChains, ...rewriteChains].map(renderRules),
     ...renderElements("delete", operations.deleteElements),
     ...renderElements("add", operations.addElements),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
-    ...deleteSets.map(({ name }) => `delete set ${TABLE} ${name}\n`),
+    ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
   ].join("");
 }
 
@@ -92,10 +89,6 @@ const MAX_COMMENT = 127;
 function renderElement({ key, data, comment }: Element): string {
   const remark = comment === "" ? "" : ` comment "${comment.slice(0, MAX_COMMENT)}"`;
   return data === "" ? `${key}${remark}` : `${key}${remark} : ${data}`;
-}
-
-function affinityBody({ family }: AffinitySet): string {
-  return `typeof ${NFT_FAMILY[family]} saddr; flags dynamic,timeout`;
 }
 
 function groupBySet(elements: readonly Element[]): Map<string, Element[]> {

@@ -13,8 +13,13 @@ import { endpointsFor, pickFor } from "./pick.ts";
 /** A way to reach a service port: a virtual IP or a node port. */
 interface Frontend {
   readonly kind: FrontendKind;
+  /** Its key in the maps that lead to chains. */
   readonly key: string;
+  /** The virtual IP; `undefined` for a node port. */
+  readonly address: string | undefined;
 }
+
+type VirtualIP = Frontend & { readonly address: string };
 
 /** The maps of a kind of frontend, and what the chains for traffic from outside are called. */
 const WORDS = {
@@ -38,18 +43,17 @@ const WORDS = {
 
 /** All objects of a service port. The same object may be named twice, and by other service ports too. */
 export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObject[] {
-  const vip = (address: string): Frontend => ({
+  const vip = (address: string): VirtualIP => ({
     kind: "vip",
     key: vipKey(address, port.protocol, port.port),
+    address,
   });
   const external = [...port.loadBalancerIPs, ...port.externalIPs].map(vip);
   const nodePorts: Frontend[] = port.nodePort === 0
     ? []
-    : [{ kind: "nodeport", key: nodePortKey(port.protocol, port.nodePort) }];
+    : [{ kind: "nodeport", key: nodePortKey(port.protocol, port.nodePort), address: undefined }];
   return [
-    ...port.clusterIPs.flatMap((address) =>
-      clusterIPObjects(port, address, { node, frontend: vip(address) })
-    ),
+    ...port.clusterIPs.flatMap((address) => clusterIPObjects(port, vip(address), node)),
     ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend)),
     ...port.loadBalancerIPs.flatMap((address) => firewallObjects(port, vip(address).key)),
     ...hairpinObjects(port),
@@ -59,13 +63,14 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
 /** Cluster IPs: masqueraded where the client is no pod of this node, as configured. */
 function clusterIPObjects(
   port: DesiredServicePort,
-  address: string,
-  { node, frontend }: { readonly node: DesiredNode; readonly frontend: Frontend },
+  frontend: VirtualIP,
+  node: DesiredNode,
 ): TableObject[] {
   const { family, internalTrafficPolicy: policy } = port;
   const { localDetector } = node.families[family];
+  const { address } = frontend;
   const guard = element(`cluster-ips${family}`, address);
-  const pick = pickFor(port, { policy, map: "endpoints", key: frontend.key });
+  const pick = pickFor(port, { policy, map: "endpoints", address });
   if (!pick) return [guard, noEndpointsElement(port, frontend, policy)];
   const masquerade = node.masqueradeAll ? "jump mark-for-masquerade" : localDetector &&
     `${fromLocalPod(localDetector, { family, negated: true })} jump mark-for-masquerade`;
@@ -83,7 +88,11 @@ function clusterIPObjects(
 function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
   if (port.externalTrafficPolicy === "Local") return localObjects(port, frontend);
   const words = WORDS[frontend.kind];
-  const pick = pickFor(port, { policy: "Cluster", map: words.endpoints, key: frontend.key });
+  const pick = pickFor(port, {
+    policy: "Cluster",
+    map: words.endpoints,
+    address: frontend.address,
+  });
   if (!pick) return [noEndpointsElement(port, frontend, "Cluster")];
   const name = `${words.chain}${pick.suffix}`;
   return [
@@ -96,10 +105,10 @@ function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObj
 /** External traffic policy Local: the client's address is kept, and only endpoints of this node are used. */
 function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
   const { family } = port;
-  const { kind, key } = frontend;
+  const { kind, key, address } = frontend;
   const words = WORDS[kind];
-  const cluster = pickFor(port, { policy: "Cluster", map: words.endpoints, key });
-  const local = pickFor(port, { policy: "Local", map: words.localEndpoints, key });
+  const cluster = pickFor(port, { policy: "Cluster", map: words.endpoints, address });
+  const local = pickFor(port, { policy: "Local", map: words.localEndpoints, address });
   const dropped = local ? [] : [noEndpointsElement(port, frontend, "Local")];
   if (!cluster && !local) return dropped;
   // Without an endpoint here, only the short circuit is left.

@@ -5,7 +5,7 @@
  * @module
  */
 import { parseAddress } from "../model/address.ts";
-import { type AffinitySet, TABLE } from "./objects.ts";
+import { type NamedSet, TABLE } from "./objects.ts";
 
 /** A client that stays on an endpoint. */
 interface StickyClient {
@@ -44,7 +44,7 @@ export function parseStickyClients(listing: string): Map<string, StickyClient[]>
  * @param listing what `nft list sets` printed for the old table
  * @param sets the affinity sets of the new one
  */
-export function renderStickyClients(listing: string, sets: readonly AffinitySet[]): string {
+export function renderStickyClients(listing: string, sets: readonly NamedSet[]): string {
   const clients = parseStickyClients(listing);
   return sets.map(({ name }) => {
     const elements = (clients.get(name) ?? []).map((client) =>
