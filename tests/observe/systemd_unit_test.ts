@@ -1,0 +1,118 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { bootSystemd, canRunSystemd, waitFor } from "./support/private_systemd.ts";
+
+const UNIT = new URL("../../systemd/signpost.service", import.meta.url);
+const CHECKOUT = new URL("../../", import.meta.url).pathname;
+
+/** Puts the probe daemon in signpost's place; what the unit says of the sandbox stays. */
+const DROP_IN = `
+[Service]
+Environment=DENO_DIR=/var/lib/signpost/deno NO_COLOR=1
+ExecStart=
+ExecStart=/opt/deno run --no-config --no-lock --unstable-net -A /opt/checkout/tests/observe/support/probe_daemon.ts
+WatchdogSec=2s
+RestartSec=3s
+StandardError=append:/opt/log
+`;
+
+async function analyze(...args: string[]): Promise<{ code: number; text: string }> {
+  const output = await new Deno.Command("systemd-analyze", { args }).output();
+  const decoder = new TextDecoder();
+  return {
+    code: output.code,
+    text: decoder.decode(output.stdout) + decoder.decode(output.stderr),
+  };
+}
+
+Deno.test("systemd-analyze verify finds no fault with the unit", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    // The program need not be installed where the tests run.
+    const unit = (await Deno.readTextFile(UNIT)).replaceAll("/usr/local/bin/signpost", "/bin/true");
+    await Deno.writeTextFile(`${folder}/signpost.service`, unit);
+    assertEquals(await analyze("verify", "--man=no", `${folder}/signpost.service`), {
+      code: 0,
+      text: "",
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("systemd-analyze security rates the unit's exposure below 3", async () => {
+  // The threshold is in tenths; a higher exposure fails.
+  const { code, text } = await analyze(
+    "security",
+    "--offline=true",
+    "--no-pager",
+    "--threshold=29",
+    UNIT.pathname,
+  );
+  assertEquals(code, 0, text);
+  assertStringIncludes(text, "Overall exposure level");
+});
+
+Deno.test({
+  name: "under systemd the unit starts, is confined, reloads, is killed when stuck, and stops",
+  ignore: !await canRunSystemd(),
+  fn: async () => {
+    await using systemd = await bootSystemd(CHECKOUT);
+    const show = (...names: string[]) => systemd.show("signpost.service", ...names);
+    await installUnit(systemd.run);
+
+    await systemd.run("systemctl", "start", "signpost.service").catch(async (error: Error) => {
+      throw new Error(await systemd.run("cat", "/opt/log"), { cause: error });
+    });
+    assertEquals(await show("ActiveState", "StatusText", "OOMScoreAdjust"), {
+      ActiveState: "active",
+      StatusText: "in service",
+      OOMScoreAdjust: "-999",
+    });
+    await assertConfined(await systemd.run("cat", "/var/lib/signpost/probe.json"));
+
+    await systemd.run("systemctl", "reload", "signpost.service");
+    await waitFor("the reload", async () => (await show("StatusText")).StatusText === "reloaded 1");
+    assertEquals(await show("ActiveState", "NRestarts"), { ActiveState: "active", NRestarts: "0" });
+
+    await systemd.run("systemctl", "kill", "-s", "USR1", "--kill-who=main", "signpost.service");
+    await waitFor("the watchdog", async () => (await show("Result")).Result === "watchdog");
+    await waitFor("the restart", async () => {
+      const { ActiveState, NRestarts } = await show("ActiveState", "NRestarts");
+      return ActiveState === "active" && NRestarts === "1";
+    });
+
+    await systemd.run("systemctl", "stop", "signpost.service");
+    assertEquals(await show("ActiveState", "Result"), {
+      ActiveState: "inactive",
+      Result: "success",
+    });
+    assertStringIncludes(await systemd.run("nft", "list", "tables"), "signpost-probe");
+  },
+});
+
+async function installUnit(
+  run: (program: string, ...parameters: string[]) => Promise<string>,
+): Promise<void> {
+  const script = `
+    set -e
+    cp /opt/checkout/systemd/signpost.service /etc/systemd/system/
+    mkdir /etc/systemd/system/signpost.service.d
+    printf %s "$1" > /etc/systemd/system/signpost.service.d/test.conf
+    systemctl daemon-reload`;
+  await run("sh", "-c", script, "sh", DROP_IN);
+}
+
+/** @param report what the probe daemon wrote */
+function assertConfined(report: string): void {
+  const { childEnvironment, ...probes } = JSON.parse(report);
+  assertEquals(probes, {
+    nft: "",
+    legacy: "",
+    sysctl: "done",
+    otherSysctl: "EROFS",
+    optional: "EROFS",
+    run: "done",
+    units: "EROFS",
+  });
+  assert(!/NOTIFY_SOCKET|WATCHDOG/.test(childEnvironment), childEnvironment);
+}
