@@ -145,6 +145,11 @@ export class Libc implements Disposable {
       this.#library.symbols.getsockopt(socket, SOL_SOCKET, SO_ERROR, value, length),
     );
     if (value[0]) return new SystemError("connect", value[0]);
+    return this.takeQuotedPacket(socket) && new SystemError("connect", ECONNREFUSED);
+  }
+
+  /** The packet that the next queued ICMP error quotes; `undefined` where none is queued. */
+  takeQuotedPacket(socket: number): Uint8Array | undefined {
     const packet = new Uint8Array(512);
     const size = this.#library.symbols.recvfrom(
       socket,
@@ -154,7 +159,7 @@ export class Libc implements Disposable {
       null,
       null,
     );
-    return size < 0 ? undefined : new SystemError("connect", ECONNREFUSED);
+    return size < 0 ? undefined : packet.subarray(0, Number(size));
   }
 
   bind(socket: number, address: SocketAddress): void {

@@ -9,8 +9,11 @@ import type { Libc } from "./libc.ts";
 const PREFIX = /^signpost-(\d+)-[0-9a-f]+-/;
 const FOLDER = "/run/netns";
 
-/** Settings of every namespace; `{}` stands for `all` and `default`. */
-const SYSCTLS: Readonly<Record<string, number>> = {
+/**
+ * Settings of every namespace; `{}` stands for `all` and `default`. ICMP errors are not limited:
+ * a reject must not look like a drop.
+ */
+const SYSCTLS: Readonly<Record<string, number | string>> = {
   "ipv4/conf/{}/rp_filter": 0,
   "ipv4/conf/{}/accept_redirects": 0,
   "ipv4/conf/{}/send_redirects": 0,
@@ -21,8 +24,10 @@ const SYSCTLS: Readonly<Record<string, number>> = {
   "ipv6/conf/{}/disable_ipv6": 0,
   "ipv4/icmp_ratelimit": 0,
   "ipv4/icmp_ratemask": 0,
-  "ipv4/icmp_msgs_per_sec": 100_000,
+  "ipv4/icmp_msgs_per_sec": 1_000_000,
+  "ipv4/icmp_msgs_burst": 1_000_000,
   "ipv6/icmp/ratelimit": 0,
+  "ipv6/icmp/ratemask": "",
 };
 
 /** What makes a namespace a router. */
@@ -90,7 +95,7 @@ export class Namespaces implements AsyncDisposable {
   }
 
   /** Writes settings below `/proc/sys/net`; those that the kernel lacks are left out. */
-  setSysctls(name: string, values: Readonly<Record<string, number>>): void {
+  setSysctls(name: string, values: Readonly<Record<string, number | string>>): void {
     this.#libc.inside(this.handle(name), () => {
       for (const [path, value] of Object.entries(values)) {
         for (const place of path.includes("{}") ? ["all", "default"] : [""]) {

@@ -20,6 +20,7 @@ import { type CommandOptions, run } from "./command.ts";
 import { EventLoop } from "./event_loop.ts";
 import { Libc } from "./libc.ts";
 import { FORWARDING, Namespaces } from "./namespaces.ts";
+import { SctpProbes } from "./sctp.ts";
 import { addressesOf, layOut, NODE, WORLD, WORLD_PORT, WORLD_RULES } from "./topology.ts";
 import type { Topology } from "./topology.ts";
 import { Clients, type LongConnection, type Outcome } from "./traffic.ts";
@@ -30,7 +31,7 @@ export interface ConnectRequest {
   readonly from: string;
   /** The source address; by default the host's first of the destination's family. */
   readonly source?: string;
-  readonly protocol?: "tcp" | "udp";
+  readonly protocol?: Protocol;
   readonly address: string;
   readonly port: number;
   /** How often; once by default. */
@@ -38,6 +39,9 @@ export interface ConnectRequest {
   /** Milliseconds of silence that count as a drop; 700 by default. */
   readonly timeout?: number;
 }
+
+/** SCTP is raw INIT chunks, see `SctpProbes`. */
+export type Protocol = "tcp" | "udp" | "sctp";
 
 const IN_FLIGHT = 32;
 
@@ -47,6 +51,7 @@ export class Network implements AsyncDisposable {
   readonly #namespaces: Namespaces;
   readonly #backends: Backends;
   readonly #clients: Clients;
+  readonly #sctp: SctpProbes;
   readonly #resources: AsyncDisposableStack;
 
   private constructor(topology: Topology, parts: {
@@ -60,6 +65,7 @@ export class Network implements AsyncDisposable {
     this.#resources = parts.resources;
     this.#backends = new Backends(parts.libc, parts.loop);
     this.#clients = new Clients(parts.libc, parts.loop);
+    this.#sctp = new SctpProbes(parts.libc, parts.loop);
   }
 
   /** Makes the namespaces, links, addresses and routes. */
@@ -110,6 +116,15 @@ export class Network implements AsyncDisposable {
     return () => closers.forEach((close) => close());
   }
 
+  /** Hears SCTP on all ports of the node, the hosts and `world`. */
+  hearSctp(): void {
+    for (const host of [NODE, WORLD, ...Object.keys(this.#topology.hosts)]) {
+      const namespace = this.#namespaces.handle(host);
+      const addresses = host === WORLD ? ["0.0.0.0", "::"] : addressesOf(this.#topology, host);
+      for (const address of addresses) this.#sctp.listen({ namespace, host, address });
+    }
+  }
+
   /** Opens connections, some at a time, and tells what became of each. */
   async connect(request: ConnectRequest): Promise<Outcome[]> {
     const { protocol = "tcp", times = 1 } = request;
@@ -117,7 +132,12 @@ export class Network implements AsyncDisposable {
     let left = times;
     const worker = async () => {
       while (left-- > 0) {
-        outcomes.push(await this.#clients.connect({ ...this.#client(request), protocol }));
+        const client = this.#client(request);
+        outcomes.push(
+          protocol === "sctp"
+            ? await this.#sctp.probe(client)
+            : await this.#clients.connect({ ...client, protocol }),
+        );
       }
     };
     await Promise.all(Array.from({ length: Math.min(times, IN_FLIGHT) }, worker));

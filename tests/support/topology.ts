@@ -95,7 +95,8 @@ function answerEverything(): string[] {
   ]);
 }
 
-function addAddress(address: string, link: string): string {
+/** The `ip` command that gives an address to a link. */
+export function addAddress(address: string, link: string): string {
   const suffix = isIpv6(address) ? "/128" : "/32";
   return `addr add ${address}${suffix} dev ${link}${isIpv6(address) ? " nodad" : ""}`;
 }

@@ -202,7 +202,8 @@ class Wire {
   }
 }
 
-function refusal(error: unknown): Outcome {
+/** What an error of a client's socket says; throws it anew where it says nothing of the network. */
+export function refusal(error: unknown): Outcome {
   if (!(error instanceof SystemError)) throw error;
   if (REFUSALS.has(error.code)) return { type: "reject", error: error.code };
   if (error.code === "ETIMEDOUT") return { type: "drop" };

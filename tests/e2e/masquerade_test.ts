@@ -1,0 +1,89 @@
+import { service, slice } from "./cluster.ts";
+import { testCase } from "./case.ts";
+
+const ENDPOINTS = ["local1", "remote1"] as const;
+
+testCase("an endpoint that connects to its own Service reaches itself, masqueraded", (a) => ({
+  objects: [
+    service(a, {
+      spec: { type: "LoadBalancer", externalTrafficPolicy: "Local" },
+      ingress: [{ ip: a.loadBalancer }],
+    }),
+    slice(a, ["local1"]),
+  ],
+  flows: [
+    { from: "local1", to: a.clusterIP, reaches: ["local1"], masqueraded: true },
+    { from: "local1", to: a.loadBalancer, reaches: ["local1"], masqueraded: true },
+    { from: "local2", to: a.clusterIP, reaches: ["local1"] },
+  ],
+}));
+
+testCase("without a way to detect local traffic nothing is masqueraded for its source", (a) => ({
+  objects: [service(a), slice(a, ENDPOINTS)],
+  config: { clusterCIDR: "" },
+  flows: (["pod", "client", "node"] as const).map((from) => ({
+    from,
+    to: a.clusterIP,
+    reaches: ENDPOINTS,
+  })),
+}));
+
+testCase("masqueradeAll masquerades all traffic to cluster IPs", (a) => ({
+  objects: [service(a), slice(a, ENDPOINTS)],
+  config: { nftables: { masqueradeAll: true } },
+  flows: (["pod", "client", "node"] as const).map((from) => ({
+    from,
+    to: a.clusterIP,
+    reaches: ENDPOINTS,
+    masqueraded: true,
+  })),
+}));
+
+testCase("detectLocalMode NodeCIDR holds the node's own pods for local", (a) => ({
+  objects: [service(a), slice(a, ENDPOINTS)],
+  config: { detectLocalMode: "NodeCIDR", clusterCIDR: "" },
+  flows: [
+    { from: "pod", to: a.clusterIP, reaches: ENDPOINTS },
+    { from: "remote2", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
+    { from: "client", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
+  ],
+}));
+
+testCase("detectLocalMode BridgeInterface holds what comes in there for local", (a) => ({
+  objects: [service(a), slice(a, ENDPOINTS)],
+  config: { detectLocalMode: "BridgeInterface", detectLocal: { bridgeInterface: "pod" } },
+  flows: [
+    { from: "pod", to: a.clusterIP, reaches: ENDPOINTS },
+    { from: "local2", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
+    { from: "client", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
+  ],
+}));
+
+testCase(
+  "detectLocalMode InterfaceNamePrefix holds what comes in at such interfaces for local",
+  (a) => ({
+    objects: [service(a), slice(a, ENDPOINTS)],
+    config: {
+      detectLocalMode: "InterfaceNamePrefix",
+      detectLocal: { interfaceNamePrefix: "local" },
+    },
+    flows: [
+      { from: "local2", to: a.clusterIP, reaches: ENDPOINTS },
+      { from: "pod", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
+      { from: "client", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
+    ],
+  }),
+);
+
+testCase(
+  "the mark is the configured bit, and connections past Services keep their source",
+  (a) => ({
+    objects: [service(a), slice(a, ENDPOINTS)],
+    config: { nftables: { masqueradeBit: 20 } },
+    flows: [
+      { from: "client", to: a.clusterIP, reaches: ENDPOINTS, masqueraded: true },
+      { from: "client", to: a.local1, port: 8080, reaches: ["local1"] },
+      { from: "local1", to: a.local1, port: 8080, reaches: ["local1"] },
+    ],
+  }),
+);

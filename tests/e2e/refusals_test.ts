@@ -1,0 +1,66 @@
+import { type Addresses, service, slice } from "./cluster.ts";
+import { testCase } from "./case.ts";
+import { nodePortFlow } from "./flow.ts";
+
+const SOURCES = ["pod", "node", "client"] as const;
+
+function loadBalancer(a: Addresses) {
+  return service(a, {
+    spec: { type: "LoadBalancer", externalIPs: [a.externalIP] },
+    ingress: [{ ip: a.loadBalancer }],
+  });
+}
+
+testCase("a Service without endpoints rejects, on all of its addresses", (a) => ({
+  objects: [loadBalancer(a), slice(a, [])],
+  flows: SOURCES.flatMap((from) => [
+    ...[a.clusterIP, a.loadBalancer, a.externalIP].map((to) =>
+      ({ from, to, reaches: "reject" }) as const
+    ),
+    nodePortFlow(a, { from, reaches: "reject" }),
+  ]),
+}));
+
+testCase("a Service without any slice rejects", (a) => ({
+  objects: [loadBalancer(a)],
+  flows: SOURCES.flatMap((from) => [
+    { from, to: a.clusterIP, reaches: "reject" } as const,
+    nodePortFlow(a, { from, reaches: "reject" }),
+  ]),
+}));
+
+testCase("Local policies without any endpoint anywhere reject", (a) => ({
+  objects: [
+    service(a, {
+      spec: {
+        type: "LoadBalancer",
+        internalTrafficPolicy: "Local",
+        externalTrafficPolicy: "Local",
+      },
+      ingress: [{ ip: a.loadBalancer }],
+    }),
+    slice(a, [{ host: "remote1", conditions: { ready: false } }]),
+  ],
+  flows: [
+    { from: "pod", to: a.clusterIP, reaches: "reject" },
+    { from: "client", to: a.loadBalancer, reaches: "reject" },
+    nodePortFlow(a, { from: "client", reaches: "reject" }),
+  ],
+}));
+
+testCase(
+  "an undefined port of a cluster IP rejects; one of a load balancer is left alone",
+  (a) => ({
+    objects: [loadBalancer(a), slice(a, ["local1"])],
+    flows: [
+      ...SOURCES.map((from) => ({ from, to: a.clusterIP, port: 81, reaches: "reject" }) as const),
+      { from: "client", to: a.loadBalancer, port: 81, reaches: "world" },
+      { from: "client", to: a.externalIP, port: 81, reaches: "world" },
+    ],
+  }),
+);
+
+testCase("an unallocated address of a ServiceCIDR drops", (a) => ({
+  objects: [service(a), slice(a, ["local1"])],
+  flows: SOURCES.map((from) => ({ from, to: a.unallocated, reaches: "drop" }) as const),
+}));
