@@ -7,10 +7,10 @@
  * @module
  */
 import { FAMILIES, type Family } from "../model/address.ts";
-import type { ProcessResult, ProcessRunner } from "../model/ports.ts";
-import { ProgramMissingError } from "../model/ports.ts";
+import type { ProcessRunner } from "../model/ports.ts";
 import type { Abilities } from "./fixed_rules.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./errors.ts";
+import { runIfThere } from "./run.ts";
 import { parseSaved } from "./saved.ts";
 import { programName } from "./script.ts";
 
@@ -113,18 +113,6 @@ async function savedBy(runner: ProcessRunner, backend: Backend): Promise<string 
     if (result) saved = (saved ?? "") + (result.code === 0 ? result.stdout : "");
   }
   return saved;
-}
-
-async function runIfThere(
-  runner: ProcessRunner,
-  argv: readonly [string, ...string[]],
-): Promise<ProcessResult | undefined> {
-  try {
-    return await runner.run(argv);
-  } catch (error) {
-    if (error instanceof ProgramMissingError) return undefined;
-    throw error;
-  }
 }
 
 /** A family works where its table `nat` has a POSTROUTING chain, as kube-proxy checks it. */
