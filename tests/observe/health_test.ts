@@ -1,0 +1,99 @@
+import { assertEquals } from "@std/assert";
+import { healthServer } from "../../lib/observe/endpoints.ts";
+import { ProxyHealth } from "../../lib/observe/health.ts";
+import { FakeClock } from "./support/fakes.ts";
+
+const TIMEOUT = 60_000;
+
+function start() {
+  const clock = new FakeClock();
+  const health = new ProxyHealth({ clock, timeout: TIMEOUT });
+  const counts: string[] = [];
+  const handler = healthServer({
+    report: () => health.report(),
+    count: (path, status) => counts.push(`${path} ${status}`),
+  });
+  const get = async (path: string) => {
+    const { status, body } = await handler({ method: "GET", path });
+    return { status, body: JSON.parse(body) };
+  };
+  return { clock, health, handler, get, counts };
+}
+
+Deno.test("a starting proxy is alive, but takes no traffic before its Node is seen", async () => {
+  const { get, health } = start();
+  const times = { lastUpdated: "0001-01-01T00:00:00Z", currentTime: "2026-01-02T03:04:05.000Z" };
+  assertEquals(await get("/healthz"), {
+    status: 503,
+    body: { ...times, nodeEligible: false, healthy: true },
+  });
+  assertEquals(await get("/livez"), {
+    status: 200,
+    body: { ...times, lastUpdated: times.currentTime, healthy: true },
+  });
+  health.setNode({ deleting: false });
+  assertEquals((await get("/healthz")).status, 200);
+});
+
+Deno.test("an update that waits for two sync periods makes the proxy unhealthy", async () => {
+  const { clock, health, get } = start();
+  health.setNode({ deleting: false });
+  health.updated([4, 6]);
+  health.queued([4, 6]);
+  await clock.advance(TIMEOUT - 1);
+  assertEquals((await get("/healthz")).status, 200);
+  health.updated([4]);
+  health.queued([6]); // A later update does not hide that the first still waits.
+  await clock.advance(1);
+  const body = {
+    lastUpdated: "2026-01-02T03:05:04.999Z",
+    currentTime: "2026-01-02T03:05:05.000Z",
+    healthy: false,
+    status: {
+      IPv4: { lastUpdated: "2026-01-02T03:05:04.999Z", healthy: true },
+      IPv6: { lastUpdated: "2026-01-02T03:04:05.000Z", healthy: false },
+    },
+  };
+  assertEquals(await get("/healthz"), { status: 503, body: { ...body, nodeEligible: true } });
+  assertEquals(await get("/livez"), { status: 503, body });
+  health.updated([6]);
+  assertEquals((await get("/livez")).status, 200);
+});
+
+Deno.test("a healthy proxy says that it was updated just now", async () => {
+  const { clock, health, get } = start();
+  health.updated();
+  await clock.advance(3_600_000);
+  const { body } = await get("/livez");
+  assertEquals(body.lastUpdated, body.currentTime);
+  assertEquals(body.status.IPv4.lastUpdated, "2026-01-02T03:04:05.000Z");
+});
+
+Deno.test("before the first sync nothing is late", async () => {
+  const { clock, health, get } = start();
+  health.queued();
+  await clock.advance(10 * TIMEOUT);
+  assertEquals((await get("/livez")).status, 200);
+});
+
+Deno.test("a Node that is being deleted, or gone, is not eligible and yet alive", async () => {
+  const { health, get } = start();
+  health.updated();
+  for (const node of [{ deleting: true }, undefined]) {
+    health.setNode(node);
+    const { status, body } = await get("/healthz");
+    assertEquals([status, body.nodeEligible, body.healthy], [503, false, true]);
+    assertEquals((await get("/livez")).status, 200);
+  }
+});
+
+Deno.test("answers have kube-proxy's headers and are counted by code", async () => {
+  const { handler, get, counts } = start();
+  const { headers } = await handler({ method: "GET", path: "/livez" });
+  assertEquals(headers, {
+    "Content-Type": "application/json",
+    "X-Content-Type-Options": "nosniff",
+  });
+  await get("/healthz");
+  assertEquals(counts, ["livez 200", "healthz 503"]);
+});
