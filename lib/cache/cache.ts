@@ -150,6 +150,7 @@ export class ObjectCache implements Snapshot {
   #set(kind: Kind, key: string, object: KindMap[Kind] | undefined): void {
     const objects: Map<string, KindMap[Kind]> = this.#objects[kind];
     const previous = objects.get(key);
+    if (previous === object) return;
     if (object === undefined) objects.delete(key);
     else objects.set(key, object);
     if (kind === "Service") this.#dirtyServices.add(key);

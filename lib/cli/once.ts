@@ -1,0 +1,70 @@
+/**
+ * `signpost --once`: prints what the daemon would give to the kernel now, and touches nothing.
+ *
+ * @module
+ */
+import { ObjectCache } from "../cache/cache.ts";
+import { Desired } from "../desired/state.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { DesiredState } from "../model/desired.ts";
+import type { Logger } from "../model/ports.ts";
+import { NftablesDataplane } from "../nftables/dataplane.ts";
+import { Nft } from "../nftables/nft.ts";
+import type { Runtime } from "../system/runtime.ts";
+import { readSource } from "./source.ts";
+
+/** What `--once` needs. */
+export interface OnceOptions {
+  readonly configuration: Configuration;
+  readonly output: "script" | "json";
+  readonly nodeName: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+}
+
+/**
+ * Waits for the full state, prints it on the standard output, and ends.
+ *
+ * @throws {FatalError} where the objects cannot be had
+ */
+export async function once(options: OnceOptions): Promise<void> {
+  const { configuration, output, nodeName, runtime, logger } = options;
+  const cache = await loadCache(options);
+  const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
+  const desired = new Desired({ configuration, mode, nodeName });
+  const { conflicts } = desired.update(cache, cache.takeDirty());
+  for (const { claim, holder, loser } of conflicts) {
+    logger.warn(
+      `Services ${holder} and ${loser} both want ${claim}: the older one, ${holder}, has it`,
+    );
+  }
+  const text = output === "json"
+    ? `${JSON.stringify(toJson(desired), undefined, 2)}\n`
+    : new NftablesDataplane(new Nft(runtime.runner)).full(desired).text;
+  await runtime.print(text);
+}
+
+async function loadCache(options: OnceOptions): Promise<ObjectCache> {
+  const { logger } = options;
+  const cache = new ObjectCache();
+  const done = new AbortController();
+  await readSource({
+    ...options,
+    observer: {},
+    signal: done.signal,
+    sink: (event) => {
+      for (const refusal of cache.apply(event)) logger.warn("object refused", { ...refusal });
+      if (cache.complete) done.abort();
+    },
+  });
+  return cache;
+}
+
+/** Desired state as plain data, services by name. */
+function toJson(state: DesiredState): unknown {
+  const names = [...state.services.keys()].sort();
+  return {
+    node: state.node,
+    services: Object.fromEntries(names.map((name) => [name, state.services.get(name)])),
+  };
+}

@@ -1,0 +1,164 @@
+/**
+ * Where the objects come from: an API server, or manifest files.
+ *
+ * @module
+ */
+import { createDecoder } from "../cache/decode.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { ObjectEvent } from "../model/events.ts";
+import { KINDS } from "../model/objects.ts";
+import type { Logger } from "../model/ports.ts";
+import type { Runtime } from "../system/runtime.ts";
+import { AccessError } from "../watch/access.ts";
+import { loadAccess } from "../watch/access_source.ts";
+import { ApiClient } from "../watch/api_client.ts";
+import { refuseClusterIPServer } from "../watch/cold_start.ts";
+import { denoFiles, denoFileWatcher } from "../watch/deno_files.ts";
+import {
+  followManifests,
+  loadManifests,
+  type ManifestSourceOptions,
+} from "../watch/manifest_loader.ts";
+import { ManifestError } from "../watch/manifests.ts";
+import { createNodeHttpClient } from "../watch/node_http.ts";
+import type { WatchObserver } from "../watch/observer.ts";
+import { watchAll } from "../watch/watch_all.ts";
+import { FatalError } from "./fatal.ts";
+import { VERSION } from "./version.ts";
+
+/** What a source needs. */
+export interface SourceOptions {
+  readonly configuration: Configuration;
+  readonly nodeName: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly observer: WatchObserver;
+  /** Takes the events. */
+  readonly sink: (event: ObjectEvent) => void;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Delivers the full state, then follows changes until the signal aborts.
+ *
+ * @throws {FatalError} where the source cannot be used
+ */
+export async function runSource(options: SourceOptions): Promise<void> {
+  if (options.configuration.signpost.manifests.length === 0) {
+    return await watchApiServer(await findApiServer(options), options);
+  }
+  await manifestErrors(followManifests({
+    ...manifestOptions(options),
+    watcher: denoFileWatcher,
+    clock: options.runtime.clock,
+    signal: options.signal,
+  }));
+}
+
+/**
+ * Delivers the full state once.
+ *
+ * @throws {FatalError} where the source cannot be used
+ */
+export async function readSource(options: SourceOptions): Promise<void> {
+  if (options.configuration.signpost.manifests.length === 0) {
+    return await watchApiServer(await findApiServer(options), options);
+  }
+  await manifestErrors(loadManifests(manifestOptions(options)));
+}
+
+function manifestOptions(options: SourceOptions): ManifestSourceOptions {
+  return {
+    ...options,
+    paths: options.configuration.signpost.manifests,
+    decode: createDecoder(),
+    files: denoFiles,
+  };
+}
+
+async function manifestErrors(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    throw error instanceof ManifestError ? new FatalError(error.message, { cause: error }) : error;
+  }
+}
+
+/** The API server of the configuration, and how to reach it. */
+export interface ApiServer {
+  readonly client: ApiClient;
+  readonly url: URL;
+}
+
+/**
+ * Finds the API server. Nothing is sent yet.
+ *
+ * @throws {FatalError} where the kubeconfig cannot be used, or the server is a cluster IP
+ */
+export async function findApiServer(
+  options: Pick<SourceOptions, "configuration" | "runtime" | "observer">,
+): Promise<ApiServer> {
+  const { configuration, runtime, observer } = options;
+  const access = () =>
+    loadAccess({
+      kubeconfig: configuration.clientConnection.kubeconfig,
+      master: configuration.master,
+      environment: runtime.environment,
+      readFile: runtime.readFile,
+    });
+  const { server } = await access().catch((error) => {
+    throw error instanceof AccessError ? new FatalError(error.message, { cause: error }) : error;
+  });
+  refuse(refuseClusterIPServer(server, { serviceCIDRs: [], environment: runtime.environment }));
+  const client = new ApiClient({
+    http: createNodeHttpClient(),
+    access,
+    readFile: runtime.readFile,
+    clock: runtime.clock,
+    observer,
+    userAgent: `signpost/${VERSION}`,
+  });
+  return { client, url: server };
+}
+
+/**
+ * Lists and watches until the signal aborts.
+ *
+ * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
+ */
+export async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
+  const { nodeName, runtime, logger, observer, sink, signal } = options;
+  const failed = Promise.withResolvers<never>();
+  const guarded = (event: ObjectEvent) => {
+    const reason = coldStartTrap(event, server.url);
+    if (reason) failed.reject(new FatalError(reason));
+    else sink(event);
+  };
+  const watching = watchAll({
+    client: server.client,
+    kinds: KINDS,
+    nodeName,
+    decode: createDecoder(),
+    sink: guarded,
+    clock: runtime.clock,
+    logger,
+    observer,
+    signal,
+  });
+  await Promise.race([watching, failed.promise]);
+}
+
+/** Why the server cannot be used, as soon as the cluster's own ranges are known. */
+function coldStartTrap(event: ObjectEvent, server: URL): string | undefined {
+  if (event.kind !== "ServiceCIDR") return undefined;
+  const objects = event.type === "replace"
+    ? [...event.objects.values()]
+    : event.type === "upsert"
+    ? [event.object]
+    : [];
+  return refuseClusterIPServer(server, { serviceCIDRs: objects.flatMap(({ cidrs }) => cidrs) });
+}
+
+function refuse(reason: string | undefined): void {
+  if (reason) throw new FatalError(reason);
+}

@@ -1,0 +1,12 @@
+/**
+ * What this program is.
+ *
+ * @module
+ */
+import { COMMIT } from "./commit.ts";
+
+/** The release. */
+export const VERSION = "0.1.0";
+
+/** What `--version` prints. */
+export const VERSION_TEXT = `signpost ${VERSION}${COMMIT === "" ? "" : ` (commit ${COMMIT})`}`;

@@ -1,0 +1,14 @@
+/**
+ * Adapter: the signals that end the process.
+ *
+ * @module
+ */
+
+/** Aborts at the first SIGTERM or SIGINT. */
+export function stopSignal(): AbortSignal {
+  const controller = new AbortController();
+  for (const name of ["SIGTERM", "SIGINT"] as const) {
+    Deno.addSignalListener(name, () => controller.abort(name));
+  }
+  return controller.signal;
+}
