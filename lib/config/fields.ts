@@ -1,0 +1,136 @@
+/**
+ * Building blocks of the schema: one field is one reader, from unknown to a checked value.
+ *
+ * `null` and an absent key are both "not set", as they are in Go.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { parseDuration } from "./durations.ts";
+import { show } from "./text.ts";
+
+/** What a value must be, and was not; reads on after the name of the field: `must be …`. */
+export class Fault {
+  /**
+   * @param rule for example `must be 0 to 31`
+   * @param complete whether the rule says it all, without the value
+   */
+  constructor(readonly rule: string, readonly complete = false) {}
+}
+
+/** Turns an untrusted value into a checked one. */
+export type Reader<T> = (value: unknown) => T | Fault;
+
+/** A field of a section. */
+export type Field<T> = z.ZodOptional<z.ZodType<T | undefined>>;
+
+/** A field that is optional and may be `null`. */
+export function field<T>(read: Reader<T>): Field<T> {
+  return z.transform((value: unknown, context): T | undefined => {
+    if (value === null || value === undefined) return undefined;
+    const result = read(value);
+    if (!(result instanceof Fault)) return result;
+    const message = result.complete ? result.rule : `${result.rule}, is ${show(value)}`;
+    context.addIssue({ code: "custom", message });
+    return z.NEVER;
+  }).optional();
+}
+
+/**
+ * A mapping with known keys; unknown ones are errors.
+ *
+ * The message of an `unrecognized_keys` issue is the list of known keys (see `issues.ts`).
+ */
+export function mapping<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.core.$strict> {
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === "unrecognized_keys"
+        ? Object.keys(shape).join(" ")
+        : `must be a mapping of fields, is ${show(issue.input)}`,
+  });
+}
+
+/** A mapping inside another; it may be absent, and `null` is an empty one. */
+export function section<S extends z.ZodRawShape>(
+  shape: S,
+): z.ZodOptional<z.ZodPreprocess<z.ZodObject<S, z.core.$strict>>> {
+  return z.preprocess((value) => value ?? {}, mapping(shape)).optional();
+}
+
+/** A list of one kind of item; `null` is "not set". */
+export function list<T>(read: Reader<T>): Field<readonly T[]> {
+  const items = z.array(field(read), {
+    error: (issue) => `must be a list, is ${show(issue.input)}`,
+  });
+  return z.preprocess((value) => value ?? undefined, items.optional())
+    .transform((values) => values?.filter((item) => item !== undefined))
+    .optional();
+}
+
+/** Names with `true` or `false` each. */
+export function switches(): Field<Readonly<Record<string, boolean>>> {
+  const map = z.record(z.string(), field(boolean), {
+    error: (issue) => `must be a mapping of names to true or false, is ${show(issue.input)}`,
+  });
+  return z.preprocess((value) => value ?? {}, map).transform((values) => {
+    const set = Object.entries(values).filter((entry): entry is [string, boolean] =>
+      entry[1] !== undefined
+    );
+    return Object.fromEntries(set);
+  }).optional();
+}
+
+/** `true` or `false`. */
+export function boolean(value: unknown): boolean | Fault {
+  return typeof value === "boolean" ? value : new Fault("must be true or false");
+}
+
+/** Any text. */
+export function text(value: unknown): string | Fault {
+  return typeof value === "string" ? value : new Fault("must be text");
+}
+
+/** A whole number within bounds, both included. */
+export function integer(least: number, most: number): Reader<number> {
+  const rule = `must be ${least} to ${most}`;
+  return (value) =>
+    typeof value === "number" && Number.isInteger(value) && value >= least && value <= most
+      ? value
+      : new Fault(most === INT32_MAX && least === 0 ? "must be a whole number, 0 or more" : rule);
+}
+
+/** The largest value of Go's `int32`. */
+export const INT32_MAX = 2 ** 31 - 1;
+
+/** A number, 0 or more. */
+export function number(value: unknown): number | Fault {
+  return typeof value === "number" && value >= 0 && Number.isFinite(value)
+    ? value
+    : new Fault("must be a number, 0 or more");
+}
+
+/** A Go duration that is not negative, in milliseconds; empty text is 0. */
+export function duration(value: unknown): number | Fault {
+  const milliseconds = typeof value !== "string"
+    ? undefined
+    : value === ""
+    ? 0
+    : parseDuration(value);
+  if (milliseconds === undefined) {
+    return new Fault("must be a duration such as 30s, 500ms or 1h30m");
+  }
+  return milliseconds < 0 ? new Fault("must not be negative") : milliseconds;
+}
+
+/** A duration, or a number of nanoseconds (component-base's `TimeOrMetaDuration`), in milliseconds. */
+export function durationOrNanoseconds(value: unknown): number | Fault {
+  return typeof value === "number" && value >= 0 ? value / 1e6 : duration(value);
+}
+
+/** A size that may be text with a unit (API machinery's `Quantity`), as text. */
+export function quantity(value: unknown): string | Fault {
+  if (typeof value === "number" && value >= 0) return String(value);
+  return typeof value === "string" && /^(?:\d+(?:\.\d+)?(?:[kMGTPE]i?|[mun])?)?$/.test(value)
+    ? value
+    : new Fault("must be a size such as 0 or 64Ki");
+}

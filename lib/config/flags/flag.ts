@@ -1,0 +1,64 @@
+/**
+ * What a flag is.
+ *
+ * @module
+ */
+
+/** The commands that may be the first word. A new one is added here, in `help.ts` and `load.ts`. */
+export const COMMANDS = ["run", "cleanup"] as const;
+
+/** The name of a command. */
+export type CommandName = typeof COMMANDS[number];
+
+/**
+ * How the text after a flag is read. `boolean` may stand without a value; `list` is parted by
+ * commas, `words` is not, both may be repeated; `map` is `Name=true,Name=false`.
+ */
+export type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
+
+/** What stands for a value in the help text. */
+export type ValueName =
+  | "BIT"
+  | "CIDRS"
+  | "DURATION"
+  | "FILE"
+  | "FORMAT"
+  | "IP"
+  | "IP:PORT"
+  | "LEVEL"
+  | "MODE"
+  | "N"
+  | "NAME"
+  | "NAME=BOOL"
+  | "PATH"
+  | "PORT"
+  | "PREFIX"
+  | "URL"
+  | "VALUE";
+
+/** One flag. */
+export interface Flag {
+  /** Without the dashes. */
+  readonly name: string;
+  /** The letter of its short form. */
+  readonly letter?: string;
+  readonly kind: FlagKind;
+  /** `undefined`: a boolean flag's. */
+  readonly value?: ValueName;
+  /** The settings that it sets, as paths in the settings of flags (`schema.ts`); empty: none. */
+  readonly sets: readonly string[];
+  /** One line for the help text. */
+  readonly help: string;
+  /** The values that it takes, for shell completion. */
+  readonly choices?: readonly string[];
+  /** The only command that takes it. */
+  readonly only?: CommandName;
+  /** Why it cannot be used, and what to do instead. */
+  readonly refused?: string;
+}
+
+/** Flags under one title of the help text. */
+export interface FlagGroup {
+  readonly title: string;
+  readonly flags: readonly Flag[];
+}

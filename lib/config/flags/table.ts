@@ -1,0 +1,34 @@
+/**
+ * All flags together.
+ *
+ * @module
+ */
+import type { Flag, FlagGroup } from "./flag.ts";
+import { CONNTRACK_FLAGS, HEALTH_FLAGS, PROCESS_FLAGS } from "./process.ts";
+import { RULE_FLAGS } from "./rules.ts";
+import { COMMAND_FLAGS, SOURCE_FLAGS } from "./sources.ts";
+import { UNUSED_FLAGS } from "./unused.ts";
+
+/** `--help` and `--version`: they win over everything else. */
+export const INFORMATION_FLAGS: FlagGroup = {
+  title: "Information",
+  flags: [
+    { name: "help", letter: "h", kind: "boolean", sets: [], help: "Print this text and exit." },
+    { name: "version", kind: "boolean", sets: [], help: "Print the version and exit." },
+  ],
+};
+
+/** The groups of flags in the order of the help text. */
+export const FLAG_GROUPS: readonly FlagGroup[] = [
+  COMMAND_FLAGS,
+  SOURCE_FLAGS,
+  RULE_FLAGS,
+  HEALTH_FLAGS,
+  CONNTRACK_FLAGS,
+  PROCESS_FLAGS,
+  UNUSED_FLAGS,
+  INFORMATION_FLAGS,
+];
+
+/** Every flag. */
+export const FLAGS: readonly Flag[] = FLAG_GROUPS.flatMap((group) => group.flags);

@@ -1,0 +1,106 @@
+/**
+ * From the command line and the file that it names to one checked configuration.
+ *
+ * Nothing here prints, exits or touches the machine.
+ *
+ * @module
+ */
+import type { Configuration } from "../model/configuration.ts";
+import { checkCombinations } from "./combinations.ts";
+import { completeSettings, mergeSettings } from "./complete.ts";
+import { type FileResult, readConfigurationFile } from "./file.ts";
+import { type FlagResult, readFlags } from "./flags.ts";
+import { helpText } from "./help.ts";
+import { plain } from "./text.ts";
+import { warningsOf } from "./warnings.ts";
+
+/** What is to be done. */
+export type Command =
+  | {
+    readonly name: "run";
+    /** Print the script for the present state and exit. */
+    readonly once: boolean;
+    /** What `once` prints. */
+    readonly output: "script" | "json";
+  }
+  | {
+    readonly name: "cleanup";
+    /** Remove kube-proxy's rules too. */
+    readonly kubeProxy: boolean;
+    /** Only print what would be removed. */
+    readonly dryRun: boolean;
+  };
+
+/** What a command line comes to. */
+export type Invocation =
+  | {
+    readonly type: "run";
+    readonly command: Command;
+    readonly configuration: Configuration;
+    /** One line each, for stderr or the log. */
+    readonly warnings: readonly string[];
+  }
+  /** To be printed on stdout; exit code 0. */
+  | { readonly type: "help" | "version"; readonly text: string }
+  /** One line each; exit code 2. */
+  | { readonly type: "errors"; readonly errors: readonly string[] };
+
+/** What loading needs from outside. */
+export interface LoadOptions {
+  /**
+   * Reads a file as text.
+   *
+   * @throws anything where it cannot be read; the message is shown
+   */
+  readFile(path: string): Promise<string>;
+  /** What `--version` prints. */
+  readonly version: string;
+}
+
+/**
+ * Reads command line and configuration file. All that is wrong in either is reported at once.
+ *
+ * @param argv the words after the program's name
+ * @param options how files are read
+ */
+export async function loadConfiguration(
+  argv: readonly string[],
+  options: LoadOptions,
+): Promise<Invocation> {
+  const flags = readFlags(argv);
+  if (flags.information === "help") return { type: "help", text: helpText(flags.command) };
+  if (flags.information === "version") return { type: "version", text: `${options.version}\n` };
+
+  const fileName = flags.settings.command?.config ?? "";
+  const file = await loadFile(fileName, options);
+  const settings = mergeSettings(file.settings, flags.settings);
+  const configuration = completeSettings(settings);
+  const origin = { settings, file: file.settings, fileName, setBy: flags.setBy };
+  const errors = [
+    ...flags.errors,
+    ...file.errors,
+    ...checkCombinations(configuration, origin),
+  ];
+  if (errors.length > 0) return { type: "errors", errors };
+  const warnings = warningsOf(configuration, { origin, given: flags.given });
+  return { type: "run", command: commandOf(flags), configuration, warnings };
+}
+
+async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileResult> {
+  if (name === "") return { settings: {}, errors: [] };
+  let text: string;
+  try {
+    text = await readFile(name);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return { settings: {}, errors: [`${plain(name)}: cannot be read: ${plain(reason)}`] };
+  }
+  return readConfigurationFile(text, name);
+}
+
+function commandOf({ command, settings }: FlagResult): Command {
+  const { once, output, kubeProxy, dryRun } = settings.command ?? {};
+  return command === "run"
+    ? { name: "run", once: once ?? false, output: output || "script" }
+    : { name: "cleanup", kubeProxy: kubeProxy ?? false, dryRun: dryRun ?? false };
+}

@@ -1,0 +1,56 @@
+/**
+ * Loads configurations from command lines and files that exist only in the test.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { type Invocation, loadConfiguration } from "../../lib/config/load.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
+
+/** The name of the file that `loadFile` gives its text. */
+export const FILE = "/etc/x.yaml";
+
+const HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+
+/** Loads a command line; `files` are the only files that there are. */
+export function load(
+  argv: readonly string[],
+  files: Readonly<Record<string, string>> = {},
+): Promise<Invocation> {
+  return loadConfiguration(argv, {
+    readFile: (path) => {
+      const text = files[path];
+      return text === undefined ? Promise.reject(new Error("No such file")) : Promise.resolve(text);
+    },
+    version: "signpost 1.2.3",
+  });
+}
+
+/** Loads a file (without apiVersion and kind) with flags beside it. */
+export function loadFile(yaml: string, flags: readonly string[] = []): Promise<Invocation> {
+  return load([`--config=${FILE}`, ...flags], { [FILE]: HEAD + yaml });
+}
+
+/** The errors of a load that is to fail. */
+export function errorsOf(invocation: Invocation): readonly string[] {
+  return invocation.type === "errors" ? invocation.errors : [`it is ${invocation.type}`];
+}
+
+/** A load that is to work, whatever it warns of. */
+export function runOf(invocation: Invocation): Invocation & { readonly type: "run" } {
+  if (invocation.type !== "run") throw new Error(JSON.stringify(invocation));
+  return invocation;
+}
+
+/** The configuration of a load that is to work without a warning. */
+export function configurationOf(invocation: Invocation): Configuration {
+  const { configuration, warnings } = runOf(invocation);
+  assertEquals(warnings, []);
+  return configuration;
+}
+
+/** The text of a load that is to be help. */
+export function helpOf(invocation: Invocation): string {
+  if (invocation.type !== "help") throw new Error(JSON.stringify(invocation));
+  return invocation.text;
+}
