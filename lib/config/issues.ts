@@ -6,6 +6,9 @@
 import type { z } from "zod";
 import { nearest, plain, show } from "./text.ts";
 
+/** Each schema is used once or twice in a run: compiling it first takes longer than it saves. */
+const ONCE = { jitless: true };
+
 /** Keys and list positions from the root of a document to a value. */
 export type Path = readonly PropertyKey[];
 
@@ -29,12 +32,12 @@ export interface Checked<T> {
  * @param document untrusted; not changed
  */
 export function check<S extends z.ZodType>(schema: S, document: unknown): Checked<z.output<S>> {
-  const first = schema.safeParse(document);
+  const first = schema.safeParse(document, ONCE);
   if (first.success) return { settings: first.data, problems: [] };
   const problems = first.error.issues.flatMap((issue) => problemsOf(issue, document));
   const rest = structuredClone(document);
   for (const { path } of problems) remove(rest, path);
-  const second = schema.safeParse(rest);
+  const second = schema.safeParse(rest, ONCE);
   return { settings: second.success ? second.data : undefined, problems };
 }
 
