@@ -22,6 +22,16 @@ export interface ProcessRunner {
   run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult>;
 }
 
+/** Follows what a program that goes on prints. */
+export interface ProcessStreamer {
+  /**
+   * The lines of its standard output, as they come, until it ends or the signal aborts.
+   *
+   * @throws {ProgramMissingError} where the program is not installed or may not be run
+   */
+  lines(argv: readonly [string, ...string[]], signal: AbortSignal): AsyncIterable<string>;
+}
+
 /** Thrown by a `ProcessRunner` for a program that is not there or may not be run. */
 export class ProgramMissingError extends Error {
   override name = "ProgramMissingError";

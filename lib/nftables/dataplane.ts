@@ -4,11 +4,12 @@
  * @module
  */
 import type { Dataplane, Script } from "../model/dataplane.ts";
-import type { DesiredState, StateChange } from "../model/desired.ts";
+import type { DesiredNode, DesiredState, StateChange } from "../model/desired.ts";
 import { diffServices, type Operations, type References } from "./diff.ts";
-import { needsNewTable } from "./layout.ts";
+import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
 import type { Nft } from "./nft.ts";
 import type { NamedSet } from "./objects.ts";
+import { type Deletions, deletionsOf, type OwnDeletions, WHOLE_TABLE } from "./own_deletions.ts";
 import { AFFINITY_SET } from "./pick.ts";
 import { countOperations, nodeElementChanges, renderStep, renderTable } from "./script.ts";
 import { renderStickyClients } from "./sticky.ts";
@@ -16,6 +17,8 @@ import { renderStickyClients } from "./sticky.ts";
 /** A script with what holds once the kernel has taken it. */
 export interface NftScript extends Script {
   readonly references: References;
+  /** What it deletes. */
+  readonly deletions: Deletions;
   /** Affinity sets of the new table, whose clients are carried over; empty in a partial script. */
   readonly affinitySets: readonly NamedSet[];
 }
@@ -26,11 +29,25 @@ export interface NftScript extends Script {
  */
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
+  readonly #own: OwnDeletions | undefined;
   #references = new Map<string, number>();
 
-  /** @param nft the program */
-  constructor(nft: Nft) {
+  /**
+   * @param nft the program
+   * @param own is told of what each script deletes
+   */
+  constructor(nft: Nft, own?: OwnDeletions) {
     this.#nft = nft;
+    this.#own = own;
+  }
+
+  /** The names of all chains, sets and maps that the table has after the last applied script. */
+  *names(node: DesiredNode): Iterable<string> {
+    for (const { name } of [...fixedSets(), ...fixedChains(node)]) yield name;
+    for (const id of this.#references.keys()) {
+      const [type, name] = id.split(" ");
+      if (name && (type === "chain" || type === "set")) yield name;
+    }
   }
 
   /** @inheritdoc */
@@ -46,6 +63,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       text: renderTable(operations, state.node),
       operations: countOperations(operations),
       references,
+      deletions: WHOLE_TABLE,
       affinitySets: operations.addSets.filter(({ name }) => name.startsWith(AFFINITY_SET)),
     };
   }
@@ -63,19 +81,24 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       text: renderStep(all),
       operations: countOperations(all),
       references,
+      deletions: deletionsOf(all),
       affinitySets: [],
     };
   }
 
   /** @inheritdoc */
   async apply(script: NftScript): Promise<void> {
-    if (script.kind === "full") {
-      await this.#nft.apply(script.text + await this.#stickyClients(script.affinitySets));
-      this.#references = new Map(script.references);
-    } else if (script.text !== "") {
-      await this.#nft.apply(script.text);
-      this.#count(script.references);
+    if (script.text === "") return;
+    const clients = await this.#stickyClients(script.affinitySets);
+    this.#own?.announce(script.deletions);
+    try {
+      await this.#nft.apply(script.text + clients);
+    } catch (error) {
+      this.#own?.withdraw(script.deletions);
+      throw error;
     }
+    if (script.kind === "full") this.#references = new Map(script.references);
+    else this.#count(script.references);
   }
 
   #count(changed: References): void {

@@ -22,12 +22,18 @@ type SharedObject = Element | Chain | NamedSet;
 /** How many services need each shared object, by id. */
 export type References = ReadonlyMap<string, number>;
 
+/** A chain before and after. */
+export interface ChainRewrite {
+  readonly before: Chain;
+  readonly after: Chain;
+}
+
 /** What has to be done to the table. Within each list the order is that of the services. */
 export interface Operations {
   readonly addSets: readonly NamedSet[];
   readonly addChains: readonly Chain[];
   /** Chains that stay and get other rules. */
-  readonly rewriteChains: readonly Chain[];
+  readonly rewriteChains: readonly ChainRewrite[];
   readonly deleteElements: readonly Element[];
   readonly addElements: readonly Element[];
   readonly deleteChains: readonly Chain[];
@@ -88,7 +94,7 @@ const SHARED_SETS = /^(?:cluster-ips|hairpins)/;
 class Collector {
   readonly #addElements: Element[] = [];
   readonly #deleteElements: Element[] = [];
-  readonly #rewriteChains: Chain[] = [];
+  readonly #rewriteChains: ChainRewrite[] = [];
   readonly #shared = new Map<string, { readonly object: SharedObject; count: number }>();
 
   add(object: TableObject): void {
@@ -108,8 +114,8 @@ class Collector {
       this.#writeSlots(before.type === "slots" ? before : undefined, after);
     } else if (sameContent(before, after)) {
       return;
-    } else if (after.type === "chain") {
-      this.#rewriteChains.push(after);
+    } else if (before.type === "chain" && after.type === "chain") {
+      this.#rewriteChains.push({ before, after });
     } else {
       this.remove(before);
       this.add(after);

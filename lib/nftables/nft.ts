@@ -46,6 +46,14 @@ export class Nft {
     return result.code === 0 ? result.stdout : "";
   }
 
+  /** The names of all chains, sets and maps of our table; empty where there is no table. */
+  async listNames(): Promise<ReadonlySet<string>> {
+    const result = await this.#start(["nft", "-t", "list", "table", ...TABLE.split(" ")]);
+    return new Set(
+      result.stdout.matchAll(/^\t(?:chain|set|map) (\S+) \{$/gm).map(([, name]) => name ?? ""),
+    );
+  }
+
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
     const result = await this.#start(argv, stdin);
     if (result.code === 0) return result;

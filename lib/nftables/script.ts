@@ -36,8 +36,8 @@ export function renderStep(operations: Operations): string {
   return [
     ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
     ...addChains.map(({ name }) => `add chain ${TABLE} ${name}\n`),
-    ...rewriteChains.map(({ name }) => `flush chain ${TABLE} ${name}\n`),
-    ...[...addChains, ...rewriteChains].map(renderRules),
+    ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
+    ...[...addChains, ...rewriteChains.map(({ after }) => after)].map(renderRules),
     ...renderElements("delete", operations.deleteElements),
     ...renderElements("add", operations.addElements),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),

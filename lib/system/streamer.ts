@@ -1,0 +1,45 @@
+/**
+ * Adapter: follows programs with `Deno.Command`.
+ *
+ * @module
+ */
+import { type ProcessStreamer, ProgramMissingError } from "../model/ports.ts";
+
+/** Children of this process that print line by line. */
+export const denoStreamer: ProcessStreamer = { lines };
+
+async function* lines(
+  argv: readonly [string, ...string[]],
+  signal: AbortSignal,
+): AsyncIterable<string> {
+  const [program, ...args] = argv;
+  const child = spawn(program, args);
+  const kill = () => child.kill("SIGTERM");
+  signal.addEventListener("abort", kill, { once: true });
+  try {
+    let rest = "";
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      const parts = (rest + chunk).split("\n");
+      rest = parts.pop() ?? "";
+      yield* parts;
+    }
+  } finally {
+    signal.removeEventListener("abort", kill);
+    await child.status;
+  }
+}
+
+function spawn(program: string, args: string[]): Deno.ChildProcess {
+  try {
+    return new Deno.Command(program, {
+      args,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "null",
+      clearEnv: true,
+      env: { PATH: Deno.env.get("PATH") ?? "" },
+    }).spawn();
+  } catch (error) {
+    throw new ProgramMissingError(program, { cause: error });
+  }
+}
