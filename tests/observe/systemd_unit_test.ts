@@ -108,6 +108,8 @@ function assertConfined(report: string): void {
   assertEquals(probes, {
     nft: "",
     legacy: "",
+    http: "done",
+    inotify: "done",
     sysctl: "done",
     otherSysctl: "EROFS",
     optional: "EROFS",

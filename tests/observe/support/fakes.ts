@@ -29,19 +29,19 @@ export class FakeClock implements Clock {
     });
   }
 
-  /** Number of sleeps that have not ended. */
-  get sleeping(): number {
-    return this.#sleepers.length;
-  }
-
-  /** Lets time pass, wakes who slept long enough, and lets them run. */
-  async advance(milliseconds: number): Promise<void> {
+  /** Lets time pass, and wakes who slept long enough. */
+  pass(milliseconds: number): void {
     this.#elapsed += milliseconds;
     for (const sleeper of [...this.#sleepers]) {
       if (sleeper.until > this.#elapsed) continue;
       this.#sleepers.splice(this.#sleepers.indexOf(sleeper), 1);
       sleeper.wake();
     }
+  }
+
+  /** Lets time pass, and lets those run who were woken. */
+  async advance(milliseconds: number): Promise<void> {
+    this.pass(milliseconds);
     await settle();
   }
 }

@@ -46,10 +46,19 @@ async function openForWriting(path: string): Promise<void> {
   (await Deno.open(path, { write: true })).close();
 }
 
+/** Listens and connects, as the health server and the API client do. */
+async function exchange(): Promise<void> {
+  const server = Deno.serve({ hostname: "::", port: 0, onListen: () => {} }, () => new Response());
+  await (await fetch(`http://127.0.0.1:${server.addr.port}/`)).text();
+  await server.shutdown();
+}
+
 async function probe(): Promise<Record<string, string>> {
   return {
     nft: await run("nft", "add table inet signpost-probe"),
     legacy: await run("iptables-legacy", "-w", "-t", "filter", "-N", "SIGNPOST-PROBE"),
+    http: await attempt(exchange),
+    inotify: await attempt(() => Promise.resolve(Deno.watchFs("/opt").close())),
     childEnvironment: await run("env"),
     sysctl: await attempt(() =>
       Deno.writeTextFile("/proc/sys/net/ipv4/conf/all/route_localnet", "1")

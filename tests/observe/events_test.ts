@@ -1,0 +1,164 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { eventBody, eventPath, type EventReport } from "../../lib/observe/event_body.ts";
+import { EventRecorder } from "../../lib/observe/events.ts";
+import { FakeClock, FakeLogger } from "./support/fakes.ts";
+
+function report(name = "web", note = "two Services claim 10.96.0.1"): EventReport {
+  return {
+    regarding: { kind: "Service", namespace: "shop", name, uid: "u1" },
+    type: "Warning",
+    reason: "VirtualIPConflict",
+    action: "Sync",
+    note,
+  };
+}
+
+function start(answer: () => number | Promise<number> = () => 201) {
+  const clock = new FakeClock();
+  const logger = new FakeLogger();
+  const posts: { path: string; body: Record<string, unknown> }[] = [];
+  const state = { answer, dropped: 0 };
+  const recorder = new EventRecorder({
+    post: async (path, body) => {
+      posts.push({ path, body });
+      return await state.answer();
+    },
+    clock,
+    logger,
+    instance: "n1",
+    dropped: () => {
+      state.dropped += 1;
+    },
+  });
+  return { clock, logger, posts, recorder, state };
+}
+
+Deno.test("an Event says what, where, when and by whom", async () => {
+  const { recorder, posts } = start();
+  recorder.record(report());
+  await recorder.flushed();
+  assertEquals(posts.length, 1);
+  assertEquals(posts[0]?.path, "/apis/events.k8s.io/v1/namespaces/shop/events");
+  const { metadata, ...body } = posts[0]?.body ?? {};
+  assertMatch(JSON.stringify(metadata), /^{"name":"web\.[0-9a-f]+","namespace":"shop"}$/);
+  assertEquals(body, {
+    apiVersion: "events.k8s.io/v1",
+    kind: "Event",
+    eventTime: "2026-01-02T03:04:05.000000Z",
+    reportingController: "signpost",
+    reportingInstance: "signpost-n1",
+    action: "Sync",
+    reason: "VirtualIPConflict",
+    type: "Warning",
+    regarding: {
+      apiVersion: "v1",
+      kind: "Service",
+      name: "web",
+      namespace: "shop",
+      uid: "u1",
+    },
+    note: "two Services claim 10.96.0.1",
+  });
+});
+
+Deno.test("an Event about the Node lives in the namespace default", () => {
+  const event: EventReport = { ...report(), regarding: { kind: "Node", name: "n1", uid: "" } };
+  assertEquals(eventPath(event), "/apis/events.k8s.io/v1/namespaces/default/events");
+  const { regarding } = eventBody(event, { now: 0, serial: 0, instance: "n1", count: 1 });
+  assertEquals(regarding, { apiVersion: "v1", kind: "Node", name: "n1" });
+});
+
+Deno.test("what the API server would refuse is cut to its limits, secrets are taken out", () => {
+  const long = "a".repeat(253);
+  const event = { ...report(long, `Bearer abc\n${"ü".repeat(2_000)}`) };
+  const body = eventBody(event, { now: 1e15, serial: 999_999, instance: long, count: 1 });
+  assertEquals(new TextEncoder().encode(String(body.note)).length <= 1024, true);
+  assertMatch(String(body.note), /^Bearer \[redacted\]\\nü+$/);
+  assertEquals(String(body.reportingInstance).length, 128);
+  const { name } = JSON.parse(JSON.stringify(body.metadata));
+  assertMatch(name, /^[a-z0-9.]{1,253}$/);
+});
+
+Deno.test("an Event that repeats itself is sent once, then as a series", async () => {
+  const { recorder, posts, clock } = start();
+  for (let time = 0; time < 5; time++) recorder.record(report());
+  await recorder.flushed();
+  assertEquals(posts.length, 1);
+  await clock.advance(600_000);
+  recorder.record(report());
+  await recorder.flushed();
+  assertEquals(posts.map(({ body }) => body.series), [
+    undefined,
+    { count: 6, lastObservedTime: "2026-01-02T03:14:05.000000Z" },
+  ]);
+});
+
+Deno.test("one noisy object is limited, the others still get through", async () => {
+  const { recorder, posts, state, clock } = start();
+  for (let number = 0; number < 100; number++) recorder.record(report("noisy", `note ${number}`));
+  recorder.record(report("quiet"));
+  await recorder.flushed();
+  assertEquals(posts.length, 11);
+  assertEquals(state.dropped, 90);
+  await clock.advance(60_000);
+  recorder.record(report("noisy", "later"));
+  await recorder.flushed();
+  assertEquals(posts.length, 12);
+});
+
+Deno.test("all objects together are limited, too", async () => {
+  const { recorder, posts } = start();
+  for (let number = 0; number < 100; number++) recorder.record(report(`web-${number}`));
+  await recorder.flushed();
+  assertEquals(posts.length, 25);
+});
+
+Deno.test("an API server that does not answer blocks nobody and fills no memory", async () => {
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const { recorder, posts, clock, state } = start(() => promise);
+  for (let number = 0; number < 201; number++) {
+    recorder.record(report(`web-${number}`));
+    clock.pass(1_000);
+  }
+  assertEquals(posts.length, 1);
+  assertEquals(state.dropped, 100);
+  resolve(201);
+  await recorder.flushed();
+  assertEquals(posts.length, 101);
+});
+
+Deno.test("after a refusal there is one log line, and a pause", async () => {
+  const { recorder, posts, logger, state, clock } = start(() => 403);
+  for (const name of ["a", "b", "c"]) recorder.record(report(name));
+  await recorder.flushed();
+  assertEquals(posts.length, 1);
+  await clock.advance(299_999);
+  recorder.record(report("d"));
+  await clock.advance(1);
+  recorder.record(report("e"));
+  await recorder.flushed();
+  assertEquals(posts.length, 2);
+  assertEquals(state.dropped, 5);
+  assertEquals(logger.lines, [{
+    level: "info",
+    message: "cannot send Events",
+    fields: {
+      reason: "the API server answers 403: to see Events, let this node create events " +
+        "(API group events.k8s.io)",
+    },
+  }]);
+  state.answer = () => 201;
+  await clock.advance(300_000);
+  recorder.record(report("f"));
+  await recorder.flushed();
+  assertEquals(posts.length, 3);
+});
+
+Deno.test("a lost connection drops the Event and goes on", async () => {
+  const { recorder, logger, state } = start(() => Promise.reject(new Error("reset")));
+  recorder.record(report("a"));
+  recorder.record(report("b"));
+  await recorder.flushed();
+  assertEquals(state.dropped, 2);
+  assertEquals(logger.messages, ["cannot send Events"]);
+});

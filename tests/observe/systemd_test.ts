@@ -1,0 +1,156 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  type NotifySocket,
+  ServiceManager,
+  takeSystemdEnvironment,
+} from "../../lib/observe/systemd.ts";
+import { openNotifySocket } from "../../lib/observe/systemd_socket.ts";
+import { FakeClock, FakeLogger, settle } from "./support/fakes.ts";
+
+function environment(values: Record<string, string>) {
+  const map = new Map(Object.entries(values));
+  return { map, get: (name: string) => map.get(name), delete: (name: string) => map.delete(name) };
+}
+
+function start(watchdog?: number) {
+  const sent: string[] = [];
+  const socket: NotifySocket = {
+    send: (datagram) => Promise.resolve(void sent.push(datagram)),
+    close: () => {},
+  };
+  const clock = new FakeClock();
+  const logger = new FakeLogger();
+  return { sent, clock, manager: new ServiceManager({ socket, watchdog, clock, logger }) };
+}
+
+Deno.test("systemd's variables are read and taken away from child processes", () => {
+  const values = { NOTIFY_SOCKET: "/run/x", WATCHDOG_USEC: "3000000", WATCHDOG_PID: "7", A: "b" };
+  const given = environment(values);
+  assertEquals(takeSystemdEnvironment(given, 7), { notifySocket: "/run/x", watchdog: 3_000 });
+  assertEquals([...given.map.keys()], ["A"]);
+});
+
+Deno.test("a watchdog for another process, or none, is no watchdog", () => {
+  const values = { NOTIFY_SOCKET: "@x", WATCHDOG_USEC: "3000000", WATCHDOG_PID: "8" };
+  assertEquals(takeSystemdEnvironment(environment(values), 7), {
+    notifySocket: "@x",
+    watchdog: undefined,
+  });
+  for (const text of ["", "0", "-1", "x"]) {
+    const { watchdog } = takeSystemdEnvironment(environment({ WATCHDOG_USEC: text }), 7);
+    assertEquals(watchdog, undefined, text);
+  }
+});
+
+Deno.test("addresses that are neither a path nor abstract are left alone", () => {
+  for (const address of ["", "@", "/", "vsock:2:1", "relative"]) {
+    const given = environment({ NOTIFY_SOCKET: address });
+    assertEquals(takeSystemdEnvironment(given, 7).notifySocket, undefined, address);
+  }
+});
+
+Deno.test("the messages are those of sd_notify(3)", async () => {
+  const { manager, sent } = start();
+  await manager.status("waiting");
+  await manager.status("waiting");
+  await manager.ready("3 Services");
+  await manager.reloading();
+  await manager.reloading(12n);
+  await manager.status("a\nREADY=1");
+  await manager.stopping();
+  assertEquals(sent, [
+    "STATUS=waiting",
+    "READY=1\nSTATUS=3 Services",
+    "RELOADING=1",
+    "RELOADING=1\nMONOTONIC_USEC=12",
+    "STATUS=a\\nREADY=1",
+    "STOPPING=1",
+  ]);
+});
+
+Deno.test("the watchdog is fed twice a period, and only while there is life", async () => {
+  const { manager, sent, clock } = start(2_000);
+  const stop = new AbortController();
+  let isAlive = true;
+  const fed = manager.feedWatchdog(() => isAlive, stop.signal);
+  await settle();
+  for (let half = 0; half < 3; half++) await clock.advance(1_000);
+  assertEquals(sent, Array(4).fill("WATCHDOG=1"));
+  isAlive = false;
+  await clock.advance(1_000);
+  assertEquals(sent.length, 4);
+  isAlive = true;
+  await clock.advance(1_000);
+  assertEquals(sent.length, 5);
+  stop.abort();
+  await fed;
+});
+
+Deno.test("without systemd nothing is sent, and nothing waits", async () => {
+  const { clock, manager } = start();
+  await manager.feedWatchdog(() => true, new AbortController().signal);
+  const logger = new FakeLogger();
+  const alone = new ServiceManager({ socket: undefined, watchdog: 1_000, clock, logger });
+  await alone.ready("x");
+  await alone.feedWatchdog(() => true, new AbortController().signal);
+  assertEquals(logger.lines, []);
+});
+
+Deno.test("a socket that does not take it is a warning, once", async () => {
+  const logger = new FakeLogger();
+  const socket = openNotifySocket("/nonexistent/notify");
+  const manager = new ServiceManager({
+    socket,
+    watchdog: undefined,
+    clock: new FakeClock(),
+    logger,
+  });
+  await manager.ready("a");
+  await manager.status("b");
+  assertEquals(logger.messages, ["cannot notify systemd"]);
+  socket.close();
+});
+
+Deno.test("datagrams arrive at a path and at an abstract address", async () => {
+  const folder = await Deno.makeTempDir();
+  for (const address of [`${folder}/notify`, `@signpost-test-${crypto.randomUUID()}`]) {
+    const receiver = Deno.listenDatagram({
+      transport: "unixpacket",
+      path: address.replace(/^@/, "\0"),
+    });
+    const socket = openNotifySocket(address);
+    await socket.send("READY=1\nSTATUS=ü");
+    const [datagram] = await receiver.receive();
+    assertEquals(new TextDecoder().decode(datagram), "READY=1\nSTATUS=ü");
+    socket.close();
+    receiver.close();
+  }
+  await Deno.remove(folder, { recursive: true });
+});
+
+Deno.test("the least permissions for the socket are the network and the path to write to", async () => {
+  const folder = await Deno.makeTempDir();
+  const path = `${folder}/notify`;
+  const receiver = Deno.listenDatagram({ transport: "unixpacket", path });
+  const adapter = new URL("../../lib/observe/systemd_socket.ts", import.meta.url).href;
+  const script = `import { openNotifySocket } from ${JSON.stringify(adapter)};
+    await openNotifySocket(${JSON.stringify(path)}).send("READY=1");`;
+  const file = `${folder}/send.ts`;
+  await Deno.writeTextFile(file, script);
+  const args = ["run", "--no-config", "--no-prompt", "--unstable-net", "--allow-net"];
+  const run = async (...more: string[]) => {
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [...args, ...more, file],
+    }).output();
+    return { success, text: new TextDecoder().decode(stderr) };
+  };
+  const refused = await run();
+  assert(!refused.success);
+  assertStringIncludes(refused.text, "NotCapable");
+  const allowed = await run(`--allow-write=${path}`);
+  assert(allowed.success, allowed.text);
+  const [datagram] = await receiver.receive();
+  assertEquals(new TextDecoder().decode(datagram), "READY=1");
+  receiver.close();
+  await Deno.remove(folder, { recursive: true });
+});
