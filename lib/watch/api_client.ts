@@ -126,6 +126,7 @@ export class ApiClient {
       observer?.requestDone?.({
         verb: method,
         host: url.host,
+        path,
         code,
         duration: clock.monotonic() - start,
       });

@@ -8,7 +8,8 @@ import type { Clock } from "../model/ports.ts";
 /** Calls back once, when nothing was noted for so long. Goes by monotonic time only. */
 export class IdleLimit {
   #last: number;
-  readonly #stop = new AbortController();
+  #wake = new AbortController();
+  #stopped = false;
 
   /**
    * Starts to count.
@@ -26,21 +27,25 @@ export class IdleLimit {
 
   /** Something happened: the limit counts from now, and may be another from here on. */
   touch(milliseconds = this.milliseconds): void {
+    const isShorter = milliseconds < this.milliseconds;
     this.milliseconds = milliseconds;
     this.#last = this.options.clock.monotonic();
+    if (isShorter) this.#wake.abort();
   }
 
   /** Ends the counting. */
   stop(): void {
-    this.#stop.abort();
+    this.#stopped = true;
+    this.#wake.abort();
   }
 
   async #run(): Promise<void> {
     const { clock, onIdle } = this.options;
-    while (!this.#stop.signal.aborted) {
+    while (!this.#stopped) {
       const left = this.#last + this.milliseconds - clock.monotonic();
       if (left <= 0) return onIdle();
-      await clock.sleep(left, this.#stop.signal);
+      if (this.#wake.signal.aborted) this.#wake = new AbortController();
+      await clock.sleep(left, this.#wake.signal);
     }
   }
 }

@@ -41,6 +41,8 @@ export interface RequestResult {
   readonly verb: string;
   /** `host:port`. */
   readonly host: string;
+  /** Path of the URL, without the query. */
+  readonly path: string;
   /** HTTP status as text, `<error>` where there was no answer. */
   readonly code: string;
   /** Milliseconds until the headers of the answer were in. */
