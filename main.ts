@@ -8,9 +8,17 @@
  */
 import { runCommand } from "./lib/cli/command.ts";
 import { systemRuntime } from "./lib/system/runtime.ts";
-import { stopSignal } from "./lib/system/signals.ts";
+import { onReload, stopSignal } from "./lib/system/signals.ts";
+import { takeSystemdEnvironment } from "./lib/observe/systemd.ts";
 
 if (import.meta.main) {
-  const runtime = systemRuntime();
-  Deno.exit(await runCommand(Deno.args, { runtime, signal: stopSignal() }));
+  // Before anything starts a child, which must not speak to systemd in our name.
+  const systemd = takeSystemdEnvironment(Deno.env, Deno.pid);
+  const code = await runCommand(Deno.args, {
+    runtime: systemRuntime(),
+    signal: stopSignal(),
+    systemd,
+    reload: onReload,
+  });
+  Deno.exit(code);
 }

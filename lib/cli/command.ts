@@ -7,10 +7,12 @@ import { type Invocation, loadConfiguration } from "../config/load.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
 import { createLogger } from "../observe/log.ts";
+import type { SystemdEnvironment } from "../observe/systemd.ts";
 import { stderrIsJournal, stderrSink } from "../observe/stderr_sink.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { runDaemon } from "./daemon.ts";
 import { FatalError } from "./fatal.ts";
+import { openServiceManager } from "./service_manager.ts";
 import { once } from "./once.ts";
 import { VERSION_TEXT } from "./version.ts";
 
@@ -19,6 +21,10 @@ export interface CommandContext {
   readonly runtime: Runtime;
   /** Aborts when the process is told to stop. */
   readonly signal: AbortSignal;
+  /** What systemd told this process. */
+  readonly systemd: SystemdEnvironment;
+  /** Calls back at each SIGHUP until the returned function is called. */
+  readonly reload: (callback: () => Promise<void>) => () => void;
 }
 
 /**
@@ -45,14 +51,17 @@ export async function runCommand(
       for (const error of invocation.errors) runtime.complain(`signpost: ${error}`);
       return 2;
     case "run":
-      return await guarded(invocation, context);
+      return await guarded(invocation, { ...context, argv });
   }
 }
 
 type Run = Extract<Invocation, { readonly type: "run" }>;
 
 /** Errors that end the process become one line and exit code 1. */
-async function guarded(invocation: Run, context: CommandContext): Promise<number> {
+async function guarded(
+  invocation: Run,
+  context: CommandContext & { readonly argv: readonly string[] },
+): Promise<number> {
   const logger = openLog(invocation.configuration, context.runtime);
   for (const warning of invocation.warnings) logger.warn(warning);
   try {
@@ -65,16 +74,87 @@ async function guarded(invocation: Run, context: CommandContext): Promise<number
   }
 }
 
-async function perform(
-  { command, configuration }: Run,
-  context: CommandContext & { readonly logger: Logger },
-): Promise<void> {
-  const nodeName = configuration.hostnameOverride ||
-    context.runtime.hostname().trim().toLowerCase();
-  const options = { configuration, nodeName, ...context };
+async function perform(invocation: Run, context: RunContext): Promise<void> {
+  const { command, configuration } = invocation;
+  const { runtime } = context;
+  const nodeName = nodeNameOf(configuration, runtime);
   if (command.name === "cleanup") throw new FatalError("cleanup is not there yet");
-  if (command.once) await once({ ...options, output: command.output });
-  else await runDaemon(options);
+  if (command.once) {
+    return await once({ ...context, configuration, nodeName, output: command.output });
+  }
+  await runReloading(invocation, context);
+}
+
+type RunContext = CommandContext & { readonly logger: Logger; readonly argv: readonly string[] };
+
+/** Runs the daemon, and again with the new configuration after each SIGHUP that brings a good one. */
+async function runReloading(invocation: Run, context: RunContext): Promise<void> {
+  const { runtime, signal, systemd, reload, argv } = context;
+  const manager = openServiceManager(systemd, context);
+  let { configuration } = invocation;
+  let logger = context.logger;
+  while (!signal.aborted) {
+    const changed = new AbortController();
+    let next: Configuration | undefined;
+    const stopListening = reload(async () => {
+      await manager.reloading();
+      next = await reloadConfiguration(argv, { runtime, logger, configuration });
+      if (next) changed.abort();
+      else await manager.ready("rules are in the kernel");
+    });
+    const stop = () => changed.abort();
+    signal.addEventListener("abort", stop, { once: true });
+    await runDaemon({
+      configuration,
+      nodeName: nodeNameOf(configuration, runtime),
+      runtime,
+      logger,
+      manager,
+      signal: changed.signal,
+    }).finally(() => {
+      stopListening();
+      signal.removeEventListener("abort", stop);
+    });
+    if (next) {
+      configuration = next;
+      logger = openLog(configuration, runtime);
+      logger.info("the configuration was read again");
+    }
+  }
+  await manager.stopping();
+}
+
+/** @returns the new configuration, where it is good and differs */
+async function reloadConfiguration(
+  argv: readonly string[],
+  current: {
+    readonly runtime: Runtime;
+    readonly logger: Logger;
+    readonly configuration: Configuration;
+  },
+): Promise<Configuration | undefined> {
+  const { runtime, logger, configuration } = current;
+  const loaded = await loadConfiguration(argv, {
+    readFile: runtime.readFile,
+    version: VERSION_TEXT,
+  });
+  if (loaded.type === "errors") {
+    for (const error of loaded.errors) {
+      logger.error(`the new configuration is refused, the old one is kept: ${error}`);
+    }
+    return undefined;
+  }
+  if (loaded.type !== "run") return undefined;
+  if (JSON.stringify(loaded.configuration) !== JSON.stringify(configuration)) {
+    return loaded.configuration;
+  }
+  logger.info("the configuration has not changed");
+  return undefined;
+}
+
+/** As kubelet finds it: the override, else the host name in small letters. */
+function nodeNameOf(configuration: Configuration, runtime: Runtime): string {
+  return configuration.hostnameOverride || runtime.hostname().trim().toLowerCase();
 }
 
 function openLog(configuration: Configuration, runtime: Runtime): Logger {

@@ -7,10 +7,24 @@ import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../desired/state.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
+import type { EventReport } from "../observe/event_body.ts";
+import { EventRecorder } from "../observe/events.ts";
+import { ProxyHealth } from "../observe/health.ts";
+import { HealthCheckNodePorts } from "../observe/healthcheck_node_ports.ts";
+import { createMetrics, type Metrics } from "../observe/metrics.ts";
+import { processUsage } from "../observe/process_usage.ts";
+import { listenHttp } from "../observe/servers.ts";
+import type { ServiceManager } from "../observe/systemd.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import type { Runtime } from "../system/runtime.ts";
-import { openNftables } from "./dataplane.ts";
-import { runSource } from "./source.ts";
+import { StatusError } from "../watch/failure.ts";
+import { COMMIT } from "./commit.ts";
+import { type OpenDataplane, openDataplane } from "./dataplane.ts";
+import { Observation } from "./observation.ts";
+import { healthCheckAddresses, serveAll } from "./servers.ts";
+import { announceReady } from "./service_manager.ts";
+import { type ApiServer, openSource } from "./source.ts";
+import { VERSION } from "./version.ts";
 
 /** What the daemon needs. */
 export interface DaemonOptions {
@@ -18,9 +32,13 @@ export interface DaemonOptions {
   readonly nodeName: string;
   readonly runtime: Runtime;
   readonly logger: Logger;
-  /** Aborts when the process is told to stop. */
+  readonly manager: ServiceManager;
+  /** Aborts when the process is told to stop, or its configuration has changed. */
   readonly signal: AbortSignal;
 }
+
+/** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
+const STUCK = 120_000;
 
 /**
  * Runs until the signal aborts. The rules stay in the kernel.
@@ -28,40 +46,194 @@ export interface DaemonOptions {
  * @throws {FatalError} where it cannot begin, or cannot go on
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const { configuration, nodeName, runtime, logger } = options;
-  const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
-  const dataplane = await openNftables(configuration, runtime.runner);
-  const loop = new SyncLoop({
-    cache: new ObjectCache(),
-    desired: new Desired({ configuration, mode, nodeName }),
-    dataplane,
-    clock: runtime.clock,
-    logger,
-    observer: {},
-    minSyncPeriod: configuration[mode].minSyncPeriod,
-    fullSyncPeriod: configuration.signpost.fullSyncPeriod,
-  });
   const stop = new AbortController();
   const end = () => stop.abort();
   options.signal.addEventListener("abort", end, { once: true });
+  if (options.signal.aborted) end();
   try {
-    await Promise.race([
-      loop.run(stop.signal),
-      runSource({
-        ...options,
-        observer: {},
-        signal: stop.signal,
-        sink: (event) => loop.handle(event),
-      }).then(() => aborted(stop.signal)),
-    ]);
+    const opened = await openDataplane(options);
+    const daemon = new Daemon({ ...options, signal: stop.signal }, opened);
+    await daemon.run();
   } finally {
     end();
+    options.signal.removeEventListener("abort", end);
   }
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) =>
-    signal.addEventListener("abort", () => resolve(), { once: true })
-  );
+/** The parts of a running daemon, wired. */
+class Daemon {
+  readonly #options: DaemonOptions;
+  readonly #opened: OpenDataplane;
+  readonly #cache = new ObjectCache();
+  readonly #desired: Desired;
+  readonly #loop: SyncLoop;
+  readonly #metrics: Metrics;
+  readonly #health: ProxyHealth;
+  readonly #events: EventRecorder;
+  readonly #healthChecks: HealthCheckNodePorts;
+  readonly #observation: Observation;
+  readonly #firstSync = Promise.withResolvers<void>();
+  #api: ApiServer | undefined;
+
+  constructor(options: DaemonOptions, opened: OpenDataplane) {
+    this.#options = options;
+    this.#opened = opened;
+    const { configuration, nodeName, runtime, logger } = options;
+    const { clock } = runtime;
+    const { mode, dataplane } = opened;
+    const settings = configuration[mode];
+    this.#metrics = this.#createMetrics();
+    this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod });
+    this.#desired = new Desired({ configuration, mode, nodeName });
+    this.#events = new EventRecorder({
+      post: (path, body) => this.#postEvent(path, body),
+      clock,
+      logger,
+      instance: nodeName,
+      dropped: () => this.#metrics.eventDropped(),
+    });
+    this.#healthChecks = new HealthCheckNodePorts({
+      addresses: () => healthCheckAddresses(this.#desired.node, runtime.addresses()),
+      listen: listenHttp,
+      isHealthy: () => this.#health.isHealthy(),
+      logger,
+      clock,
+      report: (event) => this.#report(event),
+      nodeName,
+    });
+    this.#observation = new Observation({
+      cache: this.#cache,
+      nodeName,
+      metrics: this.#metrics,
+      health: this.#health,
+      clock,
+      standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
+      report: (event) => this.#report(event),
+      healthChecks: (checks) => void this.#healthChecks.sync(checks),
+      synced: () => this.#firstSync.resolve(),
+    });
+    this.#loop = new SyncLoop({
+      cache: this.#cache,
+      desired: this.#desired,
+      dataplane,
+      clock,
+      logger,
+      observer: this.#observation,
+      minSyncPeriod: settings.minSyncPeriod,
+      fullSyncPeriod: configuration.signpost.fullSyncPeriod,
+    });
+  }
+
+  /** Runs all parts; the first that fails ends all. */
+  async run(): Promise<void> {
+    const { configuration, runtime, logger, manager, signal } = this.#options;
+    const source = await openSource({
+      ...this.#options,
+      observer: this.#observation,
+      sink: (event) => {
+        this.#observation.eventSeen(event);
+        this.#loop.handle(event);
+      },
+    });
+    this.#api = source.api;
+    logger.info("started", {
+      version: VERSION,
+      mode: this.#opened.mode,
+      node: this.#options.nodeName,
+    });
+    const firstSync = this.#firstSync.promise;
+    try {
+      await untilAborted(signal, [
+        this.#loop.run(signal),
+        source.run(),
+        serveAll({
+          configuration: () => configuration,
+          mode: this.#opened.mode,
+          health: this.#health,
+          metrics: this.#metrics,
+          status: () => this.#facts(),
+          runtime,
+          logger,
+          signal,
+        }),
+        announceReady(manager, { runtime, firstSync, signal }),
+        manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
+        firstSync.then(() => this.#watchDrift(signal)),
+      ]);
+    } finally {
+      await this.#healthChecks.close();
+    }
+  }
+
+  #watchDrift(signal: AbortSignal): Promise<void> {
+    return this.#opened.watchDrift({
+      node: () => this.#desired.node,
+      onDrift: (missing) => {
+        this.#options.logger.warn(
+          "another program has changed our rules; writing all of them anew",
+          { missing },
+        );
+        this.#metrics.driftRepaired();
+        this.#loop.requestFull("drift");
+      },
+      signal,
+    });
+  }
+
+  #createMetrics(): Metrics {
+    const { clock } = this.#options.runtime;
+    return createMetrics({
+      mode: this.#opened.mode,
+      families: [4, 6],
+      now: () => clock.now() / 1000,
+      version: VERSION,
+      commit: COMMIT,
+      snapshotAge: () => undefined,
+      isStale: () => this.#loop.stale,
+      process: processUsage(),
+    });
+  }
+
+  /** Without an API server there is nobody to send Events to. */
+  #report(event: EventReport): void {
+    if (this.#api) this.#events.record(event);
+  }
+
+  async #postEvent(path: string, body: unknown): Promise<number> {
+    const client = this.#api?.client;
+    if (!client) return 0;
+    try {
+      const { signal } = this.#options;
+      const answer = await client.open(path, { method: "POST", body, signal });
+      answer.close();
+      return answer.status;
+    } catch (error) {
+      if (error instanceof StatusError) return error.status;
+      throw error;
+    }
+  }
+
+  #facts(): Record<string, string> {
+    return {
+      version: VERSION,
+      mode: this.#opened.mode,
+      node: this.#options.nodeName,
+      services: String(this.#cache.services.size),
+      "endpoint slices": String(this.#cache.slices.size),
+      stale: String(this.#loop.stale),
+    };
+  }
+}
+
+/** Ends when the signal aborts, or with the first failure. */
+async function untilAborted(
+  signal: AbortSignal,
+  parts: readonly Promise<unknown>[],
+): Promise<void> {
+  const aborted = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+  const failed = Promise.all(parts).then(() => aborted);
+  await Promise.race([aborted, failed]);
 }

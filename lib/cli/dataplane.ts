@@ -4,29 +4,124 @@
  * @module
  */
 import { desiredNode } from "../desired/node.ts";
+import { findIptables } from "../iptables/backend.ts";
+import { IptablesDataplane } from "../iptables/dataplane.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError, type Dataplane } from "../model/dataplane.ts";
-import type { ProcessRunner } from "../model/ports.ts";
+import type { DesiredNode } from "../model/desired.ts";
+import type { Logger } from "../model/ports.ts";
 import { NftablesDataplane } from "../nftables/dataplane.ts";
+import { DriftWatch } from "../nftables/drift.ts";
 import { Nft } from "../nftables/nft.ts";
+import { OwnDeletions } from "../nftables/own_deletions.ts";
 import { probe } from "../nftables/probe.ts";
+import type { Runtime } from "../system/runtime.ts";
 import { FatalError } from "./fatal.ts";
 
+/** A way to follow what others do to our rules. */
+export interface DriftOptions {
+  /** The node's part of the desired state as it is now. */
+  readonly node: () => DesiredNode;
+  /** Called with one line that says what is missing. */
+  readonly onDrift: (missing: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** The dataplane in use. */
+export interface OpenDataplane {
+  readonly mode: "nftables" | "iptables";
+  readonly dataplane: Dataplane;
+  /** Notices changes by others, until the signal aborts. */
+  watchDrift(options: DriftOptions): Promise<void>;
+}
+
+/** What it takes to open a dataplane. */
+export interface OpenOptions {
+  readonly configuration: Configuration;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+}
+
 /**
- * The nftables dataplane, after the kernel has been asked whether it can carry the rules.
+ * Opens the dataplane of the configured mode; where none is set, nftables if this kernel and this
+ * nft can carry the rules, else iptables.
  *
  * @throws {FatalError} that says what is missing
  */
-export async function openNftables(
-  configuration: Configuration,
-  runner: ProcessRunner,
-): Promise<Dataplane> {
-  const nft = new Nft(runner);
-  const node = desiredNode({ configuration, mode: "nftables", node: undefined, serviceCIDRs: [] });
+export async function openDataplane(options: OpenOptions): Promise<OpenDataplane> {
+  const { mode } = options.configuration;
   try {
-    await probe(nft, node);
+    if (mode === "iptables") return await openIptables(options);
+    if (mode === "nftables") return await openNftables(options);
+    return await openEither(options);
   } catch (error) {
     throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
   }
-  return new NftablesDataplane(nft);
+}
+
+async function openEither(options: OpenOptions): Promise<OpenDataplane> {
+  try {
+    return await openNftables(options);
+  } catch (error) {
+    if (!(error instanceof ApplyError)) throw error;
+    const opened = await openIptables(options).catch(() => undefined);
+    if (!opened) throw error;
+    options.logger.warn(`iptables is used, since nftables cannot be: ${error.message}`);
+    return opened;
+  }
+}
+
+async function openNftables(
+  { configuration, runtime, logger }: OpenOptions,
+): Promise<OpenDataplane> {
+  const nft = new Nft(runtime.runner);
+  const mode = "nftables";
+  await probe(nft, desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] }));
+  const own = new OwnDeletions();
+  const dataplane = new NftablesDataplane(nft, own);
+  return {
+    mode,
+    dataplane,
+    watchDrift: ({ node, onDrift, signal }) =>
+      new DriftWatch({
+        streamer: runtime.streamer,
+        nft,
+        own,
+        expectedNames: () => dataplane.names(node()),
+        clock: runtime.clock,
+        logger,
+        checkPeriod: configuration[mode].syncPeriod,
+        onDrift,
+      }).run(signal),
+  };
+}
+
+async function openIptables(
+  { configuration, runtime, logger }: OpenOptions,
+): Promise<OpenDataplane> {
+  const iptables = await findIptables(runtime.runner);
+  logger.info(`iptables backend: ${iptables.reason}`);
+  if (iptables.mixed) {
+    logger.warn(
+      "both iptables-nft and iptables-legacy hold rules on this node; programs that use different ones do not see each other's rules",
+    );
+  }
+  for (const [family, reason] of iptables.missing) logger.warn(`no IPv${family} rules: ${reason}`);
+  const dataplane = new IptablesDataplane({
+    runner: runtime.runner,
+    iptables,
+    routeLocalnet: () => runtime.writeFile("/proc/sys/net/ipv4/conf/all/route_localnet", "1"),
+  });
+  return {
+    mode: "iptables",
+    dataplane,
+    watchDrift: async ({ onDrift, signal }) => {
+      while (!signal.aborted) {
+        await runtime.clock.sleep(configuration.iptables.syncPeriod, signal);
+        if (signal.aborted) return;
+        const missing = await dataplane.missingCanaries().catch(() => []);
+        if (missing.length > 0) onDrift(missing.join(", "));
+      }
+    },
+  };
 }

@@ -38,21 +38,36 @@ export interface SourceOptions {
   readonly signal: AbortSignal;
 }
 
+/** A source that is known to be usable, as far as that shows before it is used. */
+export interface Source {
+  /** `undefined`: manifests. */
+  readonly api: ApiServer | undefined;
+  /**
+   * Delivers the full state, then follows changes until the signal aborts.
+   *
+   * @throws {FatalError} where the source cannot be used
+   */
+  run(): Promise<void>;
+}
+
 /**
- * Delivers the full state, then follows changes until the signal aborts.
+ * Opens the source of the configuration.
  *
- * @throws {FatalError} where the source cannot be used
+ * @throws {FatalError} where it cannot be used
  */
-export async function runSource(options: SourceOptions): Promise<void> {
+export async function openSource(options: SourceOptions): Promise<Source> {
   if (options.configuration.signpost.manifests.length === 0) {
-    return await watchApiServer(await findApiServer(options), options);
+    const api = await findApiServer(options);
+    return { api, run: () => watchApiServer(api, options) };
   }
-  await manifestErrors(followManifests({
-    ...manifestOptions(options),
-    watcher: denoFileWatcher,
-    clock: options.runtime.clock,
-    signal: options.signal,
-  }));
+  const run = () =>
+    manifestErrors(followManifests({
+      ...manifestOptions(options),
+      watcher: denoFileWatcher,
+      clock: options.runtime.clock,
+      signal: options.signal,
+    }));
+  return { api: undefined, run };
 }
 
 /**

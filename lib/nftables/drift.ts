@@ -49,6 +49,8 @@ export class DriftWatch {
     let pause = FIRST_PAUSE;
     while (!signal.aborted) {
       const started = clock.monotonic();
+      // What was announced while nobody followed will not be seen.
+      own.clear();
       try {
         for await (const line of streamer.lines(["nft", "monitor", "destroy"], signal)) {
           this.#take(line);
@@ -62,7 +64,6 @@ export class DriftWatch {
         : Math.min(MAX_PAUSE, pause * 2);
       logger.warn("nft monitor has ended and is started again; the table is written anew");
       await clock.sleep(pause, signal);
-      own.clear();
       if (!signal.aborted) onDrift("unknown: nft monitor was not running");
     }
   }

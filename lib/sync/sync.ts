@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ObjectCache } from "../cache/cache.ts";
+import type { Dirty, ObjectCache } from "../cache/cache.ts";
 import type { Conflict } from "../desired/claims.ts";
 import type { Desired, Step } from "../desired/state.ts";
 import { ApplyError, type Dataplane, type Script } from "../model/dataplane.ts";
@@ -48,6 +48,8 @@ export interface SyncOptions {
   readonly fullSyncPeriod: number;
 }
 
+/** Between repairs, so that a program that keeps on deleting does not get all of the processor. */
+const URGENT_PAUSE = 100;
 const FIRST_BACKOFF = 1_000;
 const MAX_BACKOFF = 30_000;
 
@@ -61,6 +63,8 @@ export class SyncLoop {
   #lastFull = -Infinity;
   #lastEnd = -Infinity;
   #failures = 0;
+  #seeded = false;
+  #busySince: number | undefined;
 
   /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
@@ -80,11 +84,35 @@ export class SyncLoop {
     this.#wakeup.wake();
   }
 
-  /** Asks for a replacement of everything at the next opportunity. */
+  /** Asks for a replacement of everything, without waiting for the min sync period. */
   requestFull(reason: string): void {
     this.#fullReason ??= reason;
     this.#options.observer.queued?.();
     this.#wakeup.wake();
+  }
+
+  /**
+   * Applies a state of before the start, so that the node has rules while the sources are silent.
+   * What the sources deliver then is a step from there.
+   *
+   * @returns whether the kernel has it
+   */
+  async seed(objects: ObjectCache): Promise<boolean> {
+    const { desired, clock } = this.#options;
+    const step = desired.update(objects, objects.takeDirty());
+    const done = await this.#applyFull({ step, started: clock.monotonic(), reason: "state file" });
+    this.#seeded = true;
+    return done;
+  }
+
+  /** Milliseconds that the sync at hand has taken so far; 0 where none is. */
+  get busy(): number {
+    return this.#busySince === undefined ? 0 : this.#options.clock.monotonic() - this.#busySince;
+  }
+
+  /** Whether the rules are of a state from before the start. */
+  get stale(): boolean {
+    return this.#seeded;
   }
 
   /** Runs until the signal aborts. The rules stay in the kernel. */
@@ -93,10 +121,8 @@ export class SyncLoop {
     signal.addEventListener("abort", () => this.#wakeup.wake(), { once: true });
     while (!signal.aborted) {
       if (cache.complete && (this.#fullReason || cache.isDirty)) {
-        await clock.sleep(
-          Math.max(0, this.#lastEnd + this.#pause(minSyncPeriod) - clock.monotonic()),
-          signal,
-        );
+        const due = this.#lastEnd + this.#pause(minSyncPeriod);
+        await clock.sleep(Math.max(0, due - clock.monotonic()), signal);
         if (!signal.aborted) await this.syncOnce();
       } else {
         await this.#wakeup.wait(this.#untilFull());
@@ -115,7 +141,7 @@ export class SyncLoop {
   async syncOnce(): Promise<boolean> {
     const { cache, desired, dataplane, clock } = this.#options;
     const started = clock.monotonic();
-    const step = desired.update(cache, cache.takeDirty());
+    const step = desired.update(cache, this.#takeDirty());
     this.#reportConflicts(step);
     const reason = this.#fullReason;
     const partial = reason === undefined ? dataplane.partial(step.change, desired) : undefined;
@@ -124,6 +150,15 @@ export class SyncLoop {
     this.#failures = done ? 0 : this.#failures + 1;
     this.#lastEnd = clock.monotonic();
     return done;
+  }
+
+  /** After a state from before the start, everything that it had may have changed. */
+  #takeDirty(): Dirty {
+    const { cache, desired } = this.#options;
+    const dirty = cache.takeDirty();
+    if (!this.#seeded) return dirty;
+    this.#seeded = false;
+    return { services: new Set([...dirty.services, ...desired.services.keys()]), node: true };
   }
 
   async #applyFull(
@@ -150,6 +185,7 @@ export class SyncLoop {
     { step, started }: { readonly step: Step; readonly started: number },
   ): Promise<boolean> {
     const { dataplane, clock, logger, observer } = this.#options;
+    this.#busySince = clock.monotonic();
     try {
       await dataplane.apply(script);
     } catch (error) {
@@ -162,6 +198,8 @@ export class SyncLoop {
       });
       observer.failed?.({ kind: script.kind, error });
       return false;
+    } finally {
+      this.#busySince = undefined;
     }
     const seconds = (clock.monotonic() - started) / 1000;
     logger.debug(2, "synced", {
@@ -194,7 +232,9 @@ export class SyncLoop {
 
   /** After failures the next try waits longer each time. */
   #pause(minSyncPeriod: number): number {
-    if (this.#failures === 0) return minSyncPeriod;
+    if (this.#failures === 0) {
+      return this.#fullReason ? Math.min(minSyncPeriod, URGENT_PAUSE) : minSyncPeriod;
+    }
     return Math.max(
       minSyncPeriod,
       Math.min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** (this.#failures - 1)),

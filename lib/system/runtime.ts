@@ -3,20 +3,27 @@
  *
  * @module
  */
-import type { Clock, ProcessRunner } from "../model/ports.ts";
+import { parseAddress } from "../model/address.ts";
+import type { Clock, ProcessRunner, ProcessStreamer } from "../model/ports.ts";
 import { SystemClock } from "./clock.ts";
 import { DenoProcessRunner } from "./process.ts";
+import { denoStreamer } from "./streamer.ts";
 
 /** The world as the commands see it. */
 export interface Runtime {
   readonly clock: Clock;
   readonly runner: ProcessRunner;
+  readonly streamer: ProcessStreamer;
   /** An environment variable; `undefined` where it is not set. */
   environment(name: string): string | undefined;
   /** The machine's host name. */
   hostname(): string;
+  /** The addresses of all network interfaces, canonical. */
+  addresses(): readonly string[];
   /** A file as text. */
   readFile(path: string): Promise<string>;
+  /** Writes a file that is there, such as a setting below `/proc/sys`. */
+  writeFile(path: string, text: string): Promise<void>;
   /** Writes to the standard output. */
   print(text: string): Promise<void>;
   /** Writes a line to the standard error. */
@@ -28,9 +35,12 @@ export function systemRuntime(): Runtime {
   return {
     clock: new SystemClock(),
     runner: new DenoProcessRunner(),
+    streamer: denoStreamer,
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
+    addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
     readFile: (path) => Deno.readTextFile(path),
+    writeFile: (path, text) => Deno.writeTextFile(path, text, { create: false }),
     print: (text) => writeAll(Deno.stdout, text),
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${line}\n`)),
   };

@@ -12,3 +12,10 @@ export function stopSignal(): AbortSignal {
   }
   return controller.signal;
 }
+
+/** Calls back at each SIGHUP. @returns ends it */
+export function onReload(callback: () => Promise<void>): () => void {
+  const listener = () => void callback();
+  Deno.addSignalListener("SIGHUP", listener);
+  return () => Deno.removeSignalListener("SIGHUP", listener);
+}

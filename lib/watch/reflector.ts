@@ -230,6 +230,7 @@ export class Reflector<K extends Kind> {
   #deliverNothing({ reason }: WatchError): void {
     const isDenied = reason === "not-found" || reason === "forbidden";
     if (!this.#resource.optional || !isDenied || this.#report.status.synced) return;
+    this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
     this.options.sink(emptyState(this.kind));
     this.#report.listed("", 0);
   }

@@ -22,8 +22,8 @@ export class Snapshot<K extends Kind> {
   put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
     const isNew = !this.#seen.has(key);
-    this.#seen.add(key);
-    this.remove(key);
+    if (isNew) this.#seen.add(key);
+    else this.remove(key);
     if (decoded.type === "object") this.#objects.set(key, decoded.object);
     if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
     return isNew;
