@@ -1,0 +1,200 @@
+/**
+ * The rules of the house, held by reading the source: which folder may import what, where the
+ * world is touched, how long a file is, and that everything exported is explained.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { dirname, join, relative } from "node:path/posix";
+
+const ROOT = join(dirname(new URL(import.meta.url).pathname), "..");
+
+/** Files that touch the system besides those of lib/system/ and main.ts. Each says so in its first line. */
+const ADAPTERS: ReadonlySet<string> = new Set([
+  "lib/observe/process_usage.ts",
+  "lib/observe/servers.ts",
+  "lib/observe/stderr_sink.ts",
+  "lib/observe/systemd_socket.ts",
+  "lib/watch/deno_files.ts",
+  "lib/watch/node_http.ts",
+]);
+
+/** Modules of Node that compute and touch nothing. */
+const PURE_NODE_MODULES: ReadonlySet<string> = new Set(["node:crypto", "node:path/posix"]);
+
+/** What only an adapter may use: the system, the clock, timers, the network, the terminal. */
+const SYSTEM =
+  /\b(?:Deno\.|Date\.now\b|new Date\(\)|performance\.|setTimeout\b|setInterval\b|fetch\(|console\.)/;
+
+const MAX_LINES = 350;
+
+interface SourceFile {
+  /** From the root of the project. */
+  readonly path: string;
+  readonly text: string;
+  /** The text without comments. */
+  readonly code: string;
+  /** Module specifiers of its imports and re-exports. */
+  readonly imports: readonly string[];
+}
+
+const SOURCES: readonly SourceFile[] = ["main.ts", ...listFiles("lib")].sort().map(readSource);
+const PATHS: ReadonlySet<string> = new Set(SOURCES.map(({ path }) => path));
+
+function listFiles(folder: string): string[] {
+  return [...Deno.readDirSync(join(ROOT, folder))].flatMap(({ name, isDirectory }) => {
+    const path = join(folder, name);
+    return isDirectory ? listFiles(path) : path.endsWith(".ts") ? [path] : [];
+  });
+}
+
+function readSource(path: string): SourceFile {
+  const text = Deno.readTextFileSync(join(ROOT, path));
+  const code = text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "");
+  const imports = [...code.matchAll(/^(?:import|export)\s(?:[^"';]*?\sfrom\s)?\s*"([^"]+)"/gm)];
+  return { path, text, code, imports: imports.map(([, specifier]) => specifier ?? "") };
+}
+
+/** The file that a relative specifier names. */
+function target(from: SourceFile, specifier: string): string {
+  return relative(ROOT, join(ROOT, dirname(from.path), specifier));
+}
+
+/** `lib/nftables/nft.ts` is of the layer `nftables`; `main.ts` of none. */
+function layerOf(path: string): string {
+  return path.startsWith("lib/") ? path.split("/")[1] ?? "" : "";
+}
+
+/** sync and cli are above all other folders, and cli above sync; main.ts is above everything. */
+function mayImport(from: string, to: string): boolean {
+  const [source, destination] = [layerOf(from), layerOf(to)];
+  switch (source) {
+    case "":
+    case "cli":
+      return destination !== "";
+    case "sync":
+      return destination !== "" && destination !== "cli";
+    default:
+      return destination === source || destination === "model";
+  }
+}
+
+function isAdapter(path: string): boolean {
+  return path === "main.ts" || layerOf(path) === "system" || ADAPTERS.has(path);
+}
+
+/** Lines of code that match, as `path: line`. */
+function linesOf({ path, code }: SourceFile, pattern: RegExp): string[] {
+  return code.split("\n").filter((line) => pattern.test(line)).map((line) =>
+    `${path}: ${line.trim()}`
+  );
+}
+
+Deno.test("the source of signpost was found, and its imports were read", () => {
+  assertEquals(PATHS.has("lib/model/objects.ts"), true);
+  assertEquals(SOURCES.some(({ imports }) => imports.includes("../model/desired.ts")), true);
+  const declarations = /^(?:import|export\s+(?:type\s+)?[{*][^;]*\sfrom)\b/gm;
+  for (const { path, code, imports } of SOURCES) {
+    assertEquals(imports.length, [...code.matchAll(declarations)].length, path);
+  }
+});
+
+Deno.test("imports flow one way: a folder of lib/ knows itself and lib/model, sync and cli know all", () => {
+  const wrong = SOURCES.flatMap((file) =>
+    file.imports.filter((each) => each.startsWith(".")).map((each) => target(file, each))
+      .filter((to) => !mayImport(file.path, to)).map((to) => `${file.path} imports ${to}`)
+  );
+  assertEquals(wrong, []);
+});
+
+Deno.test("every relative import names a file of the project", () => {
+  const wrong = SOURCES.flatMap((file) =>
+    file.imports.filter((each) => each.startsWith(".")).map((each) => target(file, each))
+      .filter((to) => !PATHS.has(to)).map((to) => `${file.path} imports ${to}`)
+  );
+  assertEquals(wrong, []);
+});
+
+Deno.test("packages are imported by the names that deno.json gives them", () => {
+  const { imports } = JSON.parse(Deno.readTextFileSync(join(ROOT, "deno.json"))) as {
+    imports: Record<string, string>;
+  };
+  const names = Object.keys(imports);
+  const isKnown = (specifier: string) =>
+    names.some((name) => name.endsWith("/") ? specifier.startsWith(name) : specifier === name);
+  const wrong = SOURCES.flatMap(({ path, imports }) =>
+    imports.filter((each) => !each.startsWith(".") && !each.startsWith("node:"))
+      .filter((each) => !isKnown(each)).map((each) => `${path} imports ${each}`)
+  );
+  assertEquals(wrong, []);
+});
+
+Deno.test("there is no dynamic import", () => {
+  assertEquals(SOURCES.flatMap((file) => linesOf(file, /\bimport\s*\(/)), []);
+});
+
+Deno.test("no file imports itself through others", () => {
+  const importsOf = new Map(SOURCES.map((file) => [
+    file.path,
+    file.imports.filter((each) => each.startsWith(".")).map((each) => target(file, each)),
+  ]));
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (path: string, way: readonly string[]) => {
+    if (way.includes(path)) {
+      cycles.push([...way.slice(way.indexOf(path)), path].join(" > "));
+    } else if (!done.has(path)) {
+      for (const next of importsOf.get(path) ?? []) visit(next, [...way, path]);
+      done.add(path);
+    }
+  };
+  for (const path of importsOf.keys()) visit(path, []);
+  assertEquals(cycles, []);
+});
+
+Deno.test("only adapters touch the system, the clock, the network and the terminal", () => {
+  const files = SOURCES.filter(({ path }) => !isAdapter(path));
+  assertEquals(files.flatMap((file) => linesOf(file, SYSTEM)), []);
+  const modules = files.flatMap(({ path, imports }) =>
+    imports.filter((each) => each.startsWith("node:") && !PURE_NODE_MODULES.has(each))
+      .map((each) => `${path} imports ${each}`)
+  );
+  assertEquals(modules, []);
+});
+
+Deno.test("an adapter says that it is one, and is one", () => {
+  const adapters = SOURCES.filter(({ path }) => path !== "main.ts" && isAdapter(path));
+  const silent = adapters.filter(({ text }) => !/^\/\*\*\n \* (?:The a|A)dapter\b/.test(text));
+  assertEquals(silent.map(({ path }) => path), []);
+  const listed = adapters.filter(({ path }) => ADAPTERS.has(path));
+  assertEquals(listed.map(({ path }) => path), [...ADAPTERS]);
+  const idle = listed.filter(({ code, imports }) =>
+    !SYSTEM.test(code) &&
+    !imports.some((each) => each.startsWith("node:") && !PURE_NODE_MODULES.has(each))
+  );
+  assertEquals(idle.map(({ path }) => path), []);
+});
+
+Deno.test("no module keeps state of its own", () => {
+  assertEquals(SOURCES.flatMap((file) => linesOf(file, /^(?:export )?(?:let|var) /)), []);
+});
+
+Deno.test(`no file is longer than ${MAX_LINES} lines`, () => {
+  const long = SOURCES.map(({ path, text }) => ({ path, lines: text.split("\n").length - 1 }))
+    .filter(({ lines }) => lines > MAX_LINES);
+  assertEquals(long, []);
+});
+
+Deno.test("every module and every exported symbol has a doc comment", () => {
+  const silent = SOURCES.flatMap(({ path, text }) => {
+    const module = /^(?:#!.*\n)?\/\*\*\n[\s\S]*?@module\b/.test(text)
+      ? []
+      : [`${path}: the module`];
+    const exports = [...text.matchAll(
+      /(.*)\n(export (?:abstract |async |declare )*(?:class|const|enum|function\*?|interface|type) \w+)/g,
+    )];
+    const bare = exports.filter(([, above]) => !above?.trim().endsWith("*/"));
+    return [...module, ...bare.map(([, , declaration]) => `${path}: ${declaration}`)];
+  });
+  assertEquals(silent, []);
+});
