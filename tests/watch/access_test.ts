@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { AccessError, type ApiAccess, readCredentials } from "../../lib/watch/access.ts";
 import { inClusterAccess, loadAccess } from "../../lib/watch/access_source.ts";
 import { refuseClusterIPServer } from "../../lib/watch/cold_start.ts";
+import { ANONYMOUS } from "./fakes.ts";
 
 const POD: Readonly<Record<string, string>> = {
   KUBERNETES_SERVICE_HOST: "10.96.0.1",
@@ -11,17 +12,6 @@ const POD: Readonly<Record<string, string>> = {
 const pod = (name: string) => POD[name];
 const nowhere = () => undefined;
 const CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----";
-
-const ANONYMOUS: ApiAccess = {
-  server: new URL("https://192.0.2.1"),
-  certificateAuthority: undefined,
-  clientCertificate: undefined,
-  clientKey: undefined,
-  token: undefined,
-  basic: undefined,
-  tlsServerName: undefined,
-  verify: true,
-};
 
 const files = (contents: Readonly<Record<string, string>>) => (path: string) => {
   const text = contents[path];

@@ -3,17 +3,12 @@ import type { ApiAccess } from "../../lib/watch/access.ts";
 import { ApiClient } from "../../lib/watch/api_client.ts";
 import { StatusError, WatchError } from "../../lib/watch/failure.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../lib/watch/http.ts";
-import { ManualClock, settle } from "./fakes.ts";
+import { ANONYMOUS, ManualClock, settle } from "./fakes.ts";
 
 const ACCESS: ApiAccess = {
+  ...ANONYMOUS,
   server: new URL("http://192.0.2.1:8080/prefix/"),
-  certificateAuthority: undefined,
-  clientCertificate: undefined,
-  clientKey: undefined,
   token: { type: "inline", text: "t", origin: "test" },
-  basic: undefined,
-  tlsServerName: undefined,
-  verify: true,
 };
 
 /** Answers with what it was given; without an answer it waits for the abort. */

@@ -7,15 +7,19 @@ import type { Decoded, ObjectEvent } from "../../lib/model/events.ts";
 import { objectKey } from "../../lib/model/names.ts";
 import type { Kind, KindMap } from "../../lib/model/objects.ts";
 import type { Clock, LogFields, Logger } from "../../lib/model/ports.ts";
+import type { ApiAccess } from "../../lib/watch/access.ts";
 
-/** Real time, and sleeps that are real but short. */
-export function quickClock(longestSleep = 20): Clock {
-  return {
-    now: () => Date.now(),
-    monotonic: () => performance.now(),
-    sleep: (milliseconds, signal) => realSleep(Math.min(milliseconds, longestSleep), signal),
-  };
-}
+/** A server that asks for nothing. */
+export const ANONYMOUS: ApiAccess = {
+  server: new URL("http://192.0.2.1"),
+  certificateAuthority: undefined,
+  clientCertificate: undefined,
+  clientKey: undefined,
+  token: undefined,
+  basic: undefined,
+  tlsServerName: undefined,
+  verify: true,
+};
 
 /** Real time. */
 export const realClock: Clock = {

@@ -8,7 +8,7 @@ import type { WatchStatus } from "../../lib/watch/observer.ts";
 import { ApiClient } from "../../lib/watch/api_client.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../lib/watch/http.ts";
 import { watchAll } from "../../lib/watch/watch_all.ts";
-import { fakeDecode, ManualClock, MemoryLogger, MemorySink, settle } from "./fakes.ts";
+import { ANONYMOUS, fakeDecode, ManualClock, MemoryLogger, MemorySink, settle } from "./fakes.ts";
 
 /** A server that the test plays by hand: each request waits for its answer. */
 class ScriptedHttp implements HttpClient {
@@ -84,23 +84,13 @@ async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
   const logger = new MemoryLogger();
   const stop = new AbortController();
   let status: WatchStatus | undefined;
-  const access = {
-    server: new URL("http://192.0.2.1"),
-    certificateAuthority: undefined,
-    clientCertificate: undefined,
-    clientKey: undefined,
-    token: undefined,
-    basic: undefined,
-    tlsServerName: undefined,
-    verify: true,
-  };
   const readFile = () => Promise.reject(new Error("no files"));
   const watching = watchAll({
     kinds: ["Service"],
     client: new ApiClient({
       http,
       clock,
-      access: () => Promise.resolve(access),
+      access: () => Promise.resolve(ANONYMOUS),
       readFile,
       userAgent: "test",
     }),
