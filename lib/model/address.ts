@@ -64,6 +64,8 @@ export function parseCidr(text: unknown): string | undefined {
   const address = parseAddress(match?.[1]);
   if (!match || address === undefined) return undefined;
   const family = familyOf(address);
+  // An IPv4-mapped address: whether its prefix length counts 32 or 128 bits, nobody can tell.
+  if (family === 4 && match[1]?.includes(":")) return undefined;
   const length = Number(match[2]);
   if (length > ADDRESS_BITS[family]) return undefined;
   return formatCidr(family, clearHostBits(addressToInteger(address), family, length), length);
