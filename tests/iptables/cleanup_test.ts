@@ -39,8 +39,7 @@ for (const backend of BACKENDS) {
     });
   const everything = async (kernel: Kernel) =>
     await kernel.run("nft", "-s", "list", "ruleset") +
-    await kernel.run("iptables-legacy-save", "-t", "nat") + await kernel.save(4) +
-    await kernel.save(6);
+    await kernel.save(4) + await kernel.save(6);
 
   for (const before of ["", FOREIGN]) {
     const what = before === "" ? "nothing" : "the rules of others";
