@@ -6,7 +6,8 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { FaultType } from "../support/api_faults.ts";
-import { type ApiServer, errorEvent } from "../support/api_server.ts";
+import { errorEvent } from "../support/api_answers.ts";
+import type { ApiServer } from "../support/api_server.ts";
 import { eventually } from "../support/eventually.ts";
 import { service, withWatch } from "./watch_fixture.ts";
 

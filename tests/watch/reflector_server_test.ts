@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import type { Fault } from "../support/api_faults.ts";
-import { errorEvent } from "../support/api_server.ts";
+import { errorEvent } from "../support/api_answers.ts";
 import { eventually } from "../support/eventually.ts";
 import { service, type WatchSetup, withWatch } from "./watch_fixture.ts";
 
