@@ -11,6 +11,7 @@ import type { SystemdEnvironment } from "../observe/systemd.ts";
 import { stderrIsJournal, stderrSink } from "../observe/stderr_sink.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { runDaemon } from "./daemon.ts";
+import { cleanup } from "./cleanup.ts";
 import { FatalError } from "./fatal.ts";
 import { openServiceManager } from "./service_manager.ts";
 import { once } from "./once.ts";
@@ -78,7 +79,7 @@ async function perform(invocation: Run, context: RunContext): Promise<void> {
   const { command, configuration } = invocation;
   const { runtime } = context;
   const nodeName = nodeNameOf(configuration, runtime);
-  if (command.name === "cleanup") throw new FatalError("cleanup is not there yet");
+  if (command.name === "cleanup") return await cleanup({ ...context, ...command });
   if (command.once) {
     return await once({ ...context, configuration, nodeName, output: command.output });
   }

@@ -40,6 +40,9 @@ export interface DaemonOptions {
 /** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
 
+/** Sync periods between two looks for rules of other proxies. */
+const CHECK_OTHERS = 4;
+
 /**
  * Runs until the signal aborts. The rules stay in the kernel.
  *
@@ -159,6 +162,7 @@ class Daemon {
         announceReady(manager, { runtime, firstSync, signal }),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
         firstSync.then(() => this.#watchDrift(signal)),
+        firstSync.then(() => this.#handOver(signal)),
       ]);
     } finally {
       await this.#healthChecks.close();
@@ -178,6 +182,17 @@ class Daemon {
       },
       signal,
     });
+  }
+
+  /** Others' rules go when ours are there; then it is watched whether they come back. */
+  async #handOver(signal: AbortSignal): Promise<void> {
+    const { configuration, runtime } = this.#options;
+    const { handOver, mode } = this.#opened;
+    await handOver.finish();
+    while (!signal.aborted) {
+      await runtime.clock.sleep(configuration[mode].syncPeriod * CHECK_OTHERS, signal);
+      if (!signal.aborted) await handOver.check();
+    }
   }
 
   #createMetrics(): Metrics {

@@ -16,7 +16,9 @@ import { Nft } from "../nftables/nft.ts";
 import { OwnDeletions } from "../nftables/own_deletions.ts";
 import { probe } from "../nftables/probe.ts";
 import type { Runtime } from "../system/runtime.ts";
+import { Sysctl } from "../system/sysctl.ts";
 import { FatalError } from "./fatal.ts";
+import { HandOver } from "./hand_over.ts";
 
 /** A way to follow what others do to our rules. */
 export interface DriftOptions {
@@ -31,6 +33,7 @@ export interface DriftOptions {
 export interface OpenDataplane {
   readonly mode: "nftables" | "iptables";
   readonly dataplane: Dataplane;
+  readonly handOver: HandOver;
   /** Notices changes by others, until the signal aborts. */
   watchDrift(options: DriftOptions): Promise<void>;
 }
@@ -78,10 +81,12 @@ async function openNftables(
   const mode = "nftables";
   await probe(nft, desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] }));
   const own = new OwnDeletions();
-  const dataplane = new NftablesDataplane(nft, own);
+  const handOver = new HandOver({ mode, backend: undefined, runner: runtime.runner, logger });
+  const dataplane = new NftablesDataplane(nft, { own, prologue: () => handOver.prologue() });
   return {
     mode,
     dataplane,
+    handOver,
     watchDrift: ({ node, onDrift, signal }) =>
       new DriftWatch({
         streamer: runtime.streamer,
@@ -110,11 +115,14 @@ async function openIptables(
   const dataplane = new IptablesDataplane({
     runner: runtime.runner,
     iptables,
-    routeLocalnet: () => runtime.writeFile("/proc/sys/net/ipv4/conf/all/route_localnet", "1"),
+    routeLocalnet: () => new Sysctl(runtime.runner).write("net.ipv4.conf.all.route_localnet", "1"),
   });
+  const { backend } = iptables;
+  const mode = "iptables";
   return {
-    mode: "iptables",
+    mode,
     dataplane,
+    handOver: new HandOver({ mode, backend, runner: runtime.runner, logger }),
     watchDrift: async ({ onDrift, signal }) => {
       while (!signal.aborted) {
         await runtime.clock.sleep(configuration.iptables.syncPeriod, signal);

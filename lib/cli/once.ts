@@ -5,6 +5,8 @@
  */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../desired/state.ts";
+import { fullScript } from "../iptables/script.ts";
+import { FAMILIES } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
@@ -40,9 +42,14 @@ export async function once(options: OnceOptions): Promise<void> {
   }
   const text = output === "json"
     ? `${JSON.stringify(toJson(desired), undefined, 2)}\n`
+    : mode === "iptables"
+    ? fullScript(desired, ANY_IPTABLES).text
     : new NftablesDataplane(new Nft(runtime.runner)).full(desired).text;
   await runtime.print(text);
 }
+
+/** What the script is for need not be this machine: a recent iptables with both families. */
+const ANY_IPTABLES = { families: FAMILIES, abilities: { randomFully: true } } as const;
 
 async function loadCache(options: OnceOptions): Promise<ObjectCache> {
   const { logger } = options;

@@ -112,7 +112,7 @@ export class Desired implements DesiredState {
   ): ReadonlySet<string> {
     const dirty = new Set([...changed, ...alsoDirty]);
     for (const key of changed) {
-      const service = objects.services.get(key);
+      const service = this.#serviceOf(objects, key);
       const claims = service === undefined ? [] : claimsOf(service);
       const affected = this.#claims.set(key, { claims, created: service?.created ?? 0 });
       for (const other of affected) dirty.add(other);
@@ -120,9 +120,16 @@ export class Desired implements DesiredState {
     return dirty;
   }
 
+  /** External IPs can be switched off as in kube-proxy (CVE-2020-8554: any user may claim any address). */
+  #serviceOf(objects: Objects, key: string): Service | undefined {
+    const service = objects.services.get(key);
+    const off = this.#options.configuration.featureGates["AllowServiceExternalIPs"] === false;
+    return service && off ? { ...service, externalIPs: [] } : service;
+  }
+
   #updateService(objects: Objects, key: string): ServiceChange {
     const before = this.#services.get(key) ?? [];
-    const service = objects.services.get(key);
+    const service = this.#serviceOf(objects, key);
     if (service === undefined) {
       this.#services.delete(key);
       return { before, after: [] };

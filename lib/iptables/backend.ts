@@ -101,7 +101,10 @@ async function chooseBackend(
   if (nft === undefined || legacy === undefined) {
     return { backend: "", reason: "iptables has one backend here", mixed: false };
   }
-  return backendOf({ nft, legacy });
+  const choice = backendOf({ nft, legacy });
+  if (choice.backend !== "") return choice;
+  const plain = await runIfThere(runner, ["iptables", "--version"]);
+  return { ...choice, backend: plain?.stdout.includes("legacy") ? "-legacy" : "-nft" };
 }
 
 /** What a backend holds in both families; `undefined` where it is not installed. */

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Family } from "../model/address.ts";
+import { OWNER } from "./names.ts";
 import { emptyTable, type FamilyInput, type TableInput } from "./ruleset.ts";
 import {
   argumentOf,
@@ -24,12 +25,17 @@ export interface Cleanup {
 }
 
 /**
- * Finds what is signpost's or kube-proxy's (they share their names) in what the kernel holds.
+ * Finds what is signpost's in what the kernel holds, or kube-proxy's too: they share their names.
  *
  * Kubelet's chains stay, and so do foreign chains, rules and jumps. A jump is ours where it stands
  * in a built-in chain, leads to a chain of ours, and has a comment as kube-proxy writes it.
  */
-export function cleanup(saved: Saved, family: Family): Cleanup {
+export function cleanup(
+  saved: Saved,
+  options: { readonly family: Family; readonly kubeProxy: boolean },
+): Cleanup {
+  const { family, kubeProxy } = options;
+  if (!kubeProxy && !isSignposts(saved)) return { input: { family, tables: [] }, kept: [] };
   const tables: TableInput[] = [];
   const kept: string[] = [];
   for (const table of [...saved.values()].sort((a, b) => a.name < b.name ? -1 : 1)) {
@@ -49,6 +55,13 @@ export function cleanup(saved: Saved, family: Family): Cleanup {
     });
   }
   return { input: { family, tables }, kept };
+}
+
+/** Whether signpost wrote last, and not kube-proxy. */
+function isSignposts(saved: Saved): boolean {
+  return saved.get("nat")?.rules.some(({ chain, rule }) =>
+    chain === "KUBE-MARK-MASQ" && argumentOf(rule, "--comment") === OWNER
+  ) ?? false;
 }
 
 function isOurJump(table: SavedTable, { chain, rule }: SavedRule): boolean {

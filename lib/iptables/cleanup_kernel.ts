@@ -27,20 +27,27 @@ export interface RemovedRules extends Pick<Cleanup, "kept"> {
  * iptables-nft makes built-in chains and tables when it first needs them; those that the removal
  * leaves without any rule are removed too.
  *
- * @param options `dryRun`: only say what would be removed
+ * @param options `dryRun`: only say what would be removed; `kubeProxy`: remove its rules too;
+ *   `except`: the backend that signpost
+ *   itself is using
  * @returns one entry for each program that had something to remove
  * @throws {ApplyError} where a program refuses
  */
 export async function cleanUpKernel(
   runner: ProcessRunner,
-  options: { readonly dryRun: boolean },
+  options: {
+    readonly dryRun: boolean;
+    readonly kubeProxy: boolean;
+    readonly except?: Backend;
+  },
 ): Promise<readonly RemovedRules[]> {
   const removed: RemovedRules[] = [];
   for (const backend of await installedBackends(runner)) {
+    if (backend === options.except) continue;
     for (const family of FAMILIES) {
       const saved = await save(runner, family, backend);
       if (saved === undefined) continue;
-      const { input, kept } = cleanup(parseSaved(saved), family);
+      const { input, kept } = cleanup(parseSaved(saved), { family, kubeProxy: options.kubeProxy });
       const text = renderFamily(input);
       if (text === "") continue;
       const program = programName(family, "-restore", backend);

@@ -5,7 +5,7 @@
  */
 import { cidrContains, type Family, isEveryAddress } from "../model/address.ts";
 import type { DesiredNode } from "../model/desired.ts";
-import { FIXED_CHAINS, HAIRPIN_CHAIN, type Table } from "./names.ts";
+import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table } from "./names.ts";
 import { comment, markAndMask, rule } from "./rule.ts";
 
 /** What the rules need to know of the programs and the kernel. */
@@ -67,7 +67,7 @@ function natRules(
   const mark = markAndMask(node.masqueradeMark);
   const bit = mark.slice(0, mark.indexOf("/"));
   return {
-    "KUBE-MARK-MASQ": [`-j MARK --set-xmark ${mark}`],
+    "KUBE-MARK-MASQ": [rule(comment(OWNER), `-j MARK --set-xmark ${mark}`)],
     "KUBE-POSTROUTING": [
       rule(
         comment("kubernetes hairpin connections"),

@@ -18,6 +18,12 @@ export const TABLES: readonly Table[] = ["filter", "nat"];
 export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
 
 /**
+ * The comment on our rule in KUBE-MARK-MASQ. Chains have kube-proxy's names; this tells whose they
+ * are, for kube-proxy writes that chain anew when it takes over.
+ */
+export const OWNER = "signpost";
+
+/**
  * One rule for each local endpoint: a connection that comes back to its own source is masqueraded.
  *
  * The prefix is that of endpoint chains, so that a kube-proxy that takes over removes it.

@@ -30,15 +30,21 @@ export interface NftScript extends Script {
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
   readonly #own: OwnDeletions | undefined;
+  readonly #prologue: () => Promise<string>;
   #references = new Map<string, number>();
 
   /**
    * @param nft the program
-   * @param own is told of what each script deletes
+   * @param options `own` is told of what each script deletes; `prologue` gives commands that go
+   *   into the transaction of a full script, before ours: the end of another proxy's tables
    */
-  constructor(nft: Nft, own?: OwnDeletions) {
+  constructor(
+    nft: Nft,
+    options: { readonly own?: OwnDeletions; readonly prologue?: () => Promise<string> } = {},
+  ) {
     this.#nft = nft;
-    this.#own = own;
+    this.#own = options.own;
+    this.#prologue = options.prologue ?? (() => Promise.resolve(""));
   }
 
   /** The names of all chains, sets and maps that the table has after the last applied script. */
@@ -89,10 +95,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** @inheritdoc */
   async apply(script: NftScript): Promise<void> {
     if (script.text === "") return;
+    const prologue = script.kind === "full" ? await this.#prologue() : "";
     const clients = await this.#stickyClients(script.affinitySets);
     this.#own?.announce(script.deletions);
     try {
-      await this.#nft.apply(script.text + clients);
+      await this.#nft.apply(prologue + script.text + clients);
     } catch (error) {
       this.#own?.withdraw(script.deletions);
       throw error;

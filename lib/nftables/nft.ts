@@ -46,6 +46,12 @@ export class Nft {
     return result.code === 0 ? result.stdout : "";
   }
 
+  /** All tables of the kernel, as `family name`. */
+  async listTables(): Promise<readonly string[]> {
+    const { stdout } = await this.#run(["nft", "list", "tables"]);
+    return [...stdout.matchAll(/^table (\S+ \S+)$/gm)].flatMap(([, table]) => table ?? []);
+  }
+
   /** The names of all chains, sets and maps of our table; empty where there is no table. */
   async listNames(): Promise<ReadonlySet<string>> {
     const result = await this.#start(["nft", "-t", "list", "table", ...TABLE.split(" ")]);

@@ -22,8 +22,6 @@ export interface Runtime {
   addresses(): readonly string[];
   /** A file as text. */
   readFile(path: string): Promise<string>;
-  /** Writes a file that is there, such as a setting below `/proc/sys`. */
-  writeFile(path: string, text: string): Promise<void>;
   /** Writes to the standard output. */
   print(text: string): Promise<void>;
   /** Writes a line to the standard error. */
@@ -40,7 +38,6 @@ export function systemRuntime(): Runtime {
     hostname: () => Deno.hostname(),
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
     readFile: (path) => Deno.readTextFile(path),
-    writeFile: (path, text) => Deno.writeTextFile(path, text, { create: false }),
     print: (text) => writeAll(Deno.stdout, text),
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${line}\n`)),
   };

@@ -53,7 +53,7 @@ Deno.test("a node without ip6tables has IPv4, and is told why", async () => {
   };
   const { families, missing } = await findIptables(runner);
   assertEquals(families, [4]);
-  assertEquals(missing.get(6), "cannot run ip6tables: install iptables");
+  assertEquals(missing.get(6), "cannot run ip6tables-nft: install iptables");
 });
 
 Deno.test("a node without any iptables is told to install it", async () => {

@@ -54,9 +54,9 @@ for (const backend of BACKENDS) {
       await dataplane.apply(dataplane.full(pipeline.desired));
 
       const full = await everything(kernel);
-      const planned = await cleanUpKernel(kernel.runner, { dryRun: true });
+      const planned = await cleanUpKernel(kernel.runner, { dryRun: true, kubeProxy: true });
       assertEquals(await everything(kernel), full);
-      const removed = await cleanUpKernel(kernel.runner, { dryRun: false });
+      const removed = await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true });
       assertEquals(removed, planned);
       assertEquals(removed.map(({ program }) => program), [
         `iptables${backend}-restore`,
@@ -66,7 +66,7 @@ for (const backend of BACKENDS) {
       assertEquals(before === "" ? [] : [await kernel.save(4), await kernel.save(6)], saved);
       assertEquals(await kernel.run("nft", "-s", "list", "ruleset"), listed);
       assertEquals((await kernel.save(4) + await kernel.save(6)).includes("KUBE-S"), false);
-      assertEquals(await cleanUpKernel(kernel.runner, { dryRun: false }), []);
+      assertEquals(await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true }), []);
     });
   }
 }
@@ -83,7 +83,7 @@ Deno.test("chains of ours that others lead to are emptied and kept", () => {
 -A MINE -j KUBE-MARK-MASQ
 COMMIT
 `);
-  const { input, kept } = cleanup(saved, 4);
+  const { input, kept } = cleanup(saved, { family: 4, kubeProxy: true });
   assertEquals(kept, ["nat KUBE-MARK-MASQ"]);
   assertEquals(
     renderFamily(input),
@@ -107,7 +107,7 @@ Deno.test("what kube-proxy's ipvs mode left is removed", () => {
 COMMIT
 `);
   assertEquals(
-    renderFamily(cleanup(saved, 4).input),
+    renderFamily(cleanup(saved, { family: 4, kubeProxy: true }).input),
     `*filter
 :KUBE-IPVS-FILTER - [0:0]
 -D INPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER

@@ -1,0 +1,24 @@
+/**
+ * Removal of whole tables: our own, and kube-proxy's.
+ *
+ * @module
+ */
+import type { Nft } from "./nft.ts";
+import { TABLE } from "./objects.ts";
+
+/** kube-proxy's tables in nftables mode (KEP-3866). */
+export const KUBE_PROXY_TABLES: readonly string[] = ["ip kube-proxy", "ip6 kube-proxy"];
+
+/** The tables that signpost made. */
+export const OWN_TABLES: readonly string[] = [TABLE];
+
+/**
+ * The commands that delete those of some tables that are there.
+ *
+ * @throws {ApplyError} where the tables cannot be listed
+ */
+export async function deleteTables(nft: Nft, tables: readonly string[]): Promise<string> {
+  const present = new Set(await nft.listTables());
+  return tables.filter((table) => present.has(table))
+    .map((table) => `delete table ${table}\n`).join("");
+}
