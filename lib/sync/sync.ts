@@ -53,6 +53,9 @@ const URGENT_PAUSE = 100;
 const FIRST_BACKOFF = 1_000;
 const MAX_BACKOFF = 30_000;
 
+/** Where everything is written again as it was. */
+const NO_STEP: Step = { change: { node: undefined, services: new Map() }, conflicts: [] };
+
 /** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
 export class SyncLoop {
   readonly #options: SyncOptions;
@@ -60,7 +63,8 @@ export class SyncLoop {
   /** What was warned of, by the Service that lost. */
   readonly #conflicts = new Map<string, readonly string[]>();
   #fullReason: string | undefined = "start";
-  #lastFull = -Infinity;
+  /** Monotonic time at which everything is written anew though nothing changed; after a first full sync. */
+  #nextFull = Infinity;
   #lastEnd = -Infinity;
   #failures = 0;
   #seeded = false;
@@ -117,20 +121,25 @@ export class SyncLoop {
 
   /** Runs until the signal aborts. The rules stay in the kernel. */
   async run(signal: AbortSignal): Promise<void> {
-    const { cache, clock, minSyncPeriod } = this.#options;
+    const { clock, minSyncPeriod } = this.#options;
     signal.addEventListener("abort", () => this.#wakeup.wake(), { once: true });
     while (!signal.aborted) {
-      if (cache.complete && (this.#fullReason || cache.isDirty)) {
+      if (this.#hasWork()) {
         const due = this.#lastEnd + this.#pause(minSyncPeriod);
         await clock.sleep(Math.max(0, due - clock.monotonic()), signal);
         if (!signal.aborted) await this.syncOnce();
       } else {
-        await this.#wakeup.wait(this.#untilFull());
-        if (clock.monotonic() >= this.#lastFull + this.#options.fullSyncPeriod) {
-          this.#fullReason ??= "full sync period";
-        }
+        await this.#wakeup.wait(Math.max(0, this.#nextFull - clock.monotonic()));
+        if (clock.monotonic() >= this.#nextFull) this.#fullReason ??= "full sync period";
       }
     }
+  }
+
+  /** Without a complete cache there is nothing to apply, but a state from before the start to repair. */
+  #hasWork(): boolean {
+    const { cache } = this.#options;
+    if (!cache.complete) return this.#seeded && this.#fullReason !== undefined;
+    return this.#fullReason !== undefined || cache.isDirty;
   }
 
   /**
@@ -141,12 +150,12 @@ export class SyncLoop {
   async syncOnce(): Promise<boolean> {
     const { cache, desired, dataplane, clock } = this.#options;
     const started = clock.monotonic();
-    const step = desired.update(cache, this.#takeDirty());
+    const step = cache.complete ? desired.update(cache, this.#takeDirty()) : NO_STEP;
     this.#reportConflicts(step);
-    const reason = this.#fullReason;
-    const partial = reason === undefined ? dataplane.partial(step.change, desired) : undefined;
+    const partial = this.#fullReason ? undefined : dataplane.partial(step.change, desired);
+    const reason = this.#fullReason ?? (partial ? "the partial sync failed" : "the node changed");
     const done = partial !== undefined && await this.#apply(partial, { step, started }) ||
-      await this.#applyFull({ step, started, reason: reason ?? "the rules of the node changed" });
+      await this.#applyFull({ step, started, reason });
     this.#failures = done ? 0 : this.#failures + 1;
     this.#lastEnd = clock.monotonic();
     return done;
@@ -172,7 +181,7 @@ export class SyncLoop {
     this.#fullReason = undefined;
     const done = await this.#apply(dataplane.full(desired), { step, started });
     if (done) {
-      this.#lastFull = clock.monotonic();
+      this.#nextFull = clock.monotonic() + this.#options.fullSyncPeriod;
       logger.debug(2, "full sync", { reason });
     } else {
       this.#fullReason = "the last sync failed";
@@ -239,10 +248,5 @@ export class SyncLoop {
       minSyncPeriod,
       Math.min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** (this.#failures - 1)),
     );
-  }
-
-  #untilFull(): number {
-    const { clock, fullSyncPeriod } = this.#options;
-    return Math.max(0, this.#lastFull + fullSyncPeriod - clock.monotonic());
   }
 }

@@ -1,0 +1,202 @@
+/**
+ * A sync loop with everything around it made of memory: the clock, the kernel, the log.
+ *
+ * @module
+ */
+import { ObjectCache } from "../../lib/cache/cache.ts";
+import { createDecoder } from "../../lib/cache/decode.ts";
+import { Desired } from "../../lib/desired/state.ts";
+import {
+  ApplyError,
+  type ApplyFailure,
+  type Dataplane,
+  type Script,
+} from "../../lib/model/dataplane.ts";
+import type { DesiredState, StateChange } from "../../lib/model/desired.ts";
+import type { ObjectEvent } from "../../lib/model/events.ts";
+import { type Kind, KINDS } from "../../lib/model/objects.ts";
+import { SyncLoop, type SyncObserver } from "../../lib/sync/sync.ts";
+import { configuration } from "../support/configuration.ts";
+import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
+import { ManualClock, MemoryLogger, settle } from "../watch/fakes.ts";
+
+/** A script of `FakeDataplane`: Services and their ports as JSON, `undefined` where one goes. */
+interface FakeScript extends Script {
+  readonly services: ReadonlyMap<string, string | undefined>;
+}
+
+/** A kernel that keeps Services by name, and fails when it is told to. */
+export class FakeDataplane implements Dataplane<FakeScript> {
+  /** What the kernel holds. */
+  readonly kernel = new Map<string, string>();
+  /** Scripts that were given to it, as `kind: services`; refused ones with the failure. */
+  readonly log: string[] = [];
+  /** Outcomes of the next scripts; beyond the list they succeed. */
+  readonly failures: (ApplyFailure | undefined)[] = [];
+  /** Called while a script is being applied. */
+  during: () => void | Promise<void> = () => {};
+
+  full(state: DesiredState): FakeScript {
+    const entries = [...state.services].filter(([, ports]) => ports.length > 0)
+      .map(([name, ports]) => [name, JSON.stringify(ports)] as const);
+    return { kind: "full", text: "", operations: entries.length, services: new Map(entries) };
+  }
+
+  partial(change: StateChange): FakeScript | undefined {
+    if (change.node) return undefined;
+    const entries = [...change.services].map(([name, { after }]) =>
+      [name, after.length > 0 ? JSON.stringify(after) : undefined] as const
+    );
+    return { kind: "partial", text: "", operations: entries.length, services: new Map(entries) };
+  }
+
+  async apply({ kind, services }: FakeScript): Promise<void> {
+    const failure = this.failures.shift();
+    const names = [...services.keys()].sort().join(" ");
+    this.log.push(`${kind}: ${names}${failure === undefined ? "" : ` (${failure})`}`);
+    await this.during();
+    if (failure !== undefined) throw new ApplyError(failure, `no, ${failure}`);
+    if (kind === "full") this.kernel.clear();
+    for (const [name, value] of services) {
+      if (value === undefined) this.kernel.delete(name);
+      else this.kernel.set(name, value);
+    }
+  }
+}
+
+/** What an observer was told, one line each. */
+function recordingObserver(lines: string[]): SyncObserver {
+  return {
+    queued: () => lines.push("queued"),
+    synced: ({ script, seconds }) => lines.push(`synced ${script.kind} in ${seconds}`),
+    failed: ({ kind, error }) => lines.push(`failed ${kind}: ${error.failure}`),
+    refused: ({ kind, key }) => lines.push(`refused ${kind} ${key}`),
+    conflict: ({ claim, holder, loser }) => lines.push(`conflict ${claim} ${holder} ${loser}`),
+  };
+}
+
+/** How the loop of a fixture differs from kube-proxy's defaults. */
+export interface FixtureOptions {
+  readonly minSyncPeriod?: number;
+  readonly fullSyncPeriod?: number;
+}
+
+/** A loop that runs until it is disposed. */
+export class SyncFixture implements AsyncDisposable {
+  readonly cache = new ObjectCache();
+  readonly desired = new Desired({
+    configuration: configuration(),
+    mode: "nftables",
+    nodeName: NODE_NAME,
+  });
+  readonly dataplane = new FakeDataplane();
+  readonly clock = new ManualClock();
+  readonly logger = new MemoryLogger();
+  /** What the observer was told. */
+  readonly told: string[] = [];
+  readonly loop: SyncLoop;
+  readonly #decode = createDecoder();
+  readonly #stop = new AbortController();
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: FixtureOptions = {}) {
+    this.loop = new SyncLoop({
+      cache: this.cache,
+      desired: this.desired,
+      dataplane: this.dataplane,
+      clock: this.clock,
+      logger: this.logger,
+      observer: recordingObserver(this.told),
+      minSyncPeriod: options.minSyncPeriod ?? 1_000,
+      fullSyncPeriod: options.fullSyncPeriod ?? 3_600_000,
+    });
+  }
+
+  /** Starts the loop. */
+  start(): Promise<void> {
+    this.#running = this.loop.run(this.#stop.signal);
+    return settle();
+  }
+
+  /** Starts a loop that has synced these objects once. */
+  static async synced(
+    objects: readonly ApiObject[],
+    options: FixtureOptions = {},
+  ): Promise<SyncFixture> {
+    const fixture = new SyncFixture(options);
+    fixture.deliver(objects);
+    await fixture.start();
+    await fixture.pass(0);
+    await fixture.pass(options.minSyncPeriod ?? 1_000);
+    return fixture;
+  }
+
+  /** Lets time pass, and the loop do what it does then. */
+  async pass(milliseconds: number): Promise<void> {
+    await this.clock.advance(milliseconds);
+    for (let turn = 0; turn < 3; turn++) await this.clock.advance(0);
+  }
+
+  /** Makes these the only objects, as a first list does. */
+  deliver(objects: readonly ApiObject[], kinds: readonly Kind[] = KINDS): void {
+    for (const kind of kinds) this.loop.handle(this.replacement(kind, objects));
+  }
+
+  /** The event that makes these the only objects of a kind. */
+  replacement(kind: Kind, all: readonly ApiObject[]): ObjectEvent {
+    const decoded = all.filter((each) => each.kind === kind)
+      .map((each) => this.#decode(kind, each));
+    return {
+      type: "replace",
+      kind,
+      objects: new Map(decoded.flatMap((d) => d.type === "object" ? [[d.key, d.object]] : [])),
+      refused: new Map(decoded.flatMap((d) => d.type === "refused" ? [[d.key, d.reason]] : [])),
+    } as ObjectEvent;
+  }
+
+  /** One object comes, or comes anew. */
+  upsert(object: ApiObject): void {
+    const kind = object.kind as Kind;
+    const decoded = this.#decode(kind, object);
+    this.loop.handle(
+      decoded.type === "object"
+        ? { type: "upsert", kind, key: decoded.key, object: decoded.object } as ObjectEvent
+        : decoded.type === "refused"
+        ? { type: "refuse", kind, key: decoded.key, reason: decoded.reason }
+        : { type: "delete", kind, key: decoded.key },
+    );
+  }
+
+  /** One object goes. */
+  remove(kind: Kind, key: string): void {
+    this.loop.handle({ type: "delete", kind, key });
+  }
+
+  /** What the kernel should hold, in the words of `FakeDataplane`. */
+  get wanted(): ReadonlyMap<string, string> {
+    return new Map(
+      [...this.dataplane.full(this.desired).services].flatMap(([name, value]) =>
+        value === undefined ? [] : [[name, value] as const]
+      ),
+    );
+  }
+
+  /** Ends the loop and waits for its end. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+}
+
+/** A Service of one port with a cluster IP of its own. */
+export function service(number: number, spec: Readonly<Record<string, unknown>> = {}): ApiObject {
+  return {
+    kind: "Service",
+    metadata: {
+      namespace: "default",
+      name: `s${number}`,
+      creationTimestamp: `2026-01-0${number}T00:00:00Z`,
+    },
+    spec: { clusterIP: `10.96.0.${number}`, ports: [{ port: 80 }], ...spec },
+  };
+}
