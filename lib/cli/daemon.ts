@@ -4,8 +4,10 @@
  * @module
  */
 import { ObjectCache } from "../cache/cache.ts";
+import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { Desired } from "../desired/state.ts";
 import type { Configuration } from "../model/configuration.ts";
+import type { StateChange } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
 import type { EventReport } from "../observe/event_body.ts";
 import { EventRecorder } from "../observe/events.ts";
@@ -15,12 +17,15 @@ import { createMetrics, type Metrics } from "../observe/metrics.ts";
 import { processUsage } from "../observe/process_usage.ts";
 import { listenHttp } from "../observe/servers.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
+import type { StateKeeper } from "../state/keeper.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { StatusError } from "../watch/failure.ts";
 import { COMMIT } from "./commit.ts";
 import { type OpenDataplane, openDataplane } from "./dataplane.ts";
+import { applyKernelSettings } from "./kernel_settings.ts";
 import { Observation } from "./observation.ts";
+import { openSavedState } from "./saved_state.ts";
 import { healthCheckAddresses, serveAll } from "./servers.ts";
 import { announceReady } from "./service_manager.ts";
 import { type ApiServer, openSource } from "./source.ts";
@@ -76,7 +81,9 @@ class Daemon {
   readonly #healthChecks: HealthCheckNodePorts;
   readonly #observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
+  readonly #conntrack: ConntrackCleaner;
   #api: ApiServer | undefined;
+  #keeper: StateKeeper | undefined;
 
   constructor(options: DaemonOptions, opened: OpenDataplane) {
     this.#options = options;
@@ -113,7 +120,13 @@ class Daemon {
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
       healthChecks: (checks) => void this.#healthChecks.sync(checks),
-      synced: () => this.#firstSync.resolve(),
+      synced: () => this.#synced(),
+    });
+    this.#conntrack = new ConntrackCleaner({
+      runner: runtime.runner,
+      clock,
+      logger,
+      localAddresses: () => runtime.addresses(),
     });
     this.#loop = new SyncLoop({
       cache: this.#cache,
@@ -124,6 +137,7 @@ class Daemon {
       observer: this.#observation,
       minSyncPeriod: settings.minSyncPeriod,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
+      afterSync: (change) => this.#cleanConntrack(change),
     });
   }
 
@@ -147,7 +161,7 @@ class Daemon {
     const firstSync = this.#firstSync.promise;
     try {
       await untilAborted(signal, [
-        this.#loop.run(signal),
+        this.#runLoop(signal),
         source.run(),
         serveAll({
           configuration: () => configuration,
@@ -163,10 +177,32 @@ class Daemon {
         manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
         firstSync.then(() => this.#watchDrift(signal)),
         firstSync.then(() => this.#handOver(signal)),
+        firstSync.then(() => applyKernelSettings(this.#options)),
       ]);
     } finally {
-      await this.#healthChecks.close();
+      await Promise.all([this.#healthChecks.close(), this.#keeper?.stop()]);
     }
+  }
+
+  /** The saved state comes first; meanwhile the sources fill the cache. */
+  async #runLoop(signal: AbortSignal): Promise<void> {
+    const path = this.#options.configuration.signpost.stateFile;
+    if (this.#api && path !== "") {
+      const [cache, loop] = [this.#cache, this.#loop];
+      this.#keeper = await openSavedState({ ...this.#options, path, cache, loop });
+    }
+    await this.#loop.run(signal);
+  }
+
+  #synced(): void {
+    this.#firstSync.resolve();
+    // What came from the state file is not to be written back as if it were new.
+    if (this.#cache.complete) this.#keeper?.changed();
+  }
+
+  async #cleanConntrack(change: StateChange | undefined): Promise<void> {
+    const { families } = await this.#conntrack.reconcile(change, this.#desired);
+    for (const [family, result] of families) this.#metrics.conntrackReconciled(family, result);
   }
 
   #watchDrift(signal: AbortSignal): Promise<void> {
@@ -203,7 +239,7 @@ class Daemon {
       now: () => clock.now() / 1000,
       version: VERSION,
       commit: COMMIT,
-      snapshotAge: () => undefined,
+      snapshotAge: () => this.#keeper?.age(),
       isStale: () => this.#loop.stale,
       process: processUsage(),
     });

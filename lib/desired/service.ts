@@ -102,6 +102,7 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     }),
     localEndpoints: toDestinations(chosen.local, { previous: last?.localEndpoints ?? [], place }),
     hasEndpoints: chosen.hasEndpoints,
+    ...(service.healthCheckNodePort !== 0 && { healthCheckNodePort: service.healthCheckNodePort }),
   };
 }
 

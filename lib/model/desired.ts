@@ -43,6 +43,12 @@ export interface DesiredServicePort {
   readonly clusterEndpoints: readonly Destination[];
   /** Used under the Local policy; empty where no policy is Local. */
   readonly localEndpoints: readonly Destination[];
+  /**
+   * UDP only: serving endpoints that no list above has (they terminate, or are of another zone or
+   * node), where there are any. New flows do not go there; those of before stay, as kube-proxy
+   * lets them (`pkg/proxy/conntrack`).
+   */
+  readonly otherServingEndpoints?: readonly Pick<Destination, "address" | "port">[];
   /** Some endpoint can take traffic somewhere in the cluster: then Local without a local one drops, it does not reject. */
   readonly hasEndpoints: boolean;
 }

@@ -7,6 +7,7 @@ import type { Dirty, ObjectCache } from "../cache/cache.ts";
 import type { Conflict } from "../desired/claims.ts";
 import type { Desired, Step } from "../desired/state.ts";
 import { ApplyError, type Dataplane, type Script } from "../model/dataplane.ts";
+import type { StateChange } from "../model/desired.ts";
 import type { ObjectEvent, Refusal } from "../model/events.ts";
 import type { Clock, Logger } from "../model/ports.ts";
 import { Wakeup } from "./wakeup.ts";
@@ -46,6 +47,11 @@ export interface SyncOptions {
   readonly minSyncPeriod: number;
   /** Milliseconds between replacements of everything. */
   readonly fullSyncPeriod: number;
+  /**
+   * What has to be done after a sync and before the next one, by what the sync changed;
+   * `undefined`: nobody knows. Must not reject.
+   */
+  readonly afterSync?: (change: StateChange | undefined) => Promise<void>;
 }
 
 /** Between repairs, so that a program that keeps on deleting does not get all of the processor. */
@@ -106,6 +112,7 @@ export class SyncLoop {
     const step = desired.update(objects, objects.takeDirty());
     const done = await this.#applyFull({ step, started: clock.monotonic(), reason: "state file" });
     this.#seeded = true;
+    if (done) await this.#options.afterSync?.(undefined);
     return done;
   }
 
@@ -153,11 +160,13 @@ export class SyncLoop {
     const step = cache.complete ? desired.update(cache, this.#takeDirty()) : NO_STEP;
     this.#reportConflicts(step);
     const partial = this.#fullReason ? undefined : dataplane.partial(step.change, desired);
+    const isFirst = this.#nextFull === Infinity;
     const reason = this.#fullReason ?? (partial ? "the partial sync failed" : "the node changed");
     const done = partial !== undefined && await this.#apply(partial, { step, started }) ||
       await this.#applyFull({ step, started, reason });
     this.#failures = done ? 0 : this.#failures + 1;
     this.#lastEnd = clock.monotonic();
+    if (done) await this.#options.afterSync?.(isFirst ? undefined : step.change);
     return done;
   }
 

@@ -14,6 +14,10 @@ export interface Runtime {
   readonly clock: Clock;
   readonly runner: ProcessRunner;
   readonly streamer: ProcessStreamer;
+  /** Number of this process. */
+  readonly pid: number;
+  /** Number of processors of this machine. */
+  cpus(): number;
   /** An environment variable; `undefined` where it is not set. */
   environment(name: string): string | undefined;
   /** The machine's host name. */
@@ -34,6 +38,8 @@ export function systemRuntime(): Runtime {
     clock: new SystemClock(),
     runner: new DenoProcessRunner(),
     streamer: denoStreamer,
+    pid: Deno.pid,
+    cpus: () => navigator.hardwareConcurrency,
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),

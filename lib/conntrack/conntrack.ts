@@ -1,0 +1,209 @@
+/**
+ * Deletes stale UDP entries from the kernel's connection tracking after each sync.
+ *
+ * @module
+ */
+import { FAMILIES, type Family } from "../model/address.ts";
+import type { DesiredState, StateChange } from "../model/desired.ts";
+import {
+  type Clock,
+  type Logger,
+  type ProcessRunner,
+  ProgramMissingError,
+} from "../model/ports.ts";
+import { type FrontendsByFamily, isEmpty } from "./frontends.ts";
+import {
+  allSuspects,
+  type NodeFacts,
+  nodeFacts,
+  staleEntries,
+  type Suspects,
+  suspectsOf,
+} from "./stale.ts";
+import { ConntrackError, ConntrackTool, type Deletion, deletionsOf, listFilters } from "./tool.ts";
+
+/** What the cleaner works with. */
+export interface ConntrackCleanerOptions {
+  readonly runner: ProcessRunner;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The addresses of all network interfaces of the node, canonical. */
+  readonly localAddresses: () => Iterable<string>;
+  /** Milliseconds after which a clean-up stops and leaves the rest for later; 2 s by default. */
+  readonly budget?: number;
+}
+
+/** What a clean-up did in one family. */
+export interface FamilyCleaned {
+  /** Entries deleted. */
+  readonly deleted: number;
+  readonly seconds: number;
+}
+
+/** What a clean-up did. */
+export interface Cleaned extends FamilyCleaned {
+  /** By family; those in which nothing could be stale are left out. */
+  readonly families: ReadonlyMap<Family, FamilyCleaned>;
+}
+
+/** Deletions that are handed over together. Each walks the kernel's whole table. */
+const BATCH = 32;
+const DEFAULT_BUDGET = 2_000;
+/** Milliseconds after a failure, or a clean-up that was cut short, in which nothing is tried. */
+const PAUSE = 10_000;
+/** So many frontends are remembered that could not be cleaned after they went. */
+const MAX_OWED = 4_096;
+
+/**
+ * Finds and deletes stale UDP entries (see `staleEntries`).
+ *
+ * `reconcile` is to be called after each sync that the kernel took, and to be awaited before the
+ * next one is applied: it judges entries by the state that it was given. A `conntrack` that fails
+ * makes it warn, not throw: UDP clients that hang are a lesser evil than rules that are not
+ * written. What it could not do, a later call does.
+ */
+export class ConntrackCleaner {
+  readonly #options: ConntrackCleanerOptions;
+  readonly #tool: ConntrackTool;
+  #isMissing = false;
+  /** Set while work is left: frontends that went and were not cleaned. The state knows the others. */
+  #owed: readonly FrontendsByFamily[] | undefined;
+  #notBefore = -Infinity;
+  #lastWarning = "";
+
+  /** @param options the tool's runner, the clock, the log, the node's addresses */
+  constructor(options: ConntrackCleanerOptions) {
+    this.#options = options;
+    this.#tool = new ConntrackTool(options.runner);
+  }
+
+  /** Whether a clean-up failed or was cut short, so that another call without a change is worth it. */
+  get unfinished(): boolean {
+    return this.#owed !== undefined;
+  }
+
+  /**
+   * Deletes what a sync has made stale.
+   *
+   * @param change what the sync changed; `undefined`: nobody knows, everything is looked at
+   * @param state the state that the kernel has now
+   * @returns the number of deleted entries and the time it took, for the metrics
+   */
+  async reconcile(change: StateChange | undefined, state: DesiredState): Promise<Cleaned> {
+    const families = new Map<Family, FamilyCleaned>();
+    const suspects = this.#isMissing ? undefined : this.#suspects(change, state);
+    if (suspects) {
+      const deadline = this.#now() + (this.#options.budget ?? DEFAULT_BUDGET);
+      try {
+        await this.#cleanAll(suspects, { state, deadline, families });
+        this.#lastWarning = "";
+      } catch (error) {
+        this.#fail(error, suspects);
+      }
+    }
+    const sum = (pick: (each: FamilyCleaned) => number) =>
+      [...families.values()].reduce((total, each) => total + pick(each), 0);
+    return { deleted: sum((each) => each.deleted), seconds: sum((each) => each.seconds), families };
+  }
+
+  /** What to look at now; `undefined`: nothing. */
+  #suspects(change: StateChange | undefined, state: DesiredState): Suspects | undefined {
+    const step = change && suspectsOf(change, state);
+    if (step && !this.#owed) return isEmpty(step.served) && isEmpty(step.gone) ? undefined : step;
+    if (step) this.#owe(step.gone);
+    if (this.#now() < this.#notBefore) {
+      this.#owed ??= [];
+      return undefined;
+    }
+    const all = allSuspects(state, this.#owed);
+    this.#owed = undefined;
+    return all;
+  }
+
+  async #cleanAll(
+    suspects: Suspects,
+    { state, deadline, families }: {
+      readonly state: DesiredState;
+      readonly deadline: number;
+      readonly families: Map<Family, FamilyCleaned>;
+    },
+  ): Promise<void> {
+    const { localAddresses, logger } = this.#options;
+    const facts = nodeFacts(state, { suspects, localAddresses });
+    for (const family of FAMILIES) {
+      if (suspects.served[family].size + suspects.gone[family].size === 0) continue;
+      const started = this.#now();
+      const deletions = await this.#find(family, { suspects, facts });
+      const { deleted, left } = await this.#delete(deletions, deadline);
+      const seconds = (this.#now() - started) / 1000;
+      families.set(family, { deleted, seconds });
+      if (left > 0) {
+        this.#postpone(
+          suspects,
+          `stale IPv${family} UDP connections take long to delete, ${left} deletions are left`,
+        );
+      }
+      if (deleted > 0) {
+        logger.debug(2, "stale UDP connections deleted", { family, deleted, seconds });
+      }
+    }
+  }
+
+  async #find(
+    family: Family,
+    { suspects, facts }: { readonly suspects: Suspects; readonly facts: NodeFacts },
+  ): Promise<Deletion[]> {
+    const deletions: Deletion[] = [];
+    for (const filter of listFilters([suspects.served[family], suspects.gone[family]])) {
+      const entries = await this.#tool.list(family, filter);
+      deletions.push(...deletionsOf(staleEntries(entries, { suspects, facts })));
+    }
+    return deletions;
+  }
+
+  async #delete(
+    deletions: readonly Deletion[],
+    deadline: number,
+  ): Promise<{ readonly deleted: number; readonly left: number }> {
+    let deleted = 0;
+    let done = 0;
+    // The first batch goes however long the listing took, so that something is achieved each time.
+    while (done < deletions.length && (done === 0 || this.#now() < deadline)) {
+      deleted += await this.#tool.delete(deletions.slice(done, done + BATCH));
+      done += BATCH;
+    }
+    return { deleted, left: Math.max(0, deletions.length - done) };
+  }
+
+  #fail(error: unknown, suspects: Suspects): void {
+    const { logger } = this.#options;
+    if (error instanceof ProgramMissingError) {
+      this.#isMissing = true;
+      logger.warn(
+        "stale UDP connections are not deleted, clients of changed Services may hang: " +
+          "the program conntrack cannot be run; install conntrack-tools and restart",
+      );
+      return;
+    }
+    if (!(error instanceof ConntrackError)) throw error;
+    this.#postpone(suspects, error.message);
+  }
+
+  #postpone({ gone }: Suspects, reason: string): void {
+    const { logger } = this.#options;
+    this.#owe(gone);
+    this.#notBefore = this.#now() + PAUSE;
+    if (reason !== this.#lastWarning) logger.warn(`${reason}; trying again later`);
+    this.#lastWarning = reason;
+  }
+
+  #owe(gone: FrontendsByFamily): void {
+    const owed = [...this.#owed ?? [], ...isEmpty(gone) ? [] : [gone]];
+    const size = owed.reduce((sum, each) => sum + each[4].size + each[6].size, 0);
+    this.#owed = size > MAX_OWED ? [] : owed;
+  }
+
+  #now(): number {
+    return this.#options.clock.monotonic();
+  }
+}

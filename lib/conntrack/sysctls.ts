@@ -1,0 +1,115 @@
+/**
+ * The kernel settings of connection tracking that kube-proxy sets from its configuration
+ * (`pkg/proxy/conntrack/sysctls.go`; the kernel's `nf_conntrack-sysctl.rst`).
+ *
+ * @module
+ */
+import type { Configuration } from "../model/configuration.ts";
+import type { Logger } from "../model/ports.ts";
+import { printable } from "./text.ts";
+
+/** A kernel setting and what it is to be. */
+export interface ConntrackSysctl {
+  /** As sysctl(8) has it. */
+  readonly name: string;
+  /** Entries, buckets, seconds, or 1 for on. */
+  readonly value: number;
+  /** `at least`: a higher value that somebody else has set stays. */
+  readonly rule: "at least" | "exactly";
+}
+
+/** Reads and writes kernel settings; both reject where there is none of that name, or it is read-only. */
+export interface SysctlAccess {
+  read(name: string): Promise<string>;
+  write(name: string, value: string): Promise<void>;
+}
+
+const PREFIX = "net.netfilter.nf_conntrack_";
+
+/** So many entries share a bucket of the hash table when it is full, as kube-proxy has it. */
+const ENTRIES_PER_BUCKET = 4;
+
+/**
+ * The settings that a configuration asks for, in the order in which they are to be set.
+ *
+ * The size of the hash table is set as `nf_conntrack_buckets`: the same number as the module
+ * parameter `hashsize` that kube-proxy writes, but under /proc/sys, which is writable more often
+ * than /sys.
+ *
+ * @param conntrack what is 0 (or false) is left as it is; `min` counts only beside `maxPerCore`
+ * @param machine `cpus`: the number of processors of the node
+ */
+export function conntrackSysctls(
+  conntrack: Configuration["conntrack"],
+  { cpus }: { readonly cpus: number },
+): ConntrackSysctl[] {
+  const { maxPerCore, min, tcpBeLiberal } = conntrack;
+  const max = maxPerCore > 0 ? Math.max(maxPerCore * cpus, min) : 0;
+  return [
+    ...setting("max", max, "at least"),
+    ...setting("buckets", Math.floor(max / ENTRIES_PER_BUCKET), "at least"),
+    ...setting("tcp_timeout_established", seconds(conntrack.tcpEstablishedTimeout), "exactly"),
+    ...setting("tcp_timeout_close_wait", seconds(conntrack.tcpCloseWaitTimeout), "exactly"),
+    ...setting("tcp_be_liberal", tcpBeLiberal ? 1 : 0, "exactly"),
+    ...setting("udp_timeout", seconds(conntrack.udpTimeout), "exactly"),
+    ...setting("udp_timeout_stream", seconds(conntrack.udpStreamTimeout), "exactly"),
+  ];
+}
+
+/**
+ * Sets what is not yet as it is to be. What cannot be set, because /proc/sys is read-only or the
+ * kernel lacks the setting, is named in one warning; all else is set all the same.
+ *
+ * The kernel has these settings once it tracks connections, which it does from the first rule
+ * that asks for it: call this after the first sync. In a network namespace of its own, the
+ * limits (`max`, `buckets`) are read-only.
+ *
+ * @returns the settings that have been changed
+ */
+export async function applyConntrackSysctls(
+  sysctls: readonly ConntrackSysctl[],
+  { access, logger }: { readonly access: SysctlAccess; readonly logger: Logger },
+): Promise<ConntrackSysctl[]> {
+  const changed: ConntrackSysctl[] = [];
+  const failed: string[] = [];
+  for (const sysctl of sysctls) {
+    try {
+      if (!await ensure(sysctl, access)) continue;
+      changed.push(sysctl);
+      logger.info("kernel setting changed", { name: sysctl.name, value: sysctl.value });
+    } catch (error) {
+      failed.push(`${sysctl.name}=${sysctl.value} (${reason(error)})`);
+    }
+  }
+  if (failed.length > 0) {
+    logger.warn(
+      `kernel settings could not be set, they stay as they are: ${failed.join(", ")}; ` +
+        "set them on the node, or set conntrack.maxPerCore and the timeouts to 0",
+    );
+  }
+  return changed;
+}
+
+/** @returns whether the setting had to be changed */
+async function ensure(sysctl: ConntrackSysctl, access: SysctlAccess): Promise<boolean> {
+  const { name, value, rule } = sysctl;
+  const text = (await access.read(name)).trim();
+  const current = /^\d+$/.test(text) ? Number(text) : undefined;
+  if (current === value) return false;
+  if (rule === "at least" && current !== undefined && current > value) return false;
+  await access.write(name, String(value));
+  return true;
+}
+
+function setting(name: string, value: number, rule: ConntrackSysctl["rule"]): ConntrackSysctl[] {
+  return value > 0 ? [{ name: `${PREFIX}${name}`, value, rule }] : [];
+}
+
+/** The kernel counts seconds; a shorter time than one is one, not none. */
+function seconds(milliseconds: number): number {
+  return milliseconds > 0 ? Math.max(1, Math.floor(milliseconds / 1000)) : 0;
+}
+
+function reason(error: unknown): string {
+  return printable(error instanceof Error ? error.message : String(error));
+}
