@@ -25,7 +25,7 @@ export interface NodeInputs {
   /** The mode that is in effect, decided where it was left open. */
   readonly mode: "nftables" | "iptables";
   readonly node: Node | undefined;
-  readonly serviceCIDRs: Iterable<ServiceCIDR>;
+  readonly serviceCIDRs: readonly ServiceCIDR[];
 }
 
 /** Works out the node's part of the desired state. */
@@ -56,7 +56,7 @@ export function nodeAddress(
 }
 
 function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
-  const cidrs = [...inputs.serviceCIDRs].flatMap((each) => each.cidrs);
+  const cidrs = inputs.serviceCIDRs.flatMap((each) => each.cidrs);
   return {
     localDetector: localDetector(inputs, family),
     nodePortAddresses: nodePortAddresses(inputs, family),

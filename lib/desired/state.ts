@@ -95,7 +95,7 @@ export class Desired implements DesiredState {
 
   /** @returns whether all Services have to be worked out again */
   #updateNode({ node, serviceCIDRs }: Objects): boolean {
-    const inputs = { ...this.#options, node, serviceCIDRs: serviceCIDRs.values() };
+    const inputs = { ...this.#options, node, serviceCIDRs: [...serviceCIDRs.values()] };
     const after = desiredNode(inputs);
     const nodeInputs = JSON.stringify([node?.zone, FAMILIES.map((f) => nodeAddress(inputs, f))]);
     const all = nodeInputs !== this.#nodeInputs;
