@@ -60,8 +60,8 @@ export function* parseEntries(text: string): Generator<ConntrackEntry> {
 export function parseEntry(line: string): ConntrackEntry | undefined {
   const words = line.split(" ").filter((word) => word !== "");
   const protocol = words.find(isProtocol);
-  const original: Record<string, string> = {};
-  const reply: Record<string, string> = {};
+  const original = new Map<string, string>();
+  const reply = new Map<string, string>();
   const flags: string[] = [];
   for (const word of words) {
     const flag = FLAG.exec(word)?.[1];
@@ -70,12 +70,12 @@ export function parseEntry(line: string): ConntrackEntry | undefined {
     if (equals <= 0) continue;
     // Both directions have the same fields; the original one comes first.
     const name = word.slice(0, equals);
-    (name in original ? reply : original)[name] = word.slice(equals + 1);
+    (original.has(name) ? reply : original).set(name, word.slice(equals + 1));
   }
   const there = parseDirection(original);
   const back = parseDirection(reply);
   if (!protocol || !there || !back || familyOf(there.src) !== familyOf(back.src)) return undefined;
-  const mark = original["mark"];
+  const mark = original.get("mark");
   return {
     family: familyOf(there.src),
     protocol,
@@ -92,15 +92,15 @@ function isProtocol(word: string): word is Protocol {
 }
 
 /** `zone`, `zone-orig` or `zone-reply`; the default zone is not printed. */
-function isZoned(fields: Readonly<Record<string, string>>): boolean {
-  return ["zone", "zone-orig", "zone-reply"].some((name) => (fields[name] ?? "0") !== "0");
+function isZoned(fields: ReadonlyMap<string, string>): boolean {
+  return ["zone", "zone-orig", "zone-reply"].some((name) => (fields.get(name) ?? "0") !== "0");
 }
 
-function parseDirection(fields: Readonly<Record<string, string>>): Direction | undefined {
-  const src = parseAddress(fields["src"]);
-  const dst = parseAddress(fields["dst"]);
-  const sport = parsePort(fields["sport"]);
-  const dport = parsePort(fields["dport"]);
+function parseDirection(fields: ReadonlyMap<string, string>): Direction | undefined {
+  const src = parseAddress(fields.get("src"));
+  const dst = parseAddress(fields.get("dst"));
+  const sport = parsePort(fields.get("sport"));
+  const dport = parsePort(fields.get("dport"));
   if (src === undefined || dst === undefined || familyOf(src) !== familyOf(dst)) return undefined;
   return sport === undefined || dport === undefined ? undefined : { src, dst, sport, dport };
 }

@@ -1,0 +1,281 @@
+/**
+ * Stale UDP flows in a real kernel: clients that keep their source port, in network namespaces.
+ */
+import { assertEquals } from "@std/assert";
+import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
+import { parseEntries } from "../../lib/conntrack/parse.ts";
+import { applyConntrackSysctls, conntrackSysctls } from "../../lib/conntrack/sysctls.ts";
+import { hostPort } from "../../lib/model/names.ts";
+import type { ProcessRunner } from "../../lib/model/ports.ts";
+import { NftablesDataplane } from "../../lib/nftables/dataplane.ts";
+import { Nft } from "../../lib/nftables/nft.ts";
+import { SystemClock } from "../../lib/system/clock.ts";
+import { Sysctl } from "../../lib/system/sysctl.ts";
+import { execute } from "../support/command.ts";
+import { DEFAULTS } from "../support/configuration.ts";
+import { EventLoop } from "../support/event_loop.ts";
+import { Libc } from "../support/libc.ts";
+import { Network } from "../support/network.ts";
+import { type ApiObject, Pipeline } from "../support/pipeline.ts";
+import { Clients } from "../support/traffic.ts";
+import { KeptLog } from "./fakes.ts";
+
+const FAMILIES = {
+  IPv4: {
+    node: "192.0.2.10",
+    client: "203.0.113.10",
+    web1: "10.244.0.11",
+    web2: "10.244.0.12",
+    vip: "10.96.0.10",
+    other: "10.96.0.20",
+  },
+  IPv6: {
+    node: "2001:db8::10",
+    client: "2001:db8:1::10",
+    web1: "fd00:10:244::11",
+    web2: "fd00:10:244::12",
+    vip: "fd00:10:96::10",
+    other: "fd00:10:96::20",
+  },
+} as const;
+
+type FamilyName = keyof typeof FAMILIES;
+
+const NODE_PORT = 30053;
+/** Where the servers of web1 and web2 listen. */
+const TARGET_PORT = 5353;
+
+/** A Service on port 53 with a node port. */
+function service(name: string, vip: string, nodePort = 0): ApiObject {
+  return {
+    kind: "Service",
+    metadata: { namespace: "default", name },
+    spec: {
+      type: nodePort === 0 ? "ClusterIP" : "NodePort",
+      clusterIP: vip,
+      clusterIPs: [vip],
+      ports: [{ protocol: "UDP", port: 53, ...(nodePort !== 0 && { nodePort }) }],
+    },
+  };
+}
+
+function slice(name: string, family: FamilyName, addresses: readonly string[]): ApiObject {
+  return {
+    kind: "EndpointSlice",
+    metadata: {
+      namespace: "default",
+      name: `${name}-1`,
+      labels: { "kubernetes.io/service-name": name },
+    },
+    addressType: family,
+    ports: [{ name: "", protocol: "UDP", port: TARGET_PORT }],
+    endpoints: addresses.map((address) => ({ addresses: [address] })),
+  };
+}
+
+/** A node with our rules and the cleaner, two endpoints, and a client that keeps its ports. */
+class Bench implements AsyncDisposable {
+  readonly #pipeline = new Pipeline({
+    configuration: { nodePortAddresses: ["192.0.2.0/24", "2001:db8::/64"] },
+  });
+  readonly #resources: AsyncDisposableStack;
+  readonly #clients: Clients;
+  readonly #clientNamespace: number;
+  readonly #dataplane: NftablesDataplane;
+  readonly #cleaner: ConntrackCleaner;
+  readonly log = new KeptLog();
+  readonly runner: ProcessRunner;
+  #isFirst = true;
+
+  private constructor(
+    readonly network: Network,
+    readonly family: FamilyName,
+    resources: AsyncDisposableStack,
+  ) {
+    const libc = resources.use(new Libc());
+    this.#clients = new Clients(libc, resources.use(new EventLoop(libc)));
+    this.#clientNamespace = libc.openNamespace(`/run/netns/${network.namespaceOf("client")}`);
+    resources.defer(() => libc.close(this.#clientNamespace));
+    const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
+    this.runner = {
+      run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
+    };
+    this.#dataplane = new NftablesDataplane(new Nft(this.runner));
+    this.#cleaner = new ConntrackCleaner({
+      runner: this.runner,
+      clock: new SystemClock(),
+      logger: this.log,
+      localAddresses: () => [FAMILIES[family].node, "127.0.0.1", "::1"],
+    });
+    this.#resources = resources.move();
+  }
+
+  static async create(family: FamilyName): Promise<Bench> {
+    await using resources = new AsyncDisposableStack();
+    const { node, client, web1, web2 } = FAMILIES[family];
+    const network = resources.use(
+      await Network.create({
+        node: [node],
+        hosts: { client: [client], web1: [web1], web2: [web2] },
+      }),
+    );
+    for (const host of ["web1", "web2"]) {
+      network.serve(host, { protocol: "udp", port: TARGET_PORT });
+    }
+    network.serve("node", { protocol: "udp", port: NODE_PORT });
+    return new Bench(network, family, resources);
+  }
+
+  /** Makes these the objects of the cluster, as the sync loop does. @returns how many flows were deleted */
+  async sync(objects: readonly ApiObject[], options = { clean: true }): Promise<number> {
+    const { change } = this.#pipeline.load(objects);
+    const { desired } = this.#pipeline;
+    const partial = this.#isFirst ? undefined : this.#dataplane.partial(change, desired);
+    await this.#dataplane.apply(partial ?? this.#dataplane.full(desired));
+    const known = this.#isFirst ? undefined : change;
+    this.#isFirst = false;
+    return options.clean ? (await this.#cleaner.reconcile(known, desired)).deleted : 0;
+  }
+
+  /** Sends a datagram from this port of the client. @returns the host that answered, or what came instead */
+  async ask(sourcePort: number, address: string, port = 53): Promise<string> {
+    const outcome = await this.#clients.connect({
+      namespace: this.#clientNamespace,
+      protocol: "udp",
+      source: { address: FAMILIES[this.family].client, port: sourcePort },
+      destination: { address, port },
+      timeout: 2_000,
+    });
+    return outcome.type === "answer" ? outcome.answer.host : outcome.type;
+  }
+
+  /** Where the flow of each of the client's ports goes, as the kernel has it. */
+  async tracked(): Promise<Record<number, string>> {
+    const family = this.family.toLowerCase();
+    const text = await this.network.run("node", ["conntrack", "-L", "-f", family, "-p", "udp"]);
+    return Object.fromEntries(
+      [...parseEntries(text)].map(({ original, reply }) => [
+        original.sport,
+        hostPort(reply.src, reply.sport),
+      ]),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#resources.disposeAsync();
+  }
+}
+
+for (const family of ["IPv4", "IPv6"] as const) {
+  const { node, web1, web2, vip, other } = FAMILIES[family];
+  const both = (addresses: readonly string[]) => [
+    service("dns", vip, NODE_PORT),
+    slice("dns", family, addresses),
+    service("other", other),
+    slice("other", family, [web1]),
+  ];
+  const [at1, at2] = [hostPort(web1, TARGET_PORT), hostPort(web2, TARGET_PORT)];
+
+  Deno.test(`${family}: a client's next datagram goes to the new endpoint when the old one is gone, other flows survive`, async () => {
+    await using bench = await Bench.create(family);
+    await bench.sync(both([web1]));
+    const ask = async () => [
+      await bench.ask(1001, vip),
+      await bench.ask(1002, node, NODE_PORT),
+      await bench.ask(1003, other),
+      await bench.ask(1004, web1, TARGET_PORT),
+      await bench.ask(1005, node, NODE_PORT + 1),
+    ];
+    assertEquals(await ask(), ["web1", "web1", "web1", "web1", "reject"]);
+    assertEquals(await bench.sync(both([web2]), { clean: false }), 0);
+    assertEquals(await bench.ask(1001, vip), "web1", "without the cleaner the flow is stale");
+
+    assertEquals(await bench.sync(both([])), 2);
+    assertEquals(await bench.sync(both([web1])), 0);
+    assertEquals((await ask()).slice(0, 4), ["web1", "web1", "web1", "web1"]);
+    assertEquals(await bench.sync(both([web2])), 2);
+    const { 1003: ofOther, 1004: direct, ...gone } = await bench.tracked();
+    assertEquals([ofOther, direct], [at1, at1]);
+    assertEquals([gone[1001], gone[1002]], [undefined, undefined]);
+    assertEquals((await ask()).slice(0, 4), ["web2", "web2", "web1", "web1"]);
+    const { 1001: ofVip, 1002: ofNodePort } = await bench.tracked();
+    assertEquals([ofVip, ofNodePort], [at2, at2]);
+    assertEquals(bench.log.warnings, []);
+  });
+
+  Deno.test(`${family}: flows that went past a virtual IP and a node port come to the Service when there is one`, async () => {
+    await using bench = await Bench.create(family);
+    const rest = [service("other", other), slice("other", family, [web1])];
+    await bench.sync(rest);
+    const ask = async () => [
+      await bench.ask(1001, vip),
+      await bench.ask(1002, node, NODE_PORT),
+      await bench.ask(1003, other),
+      await bench.ask(1004, vip, 54),
+    ];
+    assertEquals(await ask(), ["world", "node", "web1", "world"]);
+    const dns = service("dns", vip, NODE_PORT);
+    assertEquals(await bench.sync([...rest, dns]), 2, "it has no endpoints");
+    assertEquals((await ask()).slice(0, 3), ["reject", "reject", "web1"]);
+    await bench.sync([...rest, dns, slice("dns", family, [web2])]);
+    assertEquals((await ask()).slice(0, 3), ["web2", "web2", "web1"]);
+    const { 1004: unrelated } = await bench.tracked();
+    assertEquals(unrelated, hostPort(vip, 54));
+
+    assertEquals(await bench.sync(rest), 2, "the Service is gone");
+    assertEquals(await ask(), ["world", "node", "web1", "world"]);
+    assertEquals(bench.log.warnings, []);
+  });
+}
+
+Deno.test("hundreds of flows to a gone endpoint go at once, and a start finds what is stale", async () => {
+  await using bench = await Bench.create("IPv4");
+  const { vip, web1, web2, other } = FAMILIES.IPv4;
+  const flows = (from: number, to: number) =>
+    Array.from(
+      { length: to - from },
+      (_, index) =>
+        `-A -t 600 -u SEEN_REPLY -s 198.51.100.1 -d ${index % 2 === 0 ? vip : other} -r ${web1} ` +
+        `-q 198.51.100.1 -p udp --sport ${from + index} --dport 53 ` +
+        `--reply-port-src ${TARGET_PORT} --reply-port-dst ${from + index}\n`,
+    ).join("");
+  const fill = (text: string) =>
+    bench.network.run("node", ["conntrack", "--load-file", "-"], { stdin: text });
+  const objects = (endpoint: string) => [
+    service("dns", vip),
+    slice("dns", "IPv4", [endpoint]),
+    service("other", other),
+    slice("other", "IPv4", [web1]),
+  ];
+  await fill(flows(1, 401));
+  assertEquals(await bench.sync(objects(web1)), 0);
+  assertEquals(await bench.sync(objects(web2)), 200);
+  assertEquals(Object.keys(await bench.tracked()).length, 200);
+
+  await using restarted = await Bench.create("IPv4");
+  await restarted.network.run("node", ["conntrack", "--load-file", "-"], { stdin: flows(1, 401) });
+  assertEquals(await restarted.sync(objects(web2)), 200);
+});
+
+Deno.test("the timeouts of a network namespace are set, its read-only limits are named in one warning", async () => {
+  await using bench = await Bench.create("IPv4");
+  await bench.sync([]);
+  const access = new Sysctl(bench.runner);
+  const read = (name: string) => access.read(`net.netfilter.nf_conntrack_${name}`);
+  const settings = {
+    ...DEFAULTS.conntrack,
+    maxPerCore: Number(await read("max")) + 4,
+    tcpEstablishedTimeout: 1_234_000,
+    udpStreamTimeout: 77_000,
+    tcpBeLiberal: true,
+  };
+  const sysctls = conntrackSysctls(settings, { cpus: 1 });
+  await applyConntrackSysctls(sysctls, { access, logger: bench.log });
+  assertEquals(
+    [await read("tcp_timeout_established"), await read("udp_timeout_stream")],
+    ["1234", "77"],
+  );
+  assertEquals(await read("tcp_be_liberal"), "1");
+  assertEquals(bench.log.warnings.length, 1, bench.log.warnings.join("\n"));
+  assertEquals(await applyConntrackSysctls(sysctls.slice(2), { access, logger: bench.log }), []);
+});

@@ -1,0 +1,252 @@
+import { assertEquals } from "@std/assert";
+import { isEmpty } from "../../lib/conntrack/frontends.ts";
+import { parseEntry } from "../../lib/conntrack/parse.ts";
+import {
+  allSuspects,
+  nodeFacts,
+  staleEntries,
+  type Suspects,
+  suspectsOf,
+} from "../../lib/conntrack/stale.ts";
+import type { DesiredNode, DesiredServicePort, DesiredState } from "../../lib/model/desired.ts";
+import { flow, formatFlow } from "./fake_conntrack.ts";
+import { changeOf, NODE, servicePort, stateOf } from "./states.ts";
+
+const A = "10.244.0.1:5353";
+const B = "10.244.0.2:5353";
+const VIP = "10.96.0.10:53";
+const CLIENT = "10.0.0.1:1000";
+const LOCAL = "192.0.2.10";
+
+interface Step {
+  readonly before: readonly DesiredServicePort[];
+  readonly after: readonly DesiredServicePort[];
+  readonly node?: DesiredNode;
+  readonly nodeBefore?: DesiredNode;
+}
+
+function suspects({ before, after, node = NODE, nodeBefore = node }: Step): Suspects {
+  const state = stateOf(after, node);
+  return suspectsOf(changeOf(stateOf(before, nodeBefore), state), state);
+}
+
+/** Which of the flows, given as `flow` takes them, are stale. */
+function staleOf(found: Suspects, state: DesiredState, flows: readonly string[]): string[] {
+  const facts = nodeFacts(state, { suspects: found, localAddresses: () => [LOCAL, "127.0.0.1"] });
+  return flows.filter((text) => {
+    const [words = "", zone] = text.split(" zone ");
+    const entry = parseEntry(formatFlow(flow(words, Number(zone ?? 0))));
+    if (!entry) throw new Error(`this is no flow: ${text}`);
+    return [...staleEntries([entry], { suspects: found, facts })].length > 0;
+  });
+}
+
+function stale(step: Step, flows: readonly string[]): string[] {
+  return staleOf(suspects(step), stateOf(step.after, step.node), flows);
+}
+
+const TO_A = `${CLIENT} > ${VIP} > ${A}`;
+const TO_B = `${CLIENT} > ${VIP} > ${B}`;
+const PAST = `${CLIENT} > ${VIP}`;
+const ELSEWHERE = [
+  `${CLIENT} > 10.96.0.10:54 > ${A}`,
+  `${CLIENT} > 10.96.0.11:53 > ${A}`,
+  `${CLIENT} > ${A}`,
+  `${CLIENT} > 8.8.8.8:53`,
+  `${A} > ${VIP.replace("10.96", "10.97")} > 10.244.9.9:5353`,
+];
+
+Deno.test("an endpoint is gone: flows to it are stale, those to others and elsewhere are not", () => {
+  const step = { before: [servicePort([A, B])], after: [servicePort([B])] };
+  assertEquals(stale(step, [TO_A, TO_B, ...ELSEWHERE]), [TO_A]);
+});
+
+Deno.test("the last endpoint is gone: flows to it are stale", () => {
+  const step = { before: [servicePort([A])], after: [servicePort([])] };
+  assertEquals(stale(step, [TO_A, ...ELSEWHERE]), [TO_A]);
+});
+
+Deno.test("an endpoint has another port now: flows to the old one are stale", () => {
+  const moved = "10.244.0.1:5354";
+  const step = { before: [servicePort([A])], after: [servicePort([moved])] };
+  assertEquals(stale(step, [TO_A, `${CLIENT} > ${VIP} > ${moved}`]), [TO_A]);
+});
+
+Deno.test("a Service is gone: flows to its endpoints are stale, flows of others to its address are not", () => {
+  const step = { before: [servicePort([A])], after: [] };
+  const foreign = `${CLIENT} > ${VIP} > 172.17.0.2:53`;
+  assertEquals(stale(step, [TO_A, PAST, foreign, ...ELSEWHERE]), [TO_A]);
+});
+
+Deno.test("a Service is new: flows that went past it are stale", () => {
+  const step = { before: [], after: [servicePort([A])] };
+  assertEquals(stale(step, [TO_A, PAST, ...ELSEWHERE]), [PAST]);
+});
+
+Deno.test("a Service has its first endpoint: flows that went past it are stale", () => {
+  const step = { before: [servicePort([])], after: [servicePort([A])] };
+  assertEquals(stale(step, [TO_A, PAST, ...ELSEWHERE]), [PAST]);
+});
+
+Deno.test("a virtual IP passes to another Service: flows to the former one's endpoints are stale", () => {
+  const other = servicePort([B], { name: "default/other" });
+  const step = { before: [servicePort([A])], after: [servicePort([A], { clusterIPs: [] }), other] };
+  assertEquals(stale(step, [TO_A, TO_B, ...ELSEWHERE]), [TO_A]);
+});
+
+Deno.test("external and load-balancer IPs are looked at as the cluster IP is, in both families", () => {
+  const addresses = { externalIPs: ["203.0.113.1"], loadBalancerIPs: ["203.0.113.2"] };
+  const six = { family: 6, clusterIPs: ["fd00:10:96::10"] } as const;
+  const step = {
+    before: [servicePort([A, B], addresses), servicePort(["[fd00:10:244::1]:53"], six)],
+    after: [servicePort([B], addresses), servicePort([], six)],
+  };
+  const expected = [
+    `${CLIENT} > 203.0.113.1:53 > ${A}`,
+    `${CLIENT} > 203.0.113.2:53 > ${A}`,
+    "[fd00::1]:1000 > [fd00:10:96::10]:53 > [fd00:10:244::1]:53",
+  ];
+  assertEquals(stale(step, [...expected, `${CLIENT} > 203.0.113.1:53 > ${B}`]), expected);
+});
+
+Deno.test("a flow stays on an endpoint that serves, whatever list it is in", () => {
+  const [other] = servicePort([A]).clusterEndpoints;
+  if (!other) throw new Error("the service port has an endpoint");
+  const step = {
+    before: [servicePort([A, "10.244.0.3:5353"])],
+    after: [servicePort([B], { otherServingEndpoints: [other] })],
+  };
+  assertEquals(stale(step, [TO_A, TO_B]), []);
+  const local = { before: step.before, after: [servicePort([], { localEndpoints: [other] })] };
+  assertEquals(stale(local, [TO_A, TO_B]), [TO_B]);
+});
+
+Deno.test("nothing is suspected where no UDP flow can have become stale", () => {
+  const tcp = (endpoints: readonly string[]) => servicePort(endpoints, { protocol: "tcp" });
+  const steps: readonly Step[] = [
+    { before: [servicePort([A])], after: [servicePort([A])] },
+    { before: [servicePort([A])], after: [servicePort([A, B])] },
+    { before: [servicePort([])], after: [servicePort([])] },
+    { before: [servicePort([])], after: [] },
+    { before: [tcp([A])], after: [tcp([B])] },
+    { before: [tcp([A])], after: [] },
+    {
+      before: [servicePort([A], { nodePort: 30053 })],
+      after: [servicePort([A], { nodePort: 30053 })],
+      node: { ...NODE, masqueradeAll: true },
+      nodeBefore: NODE,
+    },
+  ];
+  for (const step of steps) {
+    const { served, gone } = suspects(step);
+    assertEquals([isEmpty(served), isEmpty(gone)], [true, true]);
+  }
+});
+
+const NODE_PORT = { clusterIPs: [], nodePort: 30053 };
+const LOCAL_TO_A = `${CLIENT} > ${LOCAL}:30053 > ${A}`;
+const LOCAL_PAST = `${CLIENT} > ${LOCAL}:30053`;
+const SAME_PORT_ELSEWHERE = [
+  `${CLIENT} > 8.8.8.8:30053`,
+  `${CLIENT} > 198.51.100.7:30053 > 172.17.0.2:53`,
+  `${CLIENT} > 127.0.0.1:30053`,
+  `${CLIENT} > ${LOCAL}:30054`,
+];
+
+Deno.test("an endpoint of a node port is gone: flows to it are stale, the same port elsewhere is not", () => {
+  const step = {
+    before: [servicePort([A, B], NODE_PORT)],
+    after: [servicePort([B], NODE_PORT)],
+  };
+  assertEquals(stale(step, [LOCAL_TO_A, ...SAME_PORT_ELSEWHERE]), [LOCAL_TO_A]);
+});
+
+Deno.test("a node port is new: flows that went past it to this node are stale", () => {
+  const step = { before: [], after: [servicePort([A], NODE_PORT)] };
+  assertEquals(stale(step, [LOCAL_TO_A, LOCAL_PAST, ...SAME_PORT_ELSEWHERE]), [LOCAL_PAST]);
+});
+
+Deno.test("a node port is gone: flows to its endpoints are stale, the node's own servers are left alone", () => {
+  const step = { before: [servicePort([A], NODE_PORT)], after: [] };
+  assertEquals(stale(step, [LOCAL_TO_A, LOCAL_PAST, ...SAME_PORT_ELSEWHERE]), [LOCAL_TO_A]);
+});
+
+Deno.test("a node port takes flows only on the addresses that the configuration names", () => {
+  const named = (cidrs: string[]): DesiredNode => ({
+    ...NODE,
+    families: {
+      ...NODE.families,
+      4: { ...NODE.families[4], nodePortAddresses: { type: "cidrs", cidrs } },
+    },
+  });
+  const ports = { before: [], after: [servicePort([A], NODE_PORT)] };
+  assertEquals(stale({ ...ports, node: named(["192.0.2.0/24"]) }, [LOCAL_PAST]), [LOCAL_PAST]);
+  assertEquals(stale({ ...ports, node: named(["10.0.0.0/8"]) }, [LOCAL_PAST]), []);
+  assertEquals(stale({ ...ports, node: named([]) }, [LOCAL_PAST]), []);
+});
+
+Deno.test("a node port takes flows on localhost only where the configuration says so", () => {
+  const localhost = `127.0.0.1:1000 > 127.0.0.1:30053`;
+  const ports = { before: [], after: [servicePort([A], NODE_PORT)] };
+  assertEquals(stale(ports, [localhost]), []);
+  const node = { ...NODE, localhostNodePorts: true };
+  assertEquals(stale({ ...ports, node }, [localhost]), [localhost]);
+});
+
+Deno.test("more of the node's addresses take node ports: flows that went past them are stale", () => {
+  const none: DesiredNode = {
+    ...NODE,
+    families: {
+      ...NODE.families,
+      4: { ...NODE.families[4], nodePortAddresses: { type: "cidrs", cidrs: [] } },
+    },
+  };
+  const ports = [servicePort([A], { nodePort: 30053 })];
+  const step = { before: ports, after: ports, nodeBefore: none };
+  assertEquals(stale(step, [LOCAL_PAST, LOCAL_TO_A, PAST]), [LOCAL_PAST]);
+});
+
+Deno.test("a virtual IP on an address and port of the node goes before the node port", () => {
+  const vip = servicePort([B], { name: "default/vip", clusterIPs: [LOCAL], port: 30053 });
+  const step = {
+    before: [servicePort([A], NODE_PORT), vip],
+    after: [servicePort([], NODE_PORT), vip],
+  };
+  assertEquals(stale(step, [`${CLIENT} > ${LOCAL}:30053 > ${B}`]), []);
+});
+
+Deno.test("a flow of another zone that was not translated is left alone, a translated one is not", () => {
+  const step = { before: [], after: [servicePort([B])] };
+  assertEquals(stale(step, [`${PAST} zone 7`, `${TO_A} zone 7`]), [`${TO_A} zone 7`]);
+});
+
+Deno.test("after a start all UDP flows of the state are looked at, and frontends known to be gone", () => {
+  const state = stateOf([
+    servicePort([B]),
+    servicePort([A], { name: "default/tcp", protocol: "tcp", clusterIPs: ["10.96.0.11"] }),
+  ]);
+  const { gone } = suspects({
+    before: [servicePort([A], { clusterIPs: ["10.96.0.10", "10.96.0.12"] })],
+    after: [],
+  });
+  const found = allSuspects(state, [gone]);
+  const former = `${CLIENT} > 10.96.0.12:53 > ${A}`;
+  assertEquals(
+    staleOf(found, state, [TO_A, TO_B, PAST, former, ...ELSEWHERE]),
+    [TO_A, PAST, former],
+  );
+});
+
+Deno.test("the node is asked for its addresses only where a node port is suspected", () => {
+  const asked = (ports: Partial<DesiredServicePort>) => {
+    let count = 0;
+    const step = { before: [servicePort([A], ports)], after: [servicePort([], ports)] };
+    const localAddresses = () => {
+      count++;
+      return [];
+    };
+    nodeFacts(stateOf(step.after), { suspects: suspects(step), localAddresses });
+    return count;
+  };
+  assertEquals([asked({}), asked(NODE_PORT)], [0, 1]);
+});

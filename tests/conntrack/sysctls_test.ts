@@ -1,0 +1,97 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import {
+  applyConntrackSysctls,
+  type ConntrackSysctl,
+  conntrackSysctls,
+} from "../../lib/conntrack/sysctls.ts";
+import { DEFAULTS } from "../support/configuration.ts";
+import { KeptLog } from "./fakes.ts";
+
+const P = "net.netfilter.nf_conntrack_";
+const NOTHING = DEFAULTS.conntrack;
+/** kube-proxy's own defaults. */
+const KUBE_PROXY = {
+  ...NOTHING,
+  maxPerCore: 32_768,
+  min: 131_072,
+  tcpEstablishedTimeout: 86_400_000,
+  tcpCloseWaitTimeout: 3_600_000,
+};
+
+Deno.test("kube-proxy's defaults on a large machine and on a small one", () => {
+  const timeouts = [
+    { name: `${P}tcp_timeout_established`, value: 86_400, rule: "exactly" as const },
+    { name: `${P}tcp_timeout_close_wait`, value: 3_600, rule: "exactly" as const },
+  ];
+  const limits = (max: number) => [
+    { name: `${P}max`, value: max, rule: "at least" as const },
+    { name: `${P}buckets`, value: max / 4, rule: "at least" as const },
+  ];
+  assertEquals(conntrackSysctls(KUBE_PROXY, { cpus: 8 }), [...limits(262_144), ...timeouts]);
+  assertEquals(conntrackSysctls(KUBE_PROXY, { cpus: 2 }), [...limits(131_072), ...timeouts]);
+});
+
+Deno.test("what is 0 or false is left as it is, and without maxPerCore the minimum too", () => {
+  assertEquals(conntrackSysctls(NOTHING, { cpus: 8 }), []);
+  assertEquals(conntrackSysctls({ ...NOTHING, min: 131_072 }, { cpus: 8 }), []);
+});
+
+Deno.test("liberal TCP and the UDP timeouts, a time below a second is one second", () => {
+  const settings = { ...NOTHING, tcpBeLiberal: true, udpTimeout: 30_500, udpStreamTimeout: 300 };
+  assertEquals(conntrackSysctls(settings, { cpus: 1 }), [
+    { name: `${P}tcp_be_liberal`, value: 1, rule: "exactly" },
+    { name: `${P}udp_timeout`, value: 30, rule: "exactly" },
+    { name: `${P}udp_timeout_stream`, value: 1, rule: "exactly" },
+  ]);
+});
+
+/** Settings in memory. */
+function fakeSysctls(values: Record<string, string>, readOnly: readonly string[] = []) {
+  const writes: string[] = [];
+  return {
+    writes,
+    read: (name: string) => {
+      const value = values[name];
+      return value === undefined
+        ? Promise.reject(new Error(`cannot stat\n${name}`))
+        : Promise.resolve(value);
+    },
+    write: (name: string, value: string) => {
+      if (readOnly.includes(name)) return Promise.reject(new Error("Read-only file system"));
+      writes.push(`${name}=${value}`);
+      return Promise.resolve();
+    },
+  };
+}
+
+const SYSCTLS: readonly ConntrackSysctl[] = [
+  { name: "max", value: 100, rule: "at least" },
+  { name: "timeout", value: 10, rule: "exactly" },
+];
+
+Deno.test("a limit is raised, never lowered; a timeout is set either way", async () => {
+  const logger = new KeptLog();
+  const written = async (max: string, timeout: string) => {
+    const access = fakeSysctls({ max, timeout });
+    const changed = await applyConntrackSysctls(SYSCTLS, { access, logger });
+    assertEquals(changed.map(({ name, value }) => `${name}=${value}`), access.writes);
+    return access.writes;
+  };
+  assertEquals(await written("99\n", "11\n"), ["max=100", "timeout=10"]);
+  assertEquals(await written("101\n", "9\n"), ["timeout=10"]);
+  assertEquals(await written("100\n", "10\n"), []);
+  assertEquals(await written("garbage", ""), ["max=100", "timeout=10"]);
+  assertEquals(logger.warnings, []);
+});
+
+Deno.test("what cannot be set is named in one warning, and the others are set", async () => {
+  const logger = new KeptLog();
+  const access = fakeSysctls({ max: "1", last: "1" }, ["max"]);
+  const sysctls = [...SYSCTLS, { name: "last", value: 2, rule: "exactly" as const }];
+  await applyConntrackSysctls(sysctls, { access, logger });
+  assertEquals([access.writes, logger.warnings.length], [["last=2"], 1]);
+  assertMatch(
+    logger.warnings[0] ?? "",
+    /: max=100 \(Read-only file system\), timeout=10 \(cannot stat timeout\); set them/,
+  );
+});
