@@ -106,6 +106,19 @@ export class ConntrackCleaner {
     return { deleted: sum((each) => each.deleted), seconds: sum((each) => each.seconds), families };
   }
 
+  /**
+   * Takes note of a change that the kernel did not take, so that the `reconcile` after the sync
+   * that succeeds finds what it has made stale.
+   *
+   * @param change what the failed sync would have changed
+   * @param state the state that it led to
+   */
+  remember(change: StateChange, state: DesiredState): void {
+    if (this.#isMissing) return;
+    const { served, gone } = suspectsOf(change, state);
+    if (!isEmpty(served) || !isEmpty(gone)) this.#owe(gone);
+  }
+
   /** What to look at now; `undefined`: nothing. */
   #suspects(change: StateChange | undefined, state: DesiredState): Suspects | undefined {
     const step = change && suspectsOf(change, state);

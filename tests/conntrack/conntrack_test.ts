@@ -115,6 +115,16 @@ Deno.test("what changes during the pause after a failure is made good for as wel
   assertEquals(bench.conntrack.flows, [TO_B]);
 });
 
+Deno.test("what a sync that failed would have made stale is deleted after the next one", async () => {
+  const bench = new Bench([TO_A, TO_B, UNRELATED]);
+  bench.cleaner.remember(changeOf(OF_A, OF_A), OF_A);
+  assertEquals(bench.cleaner.unfinished, false);
+  bench.cleaner.remember(changeOf(OF_A, EMPTY), EMPTY);
+  assertEquals([bench.processes, bench.cleaner.unfinished], [0, true]);
+  assertEquals(await bench.sync(EMPTY, EMPTY), 1);
+  assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[TO_B, UNRELATED], false]);
+});
+
 Deno.test("an endpoint that is back after a failure keeps its flows", async () => {
   const bench = new Bench([TO_A]);
   bench.conntrack.failure = FAILURE;
