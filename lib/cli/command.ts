@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Command } from "../config/command.ts";
 import { type Invocation, loadConfiguration } from "../config/load.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
@@ -15,6 +16,8 @@ import { cleanup } from "./cleanup.ts";
 import { FatalError } from "./fatal.ts";
 import { openServiceManager } from "./service_manager.ts";
 import { once } from "./once.ts";
+import { performQuery, type Query } from "./queries.ts";
+import { terseLog } from "./terse_log.ts";
 import { VERSION_TEXT } from "./version.ts";
 
 /** What a command works with. */
@@ -32,7 +35,8 @@ export interface CommandContext {
  * Does what the command line says.
  *
  * @param argv the words after the program's name
- * @returns the exit code: 0 done, 1 cannot go on, 2 wrong flags or configuration
+ * @returns the exit code: 0 done, 1 cannot go on, 2 wrong flags or configuration; commands that only
+ *   look: 0 nothing is wrong, 1 something is, 2 it cannot be told
  */
 export async function runCommand(
   argv: readonly string[],
@@ -58,32 +62,39 @@ export async function runCommand(
 
 type Run = Extract<Invocation, { readonly type: "run" }>;
 
-/** Errors that end the process become one line and exit code 1. */
+/** Errors that end the process become one line and an exit code. */
 async function guarded(
   invocation: Run,
   context: CommandContext & { readonly argv: readonly string[] },
 ): Promise<number> {
-  const logger = openLog(invocation.configuration, context.runtime);
+  const { command, configuration } = invocation;
+  const { runtime } = context;
+  const logger = isQuery(command)
+    ? terseLog(runtime, configuration)
+    : openLog(configuration, runtime);
   for (const warning of invocation.warnings) logger.warn(warning);
   try {
-    await perform(invocation, { ...context, logger });
-    return 0;
+    return await perform(invocation, { ...context, logger });
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     logger.error(error.message);
-    return 1;
+    return isQuery(command) ? 2 : 1;
   }
 }
 
-async function perform(invocation: Run, context: RunContext): Promise<void> {
+async function perform(invocation: Run, context: RunContext): Promise<number> {
   const { command, configuration } = invocation;
   const { runtime } = context;
   const nodeName = nodeNameOf(configuration, runtime);
-  if (command.name === "cleanup") return await cleanup({ ...context, ...command });
-  if (command.once) {
-    return await once({ ...context, configuration, nodeName, output: command.output });
-  }
-  await runReloading(invocation, context);
+  if (isQuery(command)) return await performQuery(command, { ...context, configuration, nodeName });
+  if (command.name === "cleanup") await cleanup({ ...context, ...command });
+  else if (!command.once) await runReloading(invocation, context);
+  else await once({ ...context, configuration, nodeName, output: command.output });
+  return 0;
+}
+
+function isQuery(command: Command): command is Query {
+  return command.name !== "run" && command.name !== "cleanup";
 }
 
 type RunContext = CommandContext & { readonly logger: Logger; readonly argv: readonly string[] };

@@ -12,6 +12,8 @@ import { flagSchema, type FlagSettings } from "./schema.ts";
 /** What a command line gives. */
 export interface FlagResult {
   readonly command: CommandName;
+  /** What follows the command and is no flag. */
+  readonly words: readonly string[];
   /** Whether `--help` or `--version` is there. */
   readonly information: "help" | "version" | undefined;
   /** What is right on the command line; without a key where it does not say. */
@@ -26,7 +28,7 @@ export interface FlagResult {
 
 /** Reads the command line, without the program's name. */
 export function readFlags(argv: readonly string[]): FlagResult {
-  const { command: word, given, errors } = scan(argv);
+  const { command: word, words, given, errors } = scan(argv);
   const document: Record<string, unknown> = {};
   const setBy = new Map<string, string>();
   const problems: string[] = [...errors];
@@ -46,11 +48,12 @@ export function readFlags(argv: readonly string[]): FlagResult {
   }
   const checked = check(flagSchema, document);
   const settings = checked.settings ?? {};
-  const command = settings.command?.cleanup ? "cleanup" : word;
+  const command = settings.command?.cleanup && word === "run" ? "cleanup" : word;
   problems.push(...checked.problems.map((problem) => describe(problem, setBy)));
   problems.push(...given.flatMap(({ flag }) => misplaced(flag, command)));
   return {
     command,
+    words,
     information: informationOf(given),
     settings,
     setBy,
@@ -65,8 +68,11 @@ function informationOf(given: readonly GivenFlag[]): FlagResult["information"] {
 }
 
 function misplaced(flag: Flag, command: CommandName): string[] {
-  if (flag.only === undefined || flag.only === command) return [];
-  return [`--${flag.name}: is only for the command ${flag.only}, not for ${command}`];
+  if (flag.only === undefined || flag.only.includes(command)) return [];
+  const commands = flag.only.length === 1 ? "command" : "commands";
+  return [
+    `--${flag.name}: is only for the ${commands} ${flag.only.join(", ")}, not for ${command}`,
+  ];
 }
 
 /** Sets a value; lists that are given twice grow, everything else is replaced. */

@@ -18,8 +18,9 @@ import {
   text,
 } from "@optique/core";
 import type { Message, OptionOptions, Parser, ValueParser } from "@optique/core";
+import { COMMAND_FACTS } from "./flags/commands.ts";
 import type { CommandName, Flag } from "./flags/flag.ts";
-import { FLAG_GROUPS } from "./flags/table.ts";
+import { FLAG_GROUPS, isOf } from "./flags/table.ts";
 import { show } from "./text.ts";
 
 /** The value of one flag, or what is wrong with its text. */
@@ -42,15 +43,15 @@ export function parseFlag(flag: Flag, value: string): FlagValue {
 /** The grammar of a command's flags, in the groups of the help text. */
 export function commandGrammar(command: CommandName): Parser<"sync", unknown, unknown> {
   const groups: Record<string, Parser<"sync", unknown, unknown>> = {};
-  for (const { title, flags } of FLAG_GROUPS) {
+  for (const { title, flags } of FLAG_GROUPS.filter(COMMAND_FACTS[command].shows)) {
     const parsers: Record<string, Parser<"sync", unknown, unknown>> = {};
     for (const flag of flags) {
-      if (flag.only !== undefined && flag.only !== command) continue;
+      if (!isOf(flag, command) || flag.hidden) continue;
       parsers[flag.name] = flag.kind === "boolean"
         ? switchParser(flag)
         : multiple(flagParser(flag));
     }
-    groups[title] = group(title, object(parsers));
+    if (Object.keys(parsers).length > 0) groups[title] = group(title, object(parsers));
   }
   return object(groups);
 }

@@ -7,29 +7,13 @@
  */
 import type { Configuration } from "../model/configuration.ts";
 import { checkCombinations } from "./combinations.ts";
+import { type Command, readCommand } from "./command.ts";
 import { completeSettings, mergeSettings } from "./complete.ts";
 import { type FileResult, readConfigurationFile } from "./file.ts";
-import { type FlagResult, readFlags } from "./flags.ts";
+import { readFlags } from "./flags.ts";
 import { helpText } from "./help.ts";
 import { plain } from "./text.ts";
 import { warningsOf } from "./warnings.ts";
-
-/** What is to be done. */
-export type Command =
-  | {
-    readonly name: "run";
-    /** Print the script for the present state and exit. */
-    readonly once: boolean;
-    /** What `once` prints. */
-    readonly output: "script" | "json";
-  }
-  | {
-    readonly name: "cleanup";
-    /** Remove kube-proxy's rules too. */
-    readonly kubeProxy: boolean;
-    /** Only print what would be removed. */
-    readonly dryRun: boolean;
-  };
 
 /** What a command line comes to. */
 export type Invocation =
@@ -76,14 +60,16 @@ export async function loadConfiguration(
   const settings = mergeSettings(file.settings, flags.settings);
   const configuration = completeSettings(settings);
   const origin = { settings, file: file.settings, fileName, setBy: flags.setBy };
+  const asked = readCommand(flags);
   const errors = [
     ...flags.errors,
     ...file.errors,
     ...checkCombinations(configuration, origin),
+    ...asked.type === "errors" ? asked.errors : [],
   ];
-  if (errors.length > 0) return { type: "errors", errors };
+  if (errors.length > 0 || asked.type === "errors") return { type: "errors", errors };
   const warnings = warningsOf(configuration, { origin, given: flags.given });
-  return { type: "run", command: commandOf(flags), configuration, warnings };
+  return { type: "run", command: asked.command, configuration, warnings };
 }
 
 async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileResult> {
@@ -96,11 +82,4 @@ async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileRe
     return { settings: {}, errors: [`${plain(name)}: cannot be read: ${plain(reason)}`] };
   }
   return readConfigurationFile(text, name);
-}
-
-function commandOf({ command, settings }: FlagResult): Command {
-  const { once, output, kubeProxy, dryRun } = settings.command ?? {};
-  return command === "run"
-    ? { name: "run", once: once ?? false, output: output || "script" }
-    : { name: "cleanup", kubeProxy: kubeProxy ?? false, dryRun: dryRun ?? false };
 }

@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { COMMAND_FACTS } from "./flags/commands.ts";
 import { type CommandName, COMMANDS, type Flag } from "./flags/flag.ts";
-import { FLAGS } from "./flags/table.ts";
+import { findFlag, FLAGS } from "./flags/table.ts";
 import { nearest, plain, show } from "./text.ts";
 
 /** A flag on the command line and the text that came with it. */
@@ -17,6 +18,8 @@ export interface GivenFlag {
 /** A command line in pieces. */
 export interface Scan {
   readonly command: CommandName;
+  /** Other words than flags, where the command takes such. */
+  readonly words: readonly string[];
   /** In the order of the command line. */
   readonly given: readonly GivenFlag[];
   readonly errors: readonly string[];
@@ -25,31 +28,43 @@ export interface Scan {
 /** Splits a command line; names are checked, values are not. */
 export function scan(argv: readonly string[]): Scan {
   const given: GivenFlag[] = [];
+  const words: string[] = [];
   const errors: string[] = [];
   const [first] = argv;
-  const command = COMMANDS.find((name) => name === first);
-  const rest = argv.slice(command === undefined ? 0 : 1);
+  const named = COMMANDS.find((name) => name === first);
+  const command = named ?? "run";
+  const { takesWords } = COMMAND_FACTS[command];
+  const rest = argv.slice(named === undefined ? 0 : 1);
   for (let position = 0; position < rest.length; position++) {
     const token = rest[position] ?? "";
-    if (!token.startsWith("-") || token === "-" || token === "--") {
+    if (takesWords && isWord(token)) {
+      words.push(token);
+      continue;
+    }
+    if (isWord(token) || token === "--") {
       errors.push(unexpected(token, token === first ? undefined : given.at(-1)));
       continue;
     }
-    const { flag, name, text } = split(token);
+    const { flag, name, text } = split(token, command);
     const next = rest[position + 1];
     if (flag === undefined) {
       errors.push(unknown(name));
       if (text === undefined && next !== undefined && !next.startsWith("-")) position++;
     } else if (text !== undefined || flag.kind === "boolean") {
       given.push({ flag, text: text ?? "true" });
-    } else if (next === undefined || split(next).flag !== undefined) {
+    } else if (next === undefined || split(next, command).flag !== undefined) {
       errors.push(`--${flag.name}: needs a value (${flag.value ?? "VALUE"})`);
     } else {
       given.push({ flag, text: next });
       position++;
     }
   }
-  return { command: command ?? "run", given, errors };
+  return { command, words, given, errors };
+}
+
+/** Whether a token is no flag: an arrow is not, nor is a lone dash. */
+function isWord(token: string): boolean {
+  return !token.startsWith("-") || token === "-" || token.startsWith("->");
 }
 
 interface Token {
@@ -59,16 +74,16 @@ interface Token {
   readonly text: string | undefined;
 }
 
-function split(token: string): Token {
+function split(token: string, command: CommandName): Token {
   const [name, text] = cut(token);
   if (name.startsWith("--")) {
     const wanted = name.slice(2).replaceAll("_", "-");
-    return { flag: FLAGS.find((flag) => flag.name === wanted), name, text };
+    return { flag: findFlag(wanted, command), name, text };
   }
   const isLong = name.length > 2 && FLAGS.some((flag) => flag.name === name.slice(1));
   const flag = isLong || !name.startsWith("-")
     ? undefined
-    : FLAGS.find(({ letter }) => letter !== undefined && letter === name[1]);
+    : findFlag(FLAGS.find(({ letter }) => letter && letter === name[1])?.name ?? "", command);
   if (flag === undefined || name.length === 2) return { flag, name, text };
   return { flag, name: name.slice(0, 2), text: token.slice(2) };
 }

@@ -140,6 +140,13 @@ export const flagSchema = mapping({
     cleanup: field(boolean),
     kubeProxy: field(boolean),
     dryRun: field(boolean),
+    report: field(oneOf("table", "json", "yaml")),
+    from: field(oneOf("pod", "node", "external")),
+    trace: field(boolean),
+    conntrack: field(boolean),
+    fix: field(boolean),
+    watch: field(boolean),
+    services: field(boolean),
   }),
 });
 

@@ -213,7 +213,11 @@ const WRONG: readonly [readonly string[], string][] = [
   [["-x"], "-x: unknown flag"],
   [["-once"], "-once: unknown flag (did you mean --once?)"],
   [["clenup"], '"clenup": unknown command or unexpected word (did you mean cleanup?)'],
-  [["start"], '"start": unknown command or unexpected word (commands: run, cleanup)'],
+  [
+    ["begin"],
+    '"begin": unknown command or unexpected word ' +
+    "(commands: run, cleanup, explain, verify, status, diff, completions)",
+  ],
   [["--once", "cleanup"], "cleanup: the command must be the first word"],
   [["--masquerade-all", "false"], "false: unexpected word (write --masquerade-all=false)"],
   [["--config"], "--config: needs a value (FILE)"],
@@ -224,6 +228,16 @@ const WRONG: readonly [readonly string[], string][] = [
   [["--dry-run"], "--dry-run: is only for the command cleanup, not for run"],
   [["cleanup", "--once"], "--once: is only for the command run, not for cleanup"],
   [["--cleanup", "--once"], "--once: is only for the command run, not for cleanup"],
+  [
+    ["explain", "a/b", "--cleanup"],
+    "--cleanup: is only for the commands run, cleanup, not for explain",
+  ],
+  [["diff", "--manifests=x", "-oscript"], '--output: must be table or json or yaml, is "script"'],
+  [
+    ["verify", "now"],
+    '"now": unknown command or unexpected word ' +
+    "(commands: run, cleanup, explain, verify, status, diff, completions)",
+  ],
   [
     ["--proxy-mode=ipvs"],
     "--proxy-mode: cannot be ipvs, which signpost does not have: use nftables, its successor, " +

@@ -4,8 +4,16 @@
  * @module
  */
 
-/** The commands that may be the first word. A new one is added here, in `help.ts` and `load.ts`. */
-export const COMMANDS = ["run", "cleanup"] as const;
+/** The commands that may be the first word. A new one is added here, in `commands.ts` and `../command.ts`. */
+export const COMMANDS = [
+  "run",
+  "cleanup",
+  "explain",
+  "verify",
+  "status",
+  "diff",
+  "completions",
+] as const;
 
 /** The name of a command. */
 export type CommandName = typeof COMMANDS[number];
@@ -33,6 +41,7 @@ export type ValueName =
   | "PATH"
   | "PORT"
   | "PREFIX"
+  | "SOURCE"
   | "URL"
   | "VALUE";
 
@@ -51,8 +60,10 @@ export interface Flag {
   readonly help: string;
   /** The values that it takes, for shell completion. */
   readonly choices?: readonly string[];
-  /** The only command that takes it. */
-  readonly only?: CommandName;
+  /** The only commands that take it. */
+  readonly only?: readonly CommandName[];
+  /** Left out of help texts and completion: for scripts that signpost itself writes. */
+  readonly hidden?: boolean;
   /** Why it cannot be used, and what to do instead. */
   readonly refused?: string;
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Flag, FlagGroup } from "./flag.ts";
+import type { CommandName, Flag, FlagGroup } from "./flag.ts";
 import { CONNTRACK_FLAGS, HEALTH_FLAGS, PROCESS_FLAGS } from "./process.ts";
 import { RULE_FLAGS } from "./rules.ts";
 import { COMMAND_FLAGS, SOURCE_FLAGS } from "./sources.ts";
@@ -32,3 +32,14 @@ export const FLAG_GROUPS: readonly FlagGroup[] = [
 
 /** Every flag. */
 export const FLAGS: readonly Flag[] = FLAG_GROUPS.flatMap((group) => group.flags);
+
+/** Whether a command takes a flag. */
+export function isOf(flag: Flag, command: CommandName): boolean {
+  return flag.only === undefined || flag.only.includes(command);
+}
+
+/** The flag of that name which a command takes; else one that other commands take. */
+export function findFlag(name: string, command: CommandName): Flag | undefined {
+  const all = FLAGS.filter((flag) => flag.name === name);
+  return all.find((flag) => isOf(flag, command)) ?? all[0];
+}

@@ -1,0 +1,31 @@
+/**
+ * What commands that end at once say on the standard error: short lines for the person who typed
+ * the command, without time and priority.
+ *
+ * @module
+ */
+import { plain } from "../config/text.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { LogFields, Logger } from "../model/ports.ts";
+import type { Runtime } from "../system/runtime.ts";
+
+/** A logger of lines such as `signpost: warning: object refused: kind=Service, key=a/b`. */
+export function terseLog(
+  runtime: Pick<Runtime, "complain">,
+  { verbosity }: Pick<Configuration, "verbosity">,
+): Logger {
+  const say = (prefix: string) => (message: string, fields: LogFields = {}) => {
+    const values = Object.entries(fields)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `${name}=${value}`);
+    const text = [message, ...values.length > 0 ? [values.join(", ")] : []].join(": ");
+    runtime.complain(`signpost: ${prefix}${plain(text)}`);
+  };
+  const info = say("");
+  return {
+    error: say(""),
+    warn: say("warning: "),
+    info: (message, fields) => verbosity > 0 ? info(message, fields) : undefined,
+    debug: (level, message, fields) => verbosity >= level ? info(message, fields) : undefined,
+  };
+}

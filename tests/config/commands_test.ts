@@ -1,0 +1,131 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { COMMANDS } from "../../lib/config/flags/flag.ts";
+import { errorsOf, helpOf, load, runOf } from "./support.ts";
+
+const EXPLAIN = {
+  name: "explain",
+  from: undefined,
+  trace: false,
+  conntrack: false,
+  output: "table",
+};
+const PACKET = { type: "packet", source: "10.1.0.7", address: "10.96.0.10", port: 80 };
+
+/** Command lines that are right, and what they ask for. */
+const RIGHT: readonly [readonly string[], unknown][] = [
+  [["explain", "shop/web"], {
+    ...EXPLAIN,
+    target: { type: "service", namespace: "shop", name: "web", port: undefined },
+  }],
+  [["explain", "shop/web:http", "--conntrack", "-ojson"], {
+    ...EXPLAIN,
+    target: { type: "service", namespace: "shop", name: "web", port: "http" },
+    conntrack: true,
+    output: "json",
+  }],
+  [["explain", "10.1.0.7", "->", "10.96.0.10:80/udp"], {
+    ...EXPLAIN,
+    target: { ...PACKET, protocol: "udp" },
+  }],
+  [["explain", "--trace", "10.1.0.7 -> 10.96.0.10:80"], {
+    ...EXPLAIN,
+    target: { ...PACKET, protocol: "tcp" },
+    trace: true,
+  }],
+  [["explain", "fd00::7", "to", "[FD00:0::A]:53/SCTP", "--from=pod"], {
+    ...EXPLAIN,
+    target: {
+      type: "packet",
+      source: "fd00::7",
+      address: "fd00::a",
+      port: 53,
+      protocol: "sctp",
+    },
+    from: "pod",
+  }],
+  [["explain", "--from", "node", "to", "10.96.0.10:80/tcp"], {
+    ...EXPLAIN,
+    target: { ...PACKET, source: undefined, protocol: "tcp" },
+    from: "node",
+  }],
+  [["explain", "-> 10.96.0.10:80/tcp", "--from", "external"], {
+    ...EXPLAIN,
+    target: { ...PACKET, source: undefined, protocol: "tcp" },
+    from: "external",
+  }],
+  [["verify"], { name: "verify", fix: false, output: "table" }],
+  [["verify", "--fix", "-o", "yaml"], { name: "verify", fix: true, output: "yaml" }],
+  [["status", "--watch"], { name: "status", watch: true, output: "table" }],
+  [["diff", "--manifests", "a.yaml", "b.yaml", "-"], {
+    name: "diff",
+    manifests: ["a.yaml", "b.yaml", "-"],
+    output: "table",
+  }],
+  [["completions", "zsh"], { name: "completions", print: "zsh" }],
+  [["completions", "--services"], { name: "completions", print: "services" }],
+];
+
+for (const [argv, command] of RIGHT) {
+  Deno.test(`signpost ${argv.join(" ")} is understood`, async () => {
+    assertEquals(runOf(await load(argv)).command, command);
+  });
+}
+
+const SERVICE_OR_PACKET =
+  "give a Service (namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
+
+/** Command lines that are wrong, and the one line that says so. */
+const WRONG: readonly [readonly string[], string][] = [
+  [["explain"], `explain: needs an argument: ${SERVICE_OR_PACKET}`],
+  [
+    ["explain", "web"],
+    `explain: "web": is no Service and no packet (did you mean default/web?); ${SERVICE_OR_PACKET}`,
+  ],
+  [["explain", "shop/We b"], `explain: "b": unexpected word; ${SERVICE_OR_PACKET}`],
+  [["explain", "shop/$(id)"], 'explain: "shop/$(id)": "$(id)" is not a name'],
+  [
+    ["explain", "10.1.0.7", "-"],
+    "explain: the shell took > for a redirection: write to, or '->' in quotes",
+  ],
+  [
+    ["explain", "to", "10.96.0.10:80/tcp"],
+    "explain: needs the packet's source: an address before to, or --from",
+  ],
+  [
+    ["explain", "10.1.0.7", "to", "10.96.0.10:0"],
+    'explain: "10.96.0.10:0": must be an address and a port, such as 10.96.0.10:80/tcp or ' +
+    "[fd00::a]:53/udp",
+  ],
+  [
+    ["explain", "web", "to", "10.96.0.10:80"],
+    'explain: "web": the source must be an IP address',
+  ],
+  [
+    ["explain", "fd00::1", "to", "10.96.0.10:80"],
+    "explain: fd00::1 and 10.96.0.10 are of different IP families",
+  ],
+  [["explain", "a/b", "--from=pod"], "--from: is only for packets"],
+  [["explain", "a/b", "--trace"], "--trace: is only for packets"],
+  [["diff"], "diff: needs the objects that might be applied: --manifests FILE"],
+  [
+    ["completions"],
+    "completions: needs the name of a shell: give bash, zsh or fish",
+  ],
+  [["completions", "csh"], 'completions: "csh": no such shell; give bash, zsh or fish'],
+];
+
+for (const [argv, message] of WRONG) {
+  Deno.test(`signpost ${argv.join(" ")} is one clear error`, async () => {
+    assertEquals(errorsOf(await load(argv)), [message]);
+  });
+}
+
+for (const command of COMMANDS) {
+  Deno.test(`signpost ${command} --help has usage, examples and exit codes`, async () => {
+    const help = helpOf(await load([command, "--help"]));
+    for (const part of ["Usage:\n", "\nExamples:\n", "\nExit codes:\n"]) {
+      assertStringIncludes(help, part);
+    }
+    assertEquals(help.includes("--services "), false, "a hidden flag is shown");
+  });
+}
