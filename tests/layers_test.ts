@@ -11,10 +11,12 @@ const ROOT = join(dirname(new URL(import.meta.url).pathname), "..");
 
 /** Files that touch the system besides those of lib/system/ and main.ts. Each says so in its first line. */
 const ADAPTERS: ReadonlySet<string> = new Set([
+  "lib/cli/socket.ts",
   "lib/observe/process_usage.ts",
   "lib/observe/servers.ts",
   "lib/observe/stderr_sink.ts",
   "lib/observe/systemd_socket.ts",
+  "lib/state/file.ts",
   "lib/watch/deno_files.ts",
   "lib/watch/node_http.ts",
 ]);

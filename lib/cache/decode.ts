@@ -52,9 +52,10 @@ export function createDecoder(): Decoder {
     let key = quote(nameOf(raw));
     try {
       const object = readObject(raw, kind);
-      const metadata = readMetadata(object, kind);
-      key = objectKey(NAMESPACED.has(kind) ? metadata : { name: metadata.name });
-      const decoded = DECODERS[kind](object, metadata, intern);
+      const metadata = readObject(object["metadata"], "metadata");
+      const names = readNames(metadata, kind);
+      key = objectKey(NAMESPACED.has(kind) ? names : { name: names.name });
+      const decoded = DECODERS[kind](object, { ...names, ...readMetadata(metadata) }, intern);
       return decoded === undefined
         ? { type: "ignored", key }
         : { type: "object", key, object: decoded };
@@ -65,13 +66,17 @@ export function createDecoder(): Decoder {
   };
 }
 
-function readMetadata(object: Json, kind: Kind): Metadata {
-  const raw = readObject(object["metadata"], "metadata");
+function readNames(raw: Json, kind: Kind): Pick<Metadata, "namespace" | "name"> {
   return {
     namespace: NAMESPACED.has(kind)
       ? readName(raw["namespace"] ?? "default", "metadata.namespace")
       : "",
     name: readName(raw["name"], "metadata.name"),
+  };
+}
+
+function readMetadata(raw: Json): Omit<Metadata, "namespace" | "name"> {
+  return {
     labels: readObject(raw["labels"], "metadata.labels"),
     annotations: readObject(raw["annotations"], "metadata.annotations"),
     raw,

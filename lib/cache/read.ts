@@ -36,9 +36,17 @@ export class MalformedError extends Error {
 
 /** A value as part of a log line: JSON, no control characters, at most 80 characters. */
 export function quote(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  const plain = text.replace(/[\u007f-\u009f\u2028\u2029]/g, "?");
+  const plain = toJson(value).replace(/[\u007f-\u009f\u2028\u2029]/g, "?");
   return plain.length > 80 ? `${plain.slice(0, 77)}...` : plain;
+}
+
+/** A YAML file can hold what JSON cannot: an object that contains itself. */
+function toJson(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return `(${typeof value} that JSON cannot express)`;
+  }
 }
 
 /** An object; absent or null gives an empty one. */

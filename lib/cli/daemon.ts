@@ -9,6 +9,7 @@ import { Desired } from "../desired/state.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { StateChange } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
+import type { Status } from "../model/status.ts";
 import type { EventReport } from "../observe/event_body.ts";
 import { EventRecorder } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
@@ -28,6 +29,8 @@ import { Observation } from "./observation.ts";
 import { openSavedState } from "./saved_state.ts";
 import { healthCheckAddresses, serveAll } from "./servers.ts";
 import { announceReady } from "./service_manager.ts";
+import { serveSocket } from "./socket.ts";
+import { statusReport } from "./status_report.ts";
 import { type ApiServer, openSource } from "./source.ts";
 import { VERSION } from "./version.ts";
 
@@ -82,6 +85,7 @@ class Daemon {
   readonly #observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
   readonly #conntrack: ConntrackCleaner;
+  readonly #started: number;
   #api: ApiServer | undefined;
   #keeper: StateKeeper | undefined;
 
@@ -92,6 +96,7 @@ class Daemon {
     const { clock } = runtime;
     const { mode, dataplane } = opened;
     const settings = configuration[mode];
+    this.#started = clock.now();
     this.#metrics = this.#createMetrics();
     this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod });
     this.#desired = new Desired({ configuration, mode, nodeName });
@@ -159,6 +164,7 @@ class Daemon {
       node: this.#options.nodeName,
     });
     const firstSync = this.#firstSync.promise;
+    const { socket } = configuration.signpost;
     try {
       await untilAborted(signal, [
         this.#runLoop(signal),
@@ -168,11 +174,18 @@ class Daemon {
           mode: this.#opened.mode,
           health: this.#health,
           metrics: this.#metrics,
-          status: () => this.#facts(),
+          status: () => plainFacts(this.#status()),
           runtime,
           logger,
           signal,
         }),
+        ...(socket === "" ? [] : [serveSocket({
+          path: socket,
+          status: () => this.#status(),
+          requestFull: (reason) => this.#loop.requestFull(reason),
+          logger,
+          signal,
+        })]),
         announceReady(manager, { runtime, firstSync, signal }),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
         firstSync.then(() => this.#watchDrift(signal)),
@@ -213,7 +226,7 @@ class Daemon {
           "another program has changed our rules; writing all of them anew",
           { missing },
         );
-        this.#metrics.driftRepaired();
+        this.#observation.drifted();
         this.#loop.requestFull("drift");
       },
       signal,
@@ -264,15 +277,20 @@ class Daemon {
     }
   }
 
-  #facts(): Record<string, string> {
-    return {
-      version: VERSION,
-      mode: this.#opened.mode,
+  #status(): Status {
+    return statusReport({
       node: this.#options.nodeName,
-      services: String(this.#cache.services.size),
-      "endpoint slices": String(this.#cache.slices.size),
-      stale: String(this.#loop.stale),
-    };
+      mode: this.#opened.mode,
+      kernel: this.#options.runtime.osRelease(),
+      nft: this.#opened.version,
+      started: this.#started,
+      cache: this.#cache,
+      desired: this.#desired,
+      observation: this.#observation,
+      health: this.#health,
+      stale: this.#loop.stale,
+      snapshotAge: this.#keeper?.age(),
+    });
   }
 }
 
@@ -287,4 +305,10 @@ async function untilAborted(
   });
   const failed = Promise.all(parts).then(() => aborted);
   await Promise.race([aborted, failed]);
+}
+
+/** The facts of a status that are one word or number. */
+function plainFacts(status: Status): Record<string, string> {
+  const plain = Object.entries(status).filter(([, value]) => typeof value !== "object");
+  return Object.fromEntries(plain.map(([name, value]) => [name, String(value)]));
 }

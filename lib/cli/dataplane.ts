@@ -33,6 +33,8 @@ export interface DriftOptions {
 export interface OpenDataplane {
   readonly mode: "nftables" | "iptables";
   readonly dataplane: Dataplane;
+  /** The version of the program that writes the rules. */
+  readonly version: string;
   readonly handOver: HandOver;
   /** Notices changes by others, until the signal aborts. */
   watchDrift(options: DriftOptions): Promise<void>;
@@ -86,6 +88,7 @@ async function openNftables(
   return {
     mode,
     dataplane,
+    version: await nft.version(),
     handOver,
     watchDrift: ({ node, onDrift, signal }) =>
       new DriftWatch({
@@ -122,6 +125,7 @@ async function openIptables(
   return {
     mode,
     dataplane,
+    version: iptables.version,
     handOver: new HandOver({ mode, backend, runner: runtime.runner, logger }),
     watchDrift: async ({ onDrift, signal }) => {
       while (!signal.aborted) {

@@ -58,6 +58,7 @@ export class Observation implements SyncObserver, WatchObserver {
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
   #triggers: number[] = [];
   #pending = { endpoints: 0, services: 0 };
+  #driftRepairs = 0;
 
   /** @param options what is told to */
   constructor(options: ObservationOptions) {
@@ -73,6 +74,17 @@ export class Observation implements SyncObserver, WatchObserver {
   /** The last full and the last partial sync. */
   get lastSyncs(): ReadonlyMap<Script["kind"], LastSync> {
     return this.#lastSyncs;
+  }
+
+  /** How often another program's changes of our rules were undone. */
+  get driftRepairs(): number {
+    return this.#driftRepairs;
+  }
+
+  /** Another program has changed our rules, and they are about to be written anew. */
+  drifted(): void {
+    this.#driftRepairs += 1;
+    this.#options.metrics.driftRepaired();
   }
 
   /** An event of a source has come in. */

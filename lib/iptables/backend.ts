@@ -29,6 +29,8 @@ export interface Iptables {
   /** Why a family does not work: for the log. */
   readonly missing: ReadonlyMap<Family, string>;
   readonly abilities: Abilities;
+  /** As `iptables --version` prints it. */
+  readonly version: string;
 }
 
 /**
@@ -54,7 +56,8 @@ export async function findIptables(runner: ProcessRunner): Promise<Iptables> {
   const [first] = families;
   if (first === undefined) throw errors[0];
   const version = await runner.run([programName(first, "", choice.backend), "--version"]);
-  return { ...choice, families, missing, abilities: abilitiesOf(version.stdout) };
+  const abilities = abilitiesOf(version.stdout);
+  return { ...choice, families, missing, abilities, version: version.stdout.trim() };
 }
 
 /** What a version of iptables can do, from the output of `iptables --version`. */

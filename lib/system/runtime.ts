@@ -16,6 +16,8 @@ export interface Runtime {
   readonly streamer: ProcessStreamer;
   /** Number of this process. */
   readonly pid: number;
+  /** The kernel's release. */
+  osRelease(): string;
   /** Number of processors of this machine. */
   cpus(): number;
   /** An environment variable; `undefined` where it is not set. */
@@ -39,6 +41,7 @@ export function systemRuntime(): Runtime {
     runner: new DenoProcessRunner(),
     streamer: denoStreamer,
     pid: Deno.pid,
+    osRelease: () => Deno.osRelease(),
     cpus: () => navigator.hardwareConcurrency,
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),

@@ -1,5 +1,5 @@
 /**
- * Kernel settings, through the program `sysctl`: Deno lets nobody write below `/proc` without
+ * Adapter: kernel settings, through the program `sysctl`. Deno lets nobody write below `/proc` without
  * every permission there is.
  *
  * @module

@@ -1,0 +1,77 @@
+/**
+ * Adapter: the daemon's local socket, HTTP and JSON, for `signpost status` and its kin, and for curl:
+ *
+ *     curl --unix-socket /run/signpost/signpost.sock http://signpost/v1/status
+ *
+ * Who may open the socket (mode 0660) may see everything and ask for a full sync, no more.
+ *
+ * @module
+ */
+import type { Status } from "../model/status.ts";
+import type { Logger } from "../model/ports.ts";
+
+/** What the socket serves. */
+export interface SocketOptions {
+  readonly path: string;
+  readonly status: () => Status;
+  readonly requestFull: (reason: string) => void;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+const MODE = 0o660;
+
+/** Serves until the signal aborts; where it cannot, it says so and the daemon goes on without. */
+export async function serveSocket(options: SocketOptions): Promise<void> {
+  const { path, logger, signal } = options;
+  try {
+    // One that an earlier process left cannot be bound again.
+    await Deno.remove(path).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+    const server = Deno.serve(
+      { path, signal, onListen: () => {} },
+      (request) => answer(request, options),
+    );
+    await Deno.chmod(path, MODE);
+    await server.finished;
+    await Deno.remove(path).catch(() => {});
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    logger.warn("no local socket, so `signpost status` and `verify --fix` cannot ask this daemon", {
+      path,
+      reason,
+    });
+  }
+}
+
+function answer(request: Request, { status, requestFull }: SocketOptions): Response {
+  const { pathname } = new URL(request.url);
+  if (request.method === "GET" && pathname === "/v1/status") return Response.json(status());
+  if (request.method === "POST" && pathname === "/v1/full-sync") {
+    requestFull("asked for at the local socket");
+    return Response.json({ requested: true });
+  }
+  return Response.json({ error: `there is no ${request.method} ${pathname}` }, { status: 404 });
+}
+
+/**
+ * Asks the daemon behind a socket.
+ *
+ * @param path of the socket
+ * @param request `GET /v1/status` or `POST /v1/full-sync`
+ * @returns the JSON value of the answer
+ * @throws {Error} where nobody listens, or the daemon does not know the request
+ */
+export async function askDaemon(
+  path: string,
+  request: { readonly method: "GET" | "POST"; readonly path: string },
+): Promise<unknown> {
+  using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
+  const response = await fetch(`http://signpost${request.path}`, {
+    client,
+    method: request.method,
+  });
+  if (!response.ok) throw new Error(`the daemon answers ${response.status}`);
+  return await response.json();
+}

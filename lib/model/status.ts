@@ -1,0 +1,68 @@
+/**
+ * What a running daemon tells of itself: the answer to `signpost status`.
+ *
+ * @module
+ */
+import type { Kind } from "./objects.ts";
+
+/** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
+export const STATUS_VERSION = 1;
+
+/** The state of one watch. Times are RFC 3339, `""` where there is none. */
+export interface WatchSummary {
+  readonly kind: Kind;
+  readonly state: string;
+  readonly resourceVersion: string;
+  readonly lastEvent: string;
+  /** Complete lists, the first one included. */
+  readonly lists: number;
+  readonly lastError: string;
+}
+
+/** One sync. */
+export interface SyncSummary {
+  readonly kind: "full" | "partial";
+  /** RFC 3339. */
+  readonly at: string;
+  readonly seconds: number;
+  readonly operations: number;
+  readonly bytes: number;
+}
+
+/** Everything that `signpost status -o json` prints. */
+export interface Status {
+  readonly statusVersion: typeof STATUS_VERSION;
+  readonly version: string;
+  readonly commit: string;
+  readonly node: string;
+  readonly mode: "nftables" | "iptables";
+  readonly kernel: string;
+  /** Of the program that writes the rules; `""` where it does not tell. */
+  readonly nft: string;
+  /** RFC 3339. */
+  readonly started: string;
+  readonly healthy: boolean;
+  readonly nodeEligible: boolean;
+  /** The rules are those of the state file: the watches have not delivered yet. */
+  readonly stale: boolean;
+  readonly services: number;
+  readonly servicePorts: number;
+  readonly endpointSlices: number;
+  readonly endpoints: number;
+  readonly driftRepairs: number;
+  /** `null`: there is no state file. */
+  readonly snapshotAgeSeconds: number | null;
+  readonly watches: readonly WatchSummary[];
+  /** The newest last. */
+  readonly syncs: readonly SyncSummary[];
+  readonly refused: readonly {
+    readonly kind: Kind;
+    readonly key: string;
+    readonly reason: string;
+  }[];
+  readonly conflicts: readonly {
+    readonly claim: string;
+    readonly holder: string;
+    readonly loser: string;
+  }[];
+}
