@@ -1,0 +1,239 @@
+import { assertEquals, assertStrictEquals } from "@std/assert";
+import { ObjectCache } from "../../lib/cache/cache.ts";
+import type { ObjectEvent } from "../../lib/model/events.ts";
+import {
+  type EndpointSlice,
+  type Kind,
+  KINDS,
+  type Node,
+  type Service,
+} from "../../lib/model/objects.ts";
+
+function service(name: string): Service {
+  return {
+    namespace: "default",
+    name,
+    uid: "",
+    created: 0,
+    clusterIPs: [],
+    externalIPs: [],
+    loadBalancerIPs: [],
+    sourceRanges: [],
+    ports: [],
+    internalTrafficPolicy: "Cluster",
+    externalTrafficPolicy: "Cluster",
+    affinitySeconds: 0,
+    healthCheckNodePort: 0,
+  };
+}
+
+function slice(name: string, serviceName: string): EndpointSlice {
+  return {
+    namespace: "default",
+    name,
+    serviceName,
+    family: 4,
+    ports: [],
+    endpoints: [],
+    lastChangeTriggerTime: 0,
+  };
+}
+
+const NODE: Node = {
+  name: "node-1",
+  uid: "",
+  addresses: [],
+  podCIDRs: [],
+  zone: "",
+  deleting: false,
+};
+
+const keyOf = (object: { readonly namespace?: string; readonly name: string }) =>
+  object.namespace === undefined ? object.name : `${object.namespace}/${object.name}`;
+
+type Named = { readonly namespace?: string; readonly name: string };
+
+/** Events of a kind. */
+function events(kind: Kind) {
+  const event = (rest: object) => ({ kind, ...rest }) as ObjectEvent;
+  return {
+    replace: (objects: readonly Named[], refused: Readonly<Record<string, string>> = {}) =>
+      event({
+        type: "replace",
+        objects: new Map(objects.map((each) => [keyOf(each), each])),
+        refused: new Map(Object.entries(refused)),
+      }),
+    upsert: (object: Named) => event({ type: "upsert", key: keyOf(object), object }),
+    delete: (key: string) => event({ type: "delete", key }),
+    refuse: (key: string, reason: string) => event({ type: "refuse", key, reason }),
+  };
+}
+
+const services = events("Service");
+const slices = events("EndpointSlice");
+const nodes = events("Node");
+const serviceCIDRs = events("ServiceCIDR");
+
+/** A cache that has taken these events, with nothing dirty. */
+function cacheOf(...taken: readonly ObjectEvent[]): ObjectCache {
+  const cache = new ObjectCache();
+  for (const event of taken) cache.apply(event);
+  cache.takeDirty();
+  return cache;
+}
+
+/** What an event makes dirty. */
+function dirtyAfter(cache: ObjectCache, event: ObjectEvent): { services: string[]; node: boolean } {
+  cache.apply(event);
+  const { services, node } = cache.takeDirty();
+  return { services: [...services].sort(), node };
+}
+
+const nothing = { services: [], node: false };
+const only = (...keys: readonly string[]) => ({ services: [...keys], node: false });
+
+Deno.test("the cache is complete once every kind has delivered a full state, empty or not", () => {
+  const cache = new ObjectCache();
+  cache.apply(services.upsert(service("web")));
+  for (const kind of KINDS) {
+    assertEquals(cache.complete, false);
+    cache.apply(events(kind).replace([]));
+  }
+  assertEquals(cache.complete, true);
+});
+
+Deno.test("a full state replaces what was there", () => {
+  const cache = cacheOf(services.replace([service("a"), service("b")]));
+  const changed = { ...service("b"), nodePort: 1 };
+  assertEquals(
+    dirtyAfter(cache, services.replace([changed, service("c")])),
+    only("default/a", "default/b", "default/c"),
+  );
+  assertEquals([...cache.services.keys()].sort(), ["default/b", "default/c"]);
+  assertStrictEquals(cache.services.get("default/b") as unknown, changed);
+});
+
+Deno.test("an object that comes as it was makes nothing dirty", () => {
+  const [web, web1] = [service("web"), slice("web-1", "web")];
+  const cache = cacheOf(services.replace([web]), slices.replace([web1]), nodes.replace([NODE]));
+  for (const event of [services.replace([web]), slices.upsert(web1), nodes.upsert(NODE)]) {
+    assertEquals(dirtyAfter(cache, event), nothing);
+  }
+});
+
+Deno.test("a change of a Service or of one of its slices makes that Service dirty", () => {
+  const cache = cacheOf();
+  assertEquals(dirtyAfter(cache, services.upsert(service("web"))), only("default/web"));
+  assertEquals(dirtyAfter(cache, slices.upsert(slice("web-1", "web"))), only("default/web"));
+  assertEquals(dirtyAfter(cache, slices.delete("default/web-1")), only("default/web"));
+  assertEquals(dirtyAfter(cache, services.delete("default/web")), only("default/web"));
+  assertEquals(cache.services.size + cache.slices.size, 0);
+});
+
+Deno.test("a slice that goes over to another Service makes both dirty", () => {
+  const cache = cacheOf(slices.replace([slice("x", "old")]));
+  assertEquals(
+    dirtyAfter(cache, slices.upsert(slice("x", "new"))),
+    only("default/new", "default/old"),
+  );
+  assertEquals([...cache.slicesOf("default/old")], []);
+  assertEquals([...cache.slicesOf("default/new")].map(({ name }) => name), ["x"]);
+});
+
+Deno.test("the slices of a Service are those of its namespace and name", () => {
+  const cache = cacheOf(slices.replace([
+    slice("web-1", "web"),
+    slice("web-2", "web"),
+    slice("other-1", "other"),
+    { ...slice("web-1", "web"), namespace: "shop" } as EndpointSlice,
+  ]));
+  assertEquals([...cache.slicesOf("default/web")].map(({ name }) => name), ["web-1", "web-2"]);
+  assertEquals([...cache.slicesOf("shop/web")].length, 1);
+  assertEquals([...cache.slicesOf("default/unknown")], []);
+  assertEquals(cache.slices.size, 4);
+});
+
+Deno.test("a change of the Node or of ServiceCIDRs makes the node dirty, and no Service", () => {
+  const cache = cacheOf(services.replace([service("web")]));
+  assertEquals(dirtyAfter(cache, nodes.upsert(NODE)), { services: [], node: true });
+  assertEquals(cache.node, NODE);
+  const cidr = { name: "kubernetes", cidrs: ["10.96.0.0/12"] };
+  assertEquals(dirtyAfter(cache, serviceCIDRs.upsert(cidr)), { services: [], node: true });
+  assertEquals([...cache.serviceCIDRs.values()] as unknown[], [cidr]);
+  assertEquals(dirtyAfter(cache, nodes.delete("node-1")), { services: [], node: true });
+  assertEquals(cache.node, undefined);
+});
+
+Deno.test("changes add up until they are taken, once for each Service", () => {
+  const cache = cacheOf();
+  assertEquals(cache.isDirty, false);
+  for (const name of ["a", "b", "a", "a"]) cache.apply(services.upsert(service(name)));
+  cache.apply(services.delete("default/a"));
+  assertEquals(cache.isDirty, true);
+  const taken = cache.takeDirty();
+  assertEquals([...taken.services].sort(), ["default/a", "default/b"]);
+  assertEquals(cache.isDirty, false);
+  cache.apply(services.upsert(service("c")));
+  assertEquals(taken.services.has("default/c"), false);
+});
+
+Deno.test("what is deleted without having been there changes nothing", () => {
+  const cache = cacheOf(services.replace([]));
+  assertEquals(dirtyAfter(cache, services.delete("default/web")), nothing);
+  assertEquals(dirtyAfter(cache, slices.delete("default/web-1")), nothing);
+});
+
+const refused = (key: string, reason: string) => ({ kind: "Service" as const, key, reason });
+
+Deno.test("an object that is refused keeps its last good state, and makes nothing dirty", () => {
+  const web = service("web");
+  const cache = cacheOf(services.replace([web]));
+  assertEquals(cache.apply(services.refuse("default/web", "bad")), [refused("default/web", "bad")]);
+  assertStrictEquals(cache.services.get("default/web"), web);
+  assertEquals(cache.isDirty, false);
+});
+
+Deno.test("an object that is refused in a full state keeps its last good state, the others go", () => {
+  const cache = cacheOf(services.replace([service("web"), service("other")]));
+  const full = services.replace([], { "default/web": "bad", "default/new": "worse" });
+  assertEquals(cache.apply(full), [refused("default/web", "bad"), refused("default/new", "worse")]);
+  assertEquals([...cache.services.keys()], ["default/web"]);
+  assertEquals([...cache.takeDirty().services], ["default/other"]);
+});
+
+Deno.test("a refusal is reported once, and again when its reason is another", () => {
+  const cache = cacheOf(services.replace([service("web")]));
+  const refuse = (reason: string) => cache.apply(services.refuse("default/web", reason)).length;
+  assertEquals([refuse("bad"), refuse("bad"), refuse("worse"), refuse("worse")], [1, 0, 1, 0]);
+  assertEquals(cache.apply(services.replace([], { "default/web": "worse" })), []);
+  assertEquals([...cache.refused], [refused("default/web", "worse")]);
+});
+
+Deno.test("a refusal is over when the object is good again, deleted, or no longer listed", () => {
+  for (
+    const event of [
+      services.upsert(service("web")),
+      services.delete("default/web"),
+      services.replace([service("other")]),
+      services.replace([service("web")]),
+    ]
+  ) {
+    const cache = cacheOf(services.replace([]), services.refuse("default/web", "bad"));
+    cache.apply(event);
+    assertEquals([...cache.refused], [], event.type);
+    assertEquals(cache.apply(services.refuse("default/web", "bad")).length, 1, event.type);
+  }
+});
+
+Deno.test("objects of one name and different kinds have refusals of their own", () => {
+  const cache = cacheOf(services.refuse("default/web", "bad"));
+  assertEquals(cache.apply(slices.refuse("default/web", "bad")).length, 1);
+  cache.apply(slices.replace([]));
+  assertEquals([...cache.refused], [refused("default/web", "bad")]);
+});
+
+Deno.test("a refused object that is deleted takes its last good state with it", () => {
+  const cache = cacheOf(services.replace([service("web")]), services.refuse("default/web", "bad"));
+  assertEquals(dirtyAfter(cache, services.delete("default/web")), only("default/web"));
+  assertEquals(cache.services.size, 0);
+});
