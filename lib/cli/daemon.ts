@@ -19,9 +19,10 @@ import { processUsage } from "../observe/process_usage.ts";
 import { listenHttp } from "../observe/servers.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import type { StateKeeper } from "../state/keeper.ts";
-import { SyncLoop } from "../sync/sync.ts";
+import { SyncLoop, type SyncOutcome } from "../sync/sync.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { StatusError } from "../watch/failure.ts";
+import { Advice } from "./advice.ts";
 import { COMMIT } from "./commit.ts";
 import { type OpenDataplane, openDataplane } from "./dataplane.ts";
 import { applyKernelSettings } from "./kernel_settings.ts";
@@ -47,6 +48,9 @@ export interface DaemonOptions {
 
 /** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
+
+/** Milliseconds until stale conntrack entries that are left are tried again. */
+const CONNTRACK_PAUSE = 10_000;
 
 /** Sync periods between two looks for rules of other proxies. */
 const CHECK_OTHERS = 4;
@@ -85,6 +89,7 @@ class Daemon {
   readonly #observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
   readonly #conntrack: ConntrackCleaner;
+  readonly #advice: Advice;
   readonly #started: number;
   #api: ApiServer | undefined;
   #keeper: StateKeeper | undefined;
@@ -125,7 +130,12 @@ class Daemon {
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
       healthChecks: (checks) => void this.#healthChecks.sync(checks),
-      synced: () => this.#synced(),
+      synced: ({ step }) => this.#synced(step.change),
+    });
+    this.#advice = new Advice({
+      node: () => this.#desired.node,
+      ownAddresses: () => runtime.addresses(),
+      logger,
     });
     this.#conntrack = new ConntrackCleaner({
       runner: runtime.runner,
@@ -142,7 +152,7 @@ class Daemon {
       observer: this.#observation,
       minSyncPeriod: settings.minSyncPeriod,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
-      afterSync: (change) => this.#cleanConntrack(change),
+      afterSync: (outcome) => this.#cleanConntrack(outcome),
     });
   }
 
@@ -207,15 +217,22 @@ class Daemon {
     await this.#loop.run(signal);
   }
 
-  #synced(): void {
+  #synced(change: StateChange): void {
     this.#firstSync.resolve();
+    this.#advice.afterSync(change);
     // What came from the state file is not to be written back as if it were new.
     if (this.#cache.complete) this.#keeper?.changed();
   }
 
-  async #cleanConntrack(change: StateChange | undefined): Promise<void> {
-    const { families } = await this.#conntrack.reconcile(change, this.#desired);
+  async #cleanConntrack({ change, done, whole }: SyncOutcome): Promise<void> {
+    const cleaner = this.#conntrack;
+    if (!done) return cleaner.remember(change, this.#desired);
+    if (whole) cleaner.remember(change, this.#desired);
+    const { families } = await cleaner.reconcile(whole ? undefined : change, this.#desired);
     for (const [family, result] of families) this.#metrics.conntrackReconciled(family, result);
+    if (!cleaner.unfinished) return;
+    const { runtime, signal } = this.#options;
+    void runtime.clock.sleep(CONNTRACK_PAUSE, signal).then(() => this.#loop.requestRound());
   }
 
   #watchDrift(signal: AbortSignal): Promise<void> {

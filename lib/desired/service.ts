@@ -14,9 +14,9 @@ import {
 } from "../model/address.ts";
 import type { DesiredServicePort } from "../model/desired.ts";
 import { nodePortKey, objectKey, servicePortName, vipKey } from "../model/names.ts";
-import type { EndpointSlice, Service, ServicePort } from "../model/objects.ts";
+import type { EndpointSlice, Protocol, Service, ServicePort } from "../model/objects.ts";
 import { findCandidates, toDestinations } from "./endpoints.ts";
-import { chooseEndpoints, type Place } from "./topology.ts";
+import { type Candidate, chooseEndpoints, type Chosen, type Place } from "./topology.ts";
 
 /** What a Service's desired ports depend on besides the Service. */
 export interface ServiceInputs {
@@ -68,23 +68,21 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
   const { internalTrafficPolicy, externalTrafficPolicy } = service;
 
   const external = nodePort !== 0 || loadBalancerIPs.length > 0 || externalIPs.length > 0;
-  const chosen = chooseEndpoints(
-    findCandidates(inputs.slices, { port, family, nodeName: place.nodeName }),
-    {
-      // External traffic needs the Cluster list under the Local policy too: pods and the node are short-circuited to it.
-      need: {
-        cluster: internalTrafficPolicy === "Cluster" || external,
-        local: internalTrafficPolicy === "Local" || (externalTrafficPolicy === "Local" && external),
-      },
-      place,
+  const candidates = findCandidates(inputs.slices, { port, family, nodeName: place.nodeName });
+  const chosen = chooseEndpoints(candidates, {
+    // External traffic needs the Cluster list under the Local policy too: pods and the node are
+    // short-circuited to it.
+    need: {
+      cluster: internalTrafficPolicy === "Cluster" || external,
+      local: internalTrafficPolicy === "Local" || (externalTrafficPolicy === "Local" && external),
     },
-  );
+    place,
+  });
   const last = previous.find((each) =>
     each.name === name && each.family === family && each.protocol === protocol
   );
   return {
     name,
-
     family,
     protocol,
     port: port.port,
@@ -102,7 +100,26 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     }),
     localEndpoints: toDestinations(chosen.local, { previous: last?.localEndpoints ?? [], place }),
     hasEndpoints: chosen.hasEndpoints,
+    ...otherServing(protocol, candidates, chosen),
     ...(service.healthCheckNodePort !== 0 && { healthCheckNodePort: service.healthCheckNodePort }),
+  };
+}
+
+/** Endpoints that no new flow goes to, but that still answer those of before; for UDP alone. */
+function otherServing(
+  protocol: Protocol,
+  candidates: readonly Candidate[],
+  { cluster, local }: Chosen,
+): Pick<DesiredServicePort, "otherServingEndpoints"> {
+  if (protocol !== "udp") return {};
+  const used = new Set([...cluster, ...local]);
+  const others = candidates.filter((each) => each.endpoint.serving && !used.has(each));
+  if (others.length === 0) return {};
+  return {
+    otherServingEndpoints: others.map(({ endpoint, port }) => ({
+      address: endpoint.address,
+      port,
+    })),
   };
 }
 

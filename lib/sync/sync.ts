@@ -35,6 +35,16 @@ export interface SyncObserver {
   conflict?(conflict: Conflict): void;
 }
 
+/** How a try to sync ended. */
+export interface SyncOutcome {
+  /** What the sync was about. */
+  readonly change: StateChange;
+  /** The kernel has it. */
+  readonly done: boolean;
+  /** The kernel may have held something else before: at a start, after failures and drift. */
+  readonly whole: boolean;
+}
+
 /** What the loop works with. */
 export interface SyncOptions {
   readonly cache: ObjectCache;
@@ -48,10 +58,9 @@ export interface SyncOptions {
   /** Milliseconds between replacements of everything. */
   readonly fullSyncPeriod: number;
   /**
-   * What has to be done after a sync and before the next one, by what the sync changed;
-   * `undefined`: nobody knows. Must not reject.
+   * What has to be done after a try to sync and before the next one. Must not reject.
    */
-  readonly afterSync?: (change: StateChange | undefined) => Promise<void>;
+  readonly afterSync?: (outcome: SyncOutcome) => Promise<void>;
 }
 
 /** Between repairs, so that a program that keeps on deleting does not get all of the processor. */
@@ -74,6 +83,7 @@ export class SyncLoop {
   #lastEnd = -Infinity;
   #failures = 0;
   #seeded = false;
+  #roundWanted = false;
   #busySince: number | undefined;
 
   /** @param options everything that the loop works with */
@@ -101,6 +111,12 @@ export class SyncLoop {
     this.#wakeup.wake();
   }
 
+  /** Asks for a round of the loop though nothing has changed, for the sake of `afterSync`. */
+  requestRound(): void {
+    this.#roundWanted = true;
+    this.#wakeup.wake();
+  }
+
   /**
    * Applies a state of before the start, so that the node has rules while the sources are silent.
    * What the sources deliver then is a step from there.
@@ -112,7 +128,7 @@ export class SyncLoop {
     const step = desired.update(objects, objects.takeDirty());
     const done = await this.#applyFull({ step, started: clock.monotonic(), reason: "state file" });
     this.#seeded = true;
-    if (done) await this.#options.afterSync?.(undefined);
+    await this.#options.afterSync?.({ change: step.change, done, whole: true });
     return done;
   }
 
@@ -146,7 +162,7 @@ export class SyncLoop {
   #hasWork(): boolean {
     const { cache } = this.#options;
     if (!cache.complete) return this.#seeded && this.#fullReason !== undefined;
-    return this.#fullReason !== undefined || cache.isDirty;
+    return this.#fullReason !== undefined || cache.isDirty || this.#roundWanted;
   }
 
   /**
@@ -157,16 +173,17 @@ export class SyncLoop {
   async syncOnce(): Promise<boolean> {
     const { cache, desired, dataplane, clock } = this.#options;
     const started = clock.monotonic();
+    this.#roundWanted = false;
     const step = cache.complete ? desired.update(cache, this.#takeDirty()) : NO_STEP;
     this.#reportConflicts(step);
     const partial = this.#fullReason ? undefined : dataplane.partial(step.change, desired);
-    const isFirst = this.#nextFull === Infinity;
+    const whole = this.#fullReason !== undefined;
     const reason = this.#fullReason ?? (partial ? "the partial sync failed" : "the node changed");
     const done = partial !== undefined && await this.#apply(partial, { step, started }) ||
       await this.#applyFull({ step, started, reason });
     this.#failures = done ? 0 : this.#failures + 1;
     this.#lastEnd = clock.monotonic();
-    if (done) await this.#options.afterSync?.(isFirst ? undefined : step.change);
+    await this.#options.afterSync?.({ change: step.change, done, whole });
     return done;
   }
 
