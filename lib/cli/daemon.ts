@@ -4,7 +4,6 @@
  * @module
  */
 import { ObjectCache } from "../cache/cache.ts";
-import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { Desired } from "../desired/state.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { StateChange } from "../model/desired.ts";
@@ -19,11 +18,11 @@ import { processUsage } from "../observe/process_usage.ts";
 import { listenHttp } from "../observe/servers.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import type { StateKeeper } from "../state/keeper.ts";
-import { SyncLoop, type SyncOutcome } from "../sync/sync.ts";
+import { SyncLoop } from "../sync/sync.ts";
 import type { Runtime } from "../system/runtime.ts";
-import { StatusError } from "../watch/failure.ts";
 import { Advice } from "./advice.ts";
 import { COMMIT } from "./commit.ts";
+import { ConntrackCleanup } from "./conntrack_cleanup.ts";
 import { type OpenDataplane, openDataplane } from "./dataplane.ts";
 import { applyKernelSettings } from "./kernel_settings.ts";
 import { Observation } from "./observation.ts";
@@ -32,7 +31,7 @@ import { healthCheckAddresses, serveAll } from "./servers.ts";
 import { announceReady } from "./service_manager.ts";
 import { serveSocket } from "./socket.ts";
 import { statusReport } from "./status_report.ts";
-import { type ApiServer, openSource } from "./source.ts";
+import { type ApiServer, openSource, postJson } from "./source.ts";
 import { VERSION } from "./version.ts";
 
 /** What the daemon needs. */
@@ -48,9 +47,6 @@ export interface DaemonOptions {
 
 /** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
-
-/** Milliseconds until stale conntrack entries that are left are tried again. */
-const CONNTRACK_PAUSE = 10_000;
 
 /** Sync periods between two looks for rules of other proxies. */
 const CHECK_OTHERS = 4;
@@ -88,7 +84,6 @@ class Daemon {
   readonly #healthChecks: HealthCheckNodePorts;
   readonly #observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
-  readonly #conntrack: ConntrackCleaner;
   readonly #advice: Advice;
   readonly #started: number;
   #api: ApiServer | undefined;
@@ -106,7 +101,7 @@ class Daemon {
     this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod });
     this.#desired = new Desired({ configuration, mode, nodeName });
     this.#events = new EventRecorder({
-      post: (path, body) => this.#postEvent(path, body),
+      post: (path, body) => postJson(this.#api, { path, body, signal: options.signal }),
       clock,
       logger,
       instance: nodeName,
@@ -137,11 +132,11 @@ class Daemon {
       ownAddresses: () => runtime.addresses(),
       logger,
     });
-    this.#conntrack = new ConntrackCleaner({
-      runner: runtime.runner,
-      clock,
-      logger,
-      localAddresses: () => runtime.addresses(),
+    const conntrack = new ConntrackCleanup({
+      ...options,
+      state: this.#desired,
+      metrics: this.#metrics,
+      requestRound: () => this.#loop.requestRound(),
     });
     this.#loop = new SyncLoop({
       cache: this.#cache,
@@ -152,7 +147,7 @@ class Daemon {
       observer: this.#observation,
       minSyncPeriod: settings.minSyncPeriod,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
-      afterSync: (outcome) => this.#cleanConntrack(outcome),
+      afterSync: (outcome) => conntrack.afterSync(outcome),
     });
   }
 
@@ -219,20 +214,10 @@ class Daemon {
 
   #synced(change: StateChange): void {
     this.#firstSync.resolve();
+    this.#opened.record(this.#metrics);
     this.#advice.afterSync(change);
     // What came from the state file is not to be written back as if it were new.
     if (this.#cache.complete) this.#keeper?.changed();
-  }
-
-  async #cleanConntrack({ change, done, whole }: SyncOutcome): Promise<void> {
-    const cleaner = this.#conntrack;
-    if (!done) return cleaner.remember(change, this.#desired);
-    if (whole) cleaner.remember(change, this.#desired);
-    const { families } = await cleaner.reconcile(whole ? undefined : change, this.#desired);
-    for (const [family, result] of families) this.#metrics.conntrackReconciled(family, result);
-    if (!cleaner.unfinished) return;
-    const { runtime, signal } = this.#options;
-    void runtime.clock.sleep(CONNTRACK_PAUSE, signal).then(() => this.#loop.requestRound());
   }
 
   #watchDrift(signal: AbortSignal): Promise<void> {
@@ -278,20 +263,6 @@ class Daemon {
   /** Without an API server there is nobody to send Events to. */
   #report(event: EventReport): void {
     if (this.#api) this.#events.record(event);
-  }
-
-  async #postEvent(path: string, body: unknown): Promise<number> {
-    const client = this.#api?.client;
-    if (!client) return 0;
-    try {
-      const { signal } = this.#options;
-      const answer = await client.open(path, { method: "POST", body, signal });
-      answer.close();
-      return answer.status;
-    } catch (error) {
-      if (error instanceof StatusError) return error.status;
-      throw error;
-    }
   }
 
   #status(): Status {

@@ -15,6 +15,7 @@ import { DriftWatch } from "../nftables/drift.ts";
 import { Nft } from "../nftables/nft.ts";
 import { OwnDeletions } from "../nftables/own_deletions.ts";
 import { probe } from "../nftables/probe.ts";
+import type { Metrics } from "../observe/metrics.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { Sysctl } from "../system/sysctl.ts";
 import { FatalError } from "./fatal.ts";
@@ -36,6 +37,8 @@ export interface OpenDataplane {
   /** The version of the program that writes the rules. */
   readonly version: string;
   readonly handOver: HandOver;
+  /** Tells the metrics how much the kernel holds of us. */
+  record(metrics: Metrics): void;
   /** Notices changes by others, until the signal aborts. */
   watchDrift(options: DriftOptions): Promise<void>;
 }
@@ -90,6 +93,7 @@ async function openNftables(
     dataplane,
     version: await nft.version(),
     handOver,
+    record: (metrics) => metrics.elements(dataplane.elements),
     watchDrift: ({ node, onDrift, signal }) =>
       new DriftWatch({
         streamer: runtime.streamer,
@@ -127,6 +131,9 @@ async function openIptables(
     dataplane,
     version: iptables.version,
     handOver: new HandOver({ mode, backend, runner: runtime.runner, logger }),
+    record: (metrics) => {
+      for (const { family, ...rules } of dataplane.ruleCounts) metrics.iptablesRules(family, rules);
+    },
     watchDrift: async ({ onDrift, signal }) => {
       while (!signal.aborted) {
         await runtime.clock.sleep(configuration.iptables.syncPeriod, signal);

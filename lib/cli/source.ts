@@ -3,16 +3,17 @@
  *
  * @module
  */
-import { createDecoder } from "../cache/decode.ts";
+import { createDecoder, type Decoder } from "../cache/decode.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { ObjectEvent } from "../model/events.ts";
-import { KINDS } from "../model/objects.ts";
+import { type Kind, KINDS } from "../model/objects.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { AccessError } from "../watch/access.ts";
 import { loadAccess } from "../watch/access_source.ts";
 import { ApiClient } from "../watch/api_client.ts";
 import { refuseClusterIPServer } from "../watch/cold_start.ts";
+import { StatusError } from "../watch/failure.ts";
 import { denoFiles, denoFileWatcher } from "../watch/deno_files.ts";
 import {
   followManifests,
@@ -36,6 +37,8 @@ export interface SourceOptions {
   /** Takes the events. */
   readonly sink: (event: ObjectEvent) => void;
   readonly signal: AbortSignal;
+  /** Is shown every object as it came, before it is decoded. */
+  readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
 /** A source that is known to be usable, as far as that shows before it is used. */
@@ -80,6 +83,15 @@ export async function readSource(options: SourceOptions): Promise<void> {
     return await watchApiServer(await findApiServer(options), options);
   }
   await manifestErrors(loadManifests(manifestOptions(options)));
+}
+
+/** A decoder that shows what it is to decode. */
+function showing(decode: Decoder, inspect: SourceOptions["inspect"]): Decoder {
+  if (!inspect) return decode;
+  return (kind, raw) => {
+    inspect(kind, raw);
+    return decode(kind, raw);
+  };
 }
 
 function manifestOptions(options: SourceOptions): ManifestSourceOptions {
@@ -153,7 +165,7 @@ export async function watchApiServer(server: ApiServer, options: SourceOptions):
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: createDecoder(),
+    decode: showing(createDecoder(), options.inspect),
     sink: guarded,
     clock: runtime.clock,
     logger,
@@ -176,4 +188,26 @@ function coldStartTrap(event: ObjectEvent, server: URL): string | undefined {
 
 function refuse(reason: string | undefined): void {
   if (reason) throw new FatalError(reason);
+}
+
+/**
+ * Sends a POST request.
+ *
+ * @returns the HTTP status of the answer; 0 where there is no API server
+ * @throws {WatchError} where there is no answer
+ */
+export async function postJson(
+  server: ApiServer | undefined,
+  request: { readonly path: string; readonly body: unknown; readonly signal: AbortSignal },
+): Promise<number> {
+  if (!server) return 0;
+  const { path, body, signal } = request;
+  try {
+    const answer = await server.client.open(path, { method: "POST", body, signal });
+    answer.close();
+    return answer.status;
+  } catch (error) {
+    if (error instanceof StatusError) return error.status;
+    throw error;
+  }
 }

@@ -11,6 +11,7 @@ import type { Iptables } from "./backend.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./errors.ts";
 import { fitToSaved } from "./full.ts";
 import { CANARY_CHAIN, TABLES } from "./names.ts";
+import { type RuleCount, RuleCounts } from "./rule_counts.ts";
 import { type FamilyInput, renderFamily } from "./ruleset.ts";
 import { parseSaved, type Saved } from "./saved.ts";
 import { fullScript, type IptablesScript, partialScript, programName } from "./script.ts";
@@ -31,6 +32,7 @@ export interface IptablesDataplaneOptions {
 /** Applies scripts with one backend. Each table of each family changes as a whole or not at all. */
 export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
+  readonly #counts = new RuleCounts();
 
   /** @param options what it works with */
   constructor(options: IptablesDataplaneOptions) {
@@ -58,7 +60,13 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
       await this.#restore(
         script.kind === "full" ? fitToSaved(input, await this.saved(input.family)) : input,
       );
+      this.#counts.applied(script.kind, input);
     }
+  }
+
+  /** How many rules the kernel holds of us, by family and table. */
+  get ruleCounts(): Iterable<RuleCount> {
+    return this.#counts.counts;
   }
 
   /**

@@ -6,7 +6,7 @@
 import type { Dataplane, Script } from "../model/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/desired.ts";
 import { diffServices, type Operations, type References } from "./diff.ts";
-import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
+import { fixedChains, fixedSets, needsNewTable, nodeElements } from "./layout.ts";
 import type { Nft } from "./nft.ts";
 import type { NamedSet } from "./objects.ts";
 import { type Deletions, deletionsOf, type OwnDeletions, WHOLE_TABLE } from "./own_deletions.ts";
@@ -19,6 +19,8 @@ export interface NftScript extends Script {
   readonly references: References;
   /** What it deletes. */
   readonly deletions: Deletions;
+  /** By set or map, how many elements more there are. */
+  readonly elements: ReadonlyMap<string, number>;
   /** Affinity sets of the new table, whose clients are carried over; empty in a partial script. */
   readonly affinitySets: readonly NamedSet[];
 }
@@ -32,6 +34,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #own: OwnDeletions | undefined;
   readonly #prologue: () => Promise<string>;
   #references = new Map<string, number>();
+  #elements = new Map<string, number>();
 
   /**
    * @param nft the program
@@ -45,6 +48,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     this.#nft = nft;
     this.#own = options.own;
     this.#prologue = options.prologue ?? (() => Promise.resolve(""));
+  }
+
+  /** The number of elements in each set and map, after the last applied script. */
+  get elements(): ReadonlyMap<string, number> {
+    return this.#elements;
   }
 
   /** The names of all chains, sets and maps that the table has after the last applied script. */
@@ -70,6 +78,10 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       operations: countOperations(operations),
       references,
       deletions: WHOLE_TABLE,
+      elements: countElements({
+        deleteElements: [],
+        addElements: [...nodeElements(state.node), ...operations.addElements],
+      }),
       affinitySets: operations.addSets.filter(({ name }) => name.startsWith(AFFINITY_SET)),
     };
   }
@@ -88,6 +100,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       operations: countOperations(all),
       references,
       deletions: deletionsOf(all),
+      elements: countElements(all),
       affinitySets: [],
     };
   }
@@ -104,14 +117,13 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       this.#own?.withdraw(script.deletions);
       throw error;
     }
-    if (script.kind === "full") this.#references = new Map(script.references);
-    else this.#count(script.references);
-  }
-
-  #count(changed: References): void {
-    for (const [id, count] of changed) {
-      if (count === 0) this.#references.delete(id);
-      else this.#references.set(id, count);
+    if (script.kind === "full") {
+      this.#references = new Map();
+      this.#elements = new Map();
+    }
+    for (const [id, count] of script.references) setCount(this.#references, id, count);
+    for (const [set, more] of script.elements) {
+      setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
     }
   }
 
@@ -129,4 +141,18 @@ function withNodeElements(operations: Operations, { node }: StateChange): Operat
     deleteElements: [...operations.deleteElements, ...deleteElements],
     addElements: [...operations.addElements, ...addElements],
   };
+}
+
+function setCount(counts: Map<string, number>, key: string, count: number): void {
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
+}
+
+function countElements(
+  { deleteElements, addElements }: Pick<Operations, "deleteElements" | "addElements">,
+): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { set } of addElements) counts.set(set, (counts.get(set) ?? 0) + 1);
+  for (const { set } of deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
+  return counts;
 }
