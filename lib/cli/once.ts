@@ -3,8 +3,6 @@
  *
  * @module
  */
-import { ObjectCache } from "../cache/cache.ts";
-import { Desired } from "../desired/state.ts";
 import { fullScript } from "../iptables/script.ts";
 import { FAMILIES } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
@@ -13,7 +11,7 @@ import type { Logger } from "../model/ports.ts";
 import { NftablesDataplane } from "../nftables/dataplane.ts";
 import { Nft } from "../nftables/nft.ts";
 import type { Runtime } from "../system/runtime.ts";
-import { readSource } from "./source.ts";
+import { readState } from "./read_state.ts";
 
 /** What `--once` needs. */
 export interface OnceOptions {
@@ -30,11 +28,10 @@ export interface OnceOptions {
  * @throws {FatalError} where the objects cannot be had
  */
 export async function once(options: OnceOptions): Promise<void> {
-  const { configuration, output, nodeName, runtime, logger } = options;
-  const cache = await loadCache(options);
+  const { configuration, output, runtime, logger } = options;
   const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
-  const desired = new Desired({ configuration, mode, nodeName });
-  const { conflicts } = desired.update(cache, cache.takeDirty());
+  const { desired, conflicts, refused } = await readState({ ...options, mode });
+  for (const refusal of refused) logger.warn("object refused", { ...refusal });
   for (const { claim, holder, loser } of conflicts) {
     logger.warn(
       `Services ${holder} and ${loser} both want ${claim}: the older one, ${holder}, has it`,
@@ -50,22 +47,6 @@ export async function once(options: OnceOptions): Promise<void> {
 
 /** What the script is for need not be this machine: a recent iptables with both families. */
 const ANY_IPTABLES = { families: FAMILIES, abilities: { randomFully: true } } as const;
-
-async function loadCache(options: OnceOptions): Promise<ObjectCache> {
-  const { logger } = options;
-  const cache = new ObjectCache();
-  const done = new AbortController();
-  await readSource({
-    ...options,
-    observer: {},
-    signal: done.signal,
-    sink: (event) => {
-      for (const refusal of cache.apply(event)) logger.warn("object refused", { ...refusal });
-      if (cache.complete) done.abort();
-    },
-  });
-  return cache;
-}
 
 /** Desired state as plain data, services by name. */
 function toJson(state: DesiredState): unknown {

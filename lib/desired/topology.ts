@@ -36,7 +36,8 @@ export interface Chosen {
   readonly hasEndpoints: boolean;
 }
 
-type TopologyMode = "" | "PreferSameNode" | "PreferSameZone";
+/** Which hints of the endpoints hold on this node; `""`: none, every endpoint counts. */
+export type TopologyMode = "" | "PreferSameNode" | "PreferSameZone";
 
 const isReady = ({ endpoint }: Candidate): boolean => endpoint.ready;
 const isLastResort = ({ endpoint }: Candidate): boolean => endpoint.serving && endpoint.terminating;
@@ -71,7 +72,7 @@ function readyElseTerminating(
 }
 
 /** Hints count only if every ready endpoint has one and one of them names this node or zone. */
-function topologyMode(candidates: readonly Candidate[], place: Place): TopologyMode {
+export function topologyMode(candidates: readonly Candidate[], place: Place): TopologyMode {
   const ready = candidates.filter(isReady).map(({ endpoint }) => endpoint);
   if (ready.length === 0) return "";
   const agree = (hintsOf: (endpoint: Endpoint) => readonly string[], here: string) =>

@@ -46,6 +46,19 @@ export class Nft {
     return result.code === 0 ? result.stdout : "";
   }
 
+  /**
+   * Our whole table, as text; `""` where there is none.
+   *
+   * @throws {ApplyError} where the kernel does not let it be read
+   */
+  async listTable(): Promise<string> {
+    const result = await this.#start(["nft", "list", "table", ...TABLE.split(" ")]);
+    if (result.code === 0) return result.stdout;
+    const { failure, message } = classify(result.stderr);
+    if (failure === "conflict") return "";
+    throw new ApplyError(failure, message, { cause: result.stderr });
+  }
+
   /** All tables of the kernel, as `family name`. */
   async listTables(): Promise<readonly string[]> {
     const { stdout } = await this.#run(["nft", "list", "tables"]);

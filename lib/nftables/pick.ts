@@ -101,14 +101,29 @@ function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
 /** How the names of sets begin whose elements are the clients of an endpoint. */
 export const AFFINITY_SET = "affinity";
 
+/** The name of the set whose elements are the clients that stay on an endpoint. */
+export function affinitySetName(
+  port: DesiredServicePort,
+  endpoint: Omit<Destination, "local">,
+): string {
+  return `${AFFINITY_SET}${port.family}-${affinityEndpointName(port, endpoint)}`;
+}
+
+function affinityEndpointName(
+  port: DesiredServicePort,
+  { address, port: number }: Omit<Destination, "local">,
+): string {
+  return affinityName(port, `__${hostPort(address, number)}`);
+}
+
 function affinityEndpoint(port: DesiredServicePort, { address, port: number }: Destination) {
   const { family, protocol, affinitySeconds } = port;
-  const name = affinityName(port, `__${hostPort(address, number)}`);
+  const name = affinityEndpointName(port, { address, port: number });
   const ip = NFT_FAMILY[family];
   const set: NamedSet = {
     type: "set",
     kind: "set",
-    name: `${AFFINITY_SET}${family}-${name}`,
+    name: affinitySetName(port, { address, port: number }),
     body: `typeof ${ip} saddr; flags dynamic,timeout`,
   };
   const chain: Chain = {

@@ -30,6 +30,8 @@ export interface Runtime {
   readFile(path: string): Promise<string>;
   /** Writes to the standard output. */
   print(text: string): Promise<void>;
+  /** Whether the standard output is a terminal. */
+  isTerminal(): boolean;
   /** Writes a line to the standard error. */
   complain(line: string): void;
 }
@@ -48,6 +50,7 @@ export function systemRuntime(): Runtime {
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
     readFile: (path) => Deno.readTextFile(path),
     print: (text) => writeAll(Deno.stdout, text),
+    isTerminal: () => Deno.stdout.isTerminal(),
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${line}\n`)),
   };
 }

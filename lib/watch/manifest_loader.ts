@@ -4,6 +4,7 @@
  * @module
  */
 import { dirname, join } from "node:path/posix";
+import type { Kind } from "../model/objects.ts";
 import type { Clock, Logger } from "../model/ports.ts";
 import type { Decoder, EventSink } from "./decoder.ts";
 import type { Files, FileWatcher } from "./files.ts";
@@ -21,6 +22,8 @@ export interface ManifestSourceOptions {
   readonly nodeName: string;
   readonly files: Files;
   readonly logger: Logger;
+  /** Is shown every object of a kind that is read, whether it is selected or not. */
+  readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
 /** How to follow. */
@@ -159,7 +162,7 @@ class ManifestLoader {
   }
 
   async #loadFile(file: string, problems: string[]): Promise<LoadedFile | undefined> {
-    const { decode, nodeName, logger } = this.options;
+    const { decode, nodeName, logger, inspect } = this.options;
     const before = this.#loaded.get(file);
     try {
       const text = await this.#read(file);
@@ -169,6 +172,7 @@ class ManifestLoader {
         file: file === "-" ? "stdin" : file,
         decode,
         nodeName,
+        ...inspect && { inspect },
       });
       for (const object of manifest.skipped) {
         logger.debug(4, "an object of another kind is ignored", { file, object });

@@ -34,6 +34,8 @@ export interface ManifestOptions {
   readonly decode: Decoder;
   /** The only Node that is taken, as the API watch takes it. */
   readonly nodeName: string;
+  /** Is shown every object of a kind that is read, whether it is selected or not. */
+  readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
 const KIND_OF: Readonly<Record<string, Kind>> = {
@@ -65,6 +67,7 @@ export function parseManifest(text: string, options: ManifestOptions): Manifest 
     for (const object of objectsIn(value, { place, depth: 0, apiVersion: "", kind: "" })) {
       const name = `${oneLine(String(object["kind"]))} ${oneLine(String(nameOf(object)))}`;
       const kind = KIND_OF[`${object["apiVersion"]}/${object["kind"]}`];
+      if (kind !== undefined) options.inspect?.(kind, object);
       if (kind === undefined) skipped.push(name);
       else if (isSelected(kind, object, options.nodeName)) {
         objects.push({ kind, decoded: options.decode(kind, object) } as ManifestObject);
