@@ -1,0 +1,70 @@
+/**
+ * What `deno compile` is told, and which targets there are.
+ *
+ * @module
+ */
+
+/** The machines that binaries are made for, as Deno and Rust name them. */
+export const TARGETS = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] as const;
+
+/** One of them. */
+export type Target = typeof TARGETS[number];
+
+/**
+ * V8's heap in MiB at most. A compiled binary ignores `DENO_V8_FLAGS`; the unit's `MemoryMax`
+ * has room for this and for an nft beside it.
+ */
+export const MAX_HEAP = 1024;
+
+/** The permissions in `deno.json`: everything of a kind, or a list of names and paths. */
+export type Permissions = Readonly<Record<string, true | readonly string[]>>;
+
+/** What to compile, and where to. */
+export interface CompileOptions {
+  readonly target: Target;
+  readonly permissions: Permissions;
+  /** Path of the binary. */
+  readonly output: string;
+}
+
+/**
+ * The arguments for `deno` in the folder with `main.ts`. Whatever is not allowed is refused: nobody is there to be asked.
+ *
+ * `--bundle` joins all modules into one: without it Deno 2.9.6 overflows its stack over the
+ * packages (denoland/deno#36746), and the daemon takes more memory.
+ */
+export function compileArguments(options: CompileOptions): string[] {
+  const { target, permissions, output } = options;
+  return [
+    "compile",
+    "--frozen",
+    "--bundle",
+    "--config=deno.json",
+    `--target=${target}`,
+    `--output=${output}`,
+    `--v8-flags=--max-old-space-size=${MAX_HEAP}`,
+    "--no-prompt",
+    ...permissionFlags(permissions),
+    "main.ts",
+  ];
+}
+
+/** The list of `deno.json` as flags. */
+export function permissionFlags(permissions: Permissions): string[] {
+  return Object.entries(permissions).map(([kind, allowed]) =>
+    allowed === true ? `--allow-${kind}` : `--allow-${kind}=${allowed.join(",")}`
+  );
+}
+
+/** Machine numbers in the header of a program file (elf(5), `e_machine`). */
+const MACHINES: ReadonlyMap<number, Target> = new Map([
+  [62, "x86_64-unknown-linux-gnu"],
+  [183, "aarch64-unknown-linux-gnu"],
+]);
+
+/** The target that a program file is for; `undefined` where it is none of ours. */
+export function targetOf(header: Uint8Array): Target | undefined {
+  const isElf = header[0] === 0x7f && String.fromCharCode(...header.slice(1, 4)) === "ELF";
+  if (!isElf || header.length < 20) return undefined;
+  return MACHINES.get(new DataView(header.buffer, header.byteOffset).getUint16(18, true));
+}
