@@ -1,0 +1,44 @@
+/**
+ * Times and sizes for people: short, with one unit.
+ *
+ * @module
+ */
+
+const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
+  ["d", 86_400],
+  ["h", 3_600],
+  ["m", 60],
+];
+
+/** A span of seconds: `4s`, `12m`, `3h`, `9d`; never negative. */
+export function formatAge(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [unit, size] = UNITS.find(([, size]) => whole >= 2 * size) ?? ["s", 1];
+  return `${Math.floor(whole / size)}${unit}`;
+}
+
+/**
+ * How long ago something was.
+ *
+ * @param time RFC 3339; `""`: never
+ * @param now milliseconds since the epoch
+ */
+export function formatAgo(time: string, now: number): string {
+  const milliseconds = Date.parse(time);
+  return Number.isNaN(milliseconds) ? "never" : `${formatAge((now - milliseconds) / 1000)} ago`;
+}
+
+/** How long something took: `0.4 ms`, `12 ms`, `1.20 s`. */
+export function formatDuration(seconds: number): string {
+  if (seconds >= 1) return `${seconds.toFixed(2)} s`;
+  const milliseconds = seconds * 1000;
+  return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
+}
+
+/** A number of bytes: `812 B`, `3.2 kB`, `14 MB`. */
+export function formatSize(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  const [unit, size] = bytes < 999_500 ? ["kB", 1000] : ["MB", 1_000_000];
+  const value = bytes / Number(size);
+  return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
+}
