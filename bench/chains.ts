@@ -1,0 +1,67 @@
+/**
+ * A chain-per-service table of the documented shape of kube-proxy's nftables mode (KEP-3866): a
+ * verdict map from the VIP to a chain for each service, which picks one chain for each endpoint.
+ *
+ * @module
+ */
+import { CLUSTER_CIDR, clusterIP, SERVICE_PORT, serviceName, TARGET_PORT } from "./cluster.ts";
+
+/** Endpoint addresses by service. */
+export type Endpoints = (service: number) => readonly string[];
+
+/** The script that loads the table, in pieces: it can be longer than a string may be. */
+export function* chainPerService(services: number, endpointsOf: Endpoints): Generator<string> {
+  yield "table ip kube-proxy {\n" + FIXED;
+  for (let i = 0; i < services; i++) yield serviceChains(i, endpointsOf(i));
+  yield "  map service-ips {\n    type ipv4_addr . inet_proto . inet_service : verdict\n" +
+    "    elements = {\n";
+  for (let i = 0; i < services; i++) {
+    const key = `${clusterIP(i)} . tcp . ${SERVICE_PORT}`;
+    yield `      ${key} comment "${portName(i)}" : goto ${serviceChain(i)},\n`;
+  }
+  yield "    }\n  }\n}\n";
+}
+
+/** Chains that every packet meets. */
+const FIXED = `  chain mark-for-masquerade { meta mark set meta mark or 0x4000; }
+  chain masquerading { meta mark & 0x4000 != 0 meta mark set meta mark ^ 0x4000 masquerade fully-random; }
+  chain services { ip daddr . meta l4proto . th dport vmap @service-ips; }
+  chain nat-prerouting { type nat hook prerouting priority dstnat; jump services; }
+  chain nat-output { type nat hook output priority -100; jump services; }
+  chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
+`;
+
+function serviceChains(service: number, endpoints: readonly string[]): string {
+  const chains = endpoints.map((address) => endpointChain(service, address));
+  const bodies = endpoints.map((address, i) =>
+    `  chain ${chains[i]} {\n    ip saddr ${address} jump mark-for-masquerade\n` +
+    `    meta l4proto tcp dnat to ${address}:${TARGET_PORT}\n  }\n`
+  );
+  const choices = chains.map((chain, i) => `${i} : goto ${chain}`).join(", ");
+  return bodies.join("") + `  chain ${serviceChain(service)} {\n` +
+    `    ip daddr ${clusterIP(service)} tcp dport ${SERVICE_PORT} ip saddr != ${CLUSTER_CIDR} ` +
+    `jump mark-for-masquerade\n` +
+    `    numgen random mod ${chains.length} vmap { ${choices} }\n  }\n`;
+}
+
+/** kube-proxy's names end in the service port; a hash in front keeps them apart. */
+function serviceChain(service: number): string {
+  return `service-${hash(service)}-default/${serviceName(service)}/tcp/http`;
+}
+
+function endpointChain(service: number, address: string): string {
+  const name = `default/${serviceName(service)}/tcp/http__${address}/${TARGET_PORT}`;
+  return `endpoint-${hash(service)}-${name}`;
+}
+
+function portName(service: number): string {
+  return `default/${serviceName(service)}:http`;
+}
+
+/** Eight letters, as long as kube-proxy's. */
+function hash(service: number): string {
+  return service.toString(26).padStart(8, "0").replace(
+    /./g,
+    (digit) => String.fromCharCode(65 + parseInt(digit, 26)),
+  );
+}

@@ -1,0 +1,137 @@
+/**
+ * signpost under measurement: its process, its debug log as data, its kernel.
+ *
+ * @module
+ */
+import { run } from "../tests/support/command.ts";
+import { signpostCommand } from "../tests/support/signpost.ts";
+import { CLUSTER_CIDR, NODE_NAME } from "./cluster.ts";
+import { TextLineStream } from "./text_lines.ts";
+
+/** A line of the log. */
+export interface LogLine {
+  /** `performance.now()` of the bench when it was read. */
+  readonly time: number;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+/** How to start it. */
+export interface DaemonOptions {
+  /** Network namespace, by the name that `ip netns` knows. */
+  readonly namespace: string;
+  readonly kubeconfig: string;
+  /** `nftables` by default. */
+  readonly mode?: "nftables" | "iptables";
+}
+
+/** What the daemon writes to is private to it: the state file and socket of a real one stay as they are. */
+const PRIVATE_FOLDERS = ["/var/lib/signpost", "/run/signpost"]
+  .map((folder) => `mkdir -p ${folder} && mount -t tmpfs tmpfs ${folder}`);
+
+/** Written just before the shell becomes the daemon. */
+const STARTED = "started";
+
+/** A running daemon. */
+export class Daemon implements AsyncDisposable {
+  readonly #child: Deno.ChildProcess;
+  readonly #reading: Promise<void>;
+  readonly #waiting = new Set<() => void>();
+  readonly lines: LogLine[] = [];
+
+  private constructor(child: Deno.ChildProcess) {
+    this.#child = child;
+    this.#reading = this.#read(child.stderr);
+  }
+
+  /** Starts the process. */
+  static start(options: DaemonOptions): Daemon {
+    const argv = [...signpostCommand(), ...daemonArguments(options)];
+    const script = [...PRIVATE_FOLDERS, `echo ${STARTED} >&2`, 'exec "$@"'].join(" && ");
+    const child = new Deno.Command("ip", {
+      args: ["netns", "exec", options.namespace, "sh", "-c", script, "sh", ...argv],
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    return new Daemon(child);
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  /** The first line, at or after the given index, for which the condition holds. */
+  async line(holds: (line: LogLine) => boolean, from = 0): Promise<LogLine> {
+    for (;;) {
+      const found = this.lines.slice(from).find(holds);
+      if (found) return found;
+      const ended = await Promise.race([
+        new Promise<undefined>((resolve) => this.#waiting.add(() => resolve(undefined))),
+        this.#child.status,
+      ]);
+      if (ended) throw new Error(`signpost ended with exit code ${ended.code}:\n${this.#log()}`);
+    }
+  }
+
+  /** `performance.now()` at which the process began. */
+  async started(): Promise<number> {
+    return (await this.line(({ msg }) => msg === STARTED)).time;
+  }
+
+  /** The first full sync. */
+  firstSync(): Promise<LogLine> {
+    return this.line(({ msg, kind }) => msg === "synced" && kind === "full");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#kill();
+    await this.#child.status;
+    await this.#reading;
+  }
+
+  /** One that has ended does not mind. */
+  #kill(): void {
+    try {
+      this.#child.kill("SIGTERM");
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+    }
+  }
+
+  #log(): string {
+    return this.lines.slice(-20).map((line) => JSON.stringify(line)).join("\n");
+  }
+
+  async #read(stderr: ReadableStream<Uint8Array>): Promise<void> {
+    const lines = stderr.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream());
+    for await (const text of lines) {
+      this.lines.push({ ...parseLine(text), time: performance.now() });
+      for (const wake of this.#waiting) wake();
+      this.#waiting.clear();
+    }
+  }
+}
+
+/** What `signpost --once` prints with the same flags. */
+export async function printOnce(options: DaemonOptions): Promise<string> {
+  const argv = [...signpostCommand(), "--once", ...daemonArguments(options)];
+  return await run(["ip", "netns", "exec", options.namespace, ...argv]);
+}
+
+function parseLine(text: string): { readonly msg: string } {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { msg: text };
+  }
+}
+
+function daemonArguments({ kubeconfig, mode = "nftables" }: DaemonOptions): string[] {
+  return [
+    ...["--kubeconfig", kubeconfig, "--hostname-override", NODE_NAME, "--proxy-mode", mode],
+    ...["--cluster-cidr", CLUSTER_CIDR, "--iptables-min-sync-period", "10ms"],
+    ...["--oom-score-adj", "0", "--conntrack-max-per-core", "0"],
+    ...["--logging-format", "json", "-v", "2"],
+  ];
+}

@@ -1,0 +1,109 @@
+/**
+ * `deno task bench`: measures signpost on this machine, in namespaces of its own.
+ *
+ * Prints tables, and writes `bench/results.json` and `docs/bench.svg`. Needs root.
+ *
+ * @module
+ */
+import { cpus, release } from "node:os";
+import { run } from "../tests/support/command.ts";
+import { Libc } from "./libc.ts";
+import { HELP, type Options, readOptions } from "./options.ts";
+import { measureFirstRequest } from "./parts/first_request.ts";
+import { measurePackets } from "./parts/packets.ts";
+import { measureWideService } from "./parts/wide_service.ts";
+import { renderPlot } from "./plot.ts";
+import type { Results, SizeResult } from "./results.ts";
+import { measureSize } from "./size.ts";
+import { Stage } from "./stage.ts";
+import { renderResults } from "./tables.ts";
+
+const FIRST_REQUEST_RUNS = 9;
+const PACKET_MILLISECONDS = 1_000;
+
+/** Writes a line to the standard error, where progress belongs. */
+function progress(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(`bench: ${text}\n`));
+}
+
+async function measure(options: Options): Promise<Results> {
+  const { parts, endpoints } = options;
+  const libc = new Libc();
+  const sizes: SizeResult[] = [];
+  for (const services of needsSizes(options) ? options.sizes : []) {
+    progress(`${services} services`);
+    sizes.push(await measureSize(libc, services, options));
+  }
+  const packets = [];
+  for (const services of parts.has("packets") ? options.packetSizes : []) {
+    progress(`packet path, ${services} services`);
+    const rounds = options.packetRounds;
+    const milliseconds = PACKET_MILLISECONDS;
+    packets.push(await measurePackets(libc, { services, endpoints, rounds, milliseconds }));
+  }
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    machine: await describeMachine(),
+    sizes,
+    ...(packets.length > 0 && { packets }),
+    ...(parts.has("request") && { firstRequest: await firstRequest(libc, options) }),
+    ...(parts.has("wide") && {
+      wideService: await measureWideService(libc, options.wideEndpoints),
+    }),
+  };
+}
+
+function needsSizes({ parts }: Options): boolean {
+  return (["start", "changes", "memory", "cpu"] as const).some((part) => parts.has(part));
+}
+
+async function firstRequest(libc: Libc, { runs }: Options): Promise<number> {
+  progress("first request");
+  await using stage = await Stage.create(libc, { services: 1, endpoints: 1 });
+  return await measureFirstRequest(stage, Math.min(FIRST_REQUEST_RUNS, 2 * runs));
+}
+
+async function describeMachine(): Promise<Results["machine"]> {
+  return {
+    kernel: release(),
+    cores: cpus().length,
+    cpu: cpus()[0]?.model ?? "",
+    nft: (await run(["nft", "--version"])).trim(),
+    deno: Deno.version.deno,
+  };
+}
+
+/** Parts that were not run keep what the file has of them. */
+async function mergeInto(path: string, results: Results): Promise<Results> {
+  let old: Partial<Results> = {};
+  try {
+    old = JSON.parse(await Deno.readTextFile(path));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  const known = new Map((old.sizes ?? []).map((size) => [size.services, size]));
+  for (const size of results.sizes) {
+    known.set(size.services, { ...known.get(size.services), ...size });
+  }
+  const sizes = [...known.values()].sort((a, b) => a.services - b.services);
+  return { ...old, ...results, sizes };
+}
+
+if (import.meta.main) {
+  const options = readOptions(Deno.args);
+  const print = (text: string) => Deno.stdout.writeSync(new TextEncoder().encode(text));
+  if (options.help) {
+    print(HELP);
+    Deno.exit(0);
+  }
+  const results = await measure(options);
+  print(renderResults(results));
+  if (options.output) {
+    const { json, plot } = options.output;
+    const all = await mergeInto(json, results);
+    await Deno.writeTextFile(json, `${JSON.stringify(all, undefined, 2)}\n`);
+    await Deno.writeTextFile(plot, renderPlot(all.sizes));
+    progress(`wrote ${json} and ${plot}`);
+  }
+  Deno.exit(0);
+}

@@ -1,0 +1,145 @@
+/**
+ * The bench's command line.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+
+/** The parts that can be run by themselves. */
+export const PARTS = [
+  "start",
+  "changes",
+  "memory",
+  "cpu",
+  "wide",
+  "request",
+  "packets",
+  "iptables",
+] as const;
+
+/** Name of a part. */
+export type Part = typeof PARTS[number];
+
+/** What to run, and how long. */
+export interface Options {
+  readonly help: boolean;
+  readonly parts: ReadonlySet<Part>;
+  /** Numbers of Services. */
+  readonly sizes: readonly number[];
+  readonly endpoints: number;
+  /** Numbers of Services for the packet path. */
+  readonly packetSizes: readonly number[];
+  /** Numbers of Services for iptables. */
+  readonly iptablesSizes: readonly number[];
+  /** How often a start is repeated. */
+  readonly runs: number;
+  /** Changes at two a second. */
+  readonly changes: number;
+  /** Seconds of 200 changes a second. */
+  readonly burst: number;
+  /** Seconds of ten changes a second for CPU. */
+  readonly cpuSeconds: number;
+  /** Seconds of churn before memory is read again, at `churnSize` Services; a tenth elsewhere. */
+  readonly churnSeconds: number;
+  readonly churnSize: number;
+  readonly wideEndpoints: number;
+  readonly packetRounds: number;
+  /** Where results and plot go; `undefined`: nowhere. */
+  readonly output: { readonly json: string; readonly plot: string } | undefined;
+}
+
+/** The help text. */
+export const HELP = `Measures signpost on this machine: deno task bench [options]   (needs root)
+
+  --short            a few seconds, 100 services, writes nothing: proves that it runs
+  --parts LIST       of ${PARTS.join(", ")}; default: all
+  --sizes LIST       numbers of services; default: 1000,10000,30000
+  --churn SECONDS    of changes before memory is read again at 10000 services; default: 600
+  --no-write         leave bench/results.json and docs/bench.svg as they are
+`;
+
+const FULL: Options = {
+  help: false,
+  parts: new Set(PARTS),
+  sizes: [1_000, 10_000, 30_000],
+  endpoints: 10,
+  packetSizes: [1, 10_000, 30_000],
+  iptablesSizes: [1_000, 10_000],
+  runs: 5,
+  changes: 60,
+  burst: 10,
+  cpuSeconds: 30,
+  churnSeconds: 600,
+  churnSize: 10_000,
+  wideEndpoints: 10_000,
+  packetRounds: 5,
+  output: {
+    json: new URL("results.json", import.meta.url).pathname,
+    plot: new URL("../docs/bench.svg", import.meta.url).pathname,
+  },
+};
+
+const SHORT: Options = {
+  ...FULL,
+  sizes: [100],
+  packetSizes: [100],
+  iptablesSizes: [100],
+  runs: 1,
+  changes: 4,
+  burst: 1,
+  cpuSeconds: 1,
+  churnSeconds: 1,
+  wideEndpoints: 1_000,
+  packetRounds: 1,
+  output: undefined,
+};
+
+/**
+ * Reads the command line.
+ *
+ * @throws {Error} where it cannot be understood
+ */
+export function readOptions(argv: readonly string[]): Options {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      help: { type: "boolean", short: "h" },
+      short: { type: "boolean" },
+      parts: { type: "string" },
+      sizes: { type: "string" },
+      churn: { type: "string" },
+      "no-write": { type: "boolean" },
+    },
+  });
+  const base = values.short ? SHORT : FULL;
+  return {
+    ...base,
+    help: values.help ?? false,
+    ...(values.parts !== undefined && { parts: readParts(values.parts) }),
+    ...(values.sizes !== undefined && sizes(values.sizes.split(",").map(readNumber))),
+    ...(values.churn !== undefined && { churnSeconds: readNumber(values.churn) }),
+    ...(values["no-write"] && { output: undefined }),
+  };
+}
+
+function sizes(list: readonly number[]): Partial<Options> {
+  return { sizes: list, packetSizes: list, iptablesSizes: list };
+}
+
+function readParts(text: string): ReadonlySet<Part> {
+  return new Set(
+    text.split(",").map((name) => {
+      const part = PARTS.find((each) => each === name);
+      if (!part) throw new Error(`there is no part "${name}": ${PARTS.join(", ")}`);
+      return part;
+    }),
+  );
+}
+
+function readNumber(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1) {
+    throw new Error(`"${text}" is no whole number above 0`);
+  }
+  return value;
+}

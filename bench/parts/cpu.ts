@@ -1,0 +1,32 @@
+/**
+ * CPU time under a steady stream of changes, `nft` included.
+ *
+ * @module
+ */
+import type { Daemon } from "../daemon.ts";
+import { readCpuSeconds } from "../processes.ts";
+import type { Stage } from "../stage.ts";
+import type { Churn } from "./changes.ts";
+import { changeFor, STEADY_PACE } from "./memory.ts";
+
+/** What ten changes a second cost. */
+export interface Cpu {
+  readonly perSecond: number;
+  readonly seconds: number;
+  /** Part of one core that signpost and the programs that it ran were busy. */
+  readonly part: number;
+}
+
+/** Measures for so many seconds. */
+export async function measureCpu(
+  stage: Stage,
+  options: { readonly daemon: Daemon; readonly churn: Churn; readonly seconds: number },
+): Promise<Cpu> {
+  const { daemon, churn, seconds } = options;
+  const before = await readCpuSeconds(daemon.pid);
+  const start = performance.now();
+  await changeFor(stage, churn, seconds);
+  const elapsed = (performance.now() - start) / 1000;
+  const busy = await readCpuSeconds(daemon.pid) - before;
+  return { perSecond: STEADY_PACE, seconds, part: busy / elapsed };
+}

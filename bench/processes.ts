@@ -1,0 +1,47 @@
+/**
+ * What the kernel tells of a process: memory and CPU time (proc(5)).
+ *
+ * @module
+ */
+
+/** Memory in bytes. */
+export interface Memory {
+  /** Resident set: all pages in RAM, those shared with other processes included. */
+  readonly rss: number;
+  /** Proportional set: shared pages divided by the number of processes that share them. */
+  readonly pss: number;
+  /** Pages that no other process has. */
+  readonly anonymous: number;
+}
+
+/** The memory of a process. */
+export async function readMemory(pid: number): Promise<Memory> {
+  const text = await Deno.readTextFile(`/proc/${pid}/smaps_rollup`);
+  const field = (name: string) =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1]) * 1024;
+  return { rss: field("Rss"), pss: field("Pss"), anonymous: field("Anonymous") };
+}
+
+/** Kernel ticks in a second; 100 on every Linux that Deno runs on. */
+const TICKS = 100;
+
+/** Seconds of CPU time of a process, of its children that have ended, and of those that have not. */
+export async function readCpuSeconds(pid: number): Promise<number> {
+  const children = await Array.fromAsync(
+    Deno.readDir(`/proc/${pid}/task`),
+    ({ name }) => Deno.readTextFile(`/proc/${pid}/task/${name}/children`).catch(() => ""),
+  );
+  const pids = children.flatMap((text) => text.split(" ")).filter((text) => text.trim() !== "");
+  const own = await readTimes(pid);
+  let seconds = own;
+  for (const child of pids) seconds += await readCpuSeconds(Number(child)).catch(() => 0);
+  return seconds;
+}
+
+async function readTimes(pid: number): Promise<number> {
+  const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
+  // The program's name, in parentheses, may hold anything.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
+  return ticks / TICKS;
+}

@@ -1,0 +1,43 @@
+/**
+ * What a run of the bench leaves, as data.
+ *
+ * @module
+ */
+import type { Cpu } from "./parts/cpu.ts";
+import type { Changes } from "./parts/changes.ts";
+import type { Floor } from "./parts/floor.ts";
+import type { PacketPath } from "./parts/packets.ts";
+import type { Start } from "./parts/start.ts";
+import type { WideService } from "./parts/wide_service.ts";
+import type { Memory } from "./processes.ts";
+
+/** What was measured with so many Services; parts that were not run are missing. */
+export interface SizeResult {
+  readonly services: number;
+  readonly endpointsEach: number;
+  readonly start?: Start;
+  readonly floor?: Floor;
+  readonly steady?: Changes;
+  readonly burst?: Changes;
+  readonly cpu?: Cpu;
+  readonly memoryAfterStart?: Memory;
+  readonly memoryAfterChurn?: Memory & { readonly seconds: number };
+}
+
+/** A whole run. */
+export interface Results {
+  /** When, on what. */
+  readonly date: string;
+  readonly machine: {
+    readonly kernel: string;
+    readonly cores: number;
+    readonly cpu: string;
+    readonly nft: string;
+    readonly deno: string;
+  };
+  readonly sizes: readonly SizeResult[];
+  /** Milliseconds from the start of the process to its first HTTP request. */
+  readonly firstRequest?: number;
+  readonly wideService?: WideService;
+  readonly packets?: readonly PacketPath[];
+}

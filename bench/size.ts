@@ -1,0 +1,62 @@
+/**
+ * All measurements that belong to one size of cluster.
+ *
+ * @module
+ */
+import { Daemon } from "./daemon.ts";
+import type { Libc } from "./libc.ts";
+import type { Options } from "./options.ts";
+import { Churn, measureChanges } from "./parts/changes.ts";
+import { measureCpu } from "./parts/cpu.ts";
+import { measureFloor } from "./parts/floor.ts";
+import { measureMemory, measureMemoryAfterChurn } from "./parts/memory.ts";
+import { measureStart } from "./parts/start.ts";
+import type { SizeResult } from "./results.ts";
+import { Stage } from "./stage.ts";
+
+const FLOOR_RUNS = 40;
+/** Starts take long with very many services. */
+const FEW_RUNS = 3;
+
+/** Runs the wanted parts with so many Services. */
+export async function measureSize(
+  libc: Libc,
+  services: number,
+  options: Options,
+): Promise<SizeResult> {
+  const { endpoints, parts, runs } = options;
+  await using stage = await Stage.create(libc, { services, endpoints });
+  const start = parts.has("start")
+    ? await measureStart(stage, services > 10_000 ? Math.min(runs, FEW_RUNS) : runs)
+    : undefined;
+  const isLive = parts.has("changes") || parts.has("memory") || parts.has("cpu");
+  return {
+    services,
+    endpointsEach: endpoints,
+    ...(start && { start }),
+    ...(isLive && await measureLive(stage, options)),
+  };
+}
+
+/** What is measured on one running daemon, memory first. */
+async function measureLive(stage: Stage, options: Options): Promise<Partial<SizeResult>> {
+  const { parts, changes, burst, churnSeconds, churnSize, cpuSeconds } = options;
+  const { namespace, api: { kubeconfig } } = stage;
+  await using daemon = Daemon.start({ namespace, kubeconfig });
+  await daemon.firstSync();
+  const churn = new Churn(stage);
+  const live = { daemon, churn };
+  const result: { -readonly [K in keyof SizeResult]?: SizeResult[K] } = {};
+  if (parts.has("memory")) result.memoryAfterStart = await measureMemory(daemon);
+  if (parts.has("changes")) {
+    result.floor = await measureFloor(stage, FLOOR_RUNS);
+    result.steady = await measureChanges(stage, { ...live, perSecond: 2, count: changes });
+    result.burst = await measureChanges(stage, { ...live, perSecond: 200, count: 200 * burst });
+  }
+  if (parts.has("cpu")) result.cpu = await measureCpu(stage, { ...live, seconds: cpuSeconds });
+  if (parts.has("memory")) {
+    const seconds = stage.options.services === churnSize ? churnSeconds : churnSeconds / 10;
+    result.memoryAfterChurn = await measureMemoryAfterChurn(stage, { ...live, seconds });
+  }
+  return result;
+}

@@ -1,0 +1,101 @@
+/**
+ * The results as tables, beside the targets that they are held against.
+ *
+ * @module
+ */
+import { count, megabytes, milliseconds, ratio, renderTable, type Row } from "./report.ts";
+import type { Results, SizeResult } from "./results.ts";
+
+/** All tables of a run. */
+export function renderResults(results: Results): string {
+  return [
+    sizeTable(results.sizes),
+    ...(results.packets ? [packetTable(results.packets)] : []),
+    otherTable(results),
+  ].filter((table) => table !== "").join("\n");
+}
+
+type Cell = (result: SizeResult) => string | undefined;
+
+const SIZE_ROWS: readonly (readonly [label: string, target: string, cell: Cell])[] = [
+  [
+    "process start to first sync done",
+    "3 s at 10,000",
+    ({ start: s }) => s && milliseconds(s.total),
+  ],
+  ["  until the lists are in", "", ({ start: s }) => s && milliseconds(s.lists)],
+  ["  first sync", "", ({ start: s }) => s && milliseconds(s.firstSync)],
+  ["  nft -f alone, same script", "", ({ start: s }) => s && milliseconds(s.nft)],
+  ["  first sync / nft alone", "1.5 x", ({ start: s }) => s && ratio(s.ratio)],
+  ["  script", "", ({ start: s }) => s && `${(s.bytes / 1e6).toFixed(1)} MB`],
+  ["floor: nft -f of one element, p50", "", ({ floor: f }) => f && milliseconds(f.p50)],
+  ["floor, until visible, p50", "", ({ floor: f }) => f && milliseconds(f.visible)],
+  ["floor, p99", "", ({ floor: f }) => f && milliseconds(f.p99)],
+  ["change visible, 2/s, p50", "", ({ steady: s }) => s && milliseconds(s.p50)],
+  ["  / floor", "2 x", ({ steady: s, floor: f }) => s && f && ratio(s.p50 / f.p50)],
+  ["change visible, 2/s, p99", "", ({ steady: s }) => s && milliseconds(s.p99)],
+  ["  / floor", "4 x", ({ steady: s, floor: f }) => s && f && ratio(s.p99 / f.p50)],
+  ["operations per change", "flat", ({ steady: s }) => s && count(s.operationsPerChange)],
+  ["bytes of script per change", "flat", ({ steady: s }) => s && count(s.bytesPerChange)],
+  ["change visible, 200/s, first fifth", "", ({ burst: b }) => b && milliseconds(b.firstFifth)],
+  [
+    "change visible, 200/s, last fifth",
+    "no queue",
+    ({ burst: b }) => b && milliseconds(b.lastFifth),
+  ],
+  ["  still pending 1 s later", "0", ({ burst: b }) => b && count(b.pending)],
+  ["CPU at 10 changes/s", "10 % at 10,000", ({ cpu: c }) => c && `${(c.part * 100).toFixed(1)} %`],
+  [
+    "resident after start",
+    "150 MB at 10,000",
+    ({ memoryAfterStart: m }) => m && megabytes(m.rss),
+  ],
+  ["  proportional (PSS)", "", ({ memoryAfterStart: m }) => m && megabytes(m.pss)],
+  [
+    "resident after churn",
+    "180 MB at 10,000",
+    ({ memoryAfterChurn: m }) => m && megabytes(m.rss),
+  ],
+];
+
+function sizeTable(sizes: readonly SizeResult[]): string {
+  const rows = SIZE_ROWS.map(([label, target, cell]): Row => [
+    label,
+    ...sizes.map((size) => cell(size) ?? ""),
+    target,
+  ]).filter(([, ...cells]) => cells.slice(0, -1).some((cell) => cell !== ""));
+  if (rows.length === 0) return "";
+  const heads = sizes.map(({ services }) => `${count(services)} services`);
+  return renderTable(["", ...heads, "target"], rows);
+}
+
+function packetTable(packets: NonNullable<Results["packets"]>): string {
+  const rows = packets.flatMap(({ services, ...paths }): Row[] =>
+    ([
+      ["signpost", paths.signpost],
+      ["chain per service", paths.chainPerService],
+      ["no rules in the way", paths.direct],
+    ] as const).map(([name, round]) => [
+      `${count(services)} services, ${name}`,
+      Math.round(round.perSecond).toLocaleString("en"),
+      ...[round.p50, round.p99, round.first].map((time) => `${time.toFixed(0)} us`),
+    ])
+  );
+  return renderTable(["new connections", "per second", "p50", "p99", "first"], rows);
+}
+
+function otherTable({ firstRequest, wideService }: Results): string {
+  const rows: Row[] = [];
+  if (firstRequest !== undefined) {
+    rows.push(["process start to first HTTP request", milliseconds(firstRequest), "150 ms"]);
+  }
+  if (wideService) {
+    const { endpoints, operations, bytes } = wideService;
+    rows.push([
+      `one of ${count(endpoints)} endpoints changes: operations, bytes`,
+      `${count(operations)}, ${count(bytes)}`,
+      "constant",
+    ]);
+  }
+  return rows.length === 0 ? "" : renderTable(["", "", "target"], rows);
+}
