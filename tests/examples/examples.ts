@@ -1,0 +1,24 @@
+/**
+ * Reads the files of `examples/`.
+ *
+ * @module
+ */
+import { parseAll } from "@std/yaml";
+import type { ApiObject } from "../support/pipeline.ts";
+
+/** The folder. */
+export const EXAMPLES = new URL("../../examples/", import.meta.url).pathname;
+
+/** The objects of one file. */
+export async function readExample(name: string): Promise<ApiObject[]> {
+  return parseAll(await Deno.readTextFile(EXAMPLES + name)) as ApiObject[];
+}
+
+/** The objects of all files that `--manifests examples/` takes. */
+export async function readExamples(): Promise<ApiObject[]> {
+  const objects: ApiObject[] = [];
+  for await (const { name } of Deno.readDir(EXAMPLES)) {
+    if (name.endsWith(".yaml")) objects.push(...await readExample(name));
+  }
+  return objects;
+}
