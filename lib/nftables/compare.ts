@@ -4,6 +4,8 @@
  * @module
  */
 import type { Contents } from "./contents.ts";
+import { fingerprint } from "./fingerprint.ts";
+import { TABLE } from "./objects.ts";
 import { AFFINITY_SET } from "./pick.ts";
 
 /** One difference. */
@@ -11,7 +13,7 @@ export interface TableDifference {
   readonly type: "missing" | "extra" | "wrong";
   /** The set, map or chain. */
   readonly in: string;
-  /** The key of the element; `""`: the set, map or chain itself. */
+  /** The key of the element, or the rule; `""`: the set, map or chain itself. */
   readonly key: string;
   /** What should be there; `""`: nothing, or an element of a set. */
   readonly desired: string;
@@ -21,15 +23,60 @@ export interface TableDifference {
 
 /** All differences, by set and key. Clients of session affinity are the kernel's own. */
 export function compareContents(desired: Contents, held: Contents): TableDifference[] {
+  const place = { in: `table ${TABLE}`, key: "flags", desired: "", held: "dormant" };
   return [
-    ...compareMaps(desired.chains, held.chains, (name, rules) => ({
-      in: `chain ${name}`,
-      key: "",
-      text: `${rules} rules`,
-    })),
-    ...compareSets(desired, held),
-  ].sort((a, b) => `${a.in} ${a.key}` < `${b.in} ${b.key}` ? -1 : 1);
+    ...held.isDormant ? [{ type: "wrong" as const, ...place }] : [],
+    ...[...compareChains(desired, held), ...compareSets(desired, held)].sort(byPlace),
+  ];
 }
+
+function byPlace(a: TableDifference, b: TableDifference): number {
+  const [left, right] = [`${a.in} ${a.key}`, `${b.in} ${b.key}`];
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+function compareChains(desired: Contents, held: Contents): TableDifference[] {
+  return [...new Set([...desired.chains.keys(), ...held.chains.keys()])].flatMap((name) => {
+    const place = { in: `chain ${name}`, desired: "", held: "" };
+    const wanted = desired.chains.get(name);
+    const there = held.chains.get(name);
+    if (!wanted || !there) return [{ type: wanted ? "missing" : "extra", key: "", ...place }];
+    // Chains of session affinity ask endpoints in the order in which they came.
+    return compareRules(wanted, there, { ...place, anyOrder: name.startsWith(AFFINITY_SET) });
+  });
+}
+
+/** Rules have no keys: the rule itself is the key. Where only their order differs, that is told. */
+function compareRules(
+  wanted: readonly string[],
+  there: readonly string[],
+  { anyOrder, ...place }: Omit<TableDifference, "type" | "key"> & { readonly anyOrder: boolean },
+): TableDifference[] {
+  const missing = without(wanted, there);
+  const extra = without(there, wanted);
+  const differences = [
+    ...missing.map((rule) => ({ ...place, type: "missing" as const, key: rule })),
+    ...extra.map((rule) => ({ ...place, type: "extra" as const, key: rule })),
+  ];
+  if (differences.length > 0 || anyOrder) return differences;
+  const moved = wanted.findIndex((rule, i) => fingerprint(rule) !== fingerprint(there[i] ?? ""));
+  if (moved < 0) return [];
+  const at = (rules: readonly string[]) => `rule ${moved + 1}: ${rules[moved]}`;
+  return [{ ...place, type: "wrong", key: "", desired: at(wanted), held: at(there) }];
+}
+
+/** The rules that the other list does not have, or not as often. */
+function without(rules: readonly string[], others: readonly string[]): string[] {
+  const left = others.map(fingerprint);
+  return rules.filter((rule) => {
+    const place = left.indexOf(fingerprint(rule));
+    if (place >= 0) left.splice(place, 1);
+    return place < 0;
+  });
+}
+
+/** The maps that hold slots. */
+const SLOTS = /(?:^|-)endpoints-/;
 
 function compareSets(desired: Contents, held: Contents): TableDifference[] {
   const differences: TableDifference[] = [];
@@ -42,73 +89,63 @@ function compareSets(desired: Contents, held: Contents): TableDifference[] {
       continue;
     }
     if (name.startsWith(AFFINITY_SET)) continue;
-    const [left, right] = withoutEqualSlots(wanted, there, name);
-    differences.push(...compareMaps(left, right, (key, text) => ({ in: name, key, text })));
+    const left = SLOTS.test(name) ? inSlotsOf(there, wanted) : wanted;
+    differences.push(...compareElements(left, there, name));
   }
   return differences;
 }
 
 /**
- * Long lists of endpoints keep their slots from sync to sync: the same endpoints in another order
- * are the same choice. Frontends with the same endpoints are left out of the comparison.
+ * Endpoints keep their slots from sync to sync, and where they came in another order, they have
+ * other slots: the choice is the same. What is wanted is moved to the slot where it is.
  */
-function withoutEqualSlots(
-  wanted: ReadonlyMap<string, string>,
+function inSlotsOf(
   there: ReadonlyMap<string, string>,
-  name: string,
-): readonly [ReadonlyMap<string, string>, ReadonlyMap<string, string>] {
-  if (!/(?:^|-)endpoints-/.test(name)) return [wanted, there];
-  const left = byFrontend(wanted);
-  const right = byFrontend(there);
-  const equal = (key: string) => {
-    const frontend = frontendOf(key);
-    return left.get(frontend)?.sort().join() === right.get(frontend)?.sort().join();
-  };
-  const keep = (map: ReadonlyMap<string, string>) =>
-    new Map([...map].filter(([key]) => !equal(key)));
-  return [keep(wanted), keep(there)];
+  wanted: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  const held = byFrontend(there);
+  const moved = new Map<string, string>();
+  for (const [frontend, slots] of byFrontend(wanted)) {
+    const rest = new Set(slots.values());
+    const free = new Set(slots.keys());
+    for (const [slot, data] of held.get(frontend) ?? []) {
+      if (!free.has(slot) || !rest.delete(data)) continue;
+      free.delete(slot);
+      moved.set(`${frontend} . ${slot}`, data);
+    }
+    const left = [...rest];
+    [...free].forEach((slot, i) => moved.set(`${frontend} . ${slot}`, left[i] ?? ""));
+  }
+  return moved;
 }
 
-function byFrontend(slots: ReadonlyMap<string, string>): Map<string, string[]> {
-  const frontends = new Map<string, string[]>();
+/** By frontend, by slot, the endpoint. */
+function byFrontend(slots: ReadonlyMap<string, string>): Map<string, Map<string, string>> {
+  const frontends = new Map<string, Map<string, string>>();
   for (const [key, data] of slots) {
-    const frontend = frontendOf(key);
-    const list = frontends.get(frontend);
-    if (list) list.push(data);
-    else frontends.set(frontend, [data]);
+    const end = key.lastIndexOf(" . ");
+    const [frontend, slot] = [key.slice(0, end), key.slice(end + " . ".length)];
+    const known = frontends.get(frontend);
+    if (known) known.set(slot, data);
+    else frontends.set(frontend, new Map([[slot, data]]));
   }
   return frontends;
 }
 
-function frontendOf(key: string): string {
-  return key.slice(0, key.lastIndexOf(" . "));
-}
-
-function compareMaps<T>(
-  wanted: ReadonlyMap<string, T>,
-  there: ReadonlyMap<string, T>,
-  describe: (
-    key: string,
-    value: T,
-  ) => { readonly in: string; readonly key: string; readonly text: string },
+function compareElements(
+  wanted: ReadonlyMap<string, string>,
+  there: ReadonlyMap<string, string>,
+  name: string,
 ): TableDifference[] {
   const differences: TableDifference[] = [];
-  for (const [key, value] of wanted) {
-    const found = there.get(key);
-    if (found === value) continue;
-    const { text, ...place } = describe(key, value);
-    const held = found === undefined ? "" : describe(key, found).text;
-    differences.push({
-      type: found === undefined ? "missing" : "wrong",
-      ...place,
-      desired: text,
-      held,
-    });
+  for (const [key, desired] of wanted) {
+    const held = there.get(key);
+    if (held === desired) continue;
+    const type = held === undefined ? "missing" : "wrong";
+    differences.push({ type, in: name, key, desired, held: held ?? "" });
   }
-  for (const [key, value] of there) {
-    if (wanted.has(key)) continue;
-    const { text, ...place } = describe(key, value);
-    differences.push({ type: "extra", ...place, desired: "", held: text });
+  for (const [key, held] of there) {
+    if (!wanted.has(key)) differences.push({ type: "extra", in: name, key, desired: "", held });
   }
   return differences;
 }

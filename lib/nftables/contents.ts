@@ -5,14 +5,17 @@
  */
 import type { DesiredState } from "../model/desired.ts";
 import { diffServices } from "./diff.ts";
-import { fixedChains, fixedSets, nodeElements } from "./layout.ts";
+import { type BaseChain, fixedChains, fixedSets, nodeElements } from "./layout.ts";
+import type { Chain } from "./objects.ts";
 
 /** The contents of a table, comparable. */
 export interface Contents {
   /** By set or map, by key, the data; `""` in sets. */
   readonly sets: ReadonlyMap<string, ReadonlyMap<string, string>>;
-  /** By chain, the number of its rules. */
-  readonly chains: ReadonlyMap<string, number>;
+  /** By chain, its rules as they are written or printed; a base chain's hook comes first. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  /** Whether the table is switched off (nft(8), flag `dormant`): then no packet sees it. */
+  readonly isDormant: boolean;
 }
 
 /** What the table holds when it is in the desired state. */
@@ -26,9 +29,20 @@ export function desiredContents(state: DesiredState): Contents {
     sets.get(set)?.set(withoutHostLength(key), data);
   }
   const chains = [...fixedChains(state.node), ...operations.addChains];
-  return { sets, chains: new Map(chains.map(({ name, rules }) => [name, rules.length])) };
+  const rules = new Map(chains.map((chain) => [chain.name, rulesOf(chain)]));
+  return { sets, chains: rules, isDormant: false };
 }
 
+function rulesOf(chain: Chain | BaseChain): readonly string[] {
+  return "hook" in chain ? [hookRule(chain.hook, "accept"), ...chain.rules] : chain.rules;
+}
+
+/** A base chain's hook as if it were a rule. nft prints priorities as numbers or as names. */
+function hookRule(hook: string, policy: string): string {
+  return `type ${hook.replace(/ priority .*$/, "")} policy ${policy}`;
+}
+
+const HOOK = /^\t\ttype (.* priority [^;]*);(?: policy (\w+);)?$/;
 const BLOCK = /^\t(set|map|chain) (\S+) \{$/;
 
 /**
@@ -39,29 +53,30 @@ const BLOCK = /^\t(set|map|chain) (\S+) \{$/;
 export function parseListing(listing: string): Contents | undefined {
   if (!/^table /m.test(listing)) return undefined;
   const sets = new Map<string, Map<string, string>>();
-  const chains = new Map<string, number>();
+  const chains = new Map<string, string[]>();
   let elements: Map<string, string> | undefined;
   let hasProtocols = false;
-  let chain = "";
+  let rules: string[] | undefined;
   for (const line of listing.split("\n")) {
     const [, kind, name = ""] = BLOCK.exec(line) ?? [];
     if (kind === "chain") {
-      chains.set(chain = name, 0);
+      chains.set(name, rules = []);
     } else if (kind) {
       sets.set(name, elements = new Map());
       hasProtocols = !/endpoints-/.test(name);
     } else if (line === "\t}") {
       elements = undefined;
-      chain = "";
+      rules = undefined;
     } else if (elements) {
       for (const [key, data] of parseElements(line)) {
         elements.set(hasProtocols ? withProtocolName(key) : key, data);
       }
-    } else if (chain !== "" && !/^\t\ttype \S+ hook /.test(line)) {
-      chains.set(chain, (chains.get(chain) ?? 0) + 1);
+    } else if (rules) {
+      const [, hook, policy = ""] = HOOK.exec(line) ?? [];
+      rules.push(hook === undefined ? line.trim() : hookRule(hook, policy));
     }
   }
-  return { sets, chains };
+  return { sets, chains, isDormant: /^\tflags .*\bdormant\b/m.test(listing) };
 }
 
 /** nft lists protocols by name or, from 1.1.3 on, by number. */
