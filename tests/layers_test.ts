@@ -18,6 +18,7 @@ const ADAPTERS: ReadonlySet<string> = new Set([
   "lib/observe/systemd_socket.ts",
   "lib/state/file.ts",
   "lib/watch/deno_files.ts",
+  "lib/watch/fetch_http.ts",
   "lib/watch/node_http.ts",
 ]);
 

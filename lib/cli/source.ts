@@ -21,7 +21,7 @@ import {
   type ManifestSourceOptions,
 } from "../watch/manifest_loader.ts";
 import { ManifestError } from "../watch/manifests.ts";
-import { createNodeHttpClient } from "../watch/node_http.ts";
+import { createHttpClient } from "../watch/http_client.ts";
 import type { WatchObserver } from "../watch/observer.ts";
 import { watchAll } from "../watch/watch_all.ts";
 import { FatalError } from "./fatal.ts";
@@ -138,7 +138,7 @@ export async function findApiServer(
   });
   refuse(refuseClusterIPServer(server, { serviceCIDRs: [], environment: runtime.environment }));
   const client = new ApiClient({
-    http: createNodeHttpClient(),
+    http: createHttpClient(),
     access,
     readFile: runtime.readFile,
     clock: runtime.clock,

@@ -6,7 +6,7 @@
 import type { Kind } from "../../lib/model/objects.ts";
 import { loadAccess } from "../../lib/watch/access_source.ts";
 import { ApiClient } from "../../lib/watch/api_client.ts";
-import { createNodeHttpClient } from "../../lib/watch/node_http.ts";
+import { createHttpClient } from "../../lib/watch/http_client.ts";
 import type { RequestResult, WatchStatus } from "../../lib/watch/observer.ts";
 import { DEFAULT_LIMITS, type WatchLimits } from "../../lib/watch/reflector.ts";
 import { watchAll } from "../../lib/watch/watch_all.ts";
@@ -70,7 +70,7 @@ export async function withWatch(
   const certificates = await makeCertificates(folder);
   const server = new ApiServer({ certificates, ...setup.server });
   const stop = new AbortController();
-  const http = createNodeHttpClient();
+  const http = createHttpClient();
   const { kind = "Service" } = setup;
   fill(server, setup.objects ?? 1);
   await server.start();

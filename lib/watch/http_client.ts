@@ -1,0 +1,21 @@
+/**
+ * The HTTP client of the watches: `fetch` wherever it can reach the server, else `node:https`.
+ *
+ * @module
+ */
+import { canFetch, createFetchHttpClient } from "./fetch_http.ts";
+import type { HttpClient } from "./http.ts";
+import { createNodeHttpClient } from "./node_http.ts";
+
+/** Makes a client for any server that a kubeconfig can name. */
+export function createHttpClient(): HttpClient {
+  const fetching = createFetchHttpClient();
+  const node = createNodeHttpClient();
+  return {
+    request: (request) => (canFetch(request) ? fetching : node).request(request),
+    close: () => {
+      fetching.close();
+      node.close();
+    },
+  };
+}
