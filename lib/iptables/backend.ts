@@ -102,7 +102,9 @@ async function chooseBackend(
   const nft = await savedBy(runner, "-nft");
   const legacy = await savedBy(runner, "-legacy");
   if (nft === undefined || legacy === undefined) {
-    return { backend: "", reason: "iptables has one backend here", mixed: false };
+    // By its full name, so that nobody takes our own rules for those of another backend.
+    const backend = nft !== undefined ? "-nft" : legacy !== undefined ? "-legacy" : "";
+    return { backend, reason: "iptables has one backend here", mixed: false };
   }
   const choice = backendOf({ nft, legacy });
   if (choice.backend !== "") return choice;
@@ -127,5 +129,8 @@ async function checkFamily(runner: ProcessRunner, family: Family, backend: Backe
   const argv = [program, "-w", `${LOCK_WAIT_SECONDS}`, "-t", "nat", "-S", "POSTROUTING"] as const;
   const result = await runIfThere(runner, argv);
   if (!result) throw missingProgram(program, undefined);
-  if (result.code !== 0) throw failureOf(program, result);
+  if (result.code === 0) return;
+  const failure = failureOf(program, result);
+  // Whoever holds the lock now is not there for ever: the family is.
+  if (failure.failure !== "busy") throw failure;
 }
