@@ -3,13 +3,14 @@
  *
  * @module
  */
-import { cleanUpKernel } from "../iptables/cleanup_kernel.ts";
+import { cleanUpKernel, type RemovedRules } from "../iptables/cleanup_kernel.ts";
 import { ApplyError } from "../model/dataplane.ts";
 import type { Logger } from "../model/ports.ts";
 import { Nft } from "../nftables/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "../nftables/tables.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { FatalError } from "./fatal.ts";
+import { adviseOnIpvs, adviseOnRouteLocalnet } from "./leftovers.ts";
 
 /** What `cleanup` needs. */
 export interface CleanupOptions {
@@ -17,52 +18,62 @@ export interface CleanupOptions {
   readonly kubeProxy: boolean;
   /** Only print what would be removed. */
   readonly dryRun: boolean;
-  readonly runtime: Runtime;
+  readonly runtime: Pick<Runtime, "runner" | "print">;
   readonly logger: Logger;
 }
 
 /**
- * Removes the rules, or prints the scripts that would.
+ * Removes the rules, or prints the scripts that would. Where one program fails, the others go on.
  *
- * @throws {FatalError} where the kernel refuses
+ * @throws {FatalError} that names every failure
  */
 export async function cleanup(options: CleanupOptions): Promise<void> {
-  try {
-    await cleanNftables(options);
-    await cleanIptables(options);
-  } catch (error) {
-    throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
-  }
+  const failures = [...await cleanNftables(options), ...await cleanIptables(options)];
+  if (options.kubeProxy) await adviseOnIpvs({ runner: options.runtime.runner, ...options });
+  const [first] = failures;
+  if (!first) return;
+  throw new FatalError(failures.map(({ message }) => message).join("; "), { cause: first });
 }
 
 async function cleanNftables(
   { kubeProxy, dryRun, runtime, logger }: CleanupOptions,
-): Promise<void> {
+): Promise<ApplyError[]> {
   const nft = new Nft(runtime.runner);
   const tables = kubeProxy ? [...OWN_TABLES, ...KUBE_PROXY_TABLES] : OWN_TABLES;
-  const script = await deleteTables(nft, tables).catch((error) => {
-    if (error instanceof ApplyError && error.failure === "program-missing") return "";
-    throw error;
-  });
-  if (script === "") return;
-  if (dryRun) return await runtime.print(`# nft -f -\n${script}`);
-  await nft.apply(script);
-  logger.info("removed from nftables", { commands: script.trim().replaceAll("\n", ", ") });
+  try {
+    const script = await deleteTables(nft, tables);
+    if (script === "") return [];
+    if (dryRun) await runtime.print(`# nft -f -\n${script}`);
+    else {
+      await nft.apply(script);
+      logger.info("removed from nftables", { commands: script.trim().replaceAll("\n", ", ") });
+    }
+    return [];
+  } catch (error) {
+    if (!(error instanceof ApplyError)) throw error;
+    return error.failure === "program-missing" ? [] : [error];
+  }
 }
 
-async function cleanIptables(
-  { kubeProxy, dryRun, runtime, logger }: CleanupOptions,
+async function cleanIptables(options: CleanupOptions): Promise<ApplyError[]> {
+  const { kubeProxy, dryRun, runtime, logger } = options;
+  const entries = await cleanUpKernel(runtime.runner, { dryRun, kubeProxy });
+  for (const entry of entries) if (!entry.failure) await report(entry, options);
+  const removed = entries.some(({ text, failure }) => text !== "" && !failure);
+  if (removed && !dryRun) await adviseOnRouteLocalnet({ runner: runtime.runner, logger });
+  return entries.flatMap(({ failure }) => failure ?? []);
+}
+
+async function report(
+  { program, text, kept }: RemovedRules,
+  { dryRun, runtime, logger }: CleanupOptions,
 ): Promise<void> {
-  for (
-    const { program, text, kept } of await cleanUpKernel(runtime.runner, { dryRun, kubeProxy })
-  ) {
-    if (dryRun) await runtime.print(`# ${program} --noflush\n${text}`);
-    else logger.info("removed from iptables", { program });
-    for (const chain of kept) {
-      logger.warn("a rule of another program leads to this chain: it is emptied, not removed", {
-        program,
-        chain,
-      });
-    }
+  if (dryRun) await runtime.print(`# ${program} --noflush\n${text}`);
+  else logger.info("removed from iptables", { program });
+  for (const chain of kept) {
+    logger.warn("a rule of another program leads to this chain: it is emptied, not removed", {
+      program,
+      chain,
+    });
   }
 }

@@ -207,7 +207,8 @@ class Daemon {
     const path = this.#options.configuration.signpost.stateFile;
     if (this.#api && path !== "") {
       const [cache, loop] = [this.#cache, this.#loop];
-      this.#keeper = await openSavedState({ ...this.#options, path, cache, loop });
+      const isOutdated = await this.#opened.handOver.isServedByKubeProxy();
+      this.#keeper = await openSavedState({ ...this.#options, path, cache, loop, isOutdated });
     }
     await this.#loop.run(signal);
   }
@@ -242,7 +243,7 @@ class Daemon {
     await handOver.finish();
     while (!signal.aborted) {
       await runtime.clock.sleep(configuration[mode].syncPeriod * CHECK_OTHERS, signal);
-      if (!signal.aborted) await handOver.check();
+      if (!signal.aborted && await handOver.check()) this.#loop.requestFull("kube-proxy has gone");
     }
   }
 

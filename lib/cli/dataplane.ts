@@ -9,7 +9,7 @@ import { IptablesDataplane } from "../iptables/dataplane.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError, type Dataplane } from "../model/dataplane.ts";
 import type { DesiredNode } from "../model/desired.ts";
-import type { Logger } from "../model/ports.ts";
+import type { Logger, ProcessRunner } from "../model/ports.ts";
 import { NftablesDataplane } from "../nftables/dataplane.ts";
 import { DriftWatch } from "../nftables/drift.ts";
 import { Nft } from "../nftables/nft.ts";
@@ -72,8 +72,12 @@ async function openEither(options: OpenOptions): Promise<OpenDataplane> {
     return await openNftables(options);
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
-    const opened = await openIptables(options).catch(() => undefined);
-    if (!opened) throw error;
+    const opened = await openIptables(options).catch((other: unknown) => {
+      if (!(other instanceof ApplyError)) throw other;
+      const message =
+        `neither nftables nor iptables can be used: ${error.message}; ${other.message}`;
+      throw new ApplyError(error.failure, message, { cause: error });
+    });
     options.logger.warn(`iptables is used, since nftables cannot be: ${error.message}`);
     return opened;
   }
@@ -122,7 +126,7 @@ async function openIptables(
   const dataplane = new IptablesDataplane({
     runner: runtime.runner,
     iptables,
-    routeLocalnet: () => new Sysctl(runtime.runner).write("net.ipv4.conf.all.route_localnet", "1"),
+    routeLocalnet: routeLocalnet({ runner: runtime.runner, logger }),
   });
   const { backend } = iptables;
   const mode = "iptables";
@@ -142,5 +146,32 @@ async function openIptables(
         if (missing.length > 0) onDrift(missing.join(", "));
       }
     },
+  };
+}
+
+const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
+
+/**
+ * Sets `route_localnet`. Where that is refused (a read-only /proc/sys), one warning tells; all
+ * other rules do not need it.
+ */
+function routeLocalnet(
+  { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
+): () => Promise<void> {
+  const sysctl = new Sysctl(runner);
+  let told = false;
+  return async () => {
+    if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") === "1") return;
+    try {
+      await sysctl.write(ROUTE_LOCALNET, "1");
+    } catch (error) {
+      if (told) return;
+      told = true;
+      const reason = error instanceof Error ? error.message : String(error);
+      logger.warn(
+        `node ports do not answer on localhost: ${ROUTE_LOCALNET} cannot be set; set it to 1, or iptables.localhostNodePorts to false`,
+        { error: reason },
+      );
+    }
   };
 }

@@ -14,6 +14,8 @@ import type { Runtime } from "../system/runtime.ts";
 /** What the state file is for and about. */
 export interface SavedStateOptions {
   readonly path: string;
+  /** kube-proxy's rules are in the kernel: they know more than a file from before them. */
+  readonly isOutdated: boolean;
   readonly nodeName: string;
   readonly cache: ObjectCache;
   readonly loop: SyncLoop;
@@ -39,11 +41,15 @@ export async function openSavedState(options: SavedStateOptions): Promise<StateK
 
 /** @returns when the state was written; `undefined`: there is none that can be used */
 async function applySaved(
-  { path, nodeName, loop, logger }: SavedStateOptions,
+  { path, isOutdated, nodeName, loop, logger }: SavedStateOptions,
 ): Promise<number | undefined> {
   try {
     const saved = await readStateFile(path, { nodeName });
     if (!saved) return undefined;
+    if (isOutdated) {
+      logger.info("the saved state is not used: kube-proxy's rules are newer", { path });
+      return undefined;
+    }
     const objects = new ObjectCache();
     for (const event of saved.events) objects.apply(event);
     await loop.seed(objects);

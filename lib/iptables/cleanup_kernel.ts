@@ -4,61 +4,100 @@
  * @module
  */
 import { FAMILIES, type Family } from "../model/address.ts";
+import { ApplyError } from "../model/dataplane.ts";
 import type { ProcessRunner } from "../model/ports.ts";
 import type { Backend } from "./backend.ts";
-import { type Cleanup, cleanup } from "./cleanup.ts";
+import { type Cleanup, cleanup, type CleanupOptions, type Owner, ownerOf } from "./cleanup.ts";
 import { failureOf, LOCK_WAIT_SECONDS } from "./errors.ts";
 import { renderFamily, type TableInput } from "./ruleset.ts";
 import { runIfThere } from "./run.ts";
-import { parseSaved } from "./saved.ts";
+import { parseSaved, type Saved } from "./saved.ts";
 import { programName } from "./script.ts";
 
-/** What was, or would be, removed with one restore program. */
-export interface RemovedRules extends Pick<Cleanup, "kept"> {
+/** What was, or would be, removed with one program. */
+export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
   /** For example `ip6tables-legacy-restore`. */
   readonly program: string;
-  /** The input that removes them. */
+  /** The input that removes them; `""` where there is nothing to remove, or nobody knows. */
   readonly text: string;
+  /** Whose they are. */
+  readonly owner: Owner | undefined;
+  /** Why they are still there. */
+  readonly failure?: ApplyError;
+}
+
+/** What is to be removed, and how. */
+export interface CleanUpOptions extends Pick<CleanupOptions, "kubeProxy" | "successor"> {
+  /** Only say what would be removed. */
+  readonly dryRun: boolean;
+  /** The backend that signpost itself is using. */
+  readonly except?: Backend;
 }
 
 /**
  * Removes the rules of signpost and kube-proxy, and nothing else.
  *
  * iptables-nft makes built-in chains and tables when it first needs them; those that the removal
- * leaves without any rule are removed too.
+ * leaves without any rule are removed too, but not for a successor: other programs are at work
+ * then, and might be writing to them.
  *
- * @param options `dryRun`: only say what would be removed; `kubeProxy`: remove its rules too;
- *   `except`: the backend that signpost
- *   itself is using
- * @returns one entry for each program that had something to remove
- * @throws {ApplyError} where a program refuses
+ * @returns one entry for each program that had something to remove, or failed; the others went on
  */
 export async function cleanUpKernel(
   runner: ProcessRunner,
-  options: {
-    readonly dryRun: boolean;
-    readonly kubeProxy: boolean;
-    readonly except?: Backend;
-  },
+  options: CleanUpOptions,
 ): Promise<readonly RemovedRules[]> {
   const removed: RemovedRules[] = [];
   for (const backend of await installedBackends(runner)) {
     if (backend === options.except) continue;
     for (const family of FAMILIES) {
-      const saved = await save(runner, family, backend);
-      if (saved === undefined) continue;
-      const { input, kept } = cleanup(parseSaved(saved), { family, kubeProxy: options.kubeProxy });
-      const text = renderFamily(input);
-      if (text === "") continue;
-      const program = programName(family, "-restore", backend);
-      removed.push({ program, text, kept });
-      if (options.dryRun) continue;
-      await restore(runner, program, text);
-      if (backend === "-legacy") continue;
-      for (const table of input.tables) await removeEmptyChains(runner, table, { family, backend });
+      const entry = await cleanUpFamily(runner, { ...options, family, backend });
+      if (entry) removed.push(entry);
     }
   }
   return removed;
+}
+
+interface Place {
+  readonly family: Family;
+  readonly backend: Backend;
+}
+
+async function cleanUpFamily(
+  runner: ProcessRunner,
+  options: CleanUpOptions & Place,
+): Promise<RemovedRules | undefined> {
+  const { family, backend, dryRun, successor } = options;
+  const program = programName(family, "-restore", backend);
+  let entry: RemovedRules = { program, text: "", kept: [], left: [], owner: undefined };
+  try {
+    const saved = await savedRules(runner, options);
+    const { input, ...rest } = cleanup(saved, options);
+    entry = { ...entry, ...rest, text: renderFamily(input), owner: ownerOf(saved) };
+    if (entry.text === "" && entry.left.length === 0) return undefined;
+    if (dryRun || entry.text === "") return entry;
+    await restore(runner, program, entry.text);
+    if (backend !== "-legacy" && !successor) {
+      for (const table of input.tables) await removeEmptyChains(runner, table, { family, backend });
+    }
+    return entry;
+  } catch (error) {
+    if (!(error instanceof ApplyError)) throw error;
+    return { ...entry, failure: error };
+  }
+}
+
+/**
+ * Whether kube-proxy has written its rules over ours, in the backend that we use.
+ *
+ * @throws {ApplyError} where the rules cannot be read
+ */
+export async function isOverwritten(runner: ProcessRunner, backend: Backend): Promise<boolean> {
+  for (const family of FAMILIES) {
+    const saved = await savedRules(runner, { family, backend });
+    if (ownerOf(saved) === "kube-proxy") return true;
+  }
+  return false;
 }
 
 async function installedBackends(runner: ProcessRunner): Promise<readonly Backend[]> {
@@ -69,17 +108,14 @@ async function installedBackends(runner: ProcessRunner): Promise<readonly Backen
   return installed.length > 0 ? installed : [""];
 }
 
-/** `undefined` where the program is not installed, or the kernel does not have this family. */
-async function save(
-  runner: ProcessRunner,
-  family: Family,
-  backend: Backend,
-): Promise<string | undefined> {
+/** Empty where the program is not installed, or the kernel does not have this family. */
+async function savedRules(runner: ProcessRunner, { family, backend }: Place): Promise<Saved> {
   const program = programName(family, "-save", backend);
   const result = await runIfThere(runner, [program]);
-  if (!result || result.code === 0) return result?.stdout;
+  if (!result) return new Map();
+  if (result.code === 0) return parseSaved(result.stdout);
   const failure = failureOf(program, result);
-  if (failure.failure === "not-supported") return undefined;
+  if (failure.failure === "not-supported") return new Map();
   throw failure;
 }
 
@@ -95,9 +131,9 @@ async function restore(runner: ProcessRunner, program: string, text: string): Pr
 async function removeEmptyChains(
   runner: ProcessRunner,
   { table, deleted }: TableInput,
-  { family, backend }: { readonly family: Family; readonly backend: Backend },
+  { family, backend }: Place,
 ): Promise<void> {
-  const saved = parseSaved((await save(runner, family, backend)) ?? "").get(table);
+  const saved = (await savedRules(runner, { family, backend })).get(table);
   const inUse = new Set(saved?.rules.map(({ chain }) => chain));
   for (const chain of new Set(deleted.map((rule) => rule.slice(0, rule.indexOf(" "))))) {
     if (inUse.has(chain) || saved?.builtIn.get(chain) !== "ACCEPT") continue;

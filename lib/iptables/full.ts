@@ -7,7 +7,7 @@ import type { Family } from "../model/address.ts";
 import type { DesiredState } from "../model/desired.ts";
 import { type Abilities, fixedChains } from "./fixed_rules.ts";
 import { JUMPS } from "./jumps.ts";
-import { isServiceChain, type Table, TABLES } from "./names.ts";
+import { type Table, TABLES } from "./names.ts";
 import {
   emptyTable,
   type FamilyInput,
@@ -15,7 +15,14 @@ import {
   type SharedRule,
   type TableInput,
 } from "./ruleset.ts";
-import { referencedByOthers, sameRule, type Saved, type SavedTable } from "./saved.ts";
+import {
+  isOurJump,
+  isOwnChain,
+  referencedByOthers,
+  sameRule,
+  type Saved,
+  type SavedTable,
+} from "./saved.ts";
 import { serviceRules } from "./service_rules.ts";
 
 /**
@@ -70,8 +77,9 @@ function withSharedRules(
 }
 
 /**
- * Fits full input to what the kernel holds: jumps that are there are not put in twice, and service
- * chains that are no more (of an earlier run, or kube-proxy's) are removed.
+ * Fits full input to what the kernel holds: jumps that are there are not put in twice, and what is
+ * no more (chains of services of an earlier run, chains and jumps of a kube-proxy of another
+ * version or in ipvs mode) is removed. Each table changes at one stroke.
  */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   return {
@@ -84,26 +92,26 @@ export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
 }
 
 function fitTable(input: TableInput, held: SavedTable): TableInput {
-  const others = held.rules.filter(({ chain }) => held.builtIn.has(chain));
-  const copies = (jump: string) =>
-    others.filter(({ chain, rule }) =>
+  const jumps = held.rules.filter((rule) => isOurJump(held, rule));
+  const copiesOf = (jump: string) =>
+    jumps.filter(({ chain, rule }) =>
       jump.startsWith(`${chain} `) && sameRule(rule, jump.slice(chain.length + 1))
     );
-  const stale = [...held.chains].filter((chain) =>
-    isServiceChain(chain) && !input.chains.has(chain)
-  )
+  const inPlace = input.inserted.map(copiesOf);
+  const stays = new Set(inPlace.flatMap(([first]) => first ?? []));
+  const stale = [...held.chains].filter((chain) => isOwnChain(chain) && !input.chains.has(chain))
     .sort();
-  const kept = stale.length > 0 ? referencedByOthers(held, () => false) : new Set<string>();
+  const kept = stale.length > 0
+    ? referencedByOthers(held, (rule) => isOurJump(held, rule))
+    : new Set<string>();
   return {
     ...input,
     chains: new Map([
       ...input.chains,
       ...stale.filter((chain) => kept.has(chain)).map((chain) => [chain, []] as const),
     ]),
-    deleted: input.inserted.flatMap((jump) =>
-      copies(jump).slice(1).map(({ chain, rule }) => `${chain} ${rule}`)
-    ),
-    inserted: input.inserted.filter((jump) => copies(jump).length === 0),
+    deleted: jumps.filter((jump) => !stays.has(jump)).map(({ chain, rule }) => `${chain} ${rule}`),
+    inserted: input.inserted.filter((_, i) => inPlace[i]?.length === 0),
     removed: stale.filter((chain) => !kept.has(chain)),
   };
 }

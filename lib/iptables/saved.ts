@@ -75,8 +75,9 @@ export function sameRule(one: string, other: string): boolean {
   return one === other || tokens(one).join("\0") === tokens(other).join("\0");
 }
 
-/** Chains of kube-proxy's ipvs mode, which `kube-proxy` itself may have left. */
+/** Chains of kube-proxy's ipvs mode, which `kube-proxy` itself may have left; the first is of 1.9 and older. */
 const IPVS_CHAINS: readonly string[] = [
+  "KUBE-FIRE-WALL",
   "KUBE-IPVS-FILTER",
   "KUBE-IPVS-OUT-FILTER",
   "KUBE-LOAD-BALANCER",
@@ -96,6 +97,17 @@ const OWN_CHAINS: ReadonlySet<string> = new Set([
  */
 export function isOwnChain(name: string): boolean {
   return OWN_CHAINS.has(name) || isServiceChain(name);
+}
+
+/**
+ * Whether a rule is a jump of signpost's or kube-proxy's: it stands in a built-in chain, leads to
+ * a chain of theirs, and has a comment as kube-proxy writes it.
+ */
+export function isOurJump(table: SavedTable, { chain, rule }: SavedRule): boolean {
+  if (!table.builtIn.has(chain)) return false;
+  const target = targetOf(rule);
+  return target !== undefined && isOwnChain(target) &&
+    /^kube(rnetes|-proxy) /.test(argumentOf(rule, "--comment") ?? "");
 }
 
 /** Chains of ours that rules in chains of others lead to: they cannot be removed. */
