@@ -3,26 +3,14 @@
  *
  * @module
  */
+import type { Difference } from "../model/verification.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { TABLE } from "./objects.ts";
 import { AFFINITY_SET } from "./pick.ts";
 
-/** One difference. */
-export interface TableDifference {
-  readonly type: "missing" | "extra" | "wrong";
-  /** The set, map or chain. */
-  readonly in: string;
-  /** The key of the element, or the rule; `""`: the set, map or chain itself. */
-  readonly key: string;
-  /** What should be there; `""`: nothing, or an element of a set. */
-  readonly desired: string;
-  /** What is there. */
-  readonly held: string;
-}
-
 /** All differences, by set and key. Clients of session affinity are the kernel's own. */
-export function compareContents(desired: Contents, held: Contents): TableDifference[] {
+export function compareContents(desired: Contents, held: Contents): Difference[] {
   const place = { in: `table ${TABLE}`, key: "flags", desired: "", held: "dormant" };
   return [
     ...held.isDormant ? [{ type: "wrong" as const, ...place }] : [],
@@ -30,12 +18,12 @@ export function compareContents(desired: Contents, held: Contents): TableDiffere
   ];
 }
 
-function byPlace(a: TableDifference, b: TableDifference): number {
+function byPlace(a: Difference, b: Difference): number {
   const [left, right] = [`${a.in} ${a.key}`, `${b.in} ${b.key}`];
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-function compareChains(desired: Contents, held: Contents): TableDifference[] {
+function compareChains(desired: Contents, held: Contents): Difference[] {
   return [...new Set([...desired.chains.keys(), ...held.chains.keys()])].flatMap((name) => {
     const place = { in: `chain ${name}`, desired: "", held: "" };
     const wanted = desired.chains.get(name);
@@ -50,8 +38,8 @@ function compareChains(desired: Contents, held: Contents): TableDifference[] {
 function compareRules(
   wanted: readonly string[],
   there: readonly string[],
-  { anyOrder, ...place }: Omit<TableDifference, "type" | "key"> & { readonly anyOrder: boolean },
-): TableDifference[] {
+  { anyOrder, ...place }: Omit<Difference, "type" | "key"> & { readonly anyOrder: boolean },
+): Difference[] {
   const missing = without(wanted, there);
   const extra = without(there, wanted);
   const differences = [
@@ -78,8 +66,8 @@ function without(rules: readonly string[], others: readonly string[]): string[] 
 /** The maps that hold slots. */
 const SLOTS = /(?:^|-)endpoints-/;
 
-function compareSets(desired: Contents, held: Contents): TableDifference[] {
-  const differences: TableDifference[] = [];
+function compareSets(desired: Contents, held: Contents): Difference[] {
+  const differences: Difference[] = [];
   for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
     const wanted = desired.sets.get(name);
     const there = held.sets.get(name);
@@ -136,8 +124,8 @@ function compareElements(
   wanted: ReadonlyMap<string, string>,
   there: ReadonlyMap<string, string>,
   name: string,
-): TableDifference[] {
-  const differences: TableDifference[] = [];
+): Difference[] {
+  const differences: Difference[] = [];
   for (const [key, desired] of wanted) {
     const held = there.get(key);
     if (held === desired) continue;

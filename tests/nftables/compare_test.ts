@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { compareContents, type TableDifference } from "../../lib/nftables/compare.ts";
+import type { Difference } from "../../lib/model/verification.ts";
+import { compareContents } from "../../lib/nftables/compare.ts";
 import { type Contents, desiredContents, parseListing } from "../../lib/nftables/contents.ts";
 import { NftablesDataplane } from "../../lib/nftables/dataplane.ts";
 import { cluster } from "../support/arbitrary.ts";
@@ -26,7 +27,7 @@ class Table implements AsyncDisposable {
   }
 
   /** `undefined`: there is no table. */
-  async differences(): Promise<TableDifference[] | undefined> {
+  async differences(): Promise<Difference[] | undefined> {
     const held = parseListing(await this.kernel.nft.listTable());
     return held && compareContents(desiredContents(this.pipeline.desired), held);
   }
@@ -78,7 +79,7 @@ const TWO = ["10.244.1.1", "10.244.1.2"];
 interface Case {
   readonly name: string;
   readonly script: string;
-  readonly expected: readonly TableDifference[];
+  readonly expected: readonly Difference[];
 }
 
 const CASES: readonly Case[] = [{
