@@ -39,11 +39,20 @@ const TRIES = 3;
 const ANSWER_TIMEOUT = 10_000;
 const SILENCE = 700;
 
-/** Makes the connections of all flows side by side, and compares what becomes of them. */
-export async function assertFlows(network: Network, flows: readonly Flow[]): Promise<void> {
+/**
+ * Makes the connections of all flows side by side, and compares what becomes of them.
+ *
+ * @param options.patience milliseconds that an answer may take, 10 000 by default
+ */
+export async function assertFlows(
+  network: Network,
+  flows: readonly Flow[],
+  options: { readonly patience?: number } = {},
+): Promise<void> {
+  const { patience = ANSWER_TIMEOUT } = options;
   const runs = flows.flatMap((flow) =>
     (flow.protocols ?? ["tcp", "udp"] as const).map((protocol) =>
-      describeMismatch(network, flow, protocol)
+      describeMismatch(network, flow, { protocol, patience })
     )
   );
   const mismatches = (await Promise.all(runs)).filter((text) => text !== undefined);
@@ -58,7 +67,7 @@ export function nodePortFlow(a: Addresses, flow: Omit<Flow, "to" | "port">): Flo
 async function describeMismatch(
   network: Network,
   flow: Flow,
-  protocol: Protocol,
+  { protocol, patience }: { readonly protocol: Protocol; readonly patience: number },
 ): Promise<string | undefined> {
   const { from, source, to, port = PORT, reaches } = flow;
   const expected = expectedLabels(flow);
@@ -69,7 +78,7 @@ async function describeMismatch(
     address: to,
     port,
     times: typeof reaches === "string" ? TRIES : TRIES_PER_ENDPOINT * reaches.length,
-    timeout: reaches === "drop" ? SILENCE : ANSWER_TIMEOUT,
+    timeout: reaches === "drop" ? SILENCE : patience,
   });
   const seen = [...new Set(outcomes.map(label))].sort().join(", ");
   if (seen === expected) return undefined;

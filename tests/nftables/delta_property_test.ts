@@ -6,34 +6,10 @@ import { cluster } from "../support/arbitrary.ts";
 import { execute, run } from "../support/command.ts";
 import { Libc } from "../support/libc.ts";
 import { Namespaces } from "../support/namespaces.ts";
+import { listTable } from "../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
-
-/** The table in the kernel, without handles and in an order of its own. */
-async function listTable(prefix: readonly string[]): Promise<string[]> {
-  const json = await run([...prefix, "nft", "-j", "list", "table", "inet", "signpost"]);
-  const { nftables } = JSON.parse(json) as { nftables: Record<string, unknown>[] };
-  return nftables.filter((each) => !("metainfo" in each)).map((each) =>
-    JSON.stringify(each, (key, value) => {
-      if (key === "handle") return undefined;
-      return key === "elem" && Array.isArray(value)
-        ? value.map((element) => JSON.stringify(element)).sort()
-        : value;
-    })
-  );
-}
-
-/** Chains keep the order of their rules; all else has none. */
-function sortObjects(objects: readonly string[]): string[] {
-  const rules = objects.filter((each) => each.startsWith('{"rule"'));
-  const byChain = Map.groupBy(rules, (rule) => /"chain":"[^"]*"/.exec(rule)?.[0]);
-  return [
-    ...objects.filter((each) => !rules.includes(each)),
-    ...[...byChain.values()].map((each) => each.join("\n")),
-  ]
-    .sort();
-}
 
 Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", async () => {
   using libc = new Libc();
@@ -60,10 +36,10 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
         if (!step) throw new Error("the node did not change");
         await dataplane.apply(step);
       }
-      const afterSteps = sortObjects(await listTable(prefix));
+      const afterSteps = await listTable(prefix);
       await run([...prefix, "nft", "flush", "ruleset"]);
       await fullOf(c);
-      assertEquals(afterSteps, sortObjects(await listTable(prefix)));
+      assertEquals(afterSteps, await listTable(prefix));
     }),
     { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 60) },
   );

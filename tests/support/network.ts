@@ -48,6 +48,7 @@ const IN_FLIGHT = 32;
 /** Namespaces, servers and clients of one test; all of them go when it is disposed. */
 export class Network implements AsyncDisposable {
   readonly #topology: Topology;
+  readonly #libc: Libc;
   readonly #namespaces: Namespaces;
   readonly #backends: Backends;
   readonly #clients: Clients;
@@ -61,6 +62,7 @@ export class Network implements AsyncDisposable {
     readonly resources: AsyncDisposableStack;
   }) {
     this.#topology = topology;
+    this.#libc = parts.libc;
     this.#namespaces = parts.namespaces;
     this.#resources = parts.resources;
     this.#backends = new Backends(parts.libc, parts.loop);
@@ -147,6 +149,16 @@ export class Network implements AsyncDisposable {
   /** Opens a TCP connection that stays open until it is closed, or the network disposed. */
   stay(request: Omit<ConnectRequest, "protocol" | "times">): Promise<LongConnection> {
     return this.#clients.stay(this.#client(request));
+  }
+
+  /** Opens a TCP connection, sends a text, and gives all that comes back until the other side ends it. */
+  request(request: Omit<ConnectRequest, "protocol" | "times">, text: string): Promise<string> {
+    return this.#clients.request(this.#client(request), text);
+  }
+
+  /** Runs a synchronous function with this thread in the namespace of a host, or `node`. */
+  inside<T>(host: string, body: () => T): T {
+    return this.#libc.inside(this.#namespaces.handle(host), body);
   }
 
   /** Runs a program that must succeed in the namespace of a host, or `node`; gives its output. */

@@ -106,6 +106,17 @@ export class Clients {
     }
   }
 
+  /** Sends a text by TCP and gives all that comes back until the other side ends the connection. */
+  async request(options: Omit<ConnectOptions, "protocol">, text: string): Promise<string> {
+    const wire = this.#open({ ...options, protocol: "tcp" });
+    try {
+      await wire.sendWhenConnected(text, options.timeout);
+      return await wire.readAll(options.timeout);
+    } finally {
+      wire.close();
+    }
+  }
+
   #open(options: ConnectOptions): Wire {
     const { namespace, protocol, source, destination } = options;
     const family = destination.address.includes(":") ? 6 : 4;
@@ -136,6 +147,13 @@ export class Clients {
   }
 }
 
+/** The other side has ended the connection; to who waits for a line that is as good as a reset. */
+class EndOfStream extends SystemError {
+  constructor() {
+    super("recv", 104);
+  }
+}
+
 /** A connected socket, read by lines. */
 class Wire {
   readonly #libc: Libc;
@@ -156,6 +174,21 @@ class Wire {
     this.#libc.send(this.socket, new TextEncoder().encode(text));
   }
 
+  /** The event loop tells of what can be read only, so that the end of connect(2) is asked for. */
+  async sendWhenConnected(text: string, timeout: number): Promise<void> {
+    const end = performance.now() + timeout;
+    for (;;) {
+      if (this.#failure !== undefined) throw this.#failure;
+      try {
+        return this.send(text);
+      } catch (error) {
+        if (!(error instanceof SystemError) || error.code !== "EAGAIN") throw error;
+      }
+      if (performance.now() >= end) throw new Error(`no connection for ${timeout} ms`);
+      await this.#change(1);
+    }
+  }
+
   /** The next line; `undefined` after so many milliseconds of silence. */
   async readLine(timeout: number): Promise<string | undefined> {
     const end = performance.now() + timeout;
@@ -171,6 +204,18 @@ class Wire {
       if (left <= 0) return undefined;
       await this.#change(left);
     }
+  }
+
+  /** Everything until the other side ends the connection. */
+  async readAll(timeout: number): Promise<string> {
+    const end = performance.now() + timeout;
+    while (this.#failure === undefined) {
+      const left = end - performance.now();
+      if (left <= 0) throw new Error(`silence for ${timeout} ms`);
+      await this.#change(left);
+    }
+    if (!(this.#failure instanceof EndOfStream)) throw this.#failure;
+    return this.#received;
   }
 
   close(): void {
@@ -192,7 +237,7 @@ class Wire {
       if (error) throw error;
       const got = this.#libc.receive(this.socket);
       if (!got) return;
-      if (got.data.length === 0) throw new SystemError("recv", 104);
+      if (got.data.length === 0) throw new EndOfStream();
       this.#received += this.#decoder.decode(got.data, { stream: true });
     } catch (error) {
       this.#failure ??= error;

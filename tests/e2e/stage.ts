@@ -1,0 +1,199 @@
+/**
+ * The daemon's end-to-end tests: a network, an API server that the node reaches, and signpost.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { FAMILIES } from "../../lib/model/address.ts";
+import { ApiServer, type ApiServerOptions } from "../support/api_server.ts";
+import type { ApiObject } from "../support/api_store.ts";
+import { makeCertificates } from "../support/certificates.ts";
+import { CommandError, type CommandOptions } from "../support/command.ts";
+import { Forwarder } from "../support/forward.ts";
+import { httpGet, type HttpResponse } from "../support/http.ts";
+import type { Network } from "../support/network.ts";
+import { listTable } from "../support/nft_table.ts";
+import { runSignpost, Signpost } from "../support/signpost.ts";
+import { NODE } from "../support/topology.ts";
+import { createCluster } from "./case.ts";
+import {
+  ADDRESSES,
+  type Addresses,
+  clusterObjects,
+  configuration,
+  type Manifest,
+} from "./cluster.ts";
+import { assertFlows, type Flow } from "./flow.ts";
+
+/** What is there at the start. */
+export interface StageOptions {
+  /** Besides the Node and the ServiceCIDR. */
+  readonly objects?: readonly Manifest[];
+  /** Fields that the KubeProxyConfiguration has besides the usual. */
+  readonly config?: Manifest;
+  readonly api?: Partial<ApiServerOptions>;
+}
+
+/** Changes are gathered for a moment only, so that tests need not wait. */
+const PERIODS = { minSyncPeriod: "50ms", syncPeriod: "30s" };
+
+/** Everything of a test but the daemon; goes when disposed. */
+export class Stage implements AsyncDisposable {
+  readonly network: Network;
+  readonly api: ApiServer;
+  /** The test's own folder, with `config.yaml` and `kubeconfig`. */
+  readonly folder: string;
+  readonly #resources: AsyncDisposableStack;
+
+  private constructor(
+    parts: Pick<Stage, "network" | "api" | "folder">,
+    resources: AsyncDisposableStack,
+  ) {
+    this.network = parts.network;
+    this.api = parts.api;
+    this.folder = parts.folder;
+    this.#resources = resources;
+  }
+
+  /** Makes the network and starts the API server. */
+  static async create(options: StageOptions = {}): Promise<Stage> {
+    await using resources = new AsyncDisposableStack();
+    const folder = await Deno.makeTempDir({ prefix: "signpost-e2e-" });
+    resources.defer(() => Deno.remove(folder, { recursive: true }));
+    const network = resources.use(await createCluster());
+    const api = new ApiServer({ certificates: await makeCertificates(folder), ...options.api });
+    for (const object of [...clusterObjects(ADDRESSES[4]), ...options.objects ?? []]) {
+      api.store.put(object as unknown as ApiObject);
+    }
+    await api.start();
+    resources.defer(() => api.stop());
+    const { port = 0 } = api.options;
+    resources.use(new Forwarder(network, { host: NODE, port }));
+    const stage = new Stage({ network, api, folder }, resources.move());
+    await Deno.writeTextFile(`${folder}/kubeconfig`, api.kubeconfig());
+    await stage.configure(options.config);
+    return stage;
+  }
+
+  /** Writes the configuration file. */
+  async configure(config: Manifest = {}): Promise<void> {
+    const all = configuration(ADDRESSES[4], { nftables: PERIODS, iptables: PERIODS, ...config });
+    await Deno.writeTextFile(`${this.folder}/config.yaml`, JSON.stringify(all));
+  }
+
+  /** The flags of every run: where configuration and objects come from, and no state file. */
+  get args(): string[] {
+    const { folder } = this;
+    return [
+      ...["--config", `${folder}/config.yaml`, "--kubeconfig", `${folder}/kubeconfig`],
+      ...["--state-file", "", "-v", "2"],
+    ];
+  }
+
+  /** Starts the daemon. */
+  start(
+    args: readonly string[] = [],
+    options: Omit<CommandOptions, "stdin"> & { readonly command?: readonly string[] } = {},
+  ): Signpost {
+    return Signpost.start(this.network, [...this.args, ...args], options);
+  }
+
+  /** Starts the daemon, and waits until its rules are in the kernel and are watched over. */
+  async startSynced(args: readonly string[] = []): Promise<Signpost> {
+    await using resources = new AsyncDisposableStack();
+    const signpost = resources.use(this.start(args));
+    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    await signpost.until("a watch over the rules", () => isMonitoring(signpost.pid));
+    resources.move();
+    return signpost;
+  }
+
+  /** Puts objects into the API server. */
+  apply(...objects: readonly Manifest[]): void {
+    for (const object of objects) this.api.store.put(object as unknown as ApiObject);
+  }
+
+  /** Removes an object from the API server. */
+  remove(kind: string, key: string): void {
+    assertEquals(this.api.store.delete(kind, key), true, `${kind} ${key} is not there`);
+  }
+
+  /** Waits until all flows are as expected. */
+  async flowsBecome(signpost: Signpost, flows: readonly Flow[]): Promise<void> {
+    await signpost.until("traffic flows as it should", async () => {
+      await assertFlows(this.network, flows, { patience: 1_000 });
+      return true;
+    });
+  }
+
+  /** Asks one of the daemon's HTTP servers, in the node. */
+  get(path: string, port: number, address = "127.0.0.1"): Promise<HttpResponse> {
+    const source = address.includes(":") ? "::1" : "127.0.0.1";
+    return httpGet(this.network, { from: NODE, source, address, port, path });
+  }
+
+  /** A metric's value, by its name and labels as it is printed; 0 where it is not. */
+  async metric(name: string): Promise<number> {
+    const { body } = await this.get("/metrics", METRICS_PORT);
+    const line = body.split("\n").find((each) => each.startsWith(`${name} `));
+    return Number(line?.slice(name.length + 1) ?? 0);
+  }
+
+  /** signpost's table in the node; rejects where there is none. */
+  table(): Promise<readonly string[]> {
+    return listTable(["ip", "netns", "exec", this.network.namespaceOf(NODE)]);
+  }
+
+  /** The table that `signpost --once` makes of what the API server has now. */
+  async expectedTable(): Promise<readonly string[]> {
+    const args = [...this.args, "--once"];
+    const result = await runSignpost(this.network, args);
+    if (result.code !== 0) throw new CommandError(["signpost", ...args], result);
+    return await listTable(["unshare", "--net"], result.stdout);
+  }
+
+  /** Waits until the kernel holds what `signpost --once` prints now. */
+  async tableBecomesExpected(signpost: Signpost): Promise<void> {
+    const expected = await this.expectedTable();
+    await signpost.until("the table as --once prints it", async () => {
+      assertEquals(await this.table(), expected);
+      return true;
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#resources.disposeAsync();
+  }
+}
+
+/** The ports of the daemon's HTTP servers. */
+export const HEALTH_PORT = 10256;
+export const METRICS_PORT = 10249;
+
+/** Objects of both families. */
+export function both(build: (a: Addresses) => readonly Manifest[]): Manifest[] {
+  return FAMILIES.flatMap((family) => build(ADDRESSES[family]));
+}
+
+/** Flows of both families. */
+export function bothFlows(build: (a: Addresses) => readonly Flow[]): Flow[] {
+  return FAMILIES.flatMap((family) => build(ADDRESSES[family]));
+}
+
+/** How often the log says that the kernel has taken a full or a partial script. */
+export function syncs(signpost: Signpost, kind: "full" | "partial"): number {
+  return signpost.log.match(new RegExp(` synced kind=${kind} `, "g"))?.length ?? 0;
+}
+
+/** The bit of netlink's nftables group, NFNLGRP_NFTABLES. */
+const NFTABLES_GROUP = 1 << 6;
+const NETLINK_NETFILTER = "12";
+
+/** Whether somebody in the namespace of a process has subscribed to changes of nftables. */
+export async function isMonitoring(pid: number): Promise<boolean> {
+  const lines = (await Deno.readTextFile(`/proc/${pid}/net/netlink`)).split("\n");
+  return lines.some((line) => {
+    const [, protocol, , groups = ""] = line.trim().split(/\s+/);
+    return protocol === NETLINK_NETFILTER && (parseInt(groups, 16) & NFTABLES_GROUP) !== 0;
+  });
+}

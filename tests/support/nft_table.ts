@@ -1,0 +1,43 @@
+/**
+ * signpost's nftables table as the kernel holds it, comparable.
+ *
+ * @module
+ */
+import { run } from "./command.ts";
+
+/**
+ * Lists the table without handles, in an order of its own: chains keep the order of their rules,
+ * all else has none.
+ *
+ * @param prefix the command that leads into the namespace, for example `ip netns exec NAME`
+ * @param stdin a script that is applied before
+ */
+export async function listTable(
+  prefix: readonly string[],
+  stdin?: string,
+): Promise<readonly string[]> {
+  const list = "nft -j list table inet signpost";
+  const json = stdin === undefined
+    ? await run([...prefix, ...list.split(" ")])
+    : await run([...prefix, "sh", "-c", `nft -f - && ${list}`], { stdin });
+  const { nftables } = JSON.parse(json) as { nftables: Record<string, unknown>[] };
+  return sortObjects(nftables.filter((each) => !("metainfo" in each)).map(formatObject));
+}
+
+function formatObject(object: Record<string, unknown>): string {
+  return JSON.stringify(object, (key, value) => {
+    if (key === "handle") return undefined;
+    return key === "elem" && Array.isArray(value)
+      ? value.map((element) => JSON.stringify(element)).sort()
+      : value;
+  });
+}
+
+function sortObjects(objects: readonly string[]): string[] {
+  const rules = objects.filter((each) => each.startsWith('{"rule"'));
+  const byChain = Map.groupBy(rules, (rule) => /"chain":"[^"]*"/.exec(rule)?.[0]);
+  return [
+    ...objects.filter((each) => !each.startsWith('{"rule"')),
+    ...[...byChain.values()].map((each) => each.join("\n")),
+  ].sort();
+}
