@@ -68,7 +68,7 @@ export class HandOver {
     if (this.#state === "removing") await this.#removeOthers();
     if (this.#state !== "done") return false;
     const { runner, logger } = this.#options;
-    const back = await this.#findProxy();
+    const back = await this.findProxy();
     if (back.length === 0) {
       this.#told = undefined;
       return false;
@@ -140,7 +140,7 @@ export class HandOver {
   }
 
   /** Whole rules of a proxy that are not ours; what a kubelet makes, or a failure, is none. */
-  async #findProxy(): Promise<string[]> {
+  async findProxy(): Promise<string[]> {
     const { runner, backend } = this.#options;
     try {
       const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(() => "");

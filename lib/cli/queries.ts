@@ -11,6 +11,8 @@ import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { FatalError } from "./fatal.ts";
+import { status } from "./status.ts";
+import { verify } from "./verify.ts";
 
 /** A command that changes nothing. */
 export type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
@@ -31,6 +33,13 @@ export interface QueryContext {
  * @returns the exit code
  * @throws {FatalError} where it cannot be answered
  */
-export function performQuery(query: Query, _context: QueryContext): Promise<number> {
-  return Promise.reject(new FatalError(`${query.name} is not part of this build`));
+export async function performQuery(query: Query, context: QueryContext): Promise<number> {
+  switch (query.name) {
+    case "status":
+      return await status(query, context);
+    case "verify":
+      return await verify(query, context);
+    default:
+      throw new FatalError(`${query.name} is not part of this build`);
+  }
 }

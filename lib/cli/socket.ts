@@ -21,6 +21,9 @@ export interface SocketOptions {
 
 const MODE = 0o660;
 
+/** Milliseconds that an answer may take. */
+const TIMEOUT = 10_000;
+
 /** Serves until the signal aborts; where it cannot, it says so and the daemon goes on without. */
 export async function serveSocket(options: SocketOptions): Promise<void> {
   const { path, logger, signal } = options;
@@ -61,7 +64,7 @@ function answer(request: Request, { status, requestFull }: SocketOptions): Respo
  * @param path of the socket
  * @param request `GET /v1/status` or `POST /v1/full-sync`
  * @returns the JSON value of the answer
- * @throws {Error} where nobody listens, or the daemon does not know the request
+ * @throws {Error} where nobody listens or answers in time, or the daemon does not know the request
  */
 export async function askDaemon(
   path: string,
@@ -71,6 +74,7 @@ export async function askDaemon(
   const response = await fetch(`http://signpost${request.path}`, {
     client,
     method: request.method,
+    signal: AbortSignal.timeout(TIMEOUT),
   });
   if (!response.ok) throw new Error(`the daemon answers ${response.status}`);
   return await response.json();

@@ -60,7 +60,11 @@ export function statusReport(sources: StatusSources): Status {
       lastError: watch.lastError,
     })),
     syncs: [...observation.lastSyncs.values()].sort((a, b) => a.at - b.at)
-      .map((sync) => ({ ...sync, at: formatTime(sync.at) })),
+      .map((sync) => ({
+        ...sync,
+        at: formatTime(sync.at),
+        seconds: Math.round(sync.seconds * 1e6) / 1e6,
+      })),
     refused: [...cache.refused].map(({ kind, key, reason }) => ({ kind, key, reason })),
     conflicts: desired.conflicts(),
   };

@@ -6,6 +6,7 @@
 import { parseAddress } from "../model/address.ts";
 import type { Clock, ProcessRunner, ProcessStreamer } from "../model/ports.ts";
 import { SystemClock } from "./clock.ts";
+import { type ProbeRequest, sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";
 import { denoStreamer } from "./streamer.ts";
 
@@ -32,6 +33,10 @@ export interface Runtime {
   print(text: string): Promise<void>;
   /** Whether the standard output is a terminal. */
   isTerminal(): boolean;
+  /** The size of the terminal; 80 by 24 where it does not tell. */
+  terminalSize(): { readonly columns: number; readonly rows: number };
+  /** Sends the first packet of a connection. */
+  sendProbe(request: ProbeRequest): Promise<void>;
   /** Writes a line to the standard error. */
   complain(line: string): void;
 }
@@ -50,7 +55,9 @@ export function systemRuntime(): Runtime {
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
     readFile: (path) => Deno.readTextFile(path),
     print: (text) => writeAll(Deno.stdout, text),
+    sendProbe,
     isTerminal: () => Deno.stdout.isTerminal(),
+    terminalSize,
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${line}\n`)),
   };
 }
@@ -58,4 +65,12 @@ export function systemRuntime(): Runtime {
 async function writeAll(out: typeof Deno.stdout, text: string): Promise<void> {
   let rest = new TextEncoder().encode(text);
   while (rest.length > 0) rest = rest.subarray(await out.write(rest));
+}
+
+function terminalSize(): { readonly columns: number; readonly rows: number } {
+  try {
+    return Deno.consoleSize();
+  } catch {
+    return { columns: 80, rows: 24 };
+  }
 }

@@ -118,8 +118,8 @@ Usage:
 ${DAEMON_FLAGS}`,
     examples: ["signpost verify", "signpost verify --fix", "signpost verify -o json"],
     exitCodes: [
-      [0, "the kernel holds what it should"],
-      [1, "it does not; differences are listed"],
+      [0, "the kernel holds what it should, by --fix at last"],
+      [1, "it does not, or another proxy has rules there too; both are listed"],
       [2, CANNOT],
     ],
     takesWords: false,
@@ -133,9 +133,9 @@ Usage:
   signpost status [--watch] [flags]`,
     examples: ["signpost status", "signpost status --watch", "signpost status -o yaml"],
     exitCodes: [
-      [0, "the daemon answered, and is well"],
-      [1, "the daemon answered, and is not well"],
-      [2, "the command line is wrong, or no daemon answers"],
+      [0, "the daemon answered, and is well; or --watch was interrupted"],
+      [1, "no daemon answers, or it is not well: an update waits for too long"],
+      [2, "the command line is wrong"],
     ],
     takesWords: false,
     shows,
