@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { z } from "zod";
+import * as z from "zod/mini";
 import { parseDuration } from "./durations.ts";
 import { show } from "./text.ts";
 
@@ -22,18 +22,18 @@ export class Fault {
 export type Reader<T> = (value: unknown) => T | Fault;
 
 /** A field of a section. */
-export type Field<T> = z.ZodOptional<z.ZodType<T | undefined>>;
+export type Field<T> = z.ZodMiniOptional<z.ZodMiniType<T | undefined>>;
 
 /** A field that is optional and may be `null`. */
 export function field<T>(read: Reader<T>): Field<T> {
-  return z.transform((value: unknown, context): T | undefined => {
+  return z.optional(z.transform((value: unknown, context): T | undefined => {
     if (value === null || value === undefined) return undefined;
     const result = read(value);
     if (!(result instanceof Fault)) return result;
     const message = result.complete ? result.rule : `${result.rule}, is ${show(value)}`;
-    context.addIssue({ code: "custom", message });
+    context.issues.push({ code: "custom", message, input: value });
     return z.NEVER;
-  }).optional();
+  }));
 }
 
 /**
@@ -41,7 +41,7 @@ export function field<T>(read: Reader<T>): Field<T> {
  *
  * The message of an `unrecognized_keys` issue is the list of known keys (see `issues.ts`).
  */
-export function mapping<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.core.$strict> {
+export function mapping<S extends z.core.$ZodShape>(shape: S): z.ZodMiniObject<S, z.core.$strict> {
   return z.strictObject(shape, {
     error: (issue) =>
       issue.code === "unrecognized_keys"
@@ -51,10 +51,18 @@ export function mapping<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.cor
 }
 
 /** A mapping inside another; it may be absent, and `null` is an empty one. */
-export function section<S extends z.ZodRawShape>(
+export function section<S extends z.core.$ZodShape>(
   shape: S,
-): z.ZodOptional<z.ZodPreprocess<z.ZodObject<S, z.core.$strict>>> {
-  return z.preprocess((value) => value ?? {}, mapping(shape)).optional();
+): z.ZodMiniOptional<z.ZodMiniType<z.output<z.ZodMiniObject<S, z.core.$strict>>>> {
+  return z.optional(after((value) => value ?? {}, mapping(shape)));
+}
+
+/** A schema for what a function makes of the value. */
+function after<S extends z.ZodMiniType>(
+  change: (value: unknown) => unknown,
+  schema: S,
+): z.ZodMiniType<z.output<S>> {
+  return z.pipe(z.transform(change), schema);
 }
 
 /** A list of one kind of item; `null` is "not set". */
@@ -62,9 +70,10 @@ export function list<T>(read: Reader<T>): Field<readonly T[]> {
   const items = z.array(field(read), {
     error: (issue) => `must be a list, is ${show(issue.input)}`,
   });
-  return z.preprocess((value) => value ?? undefined, items.optional())
-    .transform((values) => values?.filter((item) => item !== undefined))
-    .optional();
+  const present = z.transform((values: (T | undefined)[] | undefined) =>
+    values?.filter((item) => item !== undefined)
+  );
+  return z.optional(z.pipe(after((value) => value ?? undefined, z.optional(items)), present));
 }
 
 /** Names with `true` or `false` each. */
@@ -72,12 +81,13 @@ export function switches(): Field<Readonly<Record<string, boolean>>> {
   const map = z.record(z.string(), field(boolean), {
     error: (issue) => `must be a mapping of names to true or false, is ${show(issue.input)}`,
   });
-  return z.preprocess((value) => value ?? {}, map).transform((values) => {
+  const present = z.transform((values: Readonly<Record<string, boolean | undefined>>) => {
     const set = Object.entries(values).filter((entry): entry is [string, boolean] =>
       entry[1] !== undefined
     );
     return Object.fromEntries(set);
-  }).optional();
+  });
+  return z.optional(z.pipe(after((value) => value ?? {}, map), present));
 }
 
 /** `true` or `false`. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { z } from "zod";
+import type * as z from "zod/mini";
 import { nearest, plain, show } from "./text.ts";
 
 /** Each schema is used once or twice in a run: compiling it first takes longer than it saves. */
@@ -31,7 +31,7 @@ export interface Checked<T> {
  * @param schema what the document must be
  * @param document untrusted; not changed
  */
-export function check<S extends z.ZodType>(schema: S, document: unknown): Checked<z.output<S>> {
+export function check<S extends z.ZodMiniType>(schema: S, document: unknown): Checked<z.output<S>> {
   const first = schema.safeParse(document, ONCE);
   if (first.success) return { settings: first.data, problems: [] };
   const problems = first.error.issues.flatMap((issue) => problemsOf(issue, document));

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { exponentialBuckets, linearBuckets } from "prom-client";
+import { exponentialBuckets, linearBuckets } from "./prom_client.ts";
 import type { Family } from "../model/address.ts";
 import { FAMILY_NAMES } from "./family_names.ts";
 import { familyLabels, type MetricFactory } from "./metric_factory.ts";

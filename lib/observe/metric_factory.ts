@@ -3,21 +3,22 @@
  *
  * @module
  */
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type * as client from "prom-client";
 import type { Family } from "../model/address.ts";
 import { FAMILY_NAMES } from "./family_names.ts";
+import { Counter, Gauge, Histogram } from "./prom_client.ts";
 
 /** A metric's name, and what it means. */
 export type Definition = readonly [name: string, help: string];
 
 /** Makes metrics of one registry. */
 export interface MetricFactory {
-  counter<L extends string>(definition: Definition, labels: readonly L[]): Counter<L>;
-  gauge<L extends string>(definition: Definition, labels: readonly L[]): Gauge<L>;
+  counter<L extends string>(definition: Definition, labels: readonly L[]): client.Counter<L>;
+  gauge<L extends string>(definition: Definition, labels: readonly L[]): client.Gauge<L>;
   histogram<L extends string>(
     definition: Definition,
     options: { readonly labels: readonly L[]; readonly buckets: readonly number[] },
-  ): Histogram<L>;
+  ): client.Histogram<L>;
   /** A gauge that is read when it is asked for; `undefined`: it is left out. */
   readGauge(definition: Definition, read: () => number | undefined): void;
   /** A counter that is read when it is asked for. */
@@ -25,7 +26,7 @@ export interface MetricFactory {
 }
 
 /** Makes metrics that belong to this registry, and to no other. */
-export function metricFactory(registry: Registry): MetricFactory {
+export function metricFactory(registry: client.Registry): MetricFactory {
   const registers = [registry];
   return {
     counter: ([name, help], labelNames) => new Counter({ name, help, labelNames, registers }),

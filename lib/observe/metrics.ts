@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Registry } from "prom-client";
+import { Registry } from "./prom_client.ts";
 import {
   type KubeProxyMetrics,
   kubeProxyMetrics,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { exponentialBuckets } from "prom-client";
+import { exponentialBuckets } from "./prom_client.ts";
 import type { Kind } from "../model/objects.ts";
 import type { MetricFactory } from "./metric_factory.ts";
 

@@ -6,12 +6,20 @@
  */
 import { dirname, isAbsolute, join } from "node:path/posix";
 import { parse as parseYaml } from "@std/yaml";
-import { z } from "zod";
+import * as z from "zod/mini";
 import { AccessError, type ApiAccess, type Material } from "./access.ts";
 import { oneLine } from "./text.ts";
 
-const text = z.string().nullish().transform((value) => value ?? "");
-const flag = z.boolean().nullish().transform((value) => value ?? false);
+/** A schema that also takes an absent or null value, for which another one stands in. */
+function orElse<S extends z.ZodMiniType>(schema: S, absent: z.output<S>) {
+  return z.pipe(
+    z.nullish(schema),
+    z.transform((value: z.output<S> | null | undefined) => value ?? absent),
+  );
+}
+
+const text = orElse(z.string("must be text"), "");
+const flag = orElse(z.boolean("must be true or false"), false);
 
 const clusterSchema = z.object({
   "server": text,
@@ -20,7 +28,7 @@ const clusterSchema = z.object({
   "insecure-skip-tls-verify": flag,
   "tls-server-name": text,
   "proxy-url": text,
-});
+}, "must be a mapping");
 
 const userSchema = z.object({
   "client-certificate": text,
@@ -32,17 +40,18 @@ const userSchema = z.object({
   "username": text,
   "password": text,
   "as": text,
-  "exec": z.unknown().optional(),
-  "auth-provider": z.unknown().optional(),
-});
+  "exec": z.optional(z.unknown()),
+  "auth-provider": z.optional(z.unknown()),
+}, "must be a mapping");
 
-const contextSchema = z.object({ cluster: text, user: text });
+const contextSchema = z.object({ cluster: text, user: text }, "must be a mapping");
 
-function namedList<Key extends string, Schema extends z.ZodType>(key: Key, schema: Schema) {
-  const entry = z.object({ name: z.string() }).and(
-    z.object({ [key]: schema } as Record<Key, Schema>),
+function namedList<Key extends string, Schema extends z.ZodMiniType>(key: Key, schema: Schema) {
+  const entry = z.intersection(
+    z.object({ name: z.string("must be text") }),
+    z.object({ [key]: schema } as Record<Key, Schema>, "must be a mapping"),
   );
-  return z.array(entry).nullish().transform((value) => value ?? []);
+  return orElse(z.array(entry, "must be a list"), []);
 }
 
 const kubeconfigSchema = z.object({
@@ -50,7 +59,7 @@ const kubeconfigSchema = z.object({
   clusters: namedList("cluster", clusterSchema),
   contexts: namedList("context", contextSchema),
   users: namedList("user", userSchema),
-});
+}, "must be a mapping");
 
 type Cluster = z.infer<typeof clusterSchema>;
 type User = z.infer<typeof userSchema>;
