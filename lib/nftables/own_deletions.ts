@@ -20,13 +20,16 @@ export interface Deletion {
 export type Deletions = ReadonlyMap<string, number>;
 
 const LINE = new RegExp(
-  `^(?:delete|destroy) (table|chain|rule|set|map|element) ${TABLE}(?: (\\S+))?`,
+  `^(?:delete|destroy) (table|chain|rule|set|map|element) ${TABLE}(?: (\\S+)|\\s*$)`,
 );
+
+/** A set or map that stands in a rule, as the kernel names it; it goes with its rule. */
+const ANONYMOUS = /^__(?:set|map)\d+$/;
 
 /** Reads one line of `nft monitor`; `undefined` where it is not about a deletion in our table. */
 export function parseDeletion(line: string): Deletion | undefined {
   const match = LINE.exec(line);
-  if (!match) return undefined;
+  if (!match || ANONYMOUS.test(match[2] ?? "")) return undefined;
   const kind = match[1] as Deletion["kind"] | "map";
   // nft 1.0.6 calls a map that is deleted a set; newer ones call it a map.
   return { kind: kind === "map" ? "set" : kind, name: match[2] ?? "" };
