@@ -123,9 +123,7 @@ async function followChange(network: Network, cleanUp: AsyncDisposableStack): Pr
   const open = await network.stay({ from: "pod", address: "10.96.0.10", port: 80 });
   const started = performance.now();
   await writeAtOnce(file, movePod(await Deno.readTextFile(file)));
-  say(
-    `  $ sed -i s/${NEWCOMER.replaces}/${NEWCOMER.name}/ cluster-ip.yaml     (and its addresses)`,
-  );
+  say(`  ${NEWCOMER.replaces} is replaced by ${NEWCOMER.name} in cluster-ip.yaml:`);
   await eventually("traffic moves to the new pod", async () => {
     const outcomes = await network.connect({ ...request, times: 30 });
     return !outcomes.some((outcome) => nameOf(outcome) === NEWCOMER.replaces) &&
