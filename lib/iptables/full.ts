@@ -82,13 +82,15 @@ function withSharedRules(
  * version or in ipvs mode) is removed. Each table changes at one stroke.
  */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
-  return {
-    ...input,
-    tables: input.tables.map((table) => {
-      const held = saved.get(table.table);
-      return held ? fitTable(table, held) : table;
-    }),
-  };
+  const fitted = input.tables.map((table) => {
+    const held = saved.get(table.table);
+    return held ? fitTable(table, held) : table;
+  });
+  const ours = new Set(input.tables.map(({ table }) => table));
+  // kube-proxy has a canary in `mangle` too.
+  const others = [...saved.values()].filter(({ name }) => !ours.has(name))
+    .map((held) => fitTable(emptyTable(held.name), held));
+  return { ...input, tables: [...fitted, ...others] };
 }
 
 function fitTable(input: TableInput, held: SavedTable): TableInput {

@@ -1,0 +1,137 @@
+/**
+ * A node on which one proxy takes over from another.
+ *
+ * @module
+ */
+import type { Backend } from "../../lib/iptables/backend.ts";
+import { FAMILIES } from "../../lib/model/address.ts";
+import { installKubeProxy, type KubeProxyMode, type ProxiedFamily } from "../support/kube_proxy.ts";
+import type { Network } from "../support/network.ts";
+import { Signpost } from "../support/signpost.ts";
+import { NODE } from "../support/topology.ts";
+import { createCluster, type InputFiles, writeInput } from "./case.ts";
+import {
+  ADDRESSES,
+  clusterObjects,
+  configuration,
+  type Manifest,
+  NODE_PORT,
+  PORT,
+  service,
+  slice,
+  TARGET_PORT,
+} from "./cluster.ts";
+
+/** The hosts that serve it. */
+export const ENDPOINTS = ["local1", "remote1"] as const;
+
+/** The Service `shop/web` of both families, with a load balancer. */
+export function switchObjects(): Manifest[] {
+  const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
+  return [
+    ...clusterObjects(four),
+    service(four, {
+      spec: {
+        type: "LoadBalancer",
+        clusterIPs: [four.clusterIP, six.clusterIP],
+        ipFamilies: ["IPv4", "IPv6"],
+      },
+      ingress: [{ ip: four.loadBalancer }, { ip: six.loadBalancer }],
+    }),
+    ...FAMILIES.map((family) => slice(ADDRESSES[family], ENDPOINTS, { name: `web-${family}` })),
+  ];
+}
+
+/** The same Service as kube-proxy sees it. */
+export function proxiedFamilies(): ProxiedFamily[] {
+  return FAMILIES.map((family) => {
+    const a = ADDRESSES[family];
+    return {
+      family,
+      clusterCIDR: a.clusterCIDR,
+      nodeIP: a.node,
+      ports: (["tcp", "udp"] as const).map((protocol) => ({
+        name: `shop/web:${protocol}`,
+        protocol,
+        clusterIP: a.clusterIP,
+        port: PORT,
+        loadBalancerIP: a.loadBalancer,
+        nodePort: NODE_PORT,
+        endpoints: ENDPOINTS.map((host) => ({ address: a[host], port: TARGET_PORT })),
+      })),
+    };
+  });
+}
+
+/** A node with the Service's endpoints around it, and configuration files for signpost. */
+export class HandOverStage implements AsyncDisposable {
+  private constructor(
+    readonly network: Network,
+    private readonly files: InputFiles,
+    private readonly resources: AsyncDisposableStack,
+  ) {}
+
+  /** @param config fields of the KubeProxyConfiguration besides the usual; no mode is set */
+  static async create(config: Manifest = {}): Promise<HandOverStage> {
+    await using resources = new AsyncDisposableStack();
+    const network = resources.use(await createCluster());
+    const files = resources.use(
+      await writeInput({
+        objects: switchObjects(),
+        config: configuration(ADDRESSES[4], { mode: "", ...config }),
+      }),
+    );
+    return new HandOverStage(network, files, resources.move());
+  }
+
+  /** The flags of every start. */
+  get args(): string[] {
+    const { config, manifests } = this.files;
+    return ["--config", config, "--manifests", manifests, "--socket", "", "-v", "2"];
+  }
+
+  /** Starts the daemon. */
+  start(
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ): Signpost {
+    return Signpost.start(this.network, [...this.args, ...args], { env });
+  }
+
+  /** Starts the daemon in a mode and waits until its rules are in the kernel. */
+  async startSynced(
+    mode: "nftables" | "iptables",
+    args: readonly string[] = [],
+  ): Promise<Signpost> {
+    await using resources = new AsyncDisposableStack();
+    const signpost = resources.use(this.start(["--proxy-mode", mode, ...args]));
+    await signpost.waitForLog(/ synced kind=full/);
+    resources.move();
+    return signpost;
+  }
+
+  /** Writes kube-proxy's rules. */
+  async installKubeProxy(mode: KubeProxyMode, backend?: Backend): Promise<void> {
+    await installKubeProxy(this.network, {
+      mode,
+      families: proxiedFamilies(),
+      ...(backend !== undefined && { backend }),
+    });
+  }
+
+  /** Everything that nftables and iptables say that the node's kernel holds, without counters. */
+  async rules(): Promise<string> {
+    const programs = [["nft", "-s", "list", "ruleset"], ...SAVE_PROGRAMS.map((name) => [name])];
+    const texts = await Promise.all(programs.map((argv) => this.network.run(NODE, argv)));
+    return texts.join("").replace(/^#.*\n/gm, "").replace(/\[\d+:\d+\]/g, "[0:0]");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.resources.disposeAsync();
+  }
+}
+
+/** One for each backend and family. */
+export const SAVE_PROGRAMS = ["iptables", "ip6tables"].flatMap((name) =>
+  ["nft", "legacy"].map((backend) => `${name}-${backend}-save`)
+);
