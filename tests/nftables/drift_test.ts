@@ -1,0 +1,165 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { DriftWatch } from "../../lib/nftables/drift.ts";
+import { Nft } from "../../lib/nftables/nft.ts";
+import { OwnDeletions, WHOLE_TABLE } from "../../lib/nftables/own_deletions.ts";
+import { ProgramMissingError } from "../../lib/model/ports.ts";
+import { ManualClock, MemoryLogger, settle } from "../watch/fakes.ts";
+
+/** A watch with a monitor that prints what the test says. */
+class Fixture implements AsyncDisposable {
+  readonly clock = new ManualClock();
+  readonly logger = new MemoryLogger();
+  readonly own = new OwnDeletions();
+  readonly drift: string[] = [];
+  /** What `nft list table` prints. */
+  listing = "";
+  /** What should be there. */
+  expected: readonly string[] = [];
+  /** How often the monitor was started. */
+  started = 0;
+  /** Whether the program is missing. */
+  missing = false;
+  /** Called while the table is listed. */
+  during: () => void = () => {};
+  readonly #stop = new AbortController();
+  #monitor: ReadableStreamDefaultController<string> | undefined;
+  readonly #watching: Promise<void>;
+
+  constructor() {
+    const watch = new DriftWatch({
+      streamer: { lines: (_argv, signal) => this.#lines(signal) },
+      nft: new Nft({ run: () => this.#list() }),
+      own: this.own,
+      expectedNames: () => this.expected,
+      clock: this.clock,
+      logger: this.logger,
+      checkPeriod: 30_000,
+      onDrift: (what) => this.drift.push(what),
+    });
+    this.#watching = watch.run(this.#stop.signal);
+  }
+
+  /** Has the monitor print lines, and lets time pass until they are reported. */
+  async print(...lines: readonly string[]): Promise<void> {
+    for (const line of lines) this.#monitor?.enqueue(line);
+    await settle();
+    await this.clock.advance(50);
+  }
+
+  /** Ends the monitor. */
+  async end(): Promise<void> {
+    this.#close();
+    await settle();
+  }
+
+  #close(): void {
+    this.#monitor?.close();
+    this.#monitor = undefined;
+  }
+
+  #list() {
+    this.during();
+    return Promise.resolve({ code: 0, stdout: this.listing, stderr: "" });
+  }
+
+  #lines(signal: AbortSignal): AsyncIterable<string> {
+    this.started++;
+    if (this.missing) throw new ProgramMissingError("nft");
+    return new ReadableStream<string>({
+      start: (controller) => {
+        this.#monitor = controller;
+        signal.addEventListener("abort", () => this.#close(), { once: true });
+      },
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#watching;
+  }
+}
+
+const LISTING = "table inet signpost {\n\tset a {\n\t}\n\n\tmap b {\n\t}\n\n\tchain c {\n\t}\n}\n";
+
+Deno.test("the deletions of one transaction are one report", async () => {
+  await using fixture = new Fixture();
+  await fixture.print(
+    "delete element inet signpost services4 { 10.96.0.1 . tcp . 80 : goto x }",
+    "delete element inet signpost services4 { 10.96.0.2 . tcp . 80 : goto x }",
+    "delete chain inet signpost services",
+  );
+  assertEquals(fixture.drift, ["element of services4, chain of services"]);
+});
+
+Deno.test("a report that the whole table is gone does not list its parts", async () => {
+  await using fixture = new Fixture();
+  await fixture.print("delete chain inet signpost services", "delete table inet signpost");
+  assertEquals(fixture.drift, ["the whole table"]);
+});
+
+Deno.test("a long report names a few parts and counts the rest", async () => {
+  await using fixture = new Fixture();
+  await fixture.print(..."abcdefg".split("").map((name) => `delete chain inet signpost ${name}`));
+  assertEquals(fixture.drift.length, 1);
+  assertMatch(fixture.drift.join(), /^chain of a, .*chain of e and 2 more$/);
+});
+
+Deno.test("what we announced is not reported", async () => {
+  await using fixture = new Fixture();
+  fixture.own.announce(new Map([["chain services", 1]]));
+  await fixture.print("delete chain inet signpost services");
+  assertEquals(fixture.drift, []);
+  fixture.own.announce(WHOLE_TABLE);
+  await fixture.print("delete chain inet signpost services", "delete table inet signpost");
+  assertEquals(fixture.drift, []);
+});
+
+Deno.test("events that the monitor lost may have been anything", async () => {
+  await using fixture = new Fixture();
+  await fixture.print("# ERROR: We lost some netlink events!");
+  assertEquals(fixture.drift, ["unknown: nft monitor lost events"]);
+});
+
+Deno.test("a monitor that ends is started again, later each time, and what it missed is written anew", async () => {
+  await using fixture = new Fixture();
+  for (const [i, pause] of [2_000, 4_000, 8_000, 16_000, 30_000, 30_000].entries()) {
+    assertEquals(fixture.started, i + 1);
+    await fixture.end();
+    await fixture.clock.advance(pause - 1);
+    assertEquals(fixture.started, i + 1, `before ${pause} ms`);
+    await fixture.clock.advance(1);
+  }
+  assertEquals(new Set(fixture.drift), new Set(["unknown: nft monitor was not running"]));
+  assertEquals(fixture.drift.length, 6);
+});
+
+Deno.test("a program that cannot be run does not end the watch", async () => {
+  await using fixture = new Fixture();
+  fixture.missing = true;
+  await fixture.end();
+  for (let times = 0; times < 5; times++) await fixture.clock.advance(30_000);
+  assertEquals(fixture.started > 3, true);
+});
+
+Deno.test("a look at the table now and then finds what no monitor told", async () => {
+  await using fixture = new Fixture();
+  fixture.listing = LISTING;
+  fixture.expected = ["a", "b", "c"];
+  await fixture.clock.advance(30_000);
+  assertEquals(fixture.drift, []);
+  fixture.expected = ["a", "b", "c", "d"];
+  await fixture.clock.advance(30_000);
+  assertEquals(fixture.drift.length, 1);
+  assertMatch(fixture.drift.join(), /\bd\b/);
+});
+
+Deno.test("what a sync removed during the look is not missing", async () => {
+  await using fixture = new Fixture();
+  fixture.listing = LISTING;
+  fixture.expected = ["a", "b", "c", "d"];
+  fixture.during = () => {
+    fixture.expected = ["a", "b", "c"];
+  };
+  await fixture.clock.advance(30_000);
+  assertEquals(fixture.drift, []);
+});
