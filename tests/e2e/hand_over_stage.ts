@@ -126,6 +126,20 @@ export class HandOverStage implements AsyncDisposable {
     return texts.join("").replace(/^#.*\n/gm, "").replace(/\[\d+:\d+\]/g, "[0:0]");
   }
 
+  /** Holds a lock of iptables-legacy that only processes with its `env` know of, until disposed. */
+  async lockIptables(): Promise<AsyncDisposable & { readonly env: Record<string, string> }> {
+    const path = await Deno.makeTempFile({ prefix: "signpost-e2e-lock-" });
+    const file = await Deno.open(path, { write: true });
+    await file.lock(true);
+    return {
+      env: { XTABLES_LOCKFILE: path },
+      [Symbol.asyncDispose]: async () => {
+        file.close();
+        await Deno.remove(path);
+      },
+    };
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.resources.disposeAsync();
   }
