@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "zod";
+import * as z from "zod/mini";
 import { plain } from "../config/text.ts";
 import { KINDS } from "../model/objects.ts";
 import { type Status, STATUS_VERSION } from "../model/status.ts";
@@ -14,12 +14,12 @@ import { askDaemon } from "./socket.ts";
 export type Ask = typeof askDaemon;
 
 /** One line of printable text. */
-const text = z.string().transform(plain);
-const number = z.number().nonnegative();
+const text = z.pipe(z.string(), z.transform(plain));
+const number = z.number().check(z.nonnegative());
 const kind = z.enum(KINDS);
 
 /** What is more than this, a later signpost may tell. */
-const schema: z.ZodType<Status> = z.object({
+const schema: z.ZodMiniType<Status> = z.object({
   statusVersion: z.literal(STATUS_VERSION),
   version: text,
   commit: text,
@@ -36,7 +36,7 @@ const schema: z.ZodType<Status> = z.object({
   endpointSlices: number,
   endpoints: number,
   driftRepairs: number,
-  snapshotAgeSeconds: number.nullable(),
+  snapshotAgeSeconds: z.nullable(number),
   watches: z.array(z.object({
     kind,
     state: text,

@@ -16,7 +16,8 @@ import { cleanup } from "./cleanup.ts";
 import { FatalError } from "./fatal.ts";
 import { openServiceManager } from "./service_manager.ts";
 import { once } from "./once.ts";
-import { performQuery, type Query } from "./queries.ts";
+import { performQuery } from "./queries.ts";
+import type { Query } from "./query.ts";
 import { terseLog } from "./terse_log.ts";
 import { VERSION_TEXT } from "./version.ts";
 

@@ -180,6 +180,12 @@ class Daemon {
           health: this.#health,
           metrics: this.#metrics,
           status: () => plainFacts(this.#status()),
+          page: () => ({
+            status: this.#status(),
+            services: this.#desired.services,
+            spans: this.#observation.spans,
+            now: runtime.clock.now(),
+          }),
           runtime,
           logger,
           signal,

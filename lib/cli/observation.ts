@@ -16,6 +16,7 @@ import type { EventReport } from "../observe/event_body.ts";
 import type { ProxyHealth } from "../observe/health.ts";
 import type { HealthCheck } from "../observe/healthcheck_node_ports.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import { SyncHistory, type SyncSpan } from "../observe/sync_history.ts";
 import type { SyncObserver, SyncReport } from "../sync/sync.ts";
 import type { RequestResult, WatchObserver, WatchStatus } from "../watch/observer.ts";
 
@@ -54,6 +55,7 @@ export class Observation implements SyncObserver, WatchObserver {
   readonly #conflicts = new Map<string, number>();
   readonly #noLocal = { 4: noCounts(), 6: noCounts() };
   readonly #watches = new Map<Kind, WatchStatus>();
+  readonly #history: SyncHistory;
   readonly #lastSyncs = new Map<Script["kind"], LastSync>();
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
   #triggers: number[] = [];
@@ -64,6 +66,7 @@ export class Observation implements SyncObserver, WatchObserver {
   constructor(options: ObservationOptions) {
     this.#options = options;
     this.#started = options.clock.now();
+    this.#history = new SyncHistory(options.clock);
   }
 
   /** The state of each watch. */
@@ -74,6 +77,11 @@ export class Observation implements SyncObserver, WatchObserver {
   /** The last full and the last partial sync. */
   get lastSyncs(): ReadonlyMap<Script["kind"], LastSync> {
     return this.#lastSyncs;
+  }
+
+  /** The syncs of the last hour. */
+  get spans(): readonly SyncSpan[] {
+    return this.#history.spans();
   }
 
   /** How often another program's changes of our rules were undone. */
@@ -117,6 +125,7 @@ export class Observation implements SyncObserver, WatchObserver {
     const { metrics, health, cache, clock } = this.#options;
     const { kind, operations, text } = script;
     this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes: text.length });
+    this.#history.add({ kind, seconds });
     health.setNode(cache.node ?? this.#options.standInNode);
     health.updated();
     metrics.syncFinished({ kind, seconds });
@@ -133,8 +142,11 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /** @inheritdoc */
-  failed({ kind }: { readonly kind: Script["kind"]; readonly error: ApplyError }): void {
-    this.#options.metrics.syncFailed(kind);
+  failed({ kind, error }: { readonly kind: Script["kind"]; readonly error: ApplyError }): void {
+    const { metrics } = this.#options;
+    metrics.syncFailed(kind);
+    // Somebody else's hand was in it, and the full sync that follows at once is the repair.
+    if (kind === "partial" && error.failure === "conflict") metrics.driftRepaired();
   }
 
   /** @inheritdoc */

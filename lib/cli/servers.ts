@@ -12,6 +12,8 @@ import { healthServer, metricsServer } from "../observe/endpoints.ts";
 import type { ProxyHealth } from "../observe/health.ts";
 import type { HttpHandler, ListenAddress } from "../observe/http.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import { pageHandler } from "../observe/page/handler.ts";
+import type { PageContents } from "../observe/page/page.ts";
 import { listenHttp, serveHttp } from "../observe/servers.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { FatalError } from "./fatal.ts";
@@ -24,6 +26,8 @@ export interface ServersOptions {
   readonly metrics: Metrics;
   /** Facts for `/statusz`. */
   readonly status: () => Readonly<Record<string, string>>;
+  /** What the status page shows. */
+  readonly page: () => PageContents;
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -35,7 +39,7 @@ export interface ServersOptions {
  * @throws {FatalError} where an address cannot be bound and `bindAddressHardFail` is set
  */
 export async function serveAll(options: ServersOptions): Promise<void> {
-  const { configuration, mode, health, metrics, status } = options;
+  const { configuration, mode, health, metrics, status, page } = options;
   const { healthzBindAddress, metricsBindAddress } = configuration();
   const healthz = healthServer({
     report: () => health.report(),
@@ -47,6 +51,12 @@ export async function serveAll(options: ServersOptions): Promise<void> {
     configuration: () => toKubeProxyConfiguration(configuration()),
     flags: () => flags(configuration()),
     status,
+    page: (request) =>
+      pageHandler({
+        setting: configuration().signpost.statusPage,
+        bindAddress: metricsBindAddress,
+        contents: page,
+      })(request),
   });
   await Promise.all([
     serve("healthz", healthzBindAddress, { ...options, handler: healthz }),

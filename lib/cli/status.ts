@@ -9,7 +9,7 @@ import type { Runtime } from "../system/runtime.ts";
 import { type Ask, askStatus } from "./ask_status.ts";
 import { FatalError } from "./fatal.ts";
 import { painter, renderReport } from "./output.ts";
-import type { QueryContext } from "./queries.ts";
+import type { QueryContext } from "./query.ts";
 import { statusLine, statusTable } from "./status_table.ts";
 
 type StatusQuery = Extract<Command, { readonly name: "status" }>;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Status } from "../model/status.ts";
-import { formatAge, formatAgo, formatDuration, formatSize } from "../observe/human.ts";
+import { formatAge, formatAgo, formatDuration, formatSize, healthOf } from "../observe/human.ts";
 import { type Paint, textTable } from "./output.ts";
 
 /** How a status is shown. */
@@ -67,19 +67,6 @@ export function statusLine(status: Status, now: number): string {
     `${status.services} services, ${status.endpoints} endpoints, ${sync}, ` +
     `${watches}${status.refused.length} refused, ` +
     `${status.conflicts.length} conflicts, ${status.driftRepairs} drift repairs\n`;
-}
-
-/** How the daemon is, in a few words. */
-export function healthOf(
-  status: Pick<Status, "healthy" | "nodeEligible" | "stale">,
-): { readonly health: string; readonly colour: "green" | "yellow" | "red" } {
-  if (!status.healthy) return { health: "unhealthy: an update waits for too long", colour: "red" };
-  if (status.stale) {
-    return { health: "healthy, with the rules of the state file", colour: "yellow" };
-  }
-  return status.nodeEligible
-    ? { health: "healthy", colour: "green" }
-    : { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" };
 }
 
 function facts(status: Status, now: number): string[][] {

@@ -9,7 +9,7 @@ import { type Verification, VERIFY_VERSION } from "../model/verification.ts";
 import { activeMode } from "./active_mode.ts";
 import { FatalError } from "./fatal.ts";
 import { painter, renderReport } from "./output.ts";
-import type { QueryContext } from "./queries.ts";
+import type { QueryContext } from "./query.ts";
 import { readState, type State } from "./read_state.ts";
 import { fix } from "./verify_fix.ts";
 import { compareKernel, type Comparison } from "./verify_kernel.ts";

@@ -127,6 +127,7 @@ function completeSignpost(
     fullSyncPeriod: settings.fullSyncPeriod ?? HOUR,
     stateFile: settings.stateFile ?? "/var/lib/signpost/state.json.gz",
     socket: settings.socket ?? "/run/signpost/signpost.sock",
+    statusPage: settings.statusPage || "auto",
   };
 }
 

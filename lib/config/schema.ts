@@ -132,6 +132,7 @@ export const flagSchema = mapping({
     fullSyncPeriod: field(duration),
     stateFile: field(path),
     socket: field(path),
+    statusPage: field(oneOf("auto", "on", "off")),
   }),
   command: section({
     config: field(path),

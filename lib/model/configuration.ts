@@ -92,4 +92,6 @@ export interface SignpostConfiguration {
   readonly stateFile: string;
   /** The local socket of `signpost status` and its kin; `""`: none. */
   readonly socket: string;
+  /** Whether the metrics server shows the status page; `auto`: where it listens on loopback alone. */
+  readonly statusPage: "auto" | "on" | "off";
 }

@@ -73,6 +73,8 @@ export interface MetricsServerOptions {
   readonly flags: () => Readonly<Record<string, string>>;
   /** Facts about the process, by name, for people. */
   readonly status: () => Readonly<Record<string, string>>;
+  /** The status page. */
+  readonly page: HttpHandler;
 }
 
 /** Handler of the metrics server. */
@@ -80,6 +82,7 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
   const ok = () => textAnswer("ok");
   return routePaths(
     new Map<string, HttpHandler>([
+      ["/", options.page],
       ["/healthz", ok],
       ["/healthz/ping", ok],
       ["/metrics", async () => {

@@ -9,6 +9,10 @@ export interface HttpRequest {
   readonly method: string;
   /** The path without its query, as the client wrote it. */
   readonly path: string;
+  /** The query with its question mark; without it, none. */
+  readonly search?: string;
+  /** The host that the client asked for, with the port as it wrote it; without it, unknown. */
+  readonly host?: string;
 }
 
 /** A complete answer. */

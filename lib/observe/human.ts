@@ -1,8 +1,9 @@
 /**
- * Times and sizes for people: short, with one unit.
+ * Times, sizes and health for people, in few words.
  *
  * @module
  */
+import type { Status } from "../model/status.ts";
 
 const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
   ["d", 86_400],
@@ -41,4 +42,17 @@ export function formatSize(bytes: number): string {
   const [unit, size] = bytes < 999_500 ? ["kB", 1000] : ["MB", 1_000_000];
   const value = bytes / Number(size);
   return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
+}
+
+/** How the daemon is, in a few words. */
+export function healthOf(
+  status: Pick<Status, "healthy" | "nodeEligible" | "stale">,
+): { readonly health: string; readonly colour: "green" | "yellow" | "red" } {
+  if (!status.healthy) return { health: "unhealthy: an update waits for too long", colour: "red" };
+  if (status.stale) {
+    return { health: "healthy, with the rules of the state file", colour: "yellow" };
+  }
+  return status.nodeEligible
+    ? { health: "healthy", colour: "green" }
+    : { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" };
 }

@@ -71,7 +71,9 @@ function listenOn({ hostname, port }: ListenAddress, handler: HttpHandler): Http
 
 async function respond(request: Request, handler: HttpHandler): Promise<Response> {
   const { method, url } = request;
-  const { status, headers, body } = await handler({ method, path: new URL(url).pathname });
+  const { pathname: path, search } = new URL(url);
+  const host = request.headers.get("host") ?? "";
+  const { status, headers, body } = await handler({ method, path, search, host });
   return new Response(method === "HEAD" ? null : body, { status, headers: { ...headers } });
 }
 

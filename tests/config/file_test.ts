@@ -141,6 +141,7 @@ logging: {verbosity: 4, format: json}
       fullSyncPeriod: 3_600_000,
       stateFile: "/var/lib/signpost/state.json.gz",
       socket: "/run/signpost/signpost.sock",
+      statusPage: "auto",
     },
   });
 });

@@ -46,6 +46,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
         fullSyncPeriod: 3_600_000,
         stateFile: "/var/lib/signpost/state.json.gz",
         socket: "/run/signpost/signpost.sock",
+        statusPage: "auto",
       },
     },
     warnings: [],

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { metricsServer } from "../../lib/observe/endpoints.ts";
+import { textAnswer } from "../../lib/observe/http.ts";
 
 const handler = metricsServer({
   metrics: () => Promise.resolve({ contentType: "text/plain; version=0.0.4", body: "up 1\n" }),
@@ -7,6 +8,7 @@ const handler = metricsServer({
   configuration: () => ({ kind: "KubeProxyConfiguration", mode: "nftables" }),
   flags: () => ({ v: "2", master: "https://user:secret@api:6443" }),
   status: () => ({ Started: "today\nUp: never" }),
+  page: ({ search = "" }) => textAnswer(`the page ${search}`),
 });
 
 Deno.test("each path of the metrics server has kube-proxy's type and body", async () => {
@@ -50,4 +52,9 @@ Deno.test("only GET and HEAD are allowed", async () => {
     const { status, headers } = await handler({ method, path: "/healthz" });
     assertEquals([status, headers.Allow], [405, "GET, HEAD"], method);
   }
+});
+
+Deno.test("the root is the status page, and gets the query", async () => {
+  const { status, body } = await handler({ method: "GET", path: "/", search: "?q=web" });
+  assertEquals({ status, body }, { status: 200, body: "the page ?q=web" });
 });

@@ -41,7 +41,13 @@ export const DEFAULTS: Configuration = {
   featureGates: {},
   verbosity: 0,
   logFormat: "text",
-  signpost: { manifests: [], fullSyncPeriod: 3_600_000, stateFile: "", socket: "" },
+  signpost: {
+    manifests: [],
+    fullSyncPeriod: 3_600_000,
+    stateFile: "",
+    socket: "",
+    statusPage: "auto",
+  },
 };
 
 /** The defaults but for the given settings. */

@@ -37,6 +37,14 @@ export const HEALTH_FLAGS: FlagGroup = {
       help: "Where /metrics and /configz answer; empty: nowhere. Default 127.0.0.1:10249.",
     },
     {
+      name: "status-page",
+      kind: "text",
+      value: "MODE",
+      sets: ["signpost.statusPage"],
+      choices: ["auto", "on", "off"],
+      help: "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
+    },
+    {
       name: "healthz-port",
       kind: "integer",
       value: "PORT",

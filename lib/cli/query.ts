@@ -1,0 +1,22 @@
+/**
+ * What the commands that look and change nothing have in common.
+ *
+ * @module
+ */
+import type { Command } from "../config/command.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { Logger } from "../model/ports.ts";
+import type { Runtime } from "../system/runtime.ts";
+
+/** A command that changes nothing. */
+export type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
+
+/** What these commands work with. */
+export interface QueryContext {
+  readonly configuration: Configuration;
+  readonly nodeName: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  /** Aborts when the process is told to stop. */
+  readonly signal: AbortSignal;
+}

@@ -1,0 +1,78 @@
+/**
+ * Which Services the page shows.
+ *
+ * @module
+ */
+import type { DesiredServicePort, DesiredState } from "../../model/desired.ts";
+import { hostPort } from "../../model/names.ts";
+
+/** What the reader asked for. */
+export interface PageQuery {
+  /** Words that a Service must all have somewhere; `""`: every Service. */
+  readonly words: string;
+  /** From 1. */
+  readonly page: number;
+}
+
+/** One page of the Services that match. */
+export interface SearchResult {
+  readonly query: PageQuery;
+  /** Services that match, on all pages. */
+  readonly matches: number;
+  readonly pages: number;
+  readonly services: readonly (readonly [name: string, ports: readonly DesiredServicePort[]])[];
+}
+
+const LONGEST = 200;
+const PER_PAGE = 20;
+
+/** Reads the part of a URL behind the question mark; what is wrong there is left out. */
+export function readQuery(search: string): PageQuery {
+  const parameters = new URLSearchParams(search);
+  const page = Number(parameters.get("page") ?? 1);
+  return {
+    words: (parameters.get("q") ?? "").slice(0, LONGEST).trim(),
+    page: Number.isSafeInteger(page) && page > 0 ? page : 1,
+  };
+}
+
+/** The other way round. */
+export function queryText({ words, page }: PageQuery): string {
+  const parameters = new URLSearchParams();
+  if (words !== "") parameters.set("q", words);
+  if (page > 1) parameters.set("page", `${page}`);
+  return `?${parameters}`;
+}
+
+/** Finds Services by parts of their names, addresses, ports and endpoints, in any case of letters. */
+export function searchServices(
+  services: DesiredState["services"],
+  query: PageQuery,
+): SearchResult {
+  const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  const all = words.length === 0 ? [...services] : [...services].filter(([name, ports]) => {
+    const text = textOf(name, ports);
+    return words.every((word) => text.includes(word));
+  });
+  all.sort(([a], [b]) => a < b ? -1 : 1);
+  const pages = Math.max(1, Math.ceil(all.length / PER_PAGE));
+  const page = Math.min(query.page, pages);
+  return {
+    query: { ...query, page },
+    matches: all.length,
+    pages,
+    services: all.slice((page - 1) * PER_PAGE, page * PER_PAGE),
+  };
+}
+
+function textOf(name: string, ports: readonly DesiredServicePort[]): string {
+  const parts = ports.flatMap((port) => [
+    port.name,
+    ...[...port.clusterIPs, ...port.externalIPs, ...port.loadBalancerIPs]
+      .map((address) => `${hostPort(address, port.port)}/${port.protocol}`),
+    ...port.nodePort === 0 ? [] : [`:${port.nodePort}/${port.protocol}`],
+    ...[...port.clusterEndpoints, ...port.localEndpoints]
+      .map((endpoint) => hostPort(endpoint.address, endpoint.port)),
+  ]);
+  return [name, ...parts].join("\n").toLowerCase();
+}

@@ -1,0 +1,95 @@
+/**
+ * The part of the page that shows Services.
+ *
+ * @module
+ */
+import type { DesiredServicePort } from "../../model/desired.ts";
+import { hostPort } from "../../model/names.ts";
+import { formatAge } from "../human.ts";
+import { type Html, html } from "./html.ts";
+import { queryText, type SearchResult } from "./search.ts";
+import { trafficPicture } from "./traffic_picture.ts";
+
+/** The endpoints that are listed at most for one Service. */
+const MOST_LISTED = 500;
+
+/** The form by which Services are found. It works without JavaScript. */
+export function searchForm({ query }: SearchResult): Html {
+  return html`<form method="get" action="/" role="search">
+<input type="search" name="q" value="${query.words}" aria-label="Search Services"
+ placeholder="Name, address, port or endpoint" maxlength="200">
+<button type="submit">Search</button></form>`;
+}
+
+/** The Services that were found. */
+export function serviceList(result: SearchResult): Html {
+  const { matches, services, query, pages } = result;
+  const found = query.words === "" ? `${matches} Services` : `${matches} Services match`;
+  return html`<div id="services">
+<p class="soft">${found}${pages > 1 ? `, page ${query.page} of ${pages}` : ""}</p>
+${services.map(([name, ports], i) => serviceArticle(name, ports, i))}
+${pager(result)}</div>`;
+}
+
+function pager({ query, pages }: SearchResult): Html | undefined {
+  if (pages === 1) return undefined;
+  const link = (page: number, text: string) =>
+    page < 1 || page > pages
+      ? undefined
+      : html`<a href="${queryText({ ...query, page })}">${text}</a>`;
+  return html`<nav aria-label="Pages">${link(query.page - 1, "Previous")}${
+    link(query.page + 1, "Next")
+  }</nav>`;
+}
+
+function serviceArticle(name: string, ports: readonly DesiredServicePort[], index: number): Html {
+  return html`
+    <article><div class="title"><h3>${name}</h3>${badges(ports)}</div>
+    ${trafficPicture(name, ports) ?? html`<p class="soft">It has no address on this node.</p>`}
+    ${endpointList(ports, index)}</article>
+  `;
+}
+
+function badges(ports: readonly DesiredServicePort[]): Html[] {
+  const found = new Map<string, string>();
+  for (const port of ports) {
+    if (port.affinitySeconds > 0) {
+      found.set(`session affinity ${formatAge(port.affinitySeconds)}`, "");
+    }
+    if (port.internalTrafficPolicy === "Local") found.set("internal policy Local", "");
+    if (port.externalTrafficPolicy === "Local") found.set("external policy Local", "");
+    if (port.sourceRanges.length > 0) found.set("source ranges", "");
+    if (!port.hasEndpoints) found.set("no endpoints", "bad");
+  }
+  return [...found].map(([text, tone]) => html`<span class="badge ${tone}">${text}</span>`);
+}
+
+/** Every endpoint by name: the picture has room for some. */
+function endpointList(ports: readonly DesiredServicePort[], index: number): Html | undefined {
+  const all = new Map(
+    ports.flatMap(({ name, clusterEndpoints, localEndpoints }) =>
+      [...clusterEndpoints, ...localEndpoints].map((endpoint) => {
+        const place = hostPort(endpoint.address, endpoint.port);
+        return [`${name} ${place}`, { name, place, isLocal: endpoint.local }] as const;
+      })
+    ),
+  );
+  if (all.size === 0) return undefined;
+  const listed = [...all.values()].slice(0, MOST_LISTED);
+  const left = all.size - listed.length;
+  return html`
+    <details id="endpoints-${index}">
+      <summary>${all.size === 1 ? "1 endpoint" : `${all.size} endpoints`}</summary>
+      <ul>${listed.map(({ name, place, isLocal }) =>
+        html`<li>${place}<span class="soft"> ${afterColon(name)}${
+          isLocal ? " on this node" : ""
+        }</span></li>`
+      )}${left > 0 ? html`<li class="soft">and ${left} more</li>` : undefined}</ul>
+    </details>
+  `;
+}
+
+function afterColon(name: string): string {
+  const colon = name.indexOf(":");
+  return colon < 0 ? "" : name.slice(colon + 1);
+}
