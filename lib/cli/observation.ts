@@ -143,10 +143,9 @@ export class Observation implements SyncObserver, WatchObserver {
 
   /** @inheritdoc */
   failed({ kind, error }: { readonly kind: Script["kind"]; readonly error: ApplyError }): void {
-    const { metrics } = this.#options;
-    metrics.syncFailed(kind);
+    this.#options.metrics.syncFailed(kind);
     // Somebody else's hand was in it, and the full sync that follows at once is the repair.
-    if (kind === "partial" && error.failure === "conflict") metrics.driftRepaired();
+    if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
 
   /** @inheritdoc */

@@ -107,12 +107,13 @@ const FAILURES: readonly (readonly [RegExp, ApplyFailure, string])[] = [
     "not-supported",
     "this kernel or this nft does not know something that the rules use",
   ],
-  [/Device or resource busy|Resource temporarily unavailable/, "busy", "the kernel is busy"],
   [
     /No such file or directory|File exists/,
     "conflict",
     "the table is not as signpost left it (another program changed it), or a kernel module is missing",
   ],
+  // Where something is missing, what refers to it is busy as well: that alone says little.
+  [/Device or resource busy|Resource temporarily unavailable/, "busy", "the kernel is busy"],
 ];
 
 /** The failure that nft's stderr tells of, and one line for the user. */
