@@ -6,6 +6,7 @@
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
 import { plain } from "../config/text.ts";
+import type { Runtime } from "../system/runtime.ts";
 
 /**
  * A report as text.
@@ -45,13 +46,54 @@ export function textTable(rows: readonly (readonly string[])[], indent = ""): st
   return cells.map((row) => `${line(row)}\n`).join("");
 }
 
-/** The sequences by which a terminal shows a text in a colour. */
-const COLOURS = { red: 31, green: 32, yellow: 33 } as const;
+/** The sequences by which a terminal shows a text in a colour, or bold or faint (SGR of ECMA-48). */
+const COLOURS = { red: 31, green: 32, yellow: 33, bold: 1, faint: 2 } as const;
+
+/** How a text may look. */
+export type Colour = keyof typeof COLOURS;
 
 /** Puts a text in a colour, where the output is a terminal that may show colours. */
-export type Paint = (text: string, colour: keyof typeof COLOURS) => string;
+export type Paint = (text: string, colour: Colour) => string;
 
 /** @param isColoured whether colours are to be used */
 export function painter(isColoured: boolean): Paint {
   return (text, colour) => isColoured ? `\x1b[${COLOURS[colour]}m${text}\x1b[0m` : text;
+}
+
+/** Colours are for terminals, and for people who have not switched them off (no-color.org). */
+export function usesColours(runtime: Pick<Runtime, "isTerminal" | "environment">): boolean {
+  return runtime.isTerminal() && (runtime.environment("NO_COLOR") ?? "") === "" &&
+    runtime.environment("TERM") !== "dumb";
+}
+
+/** A cell of a table, maybe in a colour. */
+export type Cell = string | { readonly text: string; readonly colour: Colour };
+
+/**
+ * As `textTable`, with colours; the head is faint.
+ *
+ * @returns nothing where there is only a head
+ */
+export function colourTable(
+  [head, ...rows]: readonly (readonly Cell[])[],
+  { paint, indent = "" }: { readonly paint: Paint; readonly indent?: string },
+): string {
+  if (!head || rows.length === 0) return "";
+  const all = [head.map((cell): Cell => ({ text: textOf(cell), colour: "faint" })), ...rows];
+  const widths = head.map((_, column) =>
+    Math.max(...all.map((row) => textOf(row[column] ?? "").length))
+  );
+  return all.map((row) => {
+    const last = row.findLastIndex((cell) => textOf(cell) !== "");
+    const line = row.slice(0, last + 1).map((cell, column) => {
+      const text = textOf(cell);
+      const gap = column === last ? "" : " ".repeat((widths[column] ?? 0) - text.length + 2);
+      return (typeof cell === "string" ? text : paint(text, cell.colour)) + gap;
+    });
+    return `${indent}${line.join("")}\n`;
+  }).join("");
+}
+
+function textOf(cell: Cell): string {
+  return plain(typeof cell === "string" ? cell : cell.text);
 }

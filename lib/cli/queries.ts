@@ -6,26 +6,11 @@
  *
  * @module
  */
-import type { Command } from "../config/command.ts";
-import type { Configuration } from "../model/configuration.ts";
-import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../system/runtime.ts";
+import { explain } from "./explain/command.ts";
 import { FatalError } from "./fatal.ts";
+import type { Query, QueryContext } from "./query.ts";
 import { status } from "./status.ts";
 import { verify } from "./verify.ts";
-
-/** A command that changes nothing. */
-export type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
-
-/** What these commands work with. */
-export interface QueryContext {
-  readonly configuration: Configuration;
-  readonly nodeName: string;
-  readonly runtime: Runtime;
-  readonly logger: Logger;
-  /** Aborts when the process is told to stop. */
-  readonly signal: AbortSignal;
-}
 
 /**
  * Answers a query.
@@ -35,6 +20,8 @@ export interface QueryContext {
  */
 export async function performQuery(query: Query, context: QueryContext): Promise<number> {
   switch (query.name) {
+    case "explain":
+      return await explain(query, context);
     case "status":
       return await status(query, context);
     case "verify":

@@ -146,6 +146,10 @@ function familiesOf(service: Service): readonly Family[] {
   return FAMILIES.filter((family) => service.clusterIPs.some((ip) => familyOf(ip) === family));
 }
 
-function nodePortClaim(port: ServicePort, family: Family): string {
+/** What a Service claims with a node port: all of the node's addresses of a family. */
+export function nodePortClaim(
+  port: Pick<ServicePort, "protocol" | "nodePort">,
+  family: Family,
+): string {
   return `IPv${family} node port ${nodePortKey(port.protocol, port.nodePort)}`;
 }

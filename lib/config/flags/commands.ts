@@ -54,6 +54,8 @@ Usage:
   signpost --once [flags]       print the script for the present state; touch nothing
   signpost cleanup [flags]      remove signpost's rules, and kube-proxy's if asked
   signpost explain NAME|PACKET  what happens to a Service or a packet here, and why
+  signpost verify               compare the kernel with what it should hold
+  signpost status               ask the running daemon how it is
   signpost diff --manifests F   what applying objects would change in the kernel
   signpost completions SHELL    a completion script for bash, zsh or fish
   signpost COMMAND --help       the flags of a command

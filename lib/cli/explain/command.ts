@@ -1,0 +1,155 @@
+/**
+ * `signpost explain`: reads objects and kernel, and prints what becomes of a Service or a packet.
+ *
+ * @module
+ */
+import type { PacketTarget, ServiceTarget } from "../../config/arguments.ts";
+import type { Command } from "../../config/command.ts";
+import { FAMILIES, familyOf } from "../../model/address.ts";
+import { objectKey } from "../../model/names.ts";
+import { activeMode } from "../active_mode.ts";
+import { FatalError } from "../fatal.ts";
+import { type Paint, painter, renderReport, usesColours } from "../output.ts";
+import type { QueryContext } from "../query.ts";
+import { readState, type State } from "../read_state.ts";
+import { connectionsOf } from "./connections.ts";
+import { findFrontend } from "./frontend.ts";
+import { Inspector } from "./inspect.ts";
+import { readConnections, readKernel } from "./kernel_read.ts";
+import { explainPacket, type World } from "./packet.ts";
+import { explainTarget, type PacketInputs, senderOfPacket } from "./packet_report.ts";
+import { renderPacket } from "./render_packet.ts";
+import { renderService } from "./render_service.ts";
+import { ruleNames } from "./rules.ts";
+import { explainService } from "./service.ts";
+import { traceConnection } from "./trace_run.ts";
+import { lookAtUnlisted } from "./unlisted.ts";
+
+/** What is asked. */
+export type ExplainCommand = Extract<Command, { readonly name: "explain" }>;
+
+/** Milliseconds for the API server to deliver everything. */
+const READ_TIMEOUT = 30_000;
+
+/**
+ * Explains a Service or a packet on the standard output.
+ *
+ * @returns 0: traffic is delivered, or none of our business; 1: it is not
+ * @throws {FatalError} where objects cannot be had
+ */
+export async function explain(command: ExplainCommand, context: QueryContext): Promise<number> {
+  const { target } = command;
+  const mode = await activeMode(context.configuration, context.runtime);
+  const inspector = new Inspector(target.type === "service" ? target : { namespace: "", name: "" });
+  const state = await readState({
+    ...context,
+    mode,
+    timeout: READ_TIMEOUT,
+    inspect: (kind, raw) => inspector.look(kind, raw),
+  });
+  const world: World = {
+    state: state.desired,
+    mode,
+    ownAddresses: [...context.runtime.addresses(), ...state.cache.node?.addresses ?? []],
+    rules: ruleNames(mode, state.desired.node),
+  };
+  return target.type === "service"
+    ? await printService(target, { command, context, state, world, inspector })
+    : await printPacket(target, { command, context, state, world });
+}
+
+interface Asked {
+  readonly command: ExplainCommand;
+  readonly context: QueryContext;
+  readonly state: State;
+  readonly world: World;
+}
+
+async function printService(
+  target: ServiceTarget,
+  asked: Asked & { readonly inspector: Inspector },
+): Promise<number> {
+  const { command, context, state, world, inspector } = asked;
+  const { configuration, nodeName, runtime } = context;
+  if (!inspector.service) await lookAtUnlisted(target, { ...context, inspector });
+  const kernel = await readKernel(world.mode, context);
+  const ports = state.desired.services.get(objectKey(target)) ?? [];
+  const report = explainService({
+    target,
+    state,
+    inspector,
+    world,
+    nodeName,
+    externalIPsAllowed: configuration.featureGates["AllowServiceExternalIPs"] !== false,
+    kernel,
+    ...command.conntrack && {
+      connections: connectionsOf(ports, {
+        entries: await readConnections(runtime.runner, FAMILIES),
+        ownAddresses: world.ownAddresses,
+      }),
+    },
+  });
+  await print(report, { ...asked, render: (paint) => renderService(report, paint) });
+  return report.verdict === "broken" ? 1 : 0;
+}
+
+async function printPacket(target: PacketTarget, asked: Asked): Promise<number> {
+  const { command, context, state, world } = asked;
+  const { nodeName, runtime } = context;
+  const match = findFrontend(target, world);
+  const inputs = {
+    target,
+    from: command.from,
+    state,
+    world,
+    nodeName,
+    kernel: await readKernel(world.mode, context),
+    ...command.conntrack && {
+      connections: connectionsOf(match ? [match.servicePort] : [], {
+        entries: await readConnections(runtime.runner, [familyOf(target.address)]),
+        ownAddresses: world.ownAddresses,
+      }),
+    },
+  };
+  const report = explainTarget({ ...inputs, ...await traceIfAsked(inputs, asked) });
+  await print(report, { ...asked, render: (paint) => renderPacket(report, paint) });
+  return report.findings.some(({ severity }) => severity === "error") ? 1 : 0;
+}
+
+/** That a trace is not possible is no reason to withhold the rest of the answer. */
+async function traceIfAsked(
+  inputs: Omit<PacketInputs, "trace" | "traceProblem">,
+  { command, context, world }: Asked,
+): Promise<Pick<PacketInputs, "trace" | "traceProblem">> {
+  const { target } = inputs;
+  if (!command.trace) return { traceProblem: "" };
+  const { sender } = senderOfPacket(inputs);
+  if (sender !== "node" || target.protocol === "sctp") {
+    const traceProblem = target.protocol === "sctp"
+      ? "SCTP packets cannot be sent from here: no trace"
+      : "only this node's own packets can be sent from here: no trace (--from node)";
+    return { traceProblem };
+  }
+  const { address, port, protocol, source } = target;
+  try {
+    const trace = await traceConnection({
+      packet: target,
+      source,
+      outcome: explainPacket({ sender, source, address, port, protocol }, world),
+      ...context,
+    });
+    return { trace, traceProblem: "" };
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    return { traceProblem: error.message };
+  }
+}
+
+async function print(
+  report: object,
+  { command, context: { runtime }, render }: Asked & { readonly render: (paint: Paint) => string },
+): Promise<void> {
+  const { output } = command;
+  const table = () => render(painter(usesColours(runtime)));
+  await runtime.print(renderReport(report, { output, table }));
+}

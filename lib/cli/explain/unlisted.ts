@@ -1,0 +1,36 @@
+/**
+ * Services that the watches do not list (headless, of other proxies): the API server is asked for
+ * the one that explain is about.
+ *
+ * @module
+ */
+import type { ServiceTarget } from "../../config/arguments.ts";
+import { WatchError } from "../../watch/failure.ts";
+import type { QueryContext } from "../query.ts";
+import { findApiServer } from "../source.ts";
+import type { Inspector } from "./inspect.ts";
+
+/** Milliseconds for one answer. */
+const TIMEOUT = 5_000;
+
+/** Shows the Service to the inspector, where the API server has it. Manifests are seen whole. */
+export async function lookAtUnlisted(
+  { namespace, name }: ServiceTarget,
+  context: QueryContext & { readonly inspector: Inspector },
+): Promise<void> {
+  const { configuration, runtime, inspector } = context;
+  if (configuration.signpost.manifests.length > 0) return;
+  const over = new AbortController();
+  const signal = AbortSignal.any([context.signal, over.signal]);
+  const waiting = runtime.clock.sleep(TIMEOUT, signal).then(() => over.abort());
+  try {
+    const { client } = await findApiServer({ ...context, observer: {} });
+    const path = `/api/v1/namespaces/${namespace}/services/${name}`;
+    inspector.look("Service", await client.json(path, { signal }));
+  } catch (error) {
+    if (!(error instanceof WatchError)) throw error;
+  } finally {
+    over.abort();
+    await waiting;
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * Adapter: sends the first packet of a connection from this machine.
+ *
+ * @module
+ */
+import { connect } from "node:net";
+import { familyOf } from "../model/address.ts";
+
+/** What to send, and where from. */
+export interface ProbeRequest {
+  readonly address: string;
+  readonly port: number;
+  readonly protocol: "tcp" | "udp" | "sctp";
+  /** An address of this machine; `undefined`: whichever the kernel chooses. */
+  readonly source: string | undefined;
+  /** Milliseconds to wait for an answer; a TCP connection is closed as soon as it is there. */
+  readonly timeout: number;
+}
+
+/**
+ * Opens a TCP connection and closes it, or sends an empty UDP datagram. That nobody answers is no
+ * error. SCTP is not sent: Deno cannot.
+ */
+export async function sendProbe(request: ProbeRequest): Promise<void> {
+  if (request.protocol === "tcp") await sendTcp(request);
+  else if (request.protocol === "udp") await sendUdp(request);
+}
+
+function sendTcp({ address, port, source, timeout }: ProbeRequest): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = connect({
+      host: address,
+      port,
+      ...source !== undefined && { localAddress: source },
+    });
+    const timer = setTimeout(() => socket.destroy(), timeout);
+    socket.on("connect", () => socket.destroy());
+    socket.on("error", () => socket.destroy());
+    socket.on("close", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+async function sendUdp({ address, port, source }: ProbeRequest): Promise<void> {
+  const hostname = source ?? (familyOf(address) === 4 ? "0.0.0.0" : "::");
+  const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
+  try {
+    await socket.send(new Uint8Array(0), { transport: "udp", hostname: address, port });
+  } catch {
+    // No route, or refused by the rules: the trace tells.
+  } finally {
+    socket.close();
+  }
+}
