@@ -1,0 +1,114 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import type { Signpost } from "../support/signpost.ts";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, service, slice } from "./cluster.ts";
+import { both, bothFlows, Stage, syncs } from "./stage.ts";
+
+const HOSTS = ["local1", "local2", "remote1", "remote2"] as const;
+const OBJECTS = both((a) => [
+  service(a, { name: `web${a.family}` }),
+  slice(a, HOSTS, { service: `web${a.family}` }),
+]);
+const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: HOSTS }]);
+const REPAIRS = "signpost_drift_repairs_total";
+const VIP = `${ADDRESSES[4].clusterIP} . tcp . 80`;
+
+/** What another program does, and what the log then says was missing. */
+const DAMAGES: readonly (readonly [what: string, command: string, missing: RegExp])[] = [
+  ["flushes the ruleset", "nft flush ruleset", /missing="the whole table"/],
+  ["deletes the table", "nft delete table inet signpost", /missing="the whole table"/],
+  [
+    "deletes an element",
+    `nft delete element inet signpost services4 { ${VIP} }`,
+    /missing="element of services4"/,
+  ],
+  [
+    "flushes a map",
+    "nft flush map inet signpost endpoints-udp6",
+    /missing="element of endpoints-udp6"/,
+  ],
+  [
+    "deletes a rule",
+    "nft delete rule inet signpost nat-prerouting handle $(nft -a list chain inet signpost " +
+    "nat-prerouting | sed -n 's/.*jump services # handle //p')",
+    /missing="rule of nat-prerouting"/,
+  ],
+  ["flushes a chain", "nft flush chain inet signpost services", /missing="rule of services"/],
+];
+
+Deno.test("what another program removes is put back, counted and logged", async (test) => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using signpost = await stage.startSynced();
+  const whole = await stage.table();
+  for (const [what, command, missing] of DAMAGES) {
+    await test.step(`one that ${what}`, async () => {
+      const [before, said] = [await stage.metric(REPAIRS), signpost.log.length];
+      await stage.network.run(NODE, ["sh", "-ec", command]);
+      await signpost.until("the repair", async () => {
+        assertEquals(await stage.table(), whole);
+        return await stage.metric(REPAIRS) === before + 1;
+      });
+      assertMatch(signpost.log.slice(said), /WARN another program has changed our rules/);
+      assertMatch(signpost.log.slice(said), missing);
+      await stage.flowsBecome(signpost, FLOWS);
+    });
+  }
+});
+
+Deno.test("what another program removes while syncs run is put back too", async (test) => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using signpost = await stage.startSynced();
+  for (const [what, command] of DAMAGES) {
+    await test.step(`one that ${what}`, async () => {
+      const before = await stage.metric(REPAIRS);
+      using churn = startChurn(stage);
+      await untilPartials(signpost, 5);
+      await stage.network.run(NODE, ["sh", "-ec", command]);
+      await signpost.until("the repair", async () => await stage.metric(REPAIRS) > before);
+      await untilPartials(signpost, 5);
+      churn.stop();
+      await stage.tableBecomesExpected(signpost);
+      await stage.flowsBecome(signpost, FLOWS);
+    });
+  }
+});
+
+Deno.test("signpost's own syncs are never taken for changes by others", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using signpost = await stage.startSynced();
+  using churn = startChurn(stage);
+  await untilPartials(signpost, 200);
+  churn.stop();
+  await stage.tableBecomesExpected(signpost);
+  assertEquals(await stage.metric(REPAIRS), 0);
+  assertEquals(signpost.log.includes("another program"), false);
+  assertEquals(syncs(signpost, "full"), 1);
+});
+
+/** Changes endpoints all the time, and adds and removes another Service. */
+function startChurn(stage: Stage): Disposable & { stop(): void } {
+  let round = 0;
+  const extra = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
+  const timer = setInterval(() => {
+    const count = 1 + round % HOSTS.length;
+    stage.apply(...both((a) => [slice(a, HOSTS.slice(0, count), { service: `web${a.family}` })]));
+    if (round % 7 === 0) stage.apply(extra);
+    if (round % 7 === 4) stage.api.store.delete("Service", "shop/extra");
+    round++;
+  }, 60);
+  const stop = () => {
+    clearInterval(timer);
+    stage.apply(...OBJECTS);
+    stage.api.store.delete("Service", "shop/extra");
+  };
+  return { stop, [Symbol.dispose]: stop };
+}
+
+/** Waits for so many partial syncs from now on. */
+async function untilPartials(signpost: Signpost, count: number): Promise<void> {
+  const before = syncs(signpost, "partial");
+  await signpost.until(
+    `${count} partial syncs`,
+    () => syncs(signpost, "partial") >= before + count,
+  );
+}
