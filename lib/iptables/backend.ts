@@ -11,7 +11,6 @@ import type { ProcessRunner } from "../model/ports.ts";
 import type { Abilities } from "./fixed_rules.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./errors.ts";
 import { runIfThere } from "./run.ts";
-import { parseSaved } from "./saved.ts";
 import { programName } from "./script.ts";
 
 /** `-nft` or `-legacy`; `""`: what the system means by plain `iptables`. */
@@ -83,8 +82,8 @@ export function backendOf(rules: BackendRules): Pick<Iptables, "backend" | "reas
   const count = { nft: countRules(rules.nft), legacy: countRules(rules.legacy) };
   const mixed = count.nft > 0 && count.legacy > 0;
   for (const name of ["nft", "legacy"] as const) {
-    const mangle = parseSaved(rules[name]).get("mangle");
-    const hint = KUBELET_HINTS.find((chain) => mangle?.chains.has(chain));
+    // In either family: the text has both, one after the other.
+    const hint = KUBELET_HINTS.find((chain) => rules[name].includes(`\n:${chain} - `));
     if (hint) return { backend: `-${name}`, reason: `kubelet's chain ${hint} is there`, mixed };
   }
   const counts = `${count.nft} rules in iptables-nft, ${count.legacy} in iptables-legacy`;

@@ -15,6 +15,12 @@ Deno.test("the backend with kubelet's hint is chosen, however many rules the oth
   assertEquals(backendOf({ nft: "", legacy: canary }).backend, "-legacy");
 });
 
+Deno.test("kubelet's hint in one family counts where the other family has a table mangle too", () => {
+  const other = "*mangle\n:PREROUTING ACCEPT [0:0]\n:MINE - [0:0]\nCOMMIT\n";
+  assertEquals(backendOf({ nft: rules(9), legacy: HINT + other }).backend, "-legacy");
+  assertEquals(backendOf({ nft: rules(9), legacy: other + HINT }).backend, "-legacy");
+});
+
 Deno.test("without a hint the backend with more rules is chosen, else the system's own", () => {
   assertEquals(backendOf({ nft: rules(1), legacy: rules(2) }).backend, "-legacy");
   assertEquals(backendOf({ nft: rules(3), legacy: rules(2) }).backend, "-nft");
@@ -62,4 +68,28 @@ Deno.test("a node without any iptables is told to install it", async () => {
   };
   const error = await assertRejects(() => findIptables(runner), ApplyError);
   assertEquals(error.failure, "program-missing");
+});
+
+Deno.test("the only backend is called by its full name", async () => {
+  for (const backend of BACKENDS) {
+    const runner: ProcessRunner = {
+      run: (argv) =>
+        argv[0].includes(backend)
+          ? Promise.resolve({ code: 0, stdout: "", stderr: "" })
+          : Promise.reject(new ProgramMissingError(argv[0])),
+    };
+    assertEquals((await findIptables(runner)).backend, backend);
+  }
+});
+
+Deno.test("a family whose lock is held is there all the same", async () => {
+  const runner: ProcessRunner = {
+    run: (argv) => {
+      const isLocked = argv.includes("-S") && !argv[0].startsWith("ip6");
+      const stderr = isLocked ? "Another app is currently holding the xtables lock; still 5s." : "";
+      return Promise.resolve({ code: isLocked ? 4 : 0, stdout: "", stderr });
+    },
+  };
+  const { families, missing } = await findIptables(runner);
+  assertEquals([families, missing.size], [[4, 6], 0]);
 });
