@@ -30,14 +30,13 @@ async function setOomScore(
 ): Promise<void> {
   const score = configuration.oomScoreAdj;
   if (score === undefined) return;
+  const choom = (...args: string[]) =>
+    runtime.runner.run(["choom", ...args, "-p", `${runtime.pid}`]);
   try {
-    const { code, stderr } = await runtime.runner.run([
-      "choom",
-      "-n",
-      `${score}`,
-      "-p",
-      `${runtime.pid}`,
-    ]);
+    const { stdout } = await choom();
+    // systemd's OOMScoreAdjust= has done it, and may have taken away the right to do it again.
+    if (new RegExp(`adjust value: ${score}$`, "m").test(stdout)) return;
+    const { code, stderr } = await choom("-n", `${score}`);
     if (code !== 0) throw new Error(stderr.trim());
   } catch (error) {
     logger.warn("the OOM score could not be set; systemd's OOMScoreAdjust= does the same", {

@@ -14,7 +14,14 @@ async function* lines(
 ): AsyncIterable<string> {
   const [program, ...args] = argv;
   const child = spawn(program, args);
-  const kill = () => child.kill("SIGTERM");
+  const kill = () => {
+    try {
+      child.kill("SIGTERM");
+    } catch (error) {
+      // It has ended by itself: the terminal's Ctrl-C goes to children too.
+      if (!(error instanceof TypeError)) throw error;
+    }
+  };
   signal.addEventListener("abort", kill, { once: true });
   try {
     let rest = "";

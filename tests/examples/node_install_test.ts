@@ -1,0 +1,115 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  bootSystemd,
+  canRunSystemd,
+  type PrivateSystemd,
+  waitFor,
+} from "../observe/support/private_systemd.ts";
+import { run } from "../support/command.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+
+/** Makes the folders that an installation writes to writable, in this systemd alone; it has no journal. */
+const OPEN_FOLDERS = `
+set -e
+mkdir /opt/units /opt/upper /opt/work
+mount --bind /etc/systemd/system /opt/units
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/opt/upper,workdir=/opt/work /etc
+mount --bind /opt/units /etc/systemd/system
+mount -t tmpfs tmpfs /usr/local/bin
+mkdir /etc/systemd/system/signpost.service.d
+printf '[Service]\\nStandardError=append:/opt/log\\n' > /etc/systemd/system/signpost.service.d/log.conf
+`;
+
+/** As the README has it. There is no API server here, so the objects come from a folder. */
+const INSTALL = `
+set -e
+cd /opt/checkout
+install -D -m 0644 examples/config.yaml /etc/signpost/config.yaml
+install -D -m 0600 examples/install/kubeconfig.yaml /etc/signpost/kubeconfig
+install -m 0644 examples/install/signpost.default /etc/default/signpost
+echo 'SIGNPOST_FLAGS=--manifests=/opt/checkout/examples --hostname-override=node-1' >> /etc/default/signpost
+install -m 0755 signpost /usr/local/bin/signpost
+install -m 0644 systemd/signpost.service /etc/systemd/system/signpost.service
+systemctl enable --now signpost.service
+`;
+
+/** What stands where kube-proxy was before. */
+const KUBE_PROXY_RULES = `
+table ip kube-proxy {
+  chain services { }
+  chain nat-prerouting {
+    type nat hook prerouting priority -100
+    jump services
+  }
+}
+table ip6 kube-proxy {
+  chain services { }
+}
+`;
+
+/** A folder with what an installation takes; the program is bundled, as the compile task does it. */
+async function makeRelease(): Promise<string> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-release-" });
+  await run(["cp", "-r", ...["examples", "systemd"].map((name) => ROOT + name), folder]);
+  const config = ["--config", `${ROOT}deno.json`];
+  await run([
+    Deno.execPath(),
+    "bundle",
+    "-q",
+    ...config,
+    "-o",
+    `${folder}/main.js`,
+    `${ROOT}main.ts`,
+  ]);
+  await run(["cp", `${ROOT}deno.json`, folder]);
+  await Deno.writeTextFile(
+    `${folder}/signpost`,
+    "#!/bin/sh\nexport DENO_DIR=/var/lib/signpost/deno\n" +
+      'exec /opt/deno run -qP --no-lock --config /opt/checkout/deno.json /opt/checkout/main.js "$@"\n',
+  );
+  await run(["chmod", "-R", "a+rX", folder]);
+  return folder;
+}
+
+const shell = (systemd: PrivateSystemd, script: string) => systemd.run("sh", "-c", script);
+
+Deno.test({
+  name: "the README's commands take a node from kube-proxy to signpost, upgrade it, and back",
+  ignore: !await canRunSystemd(),
+  fn: async () => {
+    const release = await makeRelease();
+    try {
+      await using systemd = await bootSystemd(release);
+      const tables = () => systemd.run("nft", "list", "tables");
+      await shell(systemd, OPEN_FOLDERS);
+      await shell(systemd, `nft -f - <<'END'\n${KUBE_PROXY_RULES}\nEND`);
+
+      await shell(systemd, INSTALL).catch(async (cause: Error) => {
+        throw new Error(await shell(systemd, "cat /opt/log; systemctl status signpost || true"), {
+          cause,
+        });
+      });
+      assertStringIncludes(
+        await systemd.run("systemctl", "status", "signpost"),
+        "active (running)",
+      );
+      assertEquals(await tables(), "table inet signpost\n");
+      await waitFor("the answer of /healthz", async () => {
+        return (await shell(systemd, "curl -s http://127.0.0.1:10256/healthz || true"))
+          .includes('"healthy":true');
+      });
+
+      await shell(systemd, "install -m 0755 /opt/checkout/signpost /usr/local/bin/signpost");
+      await systemd.run("systemctl", "restart", "signpost");
+      assertEquals(await tables(), "table inet signpost\n");
+
+      await systemd.run("systemctl", "disable", "--now", "signpost");
+      assertEquals(await tables(), "table inet signpost\n");
+      await systemd.run("signpost", "cleanup");
+      assertEquals(await tables(), "");
+    } finally {
+      await Deno.remove(release, { recursive: true });
+    }
+  },
+});
