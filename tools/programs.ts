@@ -15,6 +15,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   choom: "util-linux",
   openssl: "openssl",
   "systemd-analyze": "systemd",
+  chromium: "chromium",
 };
 
 /** All programs that the tests run. */

@@ -41,7 +41,7 @@ Deno.test("flags and status are one fact a line, without secrets", async () => {
 });
 
 Deno.test("other paths are not found", async () => {
-  for (const path of ["/", "/healthz/", "/metrics/slis", "/debug/pprof/", "/__proto__"]) {
+  for (const path of ["/index.html", "/healthz/", "/metrics/slis", "/debug/pprof/", "/__proto__"]) {
     assertEquals((await handler({ method: "GET", path })).status, 404, path);
   }
 });

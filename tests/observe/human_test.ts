@@ -1,0 +1,55 @@
+import { assertEquals } from "@std/assert";
+import {
+  formatAge,
+  formatAgo,
+  formatDuration,
+  formatSize,
+  healthOf,
+} from "../../lib/observe/human.ts";
+
+Deno.test("ages have one unit", () => {
+  const ages = [-3, 0, 59.9, 119, 120, 7_199, 7_200, 172_799, 172_800, 864_000].map(formatAge);
+  assertEquals(ages, ["0s", "0s", "59s", "119s", "2m", "119m", "2h", "47h", "2d", "10d"]);
+});
+
+Deno.test("a time that never was is never", () => {
+  const now = Date.parse("2026-01-02T03:04:05Z");
+  assertEquals(formatAgo("2026-01-02T03:04:01Z", now), "4s ago");
+  assertEquals(formatAgo("", now), "never");
+  assertEquals(formatAgo("soon", now), "never");
+});
+
+Deno.test("durations and sizes are short", () => {
+  assertEquals([0.0004, 0.0123, 0.9994, 1.2].map(formatDuration), [
+    "0.4 ms",
+    "12 ms",
+    "999 ms",
+    "1.20 s",
+  ]);
+  assertEquals([0, 812, 3_210, 51_200, 999_600, 14_000_000].map(formatSize), [
+    "0 B",
+    "812 B",
+    "3.2 kB",
+    "51 kB",
+    "1.0 MB",
+    "14 MB",
+  ]);
+});
+
+Deno.test("health is told with its reason", () => {
+  const well = { healthy: true, nodeEligible: true, stale: false };
+  assertEquals(
+    [
+      well,
+      { ...well, stale: true },
+      { ...well, nodeEligible: false },
+      { ...well, healthy: false },
+    ].map((status) => healthOf(status)),
+    [
+      { health: "healthy", colour: "green" },
+      { health: "healthy, with the rules of the state file", colour: "yellow" },
+      { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" },
+      { health: "unhealthy: an update waits for too long", colour: "red" },
+    ],
+  );
+});

@@ -1,0 +1,84 @@
+/**
+ * What the status page shows in tests.
+ *
+ * @module
+ */
+import type { DesiredServicePort, Destination } from "../../../lib/model/desired.ts";
+import { type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
+import type { PageContents } from "../../../lib/observe/page/page.ts";
+
+/** The time of all tests. */
+export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
+
+/** A status in which all is well. */
+export const STATUS: Status = {
+  statusVersion: STATUS_VERSION,
+  version: "0.1.0",
+  commit: "abc1234",
+  node: "node-1",
+  mode: "nftables",
+  kernel: "6.18.0",
+  nft: "1.0.6",
+  started: "2026-01-02T00:04:05.000Z",
+  healthy: true,
+  nodeEligible: true,
+  stale: false,
+  services: 2,
+  servicePorts: 3,
+  endpointSlices: 4,
+  endpoints: 5,
+  driftRepairs: 0,
+  snapshotAgeSeconds: 12,
+  watches: [{
+    kind: "Service",
+    state: "watching",
+    resourceVersion: "4711",
+    lastEvent: "2026-01-02T03:04:01.000Z",
+    lists: 1,
+    lastError: "",
+  }],
+  syncs: [
+    { kind: "full", at: "2026-01-02T02:04:05.000Z", seconds: 1.25, operations: 900, bytes: 51200 },
+    { kind: "partial", at: "2026-01-02T03:04:02.000Z", seconds: 0.012, operations: 4, bytes: 310 },
+  ],
+  refused: [],
+  conflicts: [],
+};
+
+/** An endpoint on another node, or on this one. */
+export function endpoint(address: string, local = false): Destination {
+  return { address, port: 8080, local };
+}
+
+/** A service port with a cluster IP and two endpoints. */
+export function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredServicePort {
+  return {
+    name: "shop/web:http",
+    family: 4,
+    protocol: "tcp",
+    port: 80,
+    clusterIPs: ["10.96.0.10"],
+    externalIPs: [],
+    loadBalancerIPs: [],
+    nodePort: 0,
+    sourceRanges: [],
+    internalTrafficPolicy: "Cluster",
+    externalTrafficPolicy: "Cluster",
+    affinitySeconds: 0,
+    clusterEndpoints: [endpoint("10.244.0.7", true), endpoint("10.244.1.9")],
+    localEndpoints: [],
+    hasEndpoints: true,
+    ...changes,
+  };
+}
+
+/** The page's contents. */
+export function contents(changes: Partial<PageContents> = {}): PageContents {
+  return {
+    status: STATUS,
+    services: new Map([["shop/web", [servicePort()]]]),
+    spans: [],
+    now: NOW,
+    ...changes,
+  };
+}

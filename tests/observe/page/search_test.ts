@@ -1,0 +1,51 @@
+import { assertEquals } from "@std/assert";
+import { queryText, readQuery, searchServices } from "../../../lib/observe/page/search.ts";
+import { endpoint, servicePort } from "./contents.ts";
+
+const SERVICES = new Map([
+  ["shop/web", [servicePort({ nodePort: 30080, loadBalancerIPs: ["203.0.113.10"] })]],
+  ["shop/cart", [servicePort({
+    name: "shop/cart:grpc",
+    clusterIPs: ["fd00:10:96::11"],
+    clusterEndpoints: [endpoint("fd00:10:244::7")],
+  })]],
+]);
+
+function find(words: string): string[] {
+  return searchServices(SERVICES, { words, page: 1 }).services.map(([name]) => name);
+}
+
+Deno.test("Services are found by name, port name, address, node port and endpoint", () => {
+  assertEquals(find(""), ["shop/cart", "shop/web"]);
+  assertEquals(find("WEB"), ["shop/web"]);
+  assertEquals(find("grpc"), ["shop/cart"]);
+  assertEquals(find("203.0.113.10:80/tcp"), ["shop/web"]);
+  assertEquals(find(":30080"), ["shop/web"]);
+  assertEquals(find("10.244.1.9:8080"), ["shop/web"]);
+  assertEquals(find("[fd00:10:244::7]"), ["shop/cart"]);
+  assertEquals(find("shop 10.96.0.10"), ["shop/web"]);
+  assertEquals(find("web cart"), []);
+});
+
+Deno.test("twenty Services are on a page, and a page too far is the last one", () => {
+  const many = new Map(
+    Array.from({ length: 45 }, (_, i) => [`a/s${`${i}`.padStart(2, "0")}`, [servicePort()]]),
+  );
+  const { services, ...rest } = searchServices(many, { words: "", page: 99 });
+  assertEquals(rest, { query: { words: "", page: 3 }, matches: 45, pages: 3 });
+  assertEquals(services.map(([name]) => name), ["a/s40", "a/s41", "a/s42", "a/s43", "a/s44"]);
+});
+
+Deno.test("a query is read from a URL and written to one", () => {
+  assertEquals(readQuery("?q=a%20%26b&page=3"), { words: "a &b", page: 3 });
+  assertEquals(queryText({ words: "a &b", page: 3 }), "?q=a+%26b&page=3");
+  assertEquals(queryText({ words: "", page: 1 }), "?");
+});
+
+Deno.test("what is wrong in a query is left out", () => {
+  for (const page of ["0", "-1", "x", "1.5", "1e99", ""]) {
+    assertEquals(readQuery(`?page=${page}`), { words: "", page: 1 }, page);
+  }
+  assertEquals(readQuery(`?q=${"x".repeat(10_000)}`).words.length, 200);
+  assertEquals(readQuery("?%zz=%").words, "");
+});

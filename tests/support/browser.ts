@@ -1,0 +1,66 @@
+/**
+ * A headless browser for one page at a time, without anything of a person's.
+ *
+ * @module
+ */
+import { run } from "./command.ts";
+
+/** What the browser is to do with a page. */
+export interface BrowserOptions {
+  /** Milliseconds of the page's own time that go by at once before it is looked at. */
+  readonly time?: number;
+  /** Whether the reader wants dark pages; false by default. */
+  readonly dark?: boolean;
+  /** The window's size. */
+  readonly size?: { readonly width: number; readonly height: number };
+}
+
+const FLAGS: readonly string[] = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--disable-dev-shm-usage",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** The document as it is once the page has loaded. */
+export function renderedDocument(url: string, options: BrowserOptions = {}): Promise<string> {
+  return browse(url, ["--dump-dom"], options);
+}
+
+/** A picture of the window (PNG). */
+export async function screenshot(url: string, options: BrowserOptions = {}): Promise<Uint8Array> {
+  const path = await Deno.makeTempFile({ prefix: "signpost-page-", suffix: ".png" });
+  try {
+    await browse(url, [`--screenshot=${path}`, "--hide-scrollbars"], options);
+    return await Deno.readFile(path);
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+async function browse(
+  url: string,
+  action: readonly string[],
+  { time, dark = false, size }: BrowserOptions,
+): Promise<string> {
+  const profile = await Deno.makeTempDir({ prefix: "signpost-browser-" });
+  try {
+    return await run([
+      "chromium",
+      ...FLAGS,
+      `--user-data-dir=${profile}`,
+      `--blink-settings=preferredColorScheme=${dark ? 0 : 1}`,
+      ...time === undefined ? [] : [`--virtual-time-budget=${time}`],
+      ...size === undefined ? [] : [`--window-size=${size.width},${size.height}`],
+      ...action,
+      url,
+    ]);
+  } finally {
+    await Deno.remove(profile, { recursive: true });
+  }
+}
