@@ -1,0 +1,179 @@
+import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
+import { execute } from "../support/command.ts";
+import { linkPrograms, programPath, type Programs } from "../support/programs.ts";
+import { runSignpost } from "../support/signpost.ts";
+import { NODE } from "../support/topology.ts";
+import { HandOverStage } from "./hand_over_stage.ts";
+
+/** Every program of iptables that signpost may run. */
+const IPTABLES = ["iptables", "ip6tables"].flatMap((name) =>
+  ["", "-nft", "-legacy"].flatMap((backend) =>
+    ["", "-save", "-restore"].map((tool) => `${name}${backend}${tool}`)
+  )
+);
+
+/** A node whose nft refuses scripts that have one of these words, as a kernel without the module does. */
+async function nftWithout(words: readonly string[]): Promise<Programs> {
+  const real = await programPath("nft");
+  const script = `for last; do :; done
+[ "$last" = - ] || exec ${real} "$@"
+input=$(cat)
+case "$input" in
+${words.map((word) => `*"${word}"*)`).join("\n")}
+  echo "Error: Could not process rule: No such file or directory" >&2
+  exit 1;;
+esac
+printf '%s\\n' "$input" | exec ${real} "$@"
+`;
+  return await linkPrograms([...IPTABLES, "ip", "sysctl", "conntrack", "cat"], { nft: script });
+}
+
+Deno.test("without a mode nftables is used where it works", async () => {
+  await using stage = await HandOverStage.create();
+  await using signpost = stage.start();
+  await signpost.waitForLog(/ synced kind=full/);
+  assertMatch(signpost.log, / started .*mode=nftables/);
+  assertMatch(await stage.network.run(NODE, ["nft", "list", "tables"]), /^table inet signpost$/m);
+  assertNotMatch(signpost.log, /iptables/);
+});
+
+Deno.test("without a mode iptables is used where the kernel lacks fib, and one line says why", async () => {
+  await using stage = await HandOverStage.create();
+  await using programs = await nftWithout(["fib "]);
+  await using signpost = stage.start([], programs.env);
+  await signpost.waitForLog(/ synced kind=full/);
+  assertMatch(signpost.log, / started .*mode=iptables/);
+  const lines = signpost.log.match(/^.*iptables is used.*$/gm) ?? [];
+  assertEquals(lines.length, 1, signpost.log);
+  assertMatch(
+    lines[0] ?? "",
+    / WARN .*lacks what the rules need: fib \(kernel option CONFIG_NFT_FIB/,
+  );
+  assertMatch(await stage.rules(), /-A KUBE-SERVICES -d 10\.96\.0\.10/);
+});
+
+Deno.test("without a mode iptables is used where there is no nft, and one line says why", async () => {
+  await using stage = await HandOverStage.create();
+  await using programs = await linkPrograms([...IPTABLES, "ip", "sysctl", "conntrack"]);
+  await using signpost = stage.start([], programs.env);
+  await signpost.waitForLog(/ synced kind=full/);
+  const lines = signpost.log.match(/^.*iptables is used.*$/gm) ?? [];
+  assertEquals(lines.length, 1, signpost.log);
+  assertMatch(lines[0] ?? "", /the program nft cannot be run: install it/);
+});
+
+Deno.test("where neither works, the error names both", async () => {
+  await using stage = await HandOverStage.create();
+  await using programs = await linkPrograms(["ip"]);
+  const { code, stderr } = await runSignpost(stage.network, stage.args, programs);
+  assertEquals(code, 1);
+  assertMatch(stderr, /neither nftables nor iptables can be used: .*install it.*install iptables/);
+});
+
+Deno.test("a mode that was asked for is not replaced by another", async () => {
+  await using stage = await HandOverStage.create();
+  await using noFib = await nftWithout(["fib "]);
+  const nftables = [...stage.args, "--proxy-mode", "nftables"];
+  const first = await runSignpost(stage.network, nftables, noFib);
+  assertEquals(first.code, 1);
+  assertMatch(first.stderr, /lacks what the rules need: fib .*--proxy-mode iptables/);
+
+  await using noIptables = await linkPrograms(["ip", "nft"]);
+  const iptables = [...stage.args, "--proxy-mode", "iptables"];
+  const second = await runSignpost(stage.network, iptables, noIptables);
+  assertEquals(second.code, 1);
+  assertMatch(second.stderr, /cannot run iptables: install iptables/);
+  assertEquals(await stage.rules(), "");
+});
+
+for (
+  const [mode, advice] of [
+    ["ipvs", /use nftables, its successor/],
+    ["userspace", /removed: use nftables/],
+    ["kernelspace", /for Windows: use nftables/],
+    ["nftable", /must be nftables, iptables or empty/],
+  ] as const
+) {
+  Deno.test(`--proxy-mode ${mode} is told what to use instead, with exit code 2`, async () => {
+    await using stage = await HandOverStage.create();
+    const flags = [...stage.args, "--proxy-mode", mode];
+    for (const args of [flags, [...flags, "--once"]]) {
+      const { code, stderr, stdout } = await runSignpost(stage.network, args);
+      assertEquals([code, stdout], [2, ""]);
+      assertMatch(stderr, advice);
+    }
+    await using inFile = await HandOverStage.create({ mode });
+    const { code, stderr } = await runSignpost(inFile.network, inFile.args);
+    assertEquals(code, 2);
+    assertMatch(stderr, /config\.yaml: mode: /);
+    assertMatch(stderr, advice);
+  });
+}
+
+Deno.test("the backend is that of kubelet's hint, and mixed backends are warned of", async () => {
+  await using stage = await HandOverStage.create();
+  const { network } = stage;
+  await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
+  await network.run(NODE, ["iptables-legacy", "-A", "INPUT", "-j", "ACCEPT"]);
+  for (let i = 0; i < 3; i++) {
+    await network.run(NODE, ["iptables-nft", "-A", "INPUT", "-i", `nowhere${i}`, "-j", "ACCEPT"]);
+  }
+  await using signpost = await stage.startSynced("iptables");
+  assertMatch(signpost.log, /iptables backend: kubelet's chain KUBE-IPTABLES-HINT is there/);
+  assertMatch(signpost.log, / WARN both iptables-nft and iptables-legacy hold rules on this node/);
+  assertMatch(await network.run(NODE, ["iptables-legacy-save"]), /KUBE-SVC-/);
+  assertNotMatch(await network.run(NODE, ["iptables-nft-save"]), /KUBE-SVC-/);
+});
+
+Deno.test("a node with one backend keeps its rules when the others' are removed", async () => {
+  await using stage = await HandOverStage.create();
+  const names = IPTABLES.filter((name) => !name.includes("legacy"));
+  await using programs = await linkPrograms([...names, "ip", "nft", "sysctl", "conntrack"]);
+  await stage.installKubeProxy("nftables");
+  await using signpost = stage.start(["--proxy-mode", "iptables"], programs.env);
+  await signpost.waitForLog(/took over/);
+  await signpost.until(
+    "kube-proxy's table gone",
+    async () => !/kube-proxy/.test(await stage.network.run(NODE, ["nft", "list", "tables"])),
+  );
+  assertNotMatch(signpost.log, /KUBE chains/);
+  assertMatch(await stage.rules(), /-A KUBE-SERVICES -d 10\.96\.0\.10/);
+});
+
+Deno.test("waits for the iptables lock are bounded; a sync is tried again, and rules are kept", async () => {
+  await using stage = await HandOverStage.create();
+  const { network } = stage;
+  await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
+  await stage.installKubeProxy("iptables", "-legacy");
+  const save = async () =>
+    (await network.run(NODE, ["iptables-legacy-save", "-t", "nat"])).replace(
+      /\[\d+:\d+\]|^#.*$/gm,
+      "",
+    );
+  const before = await save();
+  const lock = await stage.lockIptables();
+  await using signpost = stage.start(["--proxy-mode", "iptables"], lock.env);
+  await signpost.waitForLog(
+    /ERROR full sync failed: .*held the iptables lock for 5 s; .*trying again/,
+  );
+  assertEquals(await save(), before);
+  await lock[Symbol.asyncDispose]();
+  await signpost.waitForLog(/ synced kind=full/);
+  assertMatch(await save(), /comment signpost/);
+  assertMatch(await network.run(NODE, ["ip6tables-legacy-save"]), /comment signpost/);
+});
+
+Deno.test("--once prints iptables input that both families' programs take", async () => {
+  await using stage = await HandOverStage.create();
+  const args = [...stage.args, "--proxy-mode", "iptables", "--once"];
+  const { code, stdout } = await runSignpost(stage.network, args);
+  assertEquals(code, 0);
+  const [empty, ...scripts] = stdout.split(/^# (ip6?tables-restore)\n/m);
+  assertEquals([empty, scripts[0], scripts[2]], ["", "iptables-restore", "ip6tables-restore"]);
+  const prefix = ["ip", "netns", "exec", stage.network.namespaceOf(NODE)];
+  for (const [program, stdin] of [[scripts[0], scripts[1]], [scripts[2], scripts[3]]]) {
+    const options = { stdin: stdin ?? "" };
+    const result = await execute([...prefix, program ?? "", "--noflush"], options);
+    assertEquals([result.code, result.stderr], [0, ""]);
+  }
+});
