@@ -25,9 +25,6 @@ const ADAPTERS: ReadonlySet<string> = new Set([
 /** Files that hold a script for browsers as text. It runs on no node. */
 const BROWSER_SCRIPTS: ReadonlySet<string> = new Set(["lib/observe/page/assets.ts"]);
 
-/** Files with text that is a program for a browser. */
-const BROWSER_CODE: ReadonlySet<string> = new Set(["lib/observe/page/assets.ts"]);
-
 /** Modules of Node that compute and touch nothing. */
 const PURE_NODE_MODULES: ReadonlySet<string> = new Set(["node:crypto", "node:path/posix"]);
 
