@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { diff } from "./diff/command.ts";
 import { explain } from "./explain/command.ts";
 import { FatalError } from "./fatal.ts";
 import type { Query, QueryContext } from "./query.ts";
@@ -22,6 +23,8 @@ export async function performQuery(query: Query, context: QueryContext): Promise
   switch (query.name) {
     case "explain":
       return await explain(query, context);
+    case "diff":
+      return await diff(query, context);
     case "status":
       return await status(query, context);
     case "verify":

@@ -4,7 +4,7 @@
  * @module
  */
 import { type ConntrackEntry, parseEntries } from "../../conntrack/parse.ts";
-import { findIptables } from "../../iptables/backend.ts";
+import { findIptables, type Iptables } from "../../iptables/backend.ts";
 import { IptablesDataplane } from "../../iptables/dataplane.ts";
 import { CANARY_CHAIN } from "../../iptables/names.ts";
 import type { Saved } from "../../iptables/saved.ts";
@@ -17,7 +17,7 @@ import type { Runtime } from "../../system/runtime.ts";
 import { FatalError } from "../fatal.ts";
 import { HandOver } from "../hand_over.ts";
 import { nftablesEntries, stickyClients } from "./kernel.ts";
-import { iptablesEntries } from "./kernel_iptables.ts";
+import { iptablesEntries, type SavedFamilies } from "./kernel_iptables.ts";
 import type { KernelView } from "./kernel_report.ts";
 
 /** What the kernel is read with. */
@@ -57,10 +57,7 @@ async function readNftables({ runtime: { runner }, logger }: ReadOptions): Promi
 
 async function readIptables({ runtime: { runner }, logger }: ReadOptions): Promise<KernelView> {
   const iptables = await findIptables(runner);
-  const routeLocalnet = () => Promise.resolve();
-  const dataplane = new IptablesDataplane({ runner, iptables, routeLocalnet });
-  const held = new Map<Family, Saved>();
-  for (const family of iptables.families) held.set(family, await dataplane.saved(family));
+  const held = await readSaved(runner, iptables);
   const isThere = [...held.values()].some((saved) => saved.get("nat")?.chains.has(CANARY_CHAIN));
   const { backend } = iptables;
   const handOver = new HandOver({ mode: "iptables", backend, runner, logger });
@@ -75,6 +72,22 @@ async function readIptables({ runtime: { runner }, logger }: ReadOptions): Promi
       stickyClients: () => [],
     },
   };
+}
+
+/**
+ * The iptables rules of each family that works.
+ *
+ * @throws {ApplyError} where they cannot be read
+ */
+export async function readSaved(
+  runner: ProcessRunner,
+  iptables: Iptables,
+): Promise<SavedFamilies> {
+  const routeLocalnet = () => Promise.resolve();
+  const dataplane = new IptablesDataplane({ runner, iptables, routeLocalnet });
+  const held = new Map<Family, Saved>();
+  for (const family of iptables.families) held.set(family, await dataplane.saved(family));
+  return held;
 }
 
 /**

@@ -25,12 +25,23 @@ export async function lookAtUnlisted(
   const waiting = runtime.clock.sleep(TIMEOUT, signal).then(() => over.abort());
   try {
     const { client } = await findApiServer({ ...context, observer: {} });
-    const path = `/api/v1/namespaces/${namespace}/services/${name}`;
-    inspector.look("Service", await client.json(path, { signal }));
+    // A list, for nodes need no permission to get single Services.
+    const list = await client.json(`/api/v1/namespaces/${namespace}/services`, {
+      query: { fieldSelector: `metadata.name=${name}` },
+      signal,
+    });
+    for (const item of itemsOf(list)) inspector.look("Service", item);
   } catch (error) {
     if (!(error instanceof WatchError)) throw error;
   } finally {
     over.abort();
     await waiting;
   }
+}
+
+function itemsOf(list: unknown): readonly unknown[] {
+  const items: unknown = typeof list === "object" && list !== null
+    ? Reflect.get(list, "items")
+    : undefined;
+  return Array.isArray(items) ? items : [];
 }

@@ -1,0 +1,136 @@
+/**
+ * One step of the desired state as changes that a person can read.
+ *
+ * @module
+ */
+import { partialInput } from "../../iptables/partial.ts";
+import { FAMILIES } from "../../model/address.ts";
+import type { DesiredNode, DesiredState, StateChange } from "../../model/desired.ts";
+import { diffServices, type References } from "../../nftables/diff.ts";
+import { objectId } from "../../nftables/objects.ts";
+import { nodeElementChanges } from "../../nftables/script.ts";
+import { objectsOf } from "../../nftables/service.ts";
+import type { Change } from "./report.ts";
+
+/** What a step is worked out from. */
+export interface StepInputs {
+  readonly change: StateChange;
+  /** Of the state before the step; see `referencesOf`. */
+  readonly references: References;
+  /** The node's part after the step. */
+  readonly node: DesiredNode;
+}
+
+/** The changes of a step in a mode, deletions first. */
+export function changesOf(mode: "nftables" | "iptables", inputs: StepInputs): Change[] {
+  return mode === "nftables" ? nftablesChanges(inputs) : iptablesChanges(inputs);
+}
+
+function nftablesChanges({ change, references, node }: StepInputs): Change[] {
+  const owners = ownersOf(change, node);
+  const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
+  const { operations } = diffServices(change.services.values(), {
+    node,
+    references,
+  });
+  const nodeChange = change.node
+    ? nodeElementChanges(change.node.before, change.node.after)
+    : { deleteElements: [], addElements: [] };
+  const element =
+    (change: Change["change"]) => (each: (typeof operations.addElements)[number]) => ({
+      change,
+      type: "element" as const,
+      in: each.set,
+      key: each.key,
+      data: each.data,
+      service: each.comment || of(each) || ownerOfSlot(owners, each),
+    });
+  const part = (change: Change["change"], type: "chain" | "set") => (each: { name: string }) => ({
+    change,
+    type,
+    in: each.name,
+    key: "",
+    data: "",
+    service: "",
+  });
+  const rules = (change: Change["change"], name: string, lines: readonly string[]) =>
+    lines.map((key) => ({ change, type: "rule" as const, in: name, key, data: "", service: "" }));
+  return [
+    ...[...operations.deleteElements, ...nodeChange.deleteElements].map(element("delete")),
+    ...operations.deleteChains.map(part("delete", "chain")),
+    ...operations.deleteSets.map(part("delete", "set")),
+    ...operations.rewriteChains.flatMap(({ before, after }) => [
+      ...rules("delete", before.name, before.rules.filter((each) => !after.rules.includes(each))),
+      ...rules("add", after.name, after.rules.filter((each) => !before.rules.includes(each))),
+    ]),
+    ...operations.addSets.map(part("add", "set")),
+    ...operations.addChains.flatMap((chain) => [
+      part("add", "chain")(chain),
+      ...rules("add", chain.name, chain.rules),
+    ]),
+    ...[...operations.addElements, ...nodeChange.addElements].map(element("add")),
+  ];
+}
+
+/** How many services need each shared object, in the whole of a state. */
+export function referencesOf(state: DesiredState): References {
+  const changes = [...state.services.values()].map((after) => ({ before: [], after }));
+  return diffServices(changes, { node: state.node, references: new Map() }).references;
+}
+
+/** By the id of an object, the service port that it is for. */
+function ownersOf({ services }: StateChange, node: DesiredNode): ReadonlyMap<string, string> {
+  const owners = new Map<string, string>();
+  for (const { before, after } of services.values()) {
+    for (const port of [...before, ...after]) {
+      for (const object of objectsOf(port, node)) {
+        const id = objectId(object);
+        owners.set(id, owners.has(id) && owners.get(id) !== port.name ? "" : port.name);
+      }
+    }
+  }
+  return owners;
+}
+
+function ownerOfSlot(
+  owners: ReadonlyMap<string, string>,
+  { set, key }: { readonly set: string; readonly key: string },
+): string {
+  return owners.get(`slots ${set} ${key.slice(0, key.lastIndexOf(" . "))}`) ?? "";
+}
+
+function iptablesChanges({ change, node }: StepInputs): Change[] {
+  const changes = FAMILIES.flatMap((family) =>
+    partialInput(change, { family, node }).tables.flatMap((table) => {
+      const place = (chain: string) => `IPv${family} ${table.table} ${chain}`;
+      const rule = (change: Change["change"]) => (line: string) => {
+        const space = line.indexOf(" ");
+        const [chain, key] = space < 0 ? [line, ""] : [line.slice(0, space), line.slice(space + 1)];
+        return { ...NOTHING, change, type: "rule" as const, in: place(chain), key };
+      };
+      const chain = (change: Change["change"]) => (name: string) => ({
+        ...NOTHING,
+        change,
+        type: "chain" as const,
+        in: place(name),
+      });
+      return [
+        ...table.deleted.map(rule("delete")),
+        ...table.removed.map(chain("delete")),
+        ...[...table.chains].flatMap(([name, rules]) => [
+          chain("add")(name),
+          ...rules.map((each) => rule("add")(`${name} ${each}`)),
+        ]),
+        ...[...table.inserted, ...table.appended].map(rule("add")),
+      ];
+    })
+  );
+  return changes.map((each) => ({ ...each, service: ownerOfRule(each.key) }));
+}
+
+const NOTHING = { key: "", data: "", service: "" } as const;
+
+/** The comment of a rule begins with the service port's name. */
+function ownerOfRule(rule: string): string {
+  return /--comment "?([^" /]+\/[^" ]+)/.exec(rule)?.[1] ?? "";
+}

@@ -1,0 +1,79 @@
+/**
+ * Manifests laid over present objects, as `kubectl apply` would: what only the API server gives
+ * (cluster IPs, node ports, load-balancer addresses) stays.
+ *
+ * @module
+ */
+import type { Service } from "../../model/objects.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * A Service from a manifest with what the present one was given by the API server and its
+ * controllers. What the manifest says itself counts.
+ *
+ * @param raw the manifest, untrusted
+ * @param present the Service of the same name, decoded; `undefined`: it would be new
+ */
+export function withAllocatedFields(raw: unknown, present: Service | undefined): unknown {
+  const spec = objectAt(raw, "spec");
+  if (!present || !isObject(raw)) return raw;
+  const isHeadless = spec["clusterIP"] === "None" || spec["type"] === "ExternalName";
+  return {
+    ...raw,
+    spec: {
+      ...spec,
+      ...!isHeadless && !isSet(spec["clusterIP"]) && {
+        clusterIP: present.clusterIPs[0],
+        clusterIPs: present.clusterIPs,
+      },
+      ...Array.isArray(spec["ports"]) && {
+        ports: spec["ports"].map((port: unknown) => withNodePort(port, present, spec)),
+      },
+      ...present.healthCheckNodePort !== 0 && !isSet(spec["healthCheckNodePort"]) && {
+        healthCheckNodePort: present.healthCheckNodePort,
+      },
+    },
+    ...!isSet(objectAt(raw, "status")["loadBalancer"]) && spec["type"] === "LoadBalancer" && {
+      status: {
+        loadBalancer: { ingress: present.loadBalancerIPs.map((ip) => ({ ip })) },
+      },
+    },
+    metadata: withAge(objectAt(raw, "metadata"), present),
+  };
+}
+
+/** A port without a node port keeps the one it has, where the type has node ports. */
+function withNodePort(port: unknown, present: Service, spec: Json): unknown {
+  const hasNodePorts = spec["type"] === "NodePort" || spec["type"] === "LoadBalancer";
+  if (!isObject(port) || !hasNodePorts || isSet(port["nodePort"])) return port;
+  const protocol = String(port["protocol"] ?? "TCP").toLowerCase();
+  const same = present.ports.find((each) =>
+    each.port === port["port"] && each.protocol === protocol
+  );
+  return same && same.nodePort !== 0 ? { ...port, nodePort: same.nodePort } : port;
+}
+
+/** Its age decides who has an address that two Services want. */
+function withAge(metadata: Json, { created, uid }: Service): Json {
+  return {
+    ...metadata,
+    ...!isSet(metadata["creationTimestamp"]) && created > 0 && {
+      creationTimestamp: new Date(created).toISOString(),
+    },
+    ...!isSet(metadata["uid"]) && uid !== "" && { uid },
+  };
+}
+
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== "";
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function objectAt(value: unknown, key: string): Json {
+  const found = isObject(value) ? value[key] : undefined;
+  return isObject(found) ? found : {};
+}
