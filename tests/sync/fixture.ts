@@ -15,7 +15,7 @@ import {
 import type { DesiredState, StateChange } from "../../lib/model/desired.ts";
 import type { ObjectEvent } from "../../lib/model/events.ts";
 import { type Kind, KINDS } from "../../lib/model/objects.ts";
-import { SyncLoop, type SyncObserver } from "../../lib/sync/sync.ts";
+import { SyncLoop, type SyncObserver, type SyncOutcome } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 import { ManualClock, MemoryLogger, settle } from "../watch/fakes.ts";
@@ -94,6 +94,10 @@ export class SyncFixture implements AsyncDisposable {
   readonly logger = new MemoryLogger();
   /** What the observer was told. */
   readonly told: string[] = [];
+  /** What `afterSync` was told. */
+  readonly outcomes: SyncOutcome[] = [];
+  /** Ends `afterSync`. */
+  finish: () => Promise<void> = () => Promise.resolve();
   readonly loop: SyncLoop;
   readonly #decode = createDecoder();
   readonly #stop = new AbortController();
@@ -109,6 +113,10 @@ export class SyncFixture implements AsyncDisposable {
       observer: recordingObserver(this.told),
       minSyncPeriod: options.minSyncPeriod ?? 1_000,
       fullSyncPeriod: options.fullSyncPeriod ?? 3_600_000,
+      afterSync: (outcome) => {
+        this.outcomes.push(outcome);
+        return this.finish();
+      },
     });
   }
 
@@ -199,4 +207,11 @@ export function service(number: number, spec: Readonly<Record<string, unknown>> 
     },
     spec: { clusterIP: `10.96.0.${number}`, ports: [{ port: 80 }], ...spec },
   };
+}
+
+/** The objects of a state from before the start. */
+export function stored(objects: readonly ApiObject[]): ObjectCache {
+  const fixture = new SyncFixture();
+  fixture.deliver(objects);
+  return fixture.cache;
 }

@@ -1,0 +1,110 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { service, SyncFixture } from "./fixture.ts";
+
+Deno.test("each refusal is warned of once, and the Service keeps its last good rules", async () => {
+  await using fixture = await SyncFixture.synced([service(1)]);
+  const { dataplane, logger, told } = fixture;
+  const before = new Map(dataplane.kernel);
+  for (let times = 0; times < 3; times++) fixture.upsert(service(1, { ports: [] }));
+  await fixture.pass(1_000);
+  assertEquals(logger.at("warn").length, 1);
+  assertMatch(logger.at("warn").join(), /"key":"default\/s1","reason":"spec\.ports must hold/);
+  assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
+  assertEquals(dataplane.kernel, before);
+  fixture.upsert(service(1, { ports: [{ port: 0 }] }));
+  assertEquals(logger.at("warn").length, 2);
+});
+
+Deno.test("each conflict is warned of once, until it is over and comes back", async () => {
+  const clash = { externalIPs: ["192.0.2.1"] };
+  await using fixture = await SyncFixture.synced([service(1, clash), service(2, clash)]);
+  const { logger, told } = fixture;
+  const conflicts = () => told.filter((each) => each.startsWith("conflict"));
+  const conflict = "conflict 192.0.2.1 . tcp . 80 default/s1 default/s2";
+  assertEquals(conflicts(), [conflict]);
+  assertMatch(
+    logger.at("warn").join(),
+    /default\/s1 and default\/s2 both want 192\.0\.2\.1 \. tcp \. 80: the older one, default\/s1/,
+  );
+  for (const number of [1, 2, 1]) {
+    fixture.upsert(service(number, { ...clash, sessionAffinity: "ClientIP" }));
+    await fixture.pass(1_000);
+  }
+  assertEquals(conflicts(), [conflict]);
+  fixture.remove("Service", "default/s1");
+  await fixture.pass(1_000);
+  fixture.upsert(service(1, clash));
+  await fixture.pass(1_000);
+  assertEquals(conflicts(), [conflict, conflict]);
+  assertEquals(logger.at("warn").length, 2);
+});
+
+Deno.test("the observer hears of what waits, what was applied and what failed", async () => {
+  await using fixture = await SyncFixture.synced([]);
+  const { dataplane, told } = fixture;
+  told.length = 0;
+  dataplane.during = () => fixture.clock.advance(250);
+  dataplane.failures.push("not-permitted");
+  fixture.upsert(service(1));
+  await fixture.pass(0);
+  await fixture.pass(250);
+  assertEquals(told, ["queued", "failed partial: not-permitted", "synced full in 0.5"]);
+});
+
+/** Outcomes as the Services that changed, what became of it, and whether it was about everything. */
+function outcomesOf({ outcomes }: SyncFixture): string[] {
+  return outcomes.splice(0).map(({ change, done, whole }) =>
+    `${[...change.services.keys()].sort()} ${done ? "done" : "failed"}${whole ? " whole" : ""}`
+  );
+}
+
+Deno.test("after each try its outcome is told: what changed, and whether the kernel has it", async () => {
+  await using fixture = await SyncFixture.synced([service(1)]);
+  assertEquals(outcomesOf(fixture), ["default/s1 done whole"]);
+  fixture.upsert(service(2));
+  await fixture.pass(1_000);
+  assertEquals(outcomesOf(fixture), ["default/s2 done"]);
+  fixture.dataplane.failures.push("conflict", "busy");
+  fixture.upsert(service(3));
+  await fixture.pass(1_000);
+  assertEquals(outcomesOf(fixture), ["default/s3 failed"]);
+  await fixture.pass(1_000);
+  assertEquals(outcomesOf(fixture), [" done whole"]);
+});
+
+Deno.test("the next sync waits for what is to be done after the last one", async () => {
+  await using fixture = await SyncFixture.synced([]);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  fixture.finish = () => promise;
+  fixture.upsert(service(1));
+  await fixture.pass(0);
+  fixture.upsert(service(2));
+  await fixture.pass(10_000);
+  assertEquals(fixture.dataplane.log.length, 2);
+  resolve();
+  await fixture.pass(0);
+  assertEquals(fixture.dataplane.log.length, 3);
+});
+
+Deno.test("a round can be asked for though nothing has changed", async () => {
+  await using fixture = await SyncFixture.synced([service(1)]);
+  outcomesOf(fixture);
+  fixture.loop.requestRound();
+  await fixture.pass(1_000);
+  assertEquals(outcomesOf(fixture), [" done"]);
+  await fixture.pass(60_000);
+  assertEquals(outcomesOf(fixture), []);
+});
+
+Deno.test("the loop tells for how long the sync at hand has been running", async () => {
+  await using fixture = await SyncFixture.synced([]);
+  const { loop, clock, dataplane } = fixture;
+  let busy = 0;
+  dataplane.during = async () => {
+    await clock.advance(5_000);
+    busy = loop.busy;
+  };
+  fixture.upsert(service(1));
+  await fixture.pass(0);
+  assertEquals([busy, loop.busy], [5_000, 0]);
+});
