@@ -46,7 +46,7 @@ export interface OpenDataplane {
 /** What it takes to open a dataplane. */
 export interface OpenOptions {
   readonly configuration: Configuration;
-  readonly runtime: Runtime;
+  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock">;
   readonly logger: Logger;
 }
 

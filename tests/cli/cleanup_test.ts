@@ -1,0 +1,118 @@
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { cleanup } from "../../lib/cli/cleanup.ts";
+import { FatalError } from "../../lib/cli/fatal.ts";
+import { MemoryLogger } from "../watch/fakes.ts";
+import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "./fake_node.ts";
+
+/** A node with everything of both proxies. */
+function fullNode(): FakeNode {
+  const node = new FakeNode();
+  node.tables.add("inet signpost").add("ip kube-proxy").add("ip6 kube-proxy").add("inet mine");
+  node.saved.set("iptables-nft-save", SIGNPOST_RULES);
+  node.saved.set("iptables-legacy-save", KUBE_PROXY_RULES);
+  return node;
+}
+
+async function run(
+  node: FakeNode,
+  { kubeProxy = false, dryRun = false }: { kubeProxy?: boolean; dryRun?: boolean } = {},
+): Promise<MemoryLogger> {
+  const logger = new MemoryLogger();
+  await cleanup({ kubeProxy, dryRun, runtime: node, logger });
+  return logger;
+}
+
+const RESTORED = "-X KUBE-MARK-MASQ, -X KUBE-SERVICES";
+
+Deno.test("only signpost's rules go", async () => {
+  const node = fullNode();
+  const logger = await run(node);
+  assertEquals(node.changes, [
+    "nft: delete table inet signpost",
+    `iptables-nft-restore: ${RESTORED}`,
+  ]);
+  assertEquals(logger.lines, [
+    'info removed from nftables {"commands":"delete table inet signpost"}',
+    'info removed from iptables {"program":"iptables-nft-restore"}',
+  ]);
+  assertEquals(node.printed, "");
+});
+
+Deno.test("kube-proxy's rules go too where that is asked", async () => {
+  const node = fullNode();
+  await run(node, { kubeProxy: true });
+  assertEquals(node.changes, [
+    "nft: delete table inet signpost; delete table ip kube-proxy; delete table ip6 kube-proxy",
+    `iptables-nft-restore: ${RESTORED}`,
+    `iptables-legacy-restore: ${RESTORED}`,
+  ]);
+  assertEquals([...node.tables], ["inet mine"]);
+});
+
+Deno.test("a dry run prints the scripts and changes nothing", async () => {
+  const node = fullNode();
+  const logger = await run(node, { kubeProxy: true, dryRun: true });
+  assertEquals(node.changes, []);
+  assertEquals(logger.lines, []);
+  assertEquals(node.printed.match(/^# .*$/gm), [
+    "# nft -f -",
+    "# iptables-nft-restore --noflush",
+    "# iptables-legacy-restore --noflush",
+  ]);
+});
+
+Deno.test("where one program fails the others go on, and every failure is told", async () => {
+  const node = fullNode();
+  node.failures.set("nft", "Error: Could not process rule: Device or resource busy");
+  node.failures.set("iptables-nft-restore", "iptables-nft-restore: line 9 failed");
+  const logger = new MemoryLogger();
+  const error = await assertRejects(
+    () => cleanup({ kubeProxy: true, dryRun: false, runtime: node, logger }),
+    FatalError,
+  );
+  assertMatch(error.message, /the kernel is busy; .*; iptables-nft-restore: .*line 9 failed/);
+  assertEquals(node.changes, [`iptables-legacy-restore: ${RESTORED}`]);
+});
+
+Deno.test("a node without nft and iptables has nothing to clean up", async () => {
+  const node = new FakeNode([]);
+  node.missing.add("nft").add("sysctl");
+  assertEquals((await run(node, { kubeProxy: true })).lines, []);
+  assertEquals([node.changes, node.printed], [[], ""]);
+});
+
+Deno.test("chains that others lead to are emptied, with a warning", async () => {
+  const node = new FakeNode();
+  const foreign = SIGNPOST_RULES.replace(
+    "COMMIT",
+    ":MINE - [0:0]\n-A MINE -j KUBE-MARK-MASQ\nCOMMIT",
+  );
+  node.saved.set("iptables-nft-save", foreign);
+  const logger = await run(node);
+  assertEquals(node.changes, ["iptables-nft-restore: -X KUBE-SERVICES"]);
+  assertMatch(logger.at("warn")[0] ?? "", /it is emptied, not removed.*nat KUBE-MARK-MASQ/);
+});
+
+Deno.test("what a hand-over has left is signpost's", async () => {
+  const node = new FakeNode();
+  node.saved.set(
+    "iptables-nft-save",
+    `*filter
+:FORWARD DROP [0:0]
+:KUBE-FORWARD - [0:0]
+-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD
+COMMIT
+`,
+  );
+  await run(node);
+  assertEquals(node.changes, ["iptables-nft-restore: -X KUBE-FORWARD"]);
+});
+
+Deno.test("settings and interfaces that stay are told", async () => {
+  const node = fullNode();
+  node.sysctls.set("net.ipv4.conf.all.route_localnet", "1");
+  node.sysctls.set("net.ipv4.conf.kube-ipvs0.forwarding", "1");
+  const logger = await run(node, { kubeProxy: true });
+  assertEquals(logger.lines.filter((line) => line.includes("route_localnet is still 1")).length, 1);
+  assertEquals(logger.at("warn").filter((line) => line.includes("kube-ipvs0")).length, 1);
+});
