@@ -6,7 +6,6 @@
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../desired/state.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { StateChange } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Status } from "../model/status.ts";
 import type { EventReport } from "../observe/event_body.ts";
@@ -18,7 +17,7 @@ import { processUsage } from "../observe/process_usage.ts";
 import { listenHttp } from "../observe/servers.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import type { StateKeeper } from "../state/keeper.ts";
-import { SyncLoop } from "../sync/sync.ts";
+import { SyncLoop, type SyncReport } from "../sync/sync.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { Advice } from "./advice.ts";
 import { COMMIT } from "./commit.ts";
@@ -47,6 +46,12 @@ export interface DaemonOptions {
 
 /** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
+
+/** Characters of a script that is worth a tidy-up of the memory. */
+const LARGE_SCRIPT = 1_000_000;
+
+/** Milliseconds after such a script: the syncs that follow at once come first. */
+const RELEASE_DELAY = 1_000;
 
 /** Sync periods between two looks for rules of other proxies. */
 const CHECK_OTHERS = 4;
@@ -125,7 +130,7 @@ class Daemon {
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
       healthChecks: (checks) => void this.#healthChecks.sync(checks),
-      synced: ({ step }) => this.#synced(step.change),
+      synced: (report) => this.#synced(report),
     });
     this.#advice = new Advice({
       node: () => this.#desired.node,
@@ -219,12 +224,19 @@ class Daemon {
     await this.#loop.run(signal);
   }
 
-  #synced(change: StateChange): void {
+  #synced({ script, step }: SyncReport): void {
     this.#firstSync.resolve();
     this.#opened.record(this.#metrics);
-    this.#advice.afterSync(change);
+    this.#advice.afterSync(step.change);
+    if (script.text.length > LARGE_SCRIPT) this.#releaseMemory();
     // What came from the state file is not to be written back as if it were new.
     if (this.#cache.complete) this.#keeper?.changed();
+  }
+
+  /** A large script leaves several times its size behind, which V8 would keep for the next one. */
+  #releaseMemory(): void {
+    const { runtime, signal } = this.#options;
+    void runtime.clock.sleep(RELEASE_DELAY, signal).then(() => runtime.releaseMemory());
   }
 
   #watchDrift(signal: AbortSignal): Promise<void> {
