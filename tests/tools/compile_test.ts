@@ -17,7 +17,7 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
     "--config=deno.json",
     "--target=aarch64-unknown-linux-gnu",
     "--output=/tmp/dist/signpost",
-    "--v8-flags=--max-old-space-size=1024",
+    "--v8-flags=--max-old-space-size=1024,--expose-gc",
     "--no-prompt",
     "--allow-read",
     "--allow-net",

@@ -42,7 +42,8 @@ export function compileArguments(options: CompileOptions): string[] {
     "--config=deno.json",
     `--target=${target}`,
     `--output=${output}`,
-    `--v8-flags=--max-old-space-size=${MAX_HEAP}`,
+    // `--expose-gc` lets the daemon give memory back after a large script (lib/system/runtime.ts).
+    `--v8-flags=--max-old-space-size=${MAX_HEAP},--expose-gc`,
     "--no-prompt",
     ...permissionFlags(permissions),
     "main.ts",
