@@ -6,9 +6,9 @@
  *
  * @module
  */
+import { completions } from "./completions/command.ts";
 import { diff } from "./diff/command.ts";
 import { explain } from "./explain/command.ts";
-import { FatalError } from "./fatal.ts";
 import type { Query, QueryContext } from "./query.ts";
 import { status } from "./status.ts";
 import { verify } from "./verify.ts";
@@ -29,7 +29,7 @@ export async function performQuery(query: Query, context: QueryContext): Promise
       return await status(query, context);
     case "verify":
       return await verify(query, context);
-    default:
-      throw new FatalError(`${query.name} is not part of this build`);
+    case "completions":
+      return await completions(query, context);
   }
 }
