@@ -1,0 +1,109 @@
+/**
+ * The manual page, in the macros of man(7), from the tables that the parser reads.
+ *
+ * @module
+ */
+import { COMMAND_FACTS, type CommandFacts } from "../config/flags/commands.ts";
+import { COMMANDS, type Flag } from "../config/flags/flag.ts";
+import { FLAG_GROUPS } from "../config/flags/table.ts";
+
+const DESCRIPTION = `signpost runs on every node of a Kubernetes cluster. It watches Services,
+EndpointSlices, its Node and ServiceCIDRs, and holds the rules of this node's kernel (nftables, or
+iptables where that cannot be used) to them: connections to the virtual IPs and node ports of
+Services are sent to their endpoints. It takes the flags and the configuration file of kube-proxy.`;
+
+const FILES: readonly (readonly [string, string])[] = [
+  ["/etc/signpost/config.yaml", "The configuration that the systemd unit names."],
+  ["/var/lib/signpost/state.json.gz", "The last complete state, for starts without an API server."],
+  ["/run/signpost/signpost.sock", "Where the daemon answers signpost status and signpost verify."],
+];
+
+const ENVIRONMENT: readonly (readonly [string, string])[] = [
+  ["NO_COLOR", "Not empty: no colours, not even on a terminal."],
+  [
+    "KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT",
+    "Where the API server is, in a pod without --kubeconfig.",
+  ],
+  ["NOTIFY_SOCKET, WATCHDOG_USEC", "How systemd is told that signpost is ready and alive."],
+];
+
+/** The page, ending with a line feed. It tells no date: it changes only with the parser. */
+export function manPage(): string {
+  return [
+    `.\\" Made by deno task man; do not edit.`,
+    `.TH SIGNPOST 1 "" "signpost" "User Commands"`,
+    section("NAME", `signpost \\- holds this node's kernel to the Services of its cluster`),
+    section("SYNOPSIS", synopsis()),
+    section("DESCRIPTION", escape(DESCRIPTION)),
+    section("COMMANDS", COMMANDS.map((name) => commandText(name, COMMAND_FACTS[name])).join("\n")),
+    section(
+      "OPTIONS",
+      FLAG_GROUPS.map(({ title, flags }) =>
+        [`.SS ${escape(title)}`, ...flags.filter(isShown).map(flagText)].join("\n")
+      ).join("\n"),
+    ),
+    section("FILES", FILES.map(([name, text]) => item(`\\fI${escape(name)}\\fR`, text)).join("\n")),
+    section(
+      "ENVIRONMENT",
+      ENVIRONMENT.map(([name, text]) => item(`\\fB${escape(name)}\\fR`, text)).join("\n"),
+    ),
+    section("SEE ALSO", ".BR nft (8),\n.BR iptables (8),\n.BR conntrack (8),\n.BR systemd (1)"),
+  ].join("\n") + "\n";
+}
+
+/** The usage lines of all commands; those of the daemon stand for the others, too. */
+function synopsis(): string {
+  const lines = COMMANDS.flatMap((name) => usageLines(COMMAND_FACTS[name], name === "run"));
+  return lines.map((line) => `.br\n${escape(line)}`).join("\n").replace(/^\.br\n/, "");
+}
+
+function usageLines({ introduction }: CommandFacts, isDaemon: boolean): string[] {
+  const usage = introduction.split("\n\n").find((part) => part.startsWith("Usage:")) ?? "";
+  const lines = usage.split("\n").slice(1).map((line) => line.trim());
+  // The daemon's help lists the other commands, too: they have their own lines.
+  return (isDaemon ? lines.slice(0, 2) : lines).map((line) => line.replace(/ {2,}.*$/, ""));
+}
+
+function commandText(name: string, facts: CommandFacts): string {
+  const [, ...rest] = facts.introduction.split("\n\n").filter((part) => !part.startsWith("Usage:"));
+  const paragraphs = rest.map((part) => `.PP\n${escape(part)}`);
+  return [
+    `.SS signpost ${name}`,
+    escape(`${capital(facts.summary)}.`),
+    ...paragraphs,
+    ".PP\nExamples:",
+    `.nf\n.RS\n${facts.examples.map(escape).join("\n")}\n.RE\n.fi`,
+    ".PP\nExit codes:",
+    ...facts.exitCodes.map(([code, text]) => item(`${code}`, `${capital(text)}.`)),
+  ].join("\n");
+}
+
+function isShown({ hidden, refused }: Flag): boolean {
+  return !hidden && refused === undefined;
+}
+
+function flagText({ name, letter, value, help, only }: Flag): string {
+  const long = `\\fB${escape(`--${name}`)}\\fR`;
+  const short = letter === undefined ? "" : `\\fB${escape(`-${letter}`)}\\fR, `;
+  const operand = value === undefined ? "" : ` \\fI${escape(value)}\\fR`;
+  const commands = only === undefined ? "" : ` (${only.join(", ")})`;
+  return item(`${short}${long}${operand}${commands}`, help);
+}
+
+function section(title: string, text: string): string {
+  return `.SH ${title}\n${text}`;
+}
+
+/** @param head in troff already */
+function item(head: string, text: string): string {
+  return `.TP\n${head}\n${escape(text)}`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Text that troff prints as it is: no escapes, no lines that it takes for requests. */
+function escape(text: string): string {
+  return text.replaceAll("\\", "\\e").replaceAll("-", "\\-").replace(/^(?=[.'])/gm, "\\&");
+}
