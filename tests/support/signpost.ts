@@ -18,7 +18,8 @@ export function signpostCommand(): string[] {
   const named = Deno.env.get("SIGNPOST_BIN")?.trim();
   if (named) return named.split(/\s+/);
   const path = (name: string) => new URL(`../../${name}`, import.meta.url).pathname;
-  return [Deno.execPath(), "run", "-P", "--config", path("deno.json"), path("main.ts")];
+  const flags = ["-q", "-P", "--v8-flags=--expose-gc", "--config", path("deno.json")];
+  return [Deno.execPath(), "run", ...flags, path("main.ts")];
 }
 
 /** Runs signpost in the node to its end, whatever its exit code. */
