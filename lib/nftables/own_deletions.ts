@@ -61,41 +61,60 @@ function deletionKey({ kind, name }: Deletion): string {
   return `${kind} ${name}`;
 }
 
-/** The deletions that were announced and not seen yet. */
+/** What one script announced, and what of it has not been seen yet. */
+interface Announcement {
+  readonly deletions: Deletions;
+  readonly left: Map<string, number>;
+}
+
+const TABLE_KEY = deletionKey({ kind: "table", name: "" });
+
+/** The deletions that were announced and not seen yet, script by script: the monitor may lag behind. */
 export class OwnDeletions {
-  readonly #expected = new Map<string, number>();
+  #announced: Announcement[] = [];
 
   /** A script with these deletions is about to be applied. */
   announce(deletions: Deletions): void {
-    for (const [key, count] of deletions) this.#add(key, count);
+    if (deletions.size > 0) this.#announced.push({ deletions, left: new Map(deletions) });
   }
 
-  /** The script was refused: nothing was deleted. */
+  /**
+   * The script was refused: nothing was deleted.
+   *
+   * @param deletions the very value that was announced
+   */
   withdraw(deletions: Deletions): void {
-    for (const [key, count] of deletions) this.#add(key, -count);
+    const last = this.#announced.findLastIndex((each) => each.deletions === deletions);
+    if (last >= 0) this.#announced.splice(last, 1);
   }
 
   /** Forgets everything, where what was seen is not known any more. */
   clear(): void {
-    this.#expected.clear();
+    this.#announced = [];
   }
 
   /** Takes a deletion that was seen. @returns whether it was ours */
   take(deletion: Deletion): boolean {
-    const table = deletionKey({ kind: "table", name: "" });
-    // With its table, everything in it is deleted before it.
-    if (deletion.kind !== "table" && this.#expected.has(table)) return true;
-    const key = deletionKey(deletion);
-    if (!this.#expected.has(key)) return false;
-    this.#add(key, -1);
-    // What partial scripts had announced before has been seen by now, or never will be.
-    if (key === table && !this.#expected.has(table)) this.#expected.clear();
-    return true;
+    return deletion.kind === "table" ? this.#takeTable() : this.#takePart(deletionKey(deletion));
   }
 
-  #add(key: string, count: number): void {
-    const sum = (this.#expected.get(key) ?? 0) + count;
-    if (sum > 0) this.#expected.set(key, sum);
-    else this.#expected.delete(key);
+  /** What was announced before a table has been seen once the table has, or never will be. */
+  #takeTable(): boolean {
+    const index = this.#announced.findIndex(({ left }) => left.has(TABLE_KEY));
+    this.#announced.splice(0, index + 1);
+    return index >= 0;
+  }
+
+  /** With its table, everything in it is deleted before it. */
+  #takePart(key: string): boolean {
+    const index = this.#announced.findIndex(({ left }) => left.has(TABLE_KEY) || left.has(key));
+    const announcement = this.#announced[index];
+    const count = announcement?.left.get(key);
+    if (announcement && count !== undefined) {
+      if (count > 1) announcement.left.set(key, count - 1);
+      else announcement.left.delete(key);
+      if (announcement.left.size === 0) this.#announced.splice(index, 1);
+    }
+    return announcement !== undefined;
   }
 }

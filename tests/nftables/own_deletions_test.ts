@@ -60,8 +60,9 @@ Deno.test("announcements of several scripts add up", () => {
 
 Deno.test("what a refused script had announced is somebody else's", () => {
   const own = new OwnDeletions();
-  own.announce(new Map([["element services4", 2]]));
-  own.withdraw(new Map([["element services4", 2]]));
+  const deletions = new Map([["element services4", 2]]);
+  own.announce(deletions);
+  own.withdraw(deletions);
   assertEquals(take(own, ELEMENT), [false]);
 });
 
@@ -71,6 +72,29 @@ Deno.test("everything in a table that we replace goes with it, until the table i
   own.announce(WHOLE_TABLE);
   assertEquals(take(own, RULE, ELEMENT, TABLE), [true, true, true]);
   assertEquals(take(own, ELEMENT, TABLE), [false, false]);
+});
+
+Deno.test("what was announced after a table is ours still when the monitor lags behind", () => {
+  const own = new OwnDeletions();
+  own.announce(WHOLE_TABLE);
+  own.announce(new Map([["element services4", 1]]));
+  own.announce(WHOLE_TABLE);
+  own.announce(new Map([["rule services", 1]]));
+  assertEquals(take(own, RULE, TABLE, ELEMENT, RULE, TABLE), [true, true, true, true, true]);
+  assertEquals(take(own, RULE, RULE, ELEMENT, TABLE), [true, false, false, false]);
+});
+
+Deno.test("only the script that was refused is withdrawn", () => {
+  const own = new OwnDeletions();
+  own.announce(WHOLE_TABLE);
+  const refused = new Map([["element services4", 1]]);
+  own.announce(refused);
+  own.withdraw(refused);
+  assertEquals(take(own, TABLE, ELEMENT), [true, false]);
+  own.announce(WHOLE_TABLE);
+  own.announce(WHOLE_TABLE);
+  own.withdraw(WHOLE_TABLE);
+  assertEquals(take(own, TABLE, TABLE), [true, false]);
 });
 
 Deno.test("nothing is expected after everything was forgotten", () => {
