@@ -7,7 +7,7 @@ import type { ConntrackEntry } from "../../conntrack/parse.ts";
 import type { DesiredServicePort } from "../../model/desired.ts";
 import { hostPort } from "../../model/names.ts";
 import type { Protocol } from "../../model/objects.ts";
-import { warning } from "./findings.ts";
+import { warning } from "./finding.ts";
 import { frontendsOf } from "./frontend.ts";
 import type { Finding, TrackedConnection } from "./report.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredNode, DesiredServicePort } from "../../model/desired.ts";
-import { error, note, warning } from "./findings.ts";
+import { error, note, warning } from "./finding.ts";
 import type { KernelEntry, StickyClient } from "./kernel.ts";
 import type { Finding, KernelReport } from "./report.ts";
 

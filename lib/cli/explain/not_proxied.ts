@@ -6,7 +6,7 @@
 import type { ServiceTarget } from "../../config/arguments.ts";
 import { objectKey } from "../../model/names.ts";
 import type { Refusal } from "../../model/events.ts";
-import { error, note } from "./findings.ts";
+import { error, note } from "./finding.ts";
 import type { Inspector } from "./inspect.ts";
 import type { Finding } from "./report.ts";
 

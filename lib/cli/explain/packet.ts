@@ -6,72 +6,13 @@
  *
  * @module
  */
-import type { Sender } from "../../config/command.ts";
-import { cidrContains, familyOf } from "../../model/address.ts";
+import { cidrContains } from "../../model/address.ts";
 import type { DesiredServicePort, Destination, LocalDetector } from "../../model/desired.ts";
 import type { TrafficPolicy } from "../../model/objects.ts";
-import {
-  findFrontend,
-  type FrontendType,
-  type Match,
-  type MatchOptions,
-  type PacketDestination,
-  policyOf,
-} from "./frontend.ts";
-import { type Masquerade, masqueradeOf } from "./masquerade.ts";
-import type { RuleNames } from "./rules.ts";
-
-/** The first packet of a connection. */
-export interface Packet extends PacketDestination {
-  readonly sender: Sender;
-  /** Canonical; `undefined`: not known. */
-  readonly source: string | undefined;
-}
-
-/** Why a packet meets its verdict. */
-export type OutcomeCode =
-  | "delivered"
-  | "no-endpoints"
-  | "no-local-endpoints"
-  | "source-range"
-  | "undefined-port"
-  | "unallocated-address"
-  | "not-a-service";
-
-/** An endpoint that a connection may be sent to. */
-export interface PossibleEndpoint {
-  readonly address: string;
-  readonly port: number;
-  /** Of a new connection, 0 to 1. */
-  readonly probability: number;
-  /** Whether its connections are masqueraded: hairpin ones are, whatever else holds. */
-  readonly masqueraded: boolean;
-}
-
-/** What becomes of a packet. */
-export interface Outcome {
-  readonly verdict: "dnat" | "reject" | "drop" | "none";
-  readonly code: OutcomeCode;
-  /** One sentence. */
-  readonly reason: string;
-  /** The rule or element that decides; `null`: none does. */
-  readonly rule: string | null;
-  readonly servicePort: string | null;
-  readonly frontend: FrontendType | null;
-  /** The policy whose endpoints are used, not always the one that is configured. */
-  readonly policy: TrafficPolicy | null;
-  readonly endpoints: readonly PossibleEndpoint[];
-  /** Seconds that a client stays on its endpoint; 0: each connection is on its own. */
-  readonly affinitySeconds: number;
-  readonly masquerade: Masquerade | null;
-  /** What the verdict depends on, where the packet's source is not known. */
-  readonly conditions: readonly string[];
-}
-
-/** What a packet meets. */
-export interface World extends MatchOptions {
-  readonly rules: RuleNames;
-}
+import { findFrontend, type Match, policyOf } from "./frontend.ts";
+import { withoutFrontend } from "./guard.ts";
+import { masqueradeOf } from "./masquerade.ts";
+import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";
 
 /** Works out what becomes of a packet. */
 export function explainPacket(packet: Packet, world: World): Outcome {
@@ -111,16 +52,6 @@ interface Context {
   readonly match: Match;
   readonly world: World;
 }
-
-const NOTHING = {
-  servicePort: null,
-  frontend: null,
-  policy: null,
-  endpoints: [],
-  affinitySeconds: 0,
-  masquerade: null,
-  conditions: [],
-} as const;
 
 function blockedBySource(
   { source }: Packet,
@@ -223,43 +154,4 @@ function refused({ match, world }: Context): Outcome {
 function describePolicy({ servicePort, frontend }: Match): string {
   const kind = frontend.type === "clusterIP" ? "internal" : "external";
   return `${kind} traffic policy ${policyOf(servicePort, frontend)}`;
-}
-
-/** The guard: what is no frontend, but of the cluster IPs' range. Only nftables has it. */
-function withoutFrontend(packet: Packet, { state, mode, ownAddresses, rules }: World): Outcome {
-  const { address } = packet;
-  const family = familyOf(address);
-  const isGuarded = mode === "nftables" && !ownAddresses.includes(address);
-  const holder = [...state.services.values()].flat()
-    .find(({ clusterIPs }) => clusterIPs.includes(address));
-  if (isGuarded && holder) {
-    return {
-      ...NOTHING,
-      verdict: "reject",
-      code: "undefined-port",
-      reason: `${address} is a cluster IP of ${holder.name.split(":")[0]}, which has no port ` +
-        `${packet.port}/${packet.protocol}`,
-      rule: rules.undefinedPort(family),
-    };
-  }
-  const range = state.node.families[family].serviceCIDRs.find((cidr) =>
-    cidrContains(cidr, address)
-  );
-  if (isGuarded && range) {
-    return {
-      ...NOTHING,
-      verdict: "drop",
-      code: "unallocated-address",
-      reason: `${address} is in the range of cluster IPs (${range}), and no Service has it`,
-      rule: rules.unallocatedAddress(family),
-    };
-  }
-  return {
-    ...NOTHING,
-    verdict: "none",
-    code: "not-a-service",
-    reason: `no Service has ${address} with port ${packet.port}/${packet.protocol} on this node; ` +
-      "signpost leaves the packet alone",
-    rule: null,
-  };
 }

@@ -7,9 +7,10 @@ import type { PacketTarget } from "../../config/arguments.ts";
 import type { Sender } from "../../config/command.ts";
 import type { State } from "../read_state.ts";
 import { connectionFindings } from "./connections.ts";
-import { error, sortFindings, warning } from "./findings.ts";
+import { error, sortFindings, warning } from "./finding.ts";
 import { kernelFindings, kernelReport, type KernelView } from "./kernel_report.ts";
-import { explainPacket, isLocalPod, type Outcome, type World } from "./packet.ts";
+import type { Outcome, World } from "./outcome.ts";
+import { explainPacket, isLocalPod } from "./packet.ts";
 import {
   type Finding,
   type PacketReport,

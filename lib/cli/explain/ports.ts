@@ -16,7 +16,8 @@ import type { State } from "../read_state.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { type Frontend, frontendsOf, policyOf, takesNodePorts } from "./frontend.ts";
 import type { Inspector } from "./inspect.ts";
-import { explainPacket, type World } from "./packet.ts";
+import type { World } from "./outcome.ts";
+import { explainPacket } from "./packet.ts";
 import type { FrontendReport, PortReport } from "./report.ts";
 
 /** What the report is made from. */

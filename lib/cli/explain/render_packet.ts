@@ -6,7 +6,7 @@
 import { plain } from "../../config/text.ts";
 import { hostPort } from "../../model/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
-import type { Outcome } from "./packet.ts";
+import type { Outcome } from "./outcome.ts";
 import { renderConnections, renderFindings, renderKernel } from "./render_findings.ts";
 import type { PacketReport } from "./report.ts";
 import type { TraceReport } from "./trace.ts";

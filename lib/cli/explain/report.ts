@@ -10,7 +10,7 @@ import type { Protocol, TrafficPolicy } from "../../model/objects.ts";
 import type { EndpointReport } from "./endpoints.ts";
 import type { FrontendType } from "./frontend.ts";
 import type { KernelEntry, StickyClient } from "./kernel.ts";
-import type { Outcome } from "./packet.ts";
+import type { Outcome } from "./outcome.ts";
 import type { TraceReport } from "./trace.ts";
 
 /** The version of the format; it changes only where a field goes or changes its meaning. */

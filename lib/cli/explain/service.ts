@@ -9,11 +9,12 @@ import { objectKey } from "../../model/names.ts";
 import type { Service, ServicePort } from "../../model/objects.ts";
 import type { State } from "../read_state.ts";
 import { connectionFindings } from "./connections.ts";
-import { error, findCauses, sortFindings } from "./findings.ts";
+import { error, sortFindings } from "./finding.ts";
+import { findCauses } from "./findings.ts";
 import type { Inspector } from "./inspect.ts";
 import { kernelFindings, kernelReport, type KernelView } from "./kernel_report.ts";
 import { notProxied } from "./not_proxied.ts";
-import type { World } from "./packet.ts";
+import type { World } from "./outcome.ts";
 import { claimKey, portOf, portReport } from "./ports.ts";
 import {
   type Finding,

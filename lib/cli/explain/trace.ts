@@ -10,7 +10,7 @@ import { familyOf } from "../../model/address.ts";
 import { hostPort } from "../../model/names.ts";
 import { NFT_FAMILY } from "../../nftables/objects.ts";
 import type { PacketDestination } from "./frontend.ts";
-import type { Outcome } from "./packet.ts";
+import type { Outcome } from "./outcome.ts";
 
 /** One step of a packet through the kernel's chains. */
 export interface TraceStep {

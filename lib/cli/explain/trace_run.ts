@@ -9,7 +9,7 @@ import { Nft } from "../../nftables/nft.ts";
 import type { Runtime } from "../../system/runtime.ts";
 import { FatalError } from "../fatal.ts";
 import type { PacketDestination } from "./frontend.ts";
-import type { Outcome } from "./packet.ts";
+import type { Outcome } from "./outcome.ts";
 import { TRACE_TABLE, TraceReader, type TraceReport, traceScript } from "./trace.ts";
 
 /** What a trace takes. */

@@ -1,0 +1,52 @@
+/**
+ * What becomes of packets that are for no Service.
+ *
+ * @module
+ */
+import { cidrContains, familyOf } from "../../model/address.ts";
+import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";
+
+/**
+ * Addresses of the cluster IPs' range are guarded: what is no frontend is rejected or dropped.
+ * Only nftables mode does so.
+ */
+export function withoutFrontend(
+  packet: Packet,
+  { state, mode, ownAddresses, rules }: World,
+): Outcome {
+  const { address } = packet;
+  const family = familyOf(address);
+  const isGuarded = mode === "nftables" && !ownAddresses.includes(address);
+  const holder = [...state.services.values()].flat()
+    .find(({ clusterIPs }) => clusterIPs.includes(address));
+  if (isGuarded && holder) {
+    return {
+      ...NOTHING,
+      verdict: "reject",
+      code: "undefined-port",
+      reason: `${address} is a cluster IP of ${holder.name.split(":")[0]}, which has no port ` +
+        `${packet.port}/${packet.protocol}`,
+      rule: rules.undefinedPort(family),
+    };
+  }
+  const range = state.node.families[family].serviceCIDRs.find((cidr) =>
+    cidrContains(cidr, address)
+  );
+  if (isGuarded && range) {
+    return {
+      ...NOTHING,
+      verdict: "drop",
+      code: "unallocated-address",
+      reason: `${address} is in the range of cluster IPs (${range}), and no Service has it`,
+      rule: rules.unallocatedAddress(family),
+    };
+  }
+  return {
+    ...NOTHING,
+    verdict: "none",
+    code: "not-a-service",
+    reason: `no Service has ${address} with port ${packet.port}/${packet.protocol} on this node; ` +
+      "signpost leaves the packet alone",
+    rule: null,
+  };
+}
