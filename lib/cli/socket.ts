@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { dirname } from "node:path/posix";
 import type { Status } from "../model/status.ts";
 import type { Logger } from "../model/ports.ts";
 
@@ -28,17 +29,20 @@ const TIMEOUT = 10_000;
 export async function serveSocket(options: SocketOptions): Promise<void> {
   const { path, logger, signal } = options;
   try {
-    // One that an earlier process left cannot be bound again.
-    await Deno.remove(path).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+    await Deno.mkdir(dirname(path), { recursive: true }).catch(() => {});
+    // Deno removes what it has bound when it ends, by name: the name must be nobody else's. After
+    // a reload, the next daemon's socket may be at the path already.
+    const own = `${path}.${crypto.randomUUID()}`;
     const server = Deno.serve(
-      { path, signal, onListen: () => {} },
+      { path: own, signal, onListen: () => {} },
       (request) => answer(request, options),
     );
-    await Deno.chmod(path, MODE);
+    await Deno.chmod(own, MODE);
+    const { ino } = await Deno.stat(own);
+    await Deno.rename(own, path);
     await server.finished;
-    await Deno.remove(path).catch(() => {});
+    const there = await Deno.stat(path).catch(() => undefined);
+    if (there?.ino === ino) await Deno.remove(path).catch(() => {});
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     logger.warn("no local socket, so `signpost status` and `verify --fix` cannot ask this daemon", {
@@ -71,7 +75,8 @@ export async function askDaemon(
   request: { readonly method: "GET" | "POST"; readonly path: string },
 ): Promise<unknown> {
   using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
-  const response = await fetch(`http://signpost${request.path}`, {
+  // An address, for Deno looks names up though they do not matter, which takes its time offline.
+  const response = await fetch(`http://127.0.0.1${request.path}`, {
     client,
     method: request.method,
     signal: AbortSignal.timeout(TIMEOUT),

@@ -1,0 +1,54 @@
+/**
+ * A world for commands: everything real but time, the terminal and what is printed.
+ *
+ * @module
+ */
+import type { Runtime } from "../../lib/system/runtime.ts";
+import { systemRuntime } from "../../lib/system/runtime.ts";
+import { terseLog } from "../../lib/cli/terse_log.ts";
+import type { Logger } from "../../lib/model/ports.ts";
+
+/** The wall-clock time of all tests. */
+export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
+
+/** What a command has printed, and the world that it ran in. */
+export interface World {
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  /** Each print by itself. */
+  readonly printed: string[];
+  /** Lines on the standard error. */
+  readonly complaints: string[];
+}
+
+/**
+ * Makes a world.
+ *
+ * @param changes what is other than usual; sleeping takes no time
+ */
+export function world(changes: Partial<Runtime> = {}): World {
+  const printed: string[] = [];
+  const complaints: string[] = [];
+  let elapsed = 0;
+  const runtime: Runtime = {
+    ...systemRuntime(),
+    clock: {
+      now: () => NOW,
+      monotonic: () => elapsed,
+      sleep: (milliseconds) => {
+        elapsed += milliseconds;
+        return Promise.resolve();
+      },
+    },
+    environment: () => undefined,
+    isTerminal: () => false,
+    terminalSize: () => ({ columns: 80, rows: 24 }),
+    print: (text) => {
+      printed.push(text);
+      return Promise.resolve();
+    },
+    complain: (line) => complaints.push(line),
+    ...changes,
+  };
+  return { runtime, logger: terseLog(runtime, { verbosity: 0 }), printed, complaints };
+}
