@@ -25,7 +25,9 @@ export interface DriftOptions {
 
 /** Deletions of one transaction come together: so long they are gathered, in milliseconds. */
 const GATHER = 50;
-const FIRST_PAUSE = 1_000;
+/** Milliseconds after which a new `nft monitor` hears what happens. */
+const SUBSCRIBED = 300;
+const FIRST_PAUSE = 200;
 const MAX_PAUSE = 30_000;
 
 /** Follows the kernel until the signal aborts. */
@@ -43,14 +45,22 @@ export class DriftWatch {
     await Promise.all([this.#follow(signal), this.#check(signal)]);
   }
 
-  /** `nft monitor`, started again where it ends: meanwhile anything may have happened. */
+  /**
+   * `nft monitor`, started again where it ends (1.0.6 crashes when source ranges go): meanwhile
+   * anything may have happened.
+   */
   async #follow(signal: AbortSignal): Promise<void> {
     const { streamer, own, clock, logger, onDrift } = this.#options;
     let pause = FIRST_PAUSE;
-    while (!signal.aborted) {
+    for (let isFirst = true; !signal.aborted; isFirst = false) {
       const started = clock.monotonic();
       // What was announced while nobody followed will not be seen.
       own.clear();
+      if (!isFirst) {
+        void clock.sleep(SUBSCRIBED, signal).then(() => {
+          if (!signal.aborted) onDrift("unknown: nft monitor was not running");
+        });
+      }
       try {
         for await (const line of streamer.lines(["nft", "monitor", "destroy"], signal)) {
           this.#take(line);
@@ -59,12 +69,10 @@ export class DriftWatch {
         logger.debug(2, "nft monitor failed", { error: String(error) });
       }
       if (signal.aborted) return;
-      pause = clock.monotonic() - started > MAX_PAUSE
-        ? FIRST_PAUSE
-        : Math.min(MAX_PAUSE, pause * 2);
       logger.warn("nft monitor has ended and is started again; the table is written anew");
       await clock.sleep(pause, signal);
-      if (!signal.aborted) onDrift("unknown: nft monitor was not running");
+      const lasted = clock.monotonic() - started;
+      pause = lasted > MAX_PAUSE ? FIRST_PAUSE : Math.min(MAX_PAUSE, pause * 2);
     }
   }
 
@@ -96,10 +104,11 @@ export class DriftWatch {
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { nft, expectedNames, clock, checkPeriod, onDrift } = this.#options;
+    const { nft, own, expectedNames, clock, checkPeriod, onDrift } = this.#options;
     while (!signal.aborted) {
       await clock.sleep(checkPeriod, signal);
       if (signal.aborted) return;
+      own.expire();
       const expected = [...expectedNames()];
       const names = await nft.listNames().catch(() => undefined);
       if (!names) continue;

@@ -65,6 +65,8 @@ function deletionKey({ kind, name }: Deletion): string {
 interface Announcement {
   readonly deletions: Deletions;
   readonly left: Map<string, number>;
+  /** It was there at the last `expire`. */
+  isOld: boolean;
 }
 
 const TABLE_KEY = deletionKey({ kind: "table", name: "" });
@@ -75,7 +77,9 @@ export class OwnDeletions {
 
   /** A script with these deletions is about to be applied. */
   announce(deletions: Deletions): void {
-    if (deletions.size > 0) this.#announced.push({ deletions, left: new Map(deletions) });
+    if (deletions.size > 0) {
+      this.#announced.push({ deletions, left: new Map(deletions), isOld: false });
+    }
   }
 
   /**
@@ -91,6 +95,12 @@ export class OwnDeletions {
   /** Forgets everything, where what was seen is not known any more. */
   clear(): void {
     this.#announced = [];
+  }
+
+  /** Forgets what was not seen since the last call but one: it was deleted before anybody looked. */
+  expire(): void {
+    this.#announced = this.#announced.filter(({ isOld }) => !isOld);
+    for (const announcement of this.#announced) announcement.isOld = true;
   }
 
   /** Takes a deletion that was seen. @returns whether it was ours */
