@@ -1,0 +1,230 @@
+/**
+ * Nodes that were broken by hand, and what `signpost verify` and `signpost status` say of them.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { Status } from "../../lib/model/status.ts";
+import type { Verification } from "../../lib/model/verification.ts";
+import type { CommandResult } from "../support/command.ts";
+import { installKubeProxy } from "../support/kube_proxy.ts";
+import { runSignpost, type Signpost } from "../support/signpost.ts";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, service, slice } from "./cluster.ts";
+import { proxiedFamilies } from "./hand_over_stage.ts";
+import { both, bothFlows, METRICS_PORT, Stage, type StageOptions, syncs } from "./stage.ts";
+
+const FOUR = ADDRESSES[4];
+
+/** A Service of each family with two endpoints and a node port. */
+const OBJECTS = both((a) => [
+  service(a, { name: `web${a.family}`, spec: { type: "NodePort", ...nodePorts(a.family) } }),
+  slice(a, ["local1", "remote1"], { service: `web${a.family}` }),
+]);
+
+function nodePorts(family: 4 | 6) {
+  const ports = ["TCP", "UDP"].map((protocol, i) => ({
+    name: protocol.toLowerCase(),
+    protocol,
+    port: 80,
+    nodePort: 30_000 + 10 * family + i,
+  }));
+  return { ports };
+}
+
+const FLOWS = bothFlows((a) => [
+  { from: "pod", to: a.clusterIP, reaches: ["local1", "remote1"] },
+]);
+
+/** A stage with a socket of its own. */
+class Case implements AsyncDisposable {
+  readonly #socket = `/run/signpost/e2e-${crypto.randomUUID()}.sock`;
+
+  private constructor(readonly stage: Stage) {}
+
+  static async create(options: StageOptions = {}): Promise<Case> {
+    return new Case(await Stage.create({ objects: OBJECTS, ...options }));
+  }
+
+  get #flags(): string[] {
+    return ["--socket", this.#socket];
+  }
+
+  /** Starts the daemon, and waits until the kernel has its rules. */
+  async start(args: readonly string[] = []): Promise<Signpost> {
+    await using resources = new AsyncDisposableStack();
+    const signpost = resources.use(this.stage.start([...this.#flags, ...args]));
+    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    resources.move();
+    return signpost;
+  }
+
+  /** Runs a command with the daemon's own flags. */
+  run(...words: readonly string[]): Promise<CommandResult> {
+    const args = [...words, ...this.stage.args, ...this.#flags];
+    return runSignpost(this.stage.network, args);
+  }
+
+  async verify(...words: readonly string[]): Promise<[number, Verification]> {
+    const { code, stdout, stderr } = await this.run("verify", "-o", "json", ...words);
+    assert(stdout !== "", stderr);
+    return [code, JSON.parse(stdout)];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stage[Symbol.asyncDispose]();
+  }
+}
+
+Deno.test("verify names the element that was deleted by hand, and the Service that it broke", async () => {
+  await using it = await Case.create();
+  const { network } = it.stage;
+  {
+    await using signpost = await it.start();
+    await it.stage.flowsBecome(signpost, FLOWS);
+  }
+  const [sound] = await it.verify();
+  assertEquals(sound, 0);
+  await network.applyNft(
+    `delete element inet signpost services4 { ${FOUR.clusterIP} . tcp . 80 }`,
+  );
+  const [code, { differences }] = await it.verify();
+  assertEquals(code, 1);
+  assertEquals(
+    differences.map(({ type, in: map, key, service }) => ({ type, map, key, service })),
+    [{
+      type: "missing",
+      map: "services4",
+      key: `${FOUR.clusterIP} . tcp . 80`,
+      service: "shop/web4:tcp",
+    }],
+  );
+  const { code: again, stdout } = await it.run("verify");
+  assertEquals(again, 1);
+  assertMatch(stdout, /^1 difference$/m);
+  assertMatch(stdout, /^ {2}missing {2}10\.96\.0\.10 \. tcp \. 80 : goto \S+ {2}shop\/web4:tcp$/m);
+});
+
+Deno.test("a daemon has repaired what was deleted by the time that verify looks again", async () => {
+  await using it = await Case.create();
+  await using signpost = await it.stage.startSynced();
+  await it.stage.network.applyNft("delete table inet signpost");
+  await signpost.waitForLog(/another program has changed our rules/);
+  await signpost.until("a kernel that holds what it should", async () => {
+    const [code] = await it.verify();
+    return code === 0;
+  });
+});
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`verify finds nothing after partial syncs in ${mode} mode`, async () => {
+    await using it = await Case.create({ config: { mode } });
+    await using signpost = await it.start();
+    for (const hosts of [["remote2"], ["remote1", "local1", "local2"], []] as const) {
+      it.stage.apply(...both((a) => [slice(a, hosts, { service: `web${a.family}` })]));
+      const before = syncs(signpost, "partial");
+      await signpost.until("a partial sync", () => syncs(signpost, "partial") > before);
+      const [code, report] = await it.verify();
+      assertEquals([code, report.differences], [0, []]);
+      assertEquals([report.mode, report.services], [mode, 2]);
+    }
+  });
+}
+
+Deno.test("--fix has the daemon put back what it has not noticed itself", async () => {
+  await using it = await Case.create({ config: { mode: "iptables" } });
+  await using signpost = await it.start();
+  const { network } = it.stage;
+  // The canary chains are still there, so the daemon sees nothing before its next full sync.
+  await network.run(NODE, ["iptables", "-t", "nat", "-F", "KUBE-NODEPORTS"]);
+  const [code, { differences }] = await it.verify();
+  assertEquals(code, 1);
+  assertEquals(
+    differences.map(({ type, in: chain, service }) => ({ type, chain, service })),
+    ["tcp", "udp"].map((protocol) => ({
+      type: "missing" as const,
+      chain: "iptables nat KUBE-NODEPORTS",
+      service: `shop/web4:${protocol}`,
+    })),
+  );
+  const before = syncs(signpost, "full");
+  const [fixed, { fix }] = await it.verify("--fix");
+  assertEquals([fixed, fix?.result], [0, "fixed"]);
+  assertMatch(fix?.message ?? "", /^the daemon has written all rules anew \(\d+ operations in /);
+  assertEquals(syncs(signpost, "full"), before + 1);
+  assertEquals((await it.verify())[0], 0);
+});
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`verify names a kube-proxy that writes its ${mode} rules beside ours`, async () => {
+    await using it = await Case.create();
+    {
+      // A daemon that has just begun removes them.
+      await using _ = await it.start();
+    }
+    assertEquals((await it.verify())[0], 0);
+    await installKubeProxy(it.stage.network, { mode, families: proxiedFamilies() });
+    const [code, { same, differences, otherProxies }] = await it.verify();
+    assertEquals([code, same, differences], [1, false, []]);
+    const expected = mode === "nftables" ? /^table ip6? kube-proxy$/ : /ip6?tables-nft/;
+    assertEquals(otherProxies.length > 0, true);
+    for (const other of otherProxies) assertMatch(other, expected);
+    assertMatch((await it.run("verify")).stdout, /another proxy has rules on this node/);
+  });
+}
+
+Deno.test("status tells of watches, syncs, refused objects and conflicts", async () => {
+  await using it = await Case.create();
+  it.stage.apply(
+    service(FOUR, { name: "late", created: "2025-01-01T00:00:00Z" }),
+    service(FOUR, { name: "bad", spec: { clusterIP: "10.96.0.77", ports: [{ port: 70_000 }] } }),
+  );
+  await using _ = await it.start();
+  const { code, stdout } = await it.run("status", "-o", "json");
+  assertEquals(code, 0);
+  const status: Status = JSON.parse(stdout);
+  assertEquals([status.mode, status.node, status.healthy], ["nftables", "node1", true]);
+  assertEquals(status.watches.map(({ kind, state }) => `${kind} ${state}`), [
+    "Service watching",
+    "EndpointSlice watching",
+    "Node watching",
+    "ServiceCIDR watching",
+  ]);
+  assertEquals(status.syncs.map(({ kind }) => kind).includes("full"), true);
+  assertEquals(status.refused.map(({ kind, key }) => `${kind} ${key}`), ["Service shop/bad"]);
+  assertEquals(status.conflicts.map(({ holder, loser }) => `${holder} ${loser}`), [
+    "shop/web4 shop/late",
+    "shop/web4 shop/late",
+  ]);
+  const table = (await it.run("status")).stdout;
+  assertMatch(table, /^signpost \S+.* on node1: healthy$/m);
+  assertMatch(table, /^Service +watching +\d+ /m);
+});
+
+Deno.test("without a daemon, status is one line and exit code 1, and verify needs none", async () => {
+  await using it = await Case.create();
+  const status = await it.run("status");
+  assertEquals([status.code, status.stdout], [1, ""]);
+  assertMatch(status.stderr, /^signpost: no daemon answers at \/run\/signpost\/e2e-.*$/m);
+  const [code, { differences }] = await it.verify();
+  assertEquals(code, 1);
+  assertEquals(differences.map(({ in: place }) => place), ["table inet signpost"]);
+});
+
+Deno.test("the daemon shows its page with the Services that it serves", async () => {
+  await using it = await Case.create();
+  await using signpost = await it.start(["--status-page=on"]);
+  const page = await signpost.until("the page", () => it.stage.get("/?q=web4", METRICS_PORT));
+  assertEquals(page.status, 200);
+  assertMatch(page.body, /<title>signpost on node1<\/title>/);
+  assertMatch(page.body, />10\.96\.0\.10:80\/tcp</);
+  assertEquals([...page.body.matchAll(/<h3>([^<]*)</g)].map(([, name]) => name), ["shop/web4"]);
+});
+
+Deno.test("beyond loopback the daemon's page is off, and says how it is switched on", async () => {
+  await using it = await Case.create({ config: { metricsBindAddress: "0.0.0.0:10249" } });
+  await using signpost = await it.start();
+  const page = await signpost.until("an answer", () => it.stage.get("/", METRICS_PORT));
+  assertEquals(page.status, 403);
+  assertMatch(page.body, /--status-page=on/);
+});
