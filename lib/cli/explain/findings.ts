@@ -26,17 +26,24 @@ export interface FindingInputs extends CauseInputs {
 export function findCauses(inputs: FindingInputs): Finding[] {
   const all = [
     ...conflictFindings(inputs),
-    ...inputs.unusedSlices.map(({ slice, reason, endpoints }) =>
-      error(
-        "slice-unused",
-        `EndpointSlice ${slice} (${count(endpoints, "endpoint")}) is not used: ` +
-          `${reason}`,
-      )
-    ),
+    ...sliceFindings(inputs),
     ...inputs.ports.flatMap((port) => portFindings(port, inputs)),
     ...serviceFindings(inputs),
   ];
   return sortFindings(all);
+}
+
+/** Where other slices bring endpoints, one that is not used is no more than odd. */
+function sliceFindings({ unusedSlices, ports }: FindingInputs): Finding[] {
+  const isServed = ports.some(({ endpoints }) =>
+    endpoints.some(({ usedFor }) => usedFor.length > 0)
+  );
+  return unusedSlices.map(({ slice, reason, endpoints }) =>
+    (isServed ? warning : error)(
+      "slice-unused",
+      `EndpointSlice ${slice} (${count(endpoints, "endpoint")}) is not used: ${reason}`,
+    )
+  );
 }
 
 function conflictFindings({ conflicts }: FindingInputs): Finding[] {

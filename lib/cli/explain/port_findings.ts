@@ -26,7 +26,7 @@ export function portFindings(port: PortReport, inputs: CauseInputs): Finding[] {
   const dead = outcomes.some(({ code }) => code === "no-endpoints");
   return [
     ...dead ? noEndpoints(port, inputs) : [],
-    ...localFindings(port),
+    ...localFindings(port, inputs),
     ...sourceRangeFindings(port),
     ...usable.length > 0 && usable.every(({ code }) => code === "last-resort")
       ? [warning(
@@ -98,26 +98,43 @@ function podsOf({ service, facts }: CauseInputs): string {
 }
 
 /** Frontends where the Local policy has no endpoint here. */
-function localFindings(port: PortReport): Finding[] {
-  const dropped = port.frontends.filter(({ outcomes }) =>
-    outcomes.some(({ code }) => code === "no-local-endpoints")
-  );
-  const elsewhere = [
-    ...new Set(port.endpoints.filter(({ ready }) => ready).map(({ node }) => node)),
-  ]
-    .filter((node) => node !== null);
-  return [...new Set(dropped.map(({ type }) => type === "clusterIP" ? "internal" : "external"))]
-    .map((kind) =>
-      error(
-        "no-local-endpoints",
-        `${port.name} (IPv${port.family}): ${kind} traffic policy Local, and no ready endpoint is on ` +
-          `this node${elsewhere.length === 0 ? "" : ` (they are on ${elsewhere.join(", ")})`}: ` +
-          (kind === "internal" ? "all traffic is dropped" : "traffic from outside is dropped"),
-        kind === "internal"
-          ? "run a Pod of it on this node, or set internalTrafficPolicy to Cluster"
-          : "let the load balancer ask healthCheckNodePort, or set externalTrafficPolicy to Cluster",
-      )
+function localFindings(port: PortReport, { service }: CauseInputs): Finding[] {
+  const isDropped = (isInternal: boolean) =>
+    port.frontends.some(({ type, outcomes }) =>
+      (type === "clusterIP") === isInternal &&
+      outcomes.some(({ code }) => code === "no-local-endpoints")
     );
+  const ready = port.endpoints.filter((each) => each.ready).map(({ node }) => node);
+  const others = [...new Set(ready)].filter((node) => node !== null);
+  const where = `${port.name} (IPv${port.family})`;
+  const none = `and no ready endpoint is on this node` +
+    (others.length === 0 ? "" : ` (they are on ${others.join(", ")})`);
+  const { healthCheckNodePort } = service;
+  return [
+    ...isDropped(true)
+      ? [error(
+        "no-local-endpoints",
+        `${where}: internal traffic policy Local, ${none}: all traffic is dropped`,
+        "run a Pod of it on this node, or set internalTrafficPolicy to Cluster",
+      )]
+      : [],
+    ...isDropped(false)
+      ? [
+        healthCheckNodePort === 0
+          ? error(
+            "no-local-endpoints",
+            `${where}: external traffic policy Local, ${none}: traffic from outside is dropped`,
+            "run a Pod of it on this node, or set externalTrafficPolicy to Cluster",
+          )
+          : warning(
+            "no-local-endpoints",
+            `${where}: external traffic policy Local, ${none}: traffic from outside is dropped, and ` +
+              `load balancers that ask port ${healthCheckNodePort} pass this node by`,
+            `ask it: curl http://127.0.0.1:${healthCheckNodePort}/`,
+          ),
+      ]
+      : [],
+  ];
 }
 
 function sourceRangeFindings(port: PortReport): Finding[] {
