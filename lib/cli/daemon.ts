@@ -174,7 +174,7 @@ class Daemon {
       node: this.#options.nodeName,
     });
     const firstSync = this.#firstSync.promise;
-    const { socket } = configuration.signpost;
+    const answering = this.#answer(signal);
     try {
       await untilAborted(signal, [
         this.#runLoop(signal),
@@ -195,13 +195,7 @@ class Daemon {
           logger,
           signal,
         }),
-        ...(socket === "" ? [] : [serveSocket({
-          path: socket,
-          status: () => this.#status(),
-          requestFull: (reason) => this.#loop.requestFull(reason),
-          logger,
-          signal,
-        })]),
+        answering,
         announceReady(manager, { runtime, firstSync, signal }),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
         firstSync.then(() => this.#watchDrift(signal)),
@@ -209,8 +203,27 @@ class Daemon {
         firstSync.then(() => applyKernelSettings(this.#options)),
       ]);
     } finally {
-      await Promise.all([this.#healthChecks.close(), this.#keeper?.stop()]);
+      await Promise.all([
+        this.#healthChecks.close(),
+        this.#keeper?.stop(),
+        // The socket is removed at the end; where another part failed, that is not yet.
+        signal.aborted ? answering : undefined,
+      ]);
     }
+  }
+
+  /** Answers at the local socket, where there is one, until the signal aborts. */
+  #answer(signal: AbortSignal): Promise<void> {
+    const { configuration, logger } = this.#options;
+    const path = configuration.signpost.socket;
+    if (path === "") return Promise.resolve();
+    return serveSocket({
+      path,
+      status: () => this.#status(),
+      requestFull: (reason) => this.#loop.requestFull(reason),
+      logger,
+      signal,
+    });
   }
 
   /** The saved state comes first; meanwhile the sources fill the cache. */
