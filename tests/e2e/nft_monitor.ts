@@ -36,9 +36,11 @@ export class NftMonitor implements AsyncDisposable {
     return monitor;
   }
 
-  /** The lines of each transaction so far, in order; the last one may be under way. */
+  /** The lines of each transaction so far, in order. */
   get transactions(): readonly (readonly string[])[] {
-    return this.#text.split(/^# new generation .*\n/m).map((text) => text.split("\n"));
+    const texts = this.#text.split(/^# new generation .*\n/m);
+    // Behind the last end of a transaction another may be under way.
+    return texts.slice(0, -1).map((text) => text.split("\n"));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

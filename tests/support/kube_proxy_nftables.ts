@@ -9,18 +9,17 @@ import type { ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";
 
 const MARK = "0x4000";
 
-/** The two tables of kube-proxy's nftables mode, for `nft -f -`. */
+/** The two tables of kube-proxy's nftables mode, where there are none, for `nft -f -`. */
 export function kubeProxyNftables(families: readonly ProxiedFamily[]): string {
   return families.map((state) => {
     const ip = state.family === 4 ? "ip" : "ip6";
-    return `add table ${ip} kube-proxy\ndelete table ${ip} kube-proxy\n` +
-      `table ${ip} kube-proxy {\n  comment "rules for kube-proxy"\n${
-        [
-          ...nftablesSets(state),
-          ...state.ports.flatMap((port) => nftablesServiceChains(port, state)),
-          ...nftablesBaseChains(ip),
-        ].join("\n")
-      }\n}\n`;
+    return `table ${ip} kube-proxy {\n  comment "rules for kube-proxy"\n${
+      [
+        ...nftablesSets(state),
+        ...state.ports.flatMap((port) => nftablesServiceChains(port, state)),
+        ...nftablesBaseChains(ip),
+      ].join("\n")
+    }\n}\n`;
   }).join("");
 }
 
