@@ -16,6 +16,8 @@ import { renderStickyClients } from "./sticky.ts";
 
 /** A script with what holds once the kernel has taken it. */
 export interface NftScript extends Script {
+  /** The beginning of the text, which is a transaction of its own; `""`: there is only one. */
+  readonly preparation: string;
   readonly references: References;
   /** What it deletes. */
   readonly deletions: Deletions;
@@ -74,6 +76,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     });
     return {
       kind: "full",
+      preparation: "",
       text: renderTable(operations, state.node),
       operations: countOperations(operations),
       references,
@@ -94,9 +97,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references: this.#references,
     });
     const all = withNodeElements(operations, change);
+    const { preparation, change: rest } = renderStep(all);
     return {
       kind: "partial",
-      text: renderStep(all),
+      preparation,
+      text: preparation + rest,
       operations: countOperations(all),
       references,
       deletions: deletionsOf(all),
@@ -112,7 +117,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const clients = await this.#stickyClients(script.affinitySets);
     this.#own?.announce(script.deletions);
     try {
-      await this.#nft.apply(prologue + script.text + clients);
+      if (script.preparation !== "") await this.#nft.apply(script.preparation);
+      await this.#nft.apply(prologue + script.text.slice(script.preparation.length) + clients);
     } catch (error) {
       this.#own?.withdraw(script.deletions);
       throw error;

@@ -80,7 +80,12 @@ function slotPick(port: DesiredServicePort, { policy, map, address }: PickOption
   return { chain: chain.name, suffix, objects: [set, chain, slots] };
 }
 
-/** A chain that looks for the client in each endpoint's set, and picks at random where it is in none. */
+/**
+ * A chain that looks for the client in each endpoint's set, and picks at random where it is in none.
+ *
+ * Where endpoints change, it gets other rules. A packet that is under way meanwhile keeps the old ones,
+ * but finds their map empty already: the last rule is for it.
+ */
 function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   const suffix = `${port.family}-${affinityName(port, "")}`;
   const endpoints = endpointsFor(port, policy).map((each) => affinityEndpoint(port, each));
@@ -92,6 +97,7 @@ function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
     rules: [
       ...endpoints.map(({ set, chain }) => `${saddr} @${set.name} goto ${chain.name}`),
       `numgen random mod ${endpoints.length} vmap { ${choices.join(", ")} }`,
+      ...endpoints.slice(0, 1).map(({ chain }) => `goto ${chain.name}`),
     ],
   };
   const objects = endpoints.flatMap(({ set, chain }): TableObject[] => [set, chain]);

@@ -27,22 +27,38 @@ export function renderTable(operations: Operations, node: DesiredNode): string {
   return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n${body}}\n`;
 }
 
+/** One step of a table that is there, as two transactions. */
+export interface StepScript {
+  /** What nothing leads to yet; `""` where that is nothing. */
+  readonly preparation: string;
+  readonly change: string;
+}
+
 /**
- * One step of a table that is there. New chains come first, so that rules and elements can name
- * them; chains and sets go last, when nothing names them any more.
+ * Renders one step of a table that is there.
+ *
+ * New chains and sets have a transaction of their own, before the one that leads packets to them. A
+ * packet that is under way while a transaction commits keeps the rules that it began with, but looks
+ * into maps as they are: it would find a new chain empty, and its service gone (kernel 6.18; see
+ * `nft_do_chain` and `nf_tables_commit_chain` in net/netfilter). Chains and sets go last, when nothing
+ * names them any more.
  */
-export function renderStep(operations: Operations): string {
+export function renderStep(operations: Operations): StepScript {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = operations;
-  return [
+  const preparation = [
     ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
     ...addChains.map(({ name }) => `add chain ${TABLE} ${name}\n`),
+    ...addChains.map(renderRules),
+  ];
+  const change = [
     ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
-    ...[...addChains, ...rewriteChains.map(({ after }) => after)].map(renderRules),
+    ...rewriteChains.map(({ after }) => renderRules(after)),
     ...renderElements("delete", operations.deleteElements),
     ...renderElements("add", operations.addElements),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
-  ].join("");
+  ];
+  return { preparation: preparation.join(""), change: change.join("") };
 }
 
 /** How many objects the operations add, rewrite or delete. */

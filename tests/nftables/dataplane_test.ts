@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { ApplyError } from "../../lib/model/dataplane.ts";
 import { NftablesDataplane } from "../../lib/nftables/dataplane.ts";
@@ -280,6 +280,24 @@ Deno.test("commands of a prologue stand before a full script, in one transaction
   if (!partial) throw new Error("a partial script was expected");
   await dataplane.apply(partial);
   assertEquals(fake.scripts, [`delete table ip kube-proxy\n${full.text}`, partial.text]);
+});
+
+Deno.test("chains are in the kernel, rules and all, before a transaction leads packets to them", async () => {
+  const { fake, dataplane, one, two, step } = await withTwo();
+  const three = slice("a-1", "a", [1, 2, 3]);
+  const script = step([one[0] ?? three, three, ...two]);
+  fake.scripts.length = 0;
+  await dataplane.apply(script);
+  const [preparation = "", change = ""] = fake.scripts;
+  assertEquals(fake.scripts, [script.preparation, script.text.slice(preparation.length)]);
+  assertMatch(preparation, /add rule inet signpost pick-endpoints4-tcp-3 dnat/);
+  assertEquals(/element/.test(preparation), false);
+  assertMatch(change, /add element inet signpost services4 \{\n.*: goto pick-endpoints4-tcp-3\n/);
+  assertEquals(/add chain|add rule/.test(change), false);
+  // Where every chain is there already, one transaction does.
+  fake.scripts.length = 0;
+  await dataplane.apply(step([...one, ...two]));
+  assertEquals(fake.scripts.length, 1);
 });
 
 /** Words that a script may hold; whatever else comes from objects is a name in a comment. */

@@ -43,16 +43,18 @@ Deno.test("the kernel takes every golden script, one step after the other", asyn
     execute([...prefix, ...argv], stdin === undefined ? {} : { stdin });
   for (const golden of CASES) {
     await t.step(golden.name, async () => {
-      let script: string | undefined;
+      let applied = "";
       const runner = {
         run: async (argv: readonly string[], stdin?: string) => {
           const result = await nft(argv, stdin);
-          if (stdin !== undefined) assertEquals(result.stderr, "", script = stdin);
+          if (stdin !== undefined) assertEquals(result.stderr, "", stdin);
+          applied += stdin ?? "";
           return result;
         },
       };
       for await (const { text } of runCase(golden, runner)) {
-        if (text !== "") assertEquals(script, text);
+        assertEquals(applied, text);
+        applied = "";
       }
       await nft(["nft", "flush", "ruleset"]);
     });
