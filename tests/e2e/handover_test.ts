@@ -1,10 +1,13 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { dirname } from "node:path/posix";
 import type { Backend } from "../../lib/iptables/backend.ts";
-import { type KubeProxyMode, LiveKubeProxy } from "../support/kube_proxy.ts";
+import { installKubeProxy, type KubeProxyMode, LiveKubeProxy } from "../support/kube_proxy.ts";
+import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { eventually } from "../support/eventually.ts";
-import { HandOverStage, proxiedFamilies } from "./hand_over_stage.ts";
+import { HandOverStage, proxiedFamilies, switchObjects } from "./hand_over_stage.ts";
 import { NftMonitor } from "./nft_monitor.ts";
+import { Stage } from "./stage.ts";
 import { SteadyTraffic } from "./steady_traffic.ts";
 
 type Mode = "nftables" | "iptables";
@@ -189,3 +192,30 @@ for (const backend of ["-nft", "-legacy"] as const) {
     await traffic.stop();
   });
 }
+
+Deno.test("a saved state from before kube-proxy's rules is not put over them", async () => {
+  await using resources = new AsyncDisposableStack();
+  // Where signpost may write; the name is this test's own.
+  const path = `/var/lib/signpost/test-${crypto.randomUUID()}.json.gz`;
+  await Deno.mkdir(dirname(path), { recursive: true });
+  resources.defer(() => Deno.remove(path));
+  const stage = resources.use(await Stage.create({ objects: switchObjects().slice(2) }));
+  const { network, api } = stage;
+  const first = resources.use(await stage.startSynced(["--state-file", path]));
+  await first.until("the state in its file", () => Deno.stat(path).then(() => true, () => false));
+  await first.stop();
+  assertEquals((await runSignpost(network, ["cleanup"])).code, 0);
+
+  await api.stop();
+  await installKubeProxy(network, { mode: "nftables", families: proxiedFamilies() });
+  const second = resources.use(stage.start(["--state-file", path]));
+  await second.waitForLog(/the saved state is not used: kube-proxy's rules are newer/);
+  const tables = () => network.run(NODE, ["nft", "list", "tables"]);
+  assertEquals(await tables(), "table ip kube-proxy\ntable ip6 kube-proxy\n");
+  const traffic = resources.use(await SteadyTraffic.start(network));
+  await traffic.more(BEFORE);
+  await api.start();
+  await second.until("ours only", async () => await tables() === "table inet signpost\n");
+  await traffic.more(BEFORE);
+  await traffic.stop();
+});
