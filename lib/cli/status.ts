@@ -8,7 +8,7 @@ import type { Status } from "../model/status.ts";
 import type { Runtime } from "../system/runtime.ts";
 import { type Ask, askStatus } from "./ask_status.ts";
 import { FatalError } from "./fatal.ts";
-import { painter, renderReport } from "./output.ts";
+import { painter, renderReport, usesColours } from "./output.ts";
 import type { QueryContext } from "./query.ts";
 import { statusLine, statusTable } from "./status_table.ts";
 
@@ -68,10 +68,10 @@ async function follow(
 }
 
 function render(status: Status, { output }: StatusQuery, runtime: Runtime): string {
-  const isColoured = runtime.isTerminal() && runtime.environment("NO_COLOR") === undefined;
   return renderReport(status, {
     output,
-    table: () => statusTable(status, { now: runtime.clock.now(), paint: painter(isColoured) }),
+    table: () =>
+      statusTable(status, { now: runtime.clock.now(), paint: painter(usesColours(runtime)) }),
   });
 }
 

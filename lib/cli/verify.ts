@@ -8,7 +8,7 @@ import { ApplyError } from "../model/dataplane.ts";
 import { type Verification, VERIFY_VERSION } from "../model/verification.ts";
 import { activeMode } from "./active_mode.ts";
 import { FatalError } from "./fatal.ts";
-import { painter, renderReport } from "./output.ts";
+import { painter, renderReport, usesColours } from "./output.ts";
 import type { QueryContext } from "./query.ts";
 import { readState, type State } from "./read_state.ts";
 import { fix } from "./verify_fix.ts";
@@ -36,10 +36,9 @@ export async function verify(
     throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
   });
   const { runtime } = context;
-  const isColoured = runtime.isTerminal() && runtime.environment("NO_COLOR") === undefined;
   await runtime.print(renderReport(report, {
     output: query.output,
-    table: () => verificationTable(report, painter(isColoured)),
+    table: () => verificationTable(report, painter(usesColours(runtime))),
   }));
   const isFixed = report.fix?.result === "fixed" && report.otherProxies.length === 0;
   return report.same || isFixed ? 0 : 1;
