@@ -20,6 +20,7 @@ import {
   TOPOLOGY,
 } from "./cluster.ts";
 import { assertFlows, type Flow } from "./flow.ts";
+import { assertPredicted } from "./prediction.ts";
 
 /** What is there, and what becomes of packets. */
 export interface Case {
@@ -48,6 +49,12 @@ export function testCase(name: string, build: (a: Addresses) => Case): void {
       });
       if (warns) assertMatch(stderr, warns);
       await assertFlows(network, flows);
+      await assertPredicted(flows, {
+        a,
+        objects: [...clusterObjects(a), ...objects],
+        config: configuration(a, config),
+        nodeAddresses,
+      });
     });
   }
 }
