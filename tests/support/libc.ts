@@ -46,6 +46,7 @@ const MSG_NOSIGNAL = 0x4000;
 const MSG_ERRQUEUE = 0x2000;
 const SOL_SOCKET = 1;
 const SO_ERROR = 4;
+const SO_LINGER = 13;
 const ECONNREFUSED = 111;
 
 /** Socket types of socket(2). */
@@ -57,6 +58,11 @@ export const OPTIONS = {
   /** Have every ICMP error reported, not only those that the protocol holds for final. */
   receiveErrors4: [0, 11],
   receiveErrors6: [41, 25],
+  /**
+   * Have connect(2) choose the port, not bind(2): a port is then taken for one destination only, and
+   * those of ended connections do not run out.
+   */
+  bindWithoutPort: [0, 24],
 } as const;
 
 const ERROR_NAMES: Readonly<Record<number, string>> = {
@@ -129,6 +135,15 @@ export class Libc implements Disposable {
     const [level, name] = OPTIONS[option];
     const one = new Int32Array([1]);
     this.#check("setsockopt", this.#library.symbols.setsockopt(socket, level, name, one, 4));
+  }
+
+  /** Has close(2) reset the connection, so that neither end has to remember it for a minute. */
+  resetOnClose(socket: number): void {
+    const linger = new Int32Array([1, 0]);
+    this.#check(
+      "setsockopt",
+      this.#library.symbols.setsockopt(socket, SOL_SOCKET, SO_LINGER, linger, linger.byteLength),
+    );
   }
 
   /**

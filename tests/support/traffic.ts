@@ -72,6 +72,7 @@ export class Clients {
     }
     try {
       const source = this.#libc.localAddress(wire.socket);
+      if (options.protocol === "tcp") this.#libc.resetOnClose(wire.socket);
       const line = await wire.readLine(options.timeout);
       if (line === undefined) return { type: "drop" };
       return { type: "answer", answer: decodeAnswer(line), source };
@@ -122,6 +123,7 @@ export class Clients {
     const family = destination.address.includes(":") ? 6 : 4;
     const socket = this.#libc.socket(namespace, { family, type: protocol });
     try {
+      this.#libc.setOption(socket, "bindWithoutPort");
       this.#libc.bind(socket, source);
       this.#libc.setOption(socket, family === 4 ? "receiveErrors4" : "receiveErrors6");
       this.#libc.connect(socket, destination);

@@ -1,0 +1,198 @@
+import { assert, assertEquals } from "@std/assert";
+import { FAMILIES } from "../../lib/model/address.ts";
+import type { Network } from "../support/network.ts";
+import {
+  ADDRESSES,
+  type EndpointHost,
+  NODE_PORT,
+  PORT,
+  service,
+  slice,
+  slicePorts,
+  TARGET_PORT,
+} from "./cluster.ts";
+import type { Flow } from "./flow.ts";
+import { both, bothFlows, Stage, syncs } from "./stage.ts";
+import { SteadyClient } from "./steady.ts";
+
+const SECONDS = Number(Deno.env.get("NO_LOSS_SECONDS") ?? 10);
+/** New connections a second through each cluster IP and each node port. */
+const RATE = 200;
+/** Changes of the endpoint set a second; each should be a transaction of its own. */
+const CHANGES = 20;
+const PERIODS = { minSyncPeriod: "10ms", syncPeriod: "30s" };
+/** Milliseconds that an endpoint serves on after it has left the set. */
+const GRACE = 3_000;
+
+const HOSTS = ["local1", "local2", "remote1", "remote2"] as const;
+/** One slice for each, so that sets have up to twelve endpoints. */
+const TARGET_PORTS = [7000, 7001, 7002] as const;
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`no new connection fails while endpoints and Services change (${mode})`, async () => {
+    await using stage = await Stage.create({
+      objects: both((a) => [
+        service(a, {
+          name: `web${a.family}`,
+          spec: { type: "NodePort", ports: [tcpPort(NODE_PORT + a.family)] },
+        }),
+      ]),
+      config: { mode, nftables: PERIODS, iptables: PERIODS },
+    });
+    using endpoints = new ChangingEndpoints(stage);
+    await using signpost = stage.start();
+    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    await stage.flowsBecome(signpost, endpoints.flows());
+
+    const steady = FAMILIES.map((family) => ADDRESSES[family]).flatMap((a) => [
+      new SteadyClient(stage.network, { from: "pod", address: a.clusterIP, port: PORT }, RATE),
+      new SteadyClient(stage.network, {
+        from: "pod",
+        address: a.node,
+        port: NODE_PORT + a.family,
+      }, RATE),
+    ]);
+    const before = retransmittedSyns(stage.network);
+    const changes = await churn(stage, endpoints);
+    const counts = await Promise.all(steady.map((client) => client.stop()));
+    const retransmitted = retransmittedSyns(stage.network) - before;
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    print(
+      `${mode}: ${total} connections in ${SECONDS} s, ${changes} changes of the endpoint set, ` +
+        `${syncs(signpost, "partial")} partial and ${syncs(signpost, "full")} full syncs, ` +
+        `no connection failed, ${retransmitted} SYN segments were sent again`,
+    );
+    // The last moment's connections may be missing.
+    assert(counts.every((count) => count >= RATE * (SECONDS - 1)), `too few: ${counts}`);
+    assertEquals(syncs(signpost, "full"), 1);
+    assertEquals(retransmitted, 0);
+  });
+}
+
+/** Changes endpoints and other Services for so many seconds. @returns changes of the endpoint set */
+async function churn(stage: Stage, endpoints: ChangingEndpoints): Promise<number> {
+  const start = performance.now();
+  const elapsed = () => (performance.now() - start) / 1000;
+  let changes = 0;
+  while (elapsed() < SECONDS) {
+    while (changes < elapsed() * CHANGES) {
+      endpoints.change();
+      toggleOther(stage, changes++ % 40);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  return changes;
+}
+
+/** Adds another Service, or deletes it where it is there; half of them have a node port. */
+function toggleOther(stage: Stage, number: number): void {
+  const name = `other-${number}`;
+  if (stage.api.store.delete("Service", `shop/${name}`)) {
+    stage.api.store.delete("EndpointSlice", `shop/${name}-1`);
+    return;
+  }
+  const nodePort = number % 2 === 0 && { type: "NodePort", ports: [tcpPort(31_000 + number)] };
+  const spec = { clusterIP: `10.96.1.${number}`, ...nodePort };
+  stage.apply(
+    service(ADDRESSES[4], { name, spec }),
+    slice(ADDRESSES[4], HOSTS, { service: name }),
+  );
+}
+
+function tcpPort(nodePort: number) {
+  return { name: "tcp", protocol: "TCP", port: PORT, targetPort: TARGET_PORT, nodePort };
+}
+
+/** Endpoints of `shop/web4` and `web6`; each serves before it is in the set, and for a while after. */
+class ChangingEndpoints implements Disposable {
+  readonly #stage: Stage;
+  readonly #servers = new Map<string, Server>();
+  readonly #random = randomNumbers();
+  #first: readonly EndpointHost[] = [];
+
+  constructor(stage: Stage) {
+    this.#stage = stage;
+    this.change();
+  }
+
+  /** What is expected as long as nothing has changed since the start. */
+  flows(): Flow[] {
+    return bothFlows((a) => [{
+      from: "pod",
+      to: a.clusterIP,
+      reaches: this.#first,
+      targetPort: TARGET_PORTS[0],
+      protocols: ["tcp"],
+    }]);
+  }
+
+  /** Gives one of the slices other endpoints; the first one is never without. */
+  change(): void {
+    const index = this.#first.length === 0 ? 0 : this.#random(TARGET_PORTS.length);
+    const port = TARGET_PORTS[index] ?? 0;
+    const chosen = HOSTS.filter(() => this.#random(2) === 0);
+    const hosts = chosen.length === 0 && index === 0 ? HOSTS.slice(0, 1) : chosen;
+    if (index === 0) this.#first = hosts;
+    for (const host of HOSTS) {
+      if (hosts.includes(host)) this.#open(host, port);
+      else this.#closeLater(host, port);
+    }
+    this.#stage.apply(...both((a) => {
+      const service = `web${a.family}`;
+      return [slice(a, hosts, { service, name: `${service}-${index}`, ports: slicePorts(port) })];
+    }));
+  }
+
+  [Symbol.dispose](): void {
+    for (const { timer } of this.#servers.values()) clearTimeout(timer);
+  }
+
+  #open(host: EndpointHost, port: number): void {
+    const key = `${host} ${port}`;
+    const open = this.#servers.get(key);
+    clearTimeout(open?.timer);
+    const close = open?.close ?? this.#stage.network.serve(host, { protocol: "tcp", port });
+    this.#servers.set(key, { close });
+  }
+
+  #closeLater(host: EndpointHost, port: number): void {
+    const key = `${host} ${port}`;
+    const open = this.#servers.get(key);
+    if (open === undefined || open.timer !== undefined) return;
+    const timer = setTimeout(() => {
+      open.close();
+      this.#servers.delete(key);
+    }, GRACE);
+    this.#servers.set(key, { close: open.close, timer });
+  }
+}
+
+interface Server {
+  readonly close: () => void;
+  /** Runs where the endpoint has left the set. */
+  readonly timer?: ReturnType<typeof setTimeout>;
+}
+
+/** Whole numbers below a limit, the same in each run (a linear congruential generator). */
+function randomNumbers(): (limit: number) => number {
+  let state = 1;
+  return (limit) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return (state >>> 16) % limit;
+  };
+}
+
+/**
+ * How many SYN segments the client's kernel has sent again: a connection that was saved by the second
+ * try of TCP counts as none that failed, but tells of a gap all the same.
+ */
+function retransmittedSyns(network: Network): number {
+  const text = network.inside("pod", () => Deno.readTextFileSync("/proc/thread-self/net/netstat"));
+  const [names = [], values = []] = text.split("\n").filter((line) => line.startsWith("TcpExt:"))
+    .map((line) => line.split(" "));
+  return Number(values[names.indexOf("TCPSynRetrans")]);
+}
+
+function print(line: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
+}

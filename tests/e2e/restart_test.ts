@@ -1,0 +1,101 @@
+import { assertEquals } from "@std/assert";
+import { Background } from "../support/background.ts";
+import { eventually } from "../support/eventually.ts";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, NODE_PORT, PORT, service, slice } from "./cluster.ts";
+import { both, bothFlows, isMonitoring, Stage, syncs } from "./stage.ts";
+import { SteadyClient } from "./steady.ts";
+
+const HOSTS = ["local1", "local2", "remote1", "remote2"] as const;
+const OBJECTS = both((a) => [
+  service(a, { name: `web${a.family}`, spec: { type: "NodePort" } }),
+  slice(a, HOSTS, { service: `web${a.family}` }),
+]);
+const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: HOSTS }]);
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  Deno.test(`${signal} ends signpost with exit code 0, and the rules stay`, async () => {
+    await using stage = await Stage.create({ objects: OBJECTS });
+    await using signpost = await stage.startSynced();
+    const before = await stage.table();
+    signpost.kill(signal);
+    assertEquals((await signpost.status).code, 0);
+    assertEquals(await stage.table(), before);
+    for (const { address, port } of targets()) {
+      const outcomes = await stage.network.connect({ from: "pod", address, port, times: 20 });
+      assertEquals(new Set(outcomes.map(({ type }) => type)), new Set(["answer"]));
+    }
+  });
+}
+
+Deno.test("a restart takes the rules over: one replacement, no connection is lost", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  const { network } = stage;
+  await using first = await stage.startSynced();
+  const targetsNow = targets();
+  const long = await Promise.all(targetsNow.map((to) => network.stay({ from: "pod", ...to })));
+  const steady = targetsNow.map((to) => new SteadyClient(network, { from: "pod", ...to }));
+  await first.stop();
+
+  await using monitor = new Background(
+    ["ip", "netns", "exec", network.namespaceOf(NODE), "nft", "monitor", "destroy"],
+  );
+  await eventually("a monitor of the table", () => isMonitoring(monitor.pid));
+  for (const connection of long) {
+    assertEquals(await connection.exchange("still here"), "still here");
+  }
+  await using second = await stage.startSynced();
+  for (const connection of long) assertEquals(await connection.exchange("and here"), "and here");
+  await stage.flowsBecome(second, FLOWS);
+  await Promise.all(steady.map((client) => client.stop()));
+  long.forEach((connection) => connection.close());
+
+  assertEquals(syncs(second, "full"), 1);
+  const replaced = monitor.lines.filter((line) => /^delete table inet signpost/.test(line));
+  assertEquals(replaced.length, 1);
+  await stage.tableBecomesExpected(second);
+});
+
+Deno.test("clients of session affinity stay on their endpoints over a restart", async () => {
+  await using stage = await Stage.create({
+    objects: both((a) => [
+      service(a, {
+        name: `web${a.family}`,
+        spec: {
+          sessionAffinity: "ClientIP",
+          sessionAffinityConfig: { clientIP: { timeoutSeconds: 3600 } },
+        },
+      }),
+      slice(a, HOSTS, { service: `web${a.family}` }),
+    ]),
+  });
+  const endpoints = async () => {
+    const clients = ["pod", "client", "client2"].flatMap((from) =>
+      ([4, 6] as const).map((family) => ({ from, address: ADDRESSES[family].clusterIP }))
+    );
+    return await Promise.all(clients.map(async ({ from, address }) => {
+      const outcomes = await stage.network.connect({ from, address, port: PORT, times: 12 });
+      const hosts = outcomes.map((each) => each.type === "answer" ? each.answer.host : each.type);
+      return `${from} ${address}: ${[...new Set(hosts)].join(", ")}`;
+    }));
+  };
+  await using first = await stage.startSynced();
+  const before = await endpoints();
+  assertEquals(before.filter((line) => line.includes(",")), []);
+  await first.stop();
+  assertEquals(await endpoints(), before);
+  await using second = await stage.startSynced();
+  assertEquals(await endpoints(), before);
+  // Nor does any later replacement make them move.
+  await stage.network.run(NODE, ["nft", "flush", "map", "inet", "signpost", "services4"]);
+  await second.until("the repair", () => syncs(second, "full") === 2);
+  assertEquals(await endpoints(), before);
+});
+
+/** The cluster IP and the node port of each family. */
+function targets(): { readonly address: string; readonly port: number }[] {
+  return ([4, 6] as const).flatMap((family) => [
+    { address: ADDRESSES[family].clusterIP, port: PORT },
+    { address: ADDRESSES[family].node, port: NODE_PORT },
+  ]);
+}
