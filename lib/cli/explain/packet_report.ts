@@ -116,7 +116,15 @@ function detectionFindings({ target, world }: PacketInputs, sender: Sender): Fin
   )];
 }
 
-function traceFindings({ agrees, verdict, destination }: TraceReport): Finding[] {
+function traceFindings({ agrees, verdict, destination, hasLeft }: TraceReport): Finding[] {
+  if (agrees && verdict === "dnat" && !hasLeft) {
+    const endpoint = destination === "" ? "an endpoint" : destination;
+    return [error(
+      "no-route",
+      `the real packet was to go to ${endpoint}, and did not leave this node: it has no route there`,
+      "ip route get ENDPOINT; the network plugin makes the routes to pods",
+    )];
+  }
   if (agrees) return [];
   const seen = verdict === "lost"
     ? "was not seen by the rules: this node has no route for it"

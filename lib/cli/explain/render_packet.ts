@@ -73,8 +73,11 @@ function renderEndpoints({ endpoints }: Outcome, paint: Paint): string {
 }
 
 function renderTrace(trace: TraceReport, paint: Paint): string {
-  const { verdict, destination, masqueraded, agrees, steps } = trace;
-  const seen = verdict === "dnat"
+  const { verdict, destination, masqueraded, hasLeft, agrees, steps } = trace;
+  const isGood = agrees && (verdict !== "dnat" || hasLeft);
+  const seen = verdict === "dnat" && !hasLeft
+    ? `did not leave this node${destination === "" ? "" : `, on its way to ${destination}`}`
+    : verdict === "dnat"
     ? `sent to ${destination}${masqueraded ? ", masqueraded" : ""}`
     : verdict === "none"
     ? "left alone"
@@ -86,6 +89,6 @@ function renderTrace(trace: TraceReport, paint: Paint): string {
     type === "rule" ? text : `(${type})`,
     verdict,
   ]);
-  return `${paint("Real packet", "bold")} ${paint(seen, agrees ? "green" : "red")}\n` +
+  return `${paint("Real packet", "bold")} ${paint(seen, isGood ? "green" : "red")}\n` +
     colourTable([["CHAIN", "RULE", "VERDICT"], ...rows], { paint, indent: "  " });
 }

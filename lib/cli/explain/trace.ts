@@ -29,9 +29,11 @@ export interface TraceStep {
 export interface TraceReport {
   /** `lost`: the packet was not seen by the rules. */
   readonly verdict: Outcome["verdict"] | "lost";
-  /** `address:port` that the packet left with; `""`: it did not. */
+  /** `address:port` that the packet left with; `""`: it did not, or that was not seen. */
   readonly destination: string;
   readonly masqueraded: boolean;
+  /** Whether it went out of this node, or to a program here, as far as the chains tell. */
+  readonly hasLeft: boolean;
   /** Whether it is what the rules should do. */
   readonly agrees: boolean;
   readonly steps: readonly TraceStep[];
@@ -101,20 +103,26 @@ export class TraceReader {
     const steps = this.#steps;
     const end = steps.find(({ verdict }) => verdict === "drop");
     const target = hostPort(packet.address, packet.port);
-    const destination = end || !this.hasBegun ? "" : this.#destination || target;
+    const isTranslated = steps.some(({ text }) => /^dnat\b|DNAT/.test(text));
+    // Without a route to its endpoint, a packet is not seen again after its translation.
+    const known = this.#destination === target && isTranslated ? "" : this.#destination;
+    const destination = end || !this.hasBegun ? "" : known;
     const verdict = !this.hasBegun
       ? "lost"
       : end
       ? end.text.startsWith("reject") || end.text.includes("REJECT") ? "reject" : "drop"
-      : destination === target
-      ? "none"
-      : "dnat";
-    const isExpected = verdict !== "dnat" ||
+      : isTranslated || destination !== target
+      ? "dnat"
+      : "none";
+    const isExpected = verdict !== "dnat" || destination === "" ||
       outcome.endpoints.some(({ address, port }) => hostPort(address, port) === destination);
     return {
       verdict,
       destination,
       masqueraded: steps.some(({ text }) => /\bmasquerade\b|MASQUERADE/.test(text)),
+      hasLeft: steps.some(({ chain, type, verdict }) =>
+        /postrouting/i.test(chain) && (type === "policy" || verdict === "accept")
+      ),
       agrees: verdict === outcome.verdict && isExpected,
       steps,
     };
