@@ -47,7 +47,7 @@ export interface DaemonOptions {
 /** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
 
-/** Characters of a script that is worth a tidy-up of the memory. */
+/** Characters of a partial script that is worth a tidy-up of the memory, as every full one is. */
 const LARGE_SCRIPT = 1_000_000;
 
 /** Milliseconds after such a script: the syncs that follow at once come first. */
@@ -241,12 +241,15 @@ class Daemon {
     this.#firstSync.resolve();
     this.#opened.record(this.#metrics);
     this.#advice.afterSync(step.change);
-    if (script.text.length > LARGE_SCRIPT) this.#releaseMemory();
+    if (script.kind === "full" || script.text.length > LARGE_SCRIPT) this.#releaseMemory();
     // What came from the state file is not to be written back as if it were new.
     if (this.#cache.complete) this.#keeper?.changed();
   }
 
-  /** A large script leaves several times its size behind, which V8 would keep for the next one. */
+  /**
+   * A large script leaves several times its size behind, and so does the start of the process:
+   * V8 would keep it for the next one.
+   */
   #releaseMemory(): void {
     const { runtime, signal } = this.#options;
     void runtime.clock.sleep(RELEASE_DELAY, signal).then(() => runtime.releaseMemory());

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { V8_FLAGS } from "../../tools/compile/arguments.ts";
 import { type CommandOptions, type CommandResult, execute } from "./command.ts";
 import { eventually } from "./eventually.ts";
 import type { Network } from "./network.ts";
@@ -18,7 +19,7 @@ export function signpostCommand(): string[] {
   const named = Deno.env.get("SIGNPOST_BIN")?.trim();
   if (named) return named.split(/\s+/);
   const path = (name: string) => new URL(`../../${name}`, import.meta.url).pathname;
-  const flags = ["-q", "-P", "--v8-flags=--expose-gc", "--config", path("deno.json")];
+  const flags = ["-q", "-P", `--v8-flags=${V8_FLAGS}`, "--config", path("deno.json")];
   return [Deno.execPath(), "run", ...flags, path("main.ts")];
 }
 

@@ -1,6 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
-import { compileArguments, permissionFlags, targetOf } from "../../tools/compile/arguments.ts";
+import {
+  compileArguments,
+  permissionFlags,
+  targetOf,
+  V8_FLAGS,
+} from "../../tools/compile/arguments.ts";
 
 Deno.test("a binary gets the permissions of deno.json, and no others", () => {
   const permissions = config.permissions.default as Record<string, true | string[]>;
@@ -14,10 +19,11 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
     "compile",
     "--frozen",
     "--bundle",
+    "--minify",
     "--config=deno.json",
     "--target=aarch64-unknown-linux-gnu",
     "--output=/tmp/dist/signpost",
-    "--v8-flags=--max-old-space-size=1024,--expose-gc",
+    `--v8-flags=--max-old-space-size=1024,${V8_FLAGS}`,
     "--no-prompt",
     "--allow-read",
     "--allow-net",
@@ -27,6 +33,10 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
     `--allow-write=${write.join(",")}`,
     "main.ts",
   ]);
+});
+
+Deno.test("the task start runs V8 as the binary does", () => {
+  assertStringIncludes(config.tasks.start.command, `--v8-flags=${V8_FLAGS} `);
 });
 
 Deno.test("a permission with a list is limited to it", () => {
