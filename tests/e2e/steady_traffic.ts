@@ -40,6 +40,8 @@ const LOCALHOST_FLOW: SteadyFlow = {
 const RATE = 800;
 /** Milliseconds between two looks at what is due. */
 const TICK = 1;
+/** Connections under way at most: a machine that is too busy gets fewer, and none is lost to a full queue. */
+const IN_FLIGHT = 64;
 /** Milliseconds; a busy machine may be slow. A lost datagram stays lost, so that UDP tells of drops. */
 const PATIENCE = 10_000;
 
@@ -47,7 +49,7 @@ const PATIENCE = 10_000;
 export class SteadyTraffic implements AsyncDisposable {
   readonly #network: Network;
   readonly #flows: readonly SteadyFlow[];
-  readonly #started = performance.now();
+  #due = performance.now();
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #pending = new Set<Promise<void>>();
   readonly #failures = new Map<string, number>();
@@ -107,13 +109,14 @@ export class SteadyTraffic implements AsyncDisposable {
     await Promise.all(this.#pending);
   }
 
-  /** What a busy machine has missed is made up for. */
   #openDue(): void {
-    const due = (performance.now() - this.#started) / 1000 * RATE;
-    while (this.#opened < due) {
+    const now = performance.now();
+    for (; this.#due <= now && this.#pending.size < IN_FLIGHT; this.#due += 1000 / RATE) {
       const flow = this.#flows[this.#opened++ % this.#flows.length];
       if (flow) this.#connect(flow);
     }
+    // What a busy machine has missed is not made up for.
+    this.#due = Math.max(this.#due, now);
   }
 
   #connect(flow: SteadyFlow): void {
