@@ -1,0 +1,200 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import type { ApiObject } from "../support/api_store.ts";
+import { httpGet } from "../support/http.ts";
+import type { Signpost } from "../support/signpost.ts";
+import { ADDRESSES, clusterObjects, type EndpointHost, service, slice } from "./cluster.ts";
+import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
+
+const WEB = [service(ADDRESSES[4]), slice(ADDRESSES[4], ["local1"])];
+
+Deno.test("the health and metrics servers answer as kube-proxy's do", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using _signpost = await stage.startSynced();
+  const healthz = await stage.get("/healthz", HEALTH_PORT);
+  assertEquals(healthz.status, 200);
+  assertEquals(healthz.headers.get("content-type"), "application/json");
+  const { nodeEligible, healthy, status, lastUpdated, currentTime } = JSON.parse(healthz.body);
+  assertEquals([nodeEligible, healthy, lastUpdated], [true, true, currentTime]);
+  assertEquals(Object.keys(status), ["IPv4", "IPv6"]);
+  const livez = await stage.get("/livez", HEALTH_PORT);
+  assertEquals([livez.status, "nodeEligible" in JSON.parse(livez.body)], [200, false]);
+  assertEquals((await stage.get("/nothing", HEALTH_PORT)).status, 404);
+
+  const metrics = await stage.get("/metrics", METRICS_PORT);
+  assertEquals(metrics.status, 200);
+  for (
+    const line of [
+      /^kubeproxy_sync_full_proxy_rules_duration_seconds_count\{ip_family="IPv4"\} 1$/m,
+      /^kubeproxy_sync_proxy_rules_service_changes_total [1-9]/m,
+      /^rest_client_requests_total\{code="200",host="127.0.0.1:\d+",method="GET"\} [1-9]/m,
+      /^process_resident_memory_bytes \d{7}/m,
+      /^signpost_watch_connected\{kind="Service"\} 1$/m,
+    ]
+  ) assertMatch(metrics.body, line);
+  const mode = await stage.get("/proxyMode", METRICS_PORT);
+  assertEquals([mode.status, mode.body], [200, "nftables"]);
+  const configz = JSON.parse((await stage.get("/configz", METRICS_PORT)).body);
+  assertEquals(configz["kubeproxy.config.k8s.io"].hostnameOverride, "node1");
+  assertEquals(configz["kubeproxy.config.k8s.io"].nftables.minSyncPeriod, "50ms");
+});
+
+Deno.test("the servers listen where they are told to, IPv6 too", async () => {
+  await using stage = await Stage.create({
+    config: { healthzBindAddress: "[::]:20256", metricsBindAddress: "[::1]:20249" },
+  });
+  await using _signpost = await stage.startSynced();
+  assertEquals((await stage.get("/livez", 20256, "::1")).status, 200);
+  const fromOutside = { from: "client", address: ADDRESSES[6].node, port: 20256, path: "/livez" };
+  assertEquals((await httpGet(stage.network, fromOutside)).status, 200);
+  assertEquals((await stage.get("/proxyMode", 20249, "::1")).body, "nftables");
+  await assertRejects(() => stage.get("/livez", HEALTH_PORT), Error, "ECONNREFUSED");
+});
+
+Deno.test("while the node is being deleted /healthz fails and /livez does not", async (test) => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
+  const [node] = clusterObjects(ADDRESSES[4]) as unknown as [ApiObject];
+  const taint = { key: "ToBeDeletedByClusterAutoscaler", value: "1", effect: "NoSchedule" };
+  const deletions = {
+    "the autoscaler's taint": { ...node, spec: { ...node["spec"] as object, taints: [taint] } },
+    "a deletionTimestamp": {
+      ...node,
+      metadata: { ...node.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" },
+    },
+  };
+  for (const [what, deleting] of Object.entries(deletions)) {
+    await test.step(what, async () => {
+      stage.api.store.put(deleting);
+      await healthBecomes(stage, signpost, { status: 503, nodeEligible: false });
+      assertEquals((await stage.get("/livez", HEALTH_PORT)).status, 200);
+      stage.api.store.put(node);
+      await healthBecomes(stage, signpost, { status: 200, nodeEligible: true });
+    });
+  }
+  await test.step("a Node that is gone", async () => {
+    stage.remove("Node", "node1");
+    await healthBecomes(stage, signpost, { status: 503, nodeEligible: false });
+  });
+});
+
+Deno.test("a lost API server changes nothing about the health", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
+  await stage.api.stop();
+  await signpost.until("lost watches", async () => {
+    const { body } = await stage.get("/metrics", METRICS_PORT);
+    return body.includes(`signpost_watch_connected{kind="Service"} 0`);
+  });
+  assertEquals((await stage.get("/healthz", HEALTH_PORT)).status, 200);
+});
+
+Deno.test("health-check node ports follow the endpoints of their Services", async () => {
+  const port = 32_000;
+  const balancer = (healthCheckNodePort: number) =>
+    service(ADDRESSES[4], {
+      spec: { type: "LoadBalancer", externalTrafficPolicy: "Local", healthCheckNodePort },
+      ingress: [{ ip: ADDRESSES[4].loadBalancer }],
+    });
+  const on = (...hosts: EndpointHost[]) => slice(ADDRESSES[4], hosts);
+  await using stage = await Stage.create({ objects: [balancer(port), on("local1", "remote1")] });
+  await using signpost = await stage.startSynced();
+  const ask = (at = port) =>
+    httpGet(stage.network, { from: "client", address: ADDRESSES[4].node, port: at, path: "/" });
+  const becomes = (status: number, localEndpoints: number, at = port) =>
+    signpost.until(`${status} with ${localEndpoints} local endpoints`, async () => {
+      const answer = await ask(at);
+      assertEquals(answer.status, status);
+      assertEquals(JSON.parse(answer.body), {
+        service: { namespace: "shop", name: "web" },
+        localEndpoints,
+        serviceProxyHealthy: true,
+      });
+      assertEquals(
+        answer.headers.get("x-load-balancing-endpoint-weight"),
+        String(localEndpoints),
+      );
+      return true;
+    });
+  await becomes(200, 1);
+  stage.apply(on("local1", "local2", "remote1"));
+  await becomes(200, 2);
+  stage.apply(on("remote1"));
+  await becomes(503, 0);
+  stage.apply(on("local2"));
+  await becomes(200, 1);
+  stage.apply(balancer(port + 1));
+  await becomes(200, 1, port + 1);
+  await assertRejects(() => ask(port), Error, "ECONNREFUSED");
+  stage.remove("Service", "shop/web");
+  await signpost.until("a closed port", async () => {
+    await assertRejects(() => ask(port + 1), Error, "ECONNREFUSED");
+    return true;
+  });
+});
+
+/** Two Services with one external IP, and one with a port that there is not. */
+const TROUBLE = [
+  service(ADDRESSES[4], { spec: { externalIPs: ["192.0.2.30"] } }),
+  service(ADDRESSES[4], {
+    name: "younger",
+    created: "2025-01-01T00:00:00Z",
+    spec: { clusterIP: "10.96.0.20", externalIPs: ["192.0.2.30"] },
+  }),
+  service(ADDRESSES[4], {
+    name: "broken",
+    spec: { clusterIP: "10.96.0.30", ports: [{ name: "http", protocol: "TCP", port: 70_000 }] },
+  }),
+];
+
+Deno.test("conflicts and refused objects become Events on their Services", async () => {
+  await using stage = await Stage.create({ objects: [...TROUBLE, ...WEB.slice(1)] });
+  await using signpost = await stage.startSynced();
+  const events = await signpost.until("both Events", () => {
+    const all = stage.api.store.list("Event").map(({ object }) => object);
+    const reasons = new Set(all.map((event) => event["reason"]));
+    return reasons.has("Conflict") && reasons.has("Refused") && all;
+  });
+  const find = (reason: string) => {
+    const event = events.find((each) => each["reason"] === reason);
+    assert(event);
+    return event as ApiObject & { regarding: Record<string, string>; note: string };
+  };
+  const { regarding, note } = find("Conflict");
+  assertEquals([regarding.kind, regarding.namespace, regarding.name], [
+    "Service",
+    "shop",
+    "younger",
+  ]);
+  assertMatch(note, /192\.0\.2\.30.*shop\/web/);
+  const refused = find("Refused");
+  assertEquals(refused.regarding.name, "broken");
+  assertEquals([refused["type"], refused["reportingInstance"]], ["Warning", "signpost-node1"]);
+  await stage.flowsBecome(signpost, [
+    { from: "pod", to: ADDRESSES[4].clusterIP, reaches: ["local1"] },
+  ]);
+});
+
+Deno.test("without the right to create Events all else goes on, and one line says so", async () => {
+  await using stage = await Stage.create({ objects: [...TROUBLE, ...WEB.slice(1)] });
+  stage.api.faults.add({ type: "status", status: 403, kind: "Event", on: "post", count: 1000 });
+  await using signpost = await stage.startSynced();
+  await signpost.waitForLog(/INFO cannot send Events reason=.*403/);
+  stage.apply(slice(ADDRESSES[4], ["local2"]));
+  await stage.flowsBecome(signpost, [
+    { from: "pod", to: ADDRESSES[4].clusterIP, reaches: ["local2"] },
+  ]);
+  assertEquals(signpost.log.match(/cannot send Events/g)?.length, 1);
+  assertEquals(stage.api.store.list("Event").length, 0);
+});
+
+async function healthBecomes(
+  stage: Stage,
+  signpost: Signpost,
+  expected: { readonly status: number; readonly nodeEligible: boolean },
+): Promise<void> {
+  await signpost.until(`/healthz ${expected.status}`, async () => {
+    const { status, body } = await stage.get("/healthz", HEALTH_PORT);
+    assertEquals({ status, nodeEligible: JSON.parse(body).nodeEligible }, expected);
+    return true;
+  });
+}
