@@ -84,6 +84,12 @@ export class Daemon implements AsyncDisposable {
     return this.line(({ msg, kind }) => msg === "synced" && kind === "full");
   }
 
+  /** Rejects when the process ends. */
+  async never(): Promise<never> {
+    await this.line(() => false);
+    throw new Error("there is such a line after all");
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#kill();
     await this.#child.status;

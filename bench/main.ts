@@ -13,6 +13,7 @@ import { measureFirstRequest } from "./parts/first_request.ts";
 import { measurePackets } from "./parts/packets.ts";
 import { measureWideService } from "./parts/wide_service.ts";
 import { renderPlot } from "./plot.ts";
+import { makeProgram } from "./program.ts";
 import type { Results, SizeResult } from "./results.ts";
 import { measureSize } from "./size.ts";
 import { Stage } from "./stage.ts";
@@ -26,7 +27,7 @@ function progress(text: string): void {
   Deno.stderr.writeSync(new TextEncoder().encode(`bench: ${text}\n`));
 }
 
-async function measure(options: Options): Promise<Results> {
+async function measure(options: Options, program: string): Promise<Results> {
   const { parts, endpoints } = options;
   const libc = new Libc();
   const sizes: SizeResult[] = [];
@@ -44,6 +45,7 @@ async function measure(options: Options): Promise<Results> {
   return {
     date: new Date().toISOString().slice(0, 10),
     machine: await describeMachine(),
+    program,
     sizes,
     ...(packets.length > 0 && { packets }),
     ...(parts.has("request") && { firstRequest: await firstRequest(libc, options) }),
@@ -89,21 +91,37 @@ async function mergeInto(path: string, results: Results): Promise<Results> {
   return { ...old, ...results, sizes };
 }
 
+/** Writes to the standard output. */
+function print(text: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(text));
+}
+
+async function bench(options: Options): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-bench-" });
+  try {
+    const program = await makeProgram(folder);
+    progress(`measuring ${program}`);
+    const results = await measure(options, program);
+    print(renderResults(results));
+    if (options.output) await write(results, options.output);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function write(
+  results: Results,
+  { json, plot }: NonNullable<Options["output"]>,
+): Promise<void> {
+  const all = await mergeInto(json, results);
+  await Deno.writeTextFile(json, `${JSON.stringify(all, undefined, 2)}\n`);
+  await Deno.writeTextFile(plot, renderPlot(all.sizes));
+  progress(`wrote ${json} and ${plot}`);
+}
+
 if (import.meta.main) {
   const options = readOptions(Deno.args);
-  const print = (text: string) => Deno.stdout.writeSync(new TextEncoder().encode(text));
-  if (options.help) {
-    print(HELP);
-    Deno.exit(0);
-  }
-  const results = await measure(options);
-  print(renderResults(results));
-  if (options.output) {
-    const { json, plot } = options.output;
-    const all = await mergeInto(json, results);
-    await Deno.writeTextFile(json, `${JSON.stringify(all, undefined, 2)}\n`);
-    await Deno.writeTextFile(plot, renderPlot(all.sizes));
-    progress(`wrote ${json} and ${plot}`);
-  }
+  if (options.help) print(HELP);
+  else await bench(options);
   Deno.exit(0);
 }

@@ -35,6 +35,8 @@ export interface Results {
     readonly nft: string;
     readonly deno: string;
   };
+  /** What was measured, in words. */
+  readonly program: string;
   readonly sizes: readonly SizeResult[];
   /** Milliseconds from the start of the process to its first HTTP request. */
   readonly firstRequest?: number;

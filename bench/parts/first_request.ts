@@ -33,7 +33,7 @@ async function startOnce(stage: Stage): Promise<number> {
   );
   await using daemon = Daemon.start({ namespace, kubeconfig });
   const started = await daemon.started();
-  using connection = await listener.accept();
+  using connection = await Promise.race([listener.accept(), daemon.never()]);
   await connection.read(new Uint8Array(1024));
   return performance.now() - started;
 }

@@ -1,0 +1,32 @@
+/**
+ * The program that is measured: what `deno task compile` puts into the binary, run by `deno`, or
+ * whatever `SIGNPOST_BIN` names.
+ *
+ * @module
+ */
+import { execute } from "../tests/support/command.ts";
+import { V8_FLAGS } from "../tools/compile/arguments.ts";
+
+const ROOT = new URL("..", import.meta.url).pathname;
+
+/**
+ * Makes the program, and has everything that starts signpost in this process start it.
+ *
+ * @param folder an existing folder, for the bundle
+ * @returns what it is, in words
+ */
+export async function makeProgram(folder: string): Promise<string> {
+  const named = Deno.env.get("SIGNPOST_BIN")?.trim();
+  if (named) return named;
+  const main = `${folder}/signpost.js`;
+  const bundle = ["bundle", "--quiet", "--minify", "--platform=deno", `--output=${main}`];
+  const { code, stderr } = await execute([Deno.execPath(), ...bundle, "main.ts"], { cwd: ROOT });
+  // Without esbuild, which Deno fetches from npm at its first use, the sources are measured.
+  const program = code === 0 ? main : `${ROOT}main.ts`;
+  const flags = ["-q", "-P", `--v8-flags=${V8_FLAGS}`, "--config", `${ROOT}deno.json`];
+  const command = [Deno.execPath(), "run", ...flags, program];
+  Deno.env.set("SIGNPOST_BIN", command.join(" "));
+  // What Deno makes of a new file, it makes once.
+  await execute([...command, "--version"]);
+  return code === 0 ? "the bundle that the binary is made of" : `the sources (${stderr.trim()})`;
+}
