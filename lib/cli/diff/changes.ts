@@ -3,13 +3,12 @@
  *
  * @module
  */
-import { partialInput } from "../../iptables/partial.ts";
-import { FAMILIES } from "../../model/address.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../../model/desired.ts";
 import { diffServices, type References } from "../../nftables/diff.ts";
 import { objectId } from "../../nftables/objects.ts";
 import { nodeElementChanges } from "../../nftables/script.ts";
 import { objectsOf } from "../../nftables/service.ts";
+import { iptablesChanges } from "./iptables_rules.ts";
 import type { Change } from "./report.ts";
 
 /** What a step is worked out from. */
@@ -23,7 +22,9 @@ export interface StepInputs {
 
 /** The changes of a step in a mode, deletions first. */
 export function changesOf(mode: "nftables" | "iptables", inputs: StepInputs): Change[] {
-  return mode === "nftables" ? nftablesChanges(inputs) : iptablesChanges(inputs);
+  return mode === "nftables"
+    ? nftablesChanges(inputs)
+    : iptablesChanges(inputs.change, inputs.node);
 }
 
 function nftablesChanges({ change, references, node }: StepInputs): Change[] {
@@ -97,40 +98,4 @@ function ownerOfSlot(
   { set, key }: { readonly set: string; readonly key: string },
 ): string {
   return owners.get(`slots ${set} ${key.slice(0, key.lastIndexOf(" . "))}`) ?? "";
-}
-
-function iptablesChanges({ change, node }: StepInputs): Change[] {
-  const changes = FAMILIES.flatMap((family) =>
-    partialInput(change, { family, node }).tables.flatMap((table) => {
-      const place = (chain: string) => `IPv${family} ${table.table} ${chain}`;
-      const rule = (change: Change["change"]) => (line: string) => {
-        const space = line.indexOf(" ");
-        const [chain, key] = space < 0 ? [line, ""] : [line.slice(0, space), line.slice(space + 1)];
-        return { ...NOTHING, change, type: "rule" as const, in: place(chain), key };
-      };
-      const chain = (change: Change["change"]) => (name: string) => ({
-        ...NOTHING,
-        change,
-        type: "chain" as const,
-        in: place(name),
-      });
-      return [
-        ...table.deleted.map(rule("delete")),
-        ...table.removed.map(chain("delete")),
-        ...[...table.chains].flatMap(([name, rules]) => [
-          chain("add")(name),
-          ...rules.map((each) => rule("add")(`${name} ${each}`)),
-        ]),
-        ...[...table.inserted, ...table.appended].map(rule("add")),
-      ];
-    })
-  );
-  return changes.map((each) => ({ ...each, service: ownerOfRule(each.key) }));
-}
-
-const NOTHING = { key: "", data: "", service: "" } as const;
-
-/** The comment of a rule begins with the service port's name. */
-function ownerOfRule(rule: string): string {
-  return /--comment "?([^" /]+\/[^" ]+)/.exec(rule)?.[1] ?? "";
 }

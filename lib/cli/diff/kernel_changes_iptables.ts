@@ -4,19 +4,10 @@
  * @module
  */
 import { argumentOf, isOwnChain, sameRule } from "../../iptables/saved.ts";
-import { serviceRules } from "../../iptables/service_rules.ts";
-import type { Family } from "../../model/address.ts";
-import type { DesiredServicePort, DesiredState } from "../../model/desired.ts";
+import type { DesiredState } from "../../model/desired.ts";
 import type { SavedFamilies } from "../explain/kernel_iptables.ts";
+import { type PlacedRule, rulesOf, toChange } from "./iptables_rules.ts";
 import type { Change } from "./report.ts";
-
-interface PlacedRule {
-  readonly family: Family;
-  readonly table: string;
-  readonly chain: string;
-  readonly rule: string;
-  readonly service: string;
-}
 
 /**
  * The step from the kernel's rules to those of some Services. Rules are known by their comments;
@@ -26,7 +17,7 @@ interface PlacedRule {
  */
 export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies): Change[] {
   const ports = [...state.services.values()].flat();
-  const wanted = ports.flatMap((port) => rulesOf(port, state));
+  const wanted = ports.flatMap((port) => rulesOf(port, state.node));
   const chains = new Map(wanted.map((each) => [`${each.family} ${each.chain}`, each.service]));
   const there = heldRules(held, (rule) => {
     const name = argumentOf(rule.rule, "--comment")?.split(" ")[0] ?? "";
@@ -39,17 +30,6 @@ export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies):
       .map((each) => toChange("delete", each)),
     ...wanted.filter((each) => !there.some((other) => isSame(each, other)) && !isShared(each, held))
       .map((each) => toChange("add", each)),
-  ];
-}
-
-function rulesOf(port: DesiredServicePort, { node }: DesiredState): PlacedRule[] {
-  const { shared, chains } = serviceRules(port, node);
-  const { family, name: service } = port;
-  return [
-    ...shared.map(({ table, chain, rule }) => ({ family, table, chain, rule, service })),
-    ...[...chains].flatMap(([chain, rules]) =>
-      rules.map((rule) => ({ family, table: "nat", chain, rule, service }))
-    ),
   ];
 }
 
@@ -78,18 +58,4 @@ function isShared({ family, table, chain, rule }: PlacedRule, held: SavedFamilie
 function isSame(a: PlacedRule, b: PlacedRule): boolean {
   return a.family === b.family && a.table === b.table && a.chain === b.chain &&
     sameRule(a.rule, b.rule);
-}
-
-function toChange(
-  change: Change["change"],
-  { family, table, chain, rule, service }: PlacedRule,
-): Change {
-  return {
-    change,
-    type: "rule",
-    in: `IPv${family} ${table} ${chain}`,
-    key: rule,
-    data: "",
-    service,
-  };
 }

@@ -1,0 +1,38 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { manPage } from "../../lib/cli/man.ts";
+import { COMMANDS } from "../../lib/config/flags/flag.ts";
+import { FLAGS } from "../../lib/config/flags/table.ts";
+
+Deno.test("the manual page in docs/ is that of the parser", async () => {
+  const written = await Deno.readTextFile(new URL("../../docs/signpost.1", import.meta.url));
+  assertEquals(written === manPage(), true, "docs/signpost.1 is old: run deno task man");
+});
+
+Deno.test("the manual page has every command and every flag that can be used", () => {
+  const page = manPage();
+  for (const name of COMMANDS) assertStringIncludes(page, `.SS signpost ${name}\n`);
+  for (const { name, hidden, refused } of FLAGS) {
+    const isThere = page.includes(`\\fB\\-\\-${name.replaceAll("-", "\\-")}\\fR`);
+    assertEquals(isThere, !hidden && refused === undefined, name);
+  }
+});
+
+Deno.test("no line of the manual page is taken for a request that it is not", () => {
+  const requests = manPage().split("\n").filter((line) => /^[.']/.test(line))
+    .map((line) => line.split(" ")[0]);
+  const known = new Set([
+    ".TH",
+    ".SH",
+    ".SS",
+    ".PP",
+    ".TP",
+    ".br",
+    ".nf",
+    ".fi",
+    ".RS",
+    ".RE",
+    ".BR",
+    '.\\"',
+  ]);
+  assertEquals(requests.filter((each) => !known.has(each ?? "")), []);
+});
