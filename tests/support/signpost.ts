@@ -37,9 +37,11 @@ export class Signpost implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly #reading: Promise<void>;
   #log = "";
+  #ended: Deno.CommandStatus | undefined;
 
   private constructor(child: Deno.ChildProcess) {
     this.#child = child;
+    void child.status.then((status) => this.#ended = status);
     this.#reading = this.#read(child.stderr);
   }
 
@@ -74,6 +76,11 @@ export class Signpost implements AsyncDisposable {
     return this.#child.status;
   }
 
+  /** How it has ended; `undefined` while it runs. */
+  get ended(): Deno.CommandStatus | undefined {
+    return this.#ended;
+  }
+
   /** What it has written to standard error so far. */
   get log(): string {
     return this.#log;
@@ -90,16 +97,14 @@ export class Signpost implements AsyncDisposable {
     condition: () => T | Promise<T>,
     deadline = 60_000,
   ): Promise<Exclude<T, false | null | undefined>> {
-    let ended: Deno.CommandStatus | undefined;
-    this.#child.status.then((status) => ended = status);
     try {
       const outcome = await eventually(description, async () => {
         const value = await condition();
         if (value) return { value };
-        return ended && { value: undefined };
+        return this.#ended && { value: undefined };
       }, { deadline });
       if (outcome.value === undefined) {
-        throw new Error(`${description}: signpost ended with exit code ${ended?.code}`);
+        throw new Error(`${description}: signpost ended with exit code ${this.#ended?.code}`);
       }
       return outcome.value as Exclude<T, false | null | undefined>;
     } catch (error) {

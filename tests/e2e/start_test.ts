@@ -1,0 +1,160 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { type Signpost, signpostCommand } from "../support/signpost.ts";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, NODE_PORT, service, slice } from "./cluster.ts";
+import { Stage, syncs } from "./stage.ts";
+
+const WEB = [
+  service(ADDRESSES[4], { spec: { type: "NodePort" } }),
+  slice(ADDRESSES[4], ["local1"]),
+];
+
+/** Waits for the end; gives the exit code and the lines of standard error, those of Deno apart. */
+async function ending(signpost: Signpost): Promise<{ code: number; lines: readonly string[] }> {
+  const status = await signpost.until("the end", () => signpost.ended);
+  await signpost.stop();
+  const lines = signpost.log.split("\n").filter((line) => !/^(?:\S*Warning|$)/.test(line));
+  return { code: status.code, lines };
+}
+
+/** All that the node's kernel holds. */
+async function kernelOf(stage: Stage): Promise<string> {
+  const rulesets = ["nft list ruleset", "iptables-legacy-save", "ip6tables-legacy-save"];
+  return await stage.network.run(NODE, ["sh", "-ec", rulesets.join("; ")]);
+}
+
+for (const mode of ["", "nftables", "iptables"]) {
+  const program = mode === "iptables" ? "iptables" : "nft";
+  Deno.test(`without ${program}, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
+    await using stage = await Stage.create({ config: { mode } });
+    await Deno.mkdir(`${stage.folder}/bin`);
+    const command = ["env", `PATH=${stage.folder}/bin`, ...signpostCommand()];
+    await using signpost = stage.start([], { command });
+    const { code, lines } = await ending(signpost);
+    assertEquals([code, lines.length], [1, 1], signpost.log);
+    assertMatch(lines[0] ?? "", new RegExp(` ERROR .*${program}.* install`));
+  });
+
+  Deno.test(`without CAP_NET_ADMIN, --proxy-mode '${mode}' is one line and exit code 1`, async () => {
+    await using stage = await Stage.create({ config: { mode } });
+    const command = [
+      ...["setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"],
+      ...signpostCommand(),
+    ];
+    await using signpost = stage.start([], { command });
+    const { code, lines } = await ending(signpost);
+    assertEquals([code, lines.length], [1, 1], signpost.log);
+    assertMatch(lines[0] ?? "", / ERROR .*CAP_NET_ADMIN/);
+  });
+}
+
+Deno.test("an API server that is a cluster IP is refused at once", async () => {
+  await using stage = await Stage.create();
+  const kubeconfig = await Deno.readTextFile(`${stage.folder}/kubeconfig`);
+  await Deno.writeTextFile(
+    `${stage.folder}/kubeconfig`,
+    kubeconfig.replace(/https:[^"]*/, "https://10.96.0.1:443"),
+  );
+  await using signpost = stage.start([], { env: { KUBERNETES_PORT: "tcp://10.96.0.1:443" } });
+  const { code, lines } = await ending(signpost);
+  assertEquals([code, lines.length], [1, 1], signpost.log);
+  assertMatch(lines[0] ?? "", / ERROR .*10\.96\.0\.1/);
+});
+
+Deno.test("an API server that turns out to be a cluster IP is refused before anything is applied", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  // Another proxy makes it work for now.
+  await stage.network.applyNft(`table ip other {
+  chain output {
+    type nat hook output priority -100
+    ip daddr 10.96.0.1 tcp dport 443 dnat to 127.0.0.1:${stage.api.options.port}
+  }
+}\n`);
+  const before = await kernelOf(stage);
+  const kubeconfig = JSON.parse(await Deno.readTextFile(`${stage.folder}/kubeconfig`));
+  Object.assign(kubeconfig.clusters[0].cluster, {
+    server: "https://10.96.0.1:443",
+    "tls-server-name": "localhost",
+  });
+  await Deno.writeTextFile(`${stage.folder}/kubeconfig`, JSON.stringify(kubeconfig));
+  await using signpost = stage.start();
+  const { code, lines } = await ending(signpost);
+  assertEquals(code, 1, signpost.log);
+  assertMatch(lines.at(-1) ?? "", / ERROR .*10\.96\.0\.1.*10\.96\.0\.0\/16/);
+  assertEquals(await kernelOf(stage), before);
+});
+
+Deno.test("a bad configuration gives one line for each error, exit code 2, and touches nothing", async () => {
+  await using stage = await Stage.create({
+    objects: WEB,
+    config: {
+      mode: "ipvs",
+      clusterCIDR: "10.244.0.0/99",
+      nftables: { syncPeriod: 7 },
+      nonsense: 1,
+    },
+  });
+  const before = await kernelOf(stage);
+  await using signpost = stage.start(["--masquerade-bit", "40"]);
+  const { code, lines } = await ending(signpost);
+  assertEquals(code, 2, signpost.log);
+  for (
+    const error of [
+      /mode.*ipvs/,
+      /clusterCIDR.*10\.244\.0\.0\/99/,
+      /nftables\.syncPeriod/,
+      /nonsense/,
+      /masquerade-bit/,
+    ]
+  ) assertEquals(lines.filter((line) => error.test(line)).length, 1, `${error} in ${signpost.log}`);
+  assertEquals(await kernelOf(stage), before);
+});
+
+Deno.test("SIGHUP: a good configuration is taken, a bad one refused and the old one kept", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
+  const nodePort = (to: string, reaches: ["local1"] | "world" | "reject") => ({
+    from: "client" as const,
+    to,
+    port: NODE_PORT,
+    reaches,
+    masqueraded: true,
+    protocols: ["tcp" as const],
+  });
+  const first = ADDRESSES[4].node;
+  const second = ADDRESSES[4].nodeSecond;
+  await stage.flowsBecome(signpost, [nodePort(first, ["local1"]), nodePort(second, "reject")]);
+
+  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  signpost.kill("SIGHUP");
+  await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
+  await stage.flowsBecome(signpost, [nodePort(first, "reject"), nodePort(second, ["local1"])]);
+
+  await stage.configure({ nodePortAddresses: ["nowhere"] });
+  signpost.kill("SIGHUP");
+  await signpost.waitForLog(
+    /ERROR the new configuration is refused, the old one is kept: .*nowhere/,
+  );
+  stage.apply(slice(ADDRESSES[4], ["local2"]));
+  await stage.flowsBecome(signpost, [{ ...nodePort(second, ["local1"]), reaches: ["local2"] }]);
+
+  await stage.configure();
+  signpost.kill("SIGHUP");
+  await stage.flowsBecome(signpost, [
+    { ...nodePort(first, ["local1"]), reaches: ["local2"] },
+    nodePort(second, "reject"),
+  ]);
+  assertEquals((await signpost.stop()).code, 0);
+});
+
+Deno.test("SIGHUP without a change touches nothing", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
+  signpost.kill("SIGHUP");
+  await signpost.waitForLog(/INFO the configuration has not changed/);
+  stage.apply(slice(ADDRESSES[4], ["local2"]));
+  await stage.flowsBecome(signpost, [
+    { from: "pod", to: ADDRESSES[4].clusterIP, reaches: ["local2"] },
+  ]);
+  assertEquals(syncs(signpost, "full"), 1);
+});
