@@ -31,6 +31,8 @@ export interface ConnectRequest {
   readonly from: string;
   /** The source address; by default the host's first of the destination's family. */
   readonly source?: string;
+  /** The source port; by default any free one. */
+  readonly sourcePort?: number;
   readonly protocol?: Protocol;
   readonly address: string;
   readonly port: number;
@@ -186,14 +188,14 @@ export class Network implements AsyncDisposable {
   }
 
   #client(request: ConnectRequest) {
-    const { from, address, port, timeout = 700 } = request;
+    const { from, address, port, sourcePort = 0, timeout = 700 } = request;
     const isIpv6 = address.includes(":");
     const source = request.source ??
       addressesOf(this.#topology, from).find((own) => own.includes(":") === isIpv6);
     if (source === undefined) throw new Error(`${from} has no address of the family of ${address}`);
     return {
       namespace: this.#namespaces.handle(from),
-      source: { address: source, port: 0 },
+      source: { address: source, port: sourcePort },
       destination: { address, port },
       timeout,
     };

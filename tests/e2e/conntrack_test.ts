@@ -1,0 +1,109 @@
+import { assertEquals } from "@std/assert";
+import { FAMILIES } from "../../lib/model/address.ts";
+import {
+  ADDRESSES,
+  type Addresses,
+  type EndpointHost,
+  NODE_PORT,
+  PORT,
+  service,
+  slice,
+} from "./cluster.ts";
+import { Stage } from "./stage.ts";
+
+/** Clients that send from one port all the time, as DNS resolvers and game servers do. */
+const SOURCE_PORTS = Array.from({ length: 12 }, (_, index) => 20_000 + index);
+const HOSTS = ["local1", "local2", "remote1", "remote2"] as const;
+
+/** Who answers each of the clients. */
+async function answers(
+  stage: Stage,
+  address: string,
+  options: { readonly port?: number; readonly from?: string } = {},
+): Promise<Map<number, string>> {
+  const { port = PORT, from = "pod" } = options;
+  const entries = SOURCE_PORTS.map(async (sourcePort) => {
+    const [outcome] = await stage.network.connect({
+      from,
+      protocol: "udp",
+      sourcePort,
+      address,
+      port,
+    });
+    return [
+      sourcePort,
+      outcome?.type === "answer" ? outcome.answer.host : `${outcome?.type}`,
+    ] as const;
+  });
+  return new Map(await Promise.all(entries));
+}
+
+/** What a Service and the clients do, for each of its frontends. */
+const FRONTENDS: readonly (readonly [
+  name: string,
+  target: (a: Addresses) => { readonly address: string; readonly port?: number },
+])[] = [
+  ["cluster IP", (a) => ({ address: a.clusterIP })],
+  ["external IP", (a) => ({ address: a.externalIP })],
+  ["node port", (a) => ({ address: a.node, port: NODE_PORT })],
+];
+
+for (const family of FAMILIES) {
+  const a = ADDRESSES[family];
+  const web = service(a, { spec: { type: "NodePort", externalIPs: [a.externalIP] } });
+  const on = (...hosts: EndpointHost[]) => slice(a, hosts);
+
+  for (const [name, target] of FRONTENDS) {
+    Deno.test(`a UDP client of a ${name} moves when its endpoint goes, no other does (IPv${family})`, async () => {
+      const { address, port } = target(a);
+      const ask = () => answers(stage, address, port === undefined ? {} : { port });
+      await using stage = await Stage.create({ objects: [web, on(...HOSTS)] });
+      await using signpost = await stage.startSynced();
+      const before = await ask();
+      assertEquals(await ask(), before);
+      const gone = before.get(SOURCE_PORTS[0] ?? 0);
+      stage.apply(on(...HOSTS.filter((host) => host !== gone)));
+      const after = await signpost.until("clients that have moved", async () => {
+        const now = await ask();
+        return ![...now.values()].includes(`${gone}`) && now;
+      });
+      for (const [client, host] of before) {
+        if (host !== gone) assertEquals(after.get(client), host, `client ${client}`);
+      }
+    });
+  }
+
+  Deno.test(`UDP clients reach a Service that comes to an address they use already (IPv${family})`, async () => {
+    await using stage = await Stage.create();
+    await using signpost = await stage.startSynced();
+    const target = { from: "client" };
+    assertEquals(
+      new Set((await answers(stage, a.externalIP, target)).values()),
+      new Set(["world"]),
+    );
+    stage.apply(web, on("local1"));
+    await signpost.until("clients that are served", async () => {
+      const now = await answers(stage, a.externalIP, target);
+      return [...now.values()].every((host) => host === "local1");
+    });
+    stage.remove("Service", "shop/web");
+    await signpost.until("clients that are served no more", async () => {
+      const now = await answers(stage, a.externalIP, target);
+      return [...now.values()].every((host) => host === "world");
+    });
+  });
+
+  Deno.test(`a restart finds the UDP clients whose endpoint went meanwhile (IPv${family})`, async () => {
+    await using stage = await Stage.create({ objects: [web, on("local1", "local2")] });
+    await using first = await stage.startSynced();
+    const before = await answers(stage, a.clusterIP);
+    await first.stop();
+    stage.apply(on("local2"));
+    assertEquals(await answers(stage, a.clusterIP), before);
+    await using second = await stage.startSynced();
+    await second.until("clients that have moved", async () => {
+      const now = await answers(stage, a.clusterIP);
+      return [...now.values()].every((host) => host === "local2");
+    });
+  });
+}

@@ -1,0 +1,79 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { execute } from "../support/command.ts";
+import { Stage, syncs } from "./stage.ts";
+
+/** Tries what its argument says, with the permissions that signpost has; prints how that ended. */
+const ATTEMPTS = `
+const place = Deno.args[0];
+const attempts = {
+  "write a file": () => Deno.writeTextFile(place + "/new", ""),
+  "write into /etc": () => Deno.writeTextFile("/etc/signpost-test", ""),
+  "write beside the state folder": () => Deno.writeTextFile("/var/lib/signpost-test", ""),
+  "write a kernel setting": () => Deno.writeTextFile("/proc/sys/net/ipv4/ip_forward", "1"),
+  "make a folder": () => Deno.mkdir(place + "/folder"),
+  "remove a file": () => Deno.remove(place + "/old"),
+  "rename a file": () => Deno.rename(place + "/old", place + "/other"),
+  "change a mode": () => Deno.chmod(place + "/old", 0o777),
+  "make a link": () => Deno.symlink("/etc/passwd", place + "/link"),
+  "run a shell": () => new Deno.Command("sh", { args: ["-c", "true"] }).output(),
+  "run a program by its path": () => new Deno.Command("/bin/true").output(),
+  "run a program of nft's name elsewhere": () => new Deno.Command(place + "/nft").output(),
+  "run signpost's runtime": () => new Deno.Command(Deno.execPath(), { args: ["--version"] }).output(),
+  "load a library": () => Deno.dlopen("libc.so.6", {}),
+  "run nft": () => new Deno.Command("nft", { args: ["--version"] }).output(),
+  "read a file": () => Deno.readTextFile(place + "/old"),
+};
+const results = {};
+for (const [name, attempt] of Object.entries(attempts)) {
+  try {
+    await attempt();
+    results[name] = "done";
+  } catch (error) {
+    results[name] = error.name;
+  }
+}
+console.log(JSON.stringify(results));
+`;
+
+/** What signpost needs, and cannot do harm by. */
+const ALLOWED = new Set(["run nft", "read a file"]);
+
+Deno.test("with signpost's permissions nothing else can be written or run", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-e2e-" });
+  try {
+    await Deno.writeTextFile(`${folder}/old`, "");
+    await Deno.writeTextFile(`${folder}/nft`, "#!/bin/sh\n", { mode: 0o755 });
+    await Deno.writeTextFile(`${folder}/attempts.ts`, ATTEMPTS);
+    const config = new URL("../../deno.json", import.meta.url).pathname;
+    const { code, stdout, stderr } = await execute(
+      [Deno.execPath(), "run", "-P", "--config", config, `${folder}/attempts.ts`, folder],
+    );
+    assertEquals(code, 0, stderr);
+    const results: Record<string, string> = JSON.parse(stdout);
+    for (const [attempt, result] of Object.entries(results)) {
+      assertEquals(result, ALLOWED.has(attempt) ? "done" : "NotCapable", attempt);
+    }
+    const left = (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name).sort();
+    assertEquals(left, ["attempts.ts", "nft", "old"]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("a state file elsewhere is not written: one warning, and all else goes on", async () => {
+  await using stage = await Stage.create();
+  const path = `${stage.folder}/state.json.gz`;
+  await using signpost = await stage.startSynced(["--state-file", path]);
+  assertEquals(syncs(signpost, "full"), 1);
+  await signpost.stop();
+  assertMatch(
+    signpost.log,
+    /WARN the state for a start without an API server is not kept: .*writable/,
+  );
+  assertEquals(
+    (await Array.fromAsync(Deno.readDir(stage.folder))).some(({ name }) =>
+      name.startsWith("state")
+    ),
+    false,
+  );
+});
