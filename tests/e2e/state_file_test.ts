@@ -1,0 +1,124 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, type EndpointHost, service, slice } from "./cluster.ts";
+import { both, bothFlows, Stage, syncs } from "./stage.ts";
+
+const WEB = both((a) => [service(a, { name: `web${a.family}` })]);
+const EXTRA = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
+const on = (host: EndpointHost) => both((a) => [slice(a, [host], { service: `web${a.family}` })]);
+const reaches = (hosts: readonly EndpointHost[]) =>
+  bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: hosts }]);
+
+/** A folder that signpost may write to; only a daemon with a state file of its own looks there. */
+class StateFolder implements AsyncDisposable {
+  readonly #folder: string;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  static async create(): Promise<StateFolder> {
+    await Deno.mkdir("/var/lib/signpost", { recursive: true });
+    return new StateFolder(await Deno.makeTempDir({ dir: "/var/lib/signpost", prefix: "e2e-" }));
+  }
+
+  get path(): string {
+    return `${this.#folder}/state.json.gz`;
+  }
+
+  get args(): string[] {
+    return ["--state-file", this.path];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.#folder, { recursive: true });
+  }
+}
+
+Deno.test("without an API server signpost starts from the state file, and keeps that state", async () => {
+  await using state = await StateFolder.create();
+  await using stage = await Stage.create({ objects: [...WEB, EXTRA, ...on("local1")] });
+  await using first = await stage.startSynced(state.args);
+  await first.stop();
+  assertEquals(((await Deno.stat(state.path)).mode ?? 0) & 0o777, 0o600);
+
+  // The machine starts again, and the API server does not.
+  await stage.api.stop();
+  await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
+  await using second = await stage.startSynced(state.args);
+  await second.waitForLog(/INFO the saved state is in the kernel until the watches have delivered/);
+  await stage.flowsBecome(second, reaches(["local1"]));
+  assertEquals(await stage.metric("signpost_state_stale"), 1);
+  assert(await stage.metric("signpost_snapshot_age_seconds") > 0);
+
+  await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
+  await second.until("the repair", () => syncs(second, "full") === 2);
+  await stage.flowsBecome(second, reaches(["local1"]));
+
+  stage.api.store.delete("Service", "shop/extra");
+  stage.apply(...on("remote1"));
+  await stage.api.start();
+  await stage.flowsBecome(second, [
+    ...reaches(["remote1"]),
+    { from: "pod", to: "10.96.0.77", reaches: "drop" },
+  ]);
+  assertEquals(await stage.metric("signpost_state_stale"), 0);
+  assertEquals(syncs(second, "full"), 2);
+  await stage.tableBecomesExpected(second);
+});
+
+Deno.test("a restart with a state file replaces the table once", async () => {
+  await using state = await StateFolder.create();
+  await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
+  await using first = await stage.startSynced(state.args);
+  await first.stop();
+  stage.apply(...on("local2"));
+  await using second = await stage.startSynced(state.args);
+  await stage.flowsBecome(second, reaches(["local2"]));
+  assertEquals(syncs(second, "full"), 1);
+});
+
+const DAMAGES: readonly (readonly [what: string, damage: (path: string) => Promise<unknown>])[] = [
+  ["is no gzip file", (path) => Deno.writeTextFile(path, "{}")],
+  ["is empty", (path) => Deno.truncate(path)],
+  ["ends too early", async (path) => Deno.truncate(path, (await Deno.stat(path)).size - 20)],
+  ["has other bytes", async (path) => {
+    const bytes = await Deno.readFile(path);
+    bytes.fill(0x55, bytes.length / 2, bytes.length / 2 + 8);
+    await Deno.writeFile(path, bytes);
+  }],
+  ["may be written by others", (path) => Deno.chmod(path, 0o666)],
+];
+
+Deno.test("a state file that cannot be trusted is ignored with a warning", async (test) => {
+  await using state = await StateFolder.create();
+  await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
+  for (const [what, damage] of DAMAGES) {
+    await test.step(`one that ${what}`, async () => {
+      await Deno.remove(state.path).catch(() => {});
+      await using first = await stage.startSynced(state.args);
+      await first.stop();
+      await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
+      await stage.api.stop();
+      await damage(state.path);
+      await using second = stage.start(state.args);
+      await second.waitForLog(
+        /WARN the saved state is ignored: cannot use \/var\/lib\/signpost\/e2e-/,
+      );
+      await second.waitForLog(/the watch of Service objects failed/);
+      await assertRejects(() => stage.table(), Error, "No such file");
+      await stage.api.start();
+      await stage.flowsBecome(second, reaches(["local1"]));
+    });
+  }
+});
+
+Deno.test("the state file of another node is ignored with a warning", async () => {
+  await using state = await StateFolder.create();
+  await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
+  await using first = await stage.startSynced(state.args);
+  await first.stop();
+  await using second = stage.start([...state.args, "--hostname-override", "node2"]);
+  const [line] = await second.waitForLog(/WARN the saved state is ignored:.*/);
+  assertMatch(line, /node1.*node2|node2.*node1/);
+});
