@@ -110,7 +110,7 @@ export class TraceReader {
     const verdict = !this.hasBegun
       ? "lost"
       : end
-      ? end.text.startsWith("reject") || end.text.includes("REJECT") ? "reject" : "drop"
+      ? /\breject\b|REJECT/.test(end.text) ? "reject" : "drop"
       : isTranslated || destination !== target
       ? "dnat"
       : "none";
