@@ -89,18 +89,21 @@ async function send(
 ): Promise<HttpResponse> {
   signal.addEventListener("abort", onClose, { once: true });
   try {
-    const response = await fetch(url, {
-      client,
-      method,
-      headers: { "accept-encoding": "identity", ...headers },
-      redirect: "manual",
+    const response = await orAborted(
       signal,
-      ...(body !== undefined && { body }),
-    });
+      fetch(url, {
+        client,
+        method,
+        headers: { "accept-encoding": "identity", ...headers },
+        redirect: "manual",
+        signal,
+        ...(body !== undefined && { body }),
+      }),
+    );
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers),
-      body: readBody(response.body, onClose),
+      body: readBody(response.body, { signal, onClose }),
     };
   } catch (error) {
     onClose();
@@ -108,11 +111,30 @@ async function send(
   }
 }
 
+/** The answer, or a rejection at the abort, whether or not `fetch` hears of it (see `readBody`). */
+async function orAborted(signal: AbortSignal, answer: Promise<Response>): Promise<Response> {
+  const aborted = Promise.withResolvers<never>();
+  const reject = () => aborted.reject(signal.reason);
+  signal.addEventListener("abort", reject, { once: true });
+  try {
+    return await Promise.race([answer, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", reject);
+  }
+}
+
+/**
+ * The chunks of a body. An abort ends it here: `fetch` follows the signal through another one that
+ * it holds weakly, and once that is collected the abort is lost (Deno 2.9.6).
+ */
 async function* readBody(
   body: ReadableStream<Uint8Array> | null,
-  onClose: () => void,
+  { signal, onClose }: { readonly signal: AbortSignal; readonly onClose: () => void },
 ): AsyncGenerator<Uint8Array> {
   const reader = body?.getReader({ mode: "byob" });
+  const cancel = () => void reader?.cancel().catch(() => {});
+  signal.addEventListener("abort", cancel, { once: true });
+  if (signal.aborted) cancel();
   try {
     let buffer = new Uint8Array(CHUNK);
     while (reader) {
@@ -122,6 +144,7 @@ async function* readBody(
       buffer = new Uint8Array(value.buffer);
     }
   } finally {
+    signal.removeEventListener("abort", cancel);
     await reader?.cancel().catch(() => {});
     onClose();
   }
