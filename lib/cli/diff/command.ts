@@ -130,9 +130,7 @@ function headOf(
     readonly proposed: Proposed;
   },
 ): Omit<DiffReport, "changes" | "warnings"> {
-  const kind = "Difference";
   return {
-    kind,
     diffVersion: DIFF_VERSION,
     node: nodeName,
     mode,

@@ -5,6 +5,7 @@
  */
 import type { ObjectCache } from "../../cache/cache.ts";
 import { createDecoder } from "../../cache/decode.ts";
+import { plain } from "../../config/text.ts";
 import type { Decoded, ObjectEvent } from "../../model/events.ts";
 import type { Kind, KindMap } from "../../model/objects.ts";
 import { denoFiles } from "../../watch/deno_files.ts";
@@ -41,7 +42,8 @@ export class Proposed {
     const key = keyOf(raw);
     if (key === undefined) return;
     const isNamespaced = kind === "Service" || kind === "EndpointSlice";
-    this.#names.add(`${kind} ${isNamespaced ? `${key.namespace}/${key.name}` : key.name}`);
+    const name = isNamespaced ? `${key.namespace}/${key.name}` : key.name;
+    this.#names.add(`${kind} ${plain(name)}`);
     if (kind !== "Service") return;
     const inspector = new Inspector(key);
     inspector.look(kind, raw);
@@ -50,7 +52,7 @@ export class Proposed {
 
   /** Adds a warning. */
   warn(text: string): void {
-    this.#warnings.push(text);
+    this.#warnings.push(plain(text));
   }
 
   /** Warns of Services that make no rules because the API server has yet to give them an address. */

@@ -23,7 +23,6 @@ export interface Change {
 
 /** The answer. */
 export interface DiffReport {
-  readonly kind: "Difference";
   readonly diffVersion: typeof DIFF_VERSION;
   readonly node: string;
   readonly mode: "nftables" | "iptables";

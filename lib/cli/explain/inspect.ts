@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { plain } from "../../config/text.ts";
 import { objectKey } from "../../model/names.ts";
 import type { Kind } from "../../model/objects.ts";
 
@@ -85,9 +86,10 @@ function serviceFacts(raw: unknown, labels: unknown): ServiceFacts {
   return {
     type: text(at(spec, "type")) || "ClusterIP",
     clusterIP: text(at(spec, "clusterIP")),
-    selector: entries(at(spec, "selector")).map(([key, value]) => `${key}=${text(value)}`).join(
-      ",",
-    ),
+    selector: entries(at(spec, "selector")).map(([key, value]) => `${plain(key)}=${text(value)}`)
+      .join(
+        ",",
+      ),
     targetPorts: new Map(
       list(at(spec, "ports")).map((port) => [
         text(at(port, "name")),
@@ -125,6 +127,7 @@ function entries(value: unknown): [string, unknown][] {
   return typeof value === "object" && value !== null ? Object.entries(value) : [];
 }
 
+/** Made printable: reports go to terminals. */
 function text(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+  return typeof value === "string" || typeof value === "number" ? plain(String(value)) : "";
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { plain } from "../../config/text.ts";
 import { type ConntrackEntry, parseEntries } from "../../conntrack/parse.ts";
 import { findIptables, type Iptables } from "../../iptables/backend.ts";
 import { IptablesDataplane } from "../../iptables/dataplane.ts";
@@ -35,7 +36,7 @@ export async function readKernel(
     return mode === "nftables" ? await readNftables(options) : await readIptables(options);
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
-    return { type: "unread", reason: error.message };
+    return { type: "unread", reason: plain(error.message) };
   }
 }
 

@@ -12,9 +12,9 @@ import { kernelFindings, kernelReport, type KernelView } from "./kernel_report.t
 import type { Outcome, World } from "./outcome.ts";
 import { explainPacket, isLocalPod } from "./packet.ts";
 import {
+  EXPLAIN_VERSION,
   type Finding,
   type PacketReport,
-  REPORT_VERSION,
   type TrackedConnection,
 } from "./report.ts";
 import { type SenderGuess, senderOf } from "./sender.ts";
@@ -70,8 +70,8 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
     ? inputs.kernel.rules.stickyClients(ports).find(({ client }) => client === source)
     : undefined;
   return {
-    kind: "PacketExplanation",
-    reportVersion: REPORT_VERSION,
+    explainVersion: EXPLAIN_VERSION,
+    kind: "packet",
     mode: world.mode,
     node: nodeName,
     packet: { source: source ?? null, sender, senderReason: reason, address, port, protocol },

@@ -14,7 +14,7 @@ import type { Outcome } from "./outcome.ts";
 import type { TraceReport } from "./trace.ts";
 
 /** The version of the format; it changes only where a field goes or changes its meaning. */
-export const REPORT_VERSION = 1;
+export const EXPLAIN_VERSION = 1;
 
 /** Something that a person who looks for a cause should know. */
 export interface Finding {
@@ -91,8 +91,8 @@ export interface KernelReport {
 
 /** The answer about a Service. */
 export interface ServiceReport {
-  readonly kind: "ServiceExplanation";
-  readonly reportVersion: typeof REPORT_VERSION;
+  readonly explainVersion: typeof EXPLAIN_VERSION;
+  readonly kind: "service";
   /** `namespace/name`. */
   readonly service: string;
   /** ClusterIP, NodePort, LoadBalancer and so on; `""` where there is no such Service. */
@@ -118,8 +118,8 @@ export interface ServiceReport {
 
 /** The answer about a packet. */
 export interface PacketReport {
-  readonly kind: "PacketExplanation";
-  readonly reportVersion: typeof REPORT_VERSION;
+  readonly explainVersion: typeof EXPLAIN_VERSION;
+  readonly kind: "packet";
   readonly mode: "nftables" | "iptables";
   readonly node: string;
   readonly packet: {

@@ -17,9 +17,9 @@ import { notProxied } from "./not_proxied.ts";
 import type { World } from "./outcome.ts";
 import { claimKey, portOf, portReport } from "./ports.ts";
 import {
+  EXPLAIN_VERSION,
   type Finding,
   type PortReport,
-  REPORT_VERSION,
   type ServiceReport,
   type TrackedConnection,
   type UnusedSlice,
@@ -73,8 +73,8 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     ? "delivered"
     : "not-proxied";
   return {
-    kind: "ServiceExplanation",
-    reportVersion: REPORT_VERSION,
+    explainVersion: EXPLAIN_VERSION,
+    kind: "service",
     service: key,
     type: inspector.service?.type ?? "",
     selector: inspector.service?.selector ?? "",
