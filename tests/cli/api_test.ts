@@ -1,0 +1,144 @@
+import { assertEquals } from "@std/assert";
+import { runCommand } from "../../lib/cli/command.ts";
+import type { ProcessRunner } from "../../lib/model/ports.ts";
+import { SystemClock } from "../../lib/system/clock.ts";
+import { ApiServer } from "../support/api_server.ts";
+import type { ApiObject } from "../support/api_store.ts";
+import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web } from "./explain/cluster.ts";
+import { world } from "./runtime.ts";
+
+const OBJECTS = [
+  ...CLUSTER,
+  web(),
+  slice([LOCAL, REMOTE]),
+  web({ clusterIP: "None" }, { metadata: { namespace: "shop", name: "headless" } }),
+].map((object) => ({ apiVersion: "v1", ...object })) as unknown as readonly ApiObject[];
+
+const LOCKED_UP: ProcessRunner = {
+  run: () => Promise.resolve({ code: 1, stdout: "", stderr: "Error: Operation not permitted" }),
+};
+
+/** An API server with a Service that works and a headless one. */
+async function startServer(): Promise<ApiServer & AsyncDisposable> {
+  const server = new ApiServer();
+  for (const object of OBJECTS) server.store.put(object);
+  await server.start();
+  return Object.assign(server, { [Symbol.asyncDispose]: () => server.stop() });
+}
+
+/** Runs signpost with the server, on a node whose kernel may not be read. */
+async function signpost(
+  server: ApiServer,
+  ...argv: readonly string[]
+): Promise<{ readonly code: number; readonly printed: string; readonly complaints: string[] }> {
+  const { runtime, printed, complaints } = world({
+    clock: new SystemClock(),
+    runner: LOCKED_UP,
+    addresses: () => [],
+  });
+  const settings = [
+    "--master",
+    server.url,
+    "--proxy-mode=nftables",
+    "--hostname-override=node-1",
+    "--cluster-cidr=10.244.0.0/16",
+  ];
+  const code = await runCommand([...argv, ...settings], {
+    runtime,
+    signal: new AbortController().signal,
+    systemd: { notifySocket: undefined, watchdog: undefined },
+    reload: () => () => {},
+  });
+  return { code, printed: printed.join(""), complaints };
+}
+
+/** Writes a manifest for one test. */
+async function withManifest<T>(objects: readonly object[], use: (path: string) => Promise<T>) {
+  const path = await Deno.makeTempFile({ prefix: "signpost-diff-", suffix: ".json" });
+  try {
+    await Deno.writeTextFile(
+      path,
+      JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }),
+    );
+    return await use(path);
+  } finally {
+    await Deno.remove(path);
+  }
+}
+
+Deno.test("explain asks the API server, for Services that it does not list, too", async () => {
+  await using server = await startServer();
+  const works = await signpost(server, "explain", "shop/web", "-o", "json");
+  assertEquals([works.code, JSON.parse(works.printed).verdict], [0, "delivered"]);
+  const headless = await signpost(server, "explain", "shop/headless", "-o", "json");
+  const report = JSON.parse(headless.printed);
+  assertEquals([headless.code, report.verdict, report.findings[0].code], [
+    0,
+    "not-proxied",
+    "headless",
+  ]);
+  const missing = await signpost(server, "explain", "shop/nobody");
+  assertEquals(missing.code, 1);
+});
+
+Deno.test("completions lists the Services of the API server", async () => {
+  await using server = await startServer();
+  const { code, printed } = await signpost(server, "completions", "--services");
+  assertEquals([code, printed], [0, "shop/web\n"]);
+});
+
+Deno.test("diff lays manifests over the objects of the API server", async () => {
+  await using server = await startServer();
+  // A manifest as people write it: without the cluster IP.
+  const manifest = {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: "shop", name: "web" },
+    spec: { type: "ClusterIP", ports: [{ name: "http", port: 81, targetPort: "web" }] },
+  };
+  const { code, printed } = await withManifest(
+    [manifest],
+    (path) => signpost(server, "diff", "--manifests", path, "-o", "json"),
+  );
+  const { against, objects, changes, warnings } = JSON.parse(printed);
+  assertEquals([code, against, objects, warnings], [1, "api", ["Service shop/web"], []]);
+  const keys = changes.map((each: Record<string, string>) => `${each["change"]} ${each["key"]}`);
+  assertEquals(keys.sort(), [
+    "add 10.96.0.10 . 81 . 0",
+    "add 10.96.0.10 . 81 . 1",
+    "add 10.96.0.10 . tcp . 81",
+    "delete 10.96.0.10 . 80 . 0",
+    "delete 10.96.0.10 . 80 . 1",
+    "delete 10.96.0.10 . tcp . 80",
+  ]);
+});
+
+Deno.test("diff warns of what has no address yet, and of what would be refused", async () => {
+  await using server = await startServer();
+  const fresh = {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: "shop", name: "fresh" },
+    spec: { ports: [{ port: 80 }] },
+  };
+  const bad = {
+    apiVersion: "discovery.k8s.io/v1",
+    ...slice([endpoint("127.0.0.1", "node-1")]),
+  };
+  const { code, printed } = await withManifest(
+    [fresh, bad],
+    (path) => signpost(server, "diff", path, "-o", "json"),
+  );
+  const { changes, warnings } = JSON.parse(printed);
+  assertEquals([code, changes, warnings], [0, [], [
+    "EndpointSlice shop/web-1 would be refused: endpoints[0].addresses[0] must not be a " +
+    'loopback, link-local or unspecified address, is "127.0.0.1"',
+    "Service shop/fresh has no cluster IP yet: the API server gives it one when it is applied",
+  ]]);
+});
+
+Deno.test("a file that is not there is one line and exit code 2", async () => {
+  await using server = await startServer();
+  const { code, printed, complaints } = await signpost(server, "diff", "/nowhere.yaml");
+  assertEquals([code, printed, complaints.length], [2, "", 1]);
+});
