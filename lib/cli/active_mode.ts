@@ -7,7 +7,7 @@ import { desiredNode } from "../desired/node.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError } from "../model/dataplane.ts";
 import { Nft } from "../nftables/nft.ts";
-import { OWN_TABLES } from "../nftables/tables.ts";
+import { TABLE } from "../nftables/objects.ts";
 import { probe } from "../nftables/probe.ts";
 import type { Runtime } from "../system/runtime.ts";
 
@@ -23,7 +23,7 @@ export async function activeMode(
   const mode = "nftables";
   const nft = new Nft(runner);
   try {
-    if ((await nft.listTables()).some((table) => OWN_TABLES.includes(table))) return mode;
+    if ((await nft.listTables()).includes(TABLE)) return mode;
     await probe(nft, desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] }));
     return mode;
   } catch (error) {

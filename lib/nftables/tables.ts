@@ -9,8 +9,11 @@ import { TABLE } from "./objects.ts";
 /** kube-proxy's tables in nftables mode (KEP-3866). */
 export const KUBE_PROXY_TABLES: readonly string[] = ["ip kube-proxy", "ip6 kube-proxy"];
 
-/** The tables that signpost made. */
-export const OWN_TABLES: readonly string[] = [TABLE];
+/** The table of `signpost explain --trace`, which is there for a second. */
+export const TRACE_TABLE = "inet trace-signpost";
+
+/** The tables that signpost makes; that of a trace stays only where it was killed. */
+export const OWN_TABLES: readonly string[] = [TABLE, TRACE_TABLE];
 
 /**
  * The commands that delete those of some tables that are there.

@@ -9,6 +9,7 @@
 import { familyOf } from "../../model/address.ts";
 import { hostPort } from "../../model/names.ts";
 import { NFT_FAMILY } from "../../nftables/objects.ts";
+import { TRACE_TABLE } from "../../nftables/tables.ts";
 import type { PacketDestination } from "./frontend.ts";
 import type { Outcome } from "./outcome.ts";
 
@@ -38,9 +39,6 @@ export interface TraceReport {
   readonly agrees: boolean;
   readonly steps: readonly TraceStep[];
 }
-
-/** The table that asks for the trace, apart from the one that holds the rules. */
-export const TRACE_TABLE = "inet trace-signpost";
 
 /** The script that has the kernel trace this node's new connections to a destination. */
 export function traceScript(

@@ -6,11 +6,12 @@
 import { ApplyError } from "../../model/dataplane.ts";
 import type { ProcessRunner } from "../../model/ports.ts";
 import { Nft } from "../../nftables/nft.ts";
+import { TRACE_TABLE } from "../../nftables/tables.ts";
 import type { Runtime } from "../../system/runtime.ts";
 import { FatalError } from "../fatal.ts";
 import type { PacketDestination } from "./frontend.ts";
 import type { Outcome } from "./outcome.ts";
-import { TRACE_TABLE, TraceReader, type TraceReport, traceScript } from "./trace.ts";
+import { TraceReader, type TraceReport, traceScript } from "./trace.ts";
 
 /** What a trace takes. */
 export interface TraceOptions {

@@ -1,0 +1,47 @@
+import { assertEquals } from "@std/assert";
+import { colourTable, painter, usesColours } from "../../lib/cli/output.ts";
+import { terseLog } from "../../lib/cli/terse_log.ts";
+
+Deno.test("colours are for terminals, and for people who want them", () => {
+  const uses = (isTerminal: boolean, variables: Readonly<Record<string, string>> = {}) =>
+    usesColours({ isTerminal: () => isTerminal, environment: (name) => variables[name] });
+  assertEquals(uses(true), true);
+  assertEquals(uses(true, { NO_COLOR: "" }), true);
+  assertEquals(uses(true, { NO_COLOR: "1" }), false);
+  assertEquals(uses(true, { TERM: "dumb" }), false);
+  assertEquals(uses(false), false);
+});
+
+Deno.test("a table with colours has the columns of one without", () => {
+  const rows = [["NAME", "STATE", "NOTE"], [
+    "web\n",
+    { text: "wrong", colour: "red" as const },
+    "x",
+  ], ["a longer name", { text: "ok", colour: "green" as const }, ""]];
+  const plain = colourTable(rows, { paint: painter(false), indent: "  " });
+  assertEquals(
+    plain,
+    "  NAME           STATE  NOTE\n  web\\u000a      wrong  x\n  a longer name  ok\n",
+  );
+  const coloured = colourTable(rows, { paint: painter(true), indent: "  " });
+  assertEquals(coloured.replace(/\p{Cc}\[\d+m/gu, ""), plain);
+  assertEquals(coloured.includes("\x1b[31mwrong\x1b[0m"), true);
+  assertEquals(colourTable([["ONLY A HEAD"]], { paint: painter(true) }), "");
+});
+
+Deno.test("commands that end at once complain in short lines", () => {
+  const lines = (verbosity: number) => {
+    const said: string[] = [];
+    const logger = terseLog({ complain: (line) => said.push(line) }, { verbosity });
+    logger.error("it failed");
+    logger.warn("object refused", { key: "a/b\n", reason: undefined, count: 2 });
+    logger.info("started");
+    logger.debug(2, "details");
+    return said;
+  };
+  assertEquals(lines(0), [
+    "signpost: it failed",
+    "signpost: warning: object refused: key=a/b\\u000a, count=2",
+  ]);
+  assertEquals(lines(2).slice(2), ["signpost: started", "signpost: details"]);
+});
