@@ -18,6 +18,9 @@ const NODE_OF = {
 /** A host that may be an endpoint. */
 export type EndpointHost = keyof typeof NODE_OF;
 
+/** All of them. */
+export const ENDPOINT_HOSTS = ["local1", "local2", "remote1", "remote2"] as const;
+
 /** `pod` is a pod of the node that is no endpoint; the clients are outside of the cluster. */
 export type Host = EndpointHost | "pod" | "client" | "client2" | "node";
 

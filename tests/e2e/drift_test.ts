@@ -1,15 +1,14 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, service, slice } from "./cluster.ts";
+import { ADDRESSES, ENDPOINT_HOSTS, service, slice } from "./cluster.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
 
-const HOSTS = ["local1", "local2", "remote1", "remote2"] as const;
 const OBJECTS = both((a) => [
   service(a, { name: `web${a.family}` }),
-  slice(a, HOSTS, { service: `web${a.family}` }),
+  slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
 ]);
-const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: HOSTS }]);
+const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
 const REPAIRS = "signpost_drift_repairs_total";
 const VIP = `${ADDRESSES[4].clusterIP} . tcp . 80`;
 
@@ -90,8 +89,10 @@ function startChurn(stage: Stage): Disposable & { stop(): void } {
   let round = 0;
   const extra = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
   const timer = setInterval(() => {
-    const count = 1 + round % HOSTS.length;
-    stage.apply(...both((a) => [slice(a, HOSTS.slice(0, count), { service: `web${a.family}` })]));
+    const count = 1 + round % ENDPOINT_HOSTS.length;
+    stage.apply(
+      ...both((a) => [slice(a, ENDPOINT_HOSTS.slice(0, count), { service: `web${a.family}` })]),
+    );
     if (round % 7 === 0) stage.apply(extra);
     if (round % 7 === 4) stage.api.store.delete("Service", "shop/extra");
     round++;

@@ -1,8 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { FAMILIES } from "../../lib/model/address.ts";
 import type { Network } from "../support/network.ts";
+import { randomNumbers } from "../support/random.ts";
 import {
   ADDRESSES,
+  ENDPOINT_HOSTS,
   type EndpointHost,
   NODE_PORT,
   PORT,
@@ -24,7 +26,6 @@ const PERIODS = { minSyncPeriod: "10ms", syncPeriod: "30s" };
 /** Milliseconds that an endpoint serves on after it has left the set. */
 const GRACE = 3_000;
 
-const HOSTS = ["local1", "local2", "remote1", "remote2"] as const;
 /** One slice for each, so that sets have up to twelve endpoints. */
 const TARGET_PORTS = [7000, 7001, 7002] as const;
 
@@ -95,7 +96,7 @@ function toggleOther(stage: Stage, number: number): void {
   const spec = { clusterIP: `10.96.1.${number}`, ...nodePort };
   stage.apply(
     service(ADDRESSES[4], { name, spec }),
-    slice(ADDRESSES[4], HOSTS, { service: name }),
+    slice(ADDRESSES[4], ENDPOINT_HOSTS, { service: name }),
   );
 }
 
@@ -107,7 +108,7 @@ function tcpPort(nodePort: number) {
 class ChangingEndpoints implements Disposable {
   readonly #stage: Stage;
   readonly #servers = new Map<string, Server>();
-  readonly #random = randomNumbers();
+  readonly #random = randomNumbers(1);
   #first: readonly EndpointHost[] = [];
 
   constructor(stage: Stage) {
@@ -130,10 +131,10 @@ class ChangingEndpoints implements Disposable {
   change(): void {
     const index = this.#first.length === 0 ? 0 : this.#random(TARGET_PORTS.length);
     const port = TARGET_PORTS[index] ?? 0;
-    const chosen = HOSTS.filter(() => this.#random(2) === 0);
-    const hosts = chosen.length === 0 && index === 0 ? HOSTS.slice(0, 1) : chosen;
+    const chosen = ENDPOINT_HOSTS.filter(() => this.#random(2) === 0);
+    const hosts = chosen.length === 0 && index === 0 ? ENDPOINT_HOSTS.slice(0, 1) : chosen;
     if (index === 0) this.#first = hosts;
-    for (const host of HOSTS) {
+    for (const host of ENDPOINT_HOSTS) {
       if (hosts.includes(host)) this.#open(host, port);
       else this.#closeLater(host, port);
     }
@@ -171,15 +172,6 @@ interface Server {
   readonly close: () => void;
   /** Runs where the endpoint has left the set. */
   readonly timer?: ReturnType<typeof setTimeout>;
-}
-
-/** Whole numbers below a limit, the same in each run (a linear congruential generator). */
-function randomNumbers(): (limit: number) => number {
-  let state = 1;
-  return (limit) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-    return (state >>> 16) % limit;
-  };
 }
 
 /**

@@ -2,16 +2,15 @@ import { assertEquals } from "@std/assert";
 import { Background } from "../support/background.ts";
 import { eventually } from "../support/eventually.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, NODE_PORT, PORT, service, slice } from "./cluster.ts";
+import { ADDRESSES, ENDPOINT_HOSTS, NODE_PORT, PORT, service, slice } from "./cluster.ts";
 import { both, bothFlows, isMonitoring, Stage, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
 
-const HOSTS = ["local1", "local2", "remote1", "remote2"] as const;
 const OBJECTS = both((a) => [
   service(a, { name: `web${a.family}`, spec: { type: "NodePort" } }),
-  slice(a, HOSTS, { service: `web${a.family}` }),
+  slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
 ]);
-const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: HOSTS }]);
+const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   Deno.test(`${signal} ends signpost with exit code 0, and the rules stay`, async () => {
@@ -66,7 +65,7 @@ Deno.test("clients of session affinity stay on their endpoints over a restart", 
           sessionAffinityConfig: { clientIP: { timeoutSeconds: 3600 } },
         },
       }),
-      slice(a, HOSTS, { service: `web${a.family}` }),
+      slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
     ]),
   });
   const endpoints = async () => {
