@@ -84,6 +84,26 @@ Deno.test("signpost's own syncs are never taken for changes by others", async ()
   assertEquals(syncs(signpost, "full"), 1);
 });
 
+Deno.test("in iptables mode rules that another program removes are put back", async (test) => {
+  const iptables = { minSyncPeriod: "50ms", syncPeriod: "1s" };
+  await using stage = await Stage.create({
+    objects: OBJECTS,
+    config: { mode: "iptables", iptables },
+  });
+  await using signpost = stage.start();
+  await stage.flowsBecome(signpost, FLOWS);
+  for (const program of ["iptables", "ip6tables"]) {
+    await test.step(`flushed by ${program}`, async () => {
+      const before = await stage.metric(REPAIRS);
+      const flush = `${program} -t nat -F; ${program} -t nat -X`;
+      await stage.network.run(NODE, ["sh", "-ec", flush]);
+      await signpost.until("the repair", async () => await stage.metric(REPAIRS) > before);
+      assertMatch(signpost.log, new RegExp(`another program .*missing="${program} nat"`));
+      await stage.flowsBecome(signpost, FLOWS);
+    });
+  }
+});
+
 /** Changes endpoints all the time, and adds and removes another Service. */
 function startChurn(stage: Stage): Disposable & { stop(): void } {
   let round = 0;
