@@ -39,7 +39,7 @@ export function findCandidates(
       for (const endpoint of slice.endpoints) {
         const key = hostPort(endpoint.address, target.port);
         if (found.has(key) && endpoint.nodeName !== nodeName) continue;
-        found.set(key, { endpoint, port: target.port });
+        found.set(key, { key, endpoint, port: target.port });
       }
     }
   }
@@ -59,15 +59,22 @@ export function toDestinations(
   options: { readonly previous: readonly Destination[]; readonly place: Place },
 ): readonly Destination[] {
   const { previous, place } = options;
-  const wanted = new Map(chosen.map(({ endpoint, port }) => {
-    const { address, nodeName } = endpoint;
-    const local = nodeName === undefined || nodeName === place.nodeName;
-    return [hostPort(address, port), { address, port, local }];
-  }));
-  if (wanted.size <= MAX_SORTED || previous.length === 0) {
-    return [...wanted].sort(([a], [b]) => a < b ? -1 : 1).map(([, destination]) => destination);
+  if (chosen.length <= MAX_SORTED || previous.length === 0) {
+    return [...chosen].sort(byKey).map((each) => destination(each, place));
   }
-  return keepSlots(wanted, previous);
+  return keepSlots(
+    new Map(chosen.map((each) => [each.key, destination(each, place)])),
+    previous,
+  );
+}
+
+function byKey(a: Candidate, b: Candidate): number {
+  return a.key < b.key ? -1 : 1;
+}
+
+function destination({ endpoint, port }: Candidate, { nodeName }: Place): Destination {
+  const local = endpoint.nodeName === undefined || endpoint.nodeName === nodeName;
+  return { address: endpoint.address, port, local };
 }
 
 /** Whoever had a slot keeps it; newcomers take the holes; the last ones fill what is left. */

@@ -6,13 +6,14 @@
 import type { Dataplane, Script } from "../model/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/desired.ts";
 import { diffServices, type Operations, type References } from "./diff.ts";
-import { fixedChains, fixedSets, needsNewTable, nodeElements } from "./layout.ts";
+import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
 import type { Nft } from "./nft.ts";
 import type { NamedSet } from "./objects.ts";
 import { type Deletions, deletionsOf, type OwnDeletions, WHOLE_TABLE } from "./own_deletions.ts";
 import { AFFINITY_SET } from "./pick.ts";
-import { countOperations, nodeElementChanges, renderStep, renderTable } from "./script.ts";
+import { countOperations, nodeElementChanges, renderStep } from "./script.ts";
 import { renderStickyClients } from "./sticky.ts";
+import { TableText } from "./table_text.ts";
 
 /** A script with what holds once the kernel has taken it. */
 export interface NftScript extends Script {
@@ -26,6 +27,9 @@ export interface NftScript extends Script {
   /** Affinity sets of the new table, whose clients are carried over; empty in a partial script. */
   readonly affinitySets: readonly NamedSet[];
 }
+
+/** Services whose part of a full script is worked out at once. */
+const BATCH = 256;
 
 /**
  * The table of all services. A full script is the difference from nothing, so both kinds of
@@ -68,24 +72,26 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** @inheritdoc */
   full(state: DesiredState): NftScript {
-    const names = [...state.services.keys()].sort();
-    const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
-    const { operations, references } = diffServices(changes, {
-      node: state.node,
-      references: new Map(),
-    });
+    const { node, services } = state;
+    const names = [...services.keys()].sort();
+    const table = new TableText(node);
+    const references = new Map<string, number>();
+    for (let start = 0; start < names.length; start += BATCH) {
+      const changes = names.slice(start, start + BATCH)
+        .map((name) => ({ before: [], after: services.get(name) ?? [] }));
+      const difference = diffServices(changes, { node, references });
+      for (const [id, count] of difference.references) references.set(id, count);
+      table.add(difference.operations);
+    }
     return {
       kind: "full",
       preparation: "",
-      text: renderTable(operations, state.node),
-      operations: countOperations(operations),
+      text: table.render(),
+      operations: table.operations,
       references,
       deletions: WHOLE_TABLE,
-      elements: countElements({
-        deleteElements: [],
-        addElements: [...nodeElements(state.node), ...operations.addElements],
-      }),
-      affinitySets: operations.addSets.filter(({ name }) => name.startsWith(AFFINITY_SET)),
+      elements: table.elements,
+      affinitySets: table.sets.filter(({ name }) => name.startsWith(AFFINITY_SET)),
     };
   }
 

@@ -8,7 +8,7 @@ import type { DesiredNode } from "../model/desired.ts";
 import { diffServices } from "./diff.ts";
 import type { Nft } from "./nft.ts";
 import { PROBE_SERVICES } from "./probe_services.ts";
-import { renderTable } from "./script.ts";
+import { TableText } from "./table_text.ts";
 
 /** Expressions that the rules use, each by itself, with the kernel option that brings it. */
 const FEATURES: readonly (readonly [name: string, option: string, rule: string])[] = [
@@ -35,8 +35,10 @@ const HOOKS: Readonly<Record<string, string>> = {
 export async function probe(nft: Nft, node: DesiredNode): Promise<void> {
   const changes = [{ before: [], after: PROBE_SERVICES }];
   const { operations } = diffServices(changes, { node, references: new Map() });
+  const table = new TableText(node);
+  table.add(operations);
   try {
-    await nft.check(renderTable(operations, node));
+    await nft.check(table.render());
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
     if (error.failure === "not-permitted" || error.failure === "program-missing") throw error;

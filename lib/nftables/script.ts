@@ -1,31 +1,12 @@
 /**
- * Operations as text for `nft -f -`.
+ * The step from one state to another as text for `nft -f -`.
  *
  * @module
  */
 import type { DesiredNode } from "../model/desired.ts";
 import type { Operations } from "./diff.ts";
-import { fixedChains, fixedSets, nodeElements } from "./layout.ts";
+import { nodeElements } from "./layout.ts";
 import { type Chain, type Element, TABLE } from "./objects.ts";
-
-/**
- * The whole table, replacing what is there: `add` before `delete`, so that the delete finds a
- * table on a fresh kernel too. All in one transaction.
- *
- * @param operations the way from nothing to all services
- */
-export function renderTable(operations: Operations, node: DesiredNode): string {
-  const elements = groupBySet([...nodeElements(node), ...operations.addElements]);
-  const sets = [...fixedSets(), ...operations.addSets].map(({ kind, name, body }) =>
-    `  ${kind} ${name} {\n    ${body}\n${renderSetElements(elements.get(name) ?? [])}  }\n`
-  );
-  const chains = [...operations.addChains, ...fixedChains(node)].map((chain) => {
-    const lines = "hook" in chain ? [`type ${chain.hook};`, ...chain.rules] : chain.rules;
-    return `  chain ${chain.name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
-  });
-  const body = [...sets, ...chains].join("\n");
-  return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n${body}}\n`;
-}
 
 /** One step of a table that is there, as two transactions. */
 export interface StepScript {
@@ -87,16 +68,13 @@ function renderRules({ name, rules }: Chain): string {
 
 function renderElements(verb: "add" | "delete", elements: readonly Element[]): string[] {
   return [...groupBySet(elements)].map(([set, members]) =>
-    `${verb} element ${TABLE} ${set} {\n${renderList(members, "  ")}}\n`
+    `${verb} element ${TABLE} ${set} {\n${renderElementList(members, "  ")}\n}\n`
   );
 }
 
-function renderSetElements(elements: readonly Element[]): string {
-  return elements.length === 0 ? "" : `    elements = {\n${renderList(elements, "      ")}    }\n`;
-}
-
-function renderList(elements: readonly Element[], indent: string): string {
-  return `${elements.map((element) => indent + renderElement(element)).join(",\n")}\n`;
+/** Elements of one set or map, one on each line, with commas between them. */
+export function renderElementList(elements: readonly Element[], indent: string): string {
+  return elements.map((element) => indent + renderElement(element)).join(",\n");
 }
 
 /** nft takes comments of up to 128 bytes; names are ASCII. */

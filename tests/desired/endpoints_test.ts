@@ -110,7 +110,8 @@ Deno.test("ports are matched by name and protocol, and slices by family", () => 
 
 /** The candidate `10.0.x.y:80` of a number. */
 function candidate(number: number): Candidate {
-  return { endpoint: endpoint(`10.0.${number >> 8}.${number & 255}`), port: 80 };
+  const address = `10.0.${number >> 8}.${number & 255}`;
+  return { key: hostPort(address, 80), endpoint: endpoint(address), port: 80 };
 }
 
 function assign(
@@ -126,6 +127,7 @@ const sorted = (list: readonly string[]) => [...list].sort();
 
 Deno.test("an endpoint on this node or of an unknown node is local", () => {
   const chosen = ["here", "elsewhere", undefined].map((nodeName, i) => ({
+    key: hostPort(`10.0.0.${i}`, 80),
     endpoint: { ...endpoint(`10.0.0.${i}`), nodeName },
     port: 80,
   }));

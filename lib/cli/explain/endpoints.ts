@@ -56,21 +56,19 @@ export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
   const { slices, port, desired, place } = inputs;
   const { family } = desired;
   const candidates = findCandidates(slices, { port, family, nodeName: place.nodeName });
-  const counted = new Map(
-    candidates.map(({ endpoint, port: number }) => [endpoint, number] as const),
-  );
+  const counted = new Map(candidates.map((each) => [each.endpoint, each]));
   return slices.filter((slice) => slice.family === family).flatMap((slice) => {
     const target = slice.ports.find((each) =>
       each.name === port.name && each.protocol === port.protocol
     );
     return slice.endpoints.map((endpoint): EndpointReport => {
-      const number = counted.get(endpoint);
+      const candidate = counted.get(endpoint);
       const facts = factsOf(endpoint, { slice: slice.name, port: target?.port ?? null });
       if (!target) return { ...facts, ...unused("wrong-port", wrongPort(slice, port)) };
-      if (number === undefined) {
+      if (candidate === undefined) {
         return { ...facts, ...unused("duplicate", "stands in another slice too, counted there") };
       }
-      return { ...facts, ...judge({ endpoint, port: number }, { ...inputs, candidates }) };
+      return { ...facts, ...judge(candidate, { ...inputs, candidates }) };
     });
   });
 }
