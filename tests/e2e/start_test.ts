@@ -9,11 +9,11 @@ const WEB = [
   slice(ADDRESSES[4], ["local1"]),
 ];
 
-/** Waits for the end; gives the exit code and the lines of standard error, those of Deno apart. */
+/** Waits for the end; gives the exit code and the lines of standard error as without `-v`. */
 async function ending(signpost: Signpost): Promise<{ code: number; lines: readonly string[] }> {
   const status = await signpost.until("the end", () => signpost.ended);
   await signpost.stop();
-  const lines = signpost.log.split("\n").filter((line) => !/^(?:\S*Warning|$)/.test(line));
+  const lines = signpost.log.split("\n").filter((line) => !/Warning|^$| DEBUG /.test(line));
   return { code: status.code, lines };
 }
 
