@@ -11,7 +11,7 @@ import { createLogger } from "../observe/log.ts";
 import type { SystemdEnvironment } from "../observe/systemd.ts";
 import { stderrIsJournal, stderrSink } from "../observe/stderr_sink.ts";
 import type { Runtime } from "../system/runtime.ts";
-import { runDaemon } from "./daemon.ts";
+import { runDaemon } from "./run.ts";
 import { cleanup } from "./cleanup.ts";
 import { FatalError } from "./fatal.ts";
 import { openServiceManager } from "./service_manager.ts";

@@ -1,11 +1,12 @@
 /**
- * `signpost run`: holds the kernel to the state of the cluster until it is told to stop.
+ * The daemon: its parts, wired, and what they tell each other.
  *
  * @module
  */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../desired/state.ts";
 import type { Configuration } from "../model/configuration.ts";
+import type { ObjectEvent } from "../model/events.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Status } from "../model/status.ts";
 import type { EventReport } from "../observe/event_body.ts";
@@ -22,7 +23,7 @@ import type { Runtime } from "../system/runtime.ts";
 import { Advice } from "./advice.ts";
 import { COMMIT } from "./commit.ts";
 import { ConntrackCleanup } from "./conntrack_cleanup.ts";
-import { type OpenDataplane, openDataplane } from "./dataplane.ts";
+import type { OpenDataplane } from "./dataplane.ts";
 import { applyKernelSettings } from "./kernel_settings.ts";
 import { Observation } from "./observation.ts";
 import { openSavedState } from "./saved_state.ts";
@@ -30,7 +31,7 @@ import { healthCheckAddresses, serveAll } from "./servers.ts";
 import { announceReady } from "./service_manager.ts";
 import { serveSocket } from "./socket.ts";
 import { statusReport } from "./status_report.ts";
-import { type ApiServer, openSource, postJson } from "./source.ts";
+import { type ApiServer, postJson } from "./source.ts";
 import { VERSION } from "./version.ts";
 
 /** What the daemon needs. */
@@ -56,30 +57,16 @@ const RELEASE_DELAY = 1_000;
 /** Sync periods between two looks for rules of other proxies. */
 const CHECK_OTHERS = 4;
 
-/**
- * Runs until the signal aborts. The rules stay in the kernel.
- *
- * @throws {FatalError} where it cannot begin, or cannot go on
- */
-export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const stop = new AbortController();
-  const end = () => stop.abort();
-  options.signal.addEventListener("abort", end, { once: true });
-  if (options.signal.aborted) end();
-  try {
-    const opened = await openDataplane(options);
-    const daemon = new Daemon({ ...options, signal: stop.signal }, opened);
-    await daemon.run();
-  } finally {
-    end();
-    options.signal.removeEventListener("abort", end);
-  }
+/** What a daemon is made from. */
+export interface Opened extends OpenDataplane {
+  /** `undefined`: manifests. */
+  readonly api: ApiServer | undefined;
 }
 
 /** The parts of a running daemon, wired. */
-class Daemon {
+export class Daemon {
   readonly #options: DaemonOptions;
-  readonly #opened: OpenDataplane;
+  readonly #opened: Opened;
   readonly #cache = new ObjectCache();
   readonly #desired: Desired;
   readonly #loop: SyncLoop;
@@ -87,14 +74,18 @@ class Daemon {
   readonly #health: ProxyHealth;
   readonly #events: EventRecorder;
   readonly #healthChecks: HealthCheckNodePorts;
-  readonly #observation: Observation;
+  /** Hears of the watches. */
+  readonly observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
   readonly #advice: Advice;
   readonly #started: number;
-  #api: ApiServer | undefined;
   #keeper: StateKeeper | undefined;
 
-  constructor(options: DaemonOptions, opened: OpenDataplane) {
+  /**
+   * @param options how to run
+   * @param opened what it works on
+   */
+  constructor(options: DaemonOptions, opened: Opened) {
     this.#options = options;
     this.#opened = opened;
     const { configuration, nodeName, runtime, logger } = options;
@@ -106,7 +97,7 @@ class Daemon {
     this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod });
     this.#desired = new Desired({ configuration, mode, nodeName });
     this.#events = new EventRecorder({
-      post: (path, body) => postJson(this.#api, { path, body, signal: options.signal }),
+      post: (path, body) => postJson(this.#opened.api, { path, body, signal: options.signal }),
       clock,
       logger,
       instance: nodeName,
@@ -121,7 +112,7 @@ class Daemon {
       report: (event) => this.#report(event),
       nodeName,
     });
-    this.#observation = new Observation({
+    this.observation = new Observation({
       cache: this.#cache,
       nodeName,
       metrics: this.#metrics,
@@ -149,25 +140,26 @@ class Daemon {
       dataplane,
       clock,
       logger,
-      observer: this.#observation,
+      observer: this.observation,
       minSyncPeriod: settings.minSyncPeriod,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: (outcome) => conntrack.afterSync(outcome),
     });
   }
 
-  /** Runs all parts; the first that fails ends all. */
-  async run(): Promise<void> {
+  /** Takes an event of the source. */
+  take(event: ObjectEvent): void {
+    this.observation.eventSeen(event);
+    this.#loop.handle(event);
+  }
+
+  /**
+   * Runs all parts; the first that fails ends all.
+   *
+   * @param delivering the source, which runs already
+   */
+  async run(delivering: Promise<void>): Promise<void> {
     const { configuration, runtime, logger, manager, signal } = this.#options;
-    const source = await openSource({
-      ...this.#options,
-      observer: this.#observation,
-      sink: (event) => {
-        this.#observation.eventSeen(event);
-        this.#loop.handle(event);
-      },
-    });
-    this.#api = source.api;
     logger.info("started", {
       version: VERSION,
       mode: this.#opened.mode,
@@ -178,7 +170,7 @@ class Daemon {
     try {
       await untilAborted(signal, [
         this.#runLoop(signal),
-        source.run(),
+        delivering,
         serveAll({
           configuration: () => configuration,
           mode: this.#opened.mode,
@@ -188,7 +180,7 @@ class Daemon {
           page: () => ({
             status: this.#status(),
             services: this.#desired.services,
-            spans: this.#observation.spans,
+            spans: this.observation.spans,
             now: runtime.clock.now(),
           }),
           runtime,
@@ -229,7 +221,7 @@ class Daemon {
   /** The saved state comes first; meanwhile the sources fill the cache. */
   async #runLoop(signal: AbortSignal): Promise<void> {
     const path = this.#options.configuration.signpost.stateFile;
-    if (this.#api && path !== "") {
+    if (this.#opened.api && path !== "") {
       const [cache, loop] = [this.#cache, this.#loop];
       const isOutdated = await this.#opened.handOver.isServedByKubeProxy();
       this.#keeper = await openSavedState({ ...this.#options, path, cache, loop, isOutdated });
@@ -263,7 +255,7 @@ class Daemon {
           "another program has changed our rules; writing all of them anew",
           { missing },
         );
-        this.#observation.drifted();
+        this.observation.drifted();
         this.#loop.requestFull("drift");
       },
       signal,
@@ -297,7 +289,7 @@ class Daemon {
 
   /** Without an API server there is nobody to send Events to. */
   #report(event: EventReport): void {
-    if (this.#api) this.#events.record(event);
+    if (this.#opened.api) this.#events.record(event);
   }
 
   #status(): Status {
@@ -309,7 +301,7 @@ class Daemon {
       started: this.#started,
       cache: this.#cache,
       desired: this.#desired,
-      observation: this.#observation,
+      observation: this.observation,
       health: this.#health,
       stale: this.#loop.stale,
       snapshotAge: this.#keeper?.age(),

@@ -33,6 +33,8 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
     // Deno removes what it has bound when it ends, by name: the name must be nobody else's. After
     // a reload, the next daemon's socket may be at the path already.
     const own = `${path}.${crypto.randomUUID()}`;
+    // A server does not hear of what came before it.
+    if (signal.aborted) return;
     const server = Deno.serve(
       { path: own, signal, onListen: () => {} },
       (request) => answer(request, options),

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { fstatSync } from "node:fs";
+import process from "node:process";
 
 /**
  * A sink for `createLogger` that writes to standard error.
@@ -32,7 +32,7 @@ export function stderrSink(): (line: string) => void {
 export function stderrIsJournal(journalStream: string | undefined): boolean {
   if (journalStream === undefined) return false;
   try {
-    const { dev, ino } = fstatSync(2);
+    const { dev, ino } = process.getBuiltinModule("node:fs").fstatSync(2);
     return journalStream === `${dev}:${ino}`;
   } catch {
     return false;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { connect } from "node:net";
+import process from "node:process";
 import { familyOf } from "../model/address.ts";
 
 /** What to send, and where from. */
@@ -27,6 +27,8 @@ export async function sendProbe(request: ProbeRequest): Promise<void> {
 }
 
 function sendTcp({ address, port, source, timeout }: ProbeRequest): Promise<void> {
+  // Only here, for it takes time to load, and the daemon never needs it.
+  const { connect } = process.getBuiltinModule("node:net");
   return new Promise((resolve) => {
     const socket = connect({
       host: address,

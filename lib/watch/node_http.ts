@@ -1,11 +1,13 @@
 /**
- * The adapter of `HttpClient` over `node:https` and `node:http`, which, unlike `fetch`, take a
- * server name and can leave out the verification.
+ * The adapter of `HttpClient` over `node:https`, which, unlike `fetch`, takes a server name and can
+ * leave out the verification. The module is loaded by the first request: few need it, and it takes
+ * its time.
  *
  * @module
  */
-import * as http from "node:http";
-import * as https from "node:https";
+import type * as http from "node:http";
+import type * as https from "node:https";
+import process from "node:process";
 import type { TlsSettings } from "./access.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "./http.ts";
 
@@ -18,12 +20,12 @@ const MAX_FREE_SOCKETS = 4;
 /** An agent, and what it was made from. */
 interface Pool {
   readonly key: string;
-  readonly agent: http.Agent;
+  readonly agent: https.Agent;
   inUse: number;
 }
 
 /**
- * Makes a client that keeps connections alive.
+ * Makes a client for `https:` URLs that keeps connections alive.
  *
  * Connections are pooled by TLS settings: when a certificate or authority has changed, the next
  * request opens a new connection, and the old ones end with the requests that use them.
@@ -31,11 +33,10 @@ interface Pool {
 export function createNodeHttpClient(): HttpClient {
   let pool: Pool | undefined;
   const poolFor = (request: HttpRequest): Pool => {
-    const secure = request.url.protocol === "https:";
-    const key = secure ? JSON.stringify(request.tls) : "";
+    const key = JSON.stringify(request.tls);
     if (pool?.key === key) return pool;
     if (pool?.inUse === 0) pool.agent.destroy();
-    pool = { key, agent: createAgent(secure, request.tls), inUse: 0 };
+    pool = { key, agent: createAgent(request.tls), inUse: 0 };
     return pool;
   };
   const release = (used: Pool) => {
@@ -55,15 +56,12 @@ export function createNodeHttpClient(): HttpClient {
   };
 }
 
-function createAgent(secure: boolean, tls: TlsSettings): http.Agent {
-  const options = {
+function createAgent(tls: TlsSettings): https.Agent {
+  const { Agent } = loadHttps();
+  return new Agent({
     keepAlive: true,
     keepAliveMsecs: KEEP_ALIVE_PROBE,
     maxFreeSockets: MAX_FREE_SOCKETS,
-  };
-  if (!secure) return new http.Agent(options);
-  return new https.Agent({
-    ...options,
     rejectUnauthorized: tls.verify,
     ...(tls.authorities && { ca: [...tls.authorities] }),
     ...(tls.certificate && { cert: tls.certificate }),
@@ -72,18 +70,21 @@ function createAgent(secure: boolean, tls: TlsSettings): http.Agent {
   });
 }
 
+function loadHttps(): typeof https {
+  return process.getBuiltinModule("node:https");
+}
+
 interface SendOptions {
-  readonly agent: http.Agent;
+  readonly agent: https.Agent;
   /** Called once, when the connection is free again or gone. */
   readonly onClose: () => void;
 }
 
 function send(request: HttpRequest, { agent, onClose }: SendOptions): Promise<HttpResponse> {
   const { promise, resolve, reject } = Promise.withResolvers<HttpResponse>();
-  const module = request.url.protocol === "https:" ? https : http;
   let outgoing: http.ClientRequest;
   try {
-    outgoing = module.request(request.url, {
+    outgoing = loadHttps().request(request.url, {
       method: request.method,
       headers: request.headers,
       agent,
