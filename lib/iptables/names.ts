@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createHash } from "node:crypto";
+import { shortHash } from "../model/hash.ts";
 import { hostPort } from "../model/names.ts";
 import type { Destination } from "../model/desired.ts";
 import type { Protocol } from "../model/objects.ts";
@@ -16,6 +16,9 @@ export const TABLES: readonly Table[] = ["filter", "nat"];
 
 /** An empty chain in each table of ours; where it is gone, another program has flushed the table. */
 export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
+
+/** Letters of the hash in the name of a chain. */
+const HASH_LENGTH = 16;
 
 /**
  * The comment on our rule in KUBE-MARK-MASQ. Chains have kube-proxy's names; this tells whose they
@@ -79,7 +82,7 @@ export interface ServiceChainNames {
  * @param name `namespace/name:port`
  */
 export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
-  const hash = shortHash(name + protocol);
+  const hash = shortHash(name + protocol, HASH_LENGTH);
   return {
     cluster: `KUBE-SVC-${hash}`,
     local: `KUBE-SVL-${hash}`,
@@ -98,17 +101,6 @@ export function endpointChainName(
   endpoint: Pick<Destination, "address" | "port">,
 ): string {
   const { name, protocol } = servicePort;
-  return `KUBE-SEP-${shortHash(name + protocol + hostPort(endpoint.address, endpoint.port))}`;
-}
-
-const BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-
-/** The first 16 letters of base32(sha256(text)): 80 bits (RFC 4648, section 6). */
-function shortHash(text: string): string {
-  const digest = createHash("sha256").update(text).digest();
-  return [0, 5].map((offset) => {
-    const bits = BigInt(digest.readUIntBE(offset, 5));
-    return Array.from({ length: 8 }, (_, i) => BASE32[Number(bits >> BigInt(35 - 5 * i)) % 32])
-      .join("");
-  }).join("");
+  const text = name + protocol + hostPort(endpoint.address, endpoint.port);
+  return `KUBE-SEP-${shortHash(text, HASH_LENGTH)}`;
 }

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { createHash } from "node:crypto";
 import type { DesiredServicePort, Destination } from "../model/desired.ts";
 import type { TrafficPolicy } from "../model/objects.ts";
+import { shortHash } from "../model/hash.ts";
 import { hostPort } from "../model/names.ts";
 import { type Chain, type NamedSet, NFT_FAMILY, type Slots, type TableObject } from "./objects.ts";
 
@@ -153,16 +153,5 @@ function affinityName({ name, protocol }: DesiredServicePort, tail: string): str
     /[[\]]/g,
     "",
   );
-  const hash = createHash("sha256").update(readable).digest();
-  return `${base32(hash).slice(0, 8)}-${readable}`.slice(0, MAX_NAME);
-}
-
-const BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-
-/** RFC 4648 base32 of the first five bytes: eight characters. */
-function base32(bytes: Uint8Array): string {
-  const value = bytes.slice(0, 5).reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
-  return Array.from({ length: 8 }, (_, i) => BASE32[Number(value >> BigInt(35 - 5 * i)) & 31]).join(
-    "",
-  );
+  return `${shortHash(readable, 8)}-${readable}`.slice(0, MAX_NAME);
 }
