@@ -10,6 +10,7 @@ import { run } from "../tests/support/command.ts";
 import { Libc } from "./libc.ts";
 import { HELP, type Options, readOptions } from "./options.ts";
 import { measureFirstRequest } from "./parts/first_request.ts";
+import { type IptablesResult, measureIptables } from "./parts/iptables.ts";
 import { measurePackets } from "./parts/packets.ts";
 import { measureWideService } from "./parts/wide_service.ts";
 import { renderPlot } from "./plot.ts";
@@ -21,6 +22,7 @@ import { renderResults } from "./tables.ts";
 
 const FIRST_REQUEST_RUNS = 9;
 const PACKET_MILLISECONDS = 1_000;
+const IPTABLES_RUNS = 3;
 
 /** Writes a line to the standard error, where progress belongs. */
 function progress(text: string): void {
@@ -42,12 +44,14 @@ async function measure(options: Options, program: string): Promise<Results> {
     const milliseconds = PACKET_MILLISECONDS;
     packets.push(await measurePackets(libc, { services, endpoints, rounds, milliseconds }));
   }
+  const iptables = parts.has("iptables") ? await measureAllIptables(libc, options) : [];
   return {
     date: new Date().toISOString().slice(0, 10),
     machine: await describeMachine(),
     program,
     sizes,
     ...(packets.length > 0 && { packets }),
+    ...(iptables.length > 0 && { iptables }),
     ...(parts.has("request") && { firstRequest: await firstRequest(libc, options) }),
     ...(parts.has("wide") && {
       wideService: await measureWideService(libc, options.wideEndpoints),
@@ -56,7 +60,23 @@ async function measure(options: Options, program: string): Promise<Results> {
 }
 
 function needsSizes({ parts }: Options): boolean {
-  return (["start", "changes", "memory", "cpu"] as const).some((part) => parts.has(part));
+  return (["start", "changes", "work", "memory", "cpu"] as const).some((part) => parts.has(part));
+}
+
+/** iptables-nft checks every chain again at every commit: it is measured with the fewest Services. */
+async function measureAllIptables(
+  libc: Libc,
+  { iptablesSizes, endpoints, runs, iptablesChanges: changes }: Options,
+): Promise<IptablesResult[]> {
+  const results: IptablesResult[] = [];
+  for (const [i, services] of iptablesSizes.entries()) {
+    for (const backend of i === 0 ? ["nft", "legacy"] as const : ["legacy"] as const) {
+      progress(`iptables-${backend}, ${services} services`);
+      const each = { services, endpoints, backend, changes, runs: Math.min(runs, IPTABLES_RUNS) };
+      results.push(await measureIptables(libc, each));
+    }
+  }
+  return results;
 }
 
 async function firstRequest(libc: Libc, { runs }: Options): Promise<number> {

@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 export const PARTS = [
   "start",
   "changes",
+  "work",
   "memory",
   "cpu",
   "wide",
@@ -29,12 +30,14 @@ export interface Options {
   readonly endpoints: number;
   /** Numbers of Services for the packet path. */
   readonly packetSizes: readonly number[];
-  /** Numbers of Services for iptables. */
+  /** Numbers of Services for iptables; the nft backend is measured with the first one only. */
   readonly iptablesSizes: readonly number[];
   /** How often a start is repeated. */
   readonly runs: number;
   /** Changes at two a second. */
   readonly changes: number;
+  /** Changes whose work is counted. */
+  readonly counted: number;
   /** Seconds of 200 changes a second. */
   readonly burst: number;
   /** Seconds of ten changes a second for CPU. */
@@ -44,6 +47,8 @@ export interface Options {
   readonly churnSize: number;
   readonly wideEndpoints: number;
   readonly packetRounds: number;
+  /** Changes in iptables mode. */
+  readonly iptablesChanges: number;
   /** Where results and plot go; `undefined`: nowhere. */
   readonly output: { readonly json: string; readonly plot: string } | undefined;
 }
@@ -67,12 +72,14 @@ const FULL: Options = {
   iptablesSizes: [1_000, 10_000],
   runs: 5,
   changes: 60,
+  counted: 200,
   burst: 10,
   cpuSeconds: 30,
   churnSeconds: 600,
   churnSize: 10_000,
   wideEndpoints: 10_000,
   packetRounds: 5,
+  iptablesChanges: 10,
   output: {
     json: new URL("results.json", import.meta.url).pathname,
     plot: new URL("../docs/bench.svg", import.meta.url).pathname,
@@ -86,11 +93,13 @@ const SHORT: Options = {
   iptablesSizes: [100],
   runs: 1,
   changes: 4,
+  counted: 20,
   burst: 1,
   cpuSeconds: 1,
   churnSeconds: 1,
   wideEndpoints: 1_000,
   packetRounds: 1,
+  iptablesChanges: 2,
   output: undefined,
 };
 

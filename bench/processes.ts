@@ -12,10 +12,20 @@ export interface Memory {
   readonly pss: number;
   /** Pages that no other process has. */
   readonly anonymous: number;
+  /** Resident sets of the programs that it runs, such as `nft monitor`. */
+  readonly children: number;
 }
 
 /** The memory of a process. */
 export async function readMemory(pid: number): Promise<Memory> {
+  const children = await childrenOf(pid);
+  const resident = await Promise.all(
+    children.map((child) => readOwn(child).then(({ rss }) => rss, () => 0)),
+  );
+  return { ...await readOwn(pid), children: resident.reduce((sum, rss) => sum + rss, 0) };
+}
+
+async function readOwn(pid: number): Promise<Omit<Memory, "children">> {
   const text = await Deno.readTextFile(`/proc/${pid}/smaps_rollup`);
   const field = (name: string) =>
     Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1]) * 1024;
@@ -27,15 +37,19 @@ const TICKS = 100;
 
 /** Seconds of CPU time of a process, of its children that have ended, and of those that have not. */
 export async function readCpuSeconds(pid: number): Promise<number> {
-  const children = await Array.fromAsync(
+  let seconds = await readTimes(pid);
+  for (const child of await childrenOf(pid)) {
+    seconds += await readCpuSeconds(child).catch(() => 0);
+  }
+  return seconds;
+}
+
+async function childrenOf(pid: number): Promise<number[]> {
+  const texts = await Array.fromAsync(
     Deno.readDir(`/proc/${pid}/task`),
     ({ name }) => Deno.readTextFile(`/proc/${pid}/task/${name}/children`).catch(() => ""),
   );
-  const pids = children.flatMap((text) => text.split(" ")).filter((text) => text.trim() !== "");
-  const own = await readTimes(pid);
-  let seconds = own;
-  for (const child of pids) seconds += await readCpuSeconds(Number(child)).catch(() => 0);
-  return seconds;
+  return texts.flatMap((text) => text.split(" ")).filter((text) => text.trim() !== "").map(Number);
 }
 
 async function readTimes(pid: number): Promise<number> {

@@ -6,9 +6,11 @@
 import type { Cpu } from "./parts/cpu.ts";
 import type { Changes } from "./parts/changes.ts";
 import type { Floor } from "./parts/floor.ts";
+import type { IptablesResult } from "./parts/iptables.ts";
 import type { PacketPath } from "./parts/packets.ts";
 import type { Start } from "./parts/start.ts";
 import type { WideService } from "./parts/wide_service.ts";
+import type { Work } from "./parts/work.ts";
 import type { Memory } from "./processes.ts";
 
 /** What was measured with so many Services; parts that were not run are missing. */
@@ -19,6 +21,7 @@ export interface SizeResult {
   readonly floor?: Floor;
   readonly steady?: Changes;
   readonly burst?: Changes;
+  readonly work?: Work;
   readonly cpu?: Cpu;
   readonly memoryAfterStart?: Memory;
   readonly memoryAfterChurn?: Memory & { readonly seconds: number };
@@ -42,4 +45,5 @@ export interface Results {
   readonly firstRequest?: number;
   readonly wideService?: WideService;
   readonly packets?: readonly PacketPath[];
+  readonly iptables?: readonly IptablesResult[];
 }

@@ -11,6 +11,7 @@ import { measureCpu } from "./parts/cpu.ts";
 import { measureFloor } from "./parts/floor.ts";
 import { measureMemory, measureMemoryAfterChurn } from "./parts/memory.ts";
 import { measureStart } from "./parts/start.ts";
+import { measureWork } from "./parts/work.ts";
 import type { SizeResult } from "./results.ts";
 import { Stage } from "./stage.ts";
 
@@ -24,7 +25,10 @@ export async function measureSize(
   services: number,
   options: Options,
 ): Promise<SizeResult> {
-  const { endpoints, parts, runs } = options;
+  const { endpoints, parts, runs, counted } = options;
+  const work = parts.has("work")
+    ? await measureWork({ services, endpoints, changes: counted })
+    : undefined;
   await using stage = await Stage.create(libc, { services, endpoints });
   const start = parts.has("start")
     ? await measureStart(stage, services > 10_000 ? Math.min(runs, FEW_RUNS) : runs)
@@ -33,6 +37,7 @@ export async function measureSize(
   return {
     services,
     endpointsEach: endpoints,
+    ...(work && { work }),
     ...(start && { start }),
     ...(isLive && await measureLive(stage, options)),
   };
@@ -44,7 +49,7 @@ async function measureLive(stage: Stage, options: Options): Promise<Partial<Size
   const { namespace, api: { kubeconfig } } = stage;
   await using daemon = Daemon.start({ namespace, kubeconfig });
   await daemon.firstSync();
-  const churn = new Churn(stage);
+  const churn = new Churn(stage.options);
   const live = { daemon, churn };
   const result: { -readonly [K in keyof SizeResult]?: SizeResult[K] } = {};
   if (parts.has("memory")) result.memoryAfterStart = await measureMemory(daemon);

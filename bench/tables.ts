@@ -4,6 +4,7 @@
  * @module
  */
 import { count, megabytes, milliseconds, ratio, renderTable, type Row } from "./report.ts";
+import type { RuleShape } from "./parts/iptables.ts";
 import type { Results, SizeResult } from "./results.ts";
 
 /** All tables of a run. */
@@ -11,6 +12,7 @@ export function renderResults(results: Results): string {
   return [
     sizeTable(results.sizes),
     ...(results.packets ? [packetTable(results.packets)] : []),
+    ...(results.iptables ? [iptablesTable(results.iptables)] : []),
     otherTable(results),
   ].filter((table) => table !== "").join("\n");
 }
@@ -37,6 +39,7 @@ const SIZE_ROWS: readonly (readonly [label: string, target: string, cell: Cell])
   ["  / floor", "4 x", ({ steady: s, floor: f }) => s && f && ratio(s.p99 / f.p50)],
   ["operations per change", "flat", ({ steady: s }) => s && count(s.operationsPerChange)],
   ["bytes of script per change", "flat", ({ steady: s }) => s && count(s.bytesPerChange)],
+  ["bytes allocated per change", "flat", ({ work: w }) => w && count(Math.round(w.allocated))],
   ["change visible, 200/s, first fifth", "", ({ burst: b }) => b && milliseconds(b.firstFifth)],
   [
     "change visible, 200/s, last fifth",
@@ -50,12 +53,12 @@ const SIZE_ROWS: readonly (readonly [label: string, target: string, cell: Cell])
     "150 MB at 10,000",
     ({ memoryAfterStart: m }) => m && megabytes(m.rss),
   ],
-  ["  proportional (PSS)", "", ({ memoryAfterStart: m }) => m && megabytes(m.pss)],
   [
     "resident after churn",
     "180 MB at 10,000",
     ({ memoryAfterChurn: m }) => m && megabytes(m.rss),
   ],
+  ["  and of nft monitor", "", ({ memoryAfterChurn: m }) => m && megabytes(m.children)],
 ];
 
 function sizeTable(sizes: readonly SizeResult[]): string {
@@ -82,6 +85,23 @@ function packetTable(packets: NonNullable<Results["packets"]>): string {
     ])
   );
   return renderTable(["new connections", "per second", "p50", "p99", "first"], rows);
+}
+
+function iptablesTable(results: NonNullable<Results["iptables"]>): string {
+  const rows = results.flatMap(({ services, backend, signpost, chainPerEndpoint }): Row[] => {
+    const label = `${backend}, ${count(services)} services`;
+    const cells = (shape: RuleShape) => [
+      count(shape.rulesPerService),
+      `${(shape.bytes / 1e6).toFixed(1)} MB`,
+      milliseconds(shape.restore),
+      milliseconds(shape.change),
+    ];
+    return [
+      [`${label}, signpost`, ...cells(signpost)],
+      [`${label}, chain per endpoint`, ...cells(chainPerEndpoint)],
+    ];
+  });
+  return renderTable(["iptables", "rules/service", "input", "restore all", "change one"], rows);
 }
 
 function otherTable({ firstRequest, wideService }: Results): string {

@@ -7,7 +7,7 @@ import type { ApiObject } from "../../tests/support/api_store.ts";
 import { endpointSlice, initialAddresses, newAddress } from "../cluster.ts";
 import { Commits } from "../commits.ts";
 import type { Daemon } from "../daemon.ts";
-import type { Stage } from "../stage.ts";
+import type { Stage, StageOptions } from "../stage.ts";
 import { median, quantile } from "../statistics.ts";
 
 /** What changes at one pace did. */
@@ -32,11 +32,12 @@ export interface Changes {
 export class Churn {
   #serial = 0;
 
-  constructor(private readonly stage: Stage) {}
+  /** @param cluster how big the cluster is */
+  constructor(private readonly cluster: StageOptions) {}
 
   /** A slice in which one endpoint of some service has a new address. */
   next(): { readonly address: string; readonly slice: ApiObject } {
-    const { services, endpoints } = this.stage.options;
+    const { services, endpoints } = this.cluster;
     const serial = this.#serial++;
     const service = (serial * STRIDE) % services;
     const addresses = initialAddresses(service, endpoints);

@@ -14,22 +14,30 @@ import { kubeProxyNftables } from "./kube_proxy_nftables.ts";
 import type { Network } from "./network.ts";
 import { addAddress, NODE } from "./topology.ts";
 
-/** One port of a Service in one family, external traffic policy Cluster. */
-export interface ProxiedPort {
+/** One port of a Service of type ClusterIP, in one family. */
+export interface ClusterIPPort {
   /** `namespace/name:port`. */
   readonly name: string;
   readonly protocol: "tcp" | "udp";
   readonly clusterIP: string;
   readonly port: number;
-  readonly loadBalancerIP: string;
-  readonly nodePort: number;
   readonly endpoints: readonly { readonly address: string; readonly port: number }[];
 }
 
-/** What kube-proxy knows of one family. */
-export interface ProxiedFamily {
+/** One port of a Service in one family, external traffic policy Cluster. */
+export interface ProxiedPort extends ClusterIPPort {
+  readonly loadBalancerIP: string;
+  readonly nodePort: number;
+}
+
+/** Where the pods of a family are. */
+export interface PodNetwork {
   readonly family: Family;
   readonly clusterCIDR: string;
+}
+
+/** What kube-proxy knows of one family. */
+export interface ProxiedFamily extends PodNetwork {
   readonly nodeIP: string;
   readonly ports: readonly ProxiedPort[];
 }

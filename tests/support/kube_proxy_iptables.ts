@@ -6,7 +6,7 @@
 import { endpointChainName, serviceChainNames } from "../../lib/iptables/names.ts";
 import { ADDRESS_BITS } from "../../lib/model/address.ts";
 import { hostPort } from "../../lib/model/names.ts";
-import type { ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";
+import type { ClusterIPPort, PodNetwork, ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";
 
 const MARK = "0x4000";
 const NEW = "-m conntrack --ctstate NEW ";
@@ -96,14 +96,31 @@ export function forwardRules(): string[] {
 }
 
 /** The rules of one service port in the table `nat`. */
-function iptablesService(port: ProxiedPort, { family, clusterCIDR }: ProxiedFamily): string[] {
-  const { name, protocol, clusterIP, loadBalancerIP, endpoints } = port;
+function iptablesService(port: ProxiedPort, network: PodNetwork): string[] {
+  const { name, protocol, loadBalancerIP } = port;
   const { cluster, external } = serviceChainNames(name, protocol);
-  const host = (address: string) => `${address}/${ADDRESS_BITS[family]}`;
-  const comment = (text: string) => `-m comment --comment "${text}"`;
-  const to = (address: string, what: string) =>
-    `-d ${host(address)} -p ${protocol} ${comment(`${name} ${what}`)} ` +
-    `-m ${protocol} --dport ${port.port}`;
+  const fromOutside = comment(`masquerade traffic for ${name} external destinations`);
+  return [
+    `-A KUBE-SERVICES ${to(port, loadBalancerIP, "loadbalancer IP")} -j ${external}`,
+    `-A KUBE-NODEPORTS -p ${protocol} ${comment(name)} -m ${protocol} --dport ${port.nodePort} ` +
+    `-j ${external}`,
+    `-A ${external} ${fromOutside} -j KUBE-MARK-MASQ`,
+    `-A ${external} -j ${cluster}`,
+    clusterIPJump(port),
+    ...clusterIPRules(port, network),
+  ];
+}
+
+/** The rule of `KUBE-SERVICES` that leads to a service port's chain. */
+export function clusterIPJump(port: ClusterIPPort): string {
+  const { cluster } = serviceChainNames(port.name, port.protocol);
+  return `-A KUBE-SERVICES ${to(port, port.clusterIP, "cluster IP")} -j ${cluster}`;
+}
+
+/** The rules of a service port's own chain, and of those of its endpoints. */
+export function clusterIPRules(port: ClusterIPPort, { family, clusterCIDR }: PodNetwork): string[] {
+  const { name, protocol, endpoints } = port;
+  const { cluster } = serviceChainNames(name, protocol);
   const picks = endpoints.map((endpoint, i) => {
     const left = endpoints.length - i;
     const chance = left === 1
@@ -113,23 +130,28 @@ function iptablesService(port: ProxiedPort, { family, clusterCIDR }: ProxiedFami
     return `-A ${cluster} ${comment(`${name} -> ${at}`)} ${chance}` +
       `-j ${endpointChainName(port, endpoint)}`;
   });
+  const toCluster = to(port, port.clusterIP, "cluster IP");
   return [
-    `-A KUBE-SERVICES ${to(clusterIP, "cluster IP")} -j ${cluster}`,
-    `-A KUBE-SERVICES ${to(loadBalancerIP, "loadbalancer IP")} -j ${external}`,
-    `-A KUBE-NODEPORTS -p ${protocol} ${comment(name)} -m ${protocol} --dport ${port.nodePort} ` +
-    `-j ${external}`,
-    `-A ${external} ${comment(`masquerade traffic for ${name} external destinations`)} ` +
-    "-j KUBE-MARK-MASQ",
-    `-A ${external} -j ${cluster}`,
-    `-A ${cluster} ! -s ${clusterCIDR} ${to(clusterIP, "cluster IP")} -j KUBE-MARK-MASQ`,
+    `-A ${cluster} ! -s ${clusterCIDR} ${toCluster} -j KUBE-MARK-MASQ`,
     ...picks,
     ...endpoints.flatMap((endpoint) => {
       const chain = endpointChainName(port, endpoint);
       const at = hostPort(endpoint.address, endpoint.port);
+      const host = `${endpoint.address}/${ADDRESS_BITS[family]}`;
       return [
-        `-A ${chain} -s ${host(endpoint.address)} ${comment(name)} -j KUBE-MARK-MASQ`,
+        `-A ${chain} -s ${host} ${comment(name)} -j KUBE-MARK-MASQ`,
         `-A ${chain} -p ${protocol} ${comment(name)} -m ${protocol} -j DNAT --to-destination ${at}`,
       ];
     }),
   ];
+}
+
+/** A match of packets to one of a service port's addresses. */
+function to({ name, protocol, port }: ClusterIPPort, address: string, what: string): string {
+  const host = `${address}/${ADDRESS_BITS[address.includes(":") ? 6 : 4]}`;
+  return `-d ${host} -p ${protocol} ${comment(`${name} ${what}`)} -m ${protocol} --dport ${port}`;
+}
+
+function comment(text: string): string {
+  return `-m comment --comment "${text}"`;
 }

@@ -13,7 +13,7 @@ import { configuration } from "./configuration.ts";
 
 /** An object as the API has it. */
 export interface ApiObject {
-  readonly kind: string;
+  readonly kind?: string;
   readonly [field: string]: unknown;
 }
 
