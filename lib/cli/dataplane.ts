@@ -104,6 +104,7 @@ async function openNftables(
         nft,
         own,
         expectedNames: () => dataplane.names(node()),
+        load: () => dataplane.load,
         clock: runtime.clock,
         logger,
         checkPeriod: configuration[mode].syncPeriod,

@@ -7,6 +7,7 @@ import type { Dataplane, Script } from "../model/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/desired.ts";
 import { diffServices, type Operations, type References } from "./diff.ts";
 import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
+import type { TableLoad } from "./drift.ts";
 import type { Nft } from "./nft.ts";
 import type { NamedSet } from "./objects.ts";
 import { type Deletions, deletionsOf, type OwnDeletions, WHOLE_TABLE } from "./own_deletions.ts";
@@ -24,6 +25,8 @@ export interface NftScript extends Script {
   readonly deletions: Deletions;
   /** By set or map, how many elements more there are. */
   readonly elements: ReadonlyMap<string, number>;
+  /** Elements that it adds. */
+  readonly added: number;
   /** Affinity sets of the new table, whose clients are carried over; empty in a partial script. */
   readonly affinitySets: readonly NamedSet[];
 }
@@ -41,6 +44,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #prologue: () => Promise<string>;
   #references = new Map<string, number>();
   #elements = new Map<string, number>();
+  #added = 0;
 
   /**
    * @param nft the program
@@ -59,6 +63,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** The number of elements in each set and map, after the last applied script. */
   get elements(): ReadonlyMap<string, number> {
     return this.#elements;
+  }
+
+  /** What the table asks of a program that follows it. */
+  get load(): TableLoad {
+    return { elements: sum(this.#elements.values()), added: this.#added };
   }
 
   /** The names of all chains, sets and maps that the table has after the last applied script. */
@@ -91,6 +100,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references,
       deletions: WHOLE_TABLE,
       elements: table.elements,
+      added: sum(table.elements.values()),
       affinitySets: table.sets.filter(({ name }) => name.startsWith(AFFINITY_SET)),
     };
   }
@@ -112,6 +122,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references,
       deletions: deletionsOf(all),
       elements: countElements(all),
+      added: all.addElements.length,
       affinitySets: [],
     };
   }
@@ -133,6 +144,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       this.#references = new Map();
       this.#elements = new Map();
     }
+    this.#added += script.added;
     for (const [id, count] of script.references) setCount(this.#references, id, count);
     for (const [set, more] of script.elements) {
       setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
@@ -153,6 +165,12 @@ function withNodeElements(operations: Operations, { node }: StateChange): Operat
     deleteElements: [...operations.deleteElements, ...deleteElements],
     addElements: [...operations.addElements, ...addElements],
   };
+}
+
+function sum(counts: Iterable<number>): number {
+  let total = 0;
+  for (const count of counts) total += count;
+  return total;
 }
 
 function setCount(counts: Map<string, number>, key: string, count: number): void {

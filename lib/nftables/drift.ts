@@ -2,11 +2,23 @@
  * Notices when somebody else changes our table: at once by `nft monitor`, and by a look at the
  * table now and then, for what a monitor cannot tell.
  *
+ * `nft monitor` (1.0.6) takes 1.6 kB for each element: for those that the kernel has when it starts
+ * and for each that is ever added, and it never gives them back. So it is started anew after very
+ * many additions, and a table with very many elements is only looked at, but often.
+ *
  * @module
  */
 import type { Clock, Logger, ProcessStreamer } from "../model/ports.ts";
 import type { Nft } from "./nft.ts";
 import { type OwnDeletions, parseDeletion } from "./own_deletions.ts";
+
+/** What a table asks of a program that follows it. */
+export interface TableLoad {
+  /** Elements in all its sets and maps. */
+  readonly elements: number;
+  /** Elements that have been added since the process began. */
+  readonly added: number;
+}
 
 /** What the watch works with. */
 export interface DriftOptions {
@@ -15,9 +27,11 @@ export interface DriftOptions {
   readonly own: OwnDeletions;
   /** The names of all chains and sets that should be in the table. */
   readonly expectedNames: () => Iterable<string>;
+  /** Of our table, at present. */
+  readonly load: () => TableLoad;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Milliseconds between two looks at the table. */
+  /** Milliseconds between two looks at the table, while a monitor follows it. */
   readonly checkPeriod: number;
   /** Called with one line that says what is missing. */
   readonly onDrift: (missing: string) => void;
@@ -27,6 +41,10 @@ export interface DriftOptions {
 const GATHER = 50;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
+/** Most elements that a monitor may hold of a table, and most that it may gather: 30 MB each. */
+const MOST_ELEMENTS = 20_000;
+/** Milliseconds between two looks at a table that no monitor follows, and at its load. */
+const LOOK = 900;
 const FIRST_PAUSE = 200;
 const MAX_PAUSE = 30_000;
 
@@ -45,35 +63,88 @@ export class DriftWatch {
     await Promise.all([this.#follow(signal), this.#check(signal)]);
   }
 
-  /**
-   * `nft monitor`, started again where it ends (1.0.6 crashes when source ranges go): meanwhile
-   * anything may have happened.
-   */
+  get #isLarge(): boolean {
+    return this.#options.load().elements > MOST_ELEMENTS;
+  }
+
+  /** Has a monitor follow the table as long as that is small enough. */
   async #follow(signal: AbortSignal): Promise<void> {
-    const { streamer, own, clock, logger, onDrift } = this.#options;
+    const { clock, logger } = this.#options;
     let pause = FIRST_PAUSE;
-    for (let isFirst = true; !signal.aborted; isFirst = false) {
+    while (!signal.aborted) {
+      if (this.#isLarge) {
+        await this.#whileLarge(signal);
+        continue;
+      }
       const started = clock.monotonic();
-      // What was announced while nobody followed will not be seen.
-      own.clear();
-      if (!isFirst) {
-        void clock.sleep(SUBSCRIBED, signal).then(() => {
-          if (!signal.aborted) onDrift("unknown: nft monitor was not running");
-        });
-      }
-      try {
-        for await (const line of streamer.lines(["nft", "monitor", "destroy"], signal)) {
-          this.#take(line);
-        }
-      } catch (error) {
-        logger.debug(2, "nft monitor failed", { error: String(error) });
-      }
+      const isFull = await this.#monitor(signal);
       if (signal.aborted) return;
+      if (isFull && this.#isLarge) continue;
+      if (isFull) {
+        logger.debug(2, "nft monitor has gathered much and is started again");
+        void this.#whenSubscribed(signal, () => this.#look());
+        continue;
+      }
+      // 1.0.6 crashes when source ranges go. Meanwhile anything may have happened.
       logger.warn("nft monitor has ended and is started again; the table is written anew");
       await clock.sleep(pause, signal);
+      void this.#whenSubscribed(signal, () => {
+        this.#options.onDrift("unknown: nft monitor was not running");
+      });
       const lasted = clock.monotonic() - started;
       pause = lasted > MAX_PAUSE ? FIRST_PAUSE : Math.min(MAX_PAUSE, pause * 2);
     }
+  }
+
+  /** The looks go on, and are all that there is. */
+  async #whileLarge(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    logger.info(
+      `more than ${MOST_ELEMENTS} elements: too many for nft monitor; chains and sets that others ` +
+        "delete are noticed within a second, single elements are written anew by full syncs",
+    );
+    while (this.#isLarge && !signal.aborted) await clock.sleep(LOOK, signal);
+  }
+
+  async #whenSubscribed(signal: AbortSignal, body: () => void): Promise<void> {
+    await this.#options.clock.sleep(SUBSCRIBED, signal);
+    if (!signal.aborted) body();
+  }
+
+  /** Runs `nft monitor` once. @returns whether it was ended because it held too much */
+  async #monitor(signal: AbortSignal): Promise<boolean> {
+    const { streamer, own, logger } = this.#options;
+    // What was announced while nobody followed will not be seen.
+    own.clear();
+    const end = new AbortController();
+    const stop = () => end.abort();
+    signal.addEventListener("abort", stop, { once: true });
+    const isFull = this.#whenFull(end.signal).then((full) => {
+      stop();
+      return full;
+    });
+    try {
+      for await (const line of streamer.lines(["nft", "monitor", "destroy"], end.signal)) {
+        this.#take(line);
+      }
+    } catch (error) {
+      logger.debug(2, "nft monitor failed", { error: String(error) });
+    } finally {
+      stop();
+      signal.removeEventListener("abort", stop);
+    }
+    return await isFull;
+  }
+
+  /** @returns whether a monitor of now has come to hold too much; not before it has, or the signal */
+  async #whenFull(signal: AbortSignal): Promise<boolean> {
+    const { load, clock } = this.#options;
+    const { added } = load();
+    while (!signal.aborted) {
+      if (this.#isLarge || load().added - added > MOST_ELEMENTS) return true;
+      await clock.sleep(LOOK, signal);
+    }
+    return false;
   }
 
   #take(line: string): void {
@@ -104,20 +175,30 @@ export class DriftWatch {
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { nft, own, expectedNames, clock, checkPeriod, onDrift } = this.#options;
+    const { clock, checkPeriod } = this.#options;
+    let checked = clock.monotonic();
     while (!signal.aborted) {
-      await clock.sleep(checkPeriod, signal);
+      await clock.sleep(LOOK, signal);
       if (signal.aborted) return;
-      own.expire();
-      const expected = [...expectedNames()];
-      const names = await nft.listNames().catch(() => undefined);
-      if (!names) continue;
-      const missing = expected.filter((name) => !names.has(name));
-      // A sync that ran meanwhile may have removed what was expected when the look began.
-      const still = new Set(expectedNames());
-      const gone = missing.filter((name) => still.has(name));
-      if (gone.length > 0) onDrift(gone.slice(0, MAX_NAMED).join(", "));
+      const isDue = clock.monotonic() - checked >= checkPeriod;
+      if (!isDue && !this.#isLarge) continue;
+      checked = clock.monotonic();
+      this.#options.own.expire();
+      await this.#look();
     }
+  }
+
+  /** Compares the names of chains and sets with what they should be. */
+  async #look(): Promise<void> {
+    const { nft, expectedNames, onDrift } = this.#options;
+    const expected = [...expectedNames()];
+    const names = await nft.listNames().catch(() => undefined);
+    if (!names) return;
+    const missing = expected.filter((name) => !names.has(name));
+    // A sync that ran meanwhile may have removed what was expected when the look began.
+    const still = new Set(expectedNames());
+    const gone = missing.filter((name) => still.has(name));
+    if (gone.length > 0) onDrift(gone.slice(0, MAX_NAMED).join(", "));
   }
 }
 

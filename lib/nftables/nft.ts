@@ -59,18 +59,25 @@ export class Nft {
     throw new ApplyError(failure, message, { cause: result.stderr });
   }
 
-  /** All tables of the kernel, as `family name`. */
+  /**
+   * All tables of the kernel, as `family name`. Not by `list tables`: nft 1.0.6 reads every element
+   * of every table for that, and begins anew whenever a transaction comes between.
+   */
   async listTables(): Promise<readonly string[]> {
-    const { stdout } = await this.#run(["nft", "list", "tables"]);
-    return [...stdout.matchAll(/^table (\S+ \S+)$/gm)].flatMap(([, table]) => table ?? []);
+    const { stdout } = await this.#run(["nft", "list", "chains"]);
+    return [...stdout.matchAll(/^table (\S+ \S+) \{$/gm)].flatMap(([, table]) => table ?? []);
   }
 
-  /** The names of all chains, sets and maps of our table; empty where there is no table. */
+  /**
+   * The names of all chains, sets and maps of our table; empty where there is no table. Not by
+   * `list table`: nft 1.0.6 reads all elements for that, `--terse` or not.
+   */
   async listNames(): Promise<ReadonlySet<string>> {
-    const result = await this.#start(["nft", "-t", "list", "table", ...TABLE.split(" ")]);
-    return new Set(
-      result.stdout.matchAll(/^\t(?:chain|set|map) (\S+) \{$/gm).map(([, name]) => name ?? ""),
-    );
+    const [family = ""] = TABLE.split(" ");
+    const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", family]);
+    const table = stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`));
+    const names = table?.matchAll(/^\t(?:chain|set|map) (\S+) \{$/gm).map(([, name]) => name ?? "");
+    return new Set(names);
   }
 
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {

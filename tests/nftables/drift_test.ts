@@ -15,6 +15,10 @@ class Fixture implements AsyncDisposable {
   listing = "";
   /** What should be there. */
   expected: readonly string[] = [];
+  /** What is in the table, and what was ever added. */
+  load = { elements: 0, added: 0 };
+  /** How often the table was listed. */
+  looks = 0;
   /** How often the monitor was started. */
   started = 0;
   /** Whether the program is missing. */
@@ -31,6 +35,7 @@ class Fixture implements AsyncDisposable {
       nft: new Nft({ run: () => this.#list() }),
       own: this.own,
       expectedNames: () => this.expected,
+      load: () => this.load,
       clock: this.clock,
       logger: this.logger,
       checkPeriod: 30_000,
@@ -46,6 +51,11 @@ class Fixture implements AsyncDisposable {
     await this.clock.advance(50);
   }
 
+  /** Lets so many milliseconds pass, little by little. */
+  async pass(milliseconds: number): Promise<void> {
+    for (let i = 0; i < milliseconds; i += 250) await this.clock.advance(250);
+  }
+
   /** Ends the monitor. */
   async end(): Promise<void> {
     this.#close();
@@ -58,6 +68,7 @@ class Fixture implements AsyncDisposable {
   }
 
   #list() {
+    this.looks++;
     this.during();
     return Promise.resolve({ code: 0, stdout: this.listing, stderr: "" });
   }
@@ -172,4 +183,37 @@ Deno.test("what a sync removed during the look is not missing", async () => {
   };
   await fixture.clock.advance(30_000);
   assertEquals(fixture.drift, []);
+});
+
+Deno.test("a monitor that has seen very many additions is replaced, and nothing is reported", async () => {
+  await using fixture = new Fixture();
+  fixture.load = { elements: 20_000, added: 20_000 };
+  await fixture.pass(10_000);
+  assertEquals([fixture.started, fixture.looks], [1, 0]);
+  fixture.load = { elements: 20_000, added: 20_001 };
+  await fixture.pass(10_000);
+  assertEquals([fixture.started, fixture.looks], [2, 1]);
+  fixture.load = { elements: 20_000, added: 40_001 };
+  await fixture.pass(5_000);
+  assertEquals([fixture.started, fixture.looks], [2, 1]);
+  assertEquals(fixture.drift, []);
+  assertEquals(fixture.logger.at("warn"), []);
+});
+
+Deno.test("no monitor follows a very large table, but it is looked at within each second", async () => {
+  await using fixture = new Fixture();
+  fixture.listing = LISTING;
+  fixture.expected = ["a", "b", "c"];
+  fixture.load = { elements: 20_001, added: 20_001 };
+  await fixture.pass(1_000);
+  const { looks } = fixture;
+  await fixture.pass(10_000);
+  assertEquals(fixture.looks - looks >= 10, true, `${fixture.looks - looks}`);
+  assertEquals([fixture.started, fixture.drift.length], [1, 0]);
+  fixture.listing = "";
+  await fixture.pass(1_000);
+  assertMatch(fixture.drift.join(), /^a, b, c/);
+  fixture.load = { elements: 20_000, added: 40_002 };
+  await fixture.pass(1_000);
+  assertEquals(fixture.started, 2);
 });
