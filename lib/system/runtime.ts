@@ -67,7 +67,12 @@ export function systemRuntime(): Runtime {
 
 async function writeAll(out: typeof Deno.stdout, text: string): Promise<void> {
   let rest = new TextEncoder().encode(text);
-  while (rest.length > 0) rest = rest.subarray(await out.write(rest));
+  try {
+    while (rest.length > 0) rest = rest.subarray(await out.write(rest));
+  } catch (error) {
+    // The reader has seen enough, as `head` does.
+    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+  }
 }
 
 function terminalSize(): { readonly columns: number; readonly rows: number } {
