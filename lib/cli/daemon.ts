@@ -249,7 +249,7 @@ export class Daemon {
 
   #watchDrift(signal: AbortSignal): Promise<void> {
     return this.#opened.watchDrift({
-      node: () => this.#desired.node,
+      desired: this.#desired,
       onDrift: (missing) => {
         this.#options.logger.warn(
           "another program has changed our rules; writing all of them anew",

@@ -8,11 +8,12 @@ import { findIptables } from "../iptables/backend.ts";
 import { IptablesDataplane } from "../iptables/dataplane.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError, type Dataplane } from "../model/dataplane.ts";
-import type { DesiredNode } from "../model/desired.ts";
+import type { DesiredState } from "../model/desired.ts";
 import type { Logger, ProcessRunner } from "../model/ports.ts";
 import { NftablesDataplane } from "../nftables/dataplane.ts";
 import { DriftWatch } from "../nftables/drift.ts";
 import { Nft } from "../nftables/nft.ts";
+import { ElementCheck } from "../nftables/element_check.ts";
 import { OwnDeletions } from "../nftables/own_deletions.ts";
 import { probe } from "../nftables/probe.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -23,8 +24,8 @@ import { HandOver } from "./hand_over.ts";
 
 /** A way to follow what others do to our rules. */
 export interface DriftOptions {
-  /** The node's part of the desired state as it is now. */
-  readonly node: () => DesiredNode;
+  /** The state that the kernel is held to. */
+  readonly desired: DesiredState;
   /** Called with one line that says what is missing. */
   readonly onDrift: (missing: string) => void;
   readonly signal: AbortSignal;
@@ -98,18 +99,21 @@ async function openNftables(
     version: await nft.version(),
     handOver,
     record: (metrics) => metrics.elements(dataplane.elements),
-    watchDrift: ({ node, onDrift, signal }) =>
-      new DriftWatch({
+    watchDrift: ({ desired, onDrift, signal }) => {
+      const elements = new ElementCheck({ nft, dataplane, desired, clock: runtime.clock });
+      return new DriftWatch({
         streamer: runtime.streamer,
         nft,
         own,
-        expectedNames: () => dataplane.names(node()),
+        expectedNames: () => dataplane.names(desired.node),
+        lookAtElements: () => elements.look(),
         load: () => dataplane.load,
         clock: runtime.clock,
         logger,
         checkPeriod: configuration[mode].syncPeriod,
         onDrift,
-      }).run(signal),
+      }).run(signal);
+    },
   };
 }
 

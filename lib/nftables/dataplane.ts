@@ -4,7 +4,12 @@
  * @module
  */
 import type { Dataplane, Script } from "../model/dataplane.ts";
-import type { DesiredNode, DesiredState, StateChange } from "../model/desired.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+  StateChange,
+} from "../model/desired.ts";
 import { diffServices, type Operations, type References } from "./diff.ts";
 import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
 import type { TableLoad } from "./drift.ts";
@@ -12,7 +17,7 @@ import type { Nft } from "./nft.ts";
 import type { NamedSet } from "./objects.ts";
 import { type Deletions, deletionsOf, type OwnDeletions, WHOLE_TABLE } from "./own_deletions.ts";
 import { AFFINITY_SET } from "./pick.ts";
-import { countOperations, nodeElementChanges, renderStep } from "./script.ts";
+import { countOperations, nodeElementChanges, renderElements, renderStep } from "./script.ts";
 import { renderStickyClients } from "./sticky.ts";
 import { TableText } from "./table_text.ts";
 
@@ -45,6 +50,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   #references = new Map<string, number>();
   #elements = new Map<string, number>();
   #added = 0;
+  #steps = 0;
 
   /**
    * @param nft the program
@@ -68,6 +74,26 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** What the table asks of a program that follows it. */
   get load(): TableLoad {
     return { elements: sum(this.#elements.values()), added: this.#added };
+  }
+
+  /** How often a script was begun or ended: a look between two equal numbers saw one state. */
+  get steps(): number {
+    return this.#steps;
+  }
+
+  /** Whether a script is on its way to the kernel. */
+  get isBusy(): boolean {
+    return this.#steps % 2 === 1;
+  }
+
+  /**
+   * A script for `Nft.check`, which the kernel finds good only where it has all elements that are
+   * there for these Services alone. Of the state that was applied last.
+   */
+  presence(services: Iterable<readonly DesiredServicePort[]>, node: DesiredNode): string {
+    const changes = [...services].map((before) => ({ before, after: [] }));
+    const { operations } = diffServices(changes, { node, references: this.#references });
+    return renderElements("delete", operations.deleteElements).join("");
   }
 
   /** The names of all chains, sets and maps that the table has after the last applied script. */
@@ -130,15 +156,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** @inheritdoc */
   async apply(script: NftScript): Promise<void> {
     if (script.text === "") return;
-    const prologue = script.kind === "full" ? await this.#prologue() : "";
-    const clients = await this.#stickyClients(script.affinitySets);
-    this.#own?.announce(script.deletions);
+    this.#steps++;
     try {
-      if (script.preparation !== "") await this.#nft.apply(script.preparation);
-      await this.#nft.apply(prologue + script.text.slice(script.preparation.length) + clients);
-    } catch (error) {
-      this.#own?.withdraw(script.deletions);
-      throw error;
+      await this.#send(script);
+    } finally {
+      this.#steps++;
     }
     if (script.kind === "full") {
       this.#references = new Map();
@@ -148,6 +170,19 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     for (const [id, count] of script.references) setCount(this.#references, id, count);
     for (const [set, more] of script.elements) {
       setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
+    }
+  }
+
+  async #send(script: NftScript): Promise<void> {
+    const prologue = script.kind === "full" ? await this.#prologue() : "";
+    const clients = await this.#stickyClients(script.affinitySets);
+    this.#own?.announce(script.deletions);
+    try {
+      if (script.preparation !== "") await this.#nft.apply(script.preparation);
+      await this.#nft.apply(prologue + script.text.slice(script.preparation.length) + clients);
+    } catch (error) {
+      this.#own?.withdraw(script.deletions);
+      throw error;
     }
   }
 

@@ -66,7 +66,8 @@ function renderRules({ name, rules }: Chain): string {
   return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
 }
 
-function renderElements(verb: "add" | "delete", elements: readonly Element[]): string[] {
+/** Commands that add or delete elements, one for each set or map. */
+export function renderElements(verb: "add" | "delete", elements: readonly Element[]): string[] {
   return [...groupBySet(elements)].map(([set, members]) =>
     `${verb} element ${TABLE} ${set} {\n${renderElementList(members, "  ")}\n}\n`
   );

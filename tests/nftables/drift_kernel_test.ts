@@ -62,6 +62,7 @@ class Fixture implements AsyncDisposable {
       nft: this.kernel.nft,
       own: this.#own,
       expectedNames: () => this.dataplane.names(this.pipeline.desired.node),
+      lookAtElements: () => Promise.resolve(undefined),
       load: () => this.dataplane.load,
       clock: new SystemClock(),
       logger: new MemoryLogger(),

@@ -17,6 +17,8 @@ class Fixture implements AsyncDisposable {
   expected: readonly string[] = [];
   /** What is in the table, and what was ever added. */
   load = { elements: 0, added: 0 };
+  /** What a look at some elements finds missing. */
+  missingElements: string | undefined;
   /** How often the table was listed. */
   looks = 0;
   /** How often the monitor was started. */
@@ -35,6 +37,7 @@ class Fixture implements AsyncDisposable {
       nft: new Nft({ run: () => this.#list() }),
       own: this.own,
       expectedNames: () => this.expected,
+      lookAtElements: () => Promise.resolve(this.missingElements),
       load: () => this.load,
       clock: this.clock,
       logger: this.logger,
@@ -210,6 +213,10 @@ Deno.test("no monitor follows a very large table, but it is looked at within eac
   await fixture.pass(10_000);
   assertEquals(fixture.looks - looks >= 10, true, `${fixture.looks - looks}`);
   assertEquals([fixture.started, fixture.drift.length], [1, 0]);
+  fixture.missingElements = "elements of shop/a to shop/z";
+  await fixture.pass(7_000);
+  assertEquals(fixture.drift.splice(0), ["elements of shop/a to shop/z"]);
+  fixture.missingElements = undefined;
   fixture.listing = "";
   await fixture.pass(1_000);
   assertMatch(fixture.drift.join(), /^a, b, c/);
