@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { nftablesBaseChains } from "../tests/support/kube_proxy_nftables.ts";
 import { CLUSTER_CIDR, clusterIP, SERVICE_PORT, serviceName, TARGET_PORT } from "./cluster.ts";
 
 /** Endpoint addresses by service. */
@@ -11,10 +12,11 @@ export type Endpoints = (service: number) => readonly string[];
 
 /** The script that loads the table, in pieces: it can be longer than a string may be. */
 export function* chainPerService(services: number, endpointsOf: Endpoints): Generator<string> {
-  yield "table ip kube-proxy {\n" + FIXED;
+  yield `table ip kube-proxy {\n${EMPTY_SETS}${nftablesBaseChains("ip").join("\n")}\n`;
   for (let i = 0; i < services; i++) yield serviceChains(i, endpointsOf(i));
-  yield "  map service-ips {\n    type ipv4_addr . inet_proto . inet_service : verdict\n" +
-    "    elements = {\n";
+  yield "  set cluster-ips {\n    type ipv4_addr\n    elements = {\n";
+  for (let i = 0; i < services; i++) yield `      ${clusterIP(i)},\n`;
+  yield `    }\n  }\n  map service-ips {\n    ${VIP_MAP}\n    elements = {\n`;
   for (let i = 0; i < services; i++) {
     const key = `${clusterIP(i)} . tcp . ${SERVICE_PORT}`;
     yield `      ${key} comment "${portName(i)}" : goto ${serviceChain(i)},\n`;
@@ -22,13 +24,15 @@ export function* chainPerService(services: number, endpointsOf: Endpoints): Gene
   yield "    }\n  }\n}\n";
 }
 
-/** Chains that every packet meets. */
-const FIXED = `  chain mark-for-masquerade { meta mark set meta mark or 0x4000; }
-  chain masquerading { meta mark & 0x4000 != 0 meta mark set meta mark ^ 0x4000 masquerade fully-random; }
-  chain services { ip daddr . meta l4proto . th dport vmap @service-ips; }
-  chain nat-prerouting { type nat hook prerouting priority dstnat; jump services; }
-  chain nat-output { type nat hook output priority -100; jump services; }
-  chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
+const VIP_MAP = "type ipv4_addr . inet_proto . inet_service : verdict";
+const NODE_PORT_MAP = "type inet_proto . inet_service : verdict";
+
+/** There are no node ports, no firewalls, and no Services without endpoints. */
+const EMPTY_SETS = `  set nodeport-ips { type ipv4_addr; }
+  map no-endpoint-services { ${VIP_MAP}; }
+  map no-endpoint-nodeports { ${NODE_PORT_MAP}; }
+  map firewall-ips { ${VIP_MAP}; }
+  map service-nodeports { ${NODE_PORT_MAP}; }
 `;
 
 function serviceChains(service: number, endpoints: readonly string[]): string {
