@@ -45,6 +45,7 @@ const GATHER = 50;
 const SUBSCRIBED = 300;
 /** Most elements that a monitor may hold of a table, and most that it may gather: 30 MB each. */
 const MOST_ELEMENTS = 20_000;
+const SMALL_AGAIN = 15_000;
 /** Milliseconds between two looks at a table that no monitor follows, and at its load. */
 const LOOK = 900;
 /** Milliseconds between two looks at some elements of a large table: all take 5 minutes at 100,000. */
@@ -56,6 +57,7 @@ const MAX_PAUSE = 30_000;
 export class DriftWatch {
   readonly #options: DriftOptions;
   #foreign: string[] = [];
+  #wasLarge = false;
 
   /** @param options what to follow and whom to tell */
   constructor(options: DriftOptions) {
@@ -67,8 +69,11 @@ export class DriftWatch {
     await Promise.all([this.#follow(signal), this.#check(signal)]);
   }
 
+  /** A table that was large has to become a good deal smaller, lest it goes to and fro. */
   get #isLarge(): boolean {
-    return this.#options.load().elements > MOST_ELEMENTS;
+    const limit = this.#wasLarge ? SMALL_AGAIN : MOST_ELEMENTS;
+    this.#wasLarge = this.#options.load().elements > limit;
+    return this.#wasLarge;
   }
 
   /** Has a monitor follow the table as long as that is small enough. */

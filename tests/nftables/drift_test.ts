@@ -220,7 +220,10 @@ Deno.test("no monitor follows a very large table, but it is looked at within eac
   fixture.listing = "";
   await fixture.pass(1_000);
   assertMatch(fixture.drift.join(), /^a, b, c/);
-  fixture.load = { elements: 20_000, added: 40_002 };
-  await fixture.pass(1_000);
+  fixture.load = { elements: 15_001, added: 40_002 };
+  await fixture.pass(2_000);
+  assertEquals(fixture.started, 1);
+  fixture.load = { elements: 15_000, added: 40_003 };
+  await fixture.pass(2_000);
   assertEquals(fixture.started, 2);
 });
