@@ -70,7 +70,7 @@ export class DriftWatch {
   }
 
   /** A table that was large has to become a good deal smaller, lest it goes to and fro. */
-  get #isLarge(): boolean {
+  #isLarge(): boolean {
     const limit = this.#wasLarge ? SMALL_AGAIN : MOST_ELEMENTS;
     this.#wasLarge = this.#options.load().elements > limit;
     return this.#wasLarge;
@@ -81,14 +81,14 @@ export class DriftWatch {
     const { clock, logger } = this.#options;
     let pause = FIRST_PAUSE;
     while (!signal.aborted) {
-      if (this.#isLarge) {
+      if (this.#isLarge()) {
         await this.#whileLarge(signal);
         continue;
       }
       const started = clock.monotonic();
       const isFull = await this.#monitor(signal);
       if (signal.aborted) return;
-      if (isFull && this.#isLarge) continue;
+      if (isFull && this.#isLarge()) continue;
       if (isFull) {
         logger.debug(2, "nft monitor has gathered much and is started again");
         void this.#whenSubscribed(signal, () => this.#look());
@@ -112,7 +112,7 @@ export class DriftWatch {
       `more than ${MOST_ELEMENTS} elements: too many for nft monitor; chains and sets that others ` +
         "delete are noticed within a second, single elements within minutes",
     );
-    while (this.#isLarge && !signal.aborted) await clock.sleep(LOOK, signal);
+    while (this.#isLarge() && !signal.aborted) await clock.sleep(LOOK, signal);
   }
 
   async #whenSubscribed(signal: AbortSignal, body: () => void): Promise<void> {
@@ -150,7 +150,7 @@ export class DriftWatch {
     const { load, clock } = this.#options;
     const { added } = load();
     while (!signal.aborted) {
-      if (this.#isLarge || load().added - added > MOST_ELEMENTS) return true;
+      if (this.#isLarge() || load().added - added > MOST_ELEMENTS) return true;
       await clock.sleep(LOOK, signal);
     }
     return false;
@@ -191,12 +191,12 @@ export class DriftWatch {
       await clock.sleep(LOOK, signal);
       if (signal.aborted) return;
       const now = clock.monotonic();
-      if (this.#isLarge || now - checked >= checkPeriod) {
+      if (this.#isLarge() || now - checked >= checkPeriod) {
         checked = now;
         own.expire();
         await this.#look();
       }
-      if (this.#isLarge && now - lookedAtElements >= ELEMENTS_PERIOD) {
+      if (this.#isLarge() && now - lookedAtElements >= ELEMENTS_PERIOD) {
         lookedAtElements = now;
         const missing = await lookAtElements();
         if (missing !== undefined) onDrift(missing);
