@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredState } from "../model/desired.ts";
-import { diffServices } from "./diff.ts";
+import { addedElements, diffServices } from "./diff.ts";
 import { type BaseChain, fixedChains, fixedSets, nodeElements } from "./layout.ts";
 import type { Chain } from "./objects.ts";
 
@@ -25,7 +25,7 @@ export function desiredContents(state: DesiredState): Contents {
   const { operations } = diffServices(changes, { node: state.node, references: new Map() });
   const sets = new Map<string, Map<string, string>>();
   for (const { name } of [...fixedSets(), ...operations.addSets]) sets.set(name, new Map());
-  for (const { set, key, data } of [...nodeElements(state.node), ...operations.addElements]) {
+  for (const { set, key, data } of [...nodeElements(state.node), ...addedElements(operations)]) {
     sets.get(set)?.set(withoutHostLength(key), data);
   }
   const chains = [...fixedChains(state.node), ...operations.addChains];

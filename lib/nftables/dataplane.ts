@@ -10,7 +10,7 @@ import type {
   DesiredState,
   StateChange,
 } from "../model/desired.ts";
-import { diffServices, type Operations, type References } from "./diff.ts";
+import { addedElements, diffServices, type Operations, type References } from "./diff.ts";
 import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
 import type { TableLoad } from "./drift.ts";
 import type { Nft } from "./nft.ts";
@@ -73,7 +73,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** What the table asks of a program that follows it. */
   get load(): TableLoad {
-    return { elements: sum(this.#elements.values()), added: this.#added };
+    const elements = sum(this.#elements.values());
+    return { elements, added: this.#added, scripts: this.#steps >> 1 };
   }
 
   /** How often a script was begun or ended: a look between two equal numbers saw one state. */
@@ -148,7 +149,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references,
       deletions: deletionsOf(all),
       elements: countElements(all),
-      added: all.addElements.length,
+      added: addedElements(all).length,
       affinitySets: [],
     };
   }
@@ -214,10 +215,10 @@ function setCount(counts: Map<string, number>, key: string, count: number): void
 }
 
 function countElements(
-  { deleteElements, addElements }: Pick<Operations, "deleteElements" | "addElements">,
+  operations: Pick<Operations, "deleteElements" | "addElements" | "addSlots">,
 ): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const { set } of addElements) counts.set(set, (counts.get(set) ?? 0) + 1);
-  for (const { set } of deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
+  for (const { set } of addedElements(operations)) counts.set(set, (counts.get(set) ?? 0) + 1);
+  for (const { set } of operations.deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
   return counts;
 }

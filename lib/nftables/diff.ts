@@ -11,6 +11,7 @@ import {
   objectId,
   sameContent,
   slotData,
+  slotKey,
   type Slots,
   type TableObject,
 } from "./objects.ts";
@@ -36,6 +37,8 @@ export interface Operations {
   readonly rewriteChains: readonly ChainRewrite[];
   readonly deleteElements: readonly Element[];
   readonly addElements: readonly Element[];
+  /** Frontends whose slots are all new: as elements, those of a large cluster take much memory. */
+  readonly addSlots: readonly Slots[];
   readonly deleteChains: readonly Chain[];
   readonly deleteSets: readonly NamedSet[];
 }
@@ -93,12 +96,13 @@ const SHARED_SETS = /^(?:cluster-ips|hairpins)/;
 /** Gathers single steps; what is shared is counted and decided at the end. */
 class Collector {
   readonly #addElements: Element[] = [];
+  readonly #addSlots: Slots[] = [];
   readonly #deleteElements: Element[] = [];
   readonly #rewriteChains: ChainRewrite[] = [];
   readonly #shared = new Map<string, { readonly object: SharedObject; count: number }>();
 
   add(object: TableObject): void {
-    if (object.type === "slots") this.#writeSlots(undefined, object);
+    if (object.type === "slots") this.#addSlots.push(object);
     else if (isPrivate(object)) this.#addElements.push(object);
     else this.#count(object, 1);
   }
@@ -142,6 +146,7 @@ class Collector {
         ...vanished.filter((each) => each.type === "element"),
       ],
       addElements: [...this.#addElements, ...appeared.filter((each) => each.type === "element")],
+      addSlots: this.#addSlots,
       deleteChains: vanished.filter((each) => each.type === "chain").sort(jumpersFirst),
       deleteSets: vanished.filter((each) => each.type === "set"),
     };
@@ -164,8 +169,8 @@ class Collector {
       const was = old[slot];
       const is = wanted[slot];
       if (was && is && was.address === is.address && was.port === is.port) continue;
-      if (was) this.#deleteElements.push(slotElement(set, `${key} . ${slot}`, was));
-      if (is) this.#addElements.push(slotElement(set, `${key} . ${slot}`, is));
+      if (was) this.#deleteElements.push(slotElement(set, slotKey(key, slot), was));
+      if (is) this.#addElements.push(slotElement(set, slotKey(key, slot), is));
     }
   }
 }
@@ -176,6 +181,16 @@ function slotElement(
   destination: Slots["destinations"][number],
 ): Element {
   return { type: "element", set, key, data: slotData(destination), comment: "" };
+}
+
+/** All elements that the operations add, one by one. */
+export function addedElements(
+  { addElements, addSlots }: Pick<Operations, "addElements" | "addSlots">,
+): Element[] {
+  const slots = addSlots.flatMap(({ set, key, destinations }) =>
+    destinations.map((each, slot) => slotElement(set, slotKey(key, slot), each))
+  );
+  return [...slots, ...addElements];
 }
 
 /** Elements that one service port alone can have, because it holds the claim to their key. */

@@ -79,3 +79,8 @@ export const NFT_FAMILY: Readonly<Record<Family, "ip" | "ip6">> = { 4: "ip", 6: 
 export function slotData({ address, port }: Destination): string {
   return `${address} . ${port}`;
 }
+
+/** The key of a slot: the frontend's, and the number of the slot. */
+export function slotKey(key: string, slot: number): string {
+  return `${key} . ${slot}`;
+}

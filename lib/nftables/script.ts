@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredNode } from "../model/desired.ts";
-import type { Operations } from "./diff.ts";
+import { addedElements, type Operations } from "./diff.ts";
 import { nodeElements } from "./layout.ts";
 import { type Chain, type Element, TABLE } from "./objects.ts";
 
@@ -35,7 +35,7 @@ export function renderStep(operations: Operations): StepScript {
     ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
     ...rewriteChains.map(({ after }) => renderRules(after)),
     ...renderElements("delete", operations.deleteElements),
-    ...renderElements("add", operations.addElements),
+    ...renderElements("add", addedElements(operations)),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
   ];
@@ -44,7 +44,9 @@ export function renderStep(operations: Operations): StepScript {
 
 /** How many objects the operations add, rewrite or delete. */
 export function countOperations(operations: Operations): number {
-  return Object.values(operations).reduce((sum, list: readonly unknown[]) => sum + list.length, 0);
+  const { addSlots, ...lists } = operations;
+  const slots = addSlots.reduce((sum, { destinations }) => sum + destinations.length, 0);
+  return Object.values(lists).reduce((sum, list: readonly unknown[]) => sum + list.length, slots);
 }
 
 /** The step from one list of ServiceCIDRs to another. */

@@ -7,8 +7,18 @@
 import type { DesiredNode } from "../model/desired.ts";
 import type { Operations } from "./diff.ts";
 import { fixedChains, fixedSets, nodeElements } from "./layout.ts";
-import { type Chain, type Element, type NamedSet, TABLE } from "./objects.ts";
+import {
+  type Chain,
+  type Element,
+  type NamedSet,
+  slotData,
+  slotKey,
+  type Slots,
+  TABLE,
+} from "./objects.ts";
 import { countOperations, renderElementList } from "./script.ts";
+
+const INDENT = "      ";
 
 /** Gathers the way from nothing to all services, and prints it. */
 export class TableText {
@@ -47,6 +57,7 @@ export class TableText {
     this.#sets.push(...operations.addSets);
     this.#chains.push(...operations.addChains);
     this.#addElements(operations.addElements);
+    this.#addSlots(operations.addSlots);
     this.#operations += countOperations(operations);
   }
 
@@ -69,11 +80,24 @@ export class TableText {
 
   #addElements(elements: readonly Element[]): void {
     for (const [set, members] of Map.groupBy(elements, ({ set }) => set)) {
-      const pieces = this.#elements.get(set) ?? [];
-      pieces.push(renderElementList(members, "      "));
-      this.#elements.set(set, pieces);
-      this.#counts.set(set, (this.#counts.get(set) ?? 0) + members.length);
+      this.#addPiece(set, renderElementList(members, INDENT), members.length);
     }
+  }
+
+  #addSlots(slots: readonly Slots[]): void {
+    for (const [set, members] of Map.groupBy(slots, ({ set }) => set)) {
+      const lines = members.flatMap(({ key, destinations }) =>
+        destinations.map((each, slot) => `${INDENT}${slotKey(key, slot)} : ${slotData(each)}`)
+      );
+      this.#addPiece(set, lines.join(",\n"), lines.length);
+    }
+  }
+
+  #addPiece(set: string, text: string, count: number): void {
+    const pieces = this.#elements.get(set) ?? [];
+    pieces.push(text);
+    this.#elements.set(set, pieces);
+    this.#counts.set(set, (this.#counts.get(set) ?? 0) + count);
   }
 
   #renderElements(set: string): string[] {

@@ -89,8 +89,8 @@ export class FakeNode {
   #nft(argv: readonly string[], stdin: string): string | undefined {
     if (argv[1] === "--version") return "nftables v1.0.6 (Lester Gooch #5)\n";
     if (argv[1] === "list") {
-      if (argv[2] !== "tables") return undefined;
-      return [...this.tables].map((table) => `table ${table}\n`).join("");
+      if (argv[2] !== "chains") return undefined;
+      return [...this.tables].map((table) => `table ${table} {\n}\n`).join("");
     }
     if (argv[1] !== "-f") return "";
     this.changes.push(`nft: ${stdin.trim().replaceAll("\n", "; ")}`);

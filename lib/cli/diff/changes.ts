@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredNode, DesiredState, StateChange } from "../../model/desired.ts";
-import { diffServices, type References } from "../../nftables/diff.ts";
+import { addedElements, diffServices, type References } from "../../nftables/diff.ts";
 import { objectId } from "../../nftables/objects.ts";
 import { nodeElementChanges } from "../../nftables/script.ts";
 import { objectsOf } from "../../nftables/service.ts";
@@ -69,7 +69,7 @@ function nftablesChanges({ change, references, node }: StepInputs): Change[] {
       part("add", "chain")(chain),
       ...rules("add", chain.name, chain.rules),
     ]),
-    ...[...operations.addElements, ...nodeChange.addElements].map(element("add")),
+    ...[...addedElements(operations), ...nodeChange.addElements].map(element("add")),
   ];
 }
 
