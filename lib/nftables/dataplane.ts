@@ -10,7 +10,7 @@ import type {
   DesiredState,
   StateChange,
 } from "../model/desired.ts";
-import { addedElements, diffServices, type Operations, type References } from "./diff.ts";
+import { diffServices, expandSlots, type Operations, type References } from "./diff.ts";
 import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
 import type { TableLoad } from "./drift.ts";
 import type { Nft } from "./nft.ts";
@@ -74,7 +74,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** What the table asks of a program that follows it. */
   get load(): TableLoad {
     const elements = sum(this.#elements.values());
-    return { elements, added: this.#added, scripts: this.#steps >> 1 };
+    return { elements, added: this.#added, steps: this.#steps };
   }
 
   /** How often a script was begun or ended: a look between two equal numbers saw one state. */
@@ -139,7 +139,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       node: state.node,
       references: this.#references,
     });
-    const all = withNodeElements(operations, change);
+    const all = withNodeElements(expandSlots(operations), change);
     const { preparation, change: rest } = renderStep(all);
     return {
       kind: "partial",
@@ -149,7 +149,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references,
       deletions: deletionsOf(all),
       elements: countElements(all),
-      added: addedElements(all).length,
+      added: all.addElements.length,
       affinitySets: [],
     };
   }
@@ -215,10 +215,10 @@ function setCount(counts: Map<string, number>, key: string, count: number): void
 }
 
 function countElements(
-  operations: Pick<Operations, "deleteElements" | "addElements" | "addSlots">,
+  { deleteElements, addElements }: Pick<Operations, "deleteElements" | "addElements">,
 ): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const { set } of addedElements(operations)) counts.set(set, (counts.get(set) ?? 0) + 1);
-  for (const { set } of operations.deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
+  for (const { set } of addElements) counts.set(set, (counts.get(set) ?? 0) + 1);
+  for (const { set } of deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
   return counts;
 }

@@ -37,15 +37,19 @@ export interface Operations {
   readonly rewriteChains: readonly ChainRewrite[];
   readonly deleteElements: readonly Element[];
   readonly addElements: readonly Element[];
-  /** Frontends whose slots are all new: as elements, those of a large cluster take much memory. */
-  readonly addSlots: readonly Slots[];
   readonly deleteChains: readonly Chain[];
   readonly deleteSets: readonly NamedSet[];
 }
 
+/** Operations as the differ gathers them. */
+export interface GatheredOperations extends Operations {
+  /** Frontends whose slots are all new: as elements, those of a large cluster take much memory. */
+  readonly addSlots: readonly Slots[];
+}
+
 /** Operations, and the references that hold once they are done. */
 export interface Difference {
-  readonly operations: Operations;
+  readonly operations: GatheredOperations;
   /** New counts of the objects whose count changed; 0: gone. */
   readonly references: References;
 }
@@ -137,7 +141,7 @@ class Collector {
       if (before === 0) appeared.push(object);
       else if (before + count === 0) vanished.push(object);
     }
-    const operations: Operations = {
+    const operations: GatheredOperations = {
       addSets: appeared.filter((each) => each.type === "set"),
       addChains: appeared.filter((each) => each.type === "chain"),
       rewriteChains: this.#rewriteChains,
@@ -183,14 +187,12 @@ function slotElement(
   return { type: "element", set, key, data: slotData(destination), comment: "" };
 }
 
-/** All elements that the operations add, one by one. */
-export function addedElements(
-  { addElements, addSlots }: Pick<Operations, "addElements" | "addSlots">,
-): Element[] {
+/** The same operations, with every slot that is added as an element of its own. */
+export function expandSlots({ addSlots, ...operations }: GatheredOperations): Operations {
   const slots = addSlots.flatMap(({ set, key, destinations }) =>
     destinations.map((each, slot) => slotElement(set, slotKey(key, slot), each))
   );
-  return [...slots, ...addElements];
+  return { ...operations, addElements: [...slots, ...operations.addElements] };
 }
 
 /** Elements that one service port alone can have, because it holds the claim to their key. */

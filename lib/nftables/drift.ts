@@ -18,8 +18,8 @@ export interface TableLoad {
   readonly elements: number;
   /** Elements that have been added since the process began. */
   readonly added: number;
-  /** How often the kernel has taken a script, or refused one. */
-  readonly scripts: number;
+  /** How often a script for it was begun or ended. */
+  readonly steps: number;
 }
 
 /** What the watch works with. */
@@ -90,8 +90,8 @@ export class DriftWatch {
       const started = clock.monotonic();
       const isFull = await this.#monitor(signal);
       if (signal.aborted) return;
-      if (isFull && this.#isLarge()) continue;
       if (isFull) {
+        if (this.#isLarge()) continue;
         logger.debug(2, "nft monitor has gathered much and is started again");
         void this.#whenSubscribed(signal, () => this.#look());
         continue;
@@ -189,14 +189,14 @@ export class DriftWatch {
     const { clock, checkPeriod, own, load, lookAtElements, onDrift } = this.#options;
     let checked = clock.monotonic();
     let lookedAtElements = checked;
-    let { scripts } = load();
+    let { steps } = load();
     while (!signal.aborted) {
       await clock.sleep(LOOK, signal);
       if (signal.aborted) return;
       const now = clock.monotonic();
       // While the kernel takes changes of the table, the table is there.
-      const isQuiet = scripts === load().scripts;
-      scripts = load().scripts;
+      const isQuiet = steps === load().steps;
+      steps = load().steps;
       if (isQuiet && this.#isLarge() || now - checked >= checkPeriod) {
         checked = now;
         own.expire();

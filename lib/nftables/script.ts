@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredNode } from "../model/desired.ts";
-import { addedElements, type Operations } from "./diff.ts";
+import type { Operations } from "./diff.ts";
 import { nodeElements } from "./layout.ts";
 import { type Chain, type Element, TABLE } from "./objects.ts";
 
@@ -35,7 +35,7 @@ export function renderStep(operations: Operations): StepScript {
     ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
     ...rewriteChains.map(({ after }) => renderRules(after)),
     ...renderElements("delete", operations.deleteElements),
-    ...renderElements("add", addedElements(operations)),
+    ...renderElements("add", operations.addElements),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
   ];
@@ -44,9 +44,7 @@ export function renderStep(operations: Operations): StepScript {
 
 /** How many objects the operations add, rewrite or delete. */
 export function countOperations(operations: Operations): number {
-  const { addSlots, ...lists } = operations;
-  const slots = addSlots.reduce((sum, { destinations }) => sum + destinations.length, 0);
-  return Object.values(lists).reduce((sum, list: readonly unknown[]) => sum + list.length, slots);
+  return Object.values(operations).reduce((sum, list: readonly unknown[]) => sum + list.length, 0);
 }
 
 /** The step from one list of ServiceCIDRs to another. */
@@ -85,7 +83,12 @@ const MAX_COMMENT = 127;
 
 function renderElement({ key, data, comment }: Element): string {
   const remark = comment === "" ? "" : ` comment "${comment.slice(0, MAX_COMMENT)}"`;
-  return data === "" ? `${key}${remark}` : `${key}${remark} : ${data}`;
+  return data === "" ? `${key}${remark}` : renderPair(`${key}${remark}`, data);
+}
+
+/** An element of a map: what it maps from, and what to. */
+export function renderPair(key: string, data: string): string {
+  return `${key} : ${data}`;
 }
 
 function groupBySet(elements: readonly Element[]): Map<string, Element[]> {

@@ -5,7 +5,7 @@
  * @module
  */
 import type { DesiredNode } from "../model/desired.ts";
-import type { Operations } from "./diff.ts";
+import type { GatheredOperations } from "./diff.ts";
 import { fixedChains, fixedSets, nodeElements } from "./layout.ts";
 import {
   type Chain,
@@ -16,7 +16,7 @@ import {
   type Slots,
   TABLE,
 } from "./objects.ts";
-import { countOperations, renderElementList } from "./script.ts";
+import { countOperations, renderElementList, renderPair } from "./script.ts";
 
 const INDENT = "      ";
 
@@ -53,12 +53,11 @@ export class TableText {
   }
 
   /** Adds some services, none of which was there. */
-  add(operations: Operations): void {
+  add({ addSlots, ...operations }: GatheredOperations): void {
     this.#sets.push(...operations.addSets);
     this.#chains.push(...operations.addChains);
     this.#addElements(operations.addElements);
-    this.#addSlots(operations.addSlots);
-    this.#operations += countOperations(operations);
+    this.#operations += countOperations(operations) + this.#addSlots(addSlots);
   }
 
   /**
@@ -84,13 +83,17 @@ export class TableText {
     }
   }
 
-  #addSlots(slots: readonly Slots[]): void {
+  /** @returns how many elements they are */
+  #addSlots(slots: readonly Slots[]): number {
+    let count = 0;
     for (const [set, members] of Map.groupBy(slots, ({ set }) => set)) {
       const lines = members.flatMap(({ key, destinations }) =>
-        destinations.map((each, slot) => `${INDENT}${slotKey(key, slot)} : ${slotData(each)}`)
+        destinations.map((each, slot) => INDENT + renderPair(slotKey(key, slot), slotData(each)))
       );
       this.#addPiece(set, lines.join(",\n"), lines.length);
+      count += lines.length;
     }
+    return count;
   }
 
   #addPiece(set: string, text: string, count: number): void {

@@ -16,7 +16,7 @@ class Fixture implements AsyncDisposable {
   /** What should be there. */
   expected: readonly string[] = [];
   /** What is in the table, and what was ever added. */
-  load = { elements: 0, added: 0, scripts: 0 };
+  load = { elements: 0, added: 0, steps: 0 };
   /** What a look at some elements finds missing. */
   missingElements: string | undefined;
   /** How often the table was listed. */
@@ -190,13 +190,13 @@ Deno.test("what a sync removed during the look is not missing", async () => {
 
 Deno.test("a monitor that has seen very many additions is replaced, and nothing is reported", async () => {
   await using fixture = new Fixture();
-  fixture.load = { elements: 20_000, added: 20_000, scripts: 0 };
+  fixture.load = { elements: 20_000, added: 20_000, steps: 0 };
   await fixture.pass(10_000);
   assertEquals([fixture.started, fixture.looks], [1, 0]);
-  fixture.load = { elements: 20_000, added: 20_001, scripts: 0 };
+  fixture.load = { elements: 20_000, added: 20_001, steps: 0 };
   await fixture.pass(10_000);
   assertEquals([fixture.started, fixture.looks], [2, 1]);
-  fixture.load = { elements: 20_000, added: 40_001, scripts: 0 };
+  fixture.load = { elements: 20_000, added: 40_001, steps: 0 };
   await fixture.pass(5_000);
   assertEquals([fixture.started, fixture.looks], [2, 1]);
   assertEquals(fixture.drift, []);
@@ -207,13 +207,13 @@ Deno.test("no monitor follows a very large table, but it is looked at within eac
   await using fixture = new Fixture();
   fixture.listing = LISTING;
   fixture.expected = ["a", "b", "c"];
-  fixture.load = { elements: 20_001, added: 20_001, scripts: 0 };
+  fixture.load = { elements: 20_001, added: 20_001, steps: 0 };
   await fixture.pass(1_000);
   const { looks } = fixture;
   await fixture.pass(10_000);
   assertEquals(fixture.looks - looks >= 10, true, `${fixture.looks - looks}`);
   assertEquals([fixture.started, fixture.drift.length], [1, 0]);
-  fixture.load = { elements: 20_001, added: 20_001, scripts: 1 };
+  fixture.load = { elements: 20_001, added: 20_001, steps: 1 };
   fixture.missingElements = "elements of shop/a to shop/z";
   await fixture.pass(12_000);
   assertEquals(fixture.drift.splice(0), ["elements of shop/a to shop/z"]);
@@ -221,20 +221,20 @@ Deno.test("no monitor follows a very large table, but it is looked at within eac
   fixture.listing = "";
   await fixture.pass(1_000);
   assertMatch(fixture.drift.join(), /^a, b, c/);
-  fixture.load = { elements: 15_001, added: 40_002, scripts: 0 };
+  fixture.load = { elements: 15_001, added: 40_002, steps: 0 };
   await fixture.pass(2_000);
   assertEquals(fixture.started, 1);
-  fixture.load = { elements: 15_000, added: 40_003, scripts: 0 };
+  fixture.load = { elements: 15_000, added: 40_003, steps: 0 };
   await fixture.pass(2_000);
   assertEquals(fixture.started, 2);
 });
 
 Deno.test("where the kernel has just taken a change of a large table, it need not be looked at", async () => {
   await using fixture = new Fixture();
-  fixture.load = { elements: 20_001, added: 20_001, scripts: 0 };
+  fixture.load = { elements: 20_001, added: 20_001, steps: 0 };
   await fixture.pass(1_000);
-  for (let scripts = 1; scripts < 20; scripts++) {
-    fixture.load = { elements: 20_001, added: 20_001, scripts };
+  for (let steps = 1; steps < 20; steps++) {
+    fixture.load = { elements: 20_001, added: 20_001, steps };
     await fixture.pass(900);
   }
   assertEquals(fixture.looks <= 2, true, `${fixture.looks}`);
