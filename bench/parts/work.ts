@@ -52,7 +52,7 @@ export async function measureWork(
     await dataplane.apply(script);
     total.servicePorts += change.services.size;
     total.operations += script.operations;
-    total.bytes += script.text.length;
+    total.bytes += script.bytes;
   };
   const churn = new Churn(options);
   const lines = (length: number) =>

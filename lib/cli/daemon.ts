@@ -233,7 +233,7 @@ export class Daemon {
     this.#firstSync.resolve();
     this.#opened.record(this.#metrics);
     this.#advice.afterSync(step.change);
-    if (script.kind === "full" || script.text.length > LARGE_SCRIPT) this.#releaseMemory();
+    if (script.kind === "full" || script.bytes > LARGE_SCRIPT) this.#releaseMemory();
     // What came from the state file is not to be written back as if it were new.
     if (this.#cache.complete) this.#keeper?.changed();
   }

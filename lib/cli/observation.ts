@@ -123,13 +123,13 @@ export class Observation implements SyncObserver, WatchObserver {
   synced(sync: SyncReport): void {
     const { script, seconds, step } = sync;
     const { metrics, health, cache, clock } = this.#options;
-    const { kind, operations, text } = script;
-    this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes: text.length });
+    const { kind, operations, bytes } = script;
+    this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes });
     this.#history.add({ kind, seconds });
     health.setNode(cache.node ?? this.#options.standInNode);
     health.updated();
     metrics.syncFinished({ kind, seconds });
-    metrics.transaction(kind, text.length);
+    metrics.transaction(kind, bytes);
     for (const time of this.#triggers) {
       metrics.networkProgrammed(Math.max(0, clock.now() - time) / 1000);
     }

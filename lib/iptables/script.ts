@@ -70,11 +70,15 @@ function script(
   families: readonly FamilyInput[],
   rest: Pick<IptablesScript, "kind" | "routeLocalnet">,
 ): IptablesScript {
+  let text: string | undefined;
   return {
     ...rest,
     families,
     get text() {
-      return renderFamilies(families);
+      return text ??= renderFamilies(families);
+    },
+    get bytes() {
+      return this.text.length;
     },
     operations: families.flatMap(({ tables }) => tables)
       .reduce((sum, table) => sum + countOperations(table), 0),

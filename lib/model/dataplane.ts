@@ -5,10 +5,15 @@
  */
 import type { DesiredState, StateChange } from "./desired.ts";
 
-/** Text for `nft -f -` or the restore tools that makes one step, whole or not at all. */
+/**
+ * Text for `nft` or the restore tools that makes one step, whole or not at all. What is known of a
+ * long one may be worked out when it is asked for.
+ */
 export interface Script {
   readonly kind: "full" | "partial";
   readonly text: string;
+  /** Length of the text. */
+  readonly bytes: number;
   /** Number of objects (elements, chains, rules) that it adds or deletes. */
   readonly operations: number;
 }

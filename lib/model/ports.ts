@@ -11,15 +11,18 @@ export interface ProcessResult {
   readonly stderr: string;
 }
 
+/** Text for a program's standard input. Pieces are asked for while the program reads those before. */
+export type ProcessInput = string | Iterable<string>;
+
 /** Runs another program to its end. */
 export interface ProcessRunner {
   /**
    * @param argv the program and its arguments, no shell between
-   * @param stdin text for its standard input
+   * @param stdin for its standard input
    * @returns its exit code and output
    * @throws {ProgramMissingError} where the program is not installed or may not be run
    */
-  run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult>;
+  run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult>;
 }
 
 /** Follows what a program that goes on prints. */

@@ -11,33 +11,31 @@ import type {
   StateChange,
 } from "../model/desired.ts";
 import { diffServices, expandSlots, type Operations, type References } from "./diff.ts";
-import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
 import type { TableLoad } from "./drift.ts";
+import { FullScript } from "./full_script.ts";
+import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
 import type { Nft } from "./nft.ts";
-import type { NamedSet } from "./objects.ts";
-import { type Deletions, deletionsOf, type OwnDeletions, WHOLE_TABLE } from "./own_deletions.ts";
-import { AFFINITY_SET } from "./pick.ts";
+import { type Deletions, deletionsOf, type OwnDeletions } from "./own_deletions.ts";
 import { countOperations, nodeElementChanges, renderElements, renderStep } from "./script.ts";
 import { renderStickyClients } from "./sticky.ts";
-import { TableText } from "./table_text.ts";
 
-/** A script with what holds once the kernel has taken it. */
-export interface NftScript extends Script {
+/** A step from what was applied last, with what holds once the kernel has taken it. */
+export interface PartialScript extends Script {
+  readonly kind: "partial";
   /** The beginning of the text, which is a transaction of its own; `""`: there is only one. */
   readonly preparation: string;
-  readonly references: References;
   /** What it deletes. */
   readonly deletions: Deletions;
+  /** New counts of the shared objects whose count changed. */
+  readonly references: References;
   /** By set or map, how many elements more there are. */
   readonly elements: ReadonlyMap<string, number>;
   /** Elements that it adds. */
   readonly added: number;
-  /** Affinity sets of the new table, whose clients are carried over; empty in a partial script. */
-  readonly affinitySets: readonly NamedSet[];
 }
 
-/** Services whose part of a full script is worked out at once. */
-const BATCH = 256;
+/** What the dataplane makes and applies. */
+export type NftScript = FullScript | PartialScript;
 
 /**
  * The table of all services. A full script is the difference from nothing, so both kinds of
@@ -107,33 +105,12 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** @inheritdoc */
-  full(state: DesiredState): NftScript {
-    const { node, services } = state;
-    const names = [...services.keys()].sort();
-    const table = new TableText(node);
-    const references = new Map<string, number>();
-    for (let start = 0; start < names.length; start += BATCH) {
-      const changes = names.slice(start, start + BATCH)
-        .map((name) => ({ before: [], after: services.get(name) ?? [] }));
-      const difference = diffServices(changes, { node, references });
-      for (const [id, count] of difference.references) references.set(id, count);
-      table.add(difference.operations);
-    }
-    return {
-      kind: "full",
-      preparation: "",
-      text: table.render(),
-      operations: table.operations,
-      references,
-      deletions: WHOLE_TABLE,
-      elements: table.elements,
-      added: sum(table.elements.values()),
-      affinitySets: table.sets.filter(({ name }) => name.startsWith(AFFINITY_SET)),
-    };
+  full(state: DesiredState): FullScript {
+    return new FullScript(state);
   }
 
   /** @inheritdoc */
-  partial(change: StateChange, state: DesiredState): NftScript | undefined {
+  partial(change: StateChange, state: DesiredState): PartialScript | undefined {
     if (change.node && needsNewTable(change.node.before, change.node.after)) return undefined;
     const { operations, references } = diffServices(change.services.values(), {
       node: state.node,
@@ -141,56 +118,63 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     });
     const all = withNodeElements(expandSlots(operations), change);
     const { preparation, change: rest } = renderStep(all);
+    const text = preparation + rest;
     return {
       kind: "partial",
       preparation,
-      text: preparation + rest,
+      text,
+      bytes: text.length,
       operations: countOperations(all),
       references,
       deletions: deletionsOf(all),
       elements: countElements(all),
       added: all.addElements.length,
-      affinitySets: [],
     };
   }
 
   /** @inheritdoc */
   async apply(script: NftScript): Promise<void> {
-    if (script.text === "") return;
+    if (script.kind === "partial" && script.text === "") return;
     this.#steps++;
-    try {
-      await this.#send(script);
-    } finally {
-      this.#steps++;
-    }
-    if (script.kind === "full") {
-      this.#references = new Map();
-      this.#elements = new Map();
-    }
-    this.#added += script.added;
-    for (const [id, count] of script.references) setCount(this.#references, id, count);
-    for (const [set, more] of script.elements) {
-      setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
-    }
-  }
-
-  async #send(script: NftScript): Promise<void> {
-    const prologue = script.kind === "full" ? await this.#prologue() : "";
-    const clients = await this.#stickyClients(script.affinitySets);
     this.#own?.announce(script.deletions);
     try {
-      if (script.preparation !== "") await this.#nft.apply(script.preparation);
-      await this.#nft.apply(prologue + script.text.slice(script.preparation.length) + clients);
+      await (script.kind === "full" ? this.#replace(script) : this.#step(script));
     } catch (error) {
       this.#own?.withdraw(script.deletions);
       throw error;
+    } finally {
+      this.#steps++;
     }
   }
 
-  /** Replacing the table must not forget who is on which endpoint. */
-  async #stickyClients(sets: readonly NamedSet[]): Promise<string> {
-    return sets.length === 0 ? "" : renderStickyClients(await this.#nft.listSets(), sets);
+  async #replace(script: FullScript): Promise<void> {
+    const prologue = await this.#prologue();
+    const clients = script.hasAffinity ? await this.#nft.listSets() : "";
+    await this.#nft.stream(() => withClients(script, { prologue, clients }));
+    const { references, elements } = script.contents;
+    this.#references = new Map(references);
+    this.#elements = new Map(elements);
+    this.#added += sum(elements.values());
   }
+
+  async #step({ preparation, text, references, elements, added }: PartialScript): Promise<void> {
+    if (preparation !== "") await this.#nft.apply(preparation);
+    await this.#nft.apply(text.slice(preparation.length));
+    for (const [id, count] of references) setCount(this.#references, id, count);
+    for (const [set, more] of elements) {
+      setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
+    }
+    this.#added += added;
+  }
+}
+
+/** Replacing the table must not forget who is on which endpoint. */
+function* withClients(
+  script: FullScript,
+  options: { readonly prologue: string; readonly clients: string },
+): Generator<string, void> {
+  const { affinitySets } = yield* script.pieces(options.prologue);
+  if (affinitySets.length > 0) yield renderStickyClients(options.clients, affinitySets);
 }
 
 function withNodeElements(operations: Operations, { node }: StateChange): Operations {

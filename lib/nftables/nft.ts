@@ -4,7 +4,12 @@
  * @module
  */
 import { ApplyError, type ApplyFailure } from "../model/dataplane.ts";
-import { type ProcessResult, type ProcessRunner, ProgramMissingError } from "../model/ports.ts";
+import {
+  type ProcessInput,
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramMissingError,
+} from "../model/ports.ts";
 import { TABLE } from "./objects.ts";
 
 /** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
@@ -23,6 +28,19 @@ export class Nft {
    */
   async apply(script: string): Promise<void> {
     await this.#run(["nft", "-f", "-"], script);
+  }
+
+  /**
+   * Gives a long script to the kernel, whole or not at all. From `-`, `nft` takes all of its input
+   * before it looks at it; from a path it works on each piece while the next one is made.
+   *
+   * @param pieces gives the pieces, from the beginning each time: where `nft` fails, it may be that
+   *   the path is out of its reach, so it gets all at once then
+   * @throws {ApplyError} where the kernel or `nft` refuses it
+   */
+  async stream(pieces: () => Iterable<string>): Promise<void> {
+    const { code } = await this.#start(["nft", "-f", "/dev/fd/0"], pieces());
+    if (code !== 0) await this.apply([...pieces()].join(""));
   }
 
   /**
@@ -80,14 +98,14 @@ export class Nft {
     return new Set(names);
   }
 
-  async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
+  async #run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const result = await this.#start(argv, stdin);
     if (result.code === 0) return result;
     const { failure, message } = classify(result.stderr);
     throw new ApplyError(failure, message, { cause: result.stderr });
   }
 
-  async #start(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
+  async #start(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     try {
       return await this.#runner.run(argv, stdin);
     } catch (error) {

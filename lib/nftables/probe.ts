@@ -5,10 +5,9 @@
  */
 import { ApplyError } from "../model/dataplane.ts";
 import type { DesiredNode } from "../model/desired.ts";
-import { diffServices } from "./diff.ts";
+import { FullScript } from "./full_script.ts";
 import type { Nft } from "./nft.ts";
 import { PROBE_SERVICES } from "./probe_services.ts";
-import { TableText } from "./table_text.ts";
 
 /** Expressions that the rules use, each by itself, with the kernel option that brings it. */
 const FEATURES: readonly (readonly [name: string, option: string, rule: string])[] = [
@@ -33,12 +32,9 @@ const HOOKS: Readonly<Record<string, string>> = {
  * @throws {ApplyError} that says what is missing and how to get it
  */
 export async function probe(nft: Nft, node: DesiredNode): Promise<void> {
-  const changes = [{ before: [], after: PROBE_SERVICES }];
-  const { operations } = diffServices(changes, { node, references: new Map() });
-  const table = new TableText(node);
-  table.add(operations);
+  const { text } = new FullScript({ node, services: new Map([["probe", PROBE_SERVICES]]) });
   try {
-    await nft.check(table.render());
+    await nft.check(text);
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
     if (error.failure === "not-permitted" || error.failure === "program-missing") throw error;

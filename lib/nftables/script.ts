@@ -1,5 +1,5 @@
 /**
- * The step from one state to another as text for `nft -f -`.
+ * The step from one state to another as text for `nft`.
  *
  * @module
  */

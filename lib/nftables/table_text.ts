@@ -1,6 +1,6 @@
 /**
- * The whole table as text for `nft -f -`, written piece by piece: of a large cluster, all elements
- * as objects would take ten times the memory of the text.
+ * The whole table as text for `nft`, written piece by piece: of a large cluster, all elements as
+ * objects would take ten times the memory of the text.
  *
  * @module
  */
@@ -20,20 +20,36 @@ import { countOperations, renderElementList, renderPair } from "./script.ts";
 
 const INDENT = "      ";
 
-/** Gathers the way from nothing to all services, and prints it. */
+/**
+ * Characters of elements from which a set is written before the end of the table. It is declared
+ * again for each such block: to the kernel, that is one declaration.
+ */
+const LONG = 64 * 1024;
+
+/** A set with those of its elements that are not written yet. */
+interface PendingSet {
+  readonly set: NamedSet;
+  /** As text, in parts that go together with commas. */
+  parts: string[];
+  length: number;
+  isWritten: boolean;
+}
+
+/**
+ * Gathers the way from nothing to all services, and writes it: `begin()`, then any number of
+ * `add()` and `longSets()`, then `end()`.
+ */
 export class TableText {
   readonly #node: DesiredNode;
-  readonly #sets: NamedSet[];
+  readonly #sets = new Map<string, PendingSet>();
   readonly #chains: Chain[] = [];
-  /** By set or map, its elements as text, in pieces. */
-  readonly #elements = new Map<string, string[]>();
   readonly #counts = new Map<string, number>();
   #operations = 0;
 
   /** @param node the node's part of the table */
   constructor(node: DesiredNode) {
     this.#node = node;
-    this.#sets = fixedSets();
+    this.#addSets(fixedSets());
     this.#addElements(nodeElements(node));
   }
 
@@ -49,37 +65,52 @@ export class TableText {
 
   /** The sets and maps so far. */
   get sets(): readonly NamedSet[] {
-    return this.#sets;
+    return [...this.#sets.values()].map(({ set }) => set);
   }
 
   /** Adds some services, none of which was there. */
   add({ addSlots, ...operations }: GatheredOperations): void {
-    this.#sets.push(...operations.addSets);
+    this.#addSets(operations.addSets);
     this.#chains.push(...operations.addChains);
     this.#addElements(operations.addElements);
     this.#operations += countOperations(operations) + this.#addSlots(addSlots);
   }
 
   /**
-   * The script. It replaces what is there: `add` before `delete`, so that the delete finds a table
-   * on a fresh kernel too. All in one transaction.
+   * The beginning. The script replaces what is there: `add` before `delete`, so that the delete
+   * finds a table on a fresh kernel too. All in one transaction.
    */
-  render(): string {
-    const parts = [`add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n`];
-    for (const { kind, name, body } of this.#sets) {
-      parts.push(`  ${kind} ${name} {\n    ${body}\n`, ...this.#renderElements(name), "  }\n\n");
+  begin(): string {
+    return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n`;
+  }
+
+  /** The sets that have become long, as far as they have. */
+  *longSets(): Generator<string, void> {
+    for (const pending of this.#sets.values()) {
+      if (pending.length >= LONG) yield writeSet(pending);
     }
+  }
+
+  /** All that is left: the other sets, and the chains. nft puts things into an order that works. */
+  end(): string {
+    const sets = [...this.#sets.values()]
+      .filter(({ isWritten, length }) => !isWritten || length > 0).map(writeSet);
     const chains = [...this.#chains, ...fixedChains(this.#node)].map((chain) => {
       const lines = "hook" in chain ? [`type ${chain.hook};`, ...chain.rules] : chain.rules;
       return `  chain ${chain.name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
     });
-    parts.push(chains.join("\n"), "}\n");
-    return parts.join("");
+    return `${sets.join("")}${chains.join("\n")}}\n`;
+  }
+
+  #addSets(sets: readonly NamedSet[]): void {
+    for (const set of sets) {
+      this.#sets.set(set.name, { set, parts: [], length: 0, isWritten: false });
+    }
   }
 
   #addElements(elements: readonly Element[]): void {
     for (const [set, members] of Map.groupBy(elements, ({ set }) => set)) {
-      this.#addPiece(set, renderElementList(members, INDENT), members.length);
+      this.#addPart(set, renderElementList(members, INDENT), members.length);
     }
   }
 
@@ -90,24 +121,27 @@ export class TableText {
       const lines = members.flatMap(({ key, destinations }) =>
         destinations.map((each, slot) => INDENT + renderPair(slotKey(key, slot), slotData(each)))
       );
-      this.#addPiece(set, lines.join(",\n"), lines.length);
+      this.#addPart(set, lines.join(",\n"), lines.length);
       count += lines.length;
     }
     return count;
   }
 
-  #addPiece(set: string, text: string, count: number): void {
-    const pieces = this.#elements.get(set) ?? [];
-    pieces.push(text);
-    this.#elements.set(set, pieces);
-    this.#counts.set(set, (this.#counts.get(set) ?? 0) + count);
+  #addPart(name: string, text: string, count: number): void {
+    const pending = this.#sets.get(name);
+    if (pending === undefined) throw new Error(`there is no set ${name}`);
+    pending.parts.push(text);
+    pending.length += text.length;
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + count);
   }
+}
 
-  #renderElements(set: string): string[] {
-    const pieces = this.#elements.get(set) ?? [];
-    return pieces.map((piece, i) =>
-      (i === 0 ? "    elements = {\n" : "") + piece +
-      (i < pieces.length - 1 ? ",\n" : "\n    }\n")
-    );
-  }
+/** Writes what a set has; it has nothing then. */
+function writeSet(pending: PendingSet): string {
+  const { set: { kind, name, body }, parts } = pending;
+  pending.parts = [];
+  pending.length = 0;
+  pending.isWritten = true;
+  const elements = parts.length === 0 ? "" : `    elements = {\n${parts.join(",\n")}\n    }\n`;
+  return `  ${kind} ${name} {\n    ${body}\n${elements}  }\n\n`;
 }

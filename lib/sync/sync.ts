@@ -240,7 +240,7 @@ export class SyncLoop {
     logger.debug(2, "synced", {
       kind: script.kind,
       operations: script.operations,
-      bytes: script.text.length,
+      bytes: script.bytes,
       seconds,
     });
     observer.synced?.({ script, seconds, step });

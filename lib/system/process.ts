@@ -3,7 +3,12 @@
  *
  * @module
  */
-import { type ProcessResult, type ProcessRunner, ProgramMissingError } from "../model/ports.ts";
+import {
+  type ProcessInput,
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramMissingError,
+} from "../model/ports.ts";
 
 /** Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. */
 const ENVIRONMENT = ["PATH", "XTABLES_LOCKFILE"];
@@ -21,7 +26,7 @@ export class DenoProcessRunner implements ProcessRunner {
   }
 
   /** @inheritdoc */
-  async run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
+  async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const [program, ...args] = argv;
     const child = this.#spawn(program, args, stdin === undefined ? "null" : "piped");
     const [{ code }, stdout, stderr] = await Promise.all([
@@ -76,19 +81,30 @@ async function readText(stream: ReadableStream<Uint8Array>): Promise<string> {
 const MAX_UTF8 = 3;
 
 /** A child that ends before it has read all says why by its exit code, not by a broken pipe here. */
-async function writeAll(stream: WritableStream<Uint8Array>, text: string): Promise<void> {
+async function writeAll(stream: WritableStream<Uint8Array>, input: ProcessInput): Promise<void> {
   const writer = stream.getWriter();
-  const encoder = new TextEncoder();
-  const buffer = new Uint8Array(Math.min(WRITE_CHUNK, MAX_UTF8 * text.length));
   try {
-    for (let start = 0; start < text.length;) {
-      const { read, written } = encoder.encodeInto(cut(text, start, WRITE_CHUNK), buffer);
-      await writer.write(buffer.subarray(0, written));
-      start += read;
-    }
+    if (typeof input === "string") await writeText(writer, input);
+    else for (const piece of input) await writeText(writer, piece);
     await writer.close();
   } catch (error) {
-    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+    if (error instanceof Deno.errors.BrokenPipe) return;
+    // Pieces could not be made: the program sees the end of its input, and then it ends.
+    await writer.abort(error);
+    throw error;
+  }
+}
+
+async function writeText(
+  writer: WritableStreamDefaultWriter<Uint8Array>,
+  text: string,
+): Promise<void> {
+  const encoder = new TextEncoder();
+  const buffer = new Uint8Array(Math.min(WRITE_CHUNK, MAX_UTF8 * text.length));
+  for (let start = 0; start < text.length;) {
+    const { read, written } = encoder.encodeInto(cut(text, start, WRITE_CHUNK), buffer);
+    await writer.write(buffer.subarray(0, written));
+    start += read;
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import type { ProcessResult, ProcessRunner } from "../../lib/model/ports.ts";
 import { ProgramMissingError } from "../../lib/model/ports.ts";
+import { wholeInput } from "../support/command.ts";
 
 /** Rules as kube-proxy's iptables mode has them, as `iptables-save` prints them. */
 export const KUBE_PROXY_RULES = `*nat
@@ -51,9 +52,9 @@ export class FakeNode {
   }
 
   readonly runner: ProcessRunner = {
-    run: (argv, stdin) => {
+    run: (argv, stdin = "") => {
       try {
-        return Promise.resolve(this.#run(argv, stdin));
+        return Promise.resolve(this.#run(argv, wholeInput(stdin)));
       } catch (error) {
         return Promise.reject(error);
       }
@@ -65,7 +66,7 @@ export class FakeNode {
     return Promise.resolve();
   };
 
-  #run(argv: readonly [string, ...string[]], stdin = ""): ProcessResult {
+  #run(argv: readonly [string, ...string[]], stdin: string): ProcessResult {
     const [program] = argv;
     if (this.missing.has(program)) throw new ProgramMissingError(program);
     const failure = this.failures.get(program);

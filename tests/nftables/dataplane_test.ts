@@ -4,6 +4,7 @@ import { ApplyError } from "../../lib/model/dataplane.ts";
 import { NftablesDataplane } from "../../lib/nftables/dataplane.ts";
 import { Nft } from "../../lib/nftables/nft.ts";
 import { cluster } from "../support/arbitrary.ts";
+import { wholeInput } from "../support/command.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { SILENT_RUNNER } from "./golden.ts";
 import { Kernel } from "./kernel.ts";
@@ -18,7 +19,7 @@ class FakeNft {
       if (stdin === undefined) {
         return Promise.resolve({ code: 0, stdout: this.listing, stderr: "" });
       }
-      this.scripts.push(stdin);
+      this.scripts.push(wholeInput(stdin));
       const stderr = this.refuse ? "Error: Could not process rule: File exists" : "";
       return Promise.resolve({ code: this.refuse ? 1 : 0, stdout: "", stderr });
     },

@@ -8,7 +8,8 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { execute } from "../support/command.ts";
+import type { ProcessInput } from "../../lib/model/ports.ts";
+import { execute, wholeInput } from "../support/command.ts";
 import { Libc } from "../support/libc.ts";
 import { Namespaces } from "../support/namespaces.ts";
 import { FOLDER, readCases, runCase, SILENT_RUNNER } from "./golden.ts";
@@ -45,10 +46,12 @@ Deno.test("the kernel takes every golden script, one step after the other", asyn
     await t.step(golden.name, async () => {
       let applied = "";
       const runner = {
-        run: async (argv: readonly string[], stdin?: string) => {
-          const result = await nft(argv, stdin);
-          if (stdin !== undefined) assertEquals(result.stderr, "", stdin);
-          applied += stdin ?? "";
+        run: async (argv: readonly string[], stdin?: ProcessInput) => {
+          if (stdin === undefined) return await nft(argv);
+          const text = wholeInput(stdin);
+          const result = await nft(argv, text);
+          assertEquals(result.stderr, "", text);
+          applied += text;
           return result;
         },
       };

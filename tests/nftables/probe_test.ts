@@ -5,6 +5,7 @@ import type { DesiredNode } from "../../lib/model/desired.ts";
 import { ProgramMissingError } from "../../lib/model/ports.ts";
 import { Nft } from "../../lib/nftables/nft.ts";
 import { probe } from "../../lib/nftables/probe.ts";
+import { wholeInput } from "../support/command.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
 import { Kernel } from "./kernel.ts";
 
@@ -32,7 +33,7 @@ function refusing(
       if (argv.includes("--version")) {
         return Promise.resolve({ code: 0, stdout: "nftables v1.0.6 (x)", stderr: "" });
       }
-      const refused = pattern.test(stdin);
+      const refused = pattern.test(wholeInput(stdin));
       return Promise.resolve({ code: refused ? 1 : 0, stdout: "", stderr: refused ? stderr : "" });
     },
   });

@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { ProcessInput } from "../../lib/model/ports.ts";
+
 /** What a finished program left. */
 export interface CommandResult {
   readonly code: number;
@@ -13,8 +15,8 @@ export interface CommandResult {
 
 /** How to run a program. */
 export interface CommandOptions {
-  /** Text for its standard input; none by default. */
-  readonly stdin?: string;
+  /** For its standard input; none by default. */
+  readonly stdin?: ProcessInput;
   /** Variables added to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
   /** Its working directory. */
@@ -46,7 +48,9 @@ export async function execute(
     ...(options.env && { env: options.env }),
     ...(options.cwd !== undefined && { cwd: options.cwd }),
   }).spawn();
-  const fed = options.stdin === undefined ? undefined : feed(child.stdin, options.stdin);
+  const fed = options.stdin === undefined
+    ? undefined
+    : feed(child.stdin, wholeInput(options.stdin));
   const [output] = await Promise.all([child.output(), fed]);
   const decoder = new TextDecoder();
   return {
@@ -66,6 +70,11 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
   const result = await execute(argv, options);
   if (result.code !== 0) throw new CommandError(argv, result);
   return result.stdout;
+}
+
+/** All of a program's input as one text. */
+export function wholeInput(input: ProcessInput): string {
+  return typeof input === "string" ? input : [...input].join("");
 }
 
 /** Writes all of the text; a program that ends before it has read it is judged by its exit code. */

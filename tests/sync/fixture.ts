@@ -39,7 +39,13 @@ export class FakeDataplane implements Dataplane<FakeScript> {
   full(state: DesiredState): FakeScript {
     const entries = [...state.services].filter(([, ports]) => ports.length > 0)
       .map(([name, ports]) => [name, JSON.stringify(ports)] as const);
-    return { kind: "full", text: "", operations: entries.length, services: new Map(entries) };
+    return {
+      kind: "full",
+      text: "",
+      bytes: 0,
+      operations: entries.length,
+      services: new Map(entries),
+    };
   }
 
   partial(change: StateChange): FakeScript | undefined {
@@ -47,7 +53,13 @@ export class FakeDataplane implements Dataplane<FakeScript> {
     const entries = [...change.services].map(([name, { after }]) =>
       [name, after.length > 0 ? JSON.stringify(after) : undefined] as const
     );
-    return { kind: "partial", text: "", operations: entries.length, services: new Map(entries) };
+    return {
+      kind: "partial",
+      text: "",
+      bytes: 0,
+      operations: entries.length,
+      services: new Map(entries),
+    };
   }
 
   async apply({ kind, services }: FakeScript): Promise<void> {

@@ -22,6 +22,18 @@ Deno.test("a program that does not read its input is judged by its exit code", a
   assertEquals(code, 0);
 });
 
+Deno.test("pieces are made while the program reads, and one that cannot be made ends its input", async () => {
+  const runner = new DenoProcessRunner();
+  function* pieces(good: number) {
+    for (let i = 0; i < good; i++) yield `${i} `.repeat(10_000);
+    if (good < 3) throw new RangeError("a defect");
+  }
+  const { stdout } = await runner.run(["cat"], pieces(3));
+  assertEquals(stdout === [..."012"].map((each) => `${each} `.repeat(10_000)).join(""), true);
+  await assertRejects(() => runner.run(["cat"], pieces(2)), RangeError);
+  assertEquals((await runner.run(["true"], pieces(3))).code, 0);
+});
+
 Deno.test("a program that is not there is named", async () => {
   const error = await assertRejects(
     () => new DenoProcessRunner().run(["no-such-program"]),
