@@ -40,11 +40,10 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
       (request) => answer(request, options),
     );
     await Deno.chmod(own, MODE);
-    const { ino } = await Deno.stat(own);
+    const inode = await inodeOf(own);
     await Deno.rename(own, path);
     await server.finished;
-    const there = await Deno.stat(path).catch(() => undefined);
-    if (there?.ino === ino) await Deno.remove(path).catch(() => {});
+    if (await inodeOf(path) === inode) await removeOwn(path, { own, inode });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     logger.warn("no local socket, so `signpost status` and `verify --fix` cannot ask this daemon", {
@@ -52,6 +51,21 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
       reason,
     });
   }
+}
+
+async function inodeOf(path: string): Promise<number | undefined> {
+  const found = await Deno.stat(path).catch(() => undefined);
+  return found?.ino ?? undefined;
+}
+
+/** The next daemon's socket may come to the path at this very moment: then it is put back. */
+async function removeOwn(
+  path: string,
+  { own, inode }: { readonly own: string; readonly inode: number | undefined },
+): Promise<void> {
+  await Deno.rename(path, own);
+  if (await inodeOf(own) === inode) await Deno.remove(own);
+  else await Deno.rename(own, path);
 }
 
 function answer(request: Request, { status, requestFull }: SocketOptions): Response {

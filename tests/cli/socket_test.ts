@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { askDaemon, serveSocket } from "../../lib/cli/socket.ts";
 import { STATUS } from "../observe/page/contents.ts";
 import { eventually } from "../support/eventually.ts";
@@ -6,6 +6,7 @@ import { FakeLogger } from "../observe/support/fakes.ts";
 
 /** A socket that is served until disposed. */
 async function serve(path: string) {
+  const before = await inodeOf(path);
   const stop = new AbortController();
   const logger = new FakeLogger();
   const asked: string[] = [];
@@ -16,7 +17,10 @@ async function serve(path: string) {
     logger,
     signal: stop.signal,
   });
-  await eventually("the socket", () => askDaemon(path, { method: "GET", path: "/v1/status" }));
+  await eventually("the socket", async () => {
+    assertNotEquals(await inodeOf(path), before);
+    return await askDaemon(path, { method: "GET", path: "/v1/status" });
+  });
   return {
     asked,
     [Symbol.asyncDispose]: async () => {
@@ -24,6 +28,11 @@ async function serve(path: string) {
       await done;
     },
   };
+}
+
+/** What tells a socket from the one that was there before. */
+async function inodeOf(path: string): Promise<number | null | undefined> {
+  return (await Deno.stat(path).catch(() => undefined))?.ino;
 }
 
 async function inFolder(test: (path: string) => Promise<void>): Promise<void> {
