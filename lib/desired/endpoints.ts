@@ -21,6 +21,7 @@ const MAX_SORTED = 32;
  * once: the one on this node, else that of the first slice by name, as kube-proxy does it.
  *
  * @param slices all slices of the Service, by name
+ * @returns them by address, then by port
  */
 export function findCandidates(
   slices: readonly EndpointSlice[],
@@ -31,25 +32,35 @@ export function findCandidates(
   },
 ): Candidate[] {
   const { port, family, nodeName } = options;
-  const found = new Map<string, Candidate>();
+  const named: Candidate[] = [];
   for (const slice of slices) {
     if (slice.family !== family) continue;
     for (const target of slice.ports) {
       if (target.name !== port.name || target.protocol !== port.protocol) continue;
-      for (const endpoint of slice.endpoints) {
-        const key = hostPort(endpoint.address, target.port);
-        if (found.has(key) && endpoint.nodeName !== nodeName) continue;
-        found.set(key, { key, endpoint, port: target.port });
-      }
+      for (const endpoint of slice.endpoints) named.push({ endpoint, port: target.port });
     }
   }
-  return [...found.values()];
+  const candidates: Candidate[] = [];
+  for (const each of named.sort(byAddress)) {
+    const last = candidates.at(-1);
+    if (last === undefined || byAddress(last, each) !== 0) candidates.push(each);
+    else if (each.endpoint.nodeName === nodeName) candidates.splice(-1, 1, each);
+  }
+  return candidates;
+}
+
+/** Two candidates that are equal here stay in the order of their slices. */
+function byAddress(a: Candidate, b: Candidate): number {
+  const one = a.endpoint.address;
+  const other = b.endpoint.address;
+  if (one === other) return a.port - b.port;
+  return one < other ? -1 : 1;
 }
 
 /**
  * Gives each chosen endpoint its slot.
  *
- * @param chosen the endpoints in use
+ * @param chosen the endpoints in use, by address
  * @param options `previous`: the list of the last sync; `place`: this node
  * @returns the destinations by slot: a long list differs from `previous` only where an endpoint
  *   came, went, or was moved from the end into a hole
@@ -59,17 +70,9 @@ export function toDestinations(
   options: { readonly previous: readonly Destination[]; readonly place: Place },
 ): readonly Destination[] {
   const { previous, place } = options;
-  if (chosen.length <= MAX_SORTED || previous.length === 0) {
-    return [...chosen].sort(byKey).map((each) => destination(each, place));
-  }
-  return keepSlots(
-    new Map(chosen.map((each) => [each.key, destination(each, place)])),
-    previous,
-  );
-}
-
-function byKey(a: Candidate, b: Candidate): number {
-  return a.key < b.key ? -1 : 1;
+  const wanted = chosen.map((each) => destination(each, place));
+  if (wanted.length <= MAX_SORTED || previous.length === 0) return wanted;
+  return keepSlots(wanted, previous);
 }
 
 function destination({ endpoint, port }: Candidate, { nodeName }: Place): Destination {
@@ -79,16 +82,17 @@ function destination({ endpoint, port }: Candidate, { nodeName }: Place): Destin
 
 /** Whoever had a slot keeps it; newcomers take the holes; the last ones fill what is left. */
 function keepSlots(
-  wanted: Map<string, Destination>,
+  wanted: readonly Destination[],
   previous: readonly Destination[],
 ): Destination[] {
-  const slots = previous.slice(0, wanted.size).map((old) => {
+  const waiting = new Map(wanted.map((each) => [hostPort(each.address, each.port), each]));
+  const slots = previous.slice(0, wanted.length).map((old) => {
     const key = hostPort(old.address, old.port);
-    const kept = wanted.get(key);
-    wanted.delete(key);
+    const kept = waiting.get(key);
+    waiting.delete(key);
     return kept;
   });
-  const homeless = [...wanted].sort(([a], [b]) => a < b ? -1 : 1).map(([, each]) => each).values();
+  const homeless = waiting.values();
   const filled = slots.flatMap((slot) => slot ?? homeless.next().value ?? []);
   return [...filled, ...homeless];
 }

@@ -7,10 +7,8 @@
  */
 import type { Endpoint } from "../model/objects.ts";
 
-/** An endpoint with the number of the port that traffic goes to. */
+/** An endpoint with the number of the port that traffic goes to; no two have the same address and port. */
 export interface Candidate {
-  /** `hostPort` of address and port: no other candidate of the service port has it. */
-  readonly key: string;
   readonly endpoint: Endpoint;
   readonly port: number;
 }

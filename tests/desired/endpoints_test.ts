@@ -1,7 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { findCandidates, toDestinations } from "../../lib/desired/endpoints.ts";
-import type { Candidate } from "../../lib/desired/topology.ts";
 import type { Family } from "../../lib/model/address.ts";
 import type { Destination } from "../../lib/model/desired.ts";
 import { hostPort } from "../../lib/model/names.ts";
@@ -108,26 +107,27 @@ Deno.test("ports are matched by name and protocol, and slices by family", () => 
   assertEquals(find(slices, { family: 6 }), ["[fd00::1]:8080@elsewhere"]);
 });
 
-/** The candidate `10.0.x.y:80` of a number. */
-function candidate(number: number): Candidate {
-  const address = `10.0.${number >> 8}.${number & 255}`;
-  return { key: hostPort(address, 80), endpoint: endpoint(address), port: 80 };
-}
-
+/** The destinations of endpoints that are named by number, in whatever order. */
 function assign(
   numbers: Iterable<number>,
   previous: readonly Destination[] = [],
+  nodeName?: string,
 ): readonly Destination[] {
-  return toDestinations([...numbers].map(candidate), { previous, place: PLACE });
+  const endpoints = [...numbers]
+    .map((number) => endpoint(`10.0.${number >> 8}.${number & 255}`, nodeName));
+  const candidates = findCandidates([slice("web-1", endpoints)], {
+    port: HTTP,
+    family: 4,
+    ...PLACE,
+  });
+  return toDestinations(candidates, { previous, place: PLACE });
 }
 
-const keys = (list: readonly Destination[]) =>
-  list.map(({ address, port }) => hostPort(address, port));
+const keys = (list: readonly Destination[]) => list.map(({ address }) => address);
 const sorted = (list: readonly string[]) => [...list].sort();
 
 Deno.test("an endpoint on this node or of an unknown node is local", () => {
   const chosen = ["here", "elsewhere", undefined].map((nodeName, i) => ({
-    key: hostPort(`10.0.0.${i}`, 80),
     endpoint: { ...endpoint(`10.0.0.${i}`), nodeName },
     port: 80,
   }));
@@ -203,10 +203,8 @@ Deno.test("one endpoint that takes the place of another takes its slot", () => {
 });
 
 Deno.test("an endpoint that keeps its slot is described as it is now", () => {
-  const all = Array.from({ length: 40 }, (_, i) => candidate(i));
-  const slots = toDestinations(all, { previous: [], place: PLACE });
-  const moved = all.map((each) => ({ ...each, endpoint: { ...each.endpoint, nodeName: "here" } }));
-  const after = toDestinations(moved, { previous: slots, place: PLACE });
+  const slots = assign(FORTY);
+  const after = assign(FORTY, slots, "here");
   assertEquals(keys(after), keys(slots));
   assertEquals(after.every(({ local }) => local), true);
 });

@@ -5,7 +5,6 @@
  */
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { hostPort } from "../../lib/model/names.ts";
 import type { Endpoint } from "../../lib/model/objects.ts";
 import { type Candidate, chooseEndpoints, type Need } from "../../lib/desired/topology.ts";
 
@@ -40,7 +39,7 @@ function candidates(sketches: readonly Sketch[]): Candidate[] {
       zoneHints: zones,
       nodeHints: nodes,
     };
-    return { key: hostPort(endpoint.address, 80), endpoint, port: 80 };
+    return { endpoint, port: 80 };
   });
 }
 
