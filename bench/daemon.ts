@@ -84,6 +84,11 @@ export class Daemon implements AsyncDisposable {
     return this.line(({ msg, kind }) => msg === "synced" && kind === "full");
   }
 
+  /** Stops the process where it is, until it is disposed. */
+  halt(): void {
+    this.#child.kill("SIGSTOP");
+  }
+
   /** Rejects when the process ends. */
   async never(): Promise<never> {
     await this.line(() => false);
@@ -100,6 +105,7 @@ export class Daemon implements AsyncDisposable {
   #kill(): void {
     try {
       this.#child.kill("SIGTERM");
+      this.#child.kill("SIGCONT");
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
     }
