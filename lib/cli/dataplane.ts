@@ -105,7 +105,7 @@ async function openNftables(
         streamer: runtime.streamer,
         nft,
         own,
-        expectedNames: () => dataplane.names(desired.node),
+        expectedRules: () => dataplane.ruleCounts(desired.node),
         lookAtElements: () => elements.look(),
         load: () => dataplane.load,
         clock: runtime.clock,

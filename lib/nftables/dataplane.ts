@@ -30,6 +30,8 @@ export interface PartialScript extends Script {
   readonly references: References;
   /** By set or map, how many elements more there are. */
   readonly elements: ReadonlyMap<string, number>;
+  /** By chain that is new or changed, how many rules it has; 0: gone. */
+  readonly rules: ReadonlyMap<string, number>;
   /** Elements that it adds. */
   readonly added: number;
 }
@@ -47,6 +49,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #prologue: () => Promise<string>;
   #references = new Map<string, number>();
   #elements = new Map<string, number>();
+  /** By chain that services share, how many rules it has. */
+  #rules = new Map<string, number>();
   #added = 0;
   #steps = 0;
 
@@ -95,12 +99,16 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return renderElements("delete", operations.deleteElements).join("");
   }
 
-  /** The names of all chains, sets and maps that the table has after the last applied script. */
-  *names(node: DesiredNode): Iterable<string> {
-    for (const { name } of [...fixedSets(), ...fixedChains(node)]) yield name;
+  /**
+   * All chains, sets and maps that the table has after the last applied script, with the number of
+   * their rules (0 for sets and maps).
+   */
+  *ruleCounts(node: DesiredNode): Iterable<readonly [name: string, rules: number]> {
+    for (const { name } of fixedSets()) yield [name, 0];
+    for (const { name, rules } of fixedChains(node)) yield [name, rules.length];
     for (const id of this.#references.keys()) {
       const [type, name] = id.split(" ");
-      if (name && (type === "chain" || type === "set")) yield name;
+      if (name && (type === "chain" || type === "set")) yield [name, this.#rules.get(name) ?? 0];
     }
   }
 
@@ -128,6 +136,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references,
       deletions: deletionsOf(all),
       elements: countElements(all),
+      rules: countRules(all),
       added: all.addElements.length,
     };
   }
@@ -151,16 +160,19 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const prologue = await this.#prologue();
     const clients = script.hasAffinity ? await this.#nft.listSets() : "";
     await this.#nft.stream(() => withClients(script, { prologue, clients }));
-    const { references, elements } = script.contents;
+    const { references, elements, rules } = script.contents;
     this.#references = new Map(references);
     this.#elements = new Map(elements);
+    this.#rules = new Map(rules);
     this.#added += sum(elements.values());
   }
 
-  async #step({ preparation, text, references, elements, added }: PartialScript): Promise<void> {
+  async #step(script: PartialScript): Promise<void> {
+    const { preparation, text, references, elements, rules, added } = script;
     if (preparation !== "") await this.#nft.apply(preparation);
     await this.#nft.apply(text.slice(preparation.length));
     for (const [id, count] of references) setCount(this.#references, id, count);
+    for (const [chain, count] of rules) setCount(this.#rules, chain, count);
     for (const [set, more] of elements) {
       setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
     }
@@ -205,4 +217,14 @@ function countElements(
   for (const { set } of addElements) counts.set(set, (counts.get(set) ?? 0) + 1);
   for (const { set } of deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
   return counts;
+}
+
+function countRules(
+  { addChains, rewriteChains, deleteChains }: Operations,
+): Map<string, number> {
+  const present = [...addChains, ...rewriteChains.map(({ after }) => after)];
+  return new Map([
+    ...deleteChains.map(({ name }) => [name, 0] as const),
+    ...present.map(({ name, rules }) => [name, rules.length] as const),
+  ]);
 }

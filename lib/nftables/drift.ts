@@ -27,8 +27,8 @@ export interface DriftOptions {
   readonly streamer: ProcessStreamer;
   readonly nft: Nft;
   readonly own: OwnDeletions;
-  /** The names of all chains and sets that should be in the table. */
-  readonly expectedNames: () => Iterable<string>;
+  /** All chains and sets that should be in the table, with the number of their rules. */
+  readonly expectedRules: () => Iterable<readonly [name: string, rules: number]>;
   /** Looks at some elements of a large table. @returns what is missing */
   readonly lookAtElements: () => Promise<string | undefined>;
   /** Of our table, at present. */
@@ -111,8 +111,8 @@ export class DriftWatch {
   async #whileLarge(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     logger.info(
-      `more than ${MOST_ELEMENTS} elements: too many for nft monitor; chains and sets that others ` +
-        "delete are noticed within a second, single elements within minutes",
+      `more than ${MOST_ELEMENTS} elements: too many for nft monitor; chains, sets and rules that ` +
+        "others delete are noticed within a second, single elements within minutes",
     );
     while (this.#isLarge() && !signal.aborted) await clock.sleep(LOOK, signal);
   }
@@ -210,16 +210,19 @@ export class DriftWatch {
     }
   }
 
-  /** Compares the names of chains and sets with what they should be. */
+  /** Looks for chains and sets that are gone, and for chains that have fewer rules than they should. */
   async #look(): Promise<void> {
-    const { nft, expectedNames, onDrift } = this.#options;
-    const expected = [...expectedNames()];
-    const names = await nft.listNames().catch(() => undefined);
-    if (!names) return;
-    const missing = expected.filter((name) => !names.has(name));
-    // A sync that ran meanwhile may have removed what was expected when the look began.
-    const still = new Set(expectedNames());
-    const gone = missing.filter((name) => still.has(name));
+    const { nft, expectedRules, onDrift } = this.#options;
+    const before = [...expectedRules()];
+    const found = await nft.ruleCounts().catch(() => undefined);
+    if (!found) return;
+    // A sync that ran meanwhile may have changed what was expected when the look began.
+    const after = new Map(expectedRules());
+    const gone = before.flatMap(([name, rules]) => {
+      const least = Math.min(rules, after.get(name) ?? 0);
+      if (!found.has(name)) return after.has(name) ? [name] : [];
+      return (found.get(name) ?? 0) < least ? [`rule of ${name}`] : [];
+    });
     if (gone.length > 0) onDrift(gone.slice(0, MAX_NAMED).join(", "));
   }
 }

@@ -19,6 +19,8 @@ export interface TableContents {
   readonly references: References;
   /** By set or map, how many elements it has. */
   readonly elements: ReadonlyMap<string, number>;
+  /** By chain that services share, how many rules it has. */
+  readonly rules: ReadonlyMap<string, number>;
   /** The sets of clients of session affinity. */
   readonly affinitySets: readonly NamedSet[];
 }
@@ -86,9 +88,9 @@ export class FullScript implements Script {
       yield before + piece;
       before = "";
     }
-    const { operations, elements } = table;
+    const { operations, elements, rules } = table;
     const affinitySets = table.sets.filter(({ name }) => name.startsWith(AFFINITY_SET));
-    return this.#contents = { bytes, operations, references, elements, affinitySets };
+    return this.#contents = { bytes, operations, references, elements, rules, affinitySets };
   }
 
   *#write(table: TableText, references: Map<string, number>): Generator<string, void> {

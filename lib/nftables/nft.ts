@@ -87,15 +87,21 @@ export class Nft {
   }
 
   /**
-   * The names of all chains, sets and maps of our table; empty where there is no table. Not by
-   * `list table`: nft 1.0.6 reads all elements for that, `--terse` or not.
+   * All chains, sets and maps of our table, with the number of their rules (0 for sets and maps);
+   * empty where there is no table. Not by `list table`: nft 1.0.6 reads all elements for that,
+   * `--terse` or not.
    */
-  async listNames(): Promise<ReadonlySet<string>> {
+  async ruleCounts(): Promise<ReadonlyMap<string, number>> {
     const [family = ""] = TABLE.split(" ");
     const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", family]);
     const table = stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`));
-    const names = table?.matchAll(/^\t(?:chain|set|map) (\S+) \{$/gm).map(([, name]) => name ?? "");
-    return new Set(names);
+    const blocks = table?.matchAll(/^\t(chain|set|map) (\S+) \{\n([^]*?)^\t\}/gm) ?? [];
+    return new Map(
+      [...blocks].map(([, kind, name = "", body = ""]) => [
+        name,
+        kind === "chain" ? body.match(/^\t\t(?!type \w+ hook )/gm)?.length ?? 0 : 0,
+      ]),
+    );
   }
 
   async #run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {

@@ -63,6 +63,11 @@ export class TableText {
     return this.#counts;
   }
 
+  /** Number of rules, by chain that services share, so far. */
+  get rules(): ReadonlyMap<string, number> {
+    return new Map(this.#chains.map(({ name, rules }) => [name, rules.length]));
+  }
+
   /** The sets and maps so far. */
   get sets(): readonly NamedSet[] {
     return [...this.#sets.values()].map(({ set }) => set);

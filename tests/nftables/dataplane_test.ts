@@ -229,10 +229,10 @@ Deno.test("a script that the kernel refused counts for nothing", async () => {
   const { fake, dataplane, pipeline, one, step } = await withTwo();
   fake.refuse = true;
   const elements = new Map(dataplane.elements);
-  const names = [...dataplane.names(pipeline.desired.node)];
+  const counts = [...dataplane.ruleCounts(pipeline.desired.node)];
   await assertRejects(() => dataplane.apply(step(one)), ApplyError);
   assertEquals(dataplane.elements, elements);
-  assertEquals([...dataplane.names(pipeline.desired.node)], names);
+  assertEquals([...dataplane.ruleCounts(pipeline.desired.node)], counts);
   fake.refuse = false;
   await dataplane.apply(dataplane.full(pipeline.desired));
   assertEquals(step([]).text.includes(SHARED), true);
@@ -345,7 +345,7 @@ Deno.test("the longest names that objects can have make names and comments that 
   const pipeline = new Pipeline();
   pipeline.load(objects);
   await dataplane.apply(dataplane.full(pipeline.desired));
-  const names = await kernel.nft.listNames();
-  assertEquals([...names].filter((each) => each.startsWith("affinity6-")).length, 3);
-  assertEquals(new Set(dataplane.names(pipeline.desired.node)), names);
+  const counts = await kernel.nft.ruleCounts();
+  assertEquals([...counts.keys()].filter((each) => each.startsWith("affinity6-")).length, 3);
+  assertEquals(new Map(dataplane.ruleCounts(pipeline.desired.node)), counts);
 });

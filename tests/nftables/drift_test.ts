@@ -13,8 +13,8 @@ class Fixture implements AsyncDisposable {
   readonly drift: string[] = [];
   /** What `nft list table` prints. */
   listing = "";
-  /** What should be there. */
-  expected: readonly string[] = [];
+  /** What should be there; a chain has its rules. */
+  expected: readonly (readonly [name: string, rules: number])[] = [];
   /** What is in the table, and what was ever added. */
   load = { elements: 0, added: 0, steps: 0 };
   /** What a look at some elements finds missing. */
@@ -36,7 +36,7 @@ class Fixture implements AsyncDisposable {
       streamer: { lines: (_argv, signal) => this.#lines(signal) },
       nft: new Nft({ run: () => this.#list() }),
       own: this.own,
-      expectedNames: () => this.expected,
+      expectedRules: () => this.expected,
       lookAtElements: () => Promise.resolve(this.missingElements),
       load: () => this.load,
       clock: this.clock,
@@ -93,7 +93,11 @@ class Fixture implements AsyncDisposable {
   }
 }
 
-const LISTING = "table inet signpost {\n\tset a {\n\t}\n\n\tmap b {\n\t}\n\n\tchain c {\n\t}\n}\n";
+const LISTING =
+  "table inet signpost {\n\tset a {\n\t}\n\n\tmap b {\n\t\ttypeof ip daddr : verdict\n\t}\n\n" +
+  "\tchain c {\n\t\ttype nat hook output priority -100; policy accept;\n\t\taccept\n\t\tdrop\n\t}\n}\n";
+
+const EXPECTED = [["a", 0], ["b", 0], ["c", 2]] as const;
 
 Deno.test("the deletions of one transaction are one report", async () => {
   await using fixture = new Fixture();
@@ -168,21 +172,40 @@ Deno.test("a program that cannot be run does not end the watch", async () => {
 Deno.test("a look at the table now and then finds what no monitor told", async () => {
   await using fixture = new Fixture();
   fixture.listing = LISTING;
-  fixture.expected = ["a", "b", "c"];
+  fixture.expected = EXPECTED;
   await fixture.clock.advance(30_000);
   assertEquals(fixture.drift, []);
-  fixture.expected = ["a", "b", "c", "d"];
+  fixture.expected = [...EXPECTED, ["d", 0]];
   await fixture.clock.advance(30_000);
   assertEquals(fixture.drift.length, 1);
   assertMatch(fixture.drift.join(), /\bd\b/);
 });
 
+Deno.test("a chain that has lost rules is found, one that has more than ours is let be", async () => {
+  await using fixture = new Fixture();
+  fixture.listing = LISTING;
+  fixture.expected = [["a", 0], ["b", 0], ["c", 1]];
+  await fixture.clock.advance(30_000);
+  assertEquals(fixture.drift, []);
+  fixture.expected = [["a", 0], ["b", 0], ["c", 3]];
+  await fixture.clock.advance(30_000);
+  assertEquals(fixture.drift.splice(0), ["rule of c"]);
+  for (const [before, after] of [[2, 3], [3, 2]] as const) {
+    fixture.expected = [["c", before]];
+    fixture.during = () => {
+      fixture.expected = [["c", after]];
+    };
+    await fixture.clock.advance(30_000);
+  }
+  assertEquals(fixture.drift, []);
+});
+
 Deno.test("what a sync removed during the look is not missing", async () => {
   await using fixture = new Fixture();
   fixture.listing = LISTING;
-  fixture.expected = ["a", "b", "c", "d"];
+  fixture.expected = [...EXPECTED, ["d", 0]];
   fixture.during = () => {
-    fixture.expected = ["a", "b", "c"];
+    fixture.expected = EXPECTED;
   };
   await fixture.clock.advance(30_000);
   assertEquals(fixture.drift, []);
@@ -206,7 +229,7 @@ Deno.test("a monitor that has seen very many additions is replaced, and nothing 
 Deno.test("no monitor follows a very large table, but it is looked at within each second", async () => {
   await using fixture = new Fixture();
   fixture.listing = LISTING;
-  fixture.expected = ["a", "b", "c"];
+  fixture.expected = EXPECTED;
   fixture.load = { elements: 20_001, added: 20_001, steps: 0 };
   await fixture.pass(1_000);
   const { looks } = fixture;

@@ -134,14 +134,18 @@ Deno.test("the kernel's own refusals are classified", async () => {
   assertEquals(await kernel.nft.listTables(), []);
 });
 
-Deno.test("chains, sets and maps of our table are listed by name", async () => {
+Deno.test("chains, sets and maps of our table are listed, with the number of rules", async () => {
   await using kernel = await Kernel.create();
-  assertEquals([...await kernel.nft.listNames()], []);
+  assertEquals([...await kernel.nft.ruleCounts()], []);
   await kernel.script(
     "table inet signpost { set a-1 { typeof ip saddr; elements = { 10.0.0.1 }; }; " +
-      "map b/x { typeof ip saddr : verdict; }; chain c.d { ip saddr { 10.0.0.1, 10.0.0.2 } accept; }; }\n" +
+      "map b/x { typeof ip saddr : verdict; }; chain c.d { ip saddr { 10.0.0.1, 10.0.0.2 } accept; }; " +
+      "chain e { type nat hook output priority 0; ip daddr @a-1 drop; accept; }; chain f { }; }\n" +
       "table inet other { set d { typeof ip saddr; }; }\n",
   );
-  assertEquals([...await kernel.nft.listNames()].sort(), ["a-1", "b/x", "c.d"]);
+  assertEquals(
+    [...await kernel.nft.ruleCounts()].sort(),
+    [["a-1", 0], ["b/x", 0], ["c.d", 1], ["e", 2], ["f", 0]],
+  );
   assertEquals(await kernel.nft.listTables(), ["inet signpost", "inet other"]);
 });
