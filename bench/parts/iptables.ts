@@ -70,10 +70,10 @@ export async function measureIptables(
   });
   const other = {
     ...size(chains.full),
-    restore: await kernel.load(chains.full, options.runs),
-    change: await kernel.change(chains.partial, options.changes),
+    restore: await kernel.load(chains.full, { times: options.runs, fresh: true }),
+    change: await kernel.load(chains.partial, { times: options.changes, fresh: false }),
   };
-  const restore = await kernel.load(own, options.runs);
+  const restore = await kernel.load(own, { times: options.runs, fresh: true });
   return {
     services: options.services,
     backend: options.backend,
@@ -90,21 +90,17 @@ class IptablesKernel {
     await this.stage.run([programName(4, "-restore", this.backend)], EMPTY);
   }
 
-  /** Milliseconds to load it into empty tables; it stays there. */
-  async load(input: string, runs: number): Promise<number> {
-    const times: number[] = [];
-    for (let i = 0; i < runs; i++) {
-      await this.empty();
-      times.push(await this.#restore(input));
+  /** Milliseconds to load it, into empty tables (`fresh`) or beside what is there; it stays there. */
+  async load(
+    input: string,
+    { times, fresh }: { readonly times: number; readonly fresh: boolean },
+  ): Promise<number> {
+    const taken: number[] = [];
+    for (let i = 0; i < times; i++) {
+      if (fresh) await this.empty();
+      taken.push(await this.#restore(input));
     }
-    return median(times);
-  }
-
-  /** Milliseconds to load it beside what is there. */
-  async change(input: string, runs: number): Promise<number> {
-    const times: number[] = [];
-    for (let i = 0; i < runs; i++) times.push(await this.#restore(input));
-    return median(times);
+    return median(taken);
   }
 
   /** Has signpost take this backend. */

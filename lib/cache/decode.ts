@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Decoded } from "../model/events.ts";
+import type { Decoded, Decoder } from "../model/events.ts";
 import { objectKey } from "../model/names.ts";
 import type { Kind, KindMap } from "../model/objects.ts";
 import { decodeEndpointSlice } from "./decode_endpoint_slice.ts";
@@ -18,9 +18,6 @@ import {
   readName,
   readObject,
 } from "./read.ts";
-
-/** Decodes one object of a kind; never throws. */
-export type Decoder = <K extends Kind>(kind: K, raw: unknown) => Decoded<K>;
 
 type KindDecoders = {
   readonly [K in Kind]: (raw: Json, metadata: Metadata, intern: Intern) => KindMap[K] | undefined;

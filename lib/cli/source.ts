@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { createDecoder, type Decoder } from "../cache/decode.ts";
+import { createDecoder } from "../cache/decode.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { ObjectEvent } from "../model/events.ts";
+import type { Decoder, ObjectEvent } from "../model/events.ts";
 import { type Kind, KINDS } from "../model/objects.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Runtime } from "../system/runtime.ts";

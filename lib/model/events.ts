@@ -1,5 +1,6 @@
 /**
- * What a source of objects (API watches, manifests, snapshot file) tells the cache.
+ * What a source of objects (API watches, manifests, snapshot file) tells the cache, and the decoder
+ * that it is given for that.
  *
  * @module
  */
@@ -50,3 +51,9 @@ export type ObjectEvent = {
       readonly reason: string;
     };
 }[Kind];
+
+/** Turns one raw object of a kind (parsed JSON or YAML, untrusted) into what the cache keeps of it. Never throws. */
+export type Decoder = <K extends Kind>(kind: K, raw: unknown) => Decoded<K>;
+
+/** Takes the events of a source, in their order. It must not throw. */
+export type EventSink = (event: ObjectEvent) => void;

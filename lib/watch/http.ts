@@ -1,5 +1,5 @@
 /**
- * The port through which HTTP requests leave. Its adapter is `node_http.ts`.
+ * The port through which HTTP requests leave. Its adapters are `fetch_http.ts` and `node_http.ts`.
  *
  * @module
  */

@@ -4,9 +4,9 @@
  *
  * @module
  */
+import type { Decoder } from "../model/events.ts";
 import type { Kind } from "../model/objects.ts";
 import type { ApiClient } from "./api_client.ts";
-import type { Decoder } from "./decoder.ts";
 import { WatchError } from "./failure.ts";
 import type { Resource } from "./resources.ts";
 import { Snapshot } from "./snapshot.ts";

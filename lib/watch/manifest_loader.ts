@@ -4,9 +4,9 @@
  * @module
  */
 import { dirname, join } from "node:path/posix";
+import type { Decoder, EventSink } from "../model/events.ts";
 import type { Kind } from "../model/objects.ts";
 import type { Clock, Logger } from "../model/ports.ts";
-import type { Decoder, EventSink } from "./decoder.ts";
 import type { Files, FileWatcher } from "./files.ts";
 import { joinManifests } from "./manifest_set.ts";
 import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";

@@ -4,9 +4,8 @@
  * @module
  */
 import { parse as parseYaml } from "@std/yaml";
-import type { Decoded } from "../model/events.ts";
+import type { Decoded, Decoder } from "../model/events.ts";
 import type { Kind } from "../model/objects.ts";
-import type { Decoder } from "./decoder.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "./resources.ts";
 import { errorText, oneLine } from "./text.ts";
 

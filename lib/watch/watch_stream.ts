@@ -3,10 +3,10 @@
  *
  * @module
  */
+import type { Decoder, EventSink } from "../model/events.ts";
 import type { Kind } from "../model/objects.ts";
 import type { Clock } from "../model/ports.ts";
 import type { ApiClient, ApiStream } from "./api_client.ts";
-import type { Decoder, EventSink } from "./decoder.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import { IdleLimit } from "./idle_limit.ts";
 import { LineError, splitLines } from "./lines.ts";

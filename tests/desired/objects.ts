@@ -50,7 +50,10 @@ export function slice(
 }
 
 /** The node under test. */
-export function node(addresses: readonly string[], labels: Fields = {}): ApiObject {
+export function node(
+  addresses: readonly string[],
+  labels: Readonly<Record<string, string>> = {},
+): ApiObject {
   return {
     kind: "Node",
     metadata: { name: NODE_NAME, labels },

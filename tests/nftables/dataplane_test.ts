@@ -148,7 +148,7 @@ Deno.test("one change among 2,000 Services is a script of that Service alone", a
     slice(`s${i}-1`, `s${i}`, [2 * i, 2 * i + 1]),
   ]);
   const [full, step] = await stepsOf(services, [
-    ...services.filter((each) => (each["metadata"] as { name: string }).name !== "s1000-1"),
+    ...services.filter((each) => each.metadata.name !== "s1000-1"),
     slice("s1000-1", "s1000", [2_000, 1_000_000]),
   ]);
   assert((full?.operations ?? 0) > 6_000);
@@ -322,7 +322,9 @@ Deno.test("no script holds anything but words, names and addresses", () => {
 });
 
 Deno.test("the longest names that objects can have make names and comments that nft takes", async () => {
-  const [namespace, name, port] = ["n", "s", "p"].map((letter) => letter.repeat(253));
+  const [namespace = "", name = "", port = ""] = ["n", "s", "p"].map((letter) =>
+    letter.repeat(253)
+  );
   const objects: ApiObject[] = [{
     kind: "Service",
     metadata: { namespace, name },

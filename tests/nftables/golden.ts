@@ -86,10 +86,7 @@ function load(pipeline: Pipeline, state: ReadonlyMap<string, ApiObject>) {
 }
 
 function idOf(object: ApiObject): string {
-  const { namespace = "default", name } = object["metadata"] as {
-    namespace?: string;
-    name: string;
-  };
+  const { namespace = "default", name } = object.metadata;
   return `${object.kind} ${namespace}/${name}`;
 }
 

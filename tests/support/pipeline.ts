@@ -9,13 +9,10 @@ import { Desired, type Step } from "../../lib/desired/state.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
 import type { ObjectEvent, Refusal } from "../../lib/model/events.ts";
 import { type Kind, type KindMap, KINDS } from "../../lib/model/objects.ts";
+import type { ApiObject } from "./api_store.ts";
 import { configuration } from "./configuration.ts";
 
-/** An object as the API has it. */
-export interface ApiObject {
-  readonly kind?: string;
-  readonly [field: string]: unknown;
-}
+export type { ApiObject };
 
 /** The node that tests are on, where they do not say. */
 export const NODE_NAME = "node-1";
