@@ -78,13 +78,11 @@ function packetTable(packets: NonNullable<Results["packets"]>): string {
       ["signpost", paths.signpost],
       ["chain per service", paths.chainPerService],
       ["no rules in the way", paths.direct],
-    ] as const).flatMap(([name, round]): Row[] =>
-      round === undefined ? [] : [[
-        `${count(services)} services, ${name}`,
-        Math.round(round.perSecond).toLocaleString("en"),
-        ...[round.p50, round.p99, round.first].map((time) => `${time.toFixed(0)} us`),
-      ]]
-    )
+    ] as const).map(([name, round]): Row => [
+      `${count(services)} services, ${name}`,
+      Math.round(round.perSecond).toLocaleString("en"),
+      ...[round.p50, round.p99, round.first].map((time) => `${time.toFixed(0)} us`),
+    ])
   );
   return renderTable(["new connections", "per second", "p50", "p99", "first"], rows);
 }

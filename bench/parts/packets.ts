@@ -17,14 +17,10 @@ import { median } from "../statistics.ts";
 export interface PacketPath {
   readonly services: number;
   readonly signpost: Round;
-  /** Not with very many Services: the kernel takes too long to load them. */
-  readonly chainPerService?: Round;
+  readonly chainPerService: Round;
   /** Past all rules, in the namespace of signpost's rules. */
   readonly direct: Round;
 }
-
-/** Each chain per service has a set of its own; their names alone take the square of their number. */
-const MOST_CHAINS = 10_000;
 
 /** Measures with so many Services in the tables. */
 export async function measurePackets(
@@ -37,8 +33,7 @@ export async function measurePackets(
     await using own = await PacketNetwork.create(endpoints);
     await own.load(await writeOwnTable(libc, folder, { services, endpoints }));
     await using chains = await PacketNetwork.create(endpoints);
-    const hasChains = services <= MOST_CHAINS;
-    if (hasChains) await chains.load(await writeChains(folder, { services, endpoints }));
+    await chains.load(await writeChains(folder, { services, endpoints }));
     const paths = {
       signpost: [] as Round[],
       chainPerService: [] as Round[],
@@ -46,13 +41,13 @@ export async function measurePackets(
     };
     for (let i = 0; i < rounds; i++) {
       paths.signpost.push(await own.connect("vip", milliseconds));
-      if (hasChains) paths.chainPerService.push(await chains.connect("vip", milliseconds));
+      paths.chainPerService.push(await chains.connect("vip", milliseconds));
       paths.direct.push(await own.connect("endpoint", milliseconds));
     }
     return {
       services,
       signpost: summarise(paths.signpost),
-      ...(hasChains && { chainPerService: summarise(paths.chainPerService) }),
+      chainPerService: summarise(paths.chainPerService),
       direct: summarise(paths.direct),
     };
   } finally {
