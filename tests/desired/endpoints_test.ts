@@ -123,8 +123,11 @@ function assign(
   return toDestinations(candidates, { previous, place: PLACE });
 }
 
-const keys = (list: readonly Destination[]) => list.map(({ address }) => address);
-const sorted = (list: readonly string[]) => [...list].sort();
+const keys = (list: readonly Destination[]) =>
+  list.map(({ address, port }) => hostPort(address, port));
+/** By address: `10.0.0.1:8080` before `10.0.0.10:8080`. All have the same port. */
+const sorted = (list: readonly string[]) =>
+  list.map((each) => each.replace(":8080", "")).sort().map((each) => `${each}:8080`);
 
 Deno.test("an endpoint on this node or of an unknown node is local", () => {
   const chosen = ["here", "elsewhere", undefined].map((nodeName, i) => ({
