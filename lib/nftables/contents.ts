@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredState } from "../model/desired.ts";
-import { diffServices, expandSlots } from "./diff.ts";
+import { diffServices } from "./diff.ts";
 import { type BaseChain, fixedChains, fixedSets, nodeElements } from "./layout.ts";
 import type { Chain } from "./objects.ts";
 
@@ -22,8 +22,7 @@ export interface Contents {
 export function desiredContents(state: DesiredState): Contents {
   const names = [...state.services.keys()].sort();
   const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
-  const difference = diffServices(changes, { node: state.node, references: new Map() });
-  const operations = expandSlots(difference.operations);
+  const { operations } = diffServices(changes, { node: state.node, references: new Map() });
   const sets = new Map<string, Map<string, string>>();
   for (const { name } of [...fixedSets(), ...operations.addSets]) sets.set(name, new Map());
   for (const { set, key, data } of [...nodeElements(state.node), ...operations.addElements]) {

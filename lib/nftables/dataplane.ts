@@ -10,7 +10,7 @@ import type {
   DesiredState,
   StateChange,
 } from "../model/desired.ts";
-import { diffServices, expandSlots, type Operations, type References } from "./diff.ts";
+import { diffServices, type Operations, type References } from "./diff.ts";
 import type { TableLoad } from "./drift.ts";
 import { FullScript } from "./full_script.ts";
 import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
@@ -124,7 +124,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       node: state.node,
       references: this.#references,
     });
-    const all = withNodeElements(expandSlots(operations), change);
+    const all = withNodeElements(operations, change);
     const { preparation, change: rest } = renderStep(all);
     const text = preparation + rest;
     return {

@@ -41,15 +41,15 @@ export interface Operations {
   readonly deleteSets: readonly NamedSet[];
 }
 
-/** Operations as the differ gathers them. */
+/** Operations with the slots that are all new apart: as elements, a large cluster's take much memory. */
 export interface GatheredOperations extends Operations {
-  /** Frontends whose slots are all new: as elements, those of a large cluster take much memory. */
+  /** By frontend, the slots that are not among `addElements`. */
   readonly addSlots: readonly Slots[];
 }
 
 /** Operations, and the references that hold once they are done. */
-export interface Difference {
-  readonly operations: GatheredOperations;
+export interface Difference<O = Operations> {
+  readonly operations: O;
   /** New counts of the objects whose count changed; 0: gone. */
   readonly references: References;
 }
@@ -67,6 +67,22 @@ export function diffServices(
   changes: Iterable<ServiceChange>,
   options: DiffOptions,
 ): Difference {
+  const { operations, references } = gatherServices(changes, options);
+  const { addSlots, ...others } = operations;
+  const slots = addSlots.flatMap(({ set, key, destinations }) =>
+    destinations.map((each, slot) => slotElement(set, slotKey(key, slot), each))
+  );
+  return {
+    operations: { ...others, addElements: [...slots, ...operations.addElements] },
+    references,
+  };
+}
+
+/** The same, with the slots that are all new apart. */
+export function gatherServices(
+  changes: Iterable<ServiceChange>,
+  options: DiffOptions,
+): Difference<GatheredOperations> {
   const collector = new Collector();
   for (const { before, after } of changes) {
     const old = objectsById(before, options.node);
@@ -130,7 +146,7 @@ class Collector {
     }
   }
 
-  finish(applied: References): Difference {
+  finish(applied: References): Difference<GatheredOperations> {
     const references = new Map<string, number>();
     const appeared: SharedObject[] = [];
     const vanished: SharedObject[] = [];
@@ -185,14 +201,6 @@ function slotElement(
   destination: Slots["destinations"][number],
 ): Element {
   return { type: "element", set, key, data: slotData(destination), comment: "" };
-}
-
-/** The same operations, with every slot that is added as an element of its own. */
-export function expandSlots({ addSlots, ...operations }: GatheredOperations): Operations {
-  const slots = addSlots.flatMap(({ set, key, destinations }) =>
-    destinations.map((each, slot) => slotElement(set, slotKey(key, slot), each))
-  );
-  return { ...operations, addElements: [...slots, ...operations.addElements] };
 }
 
 /** Elements that one service port alone can have, because it holds the claim to their key. */

@@ -5,7 +5,7 @@
  */
 import type { Script } from "../model/dataplane.ts";
 import type { DesiredNode, DesiredServicePort, DesiredState } from "../model/desired.ts";
-import { diffServices, type References } from "./diff.ts";
+import { gatherServices, type References } from "./diff.ts";
 import type { NamedSet } from "./objects.ts";
 import { type Deletions, WHOLE_TABLE } from "./own_deletions.ts";
 import { AFFINITY_SET } from "./pick.ts";
@@ -34,8 +34,6 @@ export class FullScript implements Script {
   readonly kind = "full";
   /** What it deletes. */
   readonly deletions: Deletions = WHOLE_TABLE;
-  /** Whether there can be clients of session affinity. */
-  readonly hasAffinity: boolean;
   readonly #node: DesiredNode;
   readonly #services: readonly (readonly DesiredServicePort[])[];
   #contents: TableContents | undefined;
@@ -44,7 +42,11 @@ export class FullScript implements Script {
   constructor({ node, services }: DesiredState) {
     this.#node = node;
     this.#services = [...services].sort(([a], [b]) => a < b ? -1 : 1).map(([, ports]) => ports);
-    this.hasAffinity = this.#services.flat().some(({ affinitySeconds }) => affinitySeconds > 0);
+  }
+
+  /** Whether there can be clients of session affinity. */
+  get hasAffinity(): boolean {
+    return this.#services.some((ports) => ports.some((port) => port.affinitySeconds > 0));
   }
 
   /** @inheritdoc */
@@ -98,7 +100,7 @@ export class FullScript implements Script {
     for (let start = 0; start < this.#services.length; start += BATCH) {
       const changes = this.#services.slice(start, start + BATCH)
         .map((after) => ({ before: [], after }));
-      const difference = diffServices(changes, { node: this.#node, references });
+      const difference = gatherServices(changes, { node: this.#node, references });
       for (const [id, count] of difference.references) references.set(id, count);
       table.add(difference.operations);
       yield* table.longSets();

@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredNode, DesiredState, StateChange } from "../../model/desired.ts";
-import { diffServices, expandSlots, type References } from "../../nftables/diff.ts";
+import { diffServices, type References } from "../../nftables/diff.ts";
 import { objectId } from "../../nftables/objects.ts";
 import { nodeElementChanges } from "../../nftables/script.ts";
 import { objectsOf } from "../../nftables/service.ts";
@@ -30,9 +30,10 @@ export function changesOf(mode: "nftables" | "iptables", inputs: StepInputs): Ch
 function nftablesChanges({ change, references, node }: StepInputs): Change[] {
   const owners = ownersOf(change, node);
   const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
-  const operations = expandSlots(
-    diffServices(change.services.values(), { node, references }).operations,
-  );
+  const { operations } = diffServices(change.services.values(), {
+    node,
+    references,
+  });
   const nodeChange = change.node
     ? nodeElementChanges(change.node.before, change.node.after)
     : { deleteElements: [], addElements: [] };
