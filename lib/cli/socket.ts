@@ -40,10 +40,11 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
       (request) => answer(request, options),
     );
     await Deno.chmod(own, MODE);
-    const inode = await inodeOf(own);
+    const { ino } = await Deno.stat(own);
     await Deno.rename(own, path);
     await server.finished;
-    if (await inodeOf(path) === inode) await removeOwn(path, { own, inode });
+    const there = await Deno.stat(path).catch(() => undefined);
+    if (there?.ino === ino) await removeOwn(path, { own, ino }).catch(() => {});
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     logger.warn("no local socket, so `signpost status` and `verify --fix` cannot ask this daemon", {
@@ -53,18 +54,14 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
   }
 }
 
-async function inodeOf(path: string): Promise<number | undefined> {
-  const found = await Deno.stat(path).catch(() => undefined);
-  return found?.ino ?? undefined;
-}
-
 /** The next daemon's socket may come to the path at this very moment: then it is put back. */
 async function removeOwn(
   path: string,
-  { own, inode }: { readonly own: string; readonly inode: number | undefined },
+  { own, ino }: { readonly own: string; readonly ino: number | null },
 ): Promise<void> {
   await Deno.rename(path, own);
-  if (await inodeOf(own) === inode) await Deno.remove(own);
+  const taken = await Deno.stat(own);
+  if (taken.ino === ino) await Deno.remove(own);
   else await Deno.rename(own, path);
 }
 
