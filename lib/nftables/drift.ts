@@ -219,9 +219,11 @@ export class DriftWatch {
     // A sync that ran meanwhile may have changed what was expected when the look began.
     const after = new Map(expectedRules());
     const gone = before.flatMap(([name, rules]) => {
-      const least = Math.min(rules, after.get(name) ?? 0);
-      if (!found.has(name)) return after.has(name) ? [name] : [];
-      return (found.get(name) ?? 0) < least ? [`rule of ${name}`] : [];
+      const rulesNow = after.get(name);
+      if (rulesNow === undefined) return [];
+      const present = found.get(name);
+      if (present === undefined) return [name];
+      return present < Math.min(rules, rulesNow) ? [`rule of ${name}`] : [];
     });
     if (gone.length > 0) onDrift(gone.slice(0, MAX_NAMED).join(", "));
   }

@@ -104,7 +104,7 @@ export class Nft {
     );
   }
 
-  async #run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
+  async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
     const result = await this.#start(argv, stdin);
     if (result.code === 0) return result;
     const { failure, message } = classify(result.stderr);

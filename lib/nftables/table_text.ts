@@ -33,6 +33,8 @@ interface PendingSet {
   parts: string[];
   length: number;
   isWritten: boolean;
+  /** Of all its elements, written or not. */
+  count: number;
 }
 
 /**
@@ -43,7 +45,6 @@ export class TableText {
   readonly #node: DesiredNode;
   readonly #sets = new Map<string, PendingSet>();
   readonly #chains: Chain[] = [];
-  readonly #counts = new Map<string, number>();
   #operations = 0;
 
   /** @param node the node's part of the table */
@@ -58,9 +59,10 @@ export class TableText {
     return this.#operations;
   }
 
-  /** Number of elements so far, by set or map. */
+  /** Number of elements so far, by set or map that has any. */
   get elements(): ReadonlyMap<string, number> {
-    return this.#counts;
+    const filled = [...this.#sets.values()].filter(({ count }) => count > 0);
+    return new Map(filled.map(({ set, count }) => [set.name, count]));
   }
 
   /** Number of rules, by chain that services share, so far. */
@@ -109,7 +111,7 @@ export class TableText {
 
   #addSets(sets: readonly NamedSet[]): void {
     for (const set of sets) {
-      this.#sets.set(set.name, { set, parts: [], length: 0, isWritten: false });
+      this.#sets.set(set.name, { set, parts: [], length: 0, isWritten: false, count: 0 });
     }
   }
 
@@ -137,7 +139,7 @@ export class TableText {
     if (pending === undefined) throw new Error(`there is no set ${name}`);
     pending.parts.push(text);
     pending.length += text.length;
-    this.#counts.set(name, (this.#counts.get(name) ?? 0) + count);
+    pending.count += count;
   }
 }
 

@@ -83,9 +83,12 @@ const MAX_UTF8 = 3;
 /** A child that ends before it has read all says why by its exit code, not by a broken pipe here. */
 async function writeAll(stream: WritableStream<Uint8Array>, input: ProcessInput): Promise<void> {
   const writer = stream.getWriter();
+  const isWhole = typeof input === "string";
+  const buffer = new Uint8Array(
+    isWhole ? Math.min(WRITE_CHUNK, MAX_UTF8 * input.length) : WRITE_CHUNK,
+  );
   try {
-    if (typeof input === "string") await writeText(writer, input);
-    else for (const piece of input) await writeText(writer, piece);
+    for (const piece of isWhole ? [input] : input) await writeText(writer, piece, buffer);
     await writer.close();
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return;
@@ -95,12 +98,13 @@ async function writeAll(stream: WritableStream<Uint8Array>, input: ProcessInput)
   }
 }
 
+/** By way of a buffer that is not in use until this is done. */
 async function writeText(
   writer: WritableStreamDefaultWriter<Uint8Array>,
   text: string,
+  buffer: Uint8Array,
 ): Promise<void> {
   const encoder = new TextEncoder();
-  const buffer = new Uint8Array(Math.min(WRITE_CHUNK, MAX_UTF8 * text.length));
   for (let start = 0; start < text.length;) {
     const { read, written } = encoder.encodeInto(cut(text, start, WRITE_CHUNK), buffer);
     await writer.write(buffer.subarray(0, written));

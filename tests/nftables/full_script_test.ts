@@ -2,6 +2,7 @@ import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/asser
 import { ApplyError } from "../../lib/model/dataplane.ts";
 import { NftablesDataplane } from "../../lib/nftables/dataplane.ts";
 import { FullScript } from "../../lib/nftables/full_script.ts";
+import type { ProcessRunner } from "../../lib/model/ports.ts";
 import { Nft } from "../../lib/nftables/nft.ts";
 import { DenoProcessRunner } from "../../lib/system/process.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
@@ -36,17 +37,17 @@ function large(): Pipeline {
   return pipeline;
 }
 
-/** `nft` in a namespace, fed as the daemon feeds it. */
-function streamingNft({ prefix }: Kernel): Nft {
+/** Runs programs in a namespace, and feeds them as the daemon does. */
+function streamingRunner({ prefix }: Kernel): ProcessRunner {
   const runner = new DenoProcessRunner();
   const [program = "", ...args] = prefix;
-  return new Nft({ run: (argv, stdin) => runner.run([program, ...args, ...argv], stdin) });
+  return { run: (argv, stdin) => runner.run([program, ...args, ...argv], stdin) };
 }
 
 Deno.test("a large table comes in pieces, and the kernel has every element of it", async () => {
   await using kernel = await Kernel.create();
   const { desired } = large();
-  const dataplane = new NftablesDataplane(streamingNft(kernel));
+  const dataplane = new NftablesDataplane(new Nft(streamingRunner(kernel)));
   const script = dataplane.full(desired);
   const blocks = script.text.match(/^ {2}map endpoints-tcp4 \{$/gm)?.length ?? 0;
   assert(blocks > 1, `${blocks} blocks`);
@@ -88,19 +89,17 @@ Deno.test("a script that is cut off between two pieces leaves the kernel as it w
 Deno.test("where nft cannot read the pieces one by one it gets all of them at once", async () => {
   await using kernel = await Kernel.create();
   const { desired } = large();
-  const whole = streamingNft(kernel);
   const calls: string[] = [];
-  const runner = new DenoProcessRunner();
-  const [program = "", ...prefix] = kernel.prefix;
+  const runner = streamingRunner(kernel);
   const nft = new Nft({
     run: ([name, ...args], stdin) => {
       calls.push([name, ...args].join(" "));
       const reachable = args.map((each) => each === "/dev/fd/0" ? "/no/such/path" : each);
-      return runner.run([program, ...prefix, name, ...reachable], stdin);
+      return runner.run([name, ...reachable], stdin);
     },
   });
   const dataplane = new NftablesDataplane(nft);
   await dataplane.apply(dataplane.full(desired));
   assertEquals(calls, ["nft -f /dev/fd/0", "nft -f -"]);
-  await whole.check(dataplane.presence(desired.services.values(), desired.node));
+  await kernel.nft.check(dataplane.presence(desired.services.values(), desired.node));
 });
