@@ -78,7 +78,7 @@ function packetTable(packets: NonNullable<Results["packets"]>): string {
       ["signpost", paths.signpost],
       ["chain per service", paths.chainPerService],
       ["no rules in the way", paths.direct],
-    ] as const).map(([name, round]): Row => [
+    ] as const).map(([name, round]) => [
       `${count(services)} services, ${name}`,
       Math.round(round.perSecond).toLocaleString("en"),
       ...[round.p50, round.p99, round.first].map((time) => `${time.toFixed(0)} us`),

@@ -34,21 +34,19 @@ export async function measurePackets(
     await own.load(await writeOwnTable(libc, folder, { services, endpoints }));
     await using chains = await PacketNetwork.create(endpoints);
     await chains.load(await writeChains(folder, { services, endpoints }));
-    const paths = {
-      signpost: [] as Round[],
-      chainPerService: [] as Round[],
-      direct: [] as Round[],
-    };
+    const all: Record<keyof Omit<PacketPath, "services">, Round>[] = [];
     for (let i = 0; i < rounds; i++) {
-      paths.signpost.push(await own.connect("vip", milliseconds));
-      paths.chainPerService.push(await chains.connect("vip", milliseconds));
-      paths.direct.push(await own.connect("endpoint", milliseconds));
+      all.push({
+        signpost: await own.connect("vip", milliseconds),
+        chainPerService: await chains.connect("vip", milliseconds),
+        direct: await own.connect("endpoint", milliseconds),
+      });
     }
     return {
       services,
-      signpost: summarise(paths.signpost),
-      chainPerService: summarise(paths.chainPerService),
-      direct: summarise(paths.direct),
+      signpost: summarise(all.map((each) => each.signpost)),
+      chainPerService: summarise(all.map((each) => each.chainPerService)),
+      direct: summarise(all.map((each) => each.direct)),
     };
   } finally {
     await Deno.remove(folder, { recursive: true });
