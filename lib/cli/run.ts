@@ -26,6 +26,12 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   }
 }
 
+/**
+ * Milliseconds until nft is asked what the kernel can do: what that computes would keep the first
+ * requests from being sent.
+ */
+const HEAD_START = 20;
+
 /** The lists are asked for first: they come in while nft is asked what the kernel can do. */
 async function start(options: DaemonOptions): Promise<void> {
   const mailbox = new Mailbox<Daemon>();
@@ -33,6 +39,7 @@ async function start(options: DaemonOptions): Promise<void> {
   const delivering = source.run();
   // Its failure counts where `run` waits for it.
   delivering.catch(() => {});
+  await options.runtime.clock.sleep(HEAD_START, options.signal);
   const opened = await openDataplane(options);
   if (options.signal.aborted) return;
   const daemon = new Daemon(options, { ...opened, api: source.api });
