@@ -29,6 +29,7 @@ const SIZE_ROWS: readonly (readonly [label: string, target: string, cell: Cell])
   ["  first sync", "", ({ start: s }) => s && milliseconds(s.firstSync)],
   ["  nft -f alone, same script", "", ({ start: s }) => s && milliseconds(s.nft)],
   ["  first sync / nft alone", "1.5 x", ({ start: s }) => s && ratio(s.ratio)],
+  ["  all of it / nft alone", "", ({ start: s }) => s && ratio(s.total / s.nft)],
   ["  script", "", ({ start: s }) => s && `${(s.bytes / 1e6).toFixed(1)} MB`],
   ["floor: nft -f of one element, p50", "", ({ floor: f }) => f && milliseconds(f.p50)],
   ["floor, until visible, p50", "", ({ floor: f }) => f && milliseconds(f.visible)],

@@ -107,8 +107,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     for (const { name } of fixedSets()) yield [name, 0];
     for (const { name, rules } of fixedChains(node)) yield [name, rules.length];
     for (const id of this.#references.keys()) {
-      const [type, name] = id.split(" ");
-      if (name && (type === "chain" || type === "set")) yield [name, this.#rules.get(name) ?? 0];
+      // Nearly all are elements: one for each cluster IP.
+      const name = /^(?:chain|set) (.*)$/.exec(id)?.[1];
+      if (name !== undefined) yield [name, this.#rules.get(name) ?? 0];
     }
   }
 
