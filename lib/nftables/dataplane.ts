@@ -13,7 +13,7 @@ import type {
 import { diffServices, type Operations, type References } from "./diff.ts";
 import type { TableLoad } from "./drift.ts";
 import { FullScript } from "./full_script.ts";
-import { fixedChains, fixedSets, needsNewTable } from "./layout.ts";
+import { fixedChains, needsNewTable } from "./layout.ts";
 import type { Nft } from "./nft.ts";
 import { type Deletions, deletionsOf, type OwnDeletions } from "./own_deletions.ts";
 import { countOperations, nodeElementChanges, renderElements, renderStep } from "./script.ts";
@@ -30,8 +30,8 @@ export interface PartialScript extends Script {
   readonly references: References;
   /** By set or map, how many elements more there are. */
   readonly elements: ReadonlyMap<string, number>;
-  /** By chain that is new or changed, how many rules it has; 0: gone. */
-  readonly rules: ReadonlyMap<string, number>;
+  /** By chain that is new or changed, how many rules it has; by set or map, 0; `undefined`: gone. */
+  readonly rules: ReadonlyMap<string, number | undefined>;
   /** Elements that it adds. */
   readonly added: number;
 }
@@ -49,7 +49,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #prologue: () => Promise<string>;
   #references = new Map<string, number>();
   #elements = new Map<string, number>();
-  /** By chain that services share, how many rules it has. */
+  /** By chain that services share, how many rules it has; by set or map, 0. */
   #rules = new Map<string, number>();
   #added = 0;
   #steps = 0;
@@ -104,13 +104,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
    * their rules (0 for sets and maps).
    */
   *ruleCounts(node: DesiredNode): Iterable<readonly [name: string, rules: number]> {
-    for (const { name } of fixedSets()) yield [name, 0];
     for (const { name, rules } of fixedChains(node)) yield [name, rules.length];
-    for (const id of this.#references.keys()) {
-      // Nearly all are elements: one for each cluster IP.
-      const name = /^(?:chain|set) (.*)$/.exec(id)?.[1];
-      if (name !== undefined) yield [name, this.#rules.get(name) ?? 0];
-    }
+    yield* this.#rules;
   }
 
   /** @inheritdoc */
@@ -173,7 +168,10 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     if (preparation !== "") await this.#nft.apply(preparation);
     await this.#nft.apply(text.slice(preparation.length));
     for (const [id, count] of references) setCount(this.#references, id, count);
-    for (const [chain, count] of rules) setCount(this.#rules, chain, count);
+    for (const [name, count] of rules) {
+      if (count === undefined) this.#rules.delete(name);
+      else this.#rules.set(name, count);
+    }
     for (const [set, more] of elements) {
       setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
     }
@@ -221,11 +219,12 @@ function countElements(
 }
 
 function countRules(
-  { addChains, rewriteChains, deleteChains }: Operations,
-): Map<string, number> {
-  const present = [...addChains, ...rewriteChains.map(({ after }) => after)];
+  { addSets, addChains, rewriteChains, deleteChains, deleteSets }: Operations,
+): Map<string, number | undefined> {
+  const chains = [...addChains, ...rewriteChains.map(({ after }) => after)];
   return new Map([
-    ...deleteChains.map(({ name }) => [name, 0] as const),
-    ...present.map(({ name, rules }) => [name, rules.length] as const),
+    ...[...deleteChains, ...deleteSets].map(({ name }) => [name, undefined] as const),
+    ...addSets.map(({ name }) => [name, 0] as const),
+    ...chains.map(({ name, rules }) => [name, rules.length] as const),
   ]);
 }

@@ -19,7 +19,7 @@ export interface TableContents {
   readonly references: References;
   /** By set or map, how many elements it has. */
   readonly elements: ReadonlyMap<string, number>;
-  /** By chain that services share, how many rules it has. */
+  /** By chain that services share, how many rules it has; by set or map, 0. */
   readonly rules: ReadonlyMap<string, number>;
   /** The sets of clients of session affinity. */
   readonly affinitySets: readonly NamedSet[];

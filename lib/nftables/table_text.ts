@@ -65,9 +65,12 @@ export class TableText {
     return new Map(filled.map(({ set, count }) => [set.name, count]));
   }
 
-  /** Number of rules, by chain that services share, so far. */
+  /** Number of rules, by chain that services share, so far; sets and maps are there with 0. */
   get rules(): ReadonlyMap<string, number> {
-    return new Map(this.#chains.map(({ name, rules }) => [name, rules.length]));
+    return new Map([
+      ...this.sets.map(({ name }) => [name, 0] as const),
+      ...this.#chains.map(({ name, rules }) => [name, rules.length] as const),
+    ]);
   }
 
   /** The sets and maps so far. */
