@@ -27,8 +27,8 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 }
 
 /**
- * Milliseconds until nft is asked what the kernel can do: what that computes would keep the first
- * requests from being sent.
+ * Milliseconds for the first requests to be sent, before nft is asked what the kernel can do: what
+ * that computes would hold them up.
  */
 const HEAD_START = 20;
 
@@ -39,7 +39,7 @@ async function start(options: DaemonOptions): Promise<void> {
   const delivering = source.run();
   // Its failure counts where `run` waits for it.
   delivering.catch(() => {});
-  await options.runtime.clock.sleep(HEAD_START, options.signal);
+  if (source.api) await options.runtime.clock.sleep(HEAD_START, options.signal);
   const opened = await openDataplane(options);
   if (options.signal.aborted) return;
   const daemon = new Daemon(options, { ...opened, api: source.api });

@@ -9,6 +9,7 @@ const { Segmenter } = Intl;
 
 /** Makes the real one when it is first asked for something. */
 class LazySegmenter implements Intl.Segmenter {
+  static readonly supportedLocalesOf = Segmenter.supportedLocalesOf;
   readonly #options: ConstructorParameters<typeof Segmenter>;
   #segmenter: Intl.Segmenter | undefined;
 

@@ -30,10 +30,7 @@ export function changesOf(mode: "nftables" | "iptables", inputs: StepInputs): Ch
 function nftablesChanges({ change, references, node }: StepInputs): Change[] {
   const owners = ownersOf(change, node);
   const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
-  const { operations } = diffServices(change.services.values(), {
-    node,
-    references,
-  });
+  const { operations } = diffServices(change.services.values(), { node, references });
   const nodeChange = change.node
     ? nodeElementChanges(change.node.before, change.node.after)
     : { deleteElements: [], addElements: [] };
