@@ -9,7 +9,7 @@
  * @module
  */
 import { TextLineStream } from "./text_lines.ts";
-import type { ApiObject } from "../tests/support/api_store.ts";
+import { type ApiObject, COLLECTIONS } from "../tests/support/api_store.ts";
 import { ApiServer } from "../tests/support/api_server.ts";
 import { makeCertificates } from "../tests/support/certificates.ts";
 import { clusterObjects } from "./cluster.ts";
@@ -23,6 +23,9 @@ async function serve(folder: string, services: number, endpoints: number): Promi
   const certificates = await makeCertificates(folder);
   const server = new ApiServer({ certificates, requireClientCertificate: true });
   for (const object of clusterObjects({ services, endpoints })) server.store.put(object);
+  for (const { kind } of COLLECTIONS) {
+    for (const stored of server.store.list(kind)) void stored.protobuf;
+  }
   await server.start();
   const { clientCertificate, clientKey } = certificates.files;
   await Deno.writeTextFile(

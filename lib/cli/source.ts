@@ -4,7 +4,7 @@
  * @module
  */
 import { createDecoder } from "../cache/decode.ts";
-import type { Configuration } from "../model/configuration.ts";
+import { type ClientConnection, type Configuration, PROTOBUF } from "../model/configuration.ts";
 import type { Decoder, ObjectEvent } from "../model/events.ts";
 import { type Kind, KINDS } from "../model/objects.ts";
 import type { Logger } from "../model/ports.ts";
@@ -166,6 +166,8 @@ export async function watchApiServer(server: ApiServer, options: SourceOptions):
     kinds: KINDS,
     nodeName,
     decode: showing(createDecoder(), options.inspect),
+    // Who wants to see whole objects gets them in JSON.
+    protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
     sink: guarded,
     clock: runtime.clock,
     logger,
@@ -173,6 +175,11 @@ export async function watchApiServer(server: ApiServer, options: SourceOptions):
     signal,
   });
   await Promise.race([watching, failed.promise]);
+}
+
+/** As client-go reads these settings: the one for answers, else the one for requests. */
+function acceptsProtobuf({ acceptContentTypes, contentType }: ClientConnection): boolean {
+  return (acceptContentTypes || contentType).split(",").some((type) => type.trim() === PROTOBUF);
 }
 
 /** Why the server cannot be used, as soon as the cluster's own ranges are known. */

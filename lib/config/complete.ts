@@ -6,10 +6,11 @@
  * @module
  */
 import { type Family, familyOf, parseAddress } from "../model/address.ts";
-import type {
-  Configuration,
-  ModeConfiguration,
-  SignpostConfiguration,
+import {
+  type Configuration,
+  type ModeConfiguration,
+  PROTOBUF,
+  type SignpostConfiguration,
 } from "../model/configuration.ts";
 import { hostPort } from "../model/names.ts";
 import type { FileSettings, FlagSettings } from "./schema.ts";
@@ -51,7 +52,11 @@ export function completeSettings(settings: FlagSettings): Configuration {
     bindAddress,
     bindAddressHardFail: settings.bindAddressHardFail ?? false,
     ...completeServers(settings, familyOf(bindAddress)),
-    clientConnection: { kubeconfig: settings.clientConnection?.kubeconfig ?? "" },
+    clientConnection: {
+      kubeconfig: settings.clientConnection?.kubeconfig ?? "",
+      acceptContentTypes: settings.clientConnection?.acceptContentTypes ?? "",
+      contentType: settings.clientConnection?.contentType || PROTOBUF,
+    },
     master: settings.master ?? "",
     mode: settings.mode ?? "",
     clusterCIDRs,

@@ -28,7 +28,7 @@ export function toKubeProxyConfiguration(configuration: Configuration): Json {
     kind: KIND,
     bindAddress: configuration.bindAddress,
     bindAddressHardFail: configuration.bindAddressHardFail,
-    clientConnection: { kubeconfig: configuration.clientConnection.kubeconfig },
+    clientConnection: { ...configuration.clientConnection },
     clusterCIDR: configuration.clusterCIDRs.join(","),
     configSyncPeriod: formatDuration(configuration.configSyncPeriod),
     conntrack: {

@@ -10,12 +10,6 @@ import { type Origin, placeOf } from "./origin.ts";
 
 /** Settings that signpost does not have, and the values that mean kube-proxy's default. */
 const WITHOUT_EFFECT: ReadonlyMap<string, readonly unknown[]> = new Map([
-  ["clientConnection.acceptContentTypes", ["", "application/json"]],
-  ["clientConnection.contentType", [
-    "",
-    "application/json",
-    "application/vnd.kubernetes.protobuf",
-  ]],
   ["clientConnection.qps", [0, 5]],
   ["clientConnection.burst", [0, 10]],
   ["logging.flushFrequency", [0, 5_000]],

@@ -27,10 +27,17 @@ export interface ModeConfiguration {
   readonly minSyncPeriod: number;
 }
 
+/** Media type of the API's objects in protobuf; that of a watch stream goes on behind it. */
+export const PROTOBUF = "application/vnd.kubernetes.protobuf";
+
 /** Where and how to reach the API server. */
 export interface ClientConnection {
   /** Path; `""`: in-cluster service account, or `master` alone. */
   readonly kubeconfig: string;
+  /** Media types that the server may answer a watch in, comma-separated; `""`: `contentType`. */
+  readonly acceptContentTypes: string;
+  /** A media type, protobuf by default. Whatever is not protobuf means JSON. */
+  readonly contentType: string;
 }
 
 /** KubeProxyConfiguration, validated, and signpost's own settings. */

@@ -15,6 +15,8 @@ import { StatusError, WatchError } from "./failure.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "./http.ts";
 import { IdleLimit } from "./idle_limit.ts";
 import type { WatchObserver } from "./observer.ts";
+import { Remainder } from "./pieces.ts";
+import { isObject, readObject } from "./protobuf_messages.ts";
 import { errorText, oneLine } from "./text.ts";
 
 /** What an `ApiClient` is made of. */
@@ -38,6 +40,8 @@ export interface ApiRequest {
   readonly body?: unknown;
   /** `application/json` by default. */
   readonly contentType?: string;
+  /** The `accept` header, `application/json` by default. */
+  readonly accept?: string;
   readonly signal: AbortSignal;
   /** Milliseconds until the headers must be in, 60 s by default as the server's own limit. */
   readonly headerLimit?: number;
@@ -48,6 +52,8 @@ export interface ApiRequest {
 /** A successful answer, its body as it comes. */
 export interface ApiStream {
   readonly status: number;
+  /** The `content-type` header; `""`: none. */
+  readonly contentType: string;
   /** Ends with a `WatchError` where the stream breaks off or stalls, or with what `fail` was given. */
   readonly body: AsyncIterable<Uint8Array>;
   /** Ends the stream; whoever reads the body gets the error. */
@@ -92,8 +98,7 @@ export class ApiClient {
   async json(path: string, request: ApiRequest): Promise<unknown> {
     const stream = await this.open(path, request);
     try {
-      const text = await readText(stream.body, MAX_BODY);
-      return JSON.parse(text);
+      return JSON.parse(decodeText(await readBytes(stream.body, MAX_BODY)));
     } catch (error) {
       if (error instanceof WatchError) throw error;
       throw new WatchError("garbage", `${describe(path, request)}: the answer is no JSON`, {
@@ -135,7 +140,7 @@ export class ApiClient {
         method,
         url,
         headers: {
-          "accept": "application/json",
+          "accept": request.accept ?? "application/json",
           "user-agent": userAgent,
           ...(credentials.authorization && { authorization: credentials.authorization }),
           ...(request.body !== undefined &&
@@ -193,6 +198,7 @@ class Exchange {
     this.#limit.touch(this.#idleLimit);
     return {
       status: response.status,
+      contentType: response.headers["content-type"] ?? "",
       body: this.read(response),
       fail: (error) => this.fail(error),
       close: () => this.close(),
@@ -244,13 +250,12 @@ async function readError(
   { what, exchange }: ErrorContext,
 ): Promise<StatusError> {
   const { status } = response;
-  let body = "";
+  let message = "";
   try {
-    body = await readText(exchange.read(response), MAX_ERROR_BODY);
+    message = statusMessage(await readBytes(exchange.read(response), MAX_ERROR_BODY));
   } catch {
     // The status says enough.
   }
-  const message = statusMessage(body);
   return new StatusError(`${what}: ${status}${message === "" ? "" : ` ${message}`}`, {
     status,
     retryAfter: parseRetryAfter(response.headers["retry-after"]),
@@ -258,7 +263,9 @@ async function readError(
 }
 
 /** The `message` of a `Status` object, else the text itself. */
-function statusMessage(body: string): string {
+function statusMessage(bytes: Uint8Array): string {
+  if (isObject(bytes)) return oneLine(String(readObject(bytes)["message"] ?? ""));
+  const body = decodeText(bytes);
   try {
     const status: unknown = JSON.parse(body);
     if (typeof status === "object" && status !== null && "message" in status) {
@@ -275,17 +282,17 @@ function parseRetryAfter(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined;
 }
 
-async function readText(body: AsyncIterable<Uint8Array>, limit: number): Promise<string> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  const parts: string[] = [];
-  let length = 0;
+async function readBytes(body: AsyncIterable<Uint8Array>, limit: number): Promise<Uint8Array> {
+  const read = new Remainder();
   for await (const chunk of body) {
-    length += chunk.length;
-    if (length > limit) {
+    read.keep(chunk);
+    if (read.length > limit) {
       throw new WatchError("garbage", `the answer is longer than ${limit} bytes`);
     }
-    parts.push(decoder.decode(chunk, { stream: true }));
   }
-  parts.push(decoder.decode());
-  return parts.join("");
+  return read.join(new Uint8Array());
+}
+
+function decodeText(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
 }

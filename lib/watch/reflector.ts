@@ -17,7 +17,12 @@ import { type Resource, resourceOf } from "./resources.ts";
 import { listPages } from "./list_pages.ts";
 import { emptyState } from "./snapshot.ts";
 import { errorText } from "./text.ts";
-import { fallbackFrom, followStream, type StreamOptions } from "./watch_stream.ts";
+import {
+  fallbackFrom,
+  followStream,
+  speaksAgainstProtobuf,
+  type StreamOptions,
+} from "./watch_stream.ts";
 
 /** Times in milliseconds, and the size of a page. */
 export interface WatchLimits {
@@ -53,6 +58,8 @@ export interface ReflectorOptions {
   /** The Node that is watched. */
   readonly nodeName: string;
   readonly decode: Decoder;
+  /** Whether watches are asked for in protobuf; `decode` then gets what it has a use for, no more. */
+  readonly protobuf: boolean;
   readonly sink: EventSink;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -82,11 +89,13 @@ export class Reflector<K extends Kind> {
   /** `""`: a list is due. */
   #resourceVersion = "";
   #streamingList = true;
+  #protobuf: boolean;
 
   constructor(private readonly kind: K, private readonly options: ReflectorOptions) {
     this.#resource = resourceOf(kind, options.nodeName);
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
+    this.#protobuf = options.protobuf;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
     this.#report = new WatchReport(kind, {
       clock: options.clock,
@@ -168,6 +177,9 @@ export class Reflector<K extends Kind> {
           if (!initial) this.#report.state("watching");
         },
       });
+    } catch (error) {
+      if (this.#protobuf && speaksAgainstProtobuf(error)) this.#leaveProtobuf(error);
+      throw error;
     } finally {
       if (clock.monotonic() - start >= GOOD_STREAM) this.#backoff.reset();
     }
@@ -187,12 +199,21 @@ export class Reflector<K extends Kind> {
       sink,
       signal,
       clock,
+      protobuf: this.#protobuf,
       resource: this.#resource,
       resourceVersion: initial ? undefined : this.#resourceVersion,
       timeoutSeconds: 300 + Math.floor(300 * this.#random()),
       stall: this.#limits.stall,
       initialQuiet: this.#limits.initialQuiet,
     };
+  }
+
+  /** JSON is what servers, and what lies before them, have spoken longest. */
+  #leaveProtobuf(error: unknown): void {
+    this.#protobuf = false;
+    this.options.logger.info(`watching ${this.kind} objects in JSON from here on`, {
+      error: errorText(error),
+    });
   }
 
   async #recover(cause: unknown): Promise<void> {

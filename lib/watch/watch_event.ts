@@ -1,13 +1,15 @@
 /**
- * The lines of a watch stream and the pages of a list, told apart but not yet decoded
+ * The lines and frames of a watch stream and the pages of a list, told apart but not yet decoded
  * (kubernetes.io/docs/reference/using-api/api-concepts).
  *
  * @module
  */
 import { StatusError, WatchError } from "./failure.ts";
-import { oneLine } from "./text.ts";
+import { readMessage } from "./protobuf.ts";
+import { readObject, WATCH_EVENT } from "./protobuf_messages.ts";
+import { errorText, oneLine } from "./text.ts";
 
-/** One line of a watch stream. */
+/** One line or frame of a watch stream. */
 export type WatchEvent =
   | {
     /** ADDED and MODIFIED are one: the object is as it says. */
@@ -33,22 +35,23 @@ export interface ListPage {
 const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
 
 /**
- * Parses one line of a watch stream.
+ * Parses one line or frame of a watch stream.
  *
+ * @param piece a line of JSON, or a frame of protobuf
  * @returns the event, or `undefined` for a type that a later API version may have added
  * @throws {StatusError} at an ERROR event, with its code
- * @throws {WatchError} where the line is no watch event
+ * @throws {WatchError} where the piece is no watch event
  */
-export function parseWatchEvent(line: string): WatchEvent | undefined {
-  const event = asRecord(parseJson(line));
+export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefined {
+  const event = asRecord(typeof piece === "string" ? parseJson(piece) : parseFrame(piece));
   const type = event?.["type"];
   const object = asRecord(event?.["object"]);
-  if (typeof type !== "string" || object === undefined) throw garbage("no watch event", line);
+  if (typeof type !== "string" || object === undefined) throw garbage("no watch event", piece);
   if (type === "ERROR") throw statusError(object);
   const metadata = asRecord(object["metadata"]);
   const resourceVersion = metadata?.["resourceVersion"];
   if (typeof resourceVersion !== "string" || resourceVersion === "") {
-    throw garbage("no resourceVersion in the object", line);
+    throw garbage("no resourceVersion in the object", piece);
   }
   switch (type) {
     case "ADDED":
@@ -109,8 +112,20 @@ function parseJson(line: string): unknown {
   }
 }
 
-function garbage(what: string, line: string): WatchError {
-  return new WatchError("garbage", `${what} in the watch stream: ${oneLine(line, 80)}`);
+/** @returns an object of the shape that a line has */
+function parseFrame(frame: Uint8Array): unknown {
+  try {
+    const { type, object } = readMessage(frame, WATCH_EVENT);
+    const raw = asRecord(object)?.["raw"];
+    return { type, object: raw instanceof Uint8Array ? readObject(raw) : undefined };
+  } catch (cause) {
+    throw new WatchError("garbage", `no frame of a watch stream: ${errorText(cause)}`, { cause });
+  }
+}
+
+function garbage(what: string, piece: string | Uint8Array): WatchError {
+  const shown = typeof piece === "string" ? oneLine(piece, 80) : `a frame of ${piece.length} bytes`;
+  return new WatchError("garbage", `${what} in the watch stream: ${shown}`);
 }
 
 function asRecord(value: unknown): Readonly<Record<string, unknown>> | undefined {

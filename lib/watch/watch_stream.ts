@@ -3,13 +3,16 @@
  *
  * @module
  */
+import { PROTOBUF } from "../model/configuration.ts";
 import type { Decoder, EventSink } from "../model/events.ts";
 import type { Kind } from "../model/objects.ts";
 import type { Clock } from "../model/ports.ts";
 import type { ApiClient, ApiStream } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import { IdleLimit } from "./idle_limit.ts";
-import { LineError, splitLines } from "./lines.ts";
+import { splitFrames } from "./frames.ts";
+import { splitLines } from "./lines.ts";
+import { SplitError } from "./pieces.ts";
 import type { Resource } from "./resources.ts";
 import { changeEvent, Snapshot } from "./snapshot.ts";
 import { parseWatchEvent, type WatchEvent } from "./watch_event.ts";
@@ -22,6 +25,8 @@ export interface StreamOptions<K extends Kind> {
   readonly sink: EventSink;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** Whether the server may send protobuf. */
+  readonly protobuf: boolean;
   /** Where to go on from; `undefined`: begin with all objects, a streaming list. */
   readonly resourceVersion: string | undefined;
   /** When the server shall end the stream. */
@@ -58,6 +63,7 @@ export async function followStream<K extends Kind>(
   const { client, resource, signal, clock } = options;
   const stream = await client.open(resource.path, {
     query: watchQuery(options),
+    ...(options.protobuf && { accept: `${PROTOBUF}, application/json` }),
     signal,
     idleLimit: options.stall,
     headerLimit: Math.min(options.stall, 90_000),
@@ -67,13 +73,13 @@ export async function followStream<K extends Kind>(
   const quiet = isInitial ? limitQuiet(stream, clock, options.initialQuiet) : undefined;
   const follower = new Follower(kind, { ...options, quiet });
   try {
-    for await (const lines of splitLines(stream.body)) {
+    for await (const pieces of piecesOf(stream)) {
       if (signal.aborted) return;
-      follower.take(lines);
+      follower.take(pieces);
     }
     if (follower.isListing) throw new WatchError("dropped", "the initial list ended unfinished");
   } catch (error) {
-    if (error instanceof LineError) {
+    if (error instanceof SplitError) {
       throw new WatchError("garbage", error.message, { cause: error });
     }
     throw error;
@@ -81,6 +87,18 @@ export async function followStream<K extends Kind>(
     quiet?.stop();
     stream.close();
   }
+}
+
+function piecesOf(stream: ApiStream): AsyncIterable<readonly (string | Uint8Array)[]> {
+  const isProtobuf = stream.contentType.startsWith(PROTOBUF);
+  return isProtobuf ? splitFrames(stream.body) : splitLines(stream.body);
+}
+
+/** Whether a stream that was asked for in protobuf may fare better in JSON. */
+export function speaksAgainstProtobuf(error: unknown): boolean {
+  if (error instanceof StatusError) return error.status === 406 || error.status === 415;
+  return error instanceof WatchError && error.reason === "garbage" &&
+    !(error instanceof UnmarkedListError);
 }
 
 /**
@@ -121,7 +139,7 @@ function limitQuiet(stream: ApiStream, clock: Clock, milliseconds: number): Idle
   });
 }
 
-/** Takes the lines of one stream. */
+/** Takes the lines or frames of one stream. */
 class Follower<K extends Kind> {
   #snapshot: Snapshot<K> | undefined;
   #resourceVersion = "";
@@ -138,16 +156,16 @@ class Follower<K extends Kind> {
     return this.#snapshot !== undefined;
   }
 
-  take(lines: readonly string[]): void {
+  take(pieces: readonly (string | Uint8Array)[]): void {
     try {
-      for (const line of lines) {
-        const event = parseWatchEvent(line);
+      for (const piece of pieces) {
+        const event = parseWatchEvent(piece);
         if (event === undefined) continue;
         if (this.#snapshot) this.#gather(this.#snapshot, event);
         else this.#pass(event);
       }
     } finally {
-      // What came before a bad line is delivered, so the next watch goes on behind it.
+      // What came before a bad piece is delivered, so the next watch goes on behind it.
       if (this.#resourceVersion !== "") this.options.onProgress(this.#resourceVersion);
       this.#resourceVersion = "";
     }

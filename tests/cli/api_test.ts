@@ -66,6 +66,21 @@ async function withManifest<T>(objects: readonly object[], use: (path: string) =
   }
 }
 
+Deno.test("objects come in protobuf, or in JSON where that is wished for, and mean the same", async () => {
+  const protobuf = "application/vnd.kubernetes.protobuf";
+  const once = async (...argv: readonly string[]) => {
+    await using server = await startServer();
+    const { code, printed } = await signpost(server, "--once", ...argv);
+    assertEquals(code, 0);
+    const accepts = new Set(server.requests.map(({ headers }) => headers["accept"]));
+    return { printed, accepts: [...accepts] };
+  };
+  const byDefault = await once();
+  assertEquals(byDefault.accepts, [`${protobuf}, application/json`]);
+  const wished = await once("--kube-api-content-type", "application/json");
+  assertEquals(wished, { printed: byDefault.printed, accepts: ["application/json"] });
+});
+
 Deno.test("explain asks the API server, for Services that it does not list, too", async () => {
   await using server = await startServer();
   const works = await signpost(server, "explain", "shop/web", "-o", "json");

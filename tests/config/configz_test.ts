@@ -12,7 +12,11 @@ Deno.test("the configuration prints as a KubeProxyConfiguration", async () => {
     kind: "KubeProxyConfiguration",
     bindAddress: "0.0.0.0",
     bindAddressHardFail: false,
-    clientConnection: { kubeconfig: "" },
+    clientConnection: {
+      kubeconfig: "",
+      acceptContentTypes: "",
+      contentType: "application/vnd.kubernetes.protobuf",
+    },
     clusterCIDR: "10.0.0.0/8,fd00::/8",
     configSyncPeriod: "15m0s",
     conntrack: {
@@ -51,6 +55,7 @@ Deno.test("the printed configuration is read as the same one", async () => {
     "--feature-gates=AllowServiceExternalIPs=false",
     "--hostname-override=n",
     "--kubeconfig=/k",
+    "--kube-api-content-type=application/json",
     "--logging-format=json",
     "--nodeport-addresses=10.0.0.0/8",
   ];

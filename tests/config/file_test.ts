@@ -74,7 +74,12 @@ bindAddress: 2001:db8:0::1
 bindAddressHardFail: true
 healthzBindAddress: "[::]:1256"
 metricsBindAddress: 10.0.0.1
-clientConnection: {kubeconfig: /k, contentType: application/json, qps: 5, burst: 10}
+clientConnection:
+  kubeconfig: /k
+  acceptContentTypes: application/vnd.kubernetes.protobuf
+  contentType: application/json
+  qps: 5
+  burst: 10
 clusterCIDR: fd00:0::1/8 , 10.1.2.3/8
 detectLocalMode: InterfaceNamePrefix
 detectLocal: {bridgeInterface: cni0, interfaceNamePrefix: cali}
@@ -102,7 +107,11 @@ logging: {verbosity: 4, format: json}
     bindAddressHardFail: true,
     healthzBindAddress: "[::]:1256",
     metricsBindAddress: "10.0.0.1:10249",
-    clientConnection: { kubeconfig: "/k" },
+    clientConnection: {
+      kubeconfig: "/k",
+      acceptContentTypes: "application/vnd.kubernetes.protobuf",
+      contentType: "application/json",
+    },
     master: "",
     mode: "iptables",
     clusterCIDRs: ["fd00::/8", "10.0.0.0/8"],

@@ -17,7 +17,11 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
       bindAddressHardFail: false,
       healthzBindAddress: "0.0.0.0:10256",
       metricsBindAddress: "127.0.0.1:10249",
-      clientConnection: { kubeconfig: "" },
+      clientConnection: {
+        kubeconfig: "",
+        acceptContentTypes: "",
+        contentType: "application/vnd.kubernetes.protobuf",
+      },
       master: "",
       mode: "",
       clusterCIDRs: [],
@@ -56,6 +60,11 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
 /** Flags, and the one part of the configuration that they are to change. */
 const FLAGS: readonly [readonly string[], (configuration: Configuration) => unknown, unknown][] = [
   [["--kubeconfig=/k"], (c) => c.clientConnection.kubeconfig, "/k"],
+  [
+    ["--kube-api-content-type=application/json"],
+    (c) => c.clientConnection.contentType,
+    "application/json",
+  ],
   [["--master", "https://10.0.0.1:6443/"], (c) => c.master, "https://10.0.0.1:6443"],
   [["--hostname-override=Node-1"], (c) => c.hostnameOverride, "node-1"],
   [["--proxy-mode", "iptables"], (c) => c.mode, "iptables"],

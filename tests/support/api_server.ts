@@ -6,7 +6,14 @@
 import * as http from "node:http";
 import * as https from "node:https";
 import type { AddressInfo } from "node:net";
-import { errorEvent, sendFault, sendStatus } from "./api_answers.ts";
+import {
+  errorEvent,
+  type Format,
+  JSON_FORMAT,
+  PROTOBUF_FORMAT,
+  sendFault,
+  sendStatus,
+} from "./api_answers.ts";
 import { FaultQueue, type RequestType } from "./api_faults.ts";
 import { type ApiObject, ApiStore, type Collection, COLLECTIONS, makeFilter } from "./api_store.ts";
 import { ApiStream } from "./api_stream.ts";
@@ -24,6 +31,8 @@ export interface ApiServerOptions {
   /** 0, the default: any free port. It stays the same over `restart`. */
   port?: number;
   streamingLists?: StreamingLists;
+  /** False: answers are JSON, whatever is asked for. */
+  protobuf?: boolean;
   /** False: 404, as before Kubernetes 1.33. */
   serviceCIDRs?: boolean;
   /** Bearer token without which requests get 401. */
@@ -125,7 +134,12 @@ export class ApiServer {
     }
   }
 
-  /** Sends a text as it is on open watches: garbage, ERROR events. */
+  /** Sends an ERROR event on open watches. */
+  sendError(code: number, message: string): void {
+    for (const stream of this.#streams) stream.error(code, message);
+  }
+
+  /** Sends a text as it is on open watches: garbage. */
   sendRaw(text: string, kind?: string): void {
     for (const stream of this.#select(kind)) stream.send(text);
   }
@@ -177,13 +191,18 @@ export class ApiServer {
       headers: request.headers,
     };
     this.requests.push(record);
-    if (!this.#isAllowed(request)) return sendStatus(response, 401, "Unauthorized");
+    const format = this.#format(request);
+    if (!this.#isAllowed(request)) {
+      return sendStatus(response, format, { code: 401, message: "Unauthorized" });
+    }
     const collection = this.#collection(url.pathname);
-    if (collection === undefined) return sendStatus(response, 404, "page not found");
+    if (collection === undefined) {
+      return sendStatus(response, format, { code: 404, message: "page not found" });
+    }
     const fault = this.faults.take(collection.kind, typeOf(record));
-    if (fault !== undefined) return sendFault(response, fault);
+    if (fault !== undefined) return sendFault(response, format, fault);
     if (record.method !== "GET") return await this.#write({ request, response, collection });
-    if (query["watch"] === "true") return this.#watch({ response, collection, query });
+    if (query["watch"] === "true") return this.#watch({ response, collection, query, format });
     this.#list({ response, collection, query });
   }
 
@@ -194,6 +213,11 @@ export class ApiServer {
     return !requireClientCertificate || ("authorized" in socket && socket.authorized === true);
   }
 
+  #format({ headers }: http.IncomingMessage): Format {
+    const isAccepted = headers.accept?.includes(PROTOBUF_FORMAT.contentType) ?? false;
+    return isAccepted && this.options.protobuf !== false ? PROTOBUF_FORMAT : JSON_FORMAT;
+  }
+
   #collection(path: string): Collection | undefined {
     return COLLECTIONS.find(({ kind, base, plural }) =>
       (kind !== "ServiceCIDR" || this.options.serviceCIDRs !== false) &&
@@ -201,24 +225,25 @@ export class ApiServer {
     );
   }
 
-  #watch({ response, collection, query }: Reading): void {
+  #watch({ response, collection, query, format }: Reading & { readonly format: Format }): void {
     const wantsInitial = query["sendInitialEvents"] === "true";
     const mode = this.options.streamingLists ?? "yes";
     if (wantsInitial && mode === "refuse") {
       const message = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch " +
         "unless the WatchList feature gate is enabled";
-      return sendStatus(response, 422, message);
+      return sendStatus(response, format, { code: 422, message });
     }
     const version = Number(query["resourceVersion"] ?? "0");
     const since = version === 0 ? undefined : version;
-    response.writeHead(200, { "content-type": "application/json;stream=watch" });
+    response.writeHead(200, { "content-type": `${format.contentType};stream=watch` });
     if (since !== undefined && this.store.since(since) === undefined) {
-      response.end(errorEvent(410, `too old resource version: ${since}`));
+      response.end(errorEvent(format, 410, `too old resource version: ${since}`));
       return;
     }
     response.flushHeaders();
     const stream = new ApiStream(response, this.store, {
       collection,
+      format,
       matches: filterOf(query),
       since,
       markEnd: wantsInitial && mode === "yes" && !this.#silent,
@@ -238,7 +263,8 @@ export class ApiServer {
     const token = query["continue"] ?? "";
     const rest = token === "" ? this.#snapshot(kind, query) : this.#pages.get(token);
     if (rest === undefined) {
-      return sendStatus(response, 410, "The provided continue parameter is too old");
+      const message = "The provided continue parameter is too old";
+      return sendStatus(response, JSON_FORMAT, { code: 410, message });
     }
     const limit = Number(query["limit"] ?? "0") || rest.items.length;
     const page = rest.items.slice(0, limit);
@@ -257,7 +283,7 @@ export class ApiServer {
     const matches = filterOf(query);
     const items = this.store.list(kind).filter(({ object }) => matches(object));
     return {
-      items: items.map(({ json }) => json),
+      items: items.map(({ json }) => new TextDecoder().decode(json)),
       resourceVersion: String(this.store.resourceVersion),
     };
   }

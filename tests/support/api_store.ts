@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { encodeObject } from "./protobuf.ts";
 
 /** An API object, as parsed JSON. */
 export interface ApiObject {
@@ -55,10 +56,20 @@ export const COLLECTIONS: readonly Collection[] = [
   },
 ];
 
-/** An object with its JSON text, made once. */
-export interface Stored {
-  readonly object: ApiObject;
-  readonly json: string;
+/** An object with what it looks like on the wire, made once. */
+export class Stored {
+  #json: Uint8Array | undefined;
+  #protobuf: Uint8Array | undefined;
+
+  constructor(readonly object: ApiObject) {}
+
+  get json(): Uint8Array {
+    return this.#json ??= new TextEncoder().encode(JSON.stringify(this.object));
+  }
+
+  get protobuf(): Uint8Array {
+    return this.#protobuf ??= encodeObject(this.object);
+  }
 }
 
 /** One change; `before` or `after` is missing where the object was not there. */
@@ -100,7 +111,7 @@ export class ApiStore {
         resourceVersion: String(resourceVersion),
       },
     };
-    const after = { object: stored, json: JSON.stringify(stored) };
+    const after = new Stored(stored);
     this.#collection(kind).set(key, after);
     this.#record({ kind, resourceVersion, before, after });
     return resourceVersion;
@@ -117,7 +128,7 @@ export class ApiStore {
     this.#record({
       kind,
       resourceVersion,
-      before: { object, json: JSON.stringify(object) },
+      before: new Stored(object),
       after: undefined,
     });
     return true;

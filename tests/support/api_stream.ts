@@ -4,11 +4,20 @@
  * @module
  */
 import type { ServerResponse } from "node:http";
-import type { ApiObject, ApiStore, Change, Collection, Stored } from "./api_store.ts";
+import { Buffer } from "node:buffer";
+import { errorEvent, type Format } from "./api_answers.ts";
+import {
+  type ApiObject,
+  type ApiStore,
+  type Change,
+  type Collection,
+  Stored,
+} from "./api_store.ts";
 
 /** What a watch asks for. */
 export interface StreamRequest {
   readonly collection: Collection;
+  readonly format: Format;
   readonly matches: (object: ApiObject) => boolean;
   /** Changes after this are sent; `undefined`: what there is now, then what comes. */
   readonly since: number | undefined;
@@ -16,12 +25,12 @@ export interface StreamRequest {
   readonly markEnd: boolean;
 }
 
-/** Characters that are written at once. */
+/** Bytes that are written at once. */
 const BATCH = 256 * 1024;
 
 /** Sends initial objects, changes and bookmarks, as fast as the client reads. */
 export class ApiStream {
-  #queue: string[] = [];
+  #queue: Uint8Array[] = [];
   #writing = false;
   #ended = false;
   /** While true nothing is sent: the stream looks alive, but is silent. */
@@ -47,14 +56,23 @@ export class ApiStream {
   /** Says what the newest resource version is. */
   bookmark(annotations: Readonly<Record<string, string>> = {}): void {
     const { kind, apiVersion } = this.request.collection;
-    const metadata = { resourceVersion: String(this.store.resourceVersion), annotations };
-    this.send(JSON.stringify({ type: "BOOKMARK", object: { kind, apiVersion, metadata } }) + "\n");
+    const metadata = { name: "", resourceVersion: String(this.store.resourceVersion), annotations };
+    this.#send(this.request.format.event("BOOKMARK", new Stored({ kind, apiVersion, metadata })));
+  }
+
+  /** Tells of an error. */
+  error(code: number, message: string): void {
+    this.#send(errorEvent(this.request.format, code, message));
   }
 
   /** Sends a text as it is. */
   send(text: string): void {
+    this.#send(new TextEncoder().encode(text));
+  }
+
+  #send(bytes: Uint8Array): void {
     if (this.#silent || this.#ended) return;
-    this.#queue.push(text);
+    this.#queue.push(bytes);
     if (!this.#writing) this.#write();
   }
 
@@ -78,7 +96,7 @@ export class ApiStream {
 
   #sendInitial(objects: readonly Stored[]): void {
     for (const stored of objects) {
-      if (this.request.matches(stored.object)) this.send(eventLine("ADDED", stored));
+      if (this.request.matches(stored.object)) this.#sendEvent("ADDED", stored);
     }
     if (this.request.markEnd) this.bookmark({ "k8s.io/initial-events-end": "true" });
   }
@@ -88,8 +106,12 @@ export class ApiStream {
     const { matches } = this.request;
     const old = before && matches(before.object) ? before : undefined;
     const now = after && matches(after.object) ? after : undefined;
-    if (now) this.send(eventLine(old ? "MODIFIED" : "ADDED", now));
-    else if (old) this.send(eventLine("DELETED", after ?? old));
+    if (now) this.#sendEvent(old ? "MODIFIED" : "ADDED", now);
+    else if (old) this.#sendEvent("DELETED", after ?? old);
+  }
+
+  #sendEvent(type: string, stored: Stored): void {
+    this.#send(this.request.format.event(type, stored));
   }
 
   async #write(): Promise<void> {
@@ -104,21 +126,17 @@ export class ApiStream {
     if (this.#ended) this.response.end();
   }
 
-  #takeBatch(): string {
+  #takeBatch(): Uint8Array {
     let length = 0;
     let count = 0;
     while (count < this.#queue.length && length < BATCH) {
       length += this.#queue[count]?.length ?? 0;
       count++;
     }
-    const batch = this.#queue.slice(0, count).join("");
+    const batch = Buffer.concat(this.#queue.slice(0, count));
     this.#queue = count === this.#queue.length ? [] : this.#queue.slice(count);
     return batch;
   }
-}
-
-function eventLine(type: string, { json }: Stored): string {
-  return `{"type":"${type}","object":${json}}\n`;
 }
 
 /** Resolves when the response takes more, or is gone. */

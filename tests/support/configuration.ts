@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Configuration } from "../../lib/model/configuration.ts";
+import { type Configuration, PROTOBUF } from "../../lib/model/configuration.ts";
 
 /** kube-proxy 1.36's defaults. */
 export const DEFAULTS: Configuration = {
@@ -11,7 +11,7 @@ export const DEFAULTS: Configuration = {
   bindAddressHardFail: false,
   healthzBindAddress: "",
   metricsBindAddress: "",
-  clientConnection: { kubeconfig: "" },
+  clientConnection: { kubeconfig: "", acceptContentTypes: "", contentType: PROTOBUF },
   master: "",
   mode: "nftables",
   clusterCIDRs: [],

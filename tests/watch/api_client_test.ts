@@ -3,6 +3,8 @@ import type { ApiAccess } from "../../lib/watch/access.ts";
 import { ApiClient } from "../../lib/watch/api_client.ts";
 import { StatusError, WatchError } from "../../lib/watch/failure.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../lib/watch/http.ts";
+import { encodeObject } from "../support/protobuf.ts";
+import { chunks } from "./streams.ts";
 import { ANONYMOUS, ManualClock, settle } from "./fakes.ts";
 
 const ACCESS: ApiAccess = {
@@ -68,6 +70,13 @@ Deno.test("a request carries the server's path, the query, the token and our nam
     "content-type": "application/json",
   });
   assertEquals(request?.body, '{"a":1}');
+});
+
+Deno.test("the server's message is understood in protobuf too", async () => {
+  const status = encodeObject({ kind: "Status", message: "too\nmany", code: 429 });
+  const http = new FakeHttp(answer(429, chunks([status])));
+  const error = await assertRejects(() => get(http), StatusError);
+  assertEquals(error.message, "GET /api/v1/nodes: 429 too many");
 });
 
 Deno.test("an error status carries the server's message in one line, and its Retry-After", async () => {

@@ -6,7 +6,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { FaultType } from "../support/api_faults.ts";
-import { errorEvent } from "../support/api_answers.ts";
 import type { ApiServer } from "../support/api_server.ts";
 import { eventually } from "../support/eventually.ts";
 import { service, withWatch } from "./watch_fixture.ts";
@@ -18,32 +17,48 @@ const FAULTS: readonly FaultType[] = [
   { type: "status", status: 410 },
   { type: "status", status: 500 },
   { type: "errorEvent", status: 410 },
-  { type: "garbage" },
-  { type: "halfLine" },
   { type: "cut" },
   { type: "close" },
 ];
 
-const ACTIONS: readonly ((server: ApiServer, object: number, step: number) => void)[] = [
+/** After these a watch is asked for in JSON. */
+const GARBAGE: readonly FaultType[] = [{ type: "garbage" }, { type: "halfLine" }];
+
+type Action = (server: ApiServer, object: number, step: number) => void;
+
+const ACTIONS: readonly Action[] = [
   (server, object, step) => server.store.put(service(`s-${object}`, String(step))),
   (server, object, step) => server.store.put(service(`s-${object}`, String(step))),
   (server, object) => server.store.delete("Service", `default/s-${object}`),
-  (server, object) => server.faults.add(FAULTS[object % FAULTS.length] ?? { type: "cut" }),
+  (server, object) => server.faults.add(pick(FAULTS, object)),
   (server, object) => server.dropStreams({ end: object % 2 === 0 }),
   (server) => server.compact(),
-  (server) => server.sendRaw('{"type":"MODIFIED","object":'),
-  (server) => server.sendRaw(errorEvent(500, "injected")),
+  (server) => server.sendError(500, "injected"),
   (server) => server.bookmark(),
   (server) => server.expireContinueTokens(),
 ];
 
-for (const streamingLists of ["yes", "refuse"] as const) {
-  Deno.test(`after any changes and faults the state is right (streaming lists: ${streamingLists})`, async () => {
+const JSON_ACTIONS: readonly Action[] = [
+  ...ACTIONS,
+  (server, object) => server.faults.add(pick(GARBAGE, object)),
+  (server) => server.sendRaw('{"type":"MODIFIED","object":'),
+];
+
+function pick<T>(list: readonly T[], index: number): T {
+  return list[index % list.length] as T;
+}
+
+for (
+  const [streamingLists, protobuf] of [["yes", true], ["yes", false], ["refuse", true]] as const
+) {
+  const way = `streaming lists: ${streamingLists}, protobuf: ${protobuf}`;
+  Deno.test(`after any changes and faults the state is right (${way})`, async () => {
     const limits = { pageSize: 3 };
+    const actions = protobuf ? ACTIONS : JSON_ACTIONS;
     await withWatch(
-      { server: { streamingLists }, limits, objects: 5 },
+      { server: { streamingLists }, protobuf, limits, objects: 5 },
       async ({ server, sink }) => {
-        const steps = fc.array(fc.tuple(fc.nat(ACTIONS.length - 1), fc.nat(9)), { maxLength: 30 });
+        const steps = fc.array(fc.tuple(fc.nat(actions.length - 1), fc.nat(9)), { maxLength: 30 });
         const expected = () =>
           new Map(
             server.store.list("Service").map(({ object: { metadata } }) => [
@@ -53,7 +68,7 @@ for (const streamingLists of ["yes", "refuse"] as const) {
           );
         const play = async (script: readonly Step[]) => {
           for (const [index, [action, object]] of script.entries()) {
-            ACTIONS[action]?.(server, object, index);
+            actions[action]?.(server, object, index);
             // Some steps meet a stream that is open, others one that is on its way.
             if (object % 3 === 0) await new Promise((resolve) => setTimeout(resolve, object));
           }

@@ -111,7 +111,9 @@ export function fakeDecode<K extends Kind>(_kind: K, raw: unknown): Decoded<K> {
   const { metadata } = raw as {
     metadata: { name: string; namespace?: string; labels?: Record<string, string> };
   };
-  const { name, namespace, labels = {} } = metadata;
+  const { name, labels = {} } = metadata;
+  // Protobuf says that there is none in so many words.
+  const namespace = metadata.namespace || undefined;
   const key = objectKey({ name, ...(namespace !== undefined && { namespace }) });
   if (labels["refuse"] !== undefined) return { type: "refused", key, reason: labels["refuse"] };
   if (labels["ignore"] !== undefined) return { type: "ignored", key };

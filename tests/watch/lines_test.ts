@@ -1,10 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { LineError, splitLines } from "../../lib/watch/lines.ts";
-
-async function* chunks(parts: Iterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  for (const part of parts) yield await Promise.resolve(part);
-}
+import { splitLines } from "../../lib/watch/lines.ts";
+import { SplitError } from "../../lib/watch/pieces.ts";
+import { chunks, cutBy } from "./streams.ts";
 
 async function split(parts: Iterable<Uint8Array>, maxLine?: number): Promise<string[]> {
   const lines: string[] = [];
@@ -22,15 +20,8 @@ Deno.test("lines are the same however the stream is cut into chunks", async () =
       fc.infiniteStream(fc.integer({ min: 1, max: 9 })),
       async (lines, sizes) => {
         const stream = bytes(lines.map((line) => `${line}\n`).join(""));
-        const parts: Uint8Array[] = [];
-        let start = 0;
-        for (const size of sizes) {
-          if (start >= stream.length) break;
-          parts.push(stream.subarray(start, start + size));
-          start += size;
-        }
         const expected = lines.map((line) => new TextDecoder().decode(bytes(line)));
-        assertEquals(await split(parts), expected);
+        assertEquals(await split(cutBy(stream, sizes)), expected);
       },
     ),
     { numRuns: 200 },
@@ -45,9 +36,9 @@ Deno.test("the lines that a chunk completes come together, empty ones not at all
 });
 
 Deno.test("half a line at the end, a line too long and broken UTF-8 are errors", async () => {
-  await assertRejects(() => split([bytes("a\nb")]), LineError, "within a line");
-  await assertRejects(() => split([bytes("abc"), bytes("defg\n")], 6), LineError, "longer than 6");
-  await assertRejects(() => split([new Uint8Array([0xff, 0x0a])]), LineError, "no UTF-8");
+  await assertRejects(() => split([bytes("a\nb")]), SplitError, "within a line");
+  await assertRejects(() => split([bytes("abc"), bytes("defg\n")], 6), SplitError, "longer than 6");
+  await assertRejects(() => split([new Uint8Array([0xff, 0x0a])]), SplitError, "no UTF-8");
 });
 
 Deno.test("what came before a bad line is not lost", async () => {
@@ -55,6 +46,6 @@ Deno.test("what came before a bad line is not lost", async () => {
   const error = await (async () => {
     for await (const batch of splitLines(chunks([bytes("a\n"), bytes("b")]))) seen.push(...batch);
   })().catch((cause: unknown) => cause);
-  assert(error instanceof LineError);
+  assert(error instanceof SplitError);
   assertEquals(seen, ["a"]);
 });

@@ -5,7 +5,6 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import type { Fault } from "../support/api_faults.ts";
-import { errorEvent } from "../support/api_answers.ts";
 import { eventually } from "../support/eventually.ts";
 import { service, type WatchSetup, withWatch } from "./watch_fixture.ts";
 
@@ -158,7 +157,7 @@ Deno.test("410, as a status or as an event, lists again and takes nothing away",
     server.compact();
     await eventually("it is listed again", () => requests("streamingList").length === 2);
     await eventually("there is a stream", () => server.openStreams === 1);
-    server.sendRaw(errorEvent(410, "too old resource version"));
+    server.sendError(410, "too old resource version");
     await eventually("and again", () => sink.summary("Service").length === 3);
     assertEquals(sink.summary("Service"), Array(3).fill("replace default/a"));
     assertEquals(sink.lost, []);
@@ -166,7 +165,7 @@ Deno.test("410, as a status or as an event, lists again and takes nothing away",
 });
 
 Deno.test("garbage and half lines on a running stream lose no event", async () => {
-  await withWatch({}, async ({ server, sink, status }) => {
+  await withWatch({ protobuf: false }, async ({ server, sink, status }) => {
     for (
       const text of ['{"type":"ADDED","obj', "\u0000\n", '{"type":"ADDED","object":{}}\n', "[]\n"]
     ) {
@@ -180,6 +179,30 @@ Deno.test("garbage and half lines on a running stream lose no event", async () =
     }
     assert((status().failures["garbage"] ?? 0) >= 3);
     assertEquals(sink.lost, []);
+  });
+});
+
+Deno.test("protobuf that cannot be understood loses no event, and JSON takes its place", async () => {
+  await withWatch({}, async ({ server, sink, logger, status, requests }) => {
+    server.sendRaw("<html>");
+    await eventually("the stream is back", () => requests("watch").length === 1);
+    server.store.put(service("b", "2"));
+    await eventually("b came", () => sink.version("Service", "default/b") === "2");
+    assertEquals(
+      server.requests.map(({ headers }) => headers["accept"]),
+      ["application/vnd.kubernetes.protobuf, application/json", "application/json"],
+    );
+    assert(logger.lines.some((line) => line.includes("watching Service objects in JSON")));
+    assertEquals(status().failures["garbage"], 1);
+    assertEquals(sink.lost, []);
+  });
+});
+
+Deno.test("a server that knows no protobuf is understood", async () => {
+  await withWatch({ server: { protobuf: false } }, async ({ server, sink }) => {
+    server.store.put(service("b", "2"));
+    await eventually("b came", () => sink.version("Service", "default/b") === "2");
+    assertEquals(server.requests.length, 1);
   });
 });
 

@@ -86,6 +86,7 @@ async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
   let status: WatchStatus | undefined;
   const readFile = () => Promise.reject(new Error("no files"));
   const watching = watchAll({
+    protobuf: false,
     kinds: ["Service"],
     client: new ApiClient({
       http,

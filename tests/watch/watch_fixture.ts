@@ -40,6 +40,8 @@ export interface WatchSetup {
   /** `Service` by default, with the object `default/a` of version 1. */
   readonly kind?: Kind;
   readonly server?: ApiServerOptions;
+  /** True by default. */
+  readonly protobuf?: boolean;
   readonly limits?: Partial<WatchLimits>;
   /** How many Services there are at the start: `a`, `extra-1` and so on. */
   readonly objects?: number;
@@ -100,6 +102,7 @@ export async function withWatch(
     }),
     nodeName: "node-1",
     decode: fakeDecode,
+    protobuf: setup.protobuf ?? true,
     sink: sink.take,
     clock: realClock,
     logger,

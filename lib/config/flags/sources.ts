@@ -131,6 +131,13 @@ export const SOURCE_FLAGS: FlagGroup = {
       help: "The API server's URL, instead of the kubeconfig's.",
     },
     {
+      name: "kube-api-content-type",
+      kind: "text",
+      value: "VALUE",
+      sets: ["clientConnection.contentType"],
+      help: "How watches are asked for: application/vnd.kubernetes.protobuf or application/json.",
+    },
+    {
       name: "manifests",
       kind: "words",
       value: "PATH",

@@ -20,7 +20,6 @@ export const UNUSED_FLAGS: FlagGroup = {
     duration("ipvs-udp-timeout", "ipvs.udpTimeout"),
     { ...unused("profiling"), kind: "boolean", sets: ["enableProfiling"] },
     { ...unused("show-hidden-metrics-for-version"), sets: ["showHiddenMetricsForVersion"] },
-    { ...unused("kube-api-content-type"), sets: ["clientConnection.contentType"] },
     { ...unused("kube-api-burst"), kind: "integer", sets: ["clientConnection.burst"] },
     { ...unused("kube-api-qps"), kind: "number", sets: ["clientConnection.qps"] },
     duration("log-flush-frequency", "logging.flushFrequency"),

@@ -1,0 +1,110 @@
+/**
+ * Protobuf messages as the objects that their JSON would give, of those fields that a table names
+ * (protobuf.dev/programming-guides/encoding). All others are skipped where they lie: most of what
+ * an API server sends is of no use to a node proxy.
+ *
+ * @module
+ */
+import { BinaryReader } from "@bufbuild/protobuf/wire";
+
+/** Fields by their numbers. */
+export type Message = Readonly<Record<number, Field>>;
+
+/** One field of a message. */
+export interface Field {
+  /** Its name in JSON. */
+  readonly name: string;
+  /**
+   * What it holds. `integer` has 32 bits; `bytes` are a view of what was read; `time` is meta/v1
+   * Time and gives RFC 3339; `map` is one from strings to strings.
+   */
+  readonly value: "string" | "integer" | "boolean" | "bytes" | "time" | "map" | Message;
+  readonly repeated?: true;
+}
+
+/** What a message gives: the values of JSON, and `Uint8Array`. */
+export type MessageObject = Record<string, unknown>;
+
+/** Wire types: where a value ends. */
+const VARINT = 0;
+const LENGTH_DELIMITED = 2;
+
+/**
+ * Reads a message.
+ *
+ * @throws {Error} where it ends within a field, or a field is not of the type that the table says
+ */
+export function readMessage(bytes: Uint8Array, message: Message): MessageObject {
+  return readFields(new BinaryReader(bytes), bytes.length, message);
+}
+
+function readFields(reader: BinaryReader, end: number, message: Message): MessageObject {
+  const object: MessageObject = {};
+  while (reader.pos < end) {
+    const tag = reader.uint32();
+    const field = message[tag >>> 3];
+    const wireType = tag & 7;
+    if (field === undefined) reader.skip(wireType, tag >>> 3);
+    else if (wireType === wireTypeOf(field)) readField(reader, field, object);
+    else throw new Error(`the field ${field.name} is of wire type ${wireType}`);
+  }
+  if (reader.pos !== end) throw new Error("a field reaches beyond its message");
+  return object;
+}
+
+function wireTypeOf({ value }: Field): number {
+  return value === "integer" || value === "boolean" ? VARINT : LENGTH_DELIMITED;
+}
+
+function readField(reader: BinaryReader, field: Field, object: MessageObject): void {
+  const { name, value, repeated } = field;
+  if (value === "map") readEntry(reader, (object[name] ??= {}) as MessageObject);
+  else if (repeated) ((object[name] ??= []) as unknown[]).push(readValue(reader, value));
+  else object[name] = readValue(reader, value);
+}
+
+function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">): unknown {
+  switch (value) {
+    case "string":
+      return reader.string();
+    case "integer":
+      return reader.int32();
+    case "boolean":
+      return reader.bool();
+    case "bytes":
+      return reader.bytes();
+    case "time":
+      return readTime(reader);
+    default:
+      return readFields(reader, readEnd(reader), value);
+  }
+}
+
+/** Where the message or map entry that begins here ends. */
+function readEnd(reader: BinaryReader): number {
+  const length = reader.uint32();
+  return reader.pos + length;
+}
+
+const ENTRY: Message = {
+  1: { name: "key", value: "string" },
+  2: { name: "value", value: "string" },
+};
+
+function readEntry(reader: BinaryReader, map: MessageObject): void {
+  const { key = "", value = "" } = readFields(reader, readEnd(reader), ENTRY);
+  map[key as string] = value;
+}
+
+/** Seconds since the epoch, all 64 bits of them. What no calendar knows gives `""`. */
+function readTime(reader: BinaryReader): string {
+  const end = readEnd(reader);
+  let seconds = 0;
+  while (reader.pos < end) {
+    const tag = reader.uint32();
+    if (tag === (1 << 3 | VARINT)) seconds = Number(reader.int64());
+    else reader.skip(tag & 7, tag >>> 3);
+  }
+  const time = new Date(seconds * 1000);
+  return Number.isNaN(time.getTime()) ? "" : time.toISOString();
+}
