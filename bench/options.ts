@@ -78,7 +78,7 @@ const FULL: Options = {
   churnSeconds: 600,
   churnSize: 10_000,
   wideEndpoints: 10_000,
-  packetRounds: 5,
+  packetRounds: 15,
   iptablesChanges: 10,
   output: {
     json: new URL("results.json", import.meta.url).pathname,
