@@ -144,6 +144,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     this.#own?.announce(script.deletions);
     try {
       await (script.kind === "full" ? this.#replace(script) : this.#step(script));
+      this.#own?.settle(script.deletions);
     } catch (error) {
       this.#own?.withdraw(script.deletions);
       throw error;

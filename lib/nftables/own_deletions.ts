@@ -65,6 +65,8 @@ function deletionKey({ kind, name }: Deletion): string {
 interface Announcement {
   readonly deletions: Deletions;
   readonly left: Map<string, number>;
+  /** The script has ended: who begins to follow the table now will not see what it deleted. */
+  isApplied: boolean;
   /** It was there at the last `expire`. */
   isOld: boolean;
 }
@@ -78,8 +80,18 @@ export class OwnDeletions {
   /** A script with these deletions is about to be applied. */
   announce(deletions: Deletions): void {
     if (deletions.size > 0) {
-      this.#announced.push({ deletions, left: new Map(deletions), isOld: false });
+      this.#announced.push({ deletions, left: new Map(deletions), isApplied: false, isOld: false });
     }
+  }
+
+  /**
+   * The script was taken.
+   *
+   * @param deletions the very value that was announced
+   */
+  settle(deletions: Deletions): void {
+    const announcement = this.#announced.findLast((each) => each.deletions === deletions);
+    if (announcement) announcement.isApplied = true;
   }
 
   /**
@@ -92,9 +104,12 @@ export class OwnDeletions {
     if (last >= 0) this.#announced.splice(last, 1);
   }
 
-  /** Forgets everything, where what was seen is not known any more. */
+  /**
+   * Forgets what has been deleted, where what was seen of it is not known. A script that is under
+   * way may still be seen.
+   */
   clear(): void {
-    this.#announced = [];
+    this.#announced = this.#announced.filter(({ isApplied }) => !isApplied);
   }
 
   /** Forgets what was not seen since the last call but one: it was deleted before anybody looked. */
