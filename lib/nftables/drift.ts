@@ -18,7 +18,7 @@ export interface TableLoad {
   readonly elements: number;
   /** Elements that have been added since the process began. */
   readonly added: number;
-  /** How often a script for it was begun or ended. */
+  /** How often a script for it was begun or ended; odd: one is under way. */
   readonly steps: number;
 }
 
@@ -212,20 +212,33 @@ export class DriftWatch {
 
   /** Looks for chains and sets that are gone, and for chains that have fewer rules than they should. */
   async #look(): Promise<void> {
-    const { nft, expectedRules, onDrift } = this.#options;
+    const { clock, load, onDrift } = this.#options;
+    let gone = await this.#findGone();
+    const { steps } = load();
+    const isUnderWay = steps % 2 === 1;
+    if (isUnderWay && gone.length > 0) {
+      // A script may have deleted what is expected until it has ended.
+      while (load().steps === steps) await clock.sleep(GATHER);
+      const still = new Set(await this.#findGone());
+      gone = gone.filter((each) => still.has(each));
+    }
+    if (gone.length > 0) onDrift(gone.slice(0, MAX_NAMED).join(", "));
+  }
+
+  async #findGone(): Promise<readonly string[]> {
+    const { nft, expectedRules } = this.#options;
     const before = [...expectedRules()];
     const found = await nft.ruleCounts().catch(() => undefined);
-    if (!found) return;
+    if (!found) return [];
     // A sync that ran meanwhile may have changed what was expected when the look began.
     const after = new Map(expectedRules());
-    const gone = before.flatMap(([name, rules]) => {
+    return before.flatMap(([name, rules]) => {
       const rulesNow = after.get(name);
       if (rulesNow === undefined) return [];
       const present = found.get(name);
       if (present === undefined) return [name];
       return present < Math.min(rules, rulesNow) ? [`rule of ${name}`] : [];
     });
-    if (gone.length > 0) onDrift(gone.slice(0, MAX_NAMED).join(", "));
   }
 }
 

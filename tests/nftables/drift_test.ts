@@ -211,6 +211,21 @@ Deno.test("what a sync removed during the look is not missing", async () => {
   assertEquals(fixture.drift, []);
 });
 
+Deno.test("what a script that is under way has removed is not missing, what else is gone is", async () => {
+  for (const expected of [EXPECTED, [...EXPECTED, ["e", 0] as const]]) {
+    await using fixture = new Fixture();
+    fixture.listing = LISTING;
+    fixture.load = { elements: 0, added: 0, steps: 7 };
+    fixture.expected = [...expected, ["d", 0]];
+    await fixture.clock.advance(30_000);
+    assertEquals(fixture.drift, []);
+    fixture.expected = expected;
+    fixture.load = { elements: 0, added: 0, steps: 8 };
+    await fixture.pass(250);
+    assertEquals(fixture.drift, expected === EXPECTED ? [] : ["e"]);
+  }
+});
+
 Deno.test("a monitor that has seen very many additions is replaced, and nothing is reported", async () => {
   await using fixture = new Fixture();
   fixture.load = { elements: 20_000, added: 20_000, steps: 0 };
@@ -236,7 +251,7 @@ Deno.test("no monitor follows a very large table, but it is looked at within eac
   await fixture.pass(10_000);
   assertEquals(fixture.looks - looks >= 10, true, `${fixture.looks - looks}`);
   assertEquals([fixture.started, fixture.drift.length], [1, 0]);
-  fixture.load = { elements: 20_001, added: 20_001, steps: 1 };
+  fixture.load = { elements: 20_001, added: 20_001, steps: 2 };
   fixture.missingElements = "elements of shop/a to shop/z";
   await fixture.pass(12_000);
   assertEquals(fixture.drift.splice(0), ["elements of shop/a to shop/z"]);
