@@ -76,7 +76,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** What the table asks of a program that follows it. */
   get load(): TableLoad {
     const elements = sum(this.#elements.values());
-    return { elements, added: this.#added, steps: this.#steps };
+    return { elements, added: this.#added, steps: this.#steps, isBusy: this.isBusy };
   }
 
   /** How often a script was begun or ended: a look between two equal numbers saw one state. */

@@ -18,8 +18,10 @@ export interface TableLoad {
   readonly elements: number;
   /** Elements that have been added since the process began. */
   readonly added: number;
-  /** How often a script for it was begun or ended; odd: one is under way. */
+  /** How often a script for it was begun or ended. */
   readonly steps: number;
+  /** Whether a script is on its way to the kernel. */
+  readonly isBusy: boolean;
 }
 
 /** What the watch works with. */
@@ -93,7 +95,7 @@ export class DriftWatch {
       if (isFull) {
         if (this.#isLarge()) continue;
         logger.debug(2, "nft monitor has gathered much and is started again");
-        void this.#whenSubscribed(signal, () => this.#look());
+        void this.#whenSubscribed(signal, () => this.#look(signal));
         continue;
       }
       // 1.0.6 crashes when source ranges go. Meanwhile anything may have happened.
@@ -200,7 +202,7 @@ export class DriftWatch {
       if (isQuiet && this.#isLarge() || now - checked >= checkPeriod) {
         checked = now;
         own.expire();
-        await this.#look();
+        await this.#look(signal);
       }
       if (this.#isLarge() && now - lookedAtElements >= ELEMENTS_PERIOD) {
         lookedAtElements = now;
@@ -211,14 +213,13 @@ export class DriftWatch {
   }
 
   /** Looks for chains and sets that are gone, and for chains that have fewer rules than they should. */
-  async #look(): Promise<void> {
+  async #look(signal: AbortSignal): Promise<void> {
     const { clock, load, onDrift } = this.#options;
     let gone = await this.#findGone();
-    const { steps } = load();
-    const isUnderWay = steps % 2 === 1;
-    if (isUnderWay && gone.length > 0) {
+    const { steps, isBusy } = load();
+    if (isBusy && gone.length > 0) {
       // A script may have deleted what is expected until it has ended.
-      while (load().steps === steps) await clock.sleep(GATHER);
+      while (load().steps === steps && !signal.aborted) await clock.sleep(GATHER, signal);
       const still = new Set(await this.#findGone());
       gone = gone.filter((each) => still.has(each));
     }

@@ -16,7 +16,7 @@ import type { HttpClient, HttpRequest, HttpResponse } from "./http.ts";
 import { IdleLimit } from "./idle_limit.ts";
 import type { WatchObserver } from "./observer.ts";
 import { Remainder } from "./pieces.ts";
-import { isObject, readObject } from "./protobuf_messages.ts";
+import { isApiObject, readApiObject } from "./protobuf_messages.ts";
 import { errorText, oneLine } from "./text.ts";
 
 /** What an `ApiClient` is made of. */
@@ -264,7 +264,7 @@ async function readError(
 
 /** The `message` of a `Status` object, else the text itself. */
 function statusMessage(bytes: Uint8Array): string {
-  if (isObject(bytes)) return oneLine(String(readObject(bytes)["message"] ?? ""));
+  if (isApiObject(bytes)) return oneLine(String(readApiObject(bytes)["message"] ?? ""));
   const body = decodeText(bytes);
   try {
     const status: unknown = JSON.parse(body);

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { BinaryReader } from "@bufbuild/protobuf/wire";
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 
 /** Fields by their numbers. */
 export type Message = Readonly<Record<number, Field>>;
@@ -15,19 +15,15 @@ export interface Field {
   /** Its name in JSON. */
   readonly name: string;
   /**
-   * What it holds. `integer` has 32 bits; `bytes` are a view of what was read; `time` is meta/v1
-   * Time and gives RFC 3339; `map` is one from strings to strings.
+   * What it holds. `integer` has 32 bits, `long` 64; `bytes` are a view of what was read; `time` is
+   * meta/v1 Time and gives RFC 3339; `map` is one from strings to strings.
    */
-  readonly value: "string" | "integer" | "boolean" | "bytes" | "time" | "map" | Message;
+  readonly value: "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map" | Message;
   readonly repeated?: true;
 }
 
 /** What a message gives: the values of JSON, and `Uint8Array`. */
 export type MessageObject = Record<string, unknown>;
-
-/** Wire types: where a value ends. */
-const VARINT = 0;
-const LENGTH_DELIMITED = 2;
 
 /**
  * Reads a message.
@@ -52,8 +48,9 @@ function readFields(reader: BinaryReader, end: number, message: Message): Messag
   return object;
 }
 
-function wireTypeOf({ value }: Field): number {
-  return value === "integer" || value === "boolean" ? VARINT : LENGTH_DELIMITED;
+function wireTypeOf({ value }: Field): WireType {
+  const isVarint = value === "integer" || value === "long" || value === "boolean";
+  return isVarint ? WireType.Varint : WireType.LengthDelimited;
 }
 
 function readField(reader: BinaryReader, field: Field, object: MessageObject): void {
@@ -69,6 +66,8 @@ function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">):
       return reader.string();
     case "integer":
       return reader.int32();
+    case "long":
+      return Number(reader.int64());
     case "boolean":
       return reader.bool();
     case "bytes":
@@ -76,14 +75,14 @@ function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">):
     case "time":
       return readTime(reader);
     default:
-      return readFields(reader, readEnd(reader), value);
+      return readNested(reader, value);
   }
 }
 
-/** Where the message or map entry that begins here ends. */
-function readEnd(reader: BinaryReader): number {
+/** A message, or the entry of a map, behind its length. */
+function readNested(reader: BinaryReader, message: Message): MessageObject {
   const length = reader.uint32();
-  return reader.pos + length;
+  return readFields(reader, reader.pos + length, message);
 }
 
 const ENTRY: Message = {
@@ -92,19 +91,15 @@ const ENTRY: Message = {
 };
 
 function readEntry(reader: BinaryReader, map: MessageObject): void {
-  const { key = "", value = "" } = readFields(reader, readEnd(reader), ENTRY);
+  const { key = "", value = "" } = readNested(reader, ENTRY);
   map[key as string] = value;
 }
 
-/** Seconds since the epoch, all 64 bits of them. What no calendar knows gives `""`. */
+const TIME: Message = { 1: { name: "seconds", value: "long" } };
+
+/** What no calendar knows gives `""`. */
 function readTime(reader: BinaryReader): string {
-  const end = readEnd(reader);
-  let seconds = 0;
-  while (reader.pos < end) {
-    const tag = reader.uint32();
-    if (tag === (1 << 3 | VARINT)) seconds = Number(reader.int64());
-    else reader.skip(tag & 7, tag >>> 3);
-  }
-  const time = new Date(seconds * 1000);
+  const { seconds = 0 } = readNested(reader, TIME);
+  const time = new Date(seconds as number * 1000);
   return Number.isNaN(time.getTime()) ? "" : time.toISOString();
 }

@@ -26,7 +26,7 @@ export const WATCH_EVENT: Message = {
 
 /** runtime Unknown: any object. */
 const UNKNOWN: Message = {
-  1: one("typeMeta", { 1: string("apiVersion"), 2: string("kind") }),
+  1: one("typeMeta", { 2: string("kind") }),
   2: bytes("raw"),
 };
 
@@ -115,7 +115,7 @@ const OBJECTS: ReadonlyMap<unknown, Message> = new Map<Kind | "Status", Message>
 const PREFIX: readonly number[] = [0x6b, 0x38, 0x73, 0x00];
 
 /** Whether this is an object in protobuf. */
-export function isObject(bytes: Uint8Array): boolean {
+export function isApiObject(bytes: Uint8Array): boolean {
   return PREFIX.every((byte, i) => bytes[i] === byte);
 }
 
@@ -124,8 +124,8 @@ export function isObject(bytes: Uint8Array): boolean {
  *
  * @throws {Error} where it is none
  */
-export function readObject(bytes: Uint8Array): MessageObject {
-  if (!isObject(bytes)) throw new Error("an object without its prefix");
+export function readApiObject(bytes: Uint8Array): MessageObject {
+  if (!isApiObject(bytes)) throw new Error("an object without its prefix");
   const { typeMeta, raw } = readMessage(bytes.subarray(PREFIX.length), UNKNOWN);
   const kind = (typeMeta as MessageObject | undefined)?.["kind"];
   const message = OBJECTS.get(kind);

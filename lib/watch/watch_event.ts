@@ -6,7 +6,7 @@
  */
 import { StatusError, WatchError } from "./failure.ts";
 import { readMessage } from "./protobuf.ts";
-import { readObject, WATCH_EVENT } from "./protobuf_messages.ts";
+import { readApiObject, WATCH_EVENT } from "./protobuf_messages.ts";
 import { errorText, oneLine } from "./text.ts";
 
 /** One line or frame of a watch stream. */
@@ -117,7 +117,7 @@ function parseFrame(frame: Uint8Array): unknown {
   try {
     const { type, object } = readMessage(frame, WATCH_EVENT);
     const raw = asRecord(object)?.["raw"];
-    return { type, object: raw instanceof Uint8Array ? readObject(raw) : undefined };
+    return { type, object: raw instanceof Uint8Array ? readApiObject(raw) : undefined };
   } catch (cause) {
     throw new WatchError("garbage", `no frame of a watch stream: ${errorText(cause)}`, { cause });
   }

@@ -97,6 +97,14 @@ Deno.test("only the script that was refused is withdrawn", () => {
   assertEquals(take(own, TABLE, TABLE), [true, false]);
 });
 
+Deno.test("nothing is expected after everything was forgotten", () => {
+  const own = new OwnDeletions();
+  own.announce(WHOLE_TABLE);
+  own.settle(WHOLE_TABLE);
+  own.clear();
+  assertEquals(take(own, ELEMENT, TABLE), [false, false]);
+});
+
 Deno.test("a script that is under way is expected after what was deleted is forgotten", () => {
   const own = new OwnDeletions();
   own.announce(WHOLE_TABLE);

@@ -48,9 +48,10 @@ function pick<T>(list: readonly T[], index: number): T {
   return list[index % list.length] as T;
 }
 
-for (
-  const [streamingLists, protobuf] of [["yes", true], ["yes", false], ["refuse", true]] as const
-) {
+const WAYS = (["yes", "refuse"] as const)
+  .flatMap((streamingLists) => [true, false].map((protobuf) => ({ streamingLists, protobuf })));
+
+for (const { streamingLists, protobuf } of WAYS) {
   const way = `streaming lists: ${streamingLists}, protobuf: ${protobuf}`;
   Deno.test(`after any changes and faults the state is right (${way})`, async () => {
     const limits = { pageSize: 3 };

@@ -8,7 +8,7 @@ import fc from "fast-check";
 import { createDecoder } from "../../lib/cache/decode.ts";
 import type { Kind } from "../../lib/model/objects.ts";
 import { StatusError, WatchError } from "../../lib/watch/failure.ts";
-import { readObject } from "../../lib/watch/protobuf_messages.ts";
+import { readApiObject } from "../../lib/watch/protobuf_messages.ts";
 import { parseWatchEvent, type WatchEvent } from "../../lib/watch/watch_event.ts";
 import { cluster } from "../support/arbitrary.ts";
 import type { ApiObject } from "../support/api_store.ts";
@@ -123,7 +123,7 @@ const FULL: readonly ApiObject[] = [
 for (const object of FULL) {
   Deno.test(`a ${object.kind} means the same in protobuf and in JSON`, () => {
     const kind = object.kind as Kind;
-    const decoded = createDecoder()(kind, readObject(encodeObject(object)));
+    const decoded = createDecoder()(kind, readApiObject(encodeObject(object)));
     assertEquals(decoded, createDecoder()(kind, object));
     assertEquals(decoded.type, "object");
   });
@@ -134,7 +134,7 @@ Deno.test("any object means the same in protobuf and in JSON", () => {
     for (const each of objects) {
       const object = { ...each, metadata: { namespace: "default", ...each.metadata } };
       const kind = object.kind as Kind;
-      const decoded = createDecoder()(kind, readObject(encodeObject(object)));
+      const decoded = createDecoder()(kind, readApiObject(encodeObject(object)));
       assertEquals(decoded, createDecoder()(kind, object));
     }
   }));
