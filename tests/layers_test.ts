@@ -9,19 +9,6 @@ import { dirname, join, relative } from "node:path/posix";
 
 const ROOT = join(dirname(new URL(import.meta.url).pathname), "..");
 
-/** Files that touch the system besides those of lib/system/ and main.ts. Each says so in its first line. */
-const ADAPTERS: ReadonlySet<string> = new Set([
-  "lib/cli/socket.ts",
-  "lib/observe/process_usage.ts",
-  "lib/observe/servers.ts",
-  "lib/observe/stderr_sink.ts",
-  "lib/observe/systemd_socket.ts",
-  "lib/state/file.ts",
-  "lib/watch/deno_files.ts",
-  "lib/watch/fetch_http.ts",
-  "lib/watch/node_http.ts",
-]);
-
 /** Files that hold a script for browsers as text. It runs on no node. */
 const BROWSER_SCRIPTS: ReadonlySet<string> = new Set(["lib/observe/page/assets.ts"]);
 
@@ -66,27 +53,58 @@ function target(from: SourceFile, specifier: string): string {
   return relative(ROOT, join(ROOT, dirname(from.path), specifier));
 }
 
-/** `lib/nftables/nft.ts` is of the layer `nftables`; `main.ts` of none. */
+/** `lib/backend/nftables/kernel/nft.ts` is of the layer `nftables`; `main.ts` of none. */
 function layerOf(path: string): string {
   return path.startsWith("lib/") ? path.split("/")[1] ?? "" : "";
 }
 
-/** sync and cli are above all other folders, and cli above sync; main.ts is above everything. */
+/** The folders of lib/ in their order. Folders of one row do not know each other. */
+const LAYERS: readonly (readonly string[])[] = [
+  ["model"],
+  ["config", "source"],
+  ["cache"],
+  ["policy"],
+  ["backend"],
+  ["conntrack", "healthcheck", "sync"],
+  ["explain", "verify"],
+  ["observe"],
+  ["system"],
+  ["daemon"],
+  ["cli"],
+];
+
+const RANKS: ReadonlyMap<string, number> = new Map(
+  LAYERS.flatMap((row, rank) => row.map((folder) => [folder, rank] as const)),
+);
+
+/** Imports against the order that are still there, as `from imports to`. */
+const NOT_YET: ReadonlySet<string> = new Set([
+  "lib/backend/choose.ts imports lib/observe/metrics/metrics.ts",
+  "lib/backend/choose.ts imports lib/system/runtime.ts",
+  "lib/backend/iptables/kernel/entries.ts imports lib/explain/kernel/kernel.ts",
+  "lib/conntrack/kernel_settings.ts imports lib/system/runtime.ts",
+  "lib/explain/kernel/kernel_read.ts imports lib/system/runtime.ts",
+  "lib/explain/packet/packet_report.ts imports lib/daemon/read_state.ts",
+  "lib/explain/packet/trace_run.ts imports lib/system/runtime.ts",
+  "lib/explain/service/ports.ts imports lib/daemon/read_state.ts",
+  "lib/explain/service/service.ts imports lib/daemon/read_state.ts",
+  "lib/healthcheck/node_ports.ts imports lib/observe/event_body.ts",
+  "lib/model/change_filter.ts imports lib/observe/log/bounded_map.ts",
+  "lib/verify/diff/kernel_changes.ts imports lib/explain/frontend.ts",
+]);
+
+/** A folder imports what stands before it; main.ts is above everything. */
 function mayImport(from: string, to: string): boolean {
   const [source, destination] = [layerOf(from), layerOf(to)];
-  switch (source) {
-    case "":
-    case "cli":
-      return destination !== "";
-    case "sync":
-      return destination !== "" && destination !== "cli";
-    default:
-      return destination === source || destination === "model";
-  }
+  if (source === "") return destination !== "";
+  if (source === destination) return true;
+  // The real side of the ports is passed in: only what wires the parts knows it.
+  if (destination === "system") return source === "daemon" || source === "cli";
+  return (RANKS.get(destination) ?? Infinity) < (RANKS.get(source) ?? -1);
 }
 
 function isAdapter(path: string): boolean {
-  return path === "main.ts" || layerOf(path) === "system" || ADAPTERS.has(path);
+  return path === "main.ts" || layerOf(path) === "system";
 }
 
 /** Lines of code that match, as `path: line`. */
@@ -105,12 +123,13 @@ Deno.test("the source of signpost was found, and its imports were read", () => {
   }
 });
 
-Deno.test("imports flow one way: a folder of lib/ knows itself and lib/model, sync and cli know all", () => {
+Deno.test("imports flow one way: a folder of lib/ knows itself and what stands before it", () => {
   const wrong = SOURCES.flatMap((file) =>
     file.imports.filter((each) => each.startsWith(".")).map((each) => target(file, each))
       .filter((to) => !mayImport(file.path, to)).map((to) => `${file.path} imports ${to}`)
   );
-  assertEquals(wrong, []);
+  assertEquals(wrong.filter((each) => !NOT_YET.has(each)), []);
+  assertEquals([...NOT_YET].filter((each) => !wrong.includes(each)), []);
 });
 
 Deno.test("every relative import names a file of the project", () => {
@@ -169,17 +188,10 @@ Deno.test("only adapters touch the system, the clock, the network and the termin
   assertEquals(modules, []);
 });
 
-Deno.test("an adapter says that it is one, and is one", () => {
+Deno.test("an adapter says that it is one", () => {
   const adapters = SOURCES.filter(({ path }) => path !== "main.ts" && isAdapter(path));
   const silent = adapters.filter(({ text }) => !/^\/\*\*\n \* (?:The a|A)dapter\b/.test(text));
   assertEquals(silent.map(({ path }) => path), []);
-  const listed = adapters.filter(({ path }) => ADAPTERS.has(path));
-  assertEquals(listed.map(({ path }) => path), [...ADAPTERS]);
-  const idle = listed.filter(({ code, imports }) =>
-    !SYSTEM.test(code) &&
-    !imports.some((each) => each.startsWith("node:") && !PURE_NODE_MODULES.has(each))
-  );
-  assertEquals(idle.map(({ path }) => path), []);
 });
 
 Deno.test("no module keeps state of its own", () => {

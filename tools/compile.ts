@@ -2,7 +2,7 @@
  * `deno task compile`: one binary for each target in `dist/`, as far as the runtimes are at hand.
  *
  * The runtime is what `DENORT_BIN` names, or what Deno has in its cache. It compiles a copy of
- * the sources in which `lib/cli/commit.ts` has the commit; the checkout stays as it is.
+ * the sources in which `lib/model/commit.ts` has the commit; the checkout stays as it is.
  *
  * @module
  */

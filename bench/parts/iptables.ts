@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Backend } from "../../lib/iptables/backend.ts";
-import { programName } from "../../lib/iptables/script.ts";
+import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
+import { programName } from "../../lib/backend/iptables/script/script.ts";
 import { Daemon, printOnce } from "../daemon.ts";
 import { chainPerEndpoint } from "../iptables_chains.ts";
 import type { Libc } from "../libc.ts";

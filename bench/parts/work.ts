@@ -5,9 +5,9 @@
  * @module
  */
 import { getHeapStatistics } from "node:v8";
-import { createDecoder } from "../../lib/cache/decode.ts";
-import { Nft } from "../../lib/nftables/nft.ts";
-import { NftablesDataplane } from "../../lib/nftables/dataplane.ts";
+import { createDecoder } from "../../lib/source/objects/decode.ts";
+import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Pipeline } from "../../tests/support/pipeline.ts";
 import { CLUSTER_CIDR, clusterObjects } from "../cluster.ts";
 import type { StageOptions } from "../stage.ts";

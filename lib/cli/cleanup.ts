@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { cleanUpKernel, type RemovedRules } from "../iptables/cleanup_kernel.ts";
+import { cleanUpKernel, type RemovedRules } from "../backend/iptables/kernel/cleanup_kernel.ts";
 import { ApplyError } from "../model/dataplane.ts";
 import type { Logger } from "../model/ports.ts";
-import { Nft } from "../nftables/nft.ts";
-import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "../nftables/tables.ts";
+import { Nft } from "../backend/nftables/kernel/nft.ts";
+import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "../backend/nftables/kernel/tables.ts";
 import type { Runtime } from "../system/runtime.ts";
-import { FatalError } from "./fatal.ts";
-import { adviseOnIpvs, adviseOnRouteLocalnet } from "./leftovers.ts";
+import { FatalError } from "../model/fatal.ts";
+import { adviseOnIpvs, adviseOnRouteLocalnet } from "../backend/leftovers.ts";
 
 /** What `cleanup` needs. */
 export interface CleanupOptions {

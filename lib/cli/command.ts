@@ -7,19 +7,19 @@ import type { Command } from "../config/command.ts";
 import { type Invocation, loadConfiguration } from "../config/load.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
-import { createLogger } from "../observe/log.ts";
+import { createLogger } from "../observe/log/log.ts";
 import type { SystemdEnvironment } from "../observe/systemd.ts";
-import { stderrIsJournal, stderrSink } from "../observe/stderr_sink.ts";
+import { stderrIsJournal, stderrSink } from "../system/stderr_sink.ts";
 import type { Runtime } from "../system/runtime.ts";
-import { runDaemon } from "./run.ts";
+import { runDaemon } from "../daemon/run.ts";
 import { cleanup } from "./cleanup.ts";
-import { FatalError } from "./fatal.ts";
-import { openServiceManager } from "./service_manager.ts";
+import { FatalError } from "../model/fatal.ts";
+import { openServiceManager } from "../daemon/service_manager.ts";
 import { once } from "./once.ts";
 import { performQuery } from "./queries.ts";
 import type { Query } from "./query.ts";
 import { terseLog } from "./terse_log.ts";
-import { VERSION_TEXT } from "./version.ts";
+import { VERSION_TEXT } from "../model/version.ts";
 
 /** What a command works with. */
 export interface CommandContext {

@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { fullScript } from "../iptables/script.ts";
+import { fullScript } from "../backend/iptables/script/script.ts";
 import { FAMILIES } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
-import { NftablesDataplane } from "../nftables/dataplane.ts";
-import { Nft } from "../nftables/nft.ts";
+import { NftablesDataplane } from "../backend/nftables/dataplane.ts";
+import { Nft } from "../backend/nftables/kernel/nft.ts";
 import type { Runtime } from "../system/runtime.ts";
-import { readState } from "./read_state.ts";
+import { readState } from "../daemon/read_state.ts";
 
 /** What `--once` needs. */
 export interface OnceOptions {

@@ -5,7 +5,7 @@
  */
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
-import { plain } from "../config/text.ts";
+import { plain } from "../model/text.ts";
 import type { Runtime } from "../system/runtime.ts";
 
 /**

@@ -10,8 +10,8 @@ import { completions } from "./completions/command.ts";
 import { diff } from "./diff/command.ts";
 import { explain } from "./explain/command.ts";
 import type { Query, QueryContext } from "./query.ts";
-import { status } from "./status.ts";
-import { verify } from "./verify.ts";
+import { status } from "./status/command.ts";
+import { verify } from "./verify/command.ts";
 
 /**
  * Answers a query.

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { plain } from "../config/text.ts";
+import { plain } from "../model/text.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { LogFields, Logger } from "../model/ports.ts";
 import type { Runtime } from "../system/runtime.ts";

@@ -5,7 +5,7 @@
  */
 import { familyOf, parseAddress } from "../model/address.ts";
 import type { Protocol } from "../model/objects.ts";
-import { show } from "./text.ts";
+import { show } from "../model/text.ts";
 
 /** A Service, and maybe one of its ports. */
 export interface ServiceTarget {

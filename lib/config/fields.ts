@@ -7,7 +7,7 @@
  */
 import * as z from "zod/mini";
 import { parseDuration } from "./durations.ts";
-import { show } from "./text.ts";
+import { show } from "../model/text.ts";
 
 /** What a value must be, and was not; reads on after the name of the field: `must be …`. */
 export class Fault {

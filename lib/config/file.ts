@@ -6,7 +6,7 @@
 import { parse } from "@std/yaml";
 import { check, formatPath, valueAt } from "./issues.ts";
 import { API_VERSION, fileSchema, type FileSettings, KIND } from "./schema.ts";
-import { plain, show } from "./text.ts";
+import { plain, show } from "../model/text.ts";
 
 /** What a file gives. */
 export interface FileResult {

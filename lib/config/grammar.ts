@@ -21,7 +21,7 @@ import type { Message, OptionOptions, Parser, ValueParser } from "@optique/core"
 import { COMMAND_FACTS } from "./flags/commands.ts";
 import type { CommandName, Flag } from "./flags/flag.ts";
 import { FLAG_GROUPS, isOf } from "./flags/table.ts";
-import { show } from "./text.ts";
+import { show } from "../model/text.ts";
 
 /** The value of one flag, or what is wrong with its text. */
 export type FlagValue =

@@ -4,7 +4,7 @@
  * @module
  */
 import type * as z from "zod/mini";
-import { nearest, plain, show } from "./text.ts";
+import { nearest, plain, show } from "../model/text.ts";
 
 /** Each schema is used once or twice in a run: compiling it first takes longer than it saves. */
 const ONCE = { jitless: true };

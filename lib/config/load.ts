@@ -12,7 +12,7 @@ import { completeSettings, mergeSettings } from "./complete.ts";
 import { type FileResult, readConfigurationFile } from "./file.ts";
 import { readFlags } from "./flags.ts";
 import { helpText } from "./help.ts";
-import { plain } from "./text.ts";
+import { plain } from "../model/text.ts";
 import { warningsOf } from "./warnings.ts";
 
 /** What a command line comes to. */

@@ -5,7 +5,7 @@
  */
 import { valueAt } from "./issues.ts";
 import type { FileSettings, FlagSettings } from "./schema.ts";
-import { plain } from "./text.ts";
+import { plain } from "../model/text.ts";
 
 /** Settings and the places that they came from. */
 export interface Origin {

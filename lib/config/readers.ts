@@ -9,7 +9,7 @@ import { familyOf, parseAddress, parseCidr } from "../model/address.ts";
 import type { DetectLocalMode, ProxyMode } from "../model/configuration.ts";
 import { hostPort } from "../model/names.ts";
 import { Fault, type Reader, text } from "./fields.ts";
-import { nearest } from "./text.ts";
+import { nearest } from "../model/text.ts";
 
 const RETIRED_MODES: Readonly<Record<string, string>> = {
   ipvs:

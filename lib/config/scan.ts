@@ -7,7 +7,7 @@
 import { COMMAND_FACTS } from "./flags/commands.ts";
 import { type CommandName, COMMANDS, type Flag } from "./flags/flag.ts";
 import { findFlag, FLAGS } from "./flags/table.ts";
-import { nearest, plain, show } from "./text.ts";
+import { nearest, plain, show } from "../model/text.ts";
 
 /** A flag on the command line and the text that came with it. */
 export interface GivenFlag {

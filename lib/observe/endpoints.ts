@@ -7,8 +7,14 @@
 import { FAMILIES } from "../model/address.ts";
 import { FAMILY_NAMES } from "./family_names.ts";
 import type { HealthReport } from "./health.ts";
-import { type HttpAnswer, type HttpHandler, jsonAnswer, routePaths, textAnswer } from "./http.ts";
-import { escapeControls, redactSecrets } from "./redact.ts";
+import {
+  type HttpAnswer,
+  type HttpHandler,
+  jsonAnswer,
+  routePaths,
+  textAnswer,
+} from "../model/http.ts";
+import { escapeControls, redactSecrets } from "./log/redact.ts";
 
 /** What a time looks like that never was: Go's zero time. */
 const NEVER = "0001-01-01T00:00:00Z";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { escapeControls, sanitizeText } from "./redact.ts";
+import { escapeControls, sanitizeText } from "./log/redact.ts";
 
 /** What happened to which object. */
 export interface EventReport {

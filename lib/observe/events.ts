@@ -5,10 +5,10 @@
  */
 import { objectKey } from "../model/names.ts";
 import type { Clock, Logger } from "../model/ports.ts";
-import { BoundedMap } from "./bounded_map.ts";
-import { ChangeFilter } from "./change_filter.ts";
+import { BoundedMap } from "./log/bounded_map.ts";
+import { ChangeFilter } from "../model/change_filter.ts";
 import { eventBody, eventPath, type EventReport } from "./event_body.ts";
-import { TokenBucket } from "./token_bucket.ts";
+import { TokenBucket } from "./log/token_bucket.ts";
 
 /** What an `EventRecorder` needs. */
 export interface EventRecorderOptions {

@@ -4,8 +4,8 @@
  * @module
  */
 import type { Clock, Logger } from "../model/ports.ts";
-import { ChangeFilter } from "./change_filter.ts";
-import { escapeControls } from "./redact.ts";
+import { ChangeFilter } from "../model/change_filter.ts";
+import { escapeControls } from "./log/redact.ts";
 
 /** What systemd told this process at its start. */
 export interface SystemdEnvironment {

@@ -4,8 +4,8 @@
  * @module
  */
 import type { Dirty, ObjectCache } from "../cache/cache.ts";
-import type { Conflict } from "../desired/claims.ts";
-import type { Desired, Step } from "../desired/state.ts";
+import type { Conflict } from "../policy/claims.ts";
+import type { Desired, Step } from "../policy/state.ts";
 import { ApplyError, type Dataplane, type Script } from "../model/dataplane.ts";
 import type { StateChange } from "../model/desired.ts";
 import type { ObjectEvent, Refusal } from "../model/events.ts";

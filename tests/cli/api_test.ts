@@ -4,7 +4,7 @@ import type { ProcessRunner } from "../../lib/model/ports.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
 import { ApiServer } from "../support/api_server.ts";
 import type { ApiObject } from "../support/api_store.ts";
-import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web } from "./explain/cluster.ts";
+import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web } from "../explain/cluster.ts";
 import { world } from "./runtime.ts";
 
 const OBJECTS = [

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { cleanup } from "../../lib/cli/cleanup.ts";
-import { FatalError } from "../../lib/cli/fatal.ts";
-import { MemoryLogger } from "../watch/fakes.ts";
+import { FatalError } from "../../lib/model/fatal.ts";
+import { MemoryLogger } from "../source/api/fakes.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "./fake_node.ts";
 
 /** A node with everything of both proxies. */

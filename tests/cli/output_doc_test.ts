@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path/posix";
-import { DIFF_VERSION, type DiffReport } from "../../lib/cli/diff/report.ts";
+import { DIFF_VERSION, type DiffReport } from "../../lib/verify/diff/report.ts";
 
 const ROOT = join(dirnameOf(import.meta.url), "../..");
 const DOC = await Deno.readTextFile(join(ROOT, "docs/output.md"));
@@ -18,6 +18,13 @@ function keysOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(keysOf);
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([key, inner]) => [key, ...keysOf(inner)]);
+}
+
+async function* sources(folder: string): AsyncGenerator<string> {
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    if (isDirectory) yield* sources(join(folder, name));
+    else yield await Deno.readTextFile(join(folder, name));
+  }
 }
 
 Deno.test("docs/output.md names every field that explain and diff print", async () => {
@@ -42,9 +49,7 @@ Deno.test("docs/output.md names every field that explain and diff print", async 
 
 Deno.test("docs/output.md names every finding of explain", async () => {
   const codes = new Set<string>();
-  const folder = join(ROOT, "lib/cli/explain");
-  for await (const { name } of Deno.readDir(folder)) {
-    const text = await Deno.readTextFile(join(folder, name));
+  for await (const text of sources(join(ROOT, "lib/explain"))) {
     for (const [, code = ""] of text.matchAll(/\b(?:error|warning|note)\)?\(\s*"([a-z-]+)"/g)) {
       codes.add(code);
     }

@@ -4,8 +4,8 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { readStatus } from "../../lib/cli/ask_status.ts";
-import { verificationTable } from "../../lib/cli/verify_table.ts";
+import { readStatus } from "../../lib/daemon/client.ts";
+import { verificationTable } from "../../lib/cli/verify/table.ts";
 import { COMMAND_FACTS } from "../../lib/config/flags/commands.ts";
 import type { Verification } from "../../lib/model/verification.ts";
 

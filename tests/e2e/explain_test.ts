@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import type { DiffReport } from "../../lib/cli/diff/report.ts";
-import type { PacketReport, ServiceReport } from "../../lib/cli/explain/report.ts";
+import type { DiffReport } from "../../lib/verify/diff/report.ts";
+import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
 import { execute } from "../support/command.ts";
 import type { Network } from "../support/network.ts";
 import { runSignpost, signpostCommand } from "../support/signpost.ts";

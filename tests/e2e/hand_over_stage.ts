@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Backend } from "../../lib/iptables/backend.ts";
+import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
 import { FAMILIES } from "../../lib/model/address.ts";
 import { installKubeProxy, type KubeProxyMode, type ProxiedFamily } from "../support/kube_proxy.ts";
 import type { Network } from "../support/network.ts";

@@ -4,10 +4,10 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import type { World } from "../../lib/cli/explain/outcome.ts";
-import { explainPacket } from "../../lib/cli/explain/packet.ts";
-import { ruleNames } from "../../lib/cli/explain/rules.ts";
-import { senderOf } from "../../lib/cli/explain/sender.ts";
+import type { World } from "../../lib/explain/packet/outcome.ts";
+import { explainPacket } from "../../lib/explain/packet/packet.ts";
+import { ruleNames } from "../../lib/explain/kernel/rules.ts";
+import { senderOf } from "../../lib/explain/packet/sender.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { ADDRESSES, type Addresses, type Host, type Manifest, PORT } from "./cluster.ts";

@@ -2,8 +2,8 @@ import { assertEquals } from "@std/assert";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { KINDS } from "../../lib/model/objects.ts";
 import { eventPath } from "../../lib/observe/event_body.ts";
-import { parseKubeconfig } from "../../lib/watch/kubeconfig.ts";
-import { resourceOf } from "../../lib/watch/resources.ts";
+import { parseKubeconfig } from "../../lib/source/api/access/kubeconfig.ts";
+import { resourceOf } from "../../lib/source/api/resources.ts";
 import { EXAMPLES, readExample } from "./examples.ts";
 
 interface Rule {

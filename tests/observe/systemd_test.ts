@@ -4,7 +4,7 @@ import {
   ServiceManager,
   takeSystemdEnvironment,
 } from "../../lib/observe/systemd.ts";
-import { openNotifySocket } from "../../lib/observe/systemd_socket.ts";
+import { openNotifySocket } from "../../lib/system/systemd_socket.ts";
 import { FakeClock, FakeLogger, settle } from "./support/fakes.ts";
 
 function environment(values: Record<string, string>) {
@@ -132,7 +132,7 @@ Deno.test("the least permissions for the socket are the network and the path to 
   const folder = await Deno.makeTempDir();
   const path = `${folder}/notify`;
   const receiver = Deno.listenDatagram({ transport: "unixpacket", path });
-  const adapter = new URL("../../lib/observe/systemd_socket.ts", import.meta.url).href;
+  const adapter = new URL("../../lib/system/systemd_socket.ts", import.meta.url).href;
   const script = `import { openNotifySocket } from ${JSON.stringify(adapter)};
     await openNotifySocket(${JSON.stringify(path)}).send("READY=1");`;
   const file = `${folder}/send.ts`;

@@ -5,8 +5,8 @@
  *
  * @module
  */
-import type { Backend } from "../../lib/iptables/backend.ts";
-import { programName } from "../../lib/iptables/script.ts";
+import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
+import { programName } from "../../lib/backend/iptables/script/script.ts";
 import type { Family } from "../../lib/model/address.ts";
 import { kubeProxyIptables } from "./kube_proxy_iptables.ts";
 import { kubeProxyIpvs } from "./kube_proxy_ipvs.ts";

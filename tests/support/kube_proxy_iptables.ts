@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { endpointChainName, serviceChainNames } from "../../lib/iptables/names.ts";
+import { endpointChainName, serviceChainNames } from "../../lib/backend/iptables/script/names.ts";
 import { ADDRESS_BITS } from "../../lib/model/address.ts";
 import { hostPort } from "../../lib/model/names.ts";
 import type { ClusterIPPort, PodNetwork, ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";

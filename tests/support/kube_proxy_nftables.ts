@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { serviceChainNames } from "../../lib/iptables/names.ts";
+import { serviceChainNames } from "../../lib/backend/iptables/script/names.ts";
 import { hostPort } from "../../lib/model/names.ts";
 import type { ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";
 

@@ -4,8 +4,8 @@
  * @module
  */
 import { ObjectCache } from "../../lib/cache/cache.ts";
-import { createDecoder } from "../../lib/cache/decode.ts";
-import { Desired, type Step } from "../../lib/desired/state.ts";
+import { createDecoder } from "../../lib/source/objects/decode.ts";
+import { Desired, type Step } from "../../lib/policy/state.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
 import type { ObjectEvent, Refusal } from "../../lib/model/events.ts";
 import { type Kind, type KindMap, KINDS } from "../../lib/model/objects.ts";

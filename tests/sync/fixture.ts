@@ -4,8 +4,8 @@
  * @module
  */
 import { ObjectCache } from "../../lib/cache/cache.ts";
-import { createDecoder } from "../../lib/cache/decode.ts";
-import { Desired } from "../../lib/desired/state.ts";
+import { createDecoder } from "../../lib/source/objects/decode.ts";
+import { Desired } from "../../lib/policy/state.ts";
 import {
   ApplyError,
   type ApplyFailure,
@@ -18,7 +18,7 @@ import { type Kind, KINDS } from "../../lib/model/objects.ts";
 import { SyncLoop, type SyncObserver, type SyncOutcome } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
-import { ManualClock, MemoryLogger, settle } from "../watch/fakes.ts";
+import { ManualClock, MemoryLogger, settle } from "../source/api/fakes.ts";
 
 /** A script of `FakeDataplane`: Services and their ports as JSON, `undefined` where one goes. */
 interface FakeScript extends Script {

@@ -3,16 +3,16 @@
  *
  * @module
  */
-import { createDecoder } from "../../cache/decode.ts";
+import { createDecoder } from "../../source/objects/decode.ts";
 import type { Command } from "../../config/command.ts";
 import type { Shell } from "../../config/arguments.ts";
-import { WatchError } from "../../watch/failure.ts";
-import { listPages } from "../../watch/list_pages.ts";
-import { resourceOf } from "../../watch/resources.ts";
-import { FatalError } from "../fatal.ts";
+import { WatchError } from "../../source/api/failure.ts";
+import { listPages } from "../../source/api/http/list_pages.ts";
+import { resourceOf } from "../../source/api/resources.ts";
+import { FatalError } from "../../model/fatal.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../read_state.ts";
-import { findApiServer } from "../source.ts";
+import { readState } from "../../daemon/read_state.ts";
+import { findApiServer } from "../../daemon/source.ts";
 import { bashScript } from "./bash.ts";
 import { fishScript } from "./fish.ts";
 import { zshScript } from "./zsh.ts";

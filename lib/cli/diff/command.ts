@@ -4,24 +4,24 @@
  * @module
  */
 import type { Command } from "../../config/command.ts";
-import { findIptables } from "../../iptables/backend.ts";
+import { findIptables } from "../../backend/iptables/kernel/backend.ts";
 import { ApplyError } from "../../model/dataplane.ts";
-import { parseListing } from "../../nftables/contents.ts";
-import { needsNewTable } from "../../nftables/layout.ts";
-import { Nft } from "../../nftables/nft.ts";
-import { activeMode } from "../active_mode.ts";
-import { readSaved } from "../explain/kernel_read.ts";
-import { FatalError } from "../fatal.ts";
+import { parseListing } from "../../backend/nftables/kernel/contents.ts";
+import { needsNewTable } from "../../backend/nftables/script/layout.ts";
+import { Nft } from "../../backend/nftables/kernel/nft.ts";
+import { activeMode } from "../../daemon/active_mode.ts";
+import { readSaved } from "../../explain/kernel/kernel_read.ts";
+import { FatalError } from "../../model/fatal.ts";
 import { painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../read_state.ts";
-import { changesOf, referencesOf } from "./changes.ts";
-import { parseOwners } from "./frontends.ts";
-import { type KernelChanges, kernelChanges } from "./kernel_changes.ts";
-import { iptablesKernelChanges } from "./kernel_changes_iptables.ts";
+import { readState } from "../../daemon/read_state.ts";
+import { changesOf, referencesOf } from "../../verify/diff/changes.ts";
+import { parseOwners } from "../../verify/diff/frontends.ts";
+import { type KernelChanges, kernelChanges } from "../../verify/diff/kernel_changes.ts";
+import { iptablesKernelChanges } from "../../verify/diff/kernel_changes_iptables.ts";
 import { overlay, Proposed } from "./proposed.ts";
 import { renderDiff } from "./render.ts";
-import { DIFF_VERSION, type DiffReport } from "./report.ts";
+import { DIFF_VERSION, type DiffReport } from "../../verify/diff/report.ts";
 
 type DiffCommand = Extract<Command, { readonly name: "diff" }>;
 

@@ -4,17 +4,17 @@
  * @module
  */
 import type { ObjectCache } from "../../cache/cache.ts";
-import { createDecoder } from "../../cache/decode.ts";
-import { plain } from "../../config/text.ts";
+import { createDecoder } from "../../source/objects/decode.ts";
+import { plain } from "../../model/text.ts";
 import type { Decoded, ObjectEvent } from "../../model/events.ts";
 import type { Kind, KindMap } from "../../model/objects.ts";
-import { denoFiles } from "../../watch/deno_files.ts";
-import { loadManifests } from "../../watch/manifest_loader.ts";
-import { ManifestError } from "../../watch/manifests.ts";
-import { Inspector } from "../explain/inspect.ts";
-import { FatalError } from "../fatal.ts";
+import { denoFiles } from "../../system/files.ts";
+import { loadManifests } from "../../source/manifests/manifest_loader.ts";
+import { ManifestError } from "../../source/manifests/manifests.ts";
+import { Inspector } from "../../source/objects/inspect.ts";
+import { FatalError } from "../../model/fatal.ts";
 import type { QueryContext } from "../query.ts";
-import { withAllocatedFields } from "./overlay.ts";
+import { withAllocatedFields } from "../../verify/diff/overlay.ts";
 
 /** The names of the objects that manifests hold, and what is odd about them. */
 export class Proposed {

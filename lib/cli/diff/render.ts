@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { plain } from "../../config/text.ts";
+import { plain } from "../../model/text.ts";
 import { type Cell, colourTable, type Paint } from "../output.ts";
-import type { DiffReport } from "./report.ts";
+import type { DiffReport } from "../../verify/diff/report.ts";
 
 /** Lines with `-` and `+`, and their number. */
 export function renderDiff(report: DiffReport, paint: Paint): string {

@@ -7,23 +7,27 @@ import type { PacketTarget, ServiceTarget } from "../../config/arguments.ts";
 import type { Command } from "../../config/command.ts";
 import { FAMILIES, familyOf } from "../../model/address.ts";
 import { objectKey } from "../../model/names.ts";
-import { activeMode } from "../active_mode.ts";
-import { FatalError } from "../fatal.ts";
+import { activeMode } from "../../daemon/active_mode.ts";
+import { FatalError } from "../../model/fatal.ts";
 import { type Paint, painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
-import { readState, type State } from "../read_state.ts";
-import { connectionsOf } from "./connections.ts";
-import { findFrontend } from "./frontend.ts";
-import { Inspector } from "./inspect.ts";
-import { readConnections, readKernel } from "./kernel_read.ts";
-import type { World } from "./outcome.ts";
-import { explainPacket } from "./packet.ts";
-import { explainTarget, type PacketInputs, senderOfPacket } from "./packet_report.ts";
+import { readState, type State } from "../../daemon/read_state.ts";
+import { connectionsOf } from "../../explain/kernel/connections.ts";
+import { findFrontend } from "../../explain/frontend.ts";
+import { Inspector } from "../../source/objects/inspect.ts";
+import { readConnections, readKernel } from "../../explain/kernel/kernel_read.ts";
+import type { World } from "../../explain/packet/outcome.ts";
+import { explainPacket } from "../../explain/packet/packet.ts";
+import {
+  explainTarget,
+  type PacketInputs,
+  senderOfPacket,
+} from "../../explain/packet/packet_report.ts";
 import { renderPacket } from "./render_packet.ts";
 import { renderService } from "./render_service.ts";
-import { ruleNames } from "./rules.ts";
-import { explainService } from "./service.ts";
-import { traceConnection } from "./trace_run.ts";
+import { ruleNames } from "../../explain/kernel/rules.ts";
+import { explainService } from "../../explain/service/service.ts";
+import { traceConnection } from "../../explain/packet/trace_run.ts";
 import { lookAtUnlisted } from "./unlisted.ts";
 
 /** What is asked. */

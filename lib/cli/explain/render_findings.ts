@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { plain } from "../../config/text.ts";
+import { plain } from "../../model/text.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
-import type { Finding, KernelReport, TrackedConnection } from "./report.ts";
+import type { Finding, KernelReport, TrackedConnection } from "../../explain/report.ts";
 
 const COLOURS: Readonly<Record<Finding["severity"], Colour>> = {
   error: "red",

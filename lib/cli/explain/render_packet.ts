@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { plain } from "../../config/text.ts";
+import { plain } from "../../model/text.ts";
 import { hostPort } from "../../model/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
-import type { Outcome } from "./outcome.ts";
+import type { Outcome } from "../../explain/packet/outcome.ts";
 import { renderConnections, renderFindings, renderKernel } from "./render_findings.ts";
-import type { PacketReport } from "./report.ts";
-import type { TraceReport } from "./trace.ts";
+import type { PacketReport } from "../../explain/report.ts";
+import type { TraceReport } from "../../explain/packet/trace.ts";
 
 const VERDICTS: Readonly<Record<Outcome["verdict"], readonly [Colour, string]>> = {
   dnat: ["green", "is delivered"],

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { plain } from "../../config/text.ts";
+import { plain } from "../../model/text.ts";
 import { hostPort } from "../../model/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
-import { endpointName, type EndpointReport } from "./endpoints.ts";
-import type { Outcome } from "./outcome.ts";
+import { endpointName, type EndpointReport } from "../../explain/service/endpoints.ts";
+import type { Outcome } from "../../explain/packet/outcome.ts";
 import { renderConnections, renderFindings, renderKernel } from "./render_findings.ts";
-import type { FrontendReport, PortReport, ServiceReport } from "./report.ts";
+import type { FrontendReport, PortReport, ServiceReport } from "../../explain/report.ts";
 
 const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, string]>> = {
   delivered: ["green", "works here"],

@@ -5,10 +5,10 @@
  * @module
  */
 import type { ServiceTarget } from "../../config/arguments.ts";
-import { WatchError } from "../../watch/failure.ts";
+import { WatchError } from "../../source/api/failure.ts";
 import type { QueryContext } from "../query.ts";
-import { findApiServer } from "../source.ts";
-import type { Inspector } from "./inspect.ts";
+import { findApiServer } from "../../daemon/source.ts";
+import type { Inspector } from "../../source/objects/inspect.ts";
 
 /** Milliseconds for one answer. */
 const TIMEOUT = 5_000;

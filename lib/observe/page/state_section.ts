@@ -5,7 +5,7 @@
  */
 import type { Status } from "../../model/status.ts";
 import { formatAge, formatAgo, formatDuration, formatSize, healthOf } from "../human.ts";
-import { redactSecrets } from "../redact.ts";
+import { redactSecrets } from "../log/redact.ts";
 import type { SyncSpan } from "../sync_history.ts";
 import { type Html, html, type HtmlValue } from "./html.ts";
 import { latencyLegend, latencyPlot } from "./latency_plot.ts";

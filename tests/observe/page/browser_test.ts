@@ -1,9 +1,9 @@
 import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import { listenHttp } from "../../../lib/observe/servers.ts";
+import { listenHttp } from "../../../lib/system/http/servers.ts";
 import { CONTENT_SECURITY_POLICY } from "../../../lib/observe/page/assets.ts";
 import { pageHandler } from "../../../lib/observe/page/handler.ts";
 import type { PageContents } from "../../../lib/observe/page/page.ts";
-import type { HttpHandler, HttpListener } from "../../../lib/observe/http.ts";
+import type { HttpHandler, HttpListener } from "../../../lib/model/http.ts";
 import { renderedDocument, screenshot } from "../../support/browser.ts";
 import { contents, endpoint, servicePort, STATUS } from "./contents.ts";
 

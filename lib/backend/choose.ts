@@ -1,0 +1,182 @@
+/**
+ * Chooses how rules get into the kernel, and sees that it can be done.
+ *
+ * @module
+ */
+import { desiredNode } from "../policy/node.ts";
+import { findIptables } from "./iptables/kernel/backend.ts";
+import { IptablesDataplane } from "./iptables/dataplane.ts";
+import type { Configuration } from "../model/configuration.ts";
+import { ApplyError, type Dataplane } from "../model/dataplane.ts";
+import type { DesiredState } from "../model/desired.ts";
+import type { Logger, ProcessRunner } from "../model/ports.ts";
+import { NftablesDataplane } from "./nftables/dataplane.ts";
+import { DriftWatch } from "./nftables/drift/drift.ts";
+import { Nft } from "./nftables/kernel/nft.ts";
+import { ElementCheck } from "./nftables/drift/element_check.ts";
+import { OwnDeletions } from "./nftables/drift/own_deletions.ts";
+import { probe } from "./nftables/kernel/probe.ts";
+import type { Metrics } from "../observe/metrics/metrics.ts";
+import type { Runtime } from "../system/runtime.ts";
+import { Sysctl } from "./sysctl.ts";
+import { FatalError } from "../model/fatal.ts";
+import { HandOver } from "./take_over.ts";
+
+/** A way to follow what others do to our rules. */
+export interface DriftOptions {
+  /** The state that the kernel is held to. */
+  readonly desired: DesiredState;
+  /** Called with one line that says what is missing. */
+  readonly onDrift: (missing: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** The dataplane in use. */
+export interface OpenDataplane {
+  readonly mode: "nftables" | "iptables";
+  readonly dataplane: Dataplane;
+  /** The version of the program that writes the rules. */
+  readonly version: string;
+  readonly handOver: HandOver;
+  /** Tells the metrics how much the kernel holds of us. */
+  record(metrics: Metrics): void;
+  /** Notices changes by others, until the signal aborts. */
+  watchDrift(options: DriftOptions): Promise<void>;
+}
+
+/** What it takes to open a dataplane. */
+export interface OpenOptions {
+  readonly configuration: Configuration;
+  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock">;
+  readonly logger: Logger;
+}
+
+/**
+ * Opens the dataplane of the configured mode; where none is set, nftables if this kernel and this
+ * nft can carry the rules, else iptables.
+ *
+ * @throws {FatalError} that says what is missing
+ */
+export async function openDataplane(options: OpenOptions): Promise<OpenDataplane> {
+  const { mode } = options.configuration;
+  try {
+    if (mode === "iptables") return await openIptables(options);
+    if (mode === "nftables") return await openNftables(options);
+    return await openEither(options);
+  } catch (error) {
+    throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
+  }
+}
+
+async function openEither(options: OpenOptions): Promise<OpenDataplane> {
+  try {
+    return await openNftables(options);
+  } catch (error) {
+    if (!(error instanceof ApplyError)) throw error;
+    const opened = await openIptables(options).catch((other: unknown) => {
+      if (!(other instanceof ApplyError)) throw other;
+      const message =
+        `neither nftables nor iptables can be used: ${error.message}; ${other.message}`;
+      throw new ApplyError(error.failure, message, { cause: error });
+    });
+    options.logger.warn(`iptables is used, since nftables cannot be: ${error.message}`);
+    return opened;
+  }
+}
+
+async function openNftables(
+  { configuration, runtime, logger }: OpenOptions,
+): Promise<OpenDataplane> {
+  const nft = new Nft(runtime.runner);
+  const mode = "nftables";
+  await probe(nft, desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] }));
+  const own = new OwnDeletions();
+  const handOver = new HandOver({ mode, backend: undefined, runner: runtime.runner, logger });
+  const dataplane = new NftablesDataplane(nft, { own, prologue: () => handOver.prologue() });
+  return {
+    mode,
+    dataplane,
+    version: await nft.version(),
+    handOver,
+    record: (metrics) => metrics.elements(dataplane.elements),
+    watchDrift: ({ desired, onDrift, signal }) => {
+      const elements = new ElementCheck({ nft, dataplane, desired, clock: runtime.clock });
+      return new DriftWatch({
+        streamer: runtime.streamer,
+        nft,
+        own,
+        expectedRules: () => dataplane.ruleCounts(desired.node),
+        lookAtElements: () => elements.look(),
+        load: () => dataplane.load,
+        clock: runtime.clock,
+        logger,
+        checkPeriod: configuration[mode].syncPeriod,
+        onDrift,
+      }).run(signal);
+    },
+  };
+}
+
+async function openIptables(
+  { configuration, runtime, logger }: OpenOptions,
+): Promise<OpenDataplane> {
+  const iptables = await findIptables(runtime.runner);
+  logger.info(`iptables backend: ${iptables.reason}`);
+  if (iptables.mixed) {
+    logger.warn(
+      "both iptables-nft and iptables-legacy hold rules on this node; programs that use different ones do not see each other's rules",
+    );
+  }
+  for (const [family, reason] of iptables.missing) logger.warn(`no IPv${family} rules: ${reason}`);
+  const dataplane = new IptablesDataplane({
+    runner: runtime.runner,
+    iptables,
+    routeLocalnet: routeLocalnet({ runner: runtime.runner, logger }),
+  });
+  const { backend } = iptables;
+  const mode = "iptables";
+  return {
+    mode,
+    dataplane,
+    version: iptables.version,
+    handOver: new HandOver({ mode, backend, runner: runtime.runner, logger }),
+    record: (metrics) => {
+      for (const { family, ...rules } of dataplane.ruleCounts) metrics.iptablesRules(family, rules);
+    },
+    watchDrift: async ({ onDrift, signal }) => {
+      while (!signal.aborted) {
+        await runtime.clock.sleep(configuration.iptables.syncPeriod, signal);
+        if (signal.aborted) return;
+        const missing = await dataplane.missingCanaries().catch(() => []);
+        if (missing.length > 0) onDrift(missing.join(", "));
+      }
+    },
+  };
+}
+
+const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
+
+/**
+ * Sets `route_localnet`. Where that is refused (a read-only /proc/sys), one warning tells; all
+ * other rules do not need it.
+ */
+function routeLocalnet(
+  { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
+): () => Promise<void> {
+  const sysctl = new Sysctl(runner);
+  let told = false;
+  return async () => {
+    if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") === "1") return;
+    try {
+      await sysctl.write(ROUTE_LOCALNET, "1");
+    } catch (error) {
+      if (told) return;
+      told = true;
+      const reason = error instanceof Error ? error.message : String(error);
+      logger.warn(
+        `node ports do not answer on localhost: ${ROUTE_LOCALNET} cannot be set; set it to 1, or iptables.localhostNodePorts to false`,
+        { error: reason },
+      );
+    }
+  };
+}

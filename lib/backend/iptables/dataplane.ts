@@ -1,0 +1,119 @@
+/**
+ * The iptables dataplane: scripts to the kernel by `iptables-restore` and `ip6tables-restore`.
+ *
+ * @module
+ */
+import type { Family } from "../../model/address.ts";
+import type { Dataplane } from "../../model/dataplane.ts";
+import type { DesiredState, StateChange } from "../../model/desired.ts";
+import { type ProcessResult, type ProcessRunner, ProgramMissingError } from "../../model/ports.ts";
+import type { Iptables } from "./kernel/backend.ts";
+import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/errors.ts";
+import { fitToSaved } from "./script/full.ts";
+import { CANARY_CHAIN, TABLES } from "./script/names.ts";
+import { type RuleCount, RuleCounts } from "./kernel/rule_counts.ts";
+import { type FamilyInput, renderFamily } from "./script/ruleset.ts";
+import { parseSaved, type Saved } from "./kernel/saved.ts";
+import { fullScript, type IptablesScript, partialScript, programName } from "./script/script.ts";
+
+/** What the dataplane needs of the world. */
+export interface IptablesDataplaneOptions {
+  readonly runner: ProcessRunner;
+  /** What `findIptables` found. */
+  readonly iptables: Pick<Iptables, "backend" | "families" | "abilities">;
+  /**
+   * Sets `net.ipv4.conf.all.route_localnet` to 1, which node ports on 127.0.0.1 need.
+   *
+   * @throws where that is not possible
+   */
+  readonly routeLocalnet: () => Promise<void>;
+}
+
+/** Applies scripts with one backend. Each table of each family changes as a whole or not at all. */
+export class IptablesDataplane implements Dataplane<IptablesScript> {
+  readonly #options: IptablesDataplaneOptions;
+  readonly #counts = new RuleCounts();
+
+  /** @param options what it works with */
+  constructor(options: IptablesDataplaneOptions) {
+    this.#options = options;
+  }
+
+  /** The script that makes the whole state. */
+  full(state: DesiredState): IptablesScript {
+    return fullScript(state, this.#options.iptables);
+  }
+
+  /** The script for one step, or `undefined` where the step needs a full one. */
+  partial(change: StateChange, state: DesiredState): IptablesScript | undefined {
+    return partialScript(change, state, this.#options.iptables);
+  }
+
+  /**
+   * Gives the script to the kernel; a full one is fitted to what the kernel holds first.
+   *
+   * @throws {ApplyError} where a restore program did not take it
+   */
+  async apply(script: IptablesScript): Promise<void> {
+    if (script.routeLocalnet) await this.#options.routeLocalnet();
+    for (const input of script.families) {
+      await this.#restore(
+        script.kind === "full" ? fitToSaved(input, await this.saved(input.family)) : input,
+      );
+      this.#counts.applied(script.kind, input);
+    }
+  }
+
+  /** How many rules the kernel holds of us, by family and table. */
+  get ruleCounts(): Iterable<RuleCount> {
+    return this.#counts.counts;
+  }
+
+  /**
+   * What the kernel holds of one family.
+   *
+   * @throws {ApplyError} where it cannot be read
+   */
+  async saved(family: Family): Promise<Saved> {
+    const program = programName(family, "-save", this.#options.iptables.backend);
+    const result = await this.#run([program]);
+    if (result.code !== 0) throw failureOf(program, result);
+    return parseSaved(result.stdout);
+  }
+
+  /**
+   * The tables whose canary chain is gone, for example `iptables nat`: another program has flushed
+   * them, and a full script must follow.
+   *
+   * @throws {ApplyError} where the programs are missing
+   */
+  async missingCanaries(): Promise<readonly string[]> {
+    const missing: string[] = [];
+    for (const family of this.#options.iptables.families) {
+      const program = programName(family, "", this.#options.iptables.backend);
+      const wait = ["-w", `${LOCK_WAIT_SECONDS}`];
+      for (const table of TABLES) {
+        const { code } = await this.#run([program, ...wait, "-t", table, "-S", CANARY_CHAIN]);
+        if (code !== 0) missing.push(`${programName(family, "")} ${table}`);
+      }
+    }
+    return missing;
+  }
+
+  async #restore(input: FamilyInput): Promise<void> {
+    const text = renderFamily(input);
+    if (text === "") return;
+    const program = programName(input.family, "-restore", this.#options.iptables.backend);
+    const result = await this.#run([program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"], text);
+    if (result.code !== 0) throw failureOf(program, result, text);
+  }
+
+  async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
+    try {
+      return await this.#options.runner.run(argv, stdin);
+    } catch (error) {
+      if (error instanceof ProgramMissingError) throw missingProgram(argv[0], error);
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * Cleanup of the kernel: every backend that is installed, both families.
+ *
+ * @module
+ */
+import { FAMILIES, type Family } from "../../../model/address.ts";
+import { ApplyError } from "../../../model/dataplane.ts";
+import type { ProcessRunner } from "../../../model/ports.ts";
+import type { Backend } from "./backend.ts";
+import { type Cleanup, cleanup, type CleanupOptions, type Owner, ownerOf } from "./cleanup.ts";
+import { failureOf, LOCK_WAIT_SECONDS } from "./errors.ts";
+import { renderFamily, type TableInput } from "../script/ruleset.ts";
+import { runIfThere } from "./run.ts";
+import { parseSaved, type Saved } from "./saved.ts";
+import { programName } from "../script/script.ts";
+
+/** What was, or would be, removed with one program. */
+export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
+  /** For example `ip6tables-legacy-restore`. */
+  readonly program: string;
+  /** The input that removes them; `""` where there is nothing to remove, or nobody knows. */
+  readonly text: string;
+  /** Whose they are. */
+  readonly owner: Owner | undefined;
+  /** Why they are still there. */
+  readonly failure?: ApplyError;
+}
+
+/** What is to be removed, and how. */
+export interface CleanUpOptions extends Pick<CleanupOptions, "kubeProxy" | "successor"> {
+  /** Only say what would be removed. */
+  readonly dryRun: boolean;
+  /** The backend that signpost itself is using. */
+  readonly except?: Backend;
+}
+
+/**
+ * Removes the rules of signpost and kube-proxy, and nothing else.
+ *
+ * iptables-nft makes built-in chains and tables when it first needs them; those that the removal
+ * leaves without any rule are removed too, but not for a successor: other programs are at work
+ * then, and might be writing to them.
+ *
+ * @returns one entry for each program that had something to remove, or failed; the others went on
+ */
+export async function cleanUpKernel(
+  runner: ProcessRunner,
+  options: CleanUpOptions,
+): Promise<readonly RemovedRules[]> {
+  const removed: RemovedRules[] = [];
+  for (const backend of await installedBackends(runner)) {
+    if (backend === options.except) continue;
+    for (const family of FAMILIES) {
+      const entry = await cleanUpFamily(runner, { ...options, family, backend });
+      if (entry) removed.push(entry);
+    }
+  }
+  return removed;
+}
+
+interface Place {
+  readonly family: Family;
+  readonly backend: Backend;
+}
+
+async function cleanUpFamily(
+  runner: ProcessRunner,
+  options: CleanUpOptions & Place,
+): Promise<RemovedRules | undefined> {
+  const { family, backend, dryRun, successor } = options;
+  const program = programName(family, "-restore", backend);
+  let entry: RemovedRules = { program, text: "", kept: [], left: [], owner: undefined };
+  try {
+    const saved = await savedRules(runner, options);
+    const { input, ...rest } = cleanup(saved, options);
+    entry = { ...entry, ...rest, text: renderFamily(input), owner: ownerOf(saved) };
+    if (entry.text === "" && entry.left.length === 0) return undefined;
+    if (dryRun || entry.text === "") return entry;
+    await restore(runner, program, entry.text);
+    if (backend !== "-legacy" && !successor) {
+      for (const table of input.tables) await removeEmptyChains(runner, table, { family, backend });
+    }
+    return entry;
+  } catch (error) {
+    if (!(error instanceof ApplyError)) throw error;
+    return { ...entry, failure: error };
+  }
+}
+
+/**
+ * Whether kube-proxy has written its rules over ours, in the backend that we use.
+ *
+ * @throws {ApplyError} where the rules cannot be read
+ */
+export async function isOverwritten(runner: ProcessRunner, backend: Backend): Promise<boolean> {
+  for (const family of FAMILIES) {
+    const saved = await savedRules(runner, { family, backend });
+    if (ownerOf(saved) === "kube-proxy") return true;
+  }
+  return false;
+}
+
+async function installedBackends(runner: ProcessRunner): Promise<readonly Backend[]> {
+  const installed: Backend[] = [];
+  for (const backend of ["-nft", "-legacy"] as const) {
+    if (await runIfThere(runner, [programName(4, "-save", backend)])) installed.push(backend);
+  }
+  return installed.length > 0 ? installed : [""];
+}
+
+/** Empty where the program is not installed, or the kernel does not have this family. */
+async function savedRules(runner: ProcessRunner, { family, backend }: Place): Promise<Saved> {
+  const program = programName(family, "-save", backend);
+  const result = await runIfThere(runner, [program]);
+  if (!result) return new Map();
+  if (result.code === 0) return parseSaved(result.stdout);
+  const failure = failureOf(program, result);
+  if (failure.failure === "not-supported") return new Map();
+  throw failure;
+}
+
+async function restore(runner: ProcessRunner, program: string, text: string): Promise<void> {
+  const result = await runner.run([program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"], text);
+  if (result.code !== 0) throw failureOf(program, result, text);
+}
+
+/**
+ * Removes built-in chains that only our jumps were in, and the table if nothing is left in it. What
+ * cannot be removed (by iptables-nft before 1.8.8) does no harm: it has no rules.
+ */
+async function removeEmptyChains(
+  runner: ProcessRunner,
+  { table, deleted }: TableInput,
+  { family, backend }: Place,
+): Promise<void> {
+  const saved = (await savedRules(runner, { family, backend })).get(table);
+  const inUse = new Set(saved?.rules.map(({ chain }) => chain));
+  for (const chain of new Set(deleted.map((rule) => rule.slice(0, rule.indexOf(" "))))) {
+    if (inUse.has(chain) || saved?.builtIn.get(chain) !== "ACCEPT") continue;
+    await runIfThere(runner, [programName(family, "", backend), "-t", table, "-X", chain]);
+  }
+  const name = [family === 4 ? "ip" : "ip6", table] as const;
+  const listed = await runIfThere(runner, ["nft", "list", "table", ...name]);
+  if (listed?.code === 0 && /^table \S+ \S+ \{\s*\}\s*$/.test(listed.stdout)) {
+    await runner.run(["nft", "delete", "table", ...name]);
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The desired rules beside those of the kernel.
+ *
+ * @module
+ */
+import type { Difference } from "../../../model/verification.ts";
+import { HAIRPIN_CHAIN, isServiceChain } from "../script/names.ts";
+import type { FamilyInput, TableInput } from "../script/ruleset.ts";
+import { referencedByOthers, type Saved, type SavedTable, tokens } from "./saved.ts";
+import { programName } from "../script/script.ts";
+
+/**
+ * All differences of one family, by table and chain. Rules of other programs in built-in chains
+ * are theirs; so is the order of endpoints and of Services, where it does not matter.
+ *
+ * @param desired what `fullInput` gives
+ */
+export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
+  const program = programName(desired.family, "");
+  return desired.tables.flatMap((input) => {
+    const place = `${program} ${input.table}`;
+    const held = saved.get(input.table);
+    return held ? compareTable(input, held, place) : [difference("missing", place)];
+  });
+}
+
+function compareTable(input: TableInput, held: SavedTable, place: string): Difference[] {
+  const rules = new Map<string, string[]>();
+  for (const { chain, rule } of held.rules) {
+    const known = rules.get(chain);
+    if (known) known.push(rule);
+    else rules.set(chain, [rule]);
+  }
+  const kept = referencedByOthers(held, () => false);
+  // A chain that another program's rule leads to is emptied, for it cannot be removed.
+  const stale = [...held.chains].filter((chain) =>
+    isServiceChain(chain) && !input.chains.has(chain) && !(kept.has(chain) && !rules.has(chain))
+  );
+  return [
+    ...[...input.chains].flatMap(([chain, wanted]) =>
+      held.chains.has(chain)
+        ? compareRules(inOrder(chain, wanted), inOrder(chain, rules.get(chain) ?? []), {
+          place: `${place} ${chain}`,
+          isExclusive: true,
+        })
+        : [difference("missing", `${place} ${chain}`)]
+    ),
+    ...compareJumps(input, rules, place),
+    ...stale.sort().map((chain) => difference("extra", `${place} ${chain}`)),
+  ];
+}
+
+/** Built-in chains hold others' rules too: ours must be among them, once. */
+function compareJumps(
+  { inserted }: TableInput,
+  rules: ReadonlyMap<string, readonly string[]>,
+  place: string,
+): Difference[] {
+  const jumps = Map.groupBy(inserted, (jump) => jump.slice(0, jump.indexOf(" ")));
+  return [...jumps].flatMap(([chain, own]) => {
+    const wanted = own.map((jump) => jump.slice(chain.length + 1));
+    const known = new Set(wanted.map(wordsOf));
+    const there = (rules.get(chain) ?? []).filter((rule) => known.has(wordsOf(rule)));
+    return compareRules(wanted, there, { place: `${place} ${chain}`, isExclusive: false });
+  });
+}
+
+/** @param options.isExclusive whether nothing else may be in the chain, so that the order counts */
+function compareRules(
+  wanted: readonly string[],
+  there: readonly string[],
+  { place, isExclusive }: { readonly place: string; readonly isExclusive: boolean },
+): Difference[] {
+  const differences = [
+    ...without(wanted, there).map((rule) => difference("missing", place, { key: rule })),
+    ...without(there, wanted).map((rule) => difference("extra", place, { key: rule })),
+  ];
+  if (differences.length > 0 || !isExclusive) return differences;
+  const moved = wanted.findIndex((rule, i) => wordsOf(rule) !== wordsOf(there[i] ?? ""));
+  if (moved < 0) return [];
+  const [desired = "", held = ""] = [wanted[moved], there[moved]];
+  return [difference("wrong", place, { desired, held })];
+}
+
+/** The rules that the other list does not have, or not as often. */
+function without(rules: readonly string[], others: readonly string[]): string[] {
+  const left = new Map<string, number>();
+  for (const words of others.map(wordsOf)) left.set(words, (left.get(words) ?? 0) + 1);
+  return rules.filter((rule) => {
+    const words = wordsOf(rule);
+    const count = left.get(words) ?? 0;
+    left.set(words, count - 1);
+    return count <= 0;
+  });
+}
+
+function wordsOf(rule: string): string {
+  return tokens(rule).join("\0");
+}
+
+/** The rules in an order that is always the same, as far as the order does not matter. */
+function inOrder(chain: string, rules: readonly string[]): readonly string[] {
+  const isOwn = isServiceChain(chain) && chain !== HAIRPIN_CHAIN;
+  return isOwn ? withSortedEndpoints(rules) : sortRuns(rules);
+}
+
+/** A rule that picks an endpoint: its chance, then the endpoint. */
+const PICK = /^(?!.*-m recent)(.*?)(-j (?:DNAT|KUBE-SEP-).*)$/;
+
+/** Every endpoint has the same chance, whatever its place: only the places have their chances. */
+function withSortedEndpoints(rules: readonly string[]): readonly string[] {
+  const recent = rules.filter((rule) => rule.includes(" --rcheck ")).sort();
+  const targets = rules.flatMap((rule) => PICK.exec(rule)?.[2] ?? []).sort();
+  return rules.map((rule) => {
+    if (rule.includes(" --rcheck ")) return recent.shift() ?? rule;
+    const pick = PICK.exec(rule);
+    return pick ? `${pick[1]}${targets.shift()}` : rule;
+  });
+}
+
+/** Sorts each run of rules for addresses, and each for ports: no two of them match the same packet. */
+function sortRuns(rules: readonly string[]): readonly string[] {
+  const runs: { readonly kind: string; readonly rules: string[] }[] = [];
+  for (const rule of rules) {
+    const kind = kindOf(rule);
+    const last = runs.at(-1);
+    if (last && kind !== "" && last.kind === kind) last.rules.push(rule);
+    else runs.push({ kind, rules: [rule] });
+  }
+  return runs.flatMap((run) => run.rules.sort());
+}
+
+function kindOf(rule: string): "address" | "port" | "" {
+  if (/^-[ds] \S+ (-p|-d \S+ -j KUBE-MARK-MASQ)/.test(rule)) return "address";
+  return rule.startsWith("-p ") ? "port" : "";
+}
+
+function difference(
+  type: Difference["type"],
+  place: string,
+  { key = "", desired = "", held = "" } = {},
+): Difference {
+  return { type, in: place, key, desired, held };
+}

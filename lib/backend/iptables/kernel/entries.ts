@@ -1,0 +1,59 @@
+/**
+ * What the kernel should hold of a Service in iptables mode, and beside it what it holds.
+ *
+ * @module
+ */
+import { sameRule, type Saved } from "./saved.ts";
+import { serviceRules } from "../script/service_rules.ts";
+import type { Family } from "../../../model/address.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
+import type { KernelEntry } from "../../../explain/kernel/kernel.ts";
+
+/** The rules of each family that the kernel holds. */
+export type SavedFamilies = ReadonlyMap<Family, Saved>;
+
+/** The rules of a Service, those that differ first. */
+export function iptablesEntries(
+  ports: readonly DesiredServicePort[],
+  { node, held }: { readonly node: DesiredNode; readonly held: SavedFamilies },
+): KernelEntry[] {
+  const entries = ports.flatMap((port) => {
+    const saved = held.get(port.family);
+    if (!saved) return [];
+    const { shared, chains } = serviceRules(port, node);
+    return [
+      ...shared.map(({ table, chain, rule }) => {
+        const there = rulesOf(saved, table, chain).some((each) => sameRule(each, rule));
+        return entry(`${table} ${chain}`, rule, there ? "same" : "missing");
+      }),
+      ...[...chains].flatMap(([chain, rules]) => chainEntries(saved, chain, rules)),
+    ];
+  });
+  return entries.sort((a, b) => Number(a.state === "same") - Number(b.state === "same"));
+}
+
+/** A chain of the Service's own: rule by rule, in order. */
+function chainEntries(saved: Saved, chain: string, rules: readonly string[]): KernelEntry[] {
+  const place = `nat ${chain}`;
+  if (!saved.get("nat")?.chains.has(chain)) return [entry(place, "", "missing")];
+  const held = rulesOf(saved, "nat", chain);
+  return Array.from({ length: Math.max(held.length, rules.length) }, (_, i) => {
+    const desired = rules[i];
+    const there = held[i];
+    if (desired === undefined) return entry(place, there ?? "", "extra");
+    if (there === undefined) return entry(place, desired, "missing");
+    return sameRule(desired, there)
+      ? entry(place, desired, "same")
+      : { in: place, key: `rule ${i + 1}`, desired, held: there, state: "wrong" as const };
+  });
+}
+
+function rulesOf(saved: Saved, table: string, chain: string): string[] {
+  return (saved.get(table)?.rules ?? []).filter((each) => each.chain === chain)
+    .map(({ rule }) => rule);
+}
+
+/** Rules have no keys: the rule itself stands for it. */
+function entry(place: string, rule: string, state: KernelEntry["state"]): KernelEntry {
+  return { in: place, key: rule, desired: "", held: "", state };
+}

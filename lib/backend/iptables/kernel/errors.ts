@@ -1,0 +1,69 @@
+/**
+ * What the iptables programs say when they fail, in one place.
+ *
+ * @module
+ */
+import { ApplyError, type ApplyFailure } from "../../../model/dataplane.ts";
+import type { ProcessResult } from "../../../model/ports.ts";
+
+/** Seconds that a program waits for the lock that all iptables-legacy programs share. */
+export const LOCK_WAIT_SECONDS = 5;
+
+const PATTERNS: readonly (readonly [RegExp, ApplyFailure])[] = [
+  [/holding the xtables lock|Resource temporarily unavailable|Device or resource busy$/m, "busy"],
+  [/Permission denied|Operation not permitted|must be root/i, "not-permitted"],
+  [
+    /Table does not exist|can't initialize ip6?tables table|Address family not supported/i,
+    "not-supported",
+  ],
+  [/Couldn't load (?:match|target)|missing kernel module|unknown option/i, "not-supported"],
+  [/Extension .* not supported|RULE_\w+ failed \((?:No such file|Operation not)/i, "not-supported"],
+  [/does not exist|No chain\/target\/match|does a matching rule exist/i, "conflict"],
+  [/File exists|Chain already exists|CHAIN_\w+ failed|CHAIN_DEL|Too many links/i, "conflict"],
+  [/^ip6?tables(?:-legacy)?-restore: line \d+ failed\s*$/m, "conflict"],
+];
+
+const ADVICE: Readonly<Record<ApplyFailure, string>> = {
+  "program-missing": "install iptables",
+  "not-permitted": "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW",
+  "not-supported": "the kernel or this iptables lacks what the rule needs: load or install it",
+  "conflict": "another program has changed the rules",
+  "busy": `another program held the iptables lock for ${LOCK_WAIT_SECONDS} s`,
+  "unknown": "see iptables-restore(8)",
+};
+
+/**
+ * The error for a program that has failed.
+ *
+ * @param program its name
+ * @param input what it was given, from which the line at fault is quoted
+ */
+export function failureOf(program: string, result: ProcessResult, input = ""): ApplyError {
+  const said = `${result.stderr}\n${result.stdout}`;
+  const failure = PATTERNS.find(([pattern]) => pattern.test(said))?.[1] ?? "unknown";
+  const line = faultyLine(said, input);
+  const reason = oneLine(result.stderr) || `exit code ${result.code}`;
+  const place = line === undefined ? "" : ` (line: ${oneLine(line)})`;
+  return new ApplyError(failure, `${program}: ${reason}${place}; ${ADVICE[failure]}`);
+}
+
+/** The error for a program that could not be run. */
+export function missingProgram(program: string, cause: unknown): ApplyError {
+  const message = `cannot run ${program}: ${ADVICE["program-missing"]}`;
+  return new ApplyError("program-missing", message, { cause });
+}
+
+/** A failed COMMIT says nothing of the rule; then the line before is not quoted either. */
+function faultyLine(said: string, input: string): string | undefined {
+  const number = /line:? (\d+)/.exec(said)?.[1];
+  const line = number === undefined ? undefined : input.split("\n")[Number(number) - 1];
+  return line === "COMMIT" ? undefined : line;
+}
+
+const LONGEST_QUOTE = 400;
+
+function oneLine(text: string): string {
+  const line = text.split("\n").map((part) => part.trim())
+    .filter((part) => part !== "" && !/^(?:#|Try `)/.test(part)).join(", ");
+  return line.replace(/[^\x20-\x7e]/g, "?").slice(0, LONGEST_QUOTE);
+}

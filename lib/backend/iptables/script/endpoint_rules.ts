@@ -1,0 +1,53 @@
+/**
+ * The rules that pick an endpoint.
+ *
+ * @module
+ */
+import type { DesiredServicePort, Destination } from "../../../model/desired.ts";
+import type { Family } from "../../../model/address.ts";
+import { hostPort } from "../../../model/names.ts";
+import { endpointChainName } from "./names.ts";
+import { chance, rule } from "./rule.ts";
+
+/** The end of a service port's policy chain, and the endpoints' chains that it jumps to. */
+export interface EndpointRules {
+  readonly rules: readonly string[];
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+}
+
+/**
+ * One rule for each endpoint, taken with a chance of one in those that are left.
+ *
+ * With session affinity, the lists of `-m recent`, one for each endpoint, are asked first. A list
+ * lives as long as a rule names it, so a client stays on its endpoint across syncs, and is
+ * forgotten with the endpoint.
+ */
+export function endpointRules(
+  servicePort: DesiredServicePort,
+  endpoints: readonly Destination[],
+): EndpointRules {
+  const { protocol, affinitySeconds, family } = servicePort;
+  const toEndpoint = ({ address, port }: Destination) =>
+    `-j DNAT --to-destination ${hostPort(address, port)}`;
+  const pick = (match: string, target: (endpoint: Destination) => string) =>
+    endpoints.map((endpoint, i) => rule(match, chance(endpoints.length - i), target(endpoint)));
+  if (affinitySeconds === 0) {
+    return { rules: pick(`-p ${protocol}`, toEndpoint), chains: new Map() };
+  }
+
+  const chains = new Map<string, readonly string[]>();
+  const known: string[] = [];
+  for (const endpoint of endpoints) {
+    const name = endpointChainName(servicePort, endpoint);
+    const list = `--name ${name} --mask ${WHOLE_ADDRESS[family]} --rsource`;
+    known.push(`-m recent --rcheck --seconds ${affinitySeconds} --reap ${list} -j ${name}`);
+    chains.set(name, [rule(`-p ${protocol} -m recent --set ${list}`, toEndpoint(endpoint))]);
+  }
+  const toChain = (endpoint: Destination) => `-j ${endpointChainName(servicePort, endpoint)}`;
+  return { rules: [...known, ...pick("", toChain)], chains };
+}
+
+const WHOLE_ADDRESS: Readonly<Record<Family, string>> = {
+  4: "255.255.255.255",
+  6: "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+};

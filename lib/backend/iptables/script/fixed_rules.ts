@@ -1,0 +1,131 @@
+/**
+ * The rules that are there whatever the services: masquerading, forwarding, node ports. All as kube-proxy's iptables mode has them.
+ *
+ * @module
+ */
+import { cidrContains, type Family, isEveryAddress } from "../../../model/address.ts";
+import type { DesiredNode } from "../../../model/desired.ts";
+import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table } from "./names.ts";
+import { comment, markAndMask, rule } from "./rule.ts";
+
+/** What the rules need to know of the programs and the kernel. */
+export interface Abilities {
+  /** `MASQUERADE --random-fully` (iptables 1.6.2): fewer clashes of source ports. */
+  readonly randomFully: boolean;
+}
+
+const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1/128" };
+
+/**
+ * The fixed chains of one table, each with the rules that are always in it.
+ *
+ * In a chain that services share, rules of services that are `first` stand before these and rules
+ * that are `last` behind them.
+ */
+export function fixedChains(
+  table: Table,
+  node: DesiredNode,
+  options: { readonly family: Family; readonly abilities: Abilities },
+): ReadonlyMap<string, readonly string[]> {
+  const rules: Readonly<Record<string, readonly string[]>> = table === "filter"
+    ? filterRules(node, options.family)
+    : natRules(node, options);
+  return new Map(FIXED_CHAINS[table].map((chain) => [chain, rules[chain] ?? []]));
+}
+
+function filterRules(node: DesiredNode, family: Family): Record<string, readonly string[]> {
+  const mark = markAndMask(node.masqueradeMark);
+  return {
+    "KUBE-FORWARD": [
+      // A packet that conntrack does not know would leave without its address translated back,
+      // and the far end would reset the connection (kubernetes/kubernetes#74839).
+      ...(node.tcpBeLiberal ? [] : ["-m conntrack --ctstate INVALID -j DROP"]),
+      `${comment("kubernetes forwarding rules")} -m mark --mark ${mark} -j ACCEPT`,
+      rule(
+        comment("kubernetes forwarding conntrack rule"),
+        "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+      ),
+    ],
+    // `route_localnet` would let neighbours reach what listens on 127.0.0.1 only
+    // (kubernetes/kubernetes#90259). kubelet has the same rule in a chain of its own.
+    "KUBE-NODEPORTS": answersOnLoopback(node, family)
+      ? [
+        rule(
+          `! -s ${LOOPBACK[family]} -d ${LOOPBACK[family]}`,
+          comment("block incoming localnet connections"),
+          "-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP",
+        ),
+      ]
+      : [],
+  };
+}
+
+function natRules(
+  node: DesiredNode,
+  { family, abilities }: { readonly family: Family; readonly abilities: Abilities },
+): Record<string, readonly string[]> {
+  const mark = markAndMask(node.masqueradeMark);
+  const bit = mark.slice(0, mark.indexOf("/"));
+  return {
+    "KUBE-MARK-MASQ": [rule(comment(OWNER), `-j MARK --set-xmark ${mark}`)],
+    "KUBE-POSTROUTING": [
+      rule(
+        comment("kubernetes hairpin connections"),
+        `-m conntrack --ctstate DNAT -j ${HAIRPIN_CHAIN}`,
+      ),
+      `-m mark ! --mark ${mark} -j RETURN`,
+      // The mark goes, or a packet that passes a second time (a tunnel) would be masqueraded again.
+      `-j MARK --set-xmark ${bit}/0x0`,
+      rule(
+        comment("kubernetes service traffic requiring SNAT"),
+        "-j MASQUERADE",
+        abilities.randomFully ? "--random-fully" : "",
+      ),
+    ],
+    "KUBE-SERVICES": nodePortJumps(node, family),
+  };
+}
+
+/** The end of the chain: what is no service's address may be a node port. */
+function nodePortJumps(node: DesiredNode, family: Family): string[] {
+  const { nodePortAddresses } = node.families[family];
+  const loopback = LOOPBACK[family];
+  const note = comment(
+    "kubernetes service nodeports; NOTE: this must be the last rule in this chain",
+  );
+  const end = `${note} -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`;
+  const noLoopback = answersOnLoopback(node, family) ? "" : `! -d ${loopback}`;
+  if (nodePortAddresses.type === "all") return [rule(noLoopback, end)];
+  const ranges = nodePortAddresses.cidrs.filter((cidr) =>
+    noLoopback === "" || !isInside(cidr, loopback)
+  );
+  const guard = noLoopback !== "" && ranges.some((range) => cidrsOverlap(range, loopback));
+  return [
+    ...(guard ? [`-d ${loopback} ${comment("no node ports on localhost")} -j RETURN`] : []),
+    ...ranges.map((range) => rule(isEveryAddress(range) ? "" : `-d ${range}`, end)),
+  ];
+}
+
+/**
+ * Whether node ports of this family answer on the loopback address: IPv4 alone, as the kernel
+ * routes no packet from `::1` elsewhere.
+ */
+export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
+  if (family !== 4 || !node.localhostNodePorts) return false;
+  const { nodePortAddresses } = node.families[family];
+  return nodePortAddresses.type === "all" ||
+    nodePortAddresses.cidrs.some((cidr) => cidrsOverlap(cidr, LOOPBACK[family]));
+}
+
+function cidrsOverlap(one: string, other: string): boolean {
+  return cidrContains(one, baseOf(other)) || cidrContains(other, baseOf(one));
+}
+
+function isInside(cidr: string, range: string): boolean {
+  const length = (text: string) => Number(text.slice(text.indexOf("/") + 1));
+  return length(cidr) >= length(range) && cidrContains(range, baseOf(cidr));
+}
+
+function baseOf(cidr: string): string {
+  return cidr.slice(0, cidr.indexOf("/"));
+}

@@ -1,0 +1,119 @@
+/**
+ * Full input: the whole desired state, whatever the kernel held before.
+ *
+ * @module
+ */
+import type { Family } from "../../../model/address.ts";
+import type { DesiredState } from "../../../model/desired.ts";
+import { type Abilities, fixedChains } from "./fixed_rules.ts";
+import { JUMPS } from "./jumps.ts";
+import { type Table, TABLES } from "./names.ts";
+import {
+  emptyTable,
+  type FamilyInput,
+  type ServiceRules,
+  type SharedRule,
+  type TableInput,
+} from "./ruleset.ts";
+import {
+  isOurJump,
+  isOwnChain,
+  referencedByOthers,
+  sameRule,
+  type Saved,
+  type SavedTable,
+} from "../kernel/saved.ts";
+import { serviceRules } from "./service_rules.ts";
+
+/**
+ * The input that makes one family's tables from nothing: chains, rules and jumps.
+ *
+ * Services are in the order of their names: the same state gives the same input.
+ */
+export function fullInput(
+  state: DesiredState,
+  options: { readonly family: Family; readonly abilities: Abilities },
+): FamilyInput {
+  const { family } = options;
+  const services = [...state.services.keys()].sort().flatMap((key) =>
+    (state.services.get(key) ?? [])
+      .filter((servicePort) => servicePort.family === family)
+      .map((servicePort) => serviceRules(servicePort, state.node))
+  );
+  const tables = TABLES.map((table): TableInput => {
+    const fixed = fixedChains(table, state.node, options);
+    return {
+      ...emptyTable(table),
+      chains: new Map([
+        ...withSharedRules(fixed, sharedRulesOf(services, table)),
+        ...(table === "nat" ? services.flatMap(({ chains }) => [...chains]) : []),
+      ]),
+      inserted: JUMPS.filter((jump) => jump.table === table)
+        .map(({ from, rule }) => `${from} ${rule}`),
+    };
+  });
+  return { family, tables };
+}
+
+function sharedRulesOf(services: readonly ServiceRules[], table: Table): SharedRule[] {
+  return services.flatMap(({ shared }) => shared.filter((rule) => rule.table === table));
+}
+
+/** Shared rules around the fixed ones: `first` before them, `last` behind. */
+function withSharedRules(
+  fixed: ReadonlyMap<string, readonly string[]>,
+  shared: readonly SharedRule[],
+): Map<string, readonly string[]> {
+  const chains = new Map<string, string[]>([...fixed.keys()].map((chain) => [chain, []]));
+  const add = (place: SharedRule["place"]) => {
+    for (const rule of shared) {
+      if (rule.place === place) chains.get(rule.chain)?.push(rule.rule);
+    }
+  };
+  add("first");
+  for (const [chain, rules] of fixed) chains.get(chain)?.push(...rules);
+  add("last");
+  return chains;
+}
+
+/**
+ * Fits full input to what the kernel holds: jumps that are there are not put in twice, and what is
+ * no more (chains of services of an earlier run, chains and jumps of a kube-proxy of another
+ * version or in ipvs mode) is removed. Each table changes at one stroke.
+ */
+export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
+  const fitted = input.tables.map((table) => {
+    const held = saved.get(table.table);
+    return held ? fitTable(table, held) : table;
+  });
+  const ours = new Set(input.tables.map(({ table }) => table));
+  // kube-proxy has a canary in `mangle` too.
+  const others = [...saved.values()].filter(({ name }) => !ours.has(name))
+    .map((held) => fitTable(emptyTable(held.name), held));
+  return { ...input, tables: [...fitted, ...others] };
+}
+
+function fitTable(input: TableInput, held: SavedTable): TableInput {
+  const jumps = held.rules.filter((rule) => isOurJump(held, rule));
+  const copiesOf = (jump: string) =>
+    jumps.filter(({ chain, rule }) =>
+      jump.startsWith(`${chain} `) && sameRule(rule, jump.slice(chain.length + 1))
+    );
+  const inPlace = input.inserted.map(copiesOf);
+  const stays = new Set(inPlace.flatMap(([first]) => first ?? []));
+  const stale = [...held.chains].filter((chain) => isOwnChain(chain) && !input.chains.has(chain))
+    .sort();
+  const kept = stale.length > 0
+    ? referencedByOthers(held, (rule) => isOurJump(held, rule))
+    : new Set<string>();
+  return {
+    ...input,
+    chains: new Map([
+      ...input.chains,
+      ...stale.filter((chain) => kept.has(chain)).map((chain) => [chain, []] as const),
+    ]),
+    deleted: jumps.filter((jump) => !stays.has(jump)).map(({ chain, rule }) => `${chain} ${rule}`),
+    inserted: input.inserted.filter((_, i) => inPlace[i]?.length === 0),
+    removed: stale.filter((chain) => !kept.has(chain)),
+  };
+}

@@ -1,0 +1,106 @@
+/**
+ * Names of chains: kube-proxy's, so that runbooks and other programs find what they look for.
+ *
+ * @module
+ */
+import { shortHash } from "../../../model/hash.ts";
+import { hostPort } from "../../../model/names.ts";
+import type { Destination } from "../../../model/desired.ts";
+import type { Protocol } from "../../../model/objects.ts";
+
+/** The tables that hold rules of ours. `mangle` only ever holds kube-proxy's canary. */
+export type Table = "filter" | "nat";
+
+/** Both tables, in the order in which they are restored: refusals first, then addresses. */
+export const TABLES: readonly Table[] = ["filter", "nat"];
+
+/** An empty chain in each table of ours; where it is gone, another program has flushed the table. */
+export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
+
+/** Letters of the hash in the name of a chain. */
+const HASH_LENGTH = 16;
+
+/**
+ * The comment on our rule in KUBE-MARK-MASQ. Chains have kube-proxy's names; this tells whose they
+ * are, for kube-proxy writes that chain anew when it takes over.
+ */
+export const OWNER = "signpost";
+
+/**
+ * One rule for each local endpoint: a connection that comes back to its own source is masqueraded.
+ *
+ * The prefix is that of endpoint chains, so that a kube-proxy that takes over removes it.
+ */
+export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
+
+/** The chains that are there whatever the services, by table. */
+export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
+  filter: [
+    CANARY_CHAIN,
+    "KUBE-EXTERNAL-SERVICES",
+    "KUBE-FORWARD",
+    "KUBE-NODEPORTS",
+    "KUBE-PROXY-FIREWALL",
+    "KUBE-SERVICES",
+  ],
+  nat: [
+    CANARY_CHAIN,
+    "KUBE-MARK-MASQ",
+    "KUBE-NODEPORTS",
+    "KUBE-POSTROUTING",
+    HAIRPIN_CHAIN,
+    "KUBE-SERVICES",
+  ],
+};
+
+/** Prefixes of the chains that belong to one service port; all are in the table `nat`. */
+const SERVICE_PREFIXES = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-"] as const;
+
+/** Whether a chain belongs to a service port, of ours or of kube-proxy's. */
+export function isServiceChain(name: string): boolean {
+  return SERVICE_PREFIXES.some((prefix) => name.startsWith(prefix));
+}
+
+/** The names of one service port's chains. */
+export interface ServiceChainNames {
+  /** Endpoints of the Cluster policy. */
+  readonly cluster: string;
+  /** Endpoints of the Local policy. */
+  readonly local: string;
+  /** Connections to an external IP, a load-balancer IP or a node port. */
+  readonly external: string;
+  /** Sources that may reach the load-balancer IPs. */
+  readonly firewall: string;
+}
+
+/**
+ * The chains of a service port.
+ *
+ * As kube-proxy does it: a prefix and the first 16 letters of
+ * base32(sha256(name + protocol)), because a chain's name has 28 letters at most.
+ *
+ * @param name `namespace/name:port`
+ */
+export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
+  const hash = shortHash(name + protocol, HASH_LENGTH);
+  return {
+    cluster: `KUBE-SVC-${hash}`,
+    local: `KUBE-SVL-${hash}`,
+    external: `KUBE-EXT-${hash}`,
+    firewall: `KUBE-FW-${hash}`,
+  };
+}
+
+/**
+ * The chain, and the `recent` list, of one endpoint of a service port with session affinity.
+ *
+ * @param servicePort its `namespace/name:port` and protocol
+ */
+export function endpointChainName(
+  servicePort: { readonly name: string; readonly protocol: Protocol },
+  endpoint: Pick<Destination, "address" | "port">,
+): string {
+  const { name, protocol } = servicePort;
+  const text = name + protocol + hostPort(endpoint.address, endpoint.port);
+  return `KUBE-SEP-${shortHash(text, HASH_LENGTH)}`;
+}

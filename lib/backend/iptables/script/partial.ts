@@ -1,0 +1,116 @@
+/**
+ * Partial input: only what changed, so that its size follows the change and not the cluster.
+ *
+ * @module
+ */
+import type { Family } from "../../../model/address.ts";
+import type { DesiredNode, DesiredServicePort, StateChange } from "../../../model/desired.ts";
+import { TABLES } from "./names.ts";
+import {
+  emptyTable,
+  type FamilyInput,
+  type ServiceRules,
+  type SharedRule,
+  type TableInput,
+} from "./ruleset.ts";
+import { serviceRules } from "./service_rules.ts";
+
+/**
+ * The input for the step from one state to the next of one family. It only holds where the kernel
+ * has the state before: rules that it deletes must be there.
+ *
+ * @param change must not change the node; see `changesFixedRules`
+ */
+export function partialInput(
+  change: StateChange,
+  options: { readonly family: Family; readonly node: DesiredNode },
+): FamilyInput {
+  const rulesOf = (ports: readonly DesiredServicePort[]) =>
+    ports.filter(({ family }) => family === options.family)
+      .map((servicePort) => serviceRules(servicePort, options.node));
+  const before: ServiceRules[] = [];
+  const after: ServiceRules[] = [];
+  for (const key of [...change.services.keys()].sort()) {
+    before.push(...rulesOf(change.services.get(key)?.before ?? []));
+    after.push(...rulesOf(change.services.get(key)?.after ?? []));
+  }
+  const chains = chainChanges(before, after);
+  const shared = sharedChanges(before, after);
+  return {
+    family: options.family,
+    tables: TABLES.map((table): TableInput => ({
+      ...emptyTable(table),
+      ...(table === "nat" ? chains : {}),
+      deleted: texts(shared.deleted, (rule) => rule.table === table),
+      inserted: texts(shared.added, (rule) => rule.table === table && rule.place === "first"),
+      appended: texts(shared.added, (rule) => rule.table === table && rule.place === "last"),
+    })),
+  };
+}
+
+/**
+ * Whether this change of the node touches rules that all services depend on. ServiceCIDRs have no
+ * rules in iptables.
+ */
+export function changesFixedRules(change: StateChange): boolean {
+  if (!change.node) return false;
+  const relevant = (node: DesiredNode) =>
+    JSON.stringify([
+      node.masqueradeAll,
+      node.masqueradeMark,
+      node.localhostNodePorts,
+      node.tcpBeLiberal,
+      ...[node.families[4], node.families[6]].map(({ localDetector, nodePortAddresses }) => [
+        localDetector && Object.entries(localDetector).sort(),
+        nodePortAddresses.type === "all" || nodePortAddresses.cidrs,
+      ]),
+    ]);
+  return relevant(change.node.before) !== relevant(change.node.after);
+}
+
+function chainChanges(
+  before: readonly ServiceRules[],
+  after: readonly ServiceRules[],
+): Pick<TableInput, "chains" | "removed"> {
+  const was = new Map(before.flatMap(({ chains }) => [...chains]));
+  const is = new Map(after.flatMap(({ chains }) => [...chains]));
+  const isChanged = (chain: string, rules: readonly string[]) => {
+    const old = was.get(chain);
+    return old?.length !== rules.length || rules.some((rule, i) => rule !== old[i]);
+  };
+  return {
+    chains: new Map([...is].filter(([chain, rules]) => isChanged(chain, rules))),
+    removed: [...was.keys()].filter((chain) => !is.has(chain)),
+  };
+}
+
+/** Equal rules may be there several times (two services with one endpoint): each has its own copy. */
+function sharedChanges(
+  before: readonly ServiceRules[],
+  after: readonly ServiceRules[],
+): { readonly deleted: readonly SharedRule[]; readonly added: readonly SharedRule[] } {
+  const surplus = new Map<string, number>();
+  const count = (services: readonly ServiceRules[], step: 1 | -1) => {
+    for (const rule of services.flatMap(({ shared }) => shared)) {
+      surplus.set(sharedKey(rule), (surplus.get(sharedKey(rule)) ?? 0) + step);
+    }
+  };
+  count(after, 1);
+  count(before, -1);
+  const take = (services: readonly ServiceRules[], step: 1 | -1) =>
+    services.flatMap(({ shared }) => shared).filter((rule) => {
+      const left = (surplus.get(sharedKey(rule)) ?? 0) * step;
+      if (left <= 0) return false;
+      surplus.set(sharedKey(rule), (left - 1) * step);
+      return true;
+    });
+  return { deleted: take(before, -1), added: take(after, 1) };
+}
+
+function sharedKey({ table, chain, rule }: SharedRule): string {
+  return `${table} ${chain} ${rule}`;
+}
+
+function texts(rules: readonly SharedRule[], isWanted: (rule: SharedRule) => boolean): string[] {
+  return rules.filter(isWanted).map(({ chain, rule }) => `${chain} ${rule}`);
+}

@@ -1,0 +1,82 @@
+/**
+ * Rules as data: what stands in which chain, before it is text.
+ *
+ * @module
+ */
+import type { Family } from "../../../model/address.ts";
+import type { Table } from "./names.ts";
+
+/** A rule in a chain that many services share. */
+export interface SharedRule {
+  readonly table: Table;
+  readonly chain: string;
+  /** The rule without `-A chain`. */
+  readonly rule: string;
+  /**
+   * Service rules of one chain match different destinations, so their order among themselves does
+   * not matter. But rules for addresses stand before those for node ports, which match them too.
+   */
+  readonly place: "first" | "last";
+}
+
+/** What one service port needs: chains of its own (table `nat`), and rules in shared chains. */
+export interface ServiceRules {
+  /** Rules by chain, in order. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  readonly shared: readonly SharedRule[];
+}
+
+/** What is to become of one table, as input of `iptables-restore --noflush`. */
+export interface TableInput {
+  readonly table: string;
+  /** Chains that are made, or emptied, then filled with these rules. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  /** Rules to delete, `chain rule`. */
+  readonly deleted: readonly string[];
+  /** Rules to put at the head of their chain, `chain rule`. */
+  readonly inserted: readonly string[];
+  /** Rules to put at the end of their chain, `chain rule`. */
+  readonly appended: readonly string[];
+  /** Chains to empty and remove. */
+  readonly removed: readonly string[];
+}
+
+/** What is to become of one family's tables. */
+export interface FamilyInput {
+  readonly family: Family;
+  readonly tables: readonly TableInput[];
+}
+
+/** A table's input without any operation. */
+export function emptyTable(table: string): TableInput {
+  return { table, chains: new Map(), deleted: [], inserted: [], appended: [], removed: [] };
+}
+
+/** Number of chains and rules that this input makes or deletes. */
+export function countOperations(input: TableInput): number {
+  let count = input.deleted.length + input.inserted.length + input.appended.length +
+    input.removed.length;
+  for (const rules of input.chains.values()) count += 1 + rules.length;
+  return count;
+}
+
+/** The input as text; nothing where there is nothing to do. */
+export function renderTable(input: TableInput): string {
+  if (countOperations(input) === 0) return "";
+  const lines = [`*${input.table}`];
+  for (const chain of [...input.chains.keys(), ...input.removed]) lines.push(`:${chain} - [0:0]`);
+  for (const rule of input.deleted) lines.push(`-D ${rule}`);
+  for (const [chain, rules] of input.chains) {
+    for (const rule of rules) lines.push(`-A ${chain} ${rule}`);
+  }
+  for (const rule of input.inserted) lines.push(`-I ${rule}`);
+  for (const rule of input.appended) lines.push(`-A ${rule}`);
+  for (const chain of input.removed) lines.push(`-X ${chain}`);
+  lines.push("COMMIT", "");
+  return lines.join("\n");
+}
+
+/** The tables of one family as one input of its restore program. */
+export function renderFamily(input: FamilyInput): string {
+  return input.tables.map(renderTable).join("");
+}

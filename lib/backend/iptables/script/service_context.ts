@@ -1,0 +1,57 @@
+/**
+ * What the rules of one service port have in common.
+ *
+ * @module
+ */
+import type { DesiredNode, DesiredServicePort, Destination } from "../../../model/desired.ts";
+import type { TrafficPolicy } from "../../../model/objects.ts";
+import { type ServiceChainNames, serviceChainNames } from "./names.ts";
+
+/** One service port, and what several of its rules depend on. */
+export interface ServiceContext {
+  readonly servicePort: DesiredServicePort;
+  readonly node: DesiredNode;
+  readonly names: ServiceChainNames;
+  readonly usesExternalChain: boolean;
+  readonly usesFirewall: boolean;
+}
+
+/** Works out what several rules of one service port depend on. */
+export function contextOf(servicePort: DesiredServicePort, node: DesiredNode): ServiceContext {
+  const { externalIPs, loadBalancerIPs, nodePort, sourceRanges, hasEndpoints } = servicePort;
+  const isExternal = externalIPs.length + loadBalancerIPs.length > 0 || nodePort !== 0;
+  return {
+    servicePort,
+    node,
+    names: serviceChainNames(servicePort.name, servicePort.protocol),
+    usesExternalChain: isExternal && hasEndpoints,
+    usesFirewall: hasEndpoints && loadBalancerIPs.length > 0 && sourceRanges.length > 0,
+  };
+}
+
+/** The endpoints of one policy. */
+export function endpointsOf(
+  { servicePort }: ServiceContext,
+  policy: TrafficPolicy,
+): readonly Destination[] {
+  return policy === "Cluster" ? servicePort.clusterEndpoints : servicePort.localEndpoints;
+}
+
+/** The chain of one policy's endpoints. */
+export function policyChain({ names }: ServiceContext, policy: TrafficPolicy): string {
+  return policy === "Cluster" ? names.cluster : names.local;
+}
+
+/**
+ * Whether a policy's chain is there: it has endpoints, and something leads to it. Pods and the
+ * node itself reach external addresses under the Cluster policy whatever the service says.
+ */
+export function isUsed(context: ServiceContext, policy: TrafficPolicy): boolean {
+  const { servicePort, usesExternalChain } = context;
+  if (endpointsOf(context, policy).length === 0) return false;
+  const internal = servicePort.clusterIPs.length > 0 &&
+    servicePort.internalTrafficPolicy === policy;
+  const external = usesExternalChain &&
+    (policy === "Cluster" || servicePort.externalTrafficPolicy === policy);
+  return internal || external;
+}

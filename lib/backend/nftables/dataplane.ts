@@ -1,0 +1,236 @@
+/**
+ * nftables as a dataplane: desired state to scripts, scripts to the kernel.
+ *
+ * @module
+ */
+import type { Dataplane, Script } from "../../model/dataplane.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+  StateChange,
+} from "../../model/desired.ts";
+import { diffServices, type Operations, type References } from "./script/diff.ts";
+import type { TableLoad } from "./drift/drift.ts";
+import { FullScript } from "./script/full_script.ts";
+import { fixedChains, needsNewTable } from "./script/layout.ts";
+import type { Nft } from "./kernel/nft.ts";
+import { type Deletions, deletionsOf, type OwnDeletions } from "./drift/own_deletions.ts";
+import {
+  countOperations,
+  nodeElementChanges,
+  renderElements,
+  renderStep,
+} from "./script/script.ts";
+import { renderStickyClients } from "./script/sticky.ts";
+
+/** A step from what was applied last, with what holds once the kernel has taken it. */
+export interface PartialScript extends Script {
+  readonly kind: "partial";
+  /** The beginning of the text, which is a transaction of its own; `""`: there is only one. */
+  readonly preparation: string;
+  /** What it deletes. */
+  readonly deletions: Deletions;
+  /** New counts of the shared objects whose count changed. */
+  readonly references: References;
+  /** By set or map, how many elements more there are. */
+  readonly elements: ReadonlyMap<string, number>;
+  /** By chain that is new or changed, how many rules it has; by set or map, 0; `undefined`: gone. */
+  readonly rules: ReadonlyMap<string, number | undefined>;
+  /** Elements that it adds. */
+  readonly added: number;
+}
+
+/** What the dataplane makes and applies. */
+export type NftScript = FullScript | PartialScript;
+
+/**
+ * The table of all services. A full script is the difference from nothing, so both kinds of
+ * script come out of one code path.
+ */
+export class NftablesDataplane implements Dataplane<NftScript> {
+  readonly #nft: Nft;
+  readonly #own: OwnDeletions | undefined;
+  readonly #prologue: () => Promise<string>;
+  #references = new Map<string, number>();
+  #elements = new Map<string, number>();
+  /** By chain that services share, how many rules it has; by set or map, 0. */
+  #rules = new Map<string, number>();
+  #added = 0;
+  #steps = 0;
+
+  /**
+   * @param nft the program
+   * @param options `own` is told of what each script deletes; `prologue` gives commands that go
+   *   into the transaction of a full script, before ours: the end of another proxy's tables
+   */
+  constructor(
+    nft: Nft,
+    options: { readonly own?: OwnDeletions; readonly prologue?: () => Promise<string> } = {},
+  ) {
+    this.#nft = nft;
+    this.#own = options.own;
+    this.#prologue = options.prologue ?? (() => Promise.resolve(""));
+  }
+
+  /** The number of elements in each set and map, after the last applied script. */
+  get elements(): ReadonlyMap<string, number> {
+    return this.#elements;
+  }
+
+  /** What the table asks of a program that follows it. */
+  get load(): TableLoad {
+    const elements = sum(this.#elements.values());
+    return { elements, added: this.#added, steps: this.#steps, isBusy: this.isBusy };
+  }
+
+  /** How often a script was begun or ended: a look between two equal numbers saw one state. */
+  get steps(): number {
+    return this.#steps;
+  }
+
+  /** Whether a script is on its way to the kernel. */
+  get isBusy(): boolean {
+    return this.#steps % 2 === 1;
+  }
+
+  /**
+   * A script for `Nft.check`, which the kernel finds good only where it has all elements that are
+   * there for these Services alone. Of the state that was applied last.
+   */
+  presence(services: Iterable<readonly DesiredServicePort[]>, node: DesiredNode): string {
+    const changes = [...services].map((before) => ({ before, after: [] }));
+    const { operations } = diffServices(changes, { node, references: this.#references });
+    return renderElements("delete", operations.deleteElements).join("");
+  }
+
+  /**
+   * All chains, sets and maps that the table has after the last applied script, with the number of
+   * their rules (0 for sets and maps).
+   */
+  *ruleCounts(node: DesiredNode): Iterable<readonly [name: string, rules: number]> {
+    for (const { name, rules } of fixedChains(node)) yield [name, rules.length];
+    yield* this.#rules;
+  }
+
+  /** @inheritdoc */
+  full(state: DesiredState): FullScript {
+    return new FullScript(state);
+  }
+
+  /** @inheritdoc */
+  partial(change: StateChange, state: DesiredState): PartialScript | undefined {
+    if (change.node && needsNewTable(change.node.before, change.node.after)) return undefined;
+    const { operations, references } = diffServices(change.services.values(), {
+      node: state.node,
+      references: this.#references,
+    });
+    const all = withNodeElements(operations, change);
+    const { preparation, change: rest } = renderStep(all);
+    const text = preparation + rest;
+    return {
+      kind: "partial",
+      preparation,
+      text,
+      bytes: text.length,
+      operations: countOperations(all),
+      references,
+      deletions: deletionsOf(all),
+      elements: countElements(all),
+      rules: countRules(all),
+      added: all.addElements.length,
+    };
+  }
+
+  /** @inheritdoc */
+  async apply(script: NftScript): Promise<void> {
+    if (script.kind === "partial" && script.text === "") return;
+    this.#steps++;
+    this.#own?.announce(script.deletions);
+    try {
+      await (script.kind === "full" ? this.#replace(script) : this.#step(script));
+      this.#own?.settle(script.deletions);
+    } catch (error) {
+      this.#own?.withdraw(script.deletions);
+      throw error;
+    } finally {
+      this.#steps++;
+    }
+  }
+
+  async #replace(script: FullScript): Promise<void> {
+    const prologue = await this.#prologue();
+    const clients = script.hasAffinity ? await this.#nft.listSets() : "";
+    await this.#nft.stream(() => withClients(script, { prologue, clients }));
+    const { references, elements, rules } = script.contents;
+    this.#references = new Map(references);
+    this.#elements = new Map(elements);
+    this.#rules = new Map(rules);
+    this.#added += sum(elements.values());
+  }
+
+  async #step(script: PartialScript): Promise<void> {
+    const { preparation, text, references, elements, rules, added } = script;
+    if (preparation !== "") await this.#nft.apply(preparation);
+    await this.#nft.apply(text.slice(preparation.length));
+    for (const [id, count] of references) setCount(this.#references, id, count);
+    for (const [name, count] of rules) {
+      if (count === undefined) this.#rules.delete(name);
+      else this.#rules.set(name, count);
+    }
+    for (const [set, more] of elements) {
+      setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
+    }
+    this.#added += added;
+  }
+}
+
+/** Replacing the table must not forget who is on which endpoint. */
+function* withClients(
+  script: FullScript,
+  options: { readonly prologue: string; readonly clients: string },
+): Generator<string, void> {
+  const { affinitySets } = yield* script.pieces(options.prologue);
+  if (affinitySets.length > 0) yield renderStickyClients(options.clients, affinitySets);
+}
+
+function withNodeElements(operations: Operations, { node }: StateChange): Operations {
+  if (!node) return operations;
+  const { deleteElements, addElements } = nodeElementChanges(node.before, node.after);
+  return {
+    ...operations,
+    deleteElements: [...operations.deleteElements, ...deleteElements],
+    addElements: [...operations.addElements, ...addElements],
+  };
+}
+
+function sum(counts: Iterable<number>): number {
+  let total = 0;
+  for (const count of counts) total += count;
+  return total;
+}
+
+function setCount(counts: Map<string, number>, key: string, count: number): void {
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
+}
+
+function countElements(
+  { deleteElements, addElements }: Pick<Operations, "deleteElements" | "addElements">,
+): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { set } of addElements) counts.set(set, (counts.get(set) ?? 0) + 1);
+  for (const { set } of deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
+  return counts;
+}
+
+function countRules(
+  { addSets, addChains, rewriteChains, deleteChains, deleteSets }: Operations,
+): Map<string, number | undefined> {
+  const chains = [...addChains, ...rewriteChains.map(({ after }) => after)];
+  return new Map([
+    ...[...deleteChains, ...deleteSets].map(({ name }) => [name, undefined] as const),
+    ...addSets.map(({ name }) => [name, 0] as const),
+    ...chains.map(({ name, rules }) => [name, rules.length] as const),
+  ]);
+}

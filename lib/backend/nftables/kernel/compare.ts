@@ -1,0 +1,139 @@
+/**
+ * The desired contents of the table beside those of the kernel.
+ *
+ * @module
+ */
+import type { Difference } from "../../../model/verification.ts";
+import type { Contents } from "./contents.ts";
+import { fingerprint } from "./fingerprint.ts";
+import { TABLE } from "../script/objects.ts";
+import { AFFINITY_SET } from "../script/pick.ts";
+
+/** All differences, by set and key. Clients of session affinity are the kernel's own. */
+export function compareContents(desired: Contents, held: Contents): Difference[] {
+  const place = { in: `table ${TABLE}`, key: "flags", desired: "", held: "dormant" };
+  return [
+    ...held.isDormant ? [{ type: "wrong" as const, ...place }] : [],
+    ...[...compareChains(desired, held), ...compareSets(desired, held)].sort(byPlace),
+  ];
+}
+
+function byPlace(a: Difference, b: Difference): number {
+  const [left, right] = [`${a.in} ${a.key}`, `${b.in} ${b.key}`];
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+function compareChains(desired: Contents, held: Contents): Difference[] {
+  return [...new Set([...desired.chains.keys(), ...held.chains.keys()])].flatMap((name) => {
+    const place = { in: `chain ${name}`, desired: "", held: "" };
+    const wanted = desired.chains.get(name);
+    const there = held.chains.get(name);
+    if (!wanted || !there) return [{ type: wanted ? "missing" : "extra", key: "", ...place }];
+    // Chains of session affinity ask endpoints in the order in which they came.
+    return compareRules(wanted, there, { ...place, anyOrder: name.startsWith(AFFINITY_SET) });
+  });
+}
+
+/** Rules have no keys: the rule itself is the key. Where only their order differs, that is told. */
+function compareRules(
+  wanted: readonly string[],
+  there: readonly string[],
+  { anyOrder, ...place }: Omit<Difference, "type" | "key"> & { readonly anyOrder: boolean },
+): Difference[] {
+  const missing = without(wanted, there);
+  const extra = without(there, wanted);
+  const differences = [
+    ...missing.map((rule) => ({ ...place, type: "missing" as const, key: rule })),
+    ...extra.map((rule) => ({ ...place, type: "extra" as const, key: rule })),
+  ];
+  if (differences.length > 0 || anyOrder) return differences;
+  const moved = wanted.findIndex((rule, i) => fingerprint(rule) !== fingerprint(there[i] ?? ""));
+  if (moved < 0) return [];
+  const at = (rules: readonly string[]) => `rule ${moved + 1}: ${rules[moved]}`;
+  return [{ ...place, type: "wrong", key: "", desired: at(wanted), held: at(there) }];
+}
+
+/** The rules that the other list does not have, or not as often. */
+function without(rules: readonly string[], others: readonly string[]): string[] {
+  const left = others.map(fingerprint);
+  return rules.filter((rule) => {
+    const place = left.indexOf(fingerprint(rule));
+    if (place >= 0) left.splice(place, 1);
+    return place < 0;
+  });
+}
+
+/** The maps that hold slots. */
+const SLOTS = /(?:^|-)endpoints-/;
+
+function compareSets(desired: Contents, held: Contents): Difference[] {
+  const differences: Difference[] = [];
+  for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
+    const wanted = desired.sets.get(name);
+    const there = held.sets.get(name);
+    if (!wanted || !there) {
+      const type = wanted ? "missing" : "extra";
+      differences.push({ type, in: name, key: "", desired: "", held: "" });
+      continue;
+    }
+    if (name.startsWith(AFFINITY_SET)) continue;
+    const left = SLOTS.test(name) ? inSlotsOf(there, wanted) : wanted;
+    differences.push(...compareElements(left, there, name));
+  }
+  return differences;
+}
+
+/**
+ * Endpoints keep their slots from sync to sync, and where they came in another order, they have
+ * other slots: the choice is the same. What is wanted is moved to the slot where it is.
+ */
+function inSlotsOf(
+  there: ReadonlyMap<string, string>,
+  wanted: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  const held = byFrontend(there);
+  const moved = new Map<string, string>();
+  for (const [frontend, slots] of byFrontend(wanted)) {
+    const rest = new Set(slots.values());
+    const free = new Set(slots.keys());
+    for (const [slot, data] of held.get(frontend) ?? []) {
+      if (!free.has(slot) || !rest.delete(data)) continue;
+      free.delete(slot);
+      moved.set(`${frontend} . ${slot}`, data);
+    }
+    const left = [...rest];
+    [...free].forEach((slot, i) => moved.set(`${frontend} . ${slot}`, left[i] ?? ""));
+  }
+  return moved;
+}
+
+/** By frontend, by slot, the endpoint. */
+function byFrontend(slots: ReadonlyMap<string, string>): Map<string, Map<string, string>> {
+  const frontends = new Map<string, Map<string, string>>();
+  for (const [key, data] of slots) {
+    const end = key.lastIndexOf(" . ");
+    const [frontend, slot] = [key.slice(0, end), key.slice(end + " . ".length)];
+    const known = frontends.get(frontend);
+    if (known) known.set(slot, data);
+    else frontends.set(frontend, new Map([[slot, data]]));
+  }
+  return frontends;
+}
+
+function compareElements(
+  wanted: ReadonlyMap<string, string>,
+  there: ReadonlyMap<string, string>,
+  name: string,
+): Difference[] {
+  const differences: Difference[] = [];
+  for (const [key, desired] of wanted) {
+    const held = there.get(key);
+    if (held === desired) continue;
+    const type = held === undefined ? "missing" : "wrong";
+    differences.push({ type, in: name, key, desired, held: held ?? "" });
+  }
+  for (const [key, held] of there) {
+    if (!wanted.has(key)) differences.push({ type: "extra", in: name, key, desired: "", held });
+  }
+  return differences;
+}

@@ -1,0 +1,162 @@
+/**
+ * The edge to the program `nft`: runs scripts and says in one line what went wrong.
+ *
+ * @module
+ */
+import { ApplyError, type ApplyFailure } from "../../../model/dataplane.ts";
+import {
+  type ProcessInput,
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramMissingError,
+} from "../../../model/ports.ts";
+import { TABLE } from "../script/objects.ts";
+
+/** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
+export class Nft {
+  readonly #runner: ProcessRunner;
+
+  /** @param runner runs `nft` */
+  constructor(runner: ProcessRunner) {
+    this.#runner = runner;
+  }
+
+  /**
+   * Gives a script to the kernel, whole or not at all.
+   *
+   * @throws {ApplyError} where the kernel or `nft` refuses it
+   */
+  async apply(script: string): Promise<void> {
+    await this.#run(["nft", "-f", "-"], script);
+  }
+
+  /**
+   * Gives a long script to the kernel, whole or not at all. From `-`, `nft` takes all of its input
+   * before it looks at it; from a path it works on each piece while the next one is made.
+   *
+   * @param pieces gives the pieces, from the beginning each time: where `nft` fails, it may be that
+   *   the path is out of its reach, so it gets all at once then
+   * @throws {ApplyError} where the kernel or `nft` refuses it
+   */
+  async stream(pieces: () => Iterable<string>): Promise<void> {
+    const { code } = await this.#start(["nft", "-f", "/dev/fd/0"], pieces());
+    if (code !== 0) await this.apply([...pieces()].join(""));
+  }
+
+  /**
+   * Has the kernel check a script without taking it (nft(8), `--check`).
+   *
+   * @throws {ApplyError} where it would refuse it
+   */
+  async check(script: string): Promise<void> {
+    await this.#run(["nft", "-c", "-f", "-"], script);
+  }
+
+  /** The version that `nft --version` prints, such as `1.0.6`; `""` where it prints none. */
+  async version(): Promise<string> {
+    const { stdout } = await this.#run(["nft", "--version"]);
+    return /v(\d+(?:\.\d+)+)/.exec(stdout)?.[1] ?? "";
+  }
+
+  /** All sets of our table with their elements, as text; `""` where there is no table. */
+  async listSets(): Promise<string> {
+    const result = await this.#start(["nft", "list", "sets", "table", ...TABLE.split(" ")]);
+    return result.code === 0 ? result.stdout : "";
+  }
+
+  /**
+   * Our whole table, as text; `""` where there is none.
+   *
+   * @throws {ApplyError} where the kernel does not let it be read
+   */
+  async listTable(): Promise<string> {
+    const result = await this.#start(["nft", "list", "table", ...TABLE.split(" ")]);
+    if (result.code === 0) return result.stdout;
+    const { failure, message } = classify(result.stderr);
+    if (failure === "conflict") return "";
+    throw new ApplyError(failure, message, { cause: result.stderr });
+  }
+
+  /**
+   * All tables of the kernel, as `family name`. Not by `list tables`: nft 1.0.6 reads every element
+   * of every table for that, and begins anew whenever a transaction comes between.
+   */
+  async listTables(): Promise<readonly string[]> {
+    const { stdout } = await this.#run(["nft", "list", "chains"]);
+    return [...stdout.matchAll(/^table (\S+ \S+) \{$/gm)].flatMap(([, table]) => table ?? []);
+  }
+
+  /**
+   * All chains, sets and maps of our table, with the number of their rules (0 for sets and maps);
+   * empty where there is no table. Not by `list table`: nft 1.0.6 reads all elements for that,
+   * `--terse` or not.
+   */
+  async ruleCounts(): Promise<ReadonlyMap<string, number>> {
+    const [family = ""] = TABLE.split(" ");
+    const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", family]);
+    const table = stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`));
+    const blocks = table?.matchAll(/^\t(chain|set|map) (\S+) \{\n([^]*?)^\t\}/gm) ?? [];
+    return new Map(
+      [...blocks].map(([, kind, name = "", body = ""]) => [
+        name,
+        kind === "chain" ? body.match(/^\t\t(?!type \w+ hook )/gm)?.length ?? 0 : 0,
+      ]),
+    );
+  }
+
+  async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
+    const result = await this.#start(argv, stdin);
+    if (result.code === 0) return result;
+    const { failure, message } = classify(result.stderr);
+    throw new ApplyError(failure, message, { cause: result.stderr });
+  }
+
+  async #start(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
+    try {
+      return await this.#runner.run(argv, stdin);
+    } catch (error) {
+      if (!(error instanceof ProgramMissingError)) throw error;
+      throw new ApplyError(
+        "program-missing",
+        "the program nft cannot be run: install it (Debian, Ubuntu, Alpine, Fedora: package nftables) " +
+          "and see that it is in the PATH of signpost",
+        { cause: error },
+      );
+    }
+  }
+}
+
+/** Ordered: the first pattern that matches nft's stderr names the failure. */
+const FAILURES: readonly (readonly [RegExp, ApplyFailure, string])[] = [
+  [
+    /Operation not permitted|you must be root/,
+    "not-permitted",
+    "the kernel refuses: signpost needs CAP_NET_ADMIN (run it as root, or as its systemd unit does)",
+  ],
+  [
+    /Operation not supported|Protocol not supported|Protocol error|syntax error|Invalid argument/,
+    "not-supported",
+    "this kernel or this nft does not know something that the rules use",
+  ],
+  [
+    /No such file or directory|File exists/,
+    "conflict",
+    "the table is not as signpost left it (another program changed it), or a kernel module is missing",
+  ],
+  // Where something is missing, what refers to it is busy as well: that alone says little.
+  [/Device or resource busy|Resource temporarily unavailable/, "busy", "the kernel is busy"],
+];
+
+/** The failure that nft's stderr tells of, and one line for the user. */
+export function classify(stderr: string): {
+  readonly failure: ApplyFailure;
+  readonly message: string;
+} {
+  const line = stderr.split("\n").find((each) => each.includes("Error:"))?.trim() ??
+    stderr.split("\n")[0]?.trim() ?? "";
+  const said = `nft said: ${line.slice(0, 200) || "nothing"}`;
+  for (const [pattern, failure, message] of FAILURES) {
+    if (pattern.test(stderr)) return { failure, message: `${message}; ${said}` };
+  }
+  return { failure: "unknown", message: `nft failed; ${said}` };
+}

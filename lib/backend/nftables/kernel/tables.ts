@@ -1,0 +1,27 @@
+/**
+ * Removal of whole tables: our own, and kube-proxy's.
+ *
+ * @module
+ */
+import type { Nft } from "./nft.ts";
+import { TABLE } from "../script/objects.ts";
+
+/** kube-proxy's tables in nftables mode (KEP-3866). */
+export const KUBE_PROXY_TABLES: readonly string[] = ["ip kube-proxy", "ip6 kube-proxy"];
+
+/** The table of `signpost explain --trace`, which is there for a second. */
+export const TRACE_TABLE = "inet trace-signpost";
+
+/** The tables that signpost makes; that of a trace stays only where it was killed. */
+export const OWN_TABLES: readonly string[] = [TABLE, TRACE_TABLE];
+
+/**
+ * The commands that delete those of some tables that are there.
+ *
+ * @throws {ApplyError} where the tables cannot be listed
+ */
+export async function deleteTables(nft: Nft, tables: readonly string[]): Promise<string> {
+  const present = new Set(await nft.listTables());
+  return tables.filter((table) => present.has(table))
+    .map((table) => `delete table ${table}\n`).join("");
+}

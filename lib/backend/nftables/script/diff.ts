@@ -1,0 +1,216 @@
+/**
+ * The step from one set of service ports to another, as operations on the table.
+ *
+ * @module
+ */
+import type { DesiredNode, DesiredServicePort, ServiceChange } from "../../../model/desired.ts";
+import {
+  type Chain,
+  type Element,
+  type NamedSet,
+  objectId,
+  sameContent,
+  slotData,
+  slotKey,
+  type Slots,
+  type TableObject,
+} from "./objects.ts";
+import { objectsOf } from "./service.ts";
+
+/** An object that several services may need: it is there while one of them does. */
+type SharedObject = Element | Chain | NamedSet;
+
+/** How many services need each shared object, by id. */
+export type References = ReadonlyMap<string, number>;
+
+/** A chain before and after. */
+export interface ChainRewrite {
+  readonly before: Chain;
+  readonly after: Chain;
+}
+
+/** What has to be done to the table. Within each list the order is that of the services. */
+export interface Operations {
+  readonly addSets: readonly NamedSet[];
+  readonly addChains: readonly Chain[];
+  /** Chains that stay and get other rules. */
+  readonly rewriteChains: readonly ChainRewrite[];
+  readonly deleteElements: readonly Element[];
+  readonly addElements: readonly Element[];
+  readonly deleteChains: readonly Chain[];
+  readonly deleteSets: readonly NamedSet[];
+}
+
+/** Operations with the slots that are all new apart: as elements, a large cluster's take much memory. */
+export interface GatheredOperations extends Operations {
+  /** By frontend, the slots that are not among `addElements`. */
+  readonly addSlots: readonly Slots[];
+}
+
+/** Operations, and the references that hold once they are done. */
+export interface Difference<O = Operations> {
+  readonly operations: O;
+  /** New counts of the objects whose count changed; 0: gone. */
+  readonly references: References;
+}
+
+/** What the differ needs to know besides the changes. */
+export interface DiffOptions {
+  /** The same before and after: where the node changes, everything is written anew. */
+  readonly node: DesiredNode;
+  /** Of the state that was applied last; empty for a full script. */
+  readonly references: References;
+}
+
+/** Works out the operations for some services' changes; its work follows their size alone. */
+export function diffServices(
+  changes: Iterable<ServiceChange>,
+  options: DiffOptions,
+): Difference {
+  const { operations, references } = gatherServices(changes, options);
+  const { addSlots, ...others } = operations;
+  const slots = addSlots.flatMap(({ set, key, destinations }) =>
+    destinations.map((each, slot) => slotElement(set, slotKey(key, slot), each))
+  );
+  return {
+    operations: { ...others, addElements: [...slots, ...operations.addElements] },
+    references,
+  };
+}
+
+/** The same, with the slots that are all new apart. */
+export function gatherServices(
+  changes: Iterable<ServiceChange>,
+  options: DiffOptions,
+): Difference<GatheredOperations> {
+  const collector = new Collector();
+  for (const { before, after } of changes) {
+    const old = objectsById(before, options.node);
+    const wanted = objectsById(after, options.node);
+    for (const [id, object] of old) {
+      if (!wanted.has(id)) collector.remove(object);
+    }
+    for (const [id, object] of wanted) {
+      const previous = old.get(id);
+      if (previous === undefined) collector.add(object);
+      else collector.change(previous, object);
+    }
+  }
+  return collector.finish(options.references);
+}
+
+function objectsById(
+  ports: readonly DesiredServicePort[],
+  node: DesiredNode,
+): Map<string, TableObject> {
+  const objects = new Map<string, TableObject>();
+  for (const port of ports) {
+    for (const object of objectsOf(port, node)) objects.set(objectId(object), object);
+  }
+  return objects;
+}
+
+/** Sets whose elements stand for an address, which more than one service port can have. */
+const SHARED_SETS = /^(?:cluster-ips|hairpins)/;
+
+/** Gathers single steps; what is shared is counted and decided at the end. */
+class Collector {
+  readonly #addElements: Element[] = [];
+  readonly #addSlots: Slots[] = [];
+  readonly #deleteElements: Element[] = [];
+  readonly #rewriteChains: ChainRewrite[] = [];
+  readonly #shared = new Map<string, { readonly object: SharedObject; count: number }>();
+
+  add(object: TableObject): void {
+    if (object.type === "slots") this.#addSlots.push(object);
+    else if (isPrivate(object)) this.#addElements.push(object);
+    else this.#count(object, 1);
+  }
+
+  remove(object: TableObject): void {
+    if (object.type === "slots") this.#writeSlots(object, undefined);
+    else if (isPrivate(object)) this.#deleteElements.push(object);
+    else this.#count(object, -1);
+  }
+
+  change(before: TableObject, after: TableObject): void {
+    if (after.type === "slots") {
+      this.#writeSlots(before.type === "slots" ? before : undefined, after);
+    } else if (sameContent(before, after)) {
+      return;
+    } else if (before.type === "chain" && after.type === "chain") {
+      this.#rewriteChains.push({ before, after });
+    } else {
+      this.remove(before);
+      this.add(after);
+    }
+  }
+
+  finish(applied: References): Difference<GatheredOperations> {
+    const references = new Map<string, number>();
+    const appeared: SharedObject[] = [];
+    const vanished: SharedObject[] = [];
+    for (const [id, { object, count }] of this.#shared) {
+      if (count === 0) continue;
+      const before = applied.get(id) ?? 0;
+      references.set(id, before + count);
+      if (before === 0) appeared.push(object);
+      else if (before + count === 0) vanished.push(object);
+    }
+    const operations: GatheredOperations = {
+      addSets: appeared.filter((each) => each.type === "set"),
+      addChains: appeared.filter((each) => each.type === "chain"),
+      rewriteChains: this.#rewriteChains,
+      deleteElements: [
+        ...this.#deleteElements,
+        ...vanished.filter((each) => each.type === "element"),
+      ],
+      addElements: [...this.#addElements, ...appeared.filter((each) => each.type === "element")],
+      addSlots: this.#addSlots,
+      deleteChains: vanished.filter((each) => each.type === "chain").sort(jumpersFirst),
+      deleteSets: vanished.filter((each) => each.type === "set"),
+    };
+    return { operations, references };
+  }
+
+  #count(object: SharedObject, step: 1 | -1): void {
+    const id = objectId(object);
+    const known = this.#shared.get(id);
+    if (known) known.count += step;
+    else this.#shared.set(id, { object, count: step });
+  }
+
+  /** Touches only the slots that differ. */
+  #writeSlots(before: Slots | undefined, after: Slots | undefined): void {
+    const old = before?.destinations ?? [];
+    const wanted = after?.destinations ?? [];
+    const { set, key } = before ?? after ?? { set: "", key: "" };
+    for (let slot = 0; slot < Math.max(old.length, wanted.length); slot++) {
+      const was = old[slot];
+      const is = wanted[slot];
+      if (was && is && was.address === is.address && was.port === is.port) continue;
+      if (was) this.#deleteElements.push(slotElement(set, slotKey(key, slot), was));
+      if (is) this.#addElements.push(slotElement(set, slotKey(key, slot), is));
+    }
+  }
+}
+
+function slotElement(
+  set: string,
+  key: string,
+  destination: Slots["destinations"][number],
+): Element {
+  return { type: "element", set, key, data: slotData(destination), comment: "" };
+}
+
+/** Elements that one service port alone can have, because it holds the claim to their key. */
+function isPrivate(object: Exclude<TableObject, Slots>): object is Element {
+  return object.type === "element" && !SHARED_SETS.test(object.set);
+}
+
+/** The kernel deletes a chain only when nothing jumps to it any more. */
+function jumpersFirst(a: Chain, b: Chain): number {
+  const rank = ({ name }: Chain) =>
+    /^(?:pick|endpoint)/.test(name) ? 2 : name.startsWith("affinity") ? 1 : 0;
+  return rank(a) - rank(b);
+}

@@ -1,0 +1,110 @@
+/**
+ * The script that replaces the table, made while `nft` reads it.
+ *
+ * @module
+ */
+import type { Script } from "../../../model/dataplane.ts";
+import type { DesiredNode, DesiredServicePort, DesiredState } from "../../../model/desired.ts";
+import { gatherServices, type References } from "./diff.ts";
+import type { NamedSet } from "./objects.ts";
+import { type Deletions, WHOLE_TABLE } from "../drift/own_deletions.ts";
+import { AFFINITY_SET } from "./pick.ts";
+import { TableText } from "./table_text.ts";
+
+/** What the kernel holds once it has taken a full script. */
+export interface TableContents {
+  /** Length of the script. */
+  readonly bytes: number;
+  readonly operations: number;
+  readonly references: References;
+  /** By set or map, how many elements it has. */
+  readonly elements: ReadonlyMap<string, number>;
+  /** By chain that services share, how many rules it has; by set or map, 0. */
+  readonly rules: ReadonlyMap<string, number>;
+  /** The sets of clients of session affinity. */
+  readonly affinitySets: readonly NamedSet[];
+}
+
+/** Services whose part is worked out at once: a few ms, in which `nft` reads the part before. */
+const BATCH = 128;
+
+/** The way from nothing to a state, which later changes of that state do not touch. */
+export class FullScript implements Script {
+  /** @inheritdoc */
+  readonly kind = "full";
+  /** What it deletes. */
+  readonly deletions: Deletions = WHOLE_TABLE;
+  readonly #node: DesiredNode;
+  readonly #services: readonly (readonly DesiredServicePort[])[];
+  #contents: TableContents | undefined;
+
+  /** @param state what the kernel is to hold */
+  constructor({ node, services }: DesiredState) {
+    this.#node = node;
+    this.#services = [...services].sort(([a], [b]) => a < b ? -1 : 1).map(([, ports]) => ports);
+  }
+
+  /** Whether there can be clients of session affinity. */
+  get hasAffinity(): boolean {
+    return this.#services.some((ports) => ports.some((port) => port.affinitySeconds > 0));
+  }
+
+  /** @inheritdoc */
+  get text(): string {
+    return [...this.pieces()].join("");
+  }
+
+  /** @inheritdoc */
+  get bytes(): number {
+    return this.contents.bytes;
+  }
+
+  /** @inheritdoc */
+  get operations(): number {
+    return this.contents.operations;
+  }
+
+  /** What is known when all pieces have been read, which is done now where nobody has. */
+  get contents(): TableContents {
+    if (this.#contents !== undefined) return this.#contents;
+    const pieces = this.pieces();
+    for (;;) {
+      const { done, value } = pieces.next();
+      if (done) return value;
+    }
+  }
+
+  /**
+   * The text, each piece worked out when it is asked for. Cut off between two of them it is no
+   * valid script: the last one closes the table.
+   *
+   * @param prologue commands that go before ours, with the first piece
+   */
+  *pieces(prologue = ""): Generator<string, TableContents> {
+    const table = new TableText(this.#node);
+    const references = new Map<string, number>();
+    let before = prologue;
+    let bytes = 0;
+    for (const piece of this.#write(table, references)) {
+      bytes += piece.length;
+      yield before + piece;
+      before = "";
+    }
+    const { operations, elements, rules } = table;
+    const affinitySets = table.sets.filter(({ name }) => name.startsWith(AFFINITY_SET));
+    return this.#contents = { bytes, operations, references, elements, rules, affinitySets };
+  }
+
+  *#write(table: TableText, references: Map<string, number>): Generator<string, void> {
+    yield table.begin();
+    for (let start = 0; start < this.#services.length; start += BATCH) {
+      const changes = this.#services.slice(start, start + BATCH)
+        .map((after) => ({ before: [], after }));
+      const difference = gatherServices(changes, { node: this.#node, references });
+      for (const [id, count] of difference.references) references.set(id, count);
+      table.add(difference.operations);
+      yield* table.longSets();
+    }
+    yield table.end();
+  }
+}

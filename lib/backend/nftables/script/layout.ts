@@ -1,0 +1,204 @@
+/**
+ * The fixed part of the table: its sets and maps, and the chains that every packet meets.
+ *
+ * Names and priorities of the base chains are kube-proxy's (KEP-3866), so that other programs on
+ * the node that order themselves around them keep working.
+ *
+ * @module
+ */
+import { FAMILIES, type Family } from "../../../model/address.ts";
+import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../../model/desired.ts";
+import { type Chain, type Element, type NamedSet, NFT_FAMILY } from "./objects.ts";
+
+/** How a packet from outside finds a service port: by virtual IP or by node port. */
+export type FrontendKind = "vip" | "nodeport";
+
+/** A chain with a hook. */
+export interface BaseChain extends Chain {
+  readonly hook: string;
+}
+
+/** The sets and maps of every table, in the order of their printing. */
+export function fixedSets(): NamedSet[] {
+  return FAMILIES.flatMap((family) => {
+    const ip = NFT_FAMILY[family];
+    // `tcp dport` stands for the port of any protocol in a key: `th dport` in `typeof` does not
+    // survive a re-read by nft 1.0.6.
+    const vip = `${ip} daddr . meta l4proto . tcp dport`;
+    const nodePort = "meta l4proto . tcp dport";
+    return [
+      namedSet("map", `services${family}`, `typeof ${vip} : verdict`),
+      namedSet("map", `short-circuits${family}`, `typeof ${vip} : verdict`),
+      namedSet("map", `no-endpoints${family}`, `typeof ${vip} : verdict`),
+      namedSet("map", `nodeports${family}`, `typeof ${nodePort} : verdict`),
+      namedSet("map", `nodeport-short-circuits${family}`, `typeof ${nodePort} : verdict`),
+      namedSet("map", `no-endpoint-nodeports${family}`, `typeof ${nodePort} : verdict`),
+      namedSet("set", `firewalls${family}`, `typeof ${vip}`),
+      namedSet("set", `source-ranges${family}`, `typeof ${vip} . ${ip} saddr; flags interval`),
+      namedSet("set", `cluster-ips${family}`, `typeof ${ip} daddr`),
+      namedSet("set", `service-cidrs${family}`, `typeof ${ip} daddr; flags interval`),
+      namedSet("set", `hairpins${family}`, `typeof ${ip} saddr . ${ip} daddr`),
+    ];
+  });
+}
+
+function namedSet(kind: NamedSet["kind"], name: string, body: string): NamedSet {
+  return { type: "set", kind, name, body };
+}
+
+/** The elements that the node itself brings: the ranges of cluster IPs. */
+export function nodeElements(node: DesiredNode): Element[] {
+  return FAMILIES.flatMap((family) =>
+    node.families[family].serviceCIDRs.map((cidr) => ({
+      type: "element" as const,
+      set: `service-cidrs${family}`,
+      key: cidr,
+      data: "",
+      comment: "",
+    }))
+  );
+}
+
+/** Whether two nodes differ in more than their ServiceCIDRs, so that chains change and not just elements. */
+export function needsNewTable(before: DesiredNode, after: DesiredNode): boolean {
+  const chains = (node: DesiredNode) => JSON.stringify([node.masqueradeAll, fixedChains(node)]);
+  return chains(before) !== chains(after);
+}
+
+/** The chains that are there whatever the services are, in an order in which each knows those it jumps to. */
+export function fixedChains(node: DesiredNode): (Chain | BaseChain)[] {
+  const mark = `0x${node.masqueradeMark.toString(16)}`;
+  return [
+    chain("mark-for-masquerade", [`meta mark set meta mark | ${mark}`]),
+    chain("reject-traffic", ["reject"]),
+    ...FAMILIES.flatMap((family) => shortCircuitChains(node, family)),
+    chain("services", FAMILIES.flatMap((family) => serviceRules(node, family))),
+    chain("no-endpoints", eachFamily((vip, family) => `${vip} vmap @no-endpoints${family}`)),
+    chain(
+      "no-endpoint-nodeports",
+      FAMILIES.flatMap((family) => nodePortRules(node, { family, map: "no-endpoint-nodeports" })),
+    ),
+    chain(
+      "cluster-ips",
+      eachFamily((_, family, ip) => `${ip} daddr @cluster-ips${family} reject`)
+        .concat(eachFamily((_, family, ip) => `${ip} daddr @service-cidrs${family} drop`)),
+    ),
+    chain(
+      "firewall",
+      eachFamily((vip, family, ip) =>
+        `${vip} @firewalls${family} ${vip} . ${ip} saddr != @source-ranges${family} drop`
+      ),
+    ),
+    base("filter-prerouting", "filter hook prerouting priority -110", [
+      "ct state new jump firewall",
+    ]),
+    base("filter-output-before-dnat", "filter hook output priority -110", [
+      "ct state new jump firewall",
+    ]),
+    base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),
+    base("nat-output", "nat hook output priority -100", ["jump services"]),
+    base("filter-input", "filter hook input priority 0", [
+      "ct state new jump no-endpoint-nodeports",
+      "ct state new jump no-endpoints",
+    ]),
+    base("filter-forward", "filter hook forward priority 0", CLUSTER_IP_GUARD),
+    base("filter-output", "filter hook output priority 0", CLUSTER_IP_GUARD),
+    base("nat-postrouting", "nat hook postrouting priority 100", [
+      `meta mark & ${mark} == ${mark} meta mark set meta mark ^ ${mark} masquerade fully-random`,
+      ...eachFamily((_, family, ip) =>
+        `ct status dnat ${ip} saddr . ${ip} daddr @hairpins${family} masquerade fully-random`
+      ),
+    ]),
+  ];
+}
+
+const CLUSTER_IP_GUARD = ["ct state new jump no-endpoints", "ct state new jump cluster-ips"];
+
+/** The packet match for a source that is a pod of this node, or (`negated`) is not. */
+export function fromLocalPod(
+  detector: LocalDetector,
+  options: { readonly family: Family; readonly negated: boolean },
+): string {
+  const is = options.negated ? " !=" : "";
+  switch (detector.type) {
+    case "cidr":
+      return `${NFT_FAMILY[options.family]} saddr${is} ${detector.cidr}`;
+    case "interface":
+      return `iifname${is} "${detector.name}"`;
+    case "interfacePrefix":
+      return `iifname${is} "${detector.prefix}*"`;
+  }
+}
+
+/** Name of the chain that sends pods and this node to the cluster's endpoints of an external address. */
+export function shortCircuitChain(family: Family, kind: FrontendKind): string {
+  return kind === "vip" ? `short-circuit${family}` : `short-circuit-nodeport${family}`;
+}
+
+/** External traffic policy Local is for traffic from outside: pods and the node itself use all endpoints. */
+function shortCircuitChains(node: DesiredNode, family: Family): Chain[] {
+  const { localDetector } = node.families[family];
+  const lookUps = {
+    vip: `${vipOf(family)} vmap @short-circuits${family}`,
+    nodeport: `${NODE_PORT} vmap @nodeport-short-circuits${family}`,
+  };
+  return (["vip", "nodeport"] as const).map((kind) =>
+    chain(shortCircuitChain(family, kind), [
+      ...(localDetector
+        ? [`${fromLocalPod(localDetector, { family, negated: false })} ${lookUps[kind]}`]
+        : []),
+      "fib saddr type local jump mark-for-masquerade",
+      `fib saddr type local ${lookUps[kind]}`,
+    ])
+  );
+}
+
+function serviceRules(node: DesiredNode, family: Family): string[] {
+  return [
+    `${vipOf(family)} vmap @services${family}`,
+    ...nodePortRules(node, { family, map: "nodeports" }),
+  ];
+}
+
+/** Never on localhost: the kernel would not route an answer from outside to it. */
+const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1" };
+
+function nodePortRules(
+  node: DesiredNode,
+  options: { readonly family: Family; readonly map: string },
+): string[] {
+  const { family, map } = options;
+  const match = nodeAddressMatch(node.families[family].nodePortAddresses, family);
+  const lookUp = `${NODE_PORT} vmap @${map}${family}`;
+  return match === undefined ? [] : [`${match} ${lookUp}`];
+}
+
+function nodeAddressMatch(addresses: NodePortAddresses, family: Family): string | undefined {
+  const daddr = `${NFT_FAMILY[family]} daddr`;
+  const local = `${daddr} != ${LOOPBACK[family]} fib daddr type local`;
+  if (addresses.type === "all") return local;
+  return addresses.cidrs.length === 0
+    ? undefined
+    : `${daddr} { ${addresses.cidrs.join(", ")} } ${local}`;
+}
+
+/** One rule for each family; `vip` is the match that reads a virtual IP's key from the packet. */
+function eachFamily(rule: (vip: string, family: Family, ip: "ip" | "ip6") => string): string[] {
+  return FAMILIES.map((family) => rule(vipOf(family), family, NFT_FAMILY[family]));
+}
+
+/** The expression that reads a node port's key from a packet. */
+export const NODE_PORT = "meta l4proto . th dport";
+
+/** The expression that reads a virtual IP's key from a packet. */
+export function vipOf(family: Family): string {
+  return `${NFT_FAMILY[family]} daddr . meta l4proto . th dport`;
+}
+
+function chain(name: string, rules: readonly string[]): Chain {
+  return { type: "chain", name, rules };
+}
+
+function base(name: string, hook: string, rules: readonly string[]): BaseChain {
+  return { type: "chain", name, hook, rules };
+}

@@ -1,0 +1,96 @@
+/**
+ * The step from one state to another as text for `nft`.
+ *
+ * @module
+ */
+import type { DesiredNode } from "../../../model/desired.ts";
+import type { Operations } from "./diff.ts";
+import { nodeElements } from "./layout.ts";
+import { type Chain, type Element, TABLE } from "./objects.ts";
+
+/** One step of a table that is there, as two transactions. */
+export interface StepScript {
+  /** What nothing leads to yet; `""` where that is nothing. */
+  readonly preparation: string;
+  readonly change: string;
+}
+
+/**
+ * Renders one step of a table that is there.
+ *
+ * New chains and sets have a transaction of their own, before the one that leads packets to them. A
+ * packet that is under way while a transaction commits keeps the rules that it began with, but looks
+ * into maps as they are: it would find a new chain empty, and its service gone (kernel 6.18; see
+ * `nft_do_chain` and `nf_tables_commit_chain` in net/netfilter). Chains and sets go last, when nothing
+ * names them any more.
+ */
+export function renderStep(operations: Operations): StepScript {
+  const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = operations;
+  const preparation = [
+    ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
+    ...addChains.map(({ name }) => `add chain ${TABLE} ${name}\n`),
+    ...addChains.map(renderRules),
+  ];
+  const change = [
+    ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
+    ...rewriteChains.map(({ after }) => renderRules(after)),
+    ...renderElements("delete", operations.deleteElements),
+    ...renderElements("add", operations.addElements),
+    ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
+    ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
+  ];
+  return { preparation: preparation.join(""), change: change.join("") };
+}
+
+/** How many objects the operations add, rewrite or delete. */
+export function countOperations(operations: Operations): number {
+  return Object.values(operations).reduce((sum, list: readonly unknown[]) => sum + list.length, 0);
+}
+
+/** The step from one list of ServiceCIDRs to another. */
+export function nodeElementChanges(
+  before: DesiredNode,
+  after: DesiredNode,
+): Pick<Operations, "deleteElements" | "addElements"> {
+  const old = nodeElements(before);
+  const wanted = nodeElements(after);
+  const missingIn = (list: readonly Element[]) => (element: Element) =>
+    !list.some(({ set, key }) => set === element.set && key === element.key);
+  return {
+    deleteElements: old.filter(missingIn(wanted)),
+    addElements: wanted.filter(missingIn(old)),
+  };
+}
+
+function renderRules({ name, rules }: Chain): string {
+  return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
+}
+
+/** Commands that add or delete elements, one for each set or map. */
+export function renderElements(verb: "add" | "delete", elements: readonly Element[]): string[] {
+  return [...groupBySet(elements)].map(([set, members]) =>
+    `${verb} element ${TABLE} ${set} {\n${renderElementList(members, "  ")}\n}\n`
+  );
+}
+
+/** Elements of one set or map, one on each line, with commas between them. */
+export function renderElementList(elements: readonly Element[], indent: string): string {
+  return elements.map((element) => indent + renderElement(element)).join(",\n");
+}
+
+/** nft takes comments of up to 128 bytes; names are ASCII. */
+const MAX_COMMENT = 127;
+
+function renderElement({ key, data, comment }: Element): string {
+  const remark = comment === "" ? "" : ` comment "${comment.slice(0, MAX_COMMENT)}"`;
+  return data === "" ? `${key}${remark}` : renderPair(`${key}${remark}`, data);
+}
+
+/** An element of a map: what it maps from, and what to. */
+export function renderPair(key: string, data: string): string {
+  return `${key} : ${data}`;
+}
+
+function groupBySet(elements: readonly Element[]): Map<string, Element[]> {
+  return Map.groupBy(elements, ({ set }) => set);
+}

@@ -1,0 +1,157 @@
+/**
+ * The whole table as text for `nft`, written piece by piece: of a large cluster, all elements as
+ * objects would take ten times the memory of the text.
+ *
+ * @module
+ */
+import type { DesiredNode } from "../../../model/desired.ts";
+import type { GatheredOperations } from "./diff.ts";
+import { fixedChains, fixedSets, nodeElements } from "./layout.ts";
+import {
+  type Chain,
+  type Element,
+  type NamedSet,
+  slotData,
+  slotKey,
+  type Slots,
+  TABLE,
+} from "./objects.ts";
+import { countOperations, renderElementList, renderPair } from "./script.ts";
+
+const INDENT = "      ";
+
+/**
+ * Characters of elements from which a set is written before the end of the table. It is declared
+ * again for each such block: to the kernel, that is one declaration.
+ */
+const LONG = 64 * 1024;
+
+/** A set with those of its elements that are not written yet. */
+interface PendingSet {
+  readonly set: NamedSet;
+  /** As text, in parts that go together with commas. */
+  parts: string[];
+  length: number;
+  isWritten: boolean;
+  /** Of all its elements, written or not. */
+  count: number;
+}
+
+/**
+ * Gathers the way from nothing to all services, and writes it: `begin()`, then any number of
+ * `add()` and `longSets()`, then `end()`.
+ */
+export class TableText {
+  readonly #node: DesiredNode;
+  readonly #sets = new Map<string, PendingSet>();
+  readonly #chains: Chain[] = [];
+  #operations = 0;
+
+  /** @param node the node's part of the table */
+  constructor(node: DesiredNode) {
+    this.#node = node;
+    this.#addSets(fixedSets());
+    this.#addElements(nodeElements(node));
+  }
+
+  /** Number of operations so far, but for those of the node. */
+  get operations(): number {
+    return this.#operations;
+  }
+
+  /** Number of elements so far, by set or map that has any. */
+  get elements(): ReadonlyMap<string, number> {
+    const filled = [...this.#sets.values()].filter(({ count }) => count > 0);
+    return new Map(filled.map(({ set, count }) => [set.name, count]));
+  }
+
+  /** Number of rules, by chain that services share, so far; sets and maps are there with 0. */
+  get rules(): ReadonlyMap<string, number> {
+    return new Map([
+      ...this.sets.map(({ name }) => [name, 0] as const),
+      ...this.#chains.map(({ name, rules }) => [name, rules.length] as const),
+    ]);
+  }
+
+  /** The sets and maps so far. */
+  get sets(): readonly NamedSet[] {
+    return [...this.#sets.values()].map(({ set }) => set);
+  }
+
+  /** Adds some services, none of which was there. */
+  add({ addSlots, ...operations }: GatheredOperations): void {
+    this.#addSets(operations.addSets);
+    this.#chains.push(...operations.addChains);
+    this.#addElements(operations.addElements);
+    this.#operations += countOperations(operations) + this.#addSlots(addSlots);
+  }
+
+  /**
+   * The beginning. The script replaces what is there: `add` before `delete`, so that the delete
+   * finds a table on a fresh kernel too. All in one transaction.
+   */
+  begin(): string {
+    return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n`;
+  }
+
+  /** The sets that have become long, as far as they have. */
+  *longSets(): Generator<string, void> {
+    for (const pending of this.#sets.values()) {
+      if (pending.length >= LONG) yield writeSet(pending);
+    }
+  }
+
+  /** All that is left: the other sets, and the chains. nft puts things into an order that works. */
+  end(): string {
+    const sets = [...this.#sets.values()]
+      .filter(({ isWritten, length }) => !isWritten || length > 0).map(writeSet);
+    const chains = [...this.#chains, ...fixedChains(this.#node)].map((chain) => {
+      const lines = "hook" in chain ? [`type ${chain.hook};`, ...chain.rules] : chain.rules;
+      return `  chain ${chain.name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
+    });
+    return `${sets.join("")}${chains.join("\n")}}\n`;
+  }
+
+  #addSets(sets: readonly NamedSet[]): void {
+    for (const set of sets) {
+      this.#sets.set(set.name, { set, parts: [], length: 0, isWritten: false, count: 0 });
+    }
+  }
+
+  #addElements(elements: readonly Element[]): void {
+    for (const [set, members] of Map.groupBy(elements, ({ set }) => set)) {
+      this.#addPart(set, renderElementList(members, INDENT), members.length);
+    }
+  }
+
+  /** @returns how many elements they are */
+  #addSlots(slots: readonly Slots[]): number {
+    let count = 0;
+    for (const [set, members] of Map.groupBy(slots, ({ set }) => set)) {
+      const lines = members.flatMap(({ key, destinations }) =>
+        destinations.map((each, slot) => INDENT + renderPair(slotKey(key, slot), slotData(each)))
+      );
+      this.#addPart(set, lines.join(",\n"), lines.length);
+      count += lines.length;
+    }
+    return count;
+  }
+
+  #addPart(name: string, text: string, count: number): void {
+    const pending = this.#sets.get(name);
+    if (pending === undefined) throw new Error(`there is no set ${name}`);
+    pending.parts.push(text);
+    pending.length += text.length;
+    pending.count += count;
+  }
+}
+
+/** Writes what a set has; it has nothing then. */
+function writeSet(pending: PendingSet): string {
+  const { set: { kind, name, body }, parts } = pending;
+  pending.parts = [];
+  pending.length = 0;
+  pending.isWritten = true;
+  const elements = parts.length === 0 ? "" : `    elements = {\n${parts.join(",\n")}\n    }\n`;
+  return `  ${kind} ${name} {\n    ${body}\n${elements}  }\n\n`;
+}

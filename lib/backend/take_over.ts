@@ -1,0 +1,193 @@
+/**
+ * Taking over from kube-proxy, or from signpost in its other mode, without a gap: our rules are
+ * there before, or in the very transaction in which, the others go.
+ *
+ * @module
+ */
+import type { Backend } from "./iptables/kernel/backend.ts";
+import {
+  cleanUpKernel,
+  isOverwritten,
+  type RemovedRules,
+} from "./iptables/kernel/cleanup_kernel.ts";
+import type { Logger, ProcessRunner } from "../model/ports.ts";
+import { Nft } from "./nftables/kernel/nft.ts";
+import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./nftables/kernel/tables.ts";
+import { kubeProxyProcesses } from "./kube_proxy_process.ts";
+import { adviseOnIpvs, adviseOnRouteLocalnet } from "./leftovers.ts";
+
+/** What a hand-over works with. */
+export interface HandOverOptions {
+  readonly mode: "nftables" | "iptables";
+  /** The iptables backend that our own rules are in; `undefined` in nftables mode. */
+  readonly backend: Backend | undefined;
+  readonly runner: ProcessRunner;
+  readonly logger: Logger;
+}
+
+/** Removes the others' rules once. If they come back, it says so and lets them be. */
+export class HandOver {
+  readonly #options: HandOverOptions;
+  readonly #nft: Nft;
+  #state: "waiting" | "removing" | "done" = "waiting";
+  /** Failures that were told. */
+  readonly #failures = new Set<string>();
+  /** The kube-proxy processes that were told of; `undefined`: there was nothing to tell. */
+  #told: readonly string[] | undefined;
+
+  /** @param options how our own rules get into the kernel */
+  constructor(options: HandOverOptions) {
+    this.#options = options;
+    this.#nft = new Nft(options.runner);
+  }
+
+  /** Whether kube-proxy's rules serve this node now; they know more than a file from before them. */
+  async isServedByKubeProxy(): Promise<boolean> {
+    const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(() => "");
+    if (tables !== "") return true;
+    const found = await cleanUpKernel(this.#options.runner, { dryRun: true, kubeProxy: true });
+    return found.some(({ owner }) => owner === "kube-proxy");
+  }
+
+  /** Commands for our first transaction: kube-proxy's nftables tables end as ours begins. */
+  prologue(): Promise<string> {
+    return this.#state === "waiting"
+      ? deleteTables(this.#nft, KUBE_PROXY_TABLES)
+      : Promise.resolve("");
+  }
+
+  /** Called when our rules are in the kernel: removes what is left of the others. Never rejects. */
+  async finish(): Promise<void> {
+    await this.#removeOthers();
+    await adviseOnIpvs(this.#options);
+  }
+
+  /**
+   * Called now and then: tries again what failed, and warns, once, of a kube-proxy that writes its
+   * rules again. When its process is seen to be gone, its rules go too. Never rejects.
+   *
+   * @returns whether our own rules have to be written anew, for it had written over them
+   */
+  async check(): Promise<boolean> {
+    if (this.#state === "removing") await this.#removeOthers();
+    if (this.#state !== "done") return false;
+    const { runner, logger } = this.#options;
+    const back = await this.findProxy();
+    if (back.length === 0) {
+      this.#told = undefined;
+      return false;
+    }
+    const processes = await kubeProxyProcesses(runner);
+    if (this.#told === undefined) {
+      logger.warn(
+        "another proxy keeps writing its rules on this node; stop it (signpost does not fight it)",
+        { rules: back.join(", "), processes: processes.join(", ") || "none seen from here" },
+      );
+    } else if (this.#told.length > 0 && processes.length === 0) {
+      logger.info("the other proxy has gone", { processes: this.#told.join(", ") });
+      this.#told = undefined;
+      await this.#removeOthers();
+      return await this.#isOverwritten();
+    }
+    if (this.#told === undefined || processes.length > 0) this.#told = processes;
+    return false;
+  }
+
+  async #removeOthers(): Promise<void> {
+    this.#state = "removing";
+    const { mode, logger } = this.#options;
+    try {
+      const removed = [...await this.#removeTables(), ...await this.#removeChains()];
+      for (const what of removed) {
+        logger.info("took over; the rules of before are removed", { what });
+      }
+      const fromIptables = removed.some((what) => what.startsWith("KUBE chains"));
+      if (mode === "nftables" && fromIptables) await adviseOnRouteLocalnet(this.#options);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** @returns what was removed, in words */
+  async #removeTables(): Promise<string[]> {
+    const { mode } = this.#options;
+    const tables = mode === "nftables" ? KUBE_PROXY_TABLES : [...KUBE_PROXY_TABLES, ...OWN_TABLES];
+    // In iptables mode there may be no nft at all.
+    const script = await deleteTables(this.#nft, tables).catch(() => "");
+    if (script !== "") await this.#nft.apply(script);
+    return tablesIn(script);
+  }
+
+  /** @returns what was removed, in words; leaves the state `done` if all was */
+  async #removeChains(): Promise<string[]> {
+    const { logger } = this.#options;
+    const entries = await cleanUpKernel(this.#options.runner, { ...this.#others, dryRun: false });
+    for (const { failure } of entries) if (failure) this.#fail(failure);
+    for (const { program, kept, left } of entries) {
+      for (const chain of kept) {
+        logger.warn("a rule of another program leads to this chain: it is emptied, not removed", {
+          program,
+          chain,
+        });
+      }
+      for (const chain of left) logger.warn(REASONS_TO_LEAVE[chain] ?? "", { program, chain });
+    }
+    if (!entries.some(({ failure }) => failure)) this.#state = "done";
+    return entries.filter(({ text, failure }) => text !== "" && !failure).map(describe);
+  }
+
+  /** Which iptables rules are others'. */
+  get #others() {
+    const { mode, backend } = this.#options;
+    const except = backend === undefined ? {} : { except: backend };
+    return { kubeProxy: true, successor: mode === "nftables", ...except };
+  }
+
+  /** Whole rules of a proxy that are not ours; what a kubelet makes, or a failure, is none. */
+  async findProxy(): Promise<string[]> {
+    const { runner, backend } = this.#options;
+    try {
+      const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(() => "");
+      const entries = await cleanUpKernel(runner, { ...this.#others, dryRun: true });
+      const overwritten = await this.#isOverwritten();
+      return [
+        ...tablesIn(tables),
+        ...entries.filter(({ owner }) => owner !== undefined).map(describe),
+        ...(overwritten ? [`KUBE chains of iptables${backend}, over ours`] : []),
+      ];
+    } catch {
+      return [];
+    }
+  }
+
+  async #isOverwritten(): Promise<boolean> {
+    const { runner, backend } = this.#options;
+    return backend !== undefined && await isOverwritten(runner, backend).catch(() => false);
+  }
+
+  #fail(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (this.#failures.has(reason)) return;
+    this.#failures.add(reason);
+    this.#options.logger.warn("rules of another proxy could not be removed; trying again later", {
+      error: reason,
+    });
+  }
+}
+
+/** By chain. */
+const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
+  "filter KUBE-FORWARD":
+    "iptables refuses to forward what nothing accepts (policy or last rule of FORWARD), and this chain accepts Service traffic: it stays, but not beyond a reboot; accept forwarded traffic, or run with --proxy-mode iptables",
+  "nat KUBE-MARK-MASQ":
+    "rules of another program mark packets by this chain: it stays as it is, and what it marks is masqueraded",
+};
+
+function tablesIn(script: string): string[] {
+  return [...script.matchAll(/^delete (table .*)$/gm)].flatMap(([, table]) => table ?? []);
+}
+
+function describe({ program, owner }: RemovedRules): string {
+  const whose = owner === undefined ? "" : ` (of ${owner})`;
+  return `KUBE chains of ${program.replace(/-restore$/, "")}${whose}`;
+}

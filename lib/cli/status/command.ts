@@ -1,0 +1,112 @@
+/**
+ * `signpost status`: how the running daemon is.
+ *
+ * @module
+ */
+import type { Command } from "../../config/command.ts";
+import type { Status } from "../../model/status.ts";
+import type { Runtime } from "../../system/runtime.ts";
+import { type Ask, askStatus } from "../../daemon/client.ts";
+import { FatalError } from "../../model/fatal.ts";
+import { painter, renderReport, usesColours } from "../output.ts";
+import type { QueryContext } from "../query.ts";
+import { statusLine, statusTable } from "./table.ts";
+
+type StatusQuery = Extract<Command, { readonly name: "status" }>;
+
+/** What `signpost status` needs. */
+export interface StatusContext
+  extends Pick<QueryContext, "configuration" | "runtime" | "logger" | "signal"> {
+  /** In tests, another than the socket's. */
+  readonly ask?: Ask;
+}
+
+/** Milliseconds between two looks. */
+const INTERVAL = 1_000;
+
+/**
+ * Asks, and prints.
+ *
+ * @returns 0 where the daemon is well, or was watched until the end; 1 where it is not, or does
+ *   not answer
+ */
+export async function status(query: StatusQuery, context: StatusContext): Promise<number> {
+  const { configuration, runtime, logger, ask } = context;
+  try {
+    const first = await askStatus(configuration.signpost.socket, ask);
+    if (query.watch) return await follow(first, query, context);
+    await runtime.print(render(first, query, runtime));
+    return first.healthy ? 0 : 1;
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    logger.error(error.message);
+    return 1;
+  }
+}
+
+/** Shows it once a second until the signal aborts. A daemon that is started anew is waited for. */
+async function follow(
+  first: Status,
+  query: StatusQuery,
+  { configuration, runtime, signal, ask }: StatusContext,
+): Promise<number> {
+  const isLive = runtime.isTerminal() && query.output === "table";
+  const show = (text: string) => runtime.print(isLive ? redraw(text, runtime) : text);
+  let status: Status | undefined = first;
+  let problem = "";
+  while (!signal.aborted) {
+    await show(status ? renderNext(status, query, { runtime, isLive }) : problem);
+    await runtime.clock.sleep(INTERVAL, signal);
+    try {
+      status = await askStatus(configuration.signpost.socket, ask);
+    } catch (error) {
+      if (!(error instanceof FatalError)) throw error;
+      [status, problem] = [undefined, query.output === "table" ? `${error.message}\n` : ""];
+    }
+  }
+  return 0;
+}
+
+function render(status: Status, { output }: StatusQuery, runtime: Runtime): string {
+  return renderReport(status, {
+    output,
+    table: () =>
+      statusTable(status, { now: runtime.clock.now(), paint: painter(usesColours(runtime)) }),
+  });
+}
+
+/** One of many: a screen; or a line; or a document of a stream. */
+function renderNext(
+  status: Status,
+  query: StatusQuery,
+  { runtime, isLive }: { readonly runtime: Runtime; readonly isLive: boolean },
+): string {
+  if (isLive) return render(status, query, runtime);
+  switch (query.output) {
+    case "table":
+      return statusLine(status, runtime.clock.now());
+    case "json":
+      return `${JSON.stringify(status)}\n`;
+    case "yaml":
+      return `---\n${render(status, query, runtime)}`;
+  }
+}
+
+/** Writes over what is on the screen, line by line, so that nothing flickers; what is too much is cut off. */
+function redraw(text: string, runtime: Runtime): string {
+  const { columns, rows } = runtime.terminalSize();
+  const lines = [...text.trimEnd().split("\n"), "", "Ctrl-C ends"].slice(0, rows - 1);
+  return `\x1b[H${lines.map((line) => `${cut(line, columns)}\x1b[K\n`).join("")}\x1b[J`;
+}
+
+/** The line's first letters; the sequences that change colours take no place. */
+function cut(line: string, columns: number): string {
+  const parts = line.split(/(\p{Cc}\[\d+m)/u);
+  let left = columns;
+  return parts.map((part, i) => {
+    if (i % 2 === 1) return part;
+    const shown = part.slice(0, left);
+    left -= shown.length;
+    return shown;
+  }).join("");
+}

@@ -1,0 +1,120 @@
+/**
+ * `signpost verify`: the desired state against the kernel.
+ *
+ * @module
+ */
+import type { Command } from "../../config/command.ts";
+import { ApplyError } from "../../model/dataplane.ts";
+import { type Verification, VERIFY_VERSION } from "../../model/verification.ts";
+import { activeMode } from "../../daemon/active_mode.ts";
+import { FatalError } from "../../model/fatal.ts";
+import { painter, renderReport, usesColours } from "../output.ts";
+import type { QueryContext } from "../query.ts";
+import { readState, type State } from "../../daemon/read_state.ts";
+import { fix } from "./fix.ts";
+import { compareKernel, type Comparison } from "../../verify/kernel.ts";
+import { verificationTable } from "./table.ts";
+
+/** Milliseconds until the API server must have delivered the full state. */
+const TIMEOUT = 60_000;
+
+/** Milliseconds that the daemon gets for a change besides the min sync period, and at most in all. */
+const GRACE = 500;
+const LONGEST_PAUSE = 10_000;
+
+/**
+ * Compares, has it fixed if asked, and prints.
+ *
+ * @returns 0 where the kernel holds what it should (at last), 1 where it does not
+ * @throws {FatalError} where it cannot be told
+ */
+export async function verify(
+  query: Extract<Command, { readonly name: "verify" }>,
+  context: QueryContext,
+): Promise<number> {
+  const report = await verification(query, context).catch((error) => {
+    throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
+  });
+  const { runtime } = context;
+  await runtime.print(renderReport(report, {
+    output: query.output,
+    table: () => verificationTable(report, painter(usesColours(runtime))),
+  }));
+  const isFixed = report.fix?.result === "fixed" && report.otherProxies.length === 0;
+  return report.same || isFixed ? 0 : 1;
+}
+
+async function verification(
+  query: { readonly fix: boolean },
+  context: QueryContext,
+): Promise<Verification> {
+  const { configuration, nodeName, runtime, signal } = context;
+  const verifier = new Verifier(context, await activeMode(configuration, runtime));
+  const { state, comparison } = await verifier.look();
+  const { differences, otherProxies } = comparison;
+  const isSame = differences.length === 0;
+  return {
+    verifyVersion: VERIFY_VERSION,
+    node: nodeName,
+    mode: verifier.mode,
+    same: isSame && otherProxies.length === 0,
+    services: state.desired.services.size,
+    servicePorts: [...state.desired.services.values()].reduce((sum, { length }) => sum + length, 0),
+    compared: comparison.compared,
+    differences,
+    otherProxies,
+    fix: !query.fix ? null : isSame ? UNNEEDED : await fix({
+      socket: configuration.signpost.socket,
+      clock: runtime.clock,
+      isSame: async () => (await verifier.look()).comparison.differences.length === 0,
+      signal,
+    }),
+  };
+}
+
+const UNNEEDED = { result: "unneeded", message: "there is nothing that a sync would fix" } as const;
+
+/** Looks at objects and kernel. */
+class Verifier {
+  readonly #context: QueryContext;
+  #state: State | undefined;
+
+  constructor(context: QueryContext, readonly mode: "nftables" | "iptables") {
+    this.#context = context;
+  }
+
+  /** What differs, even a moment later: objects may have changed while they were compared. */
+  async look(): Promise<{ readonly state: State; readonly comparison: Comparison }> {
+    const first = await this.#lookOnce();
+    if (first.comparison.differences.length === 0) return first;
+    const { configuration, runtime, signal } = this.#context;
+    const pause = Math.min(configuration[this.mode].minSyncPeriod + GRACE, LONGEST_PAUSE);
+    await runtime.clock.sleep(pause, signal);
+    if (signal.aborted) throw new FatalError("interrupted");
+    return await this.#lookOnce();
+  }
+
+  async #lookOnce(): Promise<{ readonly state: State; readonly comparison: Comparison }> {
+    const { configuration, runtime, logger } = this.#context;
+    // The standard input can be read but once.
+    const readsStdin = configuration.signpost.manifests.includes("-");
+    const state = readsStdin && this.#state || await this.#read();
+    this.#state = state;
+    const { mode } = this;
+    const { runner } = runtime;
+    const comparison = await compareKernel(state.desired, { mode, runner, logger });
+    return { state, comparison };
+  }
+
+  async #read(): Promise<State> {
+    const { mode } = this;
+    const { logger } = this.#context;
+    const state = await readState({ ...this.#context, mode, timeout: TIMEOUT });
+    if (!this.#state) {
+      for (const refusal of state.refused) {
+        logger.warn("object refused; the daemon may hold its last good state", { ...refusal });
+      }
+    }
+    return state;
+  }
+}

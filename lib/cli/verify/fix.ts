@@ -1,0 +1,71 @@
+/**
+ * `signpost verify --fix`: asks the daemon for a full sync and waits for it.
+ *
+ * @module
+ */
+import type { Clock } from "../../model/ports.ts";
+import type { Status, SyncSummary } from "../../model/status.ts";
+import type { FixOutcome } from "../../model/verification.ts";
+import { formatDuration } from "../../observe/human.ts";
+import { type Ask, askStatus, requestFullSync } from "../../daemon/client.ts";
+import { FatalError } from "../../model/fatal.ts";
+
+/** What it takes to have things fixed. */
+export interface FixOptions {
+  readonly socket: string;
+  readonly clock: Clock;
+  /** Looks again whether the kernel holds what it should. */
+  readonly isSame: () => Promise<boolean>;
+  readonly signal: AbortSignal;
+  /** In tests, another than the socket's. */
+  readonly ask?: Ask;
+}
+
+/** Milliseconds to wait for the sync, and between two questions. */
+const DEADLINE = 30_000;
+const INTERVAL = 200;
+
+/** Has the daemon write everything anew, and says what came of it. */
+export async function fix(options: FixOptions): Promise<FixOutcome> {
+  const { socket, ask } = options;
+  try {
+    const before = lastFull(await askStatus(socket, ask));
+    await requestFullSync(socket, ask);
+    const sync = await nextFull(before, options);
+    if (!sync) {
+      return { result: "failed", message: "the daemon has not written its rules: see its log" };
+    }
+    const { seconds, operations } = sync;
+    const done = `the daemon has written all rules anew (${operations} operations in ${
+      formatDuration(seconds)
+    })`;
+    return await options.isSame()
+      ? { result: "fixed", message: `${done}; the kernel now holds what it should` }
+      : {
+        result: "differs",
+        message:
+          `${done}, and the kernel still differs: does the daemon run with the same flags, and does nobody else write there?`,
+      };
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    return { result: "failed", message: error.message };
+  }
+}
+
+function lastFull({ syncs }: Status): SyncSummary | undefined {
+  return syncs.findLast(({ kind }) => kind === "full");
+}
+
+/** The first full sync after that one; `undefined`: there was none in time. */
+async function nextFull(
+  before: SyncSummary | undefined,
+  { socket, clock, signal, ask }: FixOptions,
+): Promise<SyncSummary | undefined> {
+  const end = clock.monotonic() + DEADLINE;
+  while (clock.monotonic() < end && !signal.aborted) {
+    const sync = lastFull(await askStatus(socket, ask));
+    if (sync && sync.at !== before?.at) return sync;
+    await clock.sleep(INTERVAL, signal);
+  }
+  return undefined;
+}

@@ -1,0 +1,50 @@
+/**
+ * What `signpost verify` prints for people.
+ *
+ * @module
+ */
+import { plain } from "../../model/text.ts";
+import type { ServiceDifference, Verification } from "../../model/verification.ts";
+import { type Paint, textTable } from "../output.ts";
+
+const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
+
+/** The report as text. */
+export function verificationTable(report: Verification, paint: Paint): string {
+  const { node, mode, services, servicePorts, compared, differences, otherProxies } = report;
+  const scope = `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
+    `${compared} ${mode === "nftables" ? "elements and rules" : "rules"}`;
+  const count = differences.length;
+  const verdict = report.same
+    ? paint("the kernel holds what it should", "green")
+    : count === 0
+    ? paint("the kernel holds what it should, and another proxy's rules", "yellow")
+    : paint(count === 1 ? "1 difference" : `${count} differences`, "red");
+  return [
+    `${scope}\n${verdict}\n`,
+    ...[...Map.groupBy(differences, (each) => each.in)].map(([place, list]) =>
+      `\n${plain(place)}\n${textTable(list.map(toRow), "  ")}`
+    ),
+    ...otherProxies.length === 0 ? [] : [
+      "\nanother proxy has rules on this node; stop it, then its rules go\n",
+      textTable(otherProxies.map((rules) => [rules]), "  "),
+    ],
+    ...report.fix ? [`\n${plain(report.fix.message)}\n`] : [],
+  ].join("").replace(
+    /^ {2}(missing|extra|wrong)/gm,
+    (_, type: keyof typeof COLOURS) => `  ${paint(type, COLOURS[type])}`,
+  );
+}
+
+function toRow({ type, key, desired, held, service }: ServiceDifference): string[] {
+  const what = type === "missing"
+    ? join(key, desired)
+    : type === "extra"
+    ? join(key, held)
+    : `${key === "" ? "" : `${key} : `}${held} (should be ${desired || "nothing"})`;
+  return [type, what, service];
+}
+
+function join(key: string, data: string): string {
+  return [key === "" ? "all of it" : key, ...data === "" ? [] : [data]].join(" : ");
+}

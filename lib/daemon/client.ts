@@ -1,0 +1,115 @@
+/**
+ * The status that a daemon answers at its socket, checked: who listens there is not known.
+ *
+ * @module
+ */
+import * as z from "zod/mini";
+import { plain } from "../model/text.ts";
+import { KINDS } from "../model/objects.ts";
+import { type Status, STATUS_VERSION } from "../model/status.ts";
+import { FatalError } from "../model/fatal.ts";
+import { askDaemon } from "../system/socket.ts";
+
+/** Asks the daemon; in tests, something else. */
+export type Ask = typeof askDaemon;
+
+/** One line of printable text. */
+const text = z.pipe(z.string(), z.transform(plain));
+const number = z.number().check(z.nonnegative());
+const kind = z.enum(KINDS);
+
+/** What is more than this, a later signpost may tell. */
+const schema: z.ZodMiniType<Status> = z.object({
+  statusVersion: z.literal(STATUS_VERSION),
+  version: text,
+  commit: text,
+  node: text,
+  mode: z.enum(["nftables", "iptables"]),
+  kernel: text,
+  nft: text,
+  started: text,
+  healthy: z.boolean(),
+  nodeEligible: z.boolean(),
+  stale: z.boolean(),
+  services: number,
+  servicePorts: number,
+  endpointSlices: number,
+  endpoints: number,
+  driftRepairs: number,
+  snapshotAgeSeconds: z.nullable(number),
+  watches: z.array(z.object({
+    kind,
+    state: text,
+    resourceVersion: text,
+    lastEvent: text,
+    lists: number,
+    lastError: text,
+  })),
+  syncs: z.array(z.object({
+    kind: z.enum(["full", "partial"]),
+    at: text,
+    seconds: number,
+    operations: number,
+    bytes: number,
+  })),
+  refused: z.array(z.object({ kind, key: text, reason: text })),
+  conflicts: z.array(z.object({ claim: text, holder: text, loser: text })),
+});
+
+/**
+ * Checks an answer.
+ *
+ * @throws {FatalError} where it is no status, or one of another version
+ */
+export function readStatus(answer: unknown): Status {
+  const checked = schema.safeParse(answer, { jitless: true });
+  if (checked.success) return checked.data;
+  const version = typeof answer === "object" && answer !== null
+    ? Reflect.get(answer, "statusVersion")
+    : undefined;
+  if (typeof version === "number" && version !== STATUS_VERSION) {
+    throw new FatalError(
+      `the daemon answers in version ${version}, this signpost reads version ${STATUS_VERSION}: use the program that the daemon was started from`,
+    );
+  }
+  const [issue] = checked.error.issues;
+  const where = plain(issue?.path.join(".") ?? "");
+  throw new FatalError(`what answers at the socket is no signpost: ${where}: ${issue?.message}`);
+}
+
+/**
+ * Asks the daemon behind a socket how it is.
+ *
+ * @param socket `""`: the configuration has none
+ * @throws {FatalError} where nobody answers, or not as a daemon does
+ */
+export async function askStatus(socket: string, ask: Ask = askDaemon): Promise<Status> {
+  return readStatus(await request(socket, { method: "GET", path: "/v1/status" }, ask));
+}
+
+/**
+ * Asks the daemon to write all rules anew; it does so soon after.
+ *
+ * @throws {FatalError} where nobody answers
+ */
+export async function requestFullSync(socket: string, ask: Ask = askDaemon): Promise<void> {
+  await request(socket, { method: "POST", path: "/v1/full-sync" }, ask);
+}
+
+async function request(
+  socket: string,
+  what: Parameters<Ask>[1],
+  ask: Ask,
+): Promise<unknown> {
+  if (socket === "") throw new FatalError("there is no socket to ask the daemon at: see --socket");
+  try {
+    return await ask(socket, what);
+  } catch (cause) {
+    throw new FatalError(
+      `no daemon answers at ${
+        plain(socket)
+      }: is signpost running on this node with that --socket, and may you open it (as root)?`,
+      { cause },
+    );
+  }
+}

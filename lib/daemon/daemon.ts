@@ -1,0 +1,329 @@
+/**
+ * The daemon: its parts, wired, and what they tell each other.
+ *
+ * @module
+ */
+import { ObjectCache } from "../cache/cache.ts";
+import { Desired } from "../policy/state.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { ObjectEvent } from "../model/events.ts";
+import type { Logger } from "../model/ports.ts";
+import type { Status } from "../model/status.ts";
+import type { EventReport } from "../observe/event_body.ts";
+import { EventRecorder } from "../observe/events.ts";
+import { ProxyHealth } from "../observe/health.ts";
+import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
+import { createMetrics, type Metrics } from "../observe/metrics/metrics.ts";
+import { processUsage } from "../system/process_usage.ts";
+import { listenHttp } from "../system/http/servers.ts";
+import type { ServiceManager } from "../observe/systemd.ts";
+import type { StateKeeper } from "../source/saved/keeper.ts";
+import { SyncLoop, type SyncReport } from "../sync/sync.ts";
+import type { Runtime } from "../system/runtime.ts";
+import { Advice } from "./advice.ts";
+import { COMMIT } from "../model/commit.ts";
+import { ConntrackCleanup } from "./conntrack_cleanup.ts";
+import type { OpenDataplane } from "../backend/choose.ts";
+import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
+import { Observation } from "./observation.ts";
+import { openSavedState } from "./saved_state.ts";
+import { healthCheckAddresses, serveAll } from "./servers.ts";
+import { announceReady } from "./service_manager.ts";
+import { serveSocket } from "../system/socket.ts";
+import { statusReport } from "./status_report.ts";
+import { type ApiServer, postJson } from "./source.ts";
+import { VERSION } from "../model/version.ts";
+
+/** What the daemon needs. */
+export interface DaemonOptions {
+  readonly configuration: Configuration;
+  readonly nodeName: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly manager: ServiceManager;
+  /** Aborts when the process is told to stop, or its configuration has changed. */
+  readonly signal: AbortSignal;
+}
+
+/** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
+const STUCK = 120_000;
+
+/** Characters of a partial script that is worth a tidy-up of the memory, as every full one is. */
+const LARGE_SCRIPT = 1_000_000;
+
+/** Milliseconds after such a script: the syncs that follow at once come first. */
+const RELEASE_DELAY = 1_000;
+
+/** Sync periods between two looks for rules of other proxies. */
+const CHECK_OTHERS = 4;
+
+/** What a daemon is made from. */
+export interface Opened extends OpenDataplane {
+  /** `undefined`: manifests. */
+  readonly api: ApiServer | undefined;
+}
+
+/** The parts of a running daemon, wired. */
+export class Daemon {
+  readonly #options: DaemonOptions;
+  readonly #opened: Opened;
+  readonly #cache = new ObjectCache();
+  readonly #desired: Desired;
+  readonly #loop: SyncLoop;
+  readonly #metrics: Metrics;
+  readonly #health: ProxyHealth;
+  readonly #events: EventRecorder;
+  readonly #healthChecks: HealthCheckNodePorts;
+  /** Hears of the watches. */
+  readonly observation: Observation;
+  readonly #firstSync = Promise.withResolvers<void>();
+  readonly #advice: Advice;
+  readonly #started: number;
+  #keeper: StateKeeper | undefined;
+
+  /**
+   * @param options how to run
+   * @param opened what it works on
+   */
+  constructor(options: DaemonOptions, opened: Opened) {
+    this.#options = options;
+    this.#opened = opened;
+    const { configuration, nodeName, runtime, logger } = options;
+    const { clock } = runtime;
+    const { mode, dataplane } = opened;
+    const settings = configuration[mode];
+    this.#started = clock.now();
+    this.#metrics = this.#createMetrics();
+    this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod });
+    this.#desired = new Desired({ configuration, mode, nodeName });
+    this.#events = new EventRecorder({
+      post: (path, body) => postJson(this.#opened.api, { path, body, signal: options.signal }),
+      clock,
+      logger,
+      instance: nodeName,
+      dropped: () => this.#metrics.eventDropped(),
+    });
+    this.#healthChecks = new HealthCheckNodePorts({
+      addresses: () => healthCheckAddresses(this.#desired.node, runtime.addresses()),
+      listen: listenHttp,
+      isHealthy: () => this.#health.isHealthy(),
+      logger,
+      clock,
+      report: (event) => this.#report(event),
+      nodeName,
+    });
+    this.observation = new Observation({
+      cache: this.#cache,
+      nodeName,
+      metrics: this.#metrics,
+      health: this.#health,
+      clock,
+      standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
+      report: (event) => this.#report(event),
+      healthChecks: (checks) => void this.#healthChecks.sync(checks),
+      synced: (report) => this.#synced(report),
+    });
+    this.#advice = new Advice({
+      node: () => this.#desired.node,
+      ownAddresses: () => runtime.addresses(),
+      logger,
+    });
+    const conntrack = new ConntrackCleanup({
+      ...options,
+      state: this.#desired,
+      metrics: this.#metrics,
+      requestRound: () => this.#loop.requestRound(),
+    });
+    this.#loop = new SyncLoop({
+      cache: this.#cache,
+      desired: this.#desired,
+      dataplane,
+      clock,
+      logger,
+      observer: this.observation,
+      minSyncPeriod: settings.minSyncPeriod,
+      fullSyncPeriod: configuration.signpost.fullSyncPeriod,
+      afterSync: (outcome) => conntrack.afterSync(outcome),
+    });
+  }
+
+  /** Takes an event of the source. */
+  take(event: ObjectEvent): void {
+    this.observation.eventSeen(event);
+    this.#loop.handle(event);
+  }
+
+  /**
+   * Runs all parts; the first that fails ends all.
+   *
+   * @param delivering the source, which runs already
+   */
+  async run(delivering: Promise<void>): Promise<void> {
+    const { configuration, runtime, logger, manager, signal } = this.#options;
+    logger.info("started", {
+      version: VERSION,
+      mode: this.#opened.mode,
+      node: this.#options.nodeName,
+    });
+    const firstSync = this.#firstSync.promise;
+    const answering = this.#answer(signal);
+    try {
+      await untilAborted(signal, [
+        this.#runLoop(signal),
+        delivering,
+        serveAll({
+          configuration: () => configuration,
+          mode: this.#opened.mode,
+          health: this.#health,
+          metrics: this.#metrics,
+          status: () => plainFacts(this.#status()),
+          page: () => ({
+            status: this.#status(),
+            services: this.#desired.services,
+            spans: this.observation.spans,
+            now: runtime.clock.now(),
+          }),
+          runtime,
+          logger,
+          signal,
+        }),
+        answering,
+        announceReady(manager, { runtime, firstSync, signal }),
+        manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
+        firstSync.then(() => this.#watchDrift(signal)),
+        firstSync.then(() => this.#handOver(signal)),
+        firstSync.then(() => applyKernelSettings(this.#options)),
+      ]);
+    } finally {
+      await Promise.all([
+        this.#healthChecks.close(),
+        this.#keeper?.stop(),
+        // The socket is removed at the end; where another part failed, that is not yet.
+        signal.aborted ? answering : undefined,
+      ]);
+    }
+  }
+
+  /** Answers at the local socket, where there is one, until the signal aborts. */
+  #answer(signal: AbortSignal): Promise<void> {
+    const { configuration, logger } = this.#options;
+    const path = configuration.signpost.socket;
+    if (path === "") return Promise.resolve();
+    return serveSocket({
+      path,
+      status: () => this.#status(),
+      requestFull: (reason) => this.#loop.requestFull(reason),
+      logger,
+      signal,
+    });
+  }
+
+  /** The saved state comes first; meanwhile the sources fill the cache. */
+  async #runLoop(signal: AbortSignal): Promise<void> {
+    const path = this.#options.configuration.signpost.stateFile;
+    if (this.#opened.api && path !== "") {
+      const [cache, loop] = [this.#cache, this.#loop];
+      const isOutdated = await this.#opened.handOver.isServedByKubeProxy();
+      this.#keeper = await openSavedState({ ...this.#options, path, cache, loop, isOutdated });
+    }
+    await this.#loop.run(signal);
+  }
+
+  #synced({ script, step }: SyncReport): void {
+    this.#firstSync.resolve();
+    this.#opened.record(this.#metrics);
+    this.#advice.afterSync(step.change);
+    if (script.kind === "full" || script.bytes > LARGE_SCRIPT) this.#releaseMemory();
+    // What came from the state file is not to be written back as if it were new.
+    if (this.#cache.complete) this.#keeper?.changed();
+  }
+
+  /**
+   * A large script leaves several times its size behind, and so does the start of the process:
+   * V8 would keep it for the next one.
+   */
+  #releaseMemory(): void {
+    const { runtime, signal } = this.#options;
+    void runtime.clock.sleep(RELEASE_DELAY, signal).then(() => runtime.releaseMemory());
+  }
+
+  #watchDrift(signal: AbortSignal): Promise<void> {
+    return this.#opened.watchDrift({
+      desired: this.#desired,
+      onDrift: (missing) => {
+        this.#options.logger.warn(
+          "another program has changed our rules; writing all of them anew",
+          { missing },
+        );
+        this.observation.drifted();
+        this.#loop.requestFull("drift");
+      },
+      signal,
+    });
+  }
+
+  /** Others' rules go when ours are there; then it is watched whether they come back. */
+  async #handOver(signal: AbortSignal): Promise<void> {
+    const { configuration, runtime } = this.#options;
+    const { handOver, mode } = this.#opened;
+    await handOver.finish();
+    while (!signal.aborted) {
+      await runtime.clock.sleep(configuration[mode].syncPeriod * CHECK_OTHERS, signal);
+      if (!signal.aborted && await handOver.check()) this.#loop.requestFull("kube-proxy has gone");
+    }
+  }
+
+  #createMetrics(): Metrics {
+    const { clock } = this.#options.runtime;
+    return createMetrics({
+      mode: this.#opened.mode,
+      families: [4, 6],
+      now: () => clock.now() / 1000,
+      version: VERSION,
+      commit: COMMIT,
+      snapshotAge: () => this.#keeper?.age(),
+      isStale: () => this.#loop.stale,
+      process: processUsage(),
+    });
+  }
+
+  /** Without an API server there is nobody to send Events to. */
+  #report(event: EventReport): void {
+    if (this.#opened.api) this.#events.record(event);
+  }
+
+  #status(): Status {
+    return statusReport({
+      node: this.#options.nodeName,
+      mode: this.#opened.mode,
+      kernel: this.#options.runtime.osRelease(),
+      nft: this.#opened.version,
+      started: this.#started,
+      cache: this.#cache,
+      desired: this.#desired,
+      observation: this.observation,
+      health: this.#health,
+      stale: this.#loop.stale,
+      snapshotAge: this.#keeper?.age(),
+    });
+  }
+}
+
+/** Ends when the signal aborts, or with the first failure. */
+async function untilAborted(
+  signal: AbortSignal,
+  parts: readonly Promise<unknown>[],
+): Promise<void> {
+  const aborted = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+  const failed = Promise.all(parts).then(() => aborted);
+  await Promise.race([aborted, failed]);
+}
+
+/** The facts of a status that are one word or number. */
+function plainFacts(status: Status): Record<string, string> {
+  const plain = Object.entries(status).filter(([, value]) => typeof value !== "object");
+  return Object.fromEntries(plain.map(([name, value]) => [name, String(value)]));
+}

@@ -1,0 +1,77 @@
+/**
+ * Reads the objects once and works out the desired state: what `--once` and the commands that only
+ * look have in common.
+ *
+ * @module
+ */
+import { ObjectCache } from "../cache/cache.ts";
+import type { Conflict } from "../policy/claims.ts";
+import { Desired } from "../policy/state.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { Refusal } from "../model/events.ts";
+import type { Logger } from "../model/ports.ts";
+import type { Runtime } from "../system/runtime.ts";
+import { FatalError } from "../model/fatal.ts";
+import { readSource, type SourceOptions } from "./source.ts";
+
+/** What it takes to read the state. */
+export interface StateOptions extends Pick<SourceOptions, "inspect"> {
+  readonly configuration: Configuration;
+  readonly mode: "nftables" | "iptables";
+  readonly nodeName: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  /** Aborts when the process is told to stop. */
+  readonly signal?: AbortSignal;
+  /** Milliseconds to wait for the full state; without it, for ever. */
+  readonly timeout?: number;
+}
+
+/** The objects, and what follows from them for this node. */
+export interface State {
+  readonly cache: ObjectCache;
+  readonly desired: Desired;
+  readonly conflicts: readonly Conflict[];
+  /** Objects that cannot be used. */
+  readonly refused: readonly Refusal[];
+}
+
+/**
+ * Reads the full state once.
+ *
+ * @throws {FatalError} where the objects cannot be had, or not in time
+ */
+export async function readState(options: StateOptions): Promise<State> {
+  const { configuration, mode, nodeName } = options;
+  const cache = await readCache(options);
+  const desired = new Desired({ configuration, mode, nodeName });
+  const { conflicts } = desired.update(cache, cache.takeDirty());
+  return { cache, desired, conflicts, refused: [...cache.refused] };
+}
+
+async function readCache(options: StateOptions): Promise<ObjectCache> {
+  const { runtime, timeout, signal } = options;
+  const cache = new ObjectCache();
+  const done = new AbortController();
+  const stop = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
+  const reading = readSource({
+    ...options,
+    observer: {},
+    signal: stop,
+    sink: (event) => {
+      cache.apply(event);
+      if (cache.complete) done.abort();
+    },
+  });
+  const late = timeout === undefined ? [] : [runtime.clock.sleep(timeout, stop)];
+  try {
+    await Promise.race([reading, ...late]);
+  } finally {
+    done.abort();
+  }
+  if (cache.complete) return cache;
+  if (signal?.aborted) throw new FatalError("interrupted before the full state was there");
+  throw new FatalError(
+    `the API server has not delivered the full state within ${(timeout ?? 0) / 1000} s`,
+  );
+}

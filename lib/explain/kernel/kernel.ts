@@ -1,0 +1,132 @@
+/**
+ * What the kernel should hold of a Service, and beside it what it holds.
+ *
+ * @module
+ */
+import type { DesiredNode, DesiredServicePort } from "../../model/desired.ts";
+import { compareContents } from "../../backend/nftables/kernel/compare.ts";
+import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
+import { AFFINITY_SET, affinitySetName } from "../../backend/nftables/script/pick.ts";
+import { parseStickyClients } from "../../backend/nftables/script/sticky.ts";
+
+/** One element, rule, chain or set. */
+export interface KernelEntry {
+  /** The set, map or chain. */
+  readonly in: string;
+  /** The key of the element, or the rule; `""`: the chain or set itself. */
+  readonly key: string;
+  /** What it should be; `""` where the key says all, or nothing should be there. */
+  readonly desired: string;
+  /** What it is. */
+  readonly held: string;
+  readonly state: "same" | "missing" | "extra" | "wrong";
+}
+
+/**
+ * The entries of a Service in nftables mode, those that differ first.
+ *
+ * @param ports all desired ports of the Service
+ * @param held the whole table
+ */
+export function nftablesEntries(
+  ports: readonly DesiredServicePort[],
+  { node, held }: { readonly node: DesiredNode; readonly held: Contents },
+): KernelEntry[] {
+  const fixed = desiredContents({ node, services: new Map() });
+  const whole = desiredContents({ node, services: new Map([["", ports]]) });
+  const wanted = ofService(whole, { fixed });
+  const keys = new Set(
+    [...wanted.sets].flatMap(([set, elements]) =>
+      [...elements.keys()].map((key) => scopeOf(set, key))
+    ),
+  );
+  const there = ofService(held, { fixed, keys, only: wanted });
+  const differences = compareContents(wanted, there)
+    .map(({ type, ...place }): KernelEntry => ({ ...place, state: type }));
+  const different = new Set(differences.map((each) => `${each.in} ${each.key}`));
+  const same = [
+    ...[...wanted.sets].flatMap(([set, elements]) =>
+      [...elements.keys()].flatMap((key) => {
+        const data = there.sets.get(set)?.get(key);
+        return data === undefined || different.has(`${set} ${key}`)
+          ? []
+          : [{ in: set, key, desired: data, held: data, state: "same" as const }];
+      })
+    ),
+    ...[...[...wanted.chains.keys()].map((name) => `chain ${name}`), ...affinitySets(wanted)]
+      .filter((name) => !differences.some((each) => each.in === name))
+      .map((name) => ({ in: name, key: "", desired: "", held: "", state: "same" as const })),
+  ];
+  return [...differences, ...same];
+}
+
+/** Their elements come and go with the clients: only the sets themselves are compared. */
+function affinitySets({ sets }: Contents): string[] {
+  return [...sets.keys()].filter((name) => name.startsWith(AFFINITY_SET));
+}
+
+/**
+ * The part of a table that belongs to a Service: elements, and chains and sets that are not always
+ * there.
+ */
+function ofService(
+  contents: Contents,
+  { fixed, keys, only }: {
+    readonly fixed: Contents;
+    /** Scopes of the elements that count; without it, all but those that are always there. */
+    readonly keys?: ReadonlySet<string>;
+    /** Chains and sets that count, where not all do. */
+    readonly only?: Contents;
+  },
+): Contents {
+  const isOurs = (set: string, key: string) =>
+    keys ? keys.has(scopeOf(set, key)) : !fixed.sets.get(set)?.has(key);
+  const sets = [...contents.sets].filter(([set]) => !only || only.sets.has(set)).map((
+    [set, elements],
+  ) => [set, new Map([...elements].filter(([key]) => isOurs(set, key)))] as const)
+    .filter(([set, elements]) => elements.size > 0 || only?.sets.has(set) || !fixed.sets.has(set));
+  const chains = [...contents.chains].filter(([name]) =>
+    only ? only.chains.has(name) : !fixed.chains.has(name)
+  );
+  return { ...contents, sets: new Map(sets), chains: new Map(chains) };
+}
+
+/** Slots of one frontend belong together, however many there are. */
+function scopeOf(set: string, key: string): string {
+  const isSlot = /(?:^|-)endpoints-/.test(set);
+  return `${set} ${isSlot ? key.slice(0, key.lastIndexOf(" . ")) : key}`;
+}
+
+/** A client that stays on its endpoint. */
+export interface StickyClient {
+  readonly servicePort: string;
+  readonly client: string;
+  readonly address: string;
+  readonly port: number;
+  /** Seconds until it is forgotten. */
+  readonly expiresSeconds: number;
+}
+
+/** The clients that the kernel keeps for a Service's session affinity. */
+export function stickyClients(
+  ports: readonly DesiredServicePort[],
+  listing: string,
+): StickyClient[] {
+  if (!listing.includes(AFFINITY_SET)) return [];
+  const clients = parseStickyClients(listing);
+  return ports.filter(({ affinitySeconds }) => affinitySeconds > 0).flatMap((servicePort) => {
+    const endpoints = new Map(
+      [...servicePort.clusterEndpoints, ...servicePort.localEndpoints]
+        .map((endpoint) => [affinitySetName(servicePort, endpoint), endpoint]),
+    );
+    return [...endpoints].flatMap(([set, { address, port }]) =>
+      (clients.get(set) ?? []).map((client) => ({
+        servicePort: servicePort.name,
+        client: client.address,
+        address,
+        port,
+        expiresSeconds: client.expiresSeconds,
+      }))
+    );
+  });
+}

@@ -1,0 +1,141 @@
+/**
+ * From a packet, the desired state and the kernel to the answer about what becomes of it.
+ *
+ * @module
+ */
+import type { PacketTarget } from "../../config/arguments.ts";
+import type { Sender } from "../../config/command.ts";
+import type { State } from "../../daemon/read_state.ts";
+import { connectionFindings } from "../kernel/connections.ts";
+import { error, sortFindings, warning } from "../service/finding.ts";
+import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
+import type { Outcome, World } from "./outcome.ts";
+import { explainPacket, isLocalPod } from "./packet.ts";
+import {
+  EXPLAIN_VERSION,
+  type Finding,
+  type PacketReport,
+  type TrackedConnection,
+} from "../report.ts";
+import { type SenderGuess, senderOf } from "./sender.ts";
+import type { TraceReport } from "./trace.ts";
+
+/** What the answer is made from. */
+export interface PacketInputs {
+  readonly target: PacketTarget;
+  /** As the command line says; `undefined`: to be told from the source address. */
+  readonly from: Sender | undefined;
+  readonly state: State;
+  readonly world: World;
+  readonly nodeName: string;
+  readonly kernel: KernelView;
+  /** `undefined`: not asked for. */
+  readonly connections?: readonly TrackedConnection[];
+  /** `undefined`: not asked for, or not possible. */
+  readonly trace?: TraceReport;
+  /** Why there is no trace though one was asked for; `""`: nothing to say. */
+  readonly traceProblem: string;
+}
+
+/** Who sends the packet. */
+export function senderOfPacket(
+  { target, from, state, world, nodeName }: Pick<
+    PacketInputs,
+    "target" | "from" | "state" | "world" | "nodeName"
+  >,
+): SenderGuess {
+  if (from !== undefined) return { sender: from, reason: "--from says so" };
+  return senderOf(target.source ?? "", {
+    ownAddresses: world.ownAddresses,
+    node: state.cache.node,
+    desired: state.desired.node,
+    slices: state.cache.slices.values(),
+    nodeName,
+  });
+}
+
+/** Explains a packet. */
+export function explainTarget(inputs: PacketInputs): PacketReport {
+  const { target, state, world, nodeName, trace } = inputs;
+  const { sender, reason } = senderOfPacket(inputs);
+  const { source, address, port, protocol } = target;
+  const outcome = explainPacket({ sender, source, address, port, protocol }, world);
+  const ports = [...state.desired.services.values()].flat()
+    .filter(({ name, family, protocol }) =>
+      name === outcome.servicePort && protocol === target.protocol &&
+      family === (address.includes(":") ? 6 : 4)
+    );
+  const kernel = kernelReport(ports, { node: state.desired.node, view: inputs.kernel });
+  const sticky = inputs.kernel.type === "read"
+    ? inputs.kernel.rules.stickyClients(ports).find(({ client }) => client === source)
+    : undefined;
+  return {
+    explainVersion: EXPLAIN_VERSION,
+    kind: "packet",
+    mode: world.mode,
+    node: nodeName,
+    packet: { source: source ?? null, sender, senderReason: reason, address, port, protocol },
+    outcome,
+    stickyEndpoint: sticky && outcome.verdict === "dnat"
+      ? { address: sticky.address, port: sticky.port }
+      : null,
+    findings: sortFindings([
+      ...outcomeFindings(outcome),
+      ...detectionFindings(inputs, sender),
+      ...kernelFindings(kernel, inputs.kernel),
+      ...connectionFindings(inputs.connections),
+      ...trace ? traceFindings(trace) : [],
+      ...inputs.traceProblem === "" ? [] : [warning("not-traced", inputs.traceProblem)],
+    ]),
+    kernel,
+    connections: inputs.connections ?? null,
+    trace: trace ?? null,
+  };
+}
+
+function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Finding[] {
+  if (verdict !== "drop" && verdict !== "reject") return [];
+  const service = servicePort?.split(":")[0];
+  const hint = service === undefined ? "" : `signpost explain ${service}`;
+  return [
+    error(code, `the packet is ${verdict === "drop" ? "dropped" : "rejected"}: ${reason}`, hint),
+  ];
+}
+
+/** A pod that the rules do not take for one is masqueraded, or treated as a client from outside. */
+function detectionFindings({ target, world }: PacketInputs, sender: Sender): Finding[] {
+  const family = target.address.includes(":") ? 6 : 4;
+  const { localDetector } = world.state.node.families[family];
+  if (sender !== "pod" || isLocalPod({ sender, source: target.source }, localDetector)) return [];
+  return [warning(
+    "pod-not-recognised",
+    localDetector?.type === "cidr"
+      ? `${target.source} is outside of ${localDetector.cidr}: the rules do not take it for a pod`
+      : "nothing says which senders are pods: the rules do not take it for one",
+    "set clusterCIDR, or another detectLocalMode",
+  )];
+}
+
+function traceFindings({ agrees, verdict, destination, hasLeft }: TraceReport): Finding[] {
+  if (agrees && verdict === "dnat" && !hasLeft) {
+    const endpoint = destination === "" ? "an endpoint" : destination;
+    return [error(
+      "no-route",
+      `the real packet was to go to ${endpoint}, and did not leave this node: it has no route there`,
+      "ip route get ENDPOINT; the network plugin makes the routes to pods",
+    )];
+  }
+  if (agrees) return [];
+  const seen = verdict === "lost"
+    ? "was not seen by the rules: this node has no route for it"
+    : verdict === "dnat"
+    ? `went to ${destination}`
+    : verdict === "none"
+    ? "was left alone"
+    : `met ${verdict}`;
+  return [error(
+    "trace-disagrees",
+    `the real packet ${seen}, which is not what the rules should do`,
+    "signpost verify compares all rules",
+  )];
+}

@@ -1,0 +1,142 @@
+/**
+ * The answers of `signpost explain`, as data: what `-o json` prints. Fields are only ever added;
+ * `docs/output.md` describes them.
+ *
+ * @module
+ */
+import type { Sender } from "../config/command.ts";
+import type { Family } from "../model/address.ts";
+import type { Protocol, TrafficPolicy } from "../model/objects.ts";
+import type { EndpointReport } from "./service/endpoints.ts";
+import type { FrontendType } from "./frontend.ts";
+import type { KernelEntry, StickyClient } from "./kernel/kernel.ts";
+import type { Outcome } from "./packet/outcome.ts";
+import type { TraceReport } from "./packet/trace.ts";
+
+/** The version of the format; it changes only where a field goes or changes its meaning. */
+export const EXPLAIN_VERSION = 1;
+
+/** Something that a person who looks for a cause should know. */
+export interface Finding {
+  /** `error`: traffic is not delivered because of it. */
+  readonly severity: "error" | "warning" | "note";
+  /** A word that stays the same from release to release. */
+  readonly code: string;
+  readonly message: string;
+  /** What to do; `""`: nothing, or it depends. */
+  readonly hint: string;
+}
+
+/** What becomes of connections to one address of a service port, by who opens them. */
+export interface FrontendReport {
+  readonly type: FrontendType;
+  /** `null`: all of the node's addresses that take node ports. */
+  readonly address: string | null;
+  readonly port: number;
+  readonly policy: TrafficPolicy;
+  /** `namespace/name` of the Service that has it, where that is another one. */
+  readonly heldBy: string | null;
+  /** Empty where another Service has it. */
+  readonly outcomes: readonly (Outcome & { readonly sender: Sender })[];
+}
+
+/** One port of the Service in one family. */
+export interface PortReport {
+  /** `namespace/name:port`. */
+  readonly name: string;
+  readonly family: Family;
+  readonly protocol: Protocol;
+  readonly port: number;
+  /** As the Service says; `""` where it is not known. */
+  readonly targetPort: string;
+  /** Whose hints decide on the Cluster policy's endpoints; `""`: no hints hold here. */
+  readonly topology: "" | "PreferSameNode" | "PreferSameZone";
+  readonly affinitySeconds: number;
+  readonly sourceRanges: readonly string[];
+  readonly frontends: readonly FrontendReport[];
+  readonly endpoints: readonly EndpointReport[];
+}
+
+/** A slice that makes no rules. */
+export interface UnusedSlice {
+  /** `namespace/name`. */
+  readonly slice: string;
+  readonly endpoints: number;
+  readonly reason: string;
+}
+
+/** A connection that the kernel tracks. */
+export interface TrackedConnection {
+  readonly protocol: Protocol;
+  readonly source: string;
+  /** As the client sent it. */
+  readonly destination: string;
+  /** Where it was sent. */
+  readonly endpoint: string;
+  /** `TIME_WAIT`, `UNREPLIED` and such. */
+  readonly flags: readonly string[];
+  /** Whether the endpoint is one that its Service uses now. */
+  readonly isCurrent: boolean;
+}
+
+/** What was seen of the kernel. */
+export interface KernelReport {
+  /** `unread`: without the permission, or without nft. */
+  readonly state: "same" | "different" | "empty" | "unread";
+  /** Why it was not read; `""`: it was. */
+  readonly reason: string;
+  /** Entries that differ first. */
+  readonly entries: readonly KernelEntry[];
+}
+
+/** The answer about a Service. */
+export interface ServiceReport {
+  readonly explainVersion: typeof EXPLAIN_VERSION;
+  readonly kind: "service";
+  /** `namespace/name`. */
+  readonly service: string;
+  /** ClusterIP, NodePort, LoadBalancer and so on; `""` where there is no such Service. */
+  readonly type: string;
+  readonly selector: string;
+  readonly mode: "nftables" | "iptables";
+  readonly node: string;
+  /** `""`: not known. */
+  readonly zone: string;
+  /** `broken`: a finding is an error. */
+  readonly verdict: "delivered" | "broken" | "not-proxied";
+  /** One sentence. */
+  readonly summary: string;
+  /** Errors first. */
+  readonly findings: readonly Finding[];
+  readonly ports: readonly PortReport[];
+  readonly unusedSlices: readonly UnusedSlice[];
+  readonly kernel: KernelReport;
+  readonly stickyClients: readonly StickyClient[];
+  /** `null`: not asked for. */
+  readonly connections: readonly TrackedConnection[] | null;
+}
+
+/** The answer about a packet. */
+export interface PacketReport {
+  readonly explainVersion: typeof EXPLAIN_VERSION;
+  readonly kind: "packet";
+  readonly mode: "nftables" | "iptables";
+  readonly node: string;
+  readonly packet: {
+    readonly source: string | null;
+    readonly sender: Sender;
+    /** How the sender is known. */
+    readonly senderReason: string;
+    readonly address: string;
+    readonly port: number;
+    readonly protocol: Protocol;
+  };
+  readonly outcome: Outcome;
+  /** The endpoint that session affinity has kept this source on, where it has. */
+  readonly stickyEndpoint: { readonly address: string; readonly port: number } | null;
+  readonly findings: readonly Finding[];
+  readonly kernel: KernelReport;
+  readonly connections: readonly TrackedConnection[] | null;
+  /** `null`: not asked for. */
+  readonly trace: TraceReport | null;
+}

@@ -1,0 +1,145 @@
+/**
+ * The answer about one port of a Service: its addresses, what becomes of connections to each, and
+ * its endpoints.
+ *
+ * @module
+ */
+import type { Sender } from "../../config/command.ts";
+import { findCandidates } from "../../policy/endpoints.ts";
+import { nodePortClaim } from "../../policy/service.ts";
+import { topologyMode } from "../../policy/topology.ts";
+import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts";
+import type { DesiredServicePort } from "../../model/desired.ts";
+import { objectKey, servicePortName, vipKey } from "../../model/names.ts";
+import type { EndpointSlice, Protocol, Service, ServicePort } from "../../model/objects.ts";
+import type { State } from "../../daemon/read_state.ts";
+import { explainEndpoints } from "./endpoints.ts";
+import { type Frontend, frontendsOf, policyOf, takesNodePorts } from "../frontend.ts";
+import type { Inspector } from "../../source/objects/inspect.ts";
+import type { World } from "../packet/outcome.ts";
+import { explainPacket } from "../packet/packet.ts";
+import type { FrontendReport, PortReport } from "../report.ts";
+
+/** What the report is made from. */
+export interface PortInputs {
+  readonly service: Service;
+  readonly state: State;
+  readonly inspector: Inspector;
+  readonly world: World;
+  readonly nodeName: string;
+}
+
+/** The port of the Service that a desired port stands for. */
+export function portOf(
+  service: Service | undefined,
+  { name, protocol, port }: DesiredServicePort,
+): ServicePort | undefined {
+  return service?.ports.find((each) =>
+    each.port === port && each.protocol === protocol &&
+    servicePortName(objectKey(service), each) === name
+  );
+}
+
+const SENDERS: readonly Sender[] = ["pod", "node", "external"];
+
+/** The report on one desired port. */
+export function portReport(
+  desired: DesiredServicePort,
+  inputs: PortInputs,
+): PortReport {
+  const { service, state, world, nodeName, inspector } = inputs;
+  const slices = slicesOf(state, objectKey(service));
+  const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
+  const place = { nodeName, zone: state.cache.node?.zone ?? "" };
+  const { family, protocol } = desired;
+  return {
+    name: desired.name,
+    family,
+    protocol,
+    port: desired.port,
+    targetPort: inspector.service?.targetPorts.get(port.name) ?? "",
+    topology: topologyMode(findCandidates(slices, { port, family, nodeName }), place),
+    affinitySeconds: desired.affinitySeconds,
+    sourceRanges: desired.sourceRanges,
+    frontends: [
+      ...frontendsOf(desired).map((frontend) => frontendReport(desired, { frontend, world })),
+      ...lostFrontends(desired, { service, port, inputs }),
+    ],
+    endpoints: explainEndpoints({ slices, port, desired, place }),
+  };
+}
+
+function frontendReport(
+  desired: DesiredServicePort,
+  { frontend, world }: { readonly frontend: Frontend; readonly world: World },
+): FrontendReport {
+  const { family, protocol } = desired;
+  // One address that takes node ports stands for all of them.
+  const address = frontend.address ??
+    world.ownAddresses.find((own) =>
+      familyOf(own) === family && !isSpecialAddress(own) && takesNodePorts(own, world)
+    );
+  return {
+    type: frontend.type,
+    address: frontend.address ?? null,
+    port: frontend.port,
+    policy: policyOf(desired, frontend),
+    heldBy: null,
+    outcomes: address === undefined ? [] : SENDERS.map((sender) => ({
+      sender,
+      ...explainPacket(
+        { sender, source: undefined, address, port: frontend.port, protocol },
+        world,
+      ),
+    })),
+  };
+}
+
+/** Addresses and node ports that the Service asks for and another one has. */
+function lostFrontends(
+  desired: DesiredServicePort,
+  { service, port, inputs }: {
+    readonly service: Service;
+    readonly port: ServicePort;
+    readonly inputs: PortInputs;
+  },
+): FrontendReport[] {
+  const { family, protocol } = desired;
+  const holders = new Map(
+    inputs.state.conflicts.filter(({ loser }) => loser === objectKey(service))
+      .map(({ claim, holder }) => [claim, holder]),
+  );
+  const lost = (type: FrontendReport["type"], address: string | null, number: number) => {
+    const holder = holders.get(claimKey({ family, protocol, address, port: number }));
+    const policy = policyOf(desired, { type, address: undefined, port: number });
+    return holder === undefined
+      ? []
+      : [{ type, address, port: number, policy, heldBy: holder, outcomes: [] }];
+  };
+  const of = (type: FrontendReport["type"], addresses: readonly string[]) =>
+    addresses.filter((address) => familyOf(address) === family)
+      .flatMap((address) => lost(type, address, port.port));
+  return [
+    ...of("clusterIP", service.clusterIPs),
+    ...of("loadBalancerIP", service.loadBalancerIPs),
+    ...of("externalIP", service.externalIPs),
+    ...port.nodePort === 0 ? [] : lost("nodePort", null, port.nodePort),
+  ];
+}
+
+/** The slices of a Service, by name. */
+export function slicesOf(state: State, key: string): EndpointSlice[] {
+  return [...state.cache.slicesOf(key)].sort((a, b) => a.name < b.name ? -1 : 1);
+}
+
+/** What a Service claims with an address, or (`null`) a node port; see `claimsOf`. */
+export function claimKey({ family, protocol, address, port }: {
+  readonly family: Family;
+  readonly protocol: Protocol;
+  readonly address: string | null;
+  readonly port: number;
+}): string {
+  return address === null
+    ? nodePortClaim({ protocol, nodePort: port }, family)
+    : vipKey(address, protocol, port);
+}

@@ -1,0 +1,148 @@
+/**
+ * From objects, desired state and kernel to the answer about one Service.
+ *
+ * @module
+ */
+import type { ServiceTarget } from "../../config/arguments.ts";
+import type { Conflict } from "../../policy/claims.ts";
+import { objectKey } from "../../model/names.ts";
+import type { Service, ServicePort } from "../../model/objects.ts";
+import type { State } from "../../daemon/read_state.ts";
+import { connectionFindings } from "../kernel/connections.ts";
+import { error, sortFindings } from "./finding.ts";
+import { findCauses } from "./findings.ts";
+import type { Inspector } from "../../source/objects/inspect.ts";
+import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
+import { notProxied } from "./not_proxied.ts";
+import type { World } from "../packet/outcome.ts";
+import { claimKey, portOf, portReport } from "./ports.ts";
+import {
+  EXPLAIN_VERSION,
+  type Finding,
+  type PortReport,
+  type ServiceReport,
+  type TrackedConnection,
+  type UnusedSlice,
+} from "../report.ts";
+
+/** What the answer is made from. */
+export interface ServiceInputs {
+  readonly target: ServiceTarget;
+  readonly state: State;
+  readonly inspector: Inspector;
+  readonly world: World;
+  readonly nodeName: string;
+  readonly externalIPsAllowed: boolean;
+  readonly kernel: KernelView;
+  /** `undefined`: not asked for. */
+  readonly connections?: readonly TrackedConnection[];
+}
+
+/** Explains a Service. */
+export function explainService(inputs: ServiceInputs): ServiceReport {
+  const { target, state, inspector, world, nodeName } = inputs;
+  const key = objectKey(target);
+  const service = state.cache.services.get(key);
+  const desired = (state.desired.services.get(key) ?? [])
+    .filter((port) => isWanted(portOf(service, port), target));
+  const unusedSlices = service ? unusedSlicesOf(inputs) : [];
+  const ports = service ? desired.map((port) => portReport(port, { ...inputs, service })) : [];
+  const kernel = kernelReport(desired, { node: state.desired.node, view: inputs.kernel });
+  const findings = sortFindings([
+    ...service
+      ? findCauses({
+        service,
+        facts: inspector.service,
+        sliceFamilies: new Set([...state.cache.slicesOf(key)].map(({ family }) => family)),
+        unusedSlices,
+        ports,
+        conflicts: conflictsOf(key, { ports, state }),
+        node: state.desired.node,
+        isNodeKnown: state.cache.node !== undefined,
+        nodeName,
+        externalIPsAllowed: inputs.externalIPsAllowed,
+      })
+      : [notProxied(target, { inspector, refused: state.refused })],
+    ...service && desired.length === 0 ? [noSuchPort(service, target)] : [],
+    ...service ? kernelFindings(kernel, inputs.kernel) : [],
+    ...connectionFindings(inputs.connections),
+  ]);
+  const verdict = findings.some(({ severity }) => severity === "error")
+    ? "broken"
+    : service
+    ? "delivered"
+    : "not-proxied";
+  return {
+    explainVersion: EXPLAIN_VERSION,
+    kind: "service",
+    service: key,
+    type: inspector.service?.type ?? "",
+    selector: inspector.service?.selector ?? "",
+    mode: world.mode,
+    node: nodeName,
+    zone: state.cache.node?.zone ?? "",
+    verdict,
+    summary: summarize(key, { verdict, ports, findings }),
+    findings,
+    ports,
+    unusedSlices,
+    kernel,
+    stickyClients: service && inputs.kernel.type === "read"
+      ? inputs.kernel.rules.stickyClients(desired)
+      : [],
+    connections: inputs.connections ?? null,
+  };
+}
+
+function isWanted(port: ServicePort | undefined, { port: wanted }: ServiceTarget): boolean {
+  return wanted === undefined || port?.name === wanted || String(port?.port) === wanted;
+}
+
+/** Slices that were refused, or that are not for this proxy. */
+function unusedSlicesOf({ state, inspector }: ServiceInputs): UnusedSlice[] {
+  return inspector.slices.flatMap(({ key, endpoints, ignoredBecause }) => {
+    const refusal = state.refused.find((each) => each.kind === "EndpointSlice" && each.key === key);
+    const reason = refusal ? `refused as malformed: ${refusal.reason}` : ignoredBecause;
+    return reason === "" ? [] : [{ slice: key, endpoints, reason }];
+  });
+}
+
+/** Conflicts that the wanted ports lose. */
+function conflictsOf(
+  key: string,
+  { ports, state }: { readonly ports: readonly PortReport[]; readonly state: State },
+): Conflict[] {
+  const lost = new Set(
+    ports.flatMap(({ family, protocol, frontends }) =>
+      frontends.filter(({ heldBy }) => heldBy !== null)
+        .map(({ address, port }) => claimKey({ family, protocol, address, port }))
+    ),
+  );
+  return state.conflicts.filter(({ loser, claim }) => loser === key && lost.has(claim));
+}
+
+function noSuchPort(service: Service, { port }: ServiceTarget): Finding {
+  const ports = service.ports.map(({ name, port, protocol }) =>
+    `${name === "" ? "" : `${name} `}${port}/${protocol}`
+  );
+  return error("no-such-port", `the Service has no port ${port}; it has ${ports.join(", ")}`);
+}
+
+function summarize(
+  service: string,
+  { verdict, ports, findings }: {
+    readonly verdict: ServiceReport["verdict"];
+    readonly ports: readonly PortReport[];
+    readonly findings: readonly Finding[];
+  },
+): string {
+  const first = findings[0];
+  if (verdict !== "delivered" && first) return first.message;
+  const used = ports.flatMap(({ endpoints }) => endpoints)
+    .filter(({ usedFor }) => usedFor.length > 0);
+  const addresses = new Set(used.map(({ address }) => address)).size;
+  return `${service} works on this node: ${ports.length} service port${
+    ports.length === 1 ? "" : "s"
+  }, ` +
+    `${addresses} endpoint address${addresses === 1 ? "" : "es"} in use`;
+}

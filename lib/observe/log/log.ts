@@ -1,0 +1,110 @@
+/**
+ * The log: one line per event, as text or JSON, for people, journald and log collectors.
+ *
+ * It is written plainly and not with LogTape: that keeps its configuration in a global registry
+ * (`globalThis`), so that two loggers in one process, as tests have them, disturb each other.
+ *
+ * @module
+ */
+import type { Clock, LogFields, Logger } from "../../model/ports.ts";
+import { escapeControls, sanitizeText } from "./redact.ts";
+
+/** How lines look: `message key=value …`, or one JSON object each. */
+export type LogFormat = "text" | "json";
+
+/** What a logger needs. */
+export interface LoggerOptions {
+  readonly clock: Pick<Clock, "now">;
+  /** Takes one line at a time, line break included; must not throw. */
+  readonly sink: (line: string) => void;
+  /** Default: text. */
+  readonly format?: LogFormat;
+  /** `-v`: debug lines up to this level are printed. Default: 0, none. */
+  readonly verbosity?: number;
+  /**
+   * Begin lines with the priority that journald reads (`<3>` to `<7>`, see sd-daemon(3)). It keeps
+   * the time and the level itself, so text lines leave them out. Default: no.
+   */
+  readonly journald?: boolean;
+}
+
+type Level = "error" | "warn" | "info" | "debug";
+
+/** syslog(3) priorities. */
+const PRIORITIES: Readonly<Record<Level, number>> = { error: 3, warn: 4, info: 6, debug: 7 };
+
+/** Names that a JSON line has for itself. */
+const OWN_NAMES: ReadonlySet<string> = new Set(["ts", "level", "msg", "v"]);
+
+/** Values that need no quotes. */
+const BARE = /^[\w.:/@+[\]-]+$/;
+
+interface Entry {
+  readonly level: Level;
+  readonly message: string;
+  readonly fields: LogFields;
+  /** The `-v` level of a debug line. */
+  readonly verbosity?: number;
+}
+
+/**
+ * Makes a logger.
+ *
+ * Whatever a message or field holds, it becomes one line: control characters are escaped, secrets
+ * are taken out (see `redactSecrets`), long text is cut.
+ *
+ * @param options see there
+ */
+export function createLogger(options: LoggerOptions): Logger {
+  const { clock, sink, format = "text", verbosity = 0, journald = false } = options;
+  const write = (entry: Entry) => {
+    const time = new Date(clock.now()).toISOString();
+    const line = format === "json" ? jsonLine(entry, time) : textLine(entry, journald ? "" : time);
+    sink(`${journald ? `<${PRIORITIES[entry.level]}>` : ""}${line}\n`);
+  };
+  return {
+    error: (message, fields = {}) => write({ level: "error", message, fields }),
+    warn: (message, fields = {}) => write({ level: "warn", message, fields }),
+    info: (message, fields = {}) => write({ level: "info", message, fields }),
+    debug: (level, message, fields = {}) => {
+      if (level <= verbosity) write({ level: "debug", message, fields, verbosity: level });
+    },
+  };
+}
+
+/** @param time `""`: journald keeps time and level. */
+function textLine({ level, message, fields }: Entry, time: string): string {
+  const parts = time === "" ? [] : [time, level.toUpperCase()];
+  parts.push(escapeControls(sanitizeText(message)));
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) parts.push(`${fieldName(name)}=${textValue(value)}`);
+  }
+  return parts.join(" ");
+}
+
+function textValue(value: string | number | boolean): string {
+  if (typeof value !== "string") return String(value);
+  const text = sanitizeText(value);
+  return BARE.test(text) ? text : escapeControls(JSON.stringify(text));
+}
+
+function jsonLine({ level, message, fields, verbosity }: Entry, time: string): string {
+  const line: Record<string, string | number | boolean> = {
+    ts: time,
+    level,
+    msg: sanitizeText(message),
+  };
+  if (verbosity !== undefined) line.v = verbosity;
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
+    const safeName = fieldName(name);
+    line[OWN_NAMES.has(safeName) ? `${safeName}_` : safeName] = typeof value === "string"
+      ? sanitizeText(value)
+      : value;
+  }
+  return escapeControls(JSON.stringify(line));
+}
+
+function fieldName(name: string): string {
+  return name.replace(/[^\w.-]/g, "_").slice(0, 64);
+}

@@ -1,0 +1,238 @@
+/**
+ * kube-proxy's metrics by their own names, labels and buckets (`pkg/proxy/metrics`), so that
+ * existing dashboards and alerts work.
+ *
+ * signpost writes both families in one transaction: what one sync took counts for each of them.
+ *
+ * @module
+ */
+import { exponentialBuckets, linearBuckets } from "./prom_client.ts";
+import type { Family } from "../../model/address.ts";
+import { FAMILY_NAMES } from "../family_names.ts";
+import { familyLabels, type MetricFactory } from "./metric_factory.ts";
+
+/** Numbers of changes of endpoint slices and of Services. */
+export interface ChangeCounts {
+  readonly endpoints: number;
+  readonly services: number;
+}
+
+/** Records what kube-proxy's metrics tell. Durations are seconds. */
+export interface KubeProxyMetrics {
+  /** A sync was asked for. */
+  syncQueued(): void;
+  /** A sync has ended well. */
+  syncFinished(sync: { readonly kind: "full" | "partial"; readonly seconds: number }): void;
+  /** The kernel or the tool has refused a transaction. */
+  syncFailed(kind: "full" | "partial"): void;
+  /** Leftovers could not be removed (nftables mode). */
+  cleanupFailed(): void;
+  /** From an endpoint's change trigger time until its rules were in the kernel. */
+  networkProgrammed(seconds: number): void;
+  /** Changes that came in. */
+  changesSeen(counts: ChangeCounts): void;
+  /** Changes that the kernel does not have yet. */
+  changesPending(counts: ChangeCounts): void;
+  /** Service ports with a Local traffic policy and no local endpoint. */
+  noLocalEndpoints(
+    family: Family,
+    counts: { readonly internal: number; readonly external: number },
+  ): void;
+  /** Rules of a table in all, and those that the last sync wrote (iptables mode). */
+  iptablesRules(
+    family: Family,
+    rules: { readonly table: string; readonly total: number; readonly written: number },
+  ): void;
+  /** A clean-up of stale conntrack entries has ended. */
+  conntrackReconciled(
+    family: Family,
+    result: { readonly seconds: number; readonly deleted: number },
+  ): void;
+  /** An answer of the health server. */
+  healthAnswered(path: "healthz" | "livez", status: number): void;
+}
+
+/** What the metrics of kube-proxy depend on. */
+export interface KubeProxyMetricsOptions {
+  readonly mode: "nftables" | "iptables";
+  /** The families that this node serves. */
+  readonly families: readonly Family[];
+  /** Seconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** 1 ms to 16 s. */
+const SYNC_BUCKETS = exponentialBuckets(0.001, 2, 15);
+/** To one minute finely, to five coarsely. */
+const PROGRAMMING_BUCKETS = [
+  ...linearBuckets(0.25, 0.25, 2),
+  ...linearBuckets(1, 1, 59),
+  ...linearBuckets(60, 5, 12),
+  ...linearBuckets(120, 30, 7),
+];
+
+const PREFIX = "kubeproxy_sync_proxy_rules_";
+
+/** Defines the metrics and gives their recorders. */
+export function kubeProxyMetrics(
+  make: MetricFactory,
+  options: KubeProxyMetricsOptions,
+): KubeProxyMetrics {
+  return {
+    ...syncMetrics(make, options),
+    ...failureMetrics(make, options),
+    ...changeMetrics(make),
+    ...conntrackMetrics(make),
+    ...healthMetrics(make),
+  };
+}
+
+function syncMetrics(
+  make: MetricFactory,
+  { families, now }: KubeProxyMetricsOptions,
+): Pick<KubeProxyMetrics, "syncQueued" | "syncFinished" | "networkProgrammed"> {
+  const duration = (kind: string, what: string) =>
+    make.histogram([`kubeproxy_sync_${kind}proxy_rules_duration_seconds`, what], {
+      labels: ["ip_family"],
+      buckets: SYNC_BUCKETS,
+    });
+  const all = duration("", "Duration of a sync, in seconds");
+  const byKind = {
+    full: duration("full_", "Duration of a full sync, in seconds"),
+    partial: duration("partial_", "Duration of a partial sync, in seconds"),
+  };
+  const programming = make.histogram(
+    [
+      "kubeproxy_network_programming_duration_seconds",
+      "From a change of endpoints until the kernel has it, in seconds",
+    ],
+    { labels: ["ip_family"], buckets: PROGRAMMING_BUCKETS },
+  );
+  const queuedAt = make.gauge(
+    [`${PREFIX}last_queued_timestamp_seconds`, "When a sync was last asked for"],
+    ["ip_family"],
+  );
+  const syncedAt = make.gauge(
+    [`${PREFIX}last_timestamp_seconds`, "When a sync last ended well"],
+    ["ip_family"],
+  );
+  const labels = familyLabels(families);
+  return {
+    syncQueued: () => labels.forEach((label) => queuedAt.set(label, now())),
+    syncFinished: ({ kind, seconds }) => {
+      for (const label of labels) {
+        all.observe(label, seconds);
+        byKind[kind].observe(label, seconds);
+        syncedAt.set(label, now());
+      }
+    },
+    networkProgrammed: (seconds) => labels.forEach((label) => programming.observe(label, seconds)),
+  };
+}
+
+function failureMetrics(
+  make: MetricFactory,
+  { families, mode }: KubeProxyMetricsOptions,
+): Pick<KubeProxyMetrics, "syncFailed" | "cleanupFailed" | "iptablesRules"> {
+  const labels = familyLabels(families);
+  const failures = (name: string, help: string) => {
+    const counter = make.counter([`${PREFIX}${name}_failures_total`, help], ["ip_family"]);
+    const add = (count: number) => labels.forEach((label) => counter.inc(label, count));
+    add(0);
+    return () => add(1);
+  };
+  if (mode === "nftables") {
+    return {
+      syncFailed: failures("nftables_sync", "Transactions that nft refused"),
+      cleanupFailed: failures("nftables_cleanup", "Removals of leftovers that nft refused"),
+      iptablesRules: () => {},
+    };
+  }
+  const failed = failures("iptables_restore", "Inputs that iptables-restore refused");
+  const partialFailed = failures("iptables_partial_restore", "Partial inputs that it refused");
+  const rules = (name: string, help: string) =>
+    make.gauge([`${PREFIX}iptables_${name}`, help], ["ip_family", "table"]);
+  const total = rules("total", "Rules of signpost");
+  const last = rules("last", "Rules written by the last sync");
+  return {
+    syncFailed: (kind) => {
+      failed();
+      if (kind === "partial") partialFailed();
+    },
+    cleanupFailed: () => {},
+    iptablesRules: (family, { table, total: count, written }) => {
+      const label = { ip_family: FAMILY_NAMES[family], table };
+      total.set(label, count);
+      last.set(label, written);
+    },
+  };
+}
+
+function changeMetrics(
+  make: MetricFactory,
+): Pick<KubeProxyMetrics, "changesSeen" | "changesPending" | "noLocalEndpoints"> {
+  const metrics = (kind: "endpoint" | "service") => ({
+    total: make.counter([`${PREFIX}${kind}_changes_total`, `Changes of ${kind}s seen`], []),
+    pending: make.gauge(
+      [`${PREFIX}${kind}_changes_pending`, `Changes of ${kind}s not yet in the kernel`],
+      [],
+    ),
+  });
+  const endpoints = metrics("endpoint");
+  const services = metrics("service");
+  const noLocal = make.gauge(
+    [
+      `${PREFIX}no_local_endpoints_total`,
+      "Service ports with a Local traffic policy and no local endpoint",
+    ],
+    ["ip_family", "traffic_policy"],
+  );
+  return {
+    changesSeen: (counts) => {
+      endpoints.total.inc(counts.endpoints);
+      services.total.inc(counts.services);
+    },
+    changesPending: (counts) => {
+      endpoints.pending.set(counts.endpoints);
+      services.pending.set(counts.services);
+    },
+    noLocalEndpoints: (family, { internal, external }) => {
+      const ip_family = FAMILY_NAMES[family];
+      noLocal.set({ ip_family, traffic_policy: "internal" }, internal);
+      noLocal.set({ ip_family, traffic_policy: "external" }, external);
+    },
+  };
+}
+
+function conntrackMetrics(make: MetricFactory): Pick<KubeProxyMetrics, "conntrackReconciled"> {
+  const duration = make.histogram(
+    [
+      "kubeproxy_conntrack_reconciler_sync_duration_seconds",
+      "Duration of a clean-up of conntrack entries, in seconds",
+    ],
+    { labels: ["ip_family"], buckets: SYNC_BUCKETS },
+  );
+  const deletions = make.counter(
+    [
+      "kubeproxy_conntrack_reconciler_deleted_entries_total",
+      "Stale conntrack entries that were deleted",
+    ],
+    ["ip_family"],
+  );
+  return {
+    conntrackReconciled: (family, { seconds, deleted }) => {
+      const label = { ip_family: FAMILY_NAMES[family] };
+      duration.observe(label, seconds);
+      deletions.inc(label, deleted);
+    },
+  };
+}
+
+function healthMetrics(make: MetricFactory): Pick<KubeProxyMetrics, "healthAnswered"> {
+  const counter = (path: string) =>
+    make.counter([`kubeproxy_proxy_${path}_total`, `Answers of /${path}`], ["code"]);
+  const answers = { healthz: counter("healthz"), livez: counter("livez") };
+  return {
+    healthAnswered: (path, status) => answers[path].inc({ code: String(status) }),
+  };
+}

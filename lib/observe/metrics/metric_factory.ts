@@ -1,0 +1,57 @@
+/**
+ * Makes metrics that belong to one registry, and what their recorders share.
+ *
+ * @module
+ */
+import type * as client from "prom-client";
+import type { Family } from "../../model/address.ts";
+import { FAMILY_NAMES } from "../family_names.ts";
+import { Counter, Gauge, Histogram } from "./prom_client.ts";
+
+/** A metric's name, and what it means. */
+export type Definition = readonly [name: string, help: string];
+
+/** Makes metrics of one registry. */
+export interface MetricFactory {
+  counter<L extends string>(definition: Definition, labels: readonly L[]): client.Counter<L>;
+  gauge<L extends string>(definition: Definition, labels: readonly L[]): client.Gauge<L>;
+  histogram<L extends string>(
+    definition: Definition,
+    options: { readonly labels: readonly L[]; readonly buckets: readonly number[] },
+  ): client.Histogram<L>;
+  /** A gauge that is read when it is asked for; `undefined`: it is left out. */
+  readGauge(definition: Definition, read: () => number | undefined): void;
+  /** A counter that is read when it is asked for. */
+  readCounter(definition: Definition, read: () => number): void;
+}
+
+/** Makes metrics that belong to this registry, and to no other. */
+export function metricFactory(registry: client.Registry): MetricFactory {
+  const registers = [registry];
+  return {
+    counter: ([name, help], labelNames) => new Counter({ name, help, labelNames, registers }),
+    gauge: ([name, help], labelNames) => new Gauge({ name, help, labelNames, registers }),
+    histogram: ([name, help], { labels, buckets }) =>
+      new Histogram({ name, help, labelNames: labels, buckets: [...buckets], registers }),
+    readGauge: ([name, help], read) => {
+      const collect = () => {
+        const value = read();
+        if (value === undefined) gauge.remove();
+        else gauge.set(value);
+      };
+      const gauge = new Gauge({ name, help, registers, collect });
+    },
+    readCounter: ([name, help], read) => {
+      const collect = () => {
+        counter.reset();
+        counter.inc(read());
+      };
+      const counter = new Counter({ name, help, registers, collect });
+    },
+  };
+}
+
+/** The labels `ip_family` of these families. */
+export function familyLabels(families: readonly Family[]): { readonly ip_family: string }[] {
+  return families.map((family) => ({ ip_family: FAMILY_NAMES[family] }));
+}

@@ -1,0 +1,141 @@
+/**
+ * How the API server is reached: where it is, whom to trust, how to prove who we are.
+ *
+ * @module
+ */
+import { oneLine } from "../../manifests/text.ts";
+
+/** Text that a configuration carries itself, or names by a file that may change. */
+export type Material =
+  | { readonly type: "inline"; readonly text: string; readonly origin: string }
+  | { readonly type: "file"; readonly path: string };
+
+/** What a kubeconfig or the in-cluster settings say; files are named, not yet read. */
+export interface ApiAccess {
+  /** `http:` or `https:`; a path is put before every request's path. */
+  readonly server: URL;
+  /** Certificates to trust instead of the system's. */
+  readonly certificateAuthority: Material | undefined;
+  readonly clientCertificate: Material | undefined;
+  readonly clientKey: Material | undefined;
+  readonly token: Material | undefined;
+  readonly basic: { readonly username: string; readonly password: string } | undefined;
+  /** The name to verify and to ask for instead of the URL's host. */
+  readonly tlsServerName: string | undefined;
+  /** False only where the kubeconfig has `insecure-skip-tls-verify: true`. */
+  readonly verify: boolean;
+}
+
+/** The TLS settings of one connection, files read. */
+export interface TlsSettings {
+  /** PEM certificates, one each; `undefined`: the system's. */
+  readonly authorities: readonly string[] | undefined;
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
+  readonly serverName: string | undefined;
+  readonly verify: boolean;
+}
+
+/** What one request needs. */
+export interface Credentials {
+  readonly server: URL;
+  /** The `authorization` header. */
+  readonly authorization: string | undefined;
+  readonly tls: TlsSettings;
+}
+
+/** Reads a text file; rejects with the system's error. */
+export type ReadFile = (path: string) => Promise<string>;
+
+/** What the access to the API server lacks, by file and path in it. */
+export class AccessError extends Error {
+  override name = "AccessError";
+  /** @param problems one line each */
+  constructor(readonly problems: readonly string[], options?: ErrorOptions) {
+    super(problems.join("; "), options);
+  }
+}
+
+const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+const PRIVATE_KEY = /-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----/;
+const TOKEN = /^[\x21-\x7e]+$/;
+
+/**
+ * Reads the files that the access names.
+ *
+ * Called before each request, so that a renewed token, certificate or authority is used from
+ * the next connection on.
+ *
+ * @throws {AccessError} where a file cannot be read or does not hold what it should
+ */
+export async function readCredentials(access: ApiAccess, readFile: ReadFile): Promise<Credentials> {
+  const read = (material: Material | undefined) => readMaterial(material, readFile);
+  const [authority, certificate, key, token] = await Promise.all([
+    read(access.certificateAuthority),
+    read(access.clientCertificate),
+    read(access.clientKey),
+    read(access.token),
+  ]);
+  return {
+    server: access.server,
+    authorization: authorization(access, token),
+    tls: {
+      authorities: authority && certificatesIn(authority),
+      certificate: certificate && certificatesIn(certificate).join("\n"),
+      key: key && privateKeyIn(key),
+      serverName: access.tlsServerName,
+      verify: access.verify,
+    },
+  };
+}
+
+interface ReadText {
+  readonly text: string;
+  readonly origin: string;
+}
+
+async function readMaterial(
+  material: Material | undefined,
+  readFile: ReadFile,
+): Promise<ReadText | undefined> {
+  if (material === undefined) return undefined;
+  if (material.type === "inline") return material;
+  try {
+    return { text: await readFile(material.path), origin: material.path };
+  } catch (cause) {
+    throw new AccessError([`${oneLine(material.path)}: cannot be read: ${reasonOf(cause)}`], {
+      cause,
+    });
+  }
+}
+
+function reasonOf(cause: unknown): string {
+  return oneLine(cause instanceof Error ? cause.message : String(cause));
+}
+
+function certificatesIn({ text, origin }: ReadText): readonly string[] {
+  const certificates = text.match(CERTIFICATES);
+  if (!certificates) throw new AccessError([`${oneLine(origin)}: holds no PEM certificate`]);
+  return certificates;
+}
+
+function privateKeyIn({ text, origin }: ReadText): string {
+  if (!PRIVATE_KEY.test(text)) {
+    throw new AccessError([`${oneLine(origin)}: holds no PEM private key`]);
+  }
+  return text;
+}
+
+function authorization(access: ApiAccess, token: ReadText | undefined): string | undefined {
+  if (token !== undefined) {
+    const text = token.text.trim();
+    if (!TOKEN.test(text)) {
+      throw new AccessError([`${oneLine(token.origin)}: is empty or no bearer token`]);
+    }
+    return `Bearer ${text}`;
+  }
+  if (access.basic === undefined) return undefined;
+  const { username, password } = access.basic;
+  const bytes = new TextEncoder().encode(`${username}:${password}`);
+  return `Basic ${btoa(String.fromCharCode(...bytes))}`;
+}

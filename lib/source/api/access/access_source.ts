@@ -1,0 +1,83 @@
+/**
+ * Where the access to the API server comes from: a kubeconfig, `--master`, or the service account
+ * of the pod that signpost runs in.
+ *
+ * @module
+ */
+import { hostPort } from "../../../model/names.ts";
+import { AccessError, type ApiAccess, type ReadFile } from "./access.ts";
+import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
+import { errorText, oneLine } from "../../manifests/text.ts";
+
+/** The folder that kubelet mounts into every pod (API doc "Accessing the Kubernetes API from a Pod"). */
+const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/** Reads an environment variable; `undefined` where it is not set. */
+export type Environment = (name: string) => string | undefined;
+
+/** What tells where the API server is. */
+export interface AccessOptions {
+  /** Path of the kubeconfig; `""`: none. */
+  readonly kubeconfig: string;
+  /** `--master`: URL that overrides the server; `""`: none. */
+  readonly master: string;
+  readonly environment: Environment;
+  readonly readFile: ReadFile;
+}
+
+/**
+ * Finds out how to reach the API server. Called before each request, so that a kubeconfig that
+ * was written anew is used from the next connection on.
+ *
+ * As kube-proxy: a kubeconfig, else the in-cluster settings; `master` overrides the server of
+ * both. `master` alone, outside of a pod, is used without credentials.
+ *
+ * @throws {AccessError} with every problem found
+ */
+export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
+  const { kubeconfig, master } = options;
+  if (kubeconfig === "") return inClusterAccess(options.environment, master);
+  let text: string;
+  try {
+    text = await options.readFile(kubeconfig);
+  } catch (cause) {
+    const problem = `${oneLine(kubeconfig)}: the kubeconfig cannot be read: ${errorText(cause)}`;
+    throw new AccessError([problem], { cause });
+  }
+  return parseKubeconfig(text, { path: kubeconfig, master });
+}
+
+/**
+ * The access that a pod has by its environment and service account.
+ *
+ * @throws {AccessError} outside of a pod where `master` does not help, or with a bad `master`
+ */
+export function inClusterAccess(environment: Environment, master: string): ApiAccess {
+  const host = environment("KUBERNETES_SERVICE_HOST") ?? "";
+  const port = environment("KUBERNETES_SERVICE_PORT") ?? "";
+  const inPod = host !== "" && port !== "";
+  if (!inPod && master === "") {
+    throw new AccessError([
+      "no API server: set --kubeconfig, --master or --manifests " +
+      "(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, so this is no pod)",
+    ]);
+  }
+  const server = master === ""
+    ? parseServer(`https://${hostPort(host, Number(port))}`, { tls: true })
+    : parseServer(master, { tls: inPod });
+  if (typeof server === "string") {
+    throw new AccessError([`${master === "" ? "KUBERNETES_SERVICE_HOST" : "--master"}: ${server}`]);
+  }
+  const file = (name: string) =>
+    inPod ? { type: "file", path: `${SERVICE_ACCOUNT}/${name}` } as const : undefined;
+  return {
+    server,
+    certificateAuthority: file("ca.crt"),
+    clientCertificate: undefined,
+    clientKey: undefined,
+    token: file("token"),
+    basic: undefined,
+    tlsServerName: undefined,
+    verify: true,
+  };
+}

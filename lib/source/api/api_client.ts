@@ -1,0 +1,298 @@
+/**
+ * Requests to the API server: credentials, deadlines and errors in one place.
+ *
+ * @module
+ */
+import type { Clock } from "../../model/ports.ts";
+import {
+  AccessError,
+  type ApiAccess,
+  type Credentials,
+  readCredentials,
+  type ReadFile,
+} from "./access/access.ts";
+import { StatusError, WatchError } from "./failure.ts";
+import type { HttpClient, HttpRequest, HttpResponse } from "./http/http.ts";
+import { IdleLimit } from "./http/idle_limit.ts";
+import type { WatchObserver } from "./observer.ts";
+import { Remainder } from "./http/pieces.ts";
+import { isApiObject, readApiObject } from "./protobuf/protobuf_messages.ts";
+import { errorText, oneLine } from "../manifests/text.ts";
+
+/** What an `ApiClient` is made of. */
+export interface ApiClientOptions {
+  readonly http: HttpClient;
+  /** Called before each request; see `loadAccess`. */
+  readonly access: () => Promise<ApiAccess>;
+  readonly readFile: ReadFile;
+  readonly clock: Clock;
+  readonly observer?: WatchObserver;
+  /** The `user-agent` header. */
+  readonly userAgent: string;
+}
+
+/** One request. */
+export interface ApiRequest {
+  /** `GET` by default. */
+  readonly method?: HttpRequest["method"];
+  readonly query?: Readonly<Record<string, string>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** `application/json` by default. */
+  readonly contentType?: string;
+  /** The `accept` header, `application/json` by default. */
+  readonly accept?: string;
+  readonly signal: AbortSignal;
+  /** Milliseconds until the headers must be in, 60 s by default as the server's own limit. */
+  readonly headerLimit?: number;
+  /** Milliseconds that may pass between bytes of the body, 60 s by default. */
+  readonly idleLimit?: number;
+}
+
+/** A successful answer, its body as it comes. */
+export interface ApiStream {
+  readonly status: number;
+  /** The `content-type` header; `""`: none. */
+  readonly contentType: string;
+  /** Ends with a `WatchError` where the stream breaks off or stalls, or with what `fail` was given. */
+  readonly body: AsyncIterable<Uint8Array>;
+  /** Ends the stream; whoever reads the body gets the error. */
+  fail(error: WatchError): void;
+  /** Lets go of the connection. */
+  close(): void;
+}
+
+const DEFAULT_LIMIT = 60_000;
+const MAX_ERROR_BODY = 64 * 1024;
+/** Longest body that is read whole, in bytes: a list from a server that ignores `limit`. */
+const MAX_BODY = 256 * 1024 * 1024;
+
+/** Talks to one API server. */
+export class ApiClient {
+  constructor(private readonly options: ApiClientOptions) {}
+
+  /**
+   * Sends a request and waits for the headers of the answer.
+   *
+   * @throws {StatusError} at any status but 2xx
+   * @throws {WatchError} where there is no answer
+   */
+  async open(path: string, request: ApiRequest): Promise<ApiStream> {
+    const exchange = new Exchange(this.options.clock, request);
+    try {
+      const response = await this.#send(path, { request, exchange });
+      if (response.status >= 200 && response.status < 300) return exchange.stream(response);
+      throw await readError(response, { what: describe(path, request), exchange });
+    } catch (error) {
+      exchange.close();
+      throw exchange.explain(error, "connection");
+    }
+  }
+
+  /**
+   * Sends a request and reads the answer as JSON.
+   *
+   * @throws {StatusError} at any status but 2xx
+   * @throws {WatchError} where there is no answer or it is no JSON
+   */
+  async json(path: string, request: ApiRequest): Promise<unknown> {
+    const stream = await this.open(path, request);
+    try {
+      return JSON.parse(decodeText(await readBytes(stream.body, MAX_BODY)));
+    } catch (error) {
+      if (error instanceof WatchError) throw error;
+      throw new WatchError("garbage", `${describe(path, request)}: the answer is no JSON`, {
+        cause: error,
+      });
+    } finally {
+      stream.close();
+    }
+  }
+
+  async #credentials(): Promise<Credentials> {
+    try {
+      return await readCredentials(await this.options.access(), this.options.readFile);
+    } catch (cause) {
+      if (!(cause instanceof AccessError)) throw cause;
+      throw new WatchError("credentials", cause.message, { cause });
+    }
+  }
+
+  async #send(
+    path: string,
+    { request, exchange }: { readonly request: ApiRequest; readonly exchange: Exchange },
+  ): Promise<HttpResponse> {
+    const { http, clock, userAgent, observer } = this.options;
+    const credentials = await this.#credentials();
+    const url = requestUrl(credentials.server, path, request.query ?? {});
+    const method = request.method ?? "GET";
+    const start = clock.monotonic();
+    const report = (code: string) =>
+      observer?.requestDone?.({
+        verb: method,
+        host: url.host,
+        path,
+        code,
+        duration: clock.monotonic() - start,
+      });
+    try {
+      const response = await http.request({
+        method,
+        url,
+        headers: {
+          "accept": request.accept ?? "application/json",
+          "user-agent": userAgent,
+          ...(credentials.authorization && { authorization: credentials.authorization }),
+          ...(request.body !== undefined &&
+            { "content-type": request.contentType ?? "application/json" }),
+        },
+        ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
+        tls: credentials.tls,
+        signal: exchange.signal,
+      });
+      report(String(response.status));
+      return response;
+    } catch (error) {
+      report("<error>");
+      throw error;
+    }
+  }
+}
+
+/** One request under way: its end by the caller, by a limit or by `fail`. */
+class Exchange {
+  readonly #abort = new AbortController();
+  readonly #limit: IdleLimit;
+  readonly #idleLimit: number;
+  readonly #caller: AbortSignal;
+  readonly #onAbort = () => this.#abort.abort();
+  #failure: WatchError | undefined;
+
+  constructor(clock: Clock, request: ApiRequest) {
+    this.#idleLimit = request.idleLimit ?? DEFAULT_LIMIT;
+    this.#caller = request.signal;
+    if (this.#caller.aborted) this.#abort.abort();
+    this.#caller.addEventListener("abort", this.#onAbort, { once: true });
+    this.#limit = new IdleLimit(request.headerLimit ?? DEFAULT_LIMIT, {
+      clock,
+      onIdle: () => this.fail(new WatchError("stalled", "the API server went silent")),
+    });
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  fail(error: WatchError): void {
+    this.#failure ??= error;
+    this.close();
+  }
+
+  close(): void {
+    this.#limit.stop();
+    this.#caller.removeEventListener("abort", this.#onAbort);
+    this.#abort.abort();
+  }
+
+  stream(response: HttpResponse): ApiStream {
+    this.#limit.touch(this.#idleLimit);
+    return {
+      status: response.status,
+      contentType: response.headers["content-type"] ?? "",
+      body: this.read(response),
+      fail: (error) => this.fail(error),
+      close: () => this.close(),
+    };
+  }
+
+  async *read(response: HttpResponse): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of response.body) {
+        this.#limit.touch();
+        yield chunk;
+        if (this.#failure) throw this.#failure;
+      }
+    } catch (error) {
+      throw this.explain(error, "dropped");
+    }
+    if (this.#failure) throw this.#failure;
+  }
+
+  /** What the system's error means: the caller's wish, a limit, or the network. */
+  explain(error: unknown, reason: "connection" | "dropped"): unknown {
+    if (this.#failure) return this.#failure;
+    if (error instanceof WatchError) return error;
+    const what = reason === "connection"
+      ? "no connection to the API server"
+      : "the stream broke off";
+    return new WatchError(reason, `${what}: ${errorText(error)}`, { cause: error });
+  }
+}
+
+function requestUrl(server: URL, path: string, query: Readonly<Record<string, string>>): URL {
+  const url = new URL(server);
+  url.pathname = url.pathname.replace(/\/+$/, "") + path;
+  url.search = new URLSearchParams(query).toString();
+  return url;
+}
+
+function describe(path: string, request: ApiRequest): string {
+  return `${request.method ?? "GET"} ${oneLine(path)}`;
+}
+
+interface ErrorContext {
+  readonly what: string;
+  readonly exchange: Exchange;
+}
+
+async function readError(
+  response: HttpResponse,
+  { what, exchange }: ErrorContext,
+): Promise<StatusError> {
+  const { status } = response;
+  let message = "";
+  try {
+    message = statusMessage(await readBytes(exchange.read(response), MAX_ERROR_BODY));
+  } catch {
+    // The status says enough.
+  }
+  return new StatusError(`${what}: ${status}${message === "" ? "" : ` ${message}`}`, {
+    status,
+    retryAfter: parseRetryAfter(response.headers["retry-after"]),
+  });
+}
+
+/** The `message` of a `Status` object, else the text itself. */
+function statusMessage(bytes: Uint8Array): string {
+  if (isApiObject(bytes)) return oneLine(String(readApiObject(bytes)["message"] ?? ""));
+  const body = decodeText(bytes);
+  try {
+    const status: unknown = JSON.parse(body);
+    if (typeof status === "object" && status !== null && "message" in status) {
+      return oneLine(String(status.message));
+    }
+  } catch {
+    // No JSON: a load balancer's page, perhaps.
+  }
+  return oneLine(body, 80);
+}
+
+/** Seconds only: the date form would need a wall clock that is right. */
+function parseRetryAfter(header: string | undefined): number | undefined {
+  return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined;
+}
+
+async function readBytes(body: AsyncIterable<Uint8Array>, limit: number): Promise<Uint8Array> {
+  const read = new Remainder();
+  for await (const chunk of body) {
+    read.keep(chunk);
+    if (read.length > limit) {
+      throw new WatchError("garbage", `the answer is longer than ${limit} bytes`);
+    }
+  }
+  return read.join(new Uint8Array());
+}
+
+function decodeText(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+}

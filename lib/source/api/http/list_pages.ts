@@ -1,0 +1,68 @@
+/**
+ * Lists in pages, for servers without streaming lists
+ * (kubernetes.io/docs/reference/using-api/api-concepts, "Retrieving large results sets in chunks").
+ *
+ * @module
+ */
+import type { Decoder } from "../../../model/events.ts";
+import type { Kind } from "../../../model/objects.ts";
+import type { ApiClient } from "../api_client.ts";
+import { WatchError } from "../failure.ts";
+import type { Resource } from "../resources.ts";
+import { Snapshot } from "../snapshot.ts";
+import { readListPage } from "../watch_event.ts";
+
+/** What to list and how. */
+export interface ListOptions {
+  readonly client: ApiClient;
+  readonly resource: Resource;
+  readonly decode: Decoder;
+  readonly signal: AbortSignal;
+  /** Objects in a page; 0: all in one. */
+  readonly pageSize: number;
+}
+
+/** A complete list. */
+export interface Listed<K extends Kind> {
+  readonly snapshot: Snapshot<K>;
+  /** Where a watch goes on from. */
+  readonly resourceVersion: string;
+}
+
+/**
+ * Lists all objects of a kind.
+ *
+ * Where a continue token has expired (410), everything is listed anew in one page, as client-go
+ * does: a second paged list might take as long as the first.
+ *
+ * @throws {WatchError} at the first failure
+ */
+export async function listPages<K extends Kind>(
+  kind: K,
+  options: ListOptions,
+): Promise<Listed<K>> {
+  const { client, resource, decode, signal, pageSize } = options;
+  const snapshot = new Snapshot(kind);
+  let token = "";
+  try {
+    for (;;) {
+      const page = readListPage(
+        await client.json(resource.path, {
+          query: {
+            ...resource.selectors,
+            ...(pageSize > 0 && { limit: String(pageSize) }),
+            ...(token !== "" && { continue: token }),
+          },
+          signal,
+        }),
+      );
+      for (const item of page.items) snapshot.put(decode(kind, item));
+      if (page.next === "") return { snapshot, resourceVersion: page.resourceVersion };
+      token = page.next;
+    }
+  } catch (error) {
+    const isExpired = token !== "" && error instanceof WatchError && error.reason === "gone";
+    if (!isExpired) throw error;
+    return await listPages(kind, { ...options, pageSize: 0 });
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * What the watches tell those who report on them: metrics, `signpost status`.
+ *
+ * @module
+ */
+import type { Kind } from "../../model/objects.ts";
+import type { FailureReason } from "./failure.ts";
+
+/**
+ * Where a watch stands. `absent`: the server does not know the resource, it is asked again later.
+ */
+export type WatchState =
+  | "connecting"
+  | "listing"
+  | "watching"
+  | "backoff"
+  | "absent"
+  | "stopped";
+
+/** The state of one watch. */
+export interface WatchStatus {
+  readonly kind: Kind;
+  readonly state: WatchState;
+  /** Whether a complete state was delivered. */
+  readonly synced: boolean;
+  /** `""`: none. */
+  readonly resourceVersion: string;
+  /** Wall-clock time of the last event or bookmark, milliseconds since the epoch; 0: none yet. */
+  readonly lastEvent: number;
+  /** Complete lists, the first one included. */
+  readonly lists: number;
+  /** Failures since the start, by reason. */
+  readonly failures: Readonly<Partial<Record<FailureReason, number>>>;
+  /** The last failure in one line; `""` where all is well. */
+  readonly lastError: string;
+}
+
+/** One request to the API server, as client-go's `rest_client_*` metrics count them. */
+export interface RequestResult {
+  /** HTTP method. */
+  readonly verb: string;
+  /** `host:port`. */
+  readonly host: string;
+  /** Path of the URL, without the query. */
+  readonly path: string;
+  /** HTTP status as text, `<error>` where there was no answer. */
+  readonly code: string;
+  /** Milliseconds until the headers of the answer were in. */
+  readonly duration: number;
+}
+
+/** Takes reports. Called often; it must be quick and must not throw. */
+export interface WatchObserver {
+  /** A watch came into another state, or took events. */
+  watchChanged?(status: WatchStatus): void;
+  /** A watch failed and goes on. */
+  watchFailed?(kind: Kind, reason: FailureReason): void;
+  requestDone?(result: RequestResult): void;
+}

@@ -1,0 +1,258 @@
+/**
+ * One kind of objects, listed once and followed from then on, whatever the API server does.
+ *
+ * What was delivered stays until something newer is: no failure ever removes an object.
+ *
+ * @module
+ */
+import type { Decoder, EventSink } from "../../model/events.ts";
+import type { Kind } from "../../model/objects.ts";
+import type { Clock, Logger } from "../../model/ports.ts";
+import type { ApiClient } from "./api_client.ts";
+import { Backoff, type BackoffLimits } from "./backoff.ts";
+import { StatusError, WatchError } from "./failure.ts";
+import type { WatchObserver } from "./observer.ts";
+import { WatchReport } from "./report.ts";
+import { type Resource, resourceOf } from "./resources.ts";
+import { listPages } from "./http/list_pages.ts";
+import { emptyState } from "./snapshot.ts";
+import { errorText } from "../manifests/text.ts";
+import {
+  fallbackFrom,
+  followStream,
+  speaksAgainstProtobuf,
+  type StreamOptions,
+} from "./watch_stream.ts";
+
+/** Times in milliseconds, and the size of a page. */
+export interface WatchLimits {
+  /**
+   * How long a watch may be silent. The API server sends a bookmark about every minute, so
+   * three minutes are three lost ones; a wrong guess costs one request.
+   */
+  readonly stall: number;
+  /**
+   * How long a streaming list may name no new object before its end is marked. The API server
+   * waits 3 seconds at most for its cache; a wrong guess costs one paged list.
+   */
+  readonly initialQuiet: number;
+  /** How long until a resource that the server does not know is asked for again. */
+  readonly absent: number;
+  readonly backoff: BackoffLimits;
+  /** Objects in a page of a list, as client-go. */
+  readonly pageSize: number;
+}
+
+/** The limits that hold where none are given. */
+export const DEFAULT_LIMITS: WatchLimits = {
+  stall: 180_000,
+  initialQuiet: 10_000,
+  absent: 600_000,
+  backoff: { first: 250, longest: 30_000 },
+  pageSize: 500,
+};
+
+/** What a reflector works with. */
+export interface ReflectorOptions {
+  readonly client: ApiClient;
+  /** The Node that is watched. */
+  readonly nodeName: string;
+  readonly decode: Decoder;
+  /** Whether watches are asked for in protobuf; `decode` then gets what it has a use for, no more. */
+  readonly protobuf: boolean;
+  readonly sink: EventSink;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer?: WatchObserver;
+  /** Ends the watch. */
+  readonly signal: AbortSignal;
+  readonly limits?: Partial<WatchLimits>;
+  /** 0 to 1; `Math.random` by default. */
+  readonly random?: () => number;
+}
+
+/** So many failures on end without progress, and the resource version is given up. */
+const FAILURES_BEFORE_RELIST = 5;
+/** Milliseconds after which a stream that brought nothing counts as a good one all the same. */
+const GOOD_STREAM = 30_000;
+
+/** Milliseconds; a server that asks for more is asked again all the same. */
+const LONGEST_RETRY_AFTER = 120_000;
+
+/** Lists and watches one kind. */
+export class Reflector<K extends Kind> {
+  readonly #resource: Resource;
+  readonly #limits: WatchLimits;
+  readonly #backoff: Backoff;
+  readonly #random: () => number;
+  readonly #report: WatchReport;
+  /** `""`: a list is due. */
+  #resourceVersion = "";
+  #streamingList = true;
+  #protobuf: boolean;
+
+  constructor(private readonly kind: K, private readonly options: ReflectorOptions) {
+    this.#resource = resourceOf(kind, options.nodeName);
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#random = options.random ?? Math.random;
+    this.#protobuf = options.protobuf;
+    this.#backoff = new Backoff(this.#limits.backoff, this.#random);
+    this.#report = new WatchReport(kind, {
+      clock: options.clock,
+      logger: options.logger,
+      observer: options.observer,
+    });
+  }
+
+  /** Lists and watches until the signal aborts. Never rejects. */
+  async run(): Promise<void> {
+    const { signal } = this.options;
+    while (!signal.aborted) {
+      try {
+        await this.#listAndWatch();
+      } catch (error) {
+        if (!signal.aborted) await this.#recover(error);
+      }
+    }
+    this.#report.state("stopped");
+  }
+
+  async #listAndWatch(): Promise<void> {
+    if (this.#resourceVersion === "" && this.#streamingList) {
+      try {
+        return await this.#watch({ initial: true });
+      } catch (error) {
+        const fallback = this.#resourceVersion === "" ? fallbackFrom(error) : undefined;
+        if (fallback === undefined || this.options.signal.aborted) throw error;
+        this.#streamingList = fallback !== "for good";
+        this.options.logger.debug(
+          1,
+          `no streaming list of ${this.kind} objects, listing in pages`,
+          {
+            error: errorText(error),
+          },
+        );
+      }
+    }
+    if (this.#resourceVersion === "") await this.#list();
+    await this.#watch({ initial: false });
+  }
+
+  async #list(): Promise<void> {
+    this.#report.state("listing");
+    const { client, decode, signal } = this.options;
+    const { snapshot, resourceVersion } = await listPages(this.kind, {
+      client,
+      decode,
+      signal,
+      resource: this.#resource,
+      pageSize: this.#limits.pageSize,
+    });
+    if (signal.aborted) return;
+    this.options.sink(snapshot.toEvent());
+    this.#resourceVersion = resourceVersion;
+    this.#report.listed(resourceVersion, snapshot.size);
+  }
+
+  /** Follows one stream to its end. */
+  async #watch({ initial }: { readonly initial: boolean }): Promise<void> {
+    const { clock } = this.options;
+    this.#report.state(initial ? "listing" : "connecting");
+    const start = clock.monotonic();
+    let progress = false;
+    try {
+      await followStream(this.kind, {
+        ...this.#streamOptions(initial),
+        onListed: (snapshot, resourceVersion) => {
+          this.#resourceVersion = resourceVersion;
+          this.#report.listed(resourceVersion, snapshot.size);
+        },
+        onProgress: (resourceVersion) => {
+          progress = true;
+          this.#resourceVersion = resourceVersion;
+          this.#backoff.reset();
+          this.#report.alive(resourceVersion);
+        },
+        onOpen: () => {
+          if (!initial) this.#report.state("watching");
+        },
+      });
+    } catch (error) {
+      if (this.#protobuf && speaksAgainstProtobuf(error)) this.#leaveProtobuf(error);
+      throw error;
+    } finally {
+      if (clock.monotonic() - start >= GOOD_STREAM) this.#backoff.reset();
+    }
+    if (this.options.signal.aborted) return;
+    if (!progress && clock.monotonic() - start < GOOD_STREAM) {
+      throw new WatchError("dropped", "the watch was closed by the server at once");
+    }
+    this.#report.state("connecting");
+    await clock.sleep(this.#limits.backoff.first * this.#random(), this.options.signal);
+  }
+
+  #streamOptions(initial: boolean): Omit<StreamOptions<K>, "onListed" | "onProgress" | "onOpen"> {
+    const { client, decode, sink, signal, clock } = this.options;
+    return {
+      client,
+      decode,
+      sink,
+      signal,
+      clock,
+      protobuf: this.#protobuf,
+      resource: this.#resource,
+      resourceVersion: initial ? undefined : this.#resourceVersion,
+      timeoutSeconds: 300 + Math.floor(300 * this.#random()),
+      stall: this.#limits.stall,
+      initialQuiet: this.#limits.initialQuiet,
+    };
+  }
+
+  /** JSON is what servers, and what lies before them, have spoken longest. */
+  #leaveProtobuf(error: unknown): void {
+    this.#protobuf = false;
+    this.options.logger.info(`watching ${this.kind} objects in JSON from here on`, {
+      error: errorText(error),
+    });
+  }
+
+  async #recover(cause: unknown): Promise<void> {
+    const { clock, signal } = this.options;
+    const error = cause instanceof WatchError
+      ? cause
+      : new WatchError("garbage", `the watch failed: ${errorText(cause)}`, { cause });
+    if (this.#mustList(error)) this.#resourceVersion = "";
+    this.#deliverNothing(error);
+    if (this.#resource.optional && error.reason === "not-found") {
+      this.#backoff.reset();
+      this.#report.state("absent");
+      return await clock.sleep(this.#limits.absent, signal);
+    }
+    const isFirst = this.#backoff.failures === 0;
+    const wish = error instanceof StatusError ? error.retryAfter ?? 0 : 0;
+    const delay = this.#backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
+    const isRoutine = error.reason === "dropped" || error.reason === "gone";
+    this.#report.failed(error, { state: "backoff", delay, loud: !(isFirst && isRoutine) });
+    await clock.sleep(delay, signal);
+  }
+
+  /** Whether the resource version that we have leads nowhere. */
+  #mustList(error: WatchError): boolean {
+    if (this.#backoff.failures >= FAILURES_BEFORE_RELIST && error.reason === "garbage") return true;
+    if (!(error instanceof StatusError)) return false;
+    const isPassing = [401, 403, 404, 408, 429].includes(error.status) || error.status >= 500;
+    return !isPassing || /too large resource version/i.test(error.message);
+  }
+
+  /**
+   * A cluster may lack an optional resource, or the right to read it: then its first state is
+   * empty, for the rules must not wait for it. One that was there before stays.
+   */
+  #deliverNothing({ reason }: WatchError): void {
+    const isDenied = reason === "not-found" || reason === "forbidden";
+    if (!this.#resource.optional || !isDenied || this.#report.status.synced) return;
+    this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
+    this.options.sink(emptyState(this.kind));
+    this.#report.listed("", 0);
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * The state of one watch, kept for the observer and the log.
+ *
+ * @module
+ */
+import type { Kind } from "../../model/objects.ts";
+import type { Clock, Logger } from "../../model/ports.ts";
+import type { WatchError } from "./failure.ts";
+import type { WatchObserver, WatchState, WatchStatus } from "./observer.ts";
+
+/** Who is told. */
+export interface ReportOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer: WatchObserver | undefined;
+}
+
+/** Keeps the status of one watch and says aloud what a person would care about. */
+export class WatchReport {
+  #status: WatchStatus;
+  /** What was logged since all was well, so that a lasting failure is one line. */
+  #warned = "";
+
+  constructor(kind: Kind, private readonly options: ReportOptions) {
+    this.#status = {
+      kind,
+      state: "connecting",
+      synced: false,
+      resourceVersion: "",
+      lastEvent: 0,
+      lists: 0,
+      failures: {},
+      lastError: "",
+    };
+  }
+
+  /** The status now. */
+  get status(): WatchStatus {
+    return this.#status;
+  }
+
+  /** The watch is in another state. */
+  state(state: WatchState): void {
+    if (state !== this.#status.state) this.#update({ state });
+  }
+
+  /** A complete list was delivered. */
+  listed(resourceVersion: string, objects: number): void {
+    const { kind, lists } = this.#status;
+    this.#update({ synced: true, resourceVersion, lists: lists + 1 });
+    this.options.logger.debug(2, `listed ${kind} objects`, { objects, resourceVersion });
+  }
+
+  /** The stream is alive: events or a bookmark came. */
+  alive(resourceVersion: string): void {
+    const { kind } = this.#status;
+    if (this.#warned !== "") this.options.logger.info(`the watch of ${kind} objects is back`);
+    this.#warned = "";
+    this.#update({
+      state: "watching",
+      resourceVersion,
+      lastEvent: this.options.clock.now(),
+      lastError: "",
+    });
+  }
+
+  /**
+   * The watch failed and goes on.
+   *
+   * @param consequence what happens now, and after how many milliseconds
+   */
+  failed(
+    error: WatchError,
+    consequence: { readonly state: WatchState; readonly delay: number; readonly loud: boolean },
+  ): void {
+    const { kind, failures } = this.#status;
+    const { state, delay, loud } = consequence;
+    this.#update({
+      state,
+      lastError: error.message,
+      failures: { ...failures, [error.reason]: (failures[error.reason] ?? 0) + 1 },
+    });
+    this.options.observer?.watchFailed?.(kind, error.reason);
+    const fields = { kind, reason: error.reason, error: error.message, retryInMs: delay };
+    if (loud && this.#warned !== error.reason) {
+      this.#warned = error.reason;
+      this.options.logger.warn(`the watch of ${kind} objects failed, the rules stay`, {
+        ...fields,
+        retryInMs: Math.round(delay),
+      });
+    } else {
+      this.options.logger.debug(2, `the watch of ${kind} objects failed`, fields);
+    }
+  }
+
+  #update(change: Partial<WatchStatus>): void {
+    this.#status = { ...this.#status, ...change };
+    this.options.observer?.watchChanged?.(this.#status);
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * The first complete state of a kind, gathered object by object and already decoded.
+ *
+ * @module
+ */
+import type { Decoded, ObjectEvent } from "../../model/events.ts";
+import type { Kind, KindMap } from "../../model/objects.ts";
+
+/** Gathers decoded objects until a list is complete. */
+export class Snapshot<K extends Kind> {
+  readonly #objects = new Map<string, KindMap[K]>();
+  readonly #refused = new Map<string, string>();
+  readonly #seen = new Set<string>();
+
+  constructor(private readonly kind: K) {}
+
+  /**
+   * Takes an object as it is now.
+   *
+   * @returns whether this object was not named before
+   */
+  put(decoded: Decoded<K>): boolean {
+    const { key } = decoded;
+    const isNew = !this.#seen.has(key);
+    if (isNew) this.#seen.add(key);
+    else this.remove(key);
+    if (decoded.type === "object") this.#objects.set(key, decoded.object);
+    if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
+    return isNew;
+  }
+
+  /** How many objects there are. */
+  get size(): number {
+    return this.#objects.size;
+  }
+
+  /** Forgets an object. */
+  remove(key: string): void {
+    this.#objects.delete(key);
+    this.#refused.delete(key);
+  }
+
+  /** The complete state, as one event. */
+  toEvent(): ObjectEvent {
+    return {
+      type: "replace",
+      kind: this.kind,
+      objects: this.#objects,
+      refused: this.#refused,
+    } as ObjectEvent;
+  }
+}
+
+/** The complete state of a kind of which there is nothing. */
+export function emptyState(kind: Kind): ObjectEvent {
+  return new Snapshot(kind).toEvent();
+}
+
+/** What one changed object means after the first complete state. One that makes no rules is gone. */
+export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): ObjectEvent {
+  const { key } = decoded;
+  switch (decoded.type) {
+    case "object":
+      return { type: "upsert", kind, key, object: decoded.object } as ObjectEvent;
+    case "refused":
+      return { type: "refuse", kind, key, reason: decoded.reason };
+    case "ignored":
+      return { type: "delete", kind, key };
+  }
+}

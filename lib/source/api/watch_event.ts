@@ -1,0 +1,135 @@
+/**
+ * The lines and frames of a watch stream and the pages of a list, told apart but not yet decoded
+ * (kubernetes.io/docs/reference/using-api/api-concepts).
+ *
+ * @module
+ */
+import { StatusError, WatchError } from "./failure.ts";
+import { readMessage } from "./protobuf/protobuf.ts";
+import { readApiObject, WATCH_EVENT } from "./protobuf/protobuf_messages.ts";
+import { errorText, oneLine } from "../manifests/text.ts";
+
+/** One line or frame of a watch stream. */
+export type WatchEvent =
+  | {
+    /** ADDED and MODIFIED are one: the object is as it says. */
+    readonly type: "changed" | "deleted";
+    readonly object: unknown;
+    readonly resourceVersion: string;
+  }
+  | {
+    readonly type: "bookmark";
+    readonly resourceVersion: string;
+    /** The objects that were there at the start are all in (KEP-3157). */
+    readonly initialEventsEnd: boolean;
+  };
+
+/** One page of a list. */
+export interface ListPage {
+  readonly items: readonly unknown[];
+  readonly resourceVersion: string;
+  /** Token of the next page; `""`: this is the last. */
+  readonly next: string;
+}
+
+const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
+
+/**
+ * Parses one line or frame of a watch stream.
+ *
+ * @param piece a line of JSON, or a frame of protobuf
+ * @returns the event, or `undefined` for a type that a later API version may have added
+ * @throws {StatusError} at an ERROR event, with its code
+ * @throws {WatchError} where the piece is no watch event
+ */
+export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefined {
+  const event = asRecord(typeof piece === "string" ? parseJson(piece) : parseFrame(piece));
+  const type = event?.["type"];
+  const object = asRecord(event?.["object"]);
+  if (typeof type !== "string" || object === undefined) throw garbage("no watch event", piece);
+  if (type === "ERROR") throw statusError(object);
+  const metadata = asRecord(object["metadata"]);
+  const resourceVersion = metadata?.["resourceVersion"];
+  if (typeof resourceVersion !== "string" || resourceVersion === "") {
+    throw garbage("no resourceVersion in the object", piece);
+  }
+  switch (type) {
+    case "ADDED":
+    case "MODIFIED":
+      return { type: "changed", object, resourceVersion };
+    case "DELETED":
+      return { type: "deleted", object, resourceVersion };
+    case "BOOKMARK": {
+      const annotations = asRecord(metadata?.["annotations"]);
+      const initialEventsEnd = annotations?.[INITIAL_EVENTS_END] === "true";
+      return { type: "bookmark", resourceVersion, initialEventsEnd };
+    }
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * Reads one page of a list.
+ *
+ * @param body the answer, as parsed JSON
+ * @throws {WatchError} where it is no list
+ */
+export function readListPage(body: unknown): ListPage {
+  const list = asRecord(body);
+  const metadata = asRecord(list?.["metadata"]);
+  const items = list?.["items"] ?? [];
+  const kind = list?.["kind"];
+  const resourceVersion = metadata?.["resourceVersion"];
+  const next = metadata?.["continue"] ?? "";
+  if (
+    typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
+    typeof resourceVersion !== "string" || typeof next !== "string"
+  ) {
+    throw new WatchError("garbage", "the answer is no list of objects");
+  }
+  return { items, resourceVersion, next };
+}
+
+function statusError(status: Readonly<Record<string, unknown>>): StatusError {
+  const code = typeof status["code"] === "number" ? status["code"] : 500;
+  const details = asRecord(status["details"]);
+  const seconds = details?.["retryAfterSeconds"];
+  return new StatusError(
+    `the watch was ended by the server: ${code} ${oneLine(String(status["message"] ?? ""))}`,
+    {
+      status: code,
+      retryAfter: typeof seconds === "number" && seconds > 0 ? seconds * 1000 : undefined,
+    },
+  );
+}
+
+function parseJson(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw garbage("no JSON", line);
+  }
+}
+
+/** @returns an object of the shape that a line has */
+function parseFrame(frame: Uint8Array): unknown {
+  try {
+    const { type, object } = readMessage(frame, WATCH_EVENT);
+    const raw = asRecord(object)?.["raw"];
+    return { type, object: raw instanceof Uint8Array ? readApiObject(raw) : undefined };
+  } catch (cause) {
+    throw new WatchError("garbage", `no frame of a watch stream: ${errorText(cause)}`, { cause });
+  }
+}
+
+function garbage(what: string, piece: string | Uint8Array): WatchError {
+  const shown = typeof piece === "string" ? oneLine(piece, 80) : `a frame of ${piece.length} bytes`;
+  return new WatchError("garbage", `${what} in the watch stream: ${shown}`);
+}
+
+function asRecord(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? value as Readonly<Record<string, unknown>>
+    : undefined;
+}

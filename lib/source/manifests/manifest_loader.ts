@@ -1,0 +1,259 @@
+/**
+ * Manifest files and folders to events, once or for as long as they change.
+ *
+ * @module
+ */
+import { dirname, join } from "node:path/posix";
+import type { Decoder, EventSink } from "../../model/events.ts";
+import type { Kind } from "../../model/objects.ts";
+import type { Clock, Logger } from "../../model/ports.ts";
+import type { Files, FileWatcher } from "./files.ts";
+import { joinManifests } from "./manifest_set.ts";
+import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";
+import { errorText, oneLine } from "./text.ts";
+
+/** What to load. */
+export interface ManifestSourceOptions {
+  /** Files, folders (their `.yaml`, `.yml` and `.json` files, not recursive) and `-`. */
+  readonly paths: readonly string[];
+  readonly decode: Decoder;
+  readonly sink: EventSink;
+  /** The only Node that is taken. */
+  readonly nodeName: string;
+  readonly files: Files;
+  readonly logger: Logger;
+  /** Is shown every object of a kind that is read, whether it is selected or not. */
+  readonly inspect?: (kind: Kind, raw: unknown) => void;
+}
+
+/** How to follow. */
+export interface FollowOptions extends ManifestSourceOptions {
+  readonly watcher: FileWatcher;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Milliseconds of quiet after a change before the files are read, 100 by default. */
+  readonly debounce?: number;
+  /** Milliseconds between two looks at the files, for changes nobody told of; 5 s by default. */
+  readonly pollInterval?: number;
+}
+
+/**
+ * Loads everything once and delivers a `replace` for each kind.
+ *
+ * @throws {ManifestError} at the first path or file that cannot be used; nothing is delivered then
+ */
+export async function loadManifests(options: ManifestSourceOptions): Promise<void> {
+  const loader = new ManifestLoader(options);
+  const problems = await loader.load();
+  if (problems.length > 0) throw new ManifestError(problems.join("; "));
+  loader.deliver();
+}
+
+/**
+ * Loads everything, then follows changes until the signal aborts.
+ *
+ * A file that is broken keeps its last good state, with one warning. One that is broken at the
+ * start is an error as in `loadManifests`: a state that was never whole is not to be applied.
+ *
+ * @throws {ManifestError} at the start only
+ */
+export async function followManifests(options: FollowOptions): Promise<void> {
+  const { watcher, clock, signal, debounce = 100, pollInterval = 5_000 } = options;
+  const loader = new ManifestLoader(options);
+  const change = new Changes(clock);
+  const folders = await foldersOf(options);
+  if (folders.length > 0) {
+    watcher.watch(folders, { onChange: () => change.notify(), signal });
+  }
+  const problems = await loader.load();
+  if (problems.length > 0) throw new ManifestError(problems.join("; "));
+  loader.deliver();
+  while (!signal.aborted) {
+    const isTold = await change.wait(pollInterval, signal);
+    if (signal.aborted) return;
+    if (isTold) await change.quiet(debounce, signal);
+    if (!isTold && !await loader.looksChanged()) continue;
+    loader.warn(await loader.load());
+    if (loader.hasChanged) loader.deliver();
+  }
+}
+
+/** The folders to follow: a file is followed by its folder, for it may be replaced. */
+async function foldersOf({ paths, files }: ManifestSourceOptions): Promise<readonly string[]> {
+  const folders = await Promise.all(
+    paths.filter((path) => path !== "-").map(async (path) => {
+      const info = await files.stat(path).catch(() => undefined);
+      return info?.isDirectory ? path : dirname(path);
+    }),
+  );
+  return [...new Set(folders)];
+}
+
+/** What one file held when it was last read. */
+interface LoadedFile {
+  readonly digest: string;
+  readonly manifest: Manifest;
+}
+
+/** Keeps what the files held, and reads them again. */
+class ManifestLoader {
+  #loaded = new Map<string, LoadedFile>();
+  #delivered: readonly LoadedFile[] = [];
+  #fingerprint = "";
+  /** Problems that were told already. */
+  #told = new Set<string>();
+  #input: Promise<string> | undefined;
+
+  constructor(private readonly options: ManifestSourceOptions) {}
+
+  /** Whether there is something that was not delivered. */
+  get hasChanged(): boolean {
+    const now = [...this.#loaded.values()];
+    return now.length !== this.#delivered.length ||
+      now.some((file, index) => file !== this.#delivered[index]);
+  }
+
+  /** Reads what has changed. @returns the problems; what they are about stays as it was */
+  async load(): Promise<string[]> {
+    const problems: string[] = [];
+    this.#fingerprint = await this.#look();
+    const loaded = new Map<string, LoadedFile>();
+    for (const path of this.options.paths) {
+      for (const file of await this.#filesAt(path, problems)) {
+        const content = await this.#loadFile(file, problems);
+        if (content !== undefined) loaded.set(file, content);
+      }
+    }
+    this.#loaded = loaded;
+    return problems;
+  }
+
+  /** Whether any file seems other than when it was read. */
+  async looksChanged(): Promise<boolean> {
+    return await this.#look() !== this.#fingerprint;
+  }
+
+  /** Says what is new among the problems. */
+  warn(problems: readonly string[]): void {
+    for (const problem of problems) {
+      if (this.#told.has(problem)) continue;
+      this.options.logger.warn("a manifest cannot be used, its last good state stays", { problem });
+    }
+    this.#told = new Set(problems);
+  }
+
+  deliver(): void {
+    const { logger, sink } = this.options;
+    this.#delivered = [...this.#loaded.values()];
+    const manifests = new Map([...this.#loaded].map(([file, { manifest }]) => [file, manifest]));
+    const { events, duplicates } = joinManifests(manifests);
+    for (const duplicate of duplicates) logger.warn(oneLine(duplicate));
+    for (const event of events) sink(event);
+  }
+
+  async #filesAt(path: string, problems: string[]): Promise<readonly string[]> {
+    if (path === "-") return ["-"];
+    try {
+      return await manifestFiles(path, this.options.files);
+    } catch (cause) {
+      problems.push(`${oneLine(path)}: cannot be read: ${errorText(cause)}`);
+      return [...this.#loaded.keys()].filter((file) => file === path || dirname(file) === path);
+    }
+  }
+
+  async #loadFile(file: string, problems: string[]): Promise<LoadedFile | undefined> {
+    const { decode, nodeName, logger, inspect } = this.options;
+    const before = this.#loaded.get(file);
+    try {
+      const text = await this.#read(file);
+      const digest = await sha256(text);
+      if (before?.digest === digest) return before;
+      const manifest = parseManifest(text, {
+        file: file === "-" ? "stdin" : file,
+        decode,
+        nodeName,
+        ...inspect && { inspect },
+      });
+      for (const object of manifest.skipped) {
+        logger.debug(4, "an object of another kind is ignored", { file, object });
+      }
+      return { digest, manifest };
+    } catch (cause) {
+      problems.push(
+        cause instanceof ManifestError
+          ? cause.message
+          : `${oneLine(file)}: cannot be read: ${errorText(cause)}`,
+      );
+      return before;
+    }
+  }
+
+  #read(file: string): Promise<string> {
+    if (file !== "-") return this.options.files.read(file);
+    this.#input ??= this.options.files.read(file);
+    return this.#input;
+  }
+
+  async #look(): Promise<string> {
+    const { paths, files } = this.options;
+    const seen: string[] = [];
+    for (const path of paths.filter((candidate) => candidate !== "-")) {
+      const found = await manifestFiles(path, files).catch(() => []);
+      for (const file of found) {
+        const info = await files.stat(file).catch(() => undefined);
+        seen.push(`${file} ${info?.fingerprint ?? "gone"}`);
+      }
+    }
+    return seen.join("\n");
+  }
+}
+
+/** The manifest files at a path: itself, or those in the folder, sorted, hidden ones left out. */
+async function manifestFiles(path: string, files: Files): Promise<readonly string[]> {
+  if (!(await files.stat(path)).isDirectory) return [path];
+  const names = await files.list(path);
+  return names
+    .filter((name) => /^[^.].*\.(?:ya?ml|json)$/.test(name))
+    .sort()
+    .map((name) => join(path, name));
+}
+
+async function sha256(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return new Uint8Array(digest).toHex();
+}
+
+/** Waits for news of changes. */
+class Changes {
+  #news = Promise.withResolvers<void>();
+  #count = 0;
+
+  constructor(private readonly clock: Clock) {}
+
+  notify(): void {
+    this.#count++;
+    this.#news.resolve();
+  }
+
+  /** @returns whether there was news before the time was over */
+  async wait(milliseconds: number, signal: AbortSignal): Promise<boolean> {
+    const over = new AbortController();
+    await Promise.race([
+      this.#news.promise,
+      this.clock.sleep(milliseconds, AbortSignal.any([signal, over.signal])),
+    ]);
+    over.abort();
+    return this.#count > 0;
+  }
+
+  /** Waits until there was no news for so long, ten times so long at most. */
+  async quiet(milliseconds: number, signal: AbortSignal): Promise<void> {
+    for (let turn = 0; turn < 10 && !signal.aborted; turn++) {
+      const before = this.#count;
+      await this.clock.sleep(milliseconds, signal);
+      if (this.#count === before) break;
+    }
+    this.#count = 0;
+    this.#news = Promise.withResolvers();
+  }
+}

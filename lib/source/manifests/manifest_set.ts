@@ -1,0 +1,37 @@
+/**
+ * All manifest files together: what each holds, and the events that follow.
+ *
+ * @module
+ */
+import type { ObjectEvent } from "../../model/events.ts";
+import { type Kind, KINDS } from "../../model/objects.ts";
+import type { Manifest, ManifestObject } from "./manifests.ts";
+import { Snapshot } from "../api/snapshot.ts";
+
+/** The complete state of all kinds. */
+export interface ManifestState {
+  /** One `replace` for each kind, in the order of `KINDS`. */
+  readonly events: readonly ObjectEvent[];
+  /** Objects that stand in two places, one line each; the last one counts. */
+  readonly duplicates: readonly string[];
+}
+
+/** Joins the files, in their order. */
+export function joinManifests(manifests: ReadonlyMap<string, Manifest>): ManifestState {
+  const duplicates: string[] = [];
+  const events = KINDS.map((kind) => {
+    const snapshot = new Snapshot<Kind>(kind);
+    for (const [file, { objects }] of manifests) {
+      for (const object of objects) {
+        if (object.kind !== kind || snapshot.put(decodedOf(object))) continue;
+        duplicates.push(`${file}: ${kind} ${object.decoded.key} is there twice, this one counts`);
+      }
+    }
+    return snapshot.toEvent();
+  });
+  return { events, duplicates };
+}
+
+function decodedOf(object: ManifestObject): ManifestObject["decoded"] {
+  return object.decoded;
+}

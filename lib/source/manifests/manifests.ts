@@ -1,0 +1,217 @@
+/**
+ * Manifests: the text of a file to decoded objects, without touching the system.
+ *
+ * @module
+ */
+import { parse as parseYaml } from "@std/yaml";
+import type { Decoded, Decoder } from "../../model/events.ts";
+import type { Kind } from "../../model/objects.ts";
+import { HEADLESS, SERVICE_PROXY_NAME } from "../api/resources.ts";
+import { errorText, oneLine } from "./text.ts";
+
+/** A file that cannot be used, by file and line. */
+export class ManifestError extends Error {
+  override name = "ManifestError";
+}
+
+/** One object of a file, decoded. */
+export type ManifestObject = { [K in Kind]: { readonly kind: K; readonly decoded: Decoded<K> } }[
+  Kind
+];
+
+/** What a file holds. */
+export interface Manifest {
+  readonly objects: readonly ManifestObject[];
+  /** Objects of other kinds, as `kind name`. */
+  readonly skipped: readonly string[];
+}
+
+/** How to read a file. */
+export interface ManifestOptions {
+  /** For errors. */
+  readonly file: string;
+  readonly decode: Decoder;
+  /** The only Node that is taken, as the API watch takes it. */
+  readonly nodeName: string;
+  /** Is shown every object of a kind that is read, whether it is selected or not. */
+  readonly inspect?: (kind: Kind, raw: unknown) => void;
+}
+
+const KIND_OF: Readonly<Record<string, Kind>> = {
+  "v1/Service": "Service",
+  "discovery.k8s.io/v1/EndpointSlice": "EndpointSlice",
+  "v1/Node": "Node",
+  "networking.k8s.io/v1/ServiceCIDR": "ServiceCIDR",
+  "networking.k8s.io/v1beta1/ServiceCIDR": "ServiceCIDR",
+};
+
+/** Lists in lists end here. */
+const MAX_DEPTH = 4;
+
+type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * Parses one file: YAML or JSON, one document or many, lists included.
+ *
+ * Objects are selected as the API server would for us: no Services or slices of other proxies or
+ * of headless Services, only the own Node. A namespace that is not said is `default`.
+ *
+ * @throws {ManifestError} where the file is no YAML or JSON, or holds something but objects
+ */
+export function parseManifest(text: string, options: ManifestOptions): Manifest {
+  const objects: ManifestObject[] = [];
+  const skipped: string[] = [];
+  for (const { value, line } of parseDocuments(text, options.file)) {
+    const place = `${oneLine(options.file)}:${line}`;
+    for (const object of objectsIn(value, { place, depth: 0, apiVersion: "", kind: "" })) {
+      const name = `${oneLine(String(object["kind"]))} ${oneLine(String(nameOf(object)))}`;
+      const kind = KIND_OF[`${object["apiVersion"]}/${object["kind"]}`];
+      if (kind !== undefined) options.inspect?.(kind, object);
+      if (kind === undefined) skipped.push(name);
+      else if (isSelected(kind, object, options.nodeName)) {
+        objects.push({ kind, decoded: options.decode(kind, object) } as ManifestObject);
+      }
+    }
+  }
+  return { objects, skipped };
+}
+
+interface Document {
+  readonly value: unknown;
+  /** Its first line in the file, counted from 1. */
+  readonly line: number;
+}
+
+function parseDocuments(text: string, file: string): Document[] {
+  const whole = parseWholeJson(text);
+  if (whole !== undefined) return [{ value: whole, line: 1 }];
+  return splitDocuments(text).map(({ source, line }) => {
+    try {
+      const value = parseYaml(source, { schema: "default" });
+      return { value, line: line + leadingLines(source) };
+    } catch (cause) {
+      const at = cause instanceof Error && "line" in cause ? Number(cause.line) - 1 : 0;
+      const reason = errorText(cause).replace(/ at line \d+, column \d+:?.*$/, "");
+      throw new ManifestError(`${oneLine(file)}:${line + at}: ${reason}`, { cause });
+    }
+  }).filter(({ value }) => value !== null && value !== undefined);
+}
+
+/** JSON is YAML too, but `JSON.parse` is a hundred times faster. */
+function parseWholeJson(text: string): unknown {
+  if (!/^\s*[{[]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The documents of a file, so that errors can tell the line in the file. */
+function splitDocuments(text: string): { readonly source: string; readonly line: number }[] {
+  const documents: { source: string; line: number }[] = [];
+  let lines: string[] = [];
+  let start = 1;
+  text.split(/\r?\n/).forEach((content, index) => {
+    if (/^---(\s|$)/.test(content) && lines.some((line) => !/^\s*(#|%|$)/.test(line))) {
+      documents.push({ source: lines.join("\n"), line: start });
+      lines = [];
+      start = index + 1;
+    }
+    lines.push(content);
+  });
+  documents.push({ source: lines.join("\n"), line: start });
+  return documents;
+}
+
+function leadingLines(source: string): number {
+  const index = source.split("\n").findIndex((line) => !/^\s*(#|---\s*$|$)/.test(line));
+  return Math.max(index, 0);
+}
+
+interface ListContext {
+  readonly place: string;
+  readonly depth: number;
+  /** Of the items, where a list such as `ServiceList` tells. */
+  readonly apiVersion: string;
+  readonly kind: string;
+}
+
+function objectsIn(value: unknown, context: ListContext): Json[] {
+  const object = asObject(value);
+  const kind = object?.["kind"] ?? context.kind;
+  const apiVersion = object?.["apiVersion"] ?? context.apiVersion;
+  if (object === undefined || typeof kind !== "string" || kind === "") {
+    throw new ManifestError(`${context.place}: no API object (it needs apiVersion and kind)`);
+  }
+  const items = object["items"];
+  if (!kind.endsWith("List") || !Array.isArray(items)) {
+    return [withDefaults({ ...object, kind, apiVersion })];
+  }
+  if (context.depth >= MAX_DEPTH) {
+    throw new ManifestError(`${context.place}: more than ${MAX_DEPTH} lists in each other`);
+  }
+  const ofItems = kind === "List" ? { kind: "", apiVersion: "" } : {
+    kind: kind.slice(0, -"List".length),
+    apiVersion: String(apiVersion),
+  };
+  return items.flatMap((item: unknown, index) =>
+    objectsIn(item, {
+      ...ofItems,
+      place: `${context.place}: items[${index}]`,
+      depth: context.depth + 1,
+    })
+  );
+}
+
+function withDefaults(object: Json): Json {
+  const metadata = asObject(object["metadata"]);
+  if (metadata === undefined) return object;
+  const created = metadata["creationTimestamp"];
+  return {
+    ...object,
+    metadata: {
+      ...metadata,
+      namespace: metadata["namespace"] ?? "default",
+      // YAML has a type for dates, JSON has not.
+      ...(created instanceof Date && { creationTimestamp: created.toISOString() }),
+      ...datesToText(metadata["annotations"], "annotations"),
+    },
+  };
+}
+
+function datesToText(value: unknown, name: string): Json {
+  const entries = asObject(value);
+  if (entries === undefined) return {};
+  return {
+    [name]: Object.fromEntries(
+      Object.entries(entries).map((
+        [key, entry],
+      ) => [key, entry instanceof Date ? entry.toISOString() : entry]),
+    ),
+  };
+}
+
+function isSelected(kind: Kind, object: Json, nodeName: string): boolean {
+  const labels = asObject(asObject(object["metadata"])?.["labels"]) ?? {};
+  switch (kind) {
+    case "Service":
+      return !(SERVICE_PROXY_NAME in labels) && asObject(object["spec"])?.["clusterIP"] !== "None";
+    case "EndpointSlice":
+      return !(HEADLESS in labels);
+    case "Node":
+      return nameOf(object) === nodeName;
+    case "ServiceCIDR":
+      return true;
+  }
+}
+
+function nameOf(object: Json): unknown {
+  return asObject(object["metadata"])?.["name"];
+}
+
+function asObject(value: unknown): Json | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? value as Json
+    : undefined;
+}

@@ -1,0 +1,90 @@
+/**
+ * From an API object as JSON to what signpost keeps of it, or the reason why it is refused.
+ *
+ * @module
+ */
+import type { Decoded, Decoder } from "../../model/events.ts";
+import { objectKey } from "../../model/names.ts";
+import type { Kind, KindMap } from "../../model/objects.ts";
+import { decodeEndpointSlice } from "./decode_endpoint_slice.ts";
+import { decodeNode, decodeServiceCIDR } from "./decode_node.ts";
+import { decodeService } from "./decode_service.ts";
+import {
+  type Intern,
+  type Json,
+  MalformedError,
+  type Metadata,
+  quote,
+  readName,
+  readObject,
+} from "./read.ts";
+
+type KindDecoders = {
+  readonly [K in Kind]: (raw: Json, metadata: Metadata, intern: Intern) => KindMap[K] | undefined;
+};
+
+const DECODERS: KindDecoders = {
+  Service: decodeService,
+  EndpointSlice: decodeEndpointSlice,
+  Node: decodeNode,
+  ServiceCIDR: decodeServiceCIDR,
+};
+
+const NAMESPACED: ReadonlySet<Kind> = new Set<Kind>(["Service", "EndpointSlice"]);
+
+/** Beyond so many shared strings the table starts anew, so that churn cannot grow it without end. */
+const MAX_INTERNED = 50_000;
+
+/** A decoder with a string table of its own. */
+export function createDecoder(): Decoder {
+  const strings = new Map<string, string>();
+  const intern: Intern = (text) => {
+    const known = strings.get(text);
+    if (known !== undefined) return known;
+    if (strings.size >= MAX_INTERNED) strings.clear();
+    strings.set(text, text);
+    return text;
+  };
+  return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
+    let key = quote(nameOf(raw));
+    try {
+      const object = readObject(raw, kind);
+      const metadata = readObject(object["metadata"], "metadata");
+      const names = readNames(metadata, kind);
+      key = objectKey(NAMESPACED.has(kind) ? names : { name: names.name });
+      const decoded = DECODERS[kind](object, { ...names, ...readMetadata(metadata) }, intern);
+      return decoded === undefined
+        ? { type: "ignored", key }
+        : { type: "object", key, object: decoded };
+    } catch (error) {
+      if (!(error instanceof MalformedError)) throw error;
+      return { type: "refused", key, reason: error.message };
+    }
+  };
+}
+
+function readNames(raw: Json, kind: Kind): Pick<Metadata, "namespace" | "name"> {
+  return {
+    namespace: NAMESPACED.has(kind)
+      ? readName(raw["namespace"] ?? "default", "metadata.namespace")
+      : "",
+    name: readName(raw["name"], "metadata.name"),
+  };
+}
+
+function readMetadata(raw: Json): Omit<Metadata, "namespace" | "name"> {
+  return {
+    labels: readObject(raw["labels"], "metadata.labels"),
+    annotations: readObject(raw["annotations"], "metadata.annotations"),
+    raw,
+  };
+}
+
+/** The best name that a broken object can be called by. */
+function nameOf(raw: unknown): unknown {
+  if (typeof raw !== "object" || raw === null || !("metadata" in raw)) return "(no metadata)";
+  const { metadata } = raw;
+  return typeof metadata === "object" && metadata !== null && "name" in metadata
+    ? metadata.name
+    : "(no name)";
+}

@@ -1,0 +1,133 @@
+/**
+ * What an object says besides what signpost keeps of it: for people who look for a cause.
+ *
+ * @module
+ */
+import { plain } from "../../model/text.ts";
+import { objectKey } from "../../model/names.ts";
+import type { Kind } from "../../model/objects.ts";
+
+/** What a Service says of itself, as far as it can be read. */
+export interface ServiceFacts {
+  readonly type: string;
+  readonly clusterIP: string;
+  /** `app=web,tier=front`; `""`: no selector. */
+  readonly selector: string;
+  /** By port name, `targetPort` as it is written. */
+  readonly targetPorts: ReadonlyMap<string, string>;
+  readonly trafficDistribution: string;
+  /** The label `service.kubernetes.io/service-proxy-name`; `""`: none. */
+  readonly otherProxy: string;
+  readonly externalIPs: readonly string[];
+  /** Number of entries in `status.loadBalancer.ingress`, and of those that the proxy leaves alone. */
+  readonly ingress: number;
+  readonly proxyModeIngress: number;
+}
+
+/** What an EndpointSlice says of itself. */
+export interface SliceFacts {
+  /** `namespace/name`. */
+  readonly key: string;
+  readonly name: string;
+  readonly endpoints: number;
+  /** Why it makes no rules; `""`: it does, or it is refused. */
+  readonly ignoredBecause: string;
+}
+
+/** Looks at the objects of one Service as they come. */
+export class Inspector {
+  readonly #namespace: string;
+  readonly #name: string;
+  readonly #slices = new Map<string, SliceFacts>();
+  #service: ServiceFacts | undefined;
+
+  /** @param service whom to look for */
+  constructor(service: { readonly namespace: string; readonly name: string }) {
+    this.#namespace = service.namespace;
+    this.#name = service.name;
+  }
+
+  /** The Service, where it was there. */
+  get service(): ServiceFacts | undefined {
+    return this.#service;
+  }
+
+  /** Its slices, by name. */
+  get slices(): readonly SliceFacts[] {
+    return [...this.#slices.values()].sort((a, b) => a.name < b.name ? -1 : 1);
+  }
+
+  /** Takes a look at one object; what is malformed reads as empty. */
+  look(kind: Kind, raw: unknown): void {
+    if (kind !== "Service" && kind !== "EndpointSlice") return;
+    const metadata = at(raw, "metadata");
+    const namespace = text(at(metadata, "namespace")) || "default";
+    if (namespace !== this.#namespace) return;
+    const name = text(at(metadata, "name"));
+    const labels = at(metadata, "labels");
+    if (kind === "Service" && name === this.#name) {
+      this.#service = serviceFacts(raw, labels);
+    } else if (
+      kind === "EndpointSlice" && text(at(labels, "kubernetes.io/service-name")) === this.#name
+    ) {
+      this.#slices.set(name, {
+        key: objectKey({ namespace, name }),
+        name,
+        endpoints: list(at(raw, "endpoints")).length,
+        ignoredBecause: ignoredBecause(raw, labels),
+      });
+    }
+  }
+}
+
+function serviceFacts(raw: unknown, labels: unknown): ServiceFacts {
+  const spec = at(raw, "spec");
+  const ingress = list(at(at(at(raw, "status"), "loadBalancer"), "ingress"));
+  return {
+    type: text(at(spec, "type")) || "ClusterIP",
+    clusterIP: text(at(spec, "clusterIP")),
+    selector: entries(at(spec, "selector")).map(([key, value]) => `${plain(key)}=${text(value)}`)
+      .join(
+        ",",
+      ),
+    targetPorts: new Map(
+      list(at(spec, "ports")).map((port) => [
+        text(at(port, "name")),
+        text(at(port, "targetPort")) || text(at(port, "port")),
+      ]),
+    ),
+    trafficDistribution: text(at(spec, "trafficDistribution")),
+    otherProxy: text(at(labels, "service.kubernetes.io/service-proxy-name")),
+    externalIPs: list(at(spec, "externalIPs")).map(text),
+    ingress: ingress.length,
+    proxyModeIngress: ingress.filter((each) => at(each, "ipMode") === "Proxy").length,
+  };
+}
+
+function ignoredBecause(raw: unknown, labels: unknown): string {
+  if (at(raw, "addressType") === "FQDN") return "its endpoints are host names (addressType FQDN)";
+  for (const label of ["headless", "service-proxy-name"]) {
+    const name = `service.kubernetes.io/${label}`;
+    if (at(labels, name) !== undefined) return `it has the label ${name}`;
+  }
+  return "";
+}
+
+function at(value: unknown, key: string): unknown {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, key)
+    ? Reflect.get(value, key)
+    : undefined;
+}
+
+function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function entries(value: unknown): [string, unknown][] {
+  return typeof value === "object" && value !== null ? Object.entries(value) : [];
+}
+
+/** Made printable: reports go to terminals. */
+function text(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? plain(String(value)) : "";
+}

@@ -1,0 +1,162 @@
+/**
+ * Reads fields of untrusted JSON. Each function throws a `MalformedError` that names the path.
+ *
+ * @module
+ */
+import { parseAddress, parseCidr } from "../../model/address.ts";
+import type { Protocol } from "../../model/objects.ts";
+
+/** A JSON object of which nothing is known yet. */
+export type Json = Readonly<Record<string, unknown>>;
+
+/** What every object tells of itself. */
+export interface Metadata {
+  /** `""` for objects without a namespace. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Json;
+  readonly annotations: Json;
+  readonly raw: Json;
+}
+
+/** Makes strings that recur one string in memory. */
+export type Intern = (text: string) => string;
+
+/** A field of an API object that cannot be used. The message is one line: path, rule, value. */
+export class MalformedError extends Error {
+  override name = "MalformedError";
+  /**
+   * @param path where in the object, for example `spec.ports[0].port`
+   * @param rule what the value must be
+   */
+  constructor(path: string, rule: string, value?: unknown) {
+    super(`${path} ${rule}${value === undefined ? "" : `, is ${quote(value)}`}`);
+  }
+}
+
+/** A value as part of a log line: JSON, no control characters, at most 80 characters. */
+export function quote(value: unknown): string {
+  const plain = toJson(value).replace(/[\u007f-\u009f\u2028\u2029]/g, "?");
+  return plain.length > 80 ? `${plain.slice(0, 77)}...` : plain;
+}
+
+/** A YAML file can hold what JSON cannot: an object that contains itself. */
+function toJson(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return `(${typeof value} that JSON cannot express)`;
+  }
+}
+
+/** An object; absent or null gives an empty one. */
+export function readObject(value: unknown, path: string): Json {
+  if (value === undefined || value === null) return {};
+  if (typeof value !== "object" || Array.isArray(value)) {
+    throw new MalformedError(path, "must be an object", value);
+  }
+  return value as Json;
+}
+
+/** An array; absent or null gives an empty one. */
+export function readArray(value: unknown, path: string): readonly unknown[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw new MalformedError(path, "must be a list", value);
+  return value;
+}
+
+/** A string; absent or null gives `""`. */
+export function readString(value: unknown, path: string): string {
+  if (value === undefined || value === null) return "";
+  if (typeof value !== "string") throw new MalformedError(path, "must be a string", value);
+  return value;
+}
+
+/** One of the given strings; absent, null or `""` gives the first. */
+export function readChoice<T extends string>(
+  value: unknown,
+  path: string,
+  choices: readonly [T, ...T[]],
+): T {
+  const text = readString(value, path);
+  const choice = text === "" ? choices[0] : choices.find((each) => each === text);
+  if (choice === undefined) {
+    throw new MalformedError(path, `must be ${choices.join(" or ")}`, value);
+  }
+  return choice;
+}
+
+/** A boolean; absent or null gives the default. */
+export function readBoolean(value: unknown, path: string, absent: boolean): boolean {
+  if (value === undefined || value === null) return absent;
+  if (typeof value !== "boolean") throw new MalformedError(path, "must be true or false", value);
+  return value;
+}
+
+/** A whole number inside a range, both ends included. */
+export function readInteger(
+  value: unknown,
+  path: string,
+  range: { readonly min: number; readonly max: number },
+): number {
+  if (
+    typeof value !== "number" || !Number.isInteger(value) || value < range.min || value > range.max
+  ) {
+    throw new MalformedError(
+      path,
+      `must be a number from ${range.min} to ${range.max}`,
+      value ?? null,
+    );
+  }
+  return value;
+}
+
+/** A port: 1 to 65535. */
+export function readPort(value: unknown, path: string): number {
+  return readInteger(value, path, { min: 1, max: 65535 });
+}
+
+/** A protocol; absent gives TCP. */
+export function readProtocol(value: unknown, path: string): Protocol {
+  const protocol = readChoice(value, path, ["TCP", "UDP", "SCTP"]);
+  return protocol === "TCP" ? "tcp" : protocol === "UDP" ? "udp" : "sctp";
+}
+
+const NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+/** A name by the rules for DNS subdomains (RFC 1123), which hold for every name that signpost reads. */
+export function readName(value: unknown, path: string): string {
+  if (typeof value !== "string" || !NAME.test(value)) {
+    throw new MalformedError(
+      path,
+      "must be a DNS name of lower-case letters, digits, '-' and '.'",
+      value ?? null,
+    );
+  }
+  return value;
+}
+
+/** A name as `readName` wants it; absent, null or `""` gives `""`. */
+export function readOptionalName(value: unknown, path: string): string {
+  return value === undefined || value === null || value === "" ? "" : readName(value, path);
+}
+
+/** An address, printed anew. */
+export function readAddress(value: unknown, path: string): string {
+  const address = parseAddress(value);
+  if (address === undefined) throw new MalformedError(path, "must be an IP address", value ?? null);
+  return address;
+}
+
+/** A CIDR, printed anew. */
+export function readCidr(value: unknown, path: string): string {
+  const cidr = parseCidr(value);
+  if (cidr === undefined) throw new MalformedError(path, "must be a CIDR", value ?? null);
+  return cidr;
+}
+
+/** An RFC 3339 time as milliseconds since the epoch; absent or unreadable gives 0. */
+export function readTime(value: unknown): number {
+  const time = typeof value === "string" ? Date.parse(value) : NaN;
+  return Number.isNaN(time) ? 0 : time;
+}

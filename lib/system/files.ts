@@ -1,0 +1,40 @@
+/**
+ * The adapter of `Files` and `FileWatcher` on Deno.
+ *
+ * @module
+ */
+import type { FileInfo, Files, FileWatcher } from "../source/manifests/files.ts";
+
+/** Files of this machine, and standard input as `-`. */
+export const denoFiles: Files = {
+  read: (path) => path === "-" ? new Response(Deno.stdin.readable).text() : Deno.readTextFile(path),
+  list: async (folder) => {
+    const names: string[] = [];
+    for await (const { name } of Deno.readDir(folder)) names.push(name);
+    return names;
+  },
+  stat: async (path): Promise<FileInfo> => {
+    const { isDirectory, ino, size, mtime } = await Deno.stat(path);
+    return { isDirectory, fingerprint: `${ino}/${size}/${mtime?.getTime() ?? 0}` };
+  },
+};
+
+/** Follows folders by inotify(7). Where that fails (limits, file systems), polling is left. */
+export const denoFileWatcher: FileWatcher = {
+  watch: (folders, { onChange, signal }) => {
+    let watcher: Deno.FsWatcher;
+    try {
+      watcher = Deno.watchFs([...folders], { recursive: false });
+    } catch {
+      return;
+    }
+    signal.addEventListener("abort", () => watcher.close(), { once: true });
+    void (async () => {
+      try {
+        for await (const event of watcher) if (event.kind !== "access") onChange();
+      } catch {
+        // A folder went away: polling finds what comes in its place.
+      }
+    })();
+  },
+};

@@ -1,0 +1,98 @@
+/**
+ * One step of the desired state as changes that a person can read.
+ *
+ * @module
+ */
+import type { DesiredNode, DesiredState, StateChange } from "../../model/desired.ts";
+import { diffServices, type References } from "../../backend/nftables/script/diff.ts";
+import { objectId } from "../../backend/nftables/script/objects.ts";
+import { nodeElementChanges } from "../../backend/nftables/script/script.ts";
+import { objectsOf } from "../../backend/nftables/script/service.ts";
+import { iptablesChanges } from "./iptables_rules.ts";
+import type { Change } from "./report.ts";
+
+/** What a step is worked out from. */
+export interface StepInputs {
+  readonly change: StateChange;
+  /** Of the state before the step; see `referencesOf`. */
+  readonly references: References;
+  /** The node's part after the step. */
+  readonly node: DesiredNode;
+}
+
+/** The changes of a step in a mode, deletions first. */
+export function changesOf(mode: "nftables" | "iptables", inputs: StepInputs): Change[] {
+  return mode === "nftables"
+    ? nftablesChanges(inputs)
+    : iptablesChanges(inputs.change, inputs.node);
+}
+
+function nftablesChanges({ change, references, node }: StepInputs): Change[] {
+  const owners = ownersOf(change, node);
+  const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
+  const { operations } = diffServices(change.services.values(), { node, references });
+  const nodeChange = change.node
+    ? nodeElementChanges(change.node.before, change.node.after)
+    : { deleteElements: [], addElements: [] };
+  const element =
+    (change: Change["change"]) => (each: (typeof operations.addElements)[number]) => ({
+      change,
+      type: "element" as const,
+      in: each.set,
+      key: each.key,
+      data: each.data,
+      service: each.comment || of(each) || ownerOfSlot(owners, each),
+    });
+  const part = (change: Change["change"], type: "chain" | "set") => (each: { name: string }) => ({
+    change,
+    type,
+    in: each.name,
+    key: "",
+    data: "",
+    service: "",
+  });
+  const rules = (change: Change["change"], name: string, lines: readonly string[]) =>
+    lines.map((key) => ({ change, type: "rule" as const, in: name, key, data: "", service: "" }));
+  return [
+    ...[...operations.deleteElements, ...nodeChange.deleteElements].map(element("delete")),
+    ...operations.deleteChains.map(part("delete", "chain")),
+    ...operations.deleteSets.map(part("delete", "set")),
+    ...operations.rewriteChains.flatMap(({ before, after }) => [
+      ...rules("delete", before.name, before.rules.filter((each) => !after.rules.includes(each))),
+      ...rules("add", after.name, after.rules.filter((each) => !before.rules.includes(each))),
+    ]),
+    ...operations.addSets.map(part("add", "set")),
+    ...operations.addChains.flatMap((chain) => [
+      part("add", "chain")(chain),
+      ...rules("add", chain.name, chain.rules),
+    ]),
+    ...[...operations.addElements, ...nodeChange.addElements].map(element("add")),
+  ];
+}
+
+/** How many services need each shared object, in the whole of a state. */
+export function referencesOf(state: DesiredState): References {
+  const changes = [...state.services.values()].map((after) => ({ before: [], after }));
+  return diffServices(changes, { node: state.node, references: new Map() }).references;
+}
+
+/** By the id of an object, the service port that it is for. */
+function ownersOf({ services }: StateChange, node: DesiredNode): ReadonlyMap<string, string> {
+  const owners = new Map<string, string>();
+  for (const { before, after } of services.values()) {
+    for (const port of [...before, ...after]) {
+      for (const object of objectsOf(port, node)) {
+        const id = objectId(object);
+        owners.set(id, owners.has(id) && owners.get(id) !== port.name ? "" : port.name);
+      }
+    }
+  }
+  return owners;
+}
+
+function ownerOfSlot(
+  owners: ReadonlyMap<string, string>,
+  { set, key }: { readonly set: string; readonly key: string },
+): string {
+  return owners.get(`slots ${set} ${key.slice(0, key.lastIndexOf(" . "))}`) ?? "";
+}

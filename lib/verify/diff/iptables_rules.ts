@@ -1,0 +1,73 @@
+/**
+ * The iptables rules of service ports, each with its place, and the step from some to others.
+ *
+ * @module
+ */
+import { serviceRules } from "../../backend/iptables/script/service_rules.ts";
+import type { Family } from "../../model/address.ts";
+import type { DesiredNode, DesiredServicePort, StateChange } from "../../model/desired.ts";
+import type { Change } from "./report.ts";
+
+/** A rule, where it stands, and whom it is for. */
+export interface PlacedRule {
+  readonly family: Family;
+  readonly table: string;
+  readonly chain: string;
+  /** The rule without `-A chain`. */
+  readonly rule: string;
+  /** `namespace/name:port`. */
+  readonly service: string;
+}
+
+/** All rules of a service port: those in shared chains, then those in its own. */
+export function rulesOf(port: DesiredServicePort, node: DesiredNode): PlacedRule[] {
+  const { shared, chains } = serviceRules(port, node);
+  const { family, name: service } = port;
+  return [
+    ...shared.map(({ table, chain, rule }) => ({ family, table, chain, rule, service })),
+    ...[...chains].flatMap(([chain, rules]) =>
+      rules.map((rule) => ({ family, table: "nat", chain, rule, service }))
+    ),
+  ];
+}
+
+/** The rules that a step deletes and adds, deletions first. */
+export function iptablesChanges({ services }: StateChange, node: DesiredNode): Change[] {
+  const of = (ports: readonly DesiredServicePort[]) => ports.flatMap((port) => rulesOf(port, node));
+  const before = [...services.values()].flatMap((change) => of(change.before));
+  const after = [...services.values()].flatMap((change) => of(change.after));
+  return [
+    ...without(before, after).map((rule) => toChange("delete", rule)),
+    ...without(after, before).map((rule) => toChange("add", rule)),
+  ];
+}
+
+/** The rules that the others do not have, or not as often: equal ones of two Services are two. */
+function without(rules: readonly PlacedRule[], others: readonly PlacedRule[]): PlacedRule[] {
+  const left = new Map<string, number>();
+  for (const other of others) left.set(textOf(other), (left.get(textOf(other)) ?? 0) + 1);
+  return rules.filter((rule) => {
+    const count = left.get(textOf(rule)) ?? 0;
+    left.set(textOf(rule), count - 1);
+    return count <= 0;
+  });
+}
+
+function textOf({ family, table, chain, rule }: PlacedRule): string {
+  return `${family} ${table} ${chain} ${rule}`;
+}
+
+/** A rule as a change. */
+export function toChange(
+  change: Change["change"],
+  { family, table, chain, rule, service }: PlacedRule,
+): Change {
+  return {
+    change,
+    type: "rule",
+    in: `IPv${family} ${table} ${chain}`,
+    key: rule,
+    data: "",
+    service,
+  };
+}

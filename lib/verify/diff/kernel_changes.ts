@@ -1,0 +1,156 @@
+/**
+ * Manifests against the kernel's table as it is, where the present objects are not known: what is
+ * held of the frontends of their Services, and what should be.
+ *
+ * @module
+ */
+import type { DesiredState } from "../../model/desired.ts";
+import { nodePortKey, vipKey } from "../../model/names.ts";
+import type { Difference } from "../../model/verification.ts";
+import { compareContents } from "../../backend/nftables/kernel/compare.ts";
+import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
+import { frontendsOf } from "../../explain/frontend.ts";
+import { frontendIn, frontendOf } from "./frontends.ts";
+import type { Change } from "./report.ts";
+
+/** What the kernel holds. */
+export interface HeldTable {
+  /** `undefined`: there is no table. */
+  readonly contents: Contents | undefined;
+  /** By frontend, the service port that it is commented with; see `parseOwners`. */
+  readonly owners: ReadonlyMap<string, string>;
+}
+
+/** The changes, and frontends that other Services hold in the kernel. */
+export interface KernelChanges {
+  readonly changes: readonly Change[];
+  readonly warnings: readonly string[];
+}
+
+/**
+ * The step from the kernel's table to the desired state of some Services. Chains, sets and elements
+ * that others may need are only ever added.
+ *
+ * @param state the Services of the manifests alone
+ */
+export function kernelChanges(state: DesiredState, held: HeldTable): KernelChanges {
+  const fixed = desiredContents({ node: state.node, services: new Map() });
+  const desired = desiredContents(state);
+  const foreign = foreignFrontends(state, held.owners);
+  const frontends = frontendsInScope(state, held.owners);
+  const owner = (set: string, key: string) => {
+    const frontend = frontendOf(set, key);
+    return frontend === undefined ? "" : frontends.get(frontendIn(set, frontend)) ?? "";
+  };
+  const isForeign = (set: string, key: string) => {
+    const frontend = frontendOf(set, key);
+    return frontend !== undefined && foreign.has(frontendIn(set, frontend));
+  };
+  const wanted = elementsOf(
+    desired,
+    (set, key) => !fixed.sets.get(set)?.has(key) && !isForeign(set, key),
+  );
+  const there = elementsOf(
+    held.contents ?? { ...desired, sets: new Map(), chains: new Map() },
+    (set, key) =>
+      !isForeign(set, key) &&
+      (owner(set, key) !== "" || wanted.sets.get(set)?.has(key) === true),
+  );
+  const elements = compareContents(wanted, { ...there, sets: withAll(there.sets, wanted.sets) })
+    .filter(({ key }) => key !== "").flatMap((each) => changesOf(each, owner(each.in, each.key)));
+  const changes = [
+    ...elements.filter(({ change }) => change === "delete"),
+    ...newParts(desired, held.contents),
+    ...elements.filter(({ change }) => change === "add"),
+  ];
+  return { changes, warnings: [...foreign.values()] };
+}
+
+/** Frontends of the Services as they should be, and as the kernel's comments tell; with their owners. */
+function frontendsInScope(
+  state: DesiredState,
+  held: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  const ofKernel = [...held].filter(([, name]) => state.services.has(serviceOf(name)));
+  return new Map([...ofKernel, ...desiredFrontends(state)]);
+}
+
+function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
+  return [...state.services.values()].flat().flatMap((servicePort) =>
+    frontendsOf(servicePort).map(({ address, port }) => {
+      const { family, protocol, name } = servicePort;
+      const key = address === undefined
+        ? nodePortKey(protocol, port)
+        : vipKey(address, protocol, port);
+      return [`IPv${family} ${key}`, name] as [string, string];
+    })
+  );
+}
+
+/**
+ * Frontends that a Service has which is not in the manifests: it was there before, and the older
+ * one keeps them. By frontend, a line that says so.
+ */
+function foreignFrontends(
+  state: DesiredState,
+  held: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  return new Map(
+    desiredFrontends(state).flatMap(([frontend, name]) => {
+      const other = held.get(frontend);
+      if (other === undefined || state.services.has(serviceOf(other))) return [];
+      const line =
+        `${name} wants ${frontend}, which belongs to ${other}: the older Service keeps it`;
+      return [[frontend, line] as const];
+    }),
+  );
+}
+
+function serviceOf(servicePort: string): string {
+  return servicePort.split(":")[0] ?? "";
+}
+
+function elementsOf(
+  contents: Contents,
+  isWanted: (set: string, key: string) => boolean,
+): Contents {
+  const sets = [...contents.sets].map(([set, elements]) =>
+    [set, new Map([...elements].filter(([key]) => isWanted(set, key)))] as const
+  );
+  return { ...contents, sets: new Map(sets), chains: new Map() };
+}
+
+/** Sets that are missing are named apart: here they count as empty. */
+function withAll(sets: Contents["sets"], all: Contents["sets"]): Contents["sets"] {
+  return new Map([...[...all.keys()].map((name) => [name, new Map()] as const), ...sets]);
+}
+
+function newParts(desired: Contents, held: Contents | undefined): Change[] {
+  const part = (type: "chain" | "set") => (name: string): Change => ({
+    change: "add",
+    type,
+    in: name,
+    key: "",
+    data: "",
+    service: "",
+  });
+  return [
+    ...[...desired.sets.keys()].filter((name) => !held?.sets.has(name)).map(part("set")),
+    ...[...desired.chains.keys()].filter((name) => !held?.chains.has(name)).map(part("chain")),
+  ];
+}
+
+function changesOf({ type, in: set, key, desired, held }: Difference, service: string): Change[] {
+  const change = (change: Change["change"], data: string): Change => ({
+    change,
+    type: "element",
+    in: set,
+    key,
+    data,
+    service,
+  });
+  return [
+    ...type === "missing" ? [] : [change("delete", held)],
+    ...type === "extra" ? [] : [change("add", desired)],
+  ];
+}

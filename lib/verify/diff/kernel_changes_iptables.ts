@@ -1,0 +1,61 @@
+/**
+ * Manifests against the kernel's iptables rules as they are.
+ *
+ * @module
+ */
+import { argumentOf, isOwnChain, sameRule } from "../../backend/iptables/kernel/saved.ts";
+import type { DesiredState } from "../../model/desired.ts";
+import type { SavedFamilies } from "../../backend/iptables/kernel/entries.ts";
+import { type PlacedRule, rulesOf, toChange } from "./iptables_rules.ts";
+import type { Change } from "./report.ts";
+
+/**
+ * The step from the kernel's rules to those of some Services. Rules are known by their comments;
+ * those without one are known by their chain.
+ *
+ * @param state the Services of the manifests alone
+ */
+export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies): Change[] {
+  const ports = [...state.services.values()].flat();
+  const wanted = ports.flatMap((port) => rulesOf(port, state.node));
+  const chains = new Map(wanted.map((each) => [`${each.family} ${each.chain}`, each.service]));
+  const there = heldRules(held, (rule) => {
+    const name = argumentOf(rule.rule, "--comment")?.split(" ")[0] ?? "";
+    if (state.services.has(name.split(":")[0] ?? "")) return name;
+    const isPrivate = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-(?!HAIRPIN)/.test(rule.chain);
+    return isPrivate ? chains.get(`${rule.family} ${rule.chain}`) : undefined;
+  });
+  return [
+    ...there.filter((each) => !wanted.some((other) => isSame(each, other)))
+      .map((each) => toChange("delete", each)),
+    ...wanted.filter((each) => !there.some((other) => isSame(each, other)) && !isShared(each, held))
+      .map((each) => toChange("add", each)),
+  ];
+}
+
+/** The rules in our chains that belong to a service port, as `serviceOf` tells. */
+function heldRules(
+  held: SavedFamilies,
+  serviceOf: (rule: Omit<PlacedRule, "service">) => string | undefined,
+): PlacedRule[] {
+  return [...held].flatMap(([family, saved]) =>
+    [...saved.values()].flatMap(({ name: table, rules }) =>
+      rules.filter(({ chain }) => isOwnChain(chain)).flatMap(({ chain, rule }) => {
+        const place = { family, table, chain, rule };
+        const service = serviceOf(place);
+        return service === undefined ? [] : [{ ...place, service }];
+      })
+    )
+  );
+}
+
+/** Rules without a comment, for hairpin, which another Service may have made. */
+function isShared({ family, table, chain, rule }: PlacedRule, held: SavedFamilies): boolean {
+  const rules = held.get(family)?.get(table)?.rules ?? [];
+  return rules.some((each) => each.chain === chain && sameRule(each.rule, rule));
+}
+
+function isSame(a: PlacedRule, b: PlacedRule): boolean {
+  return a.family === b.family && a.table === b.table && a.chain === b.chain &&
+    sameRule(a.rule, b.rule);
+}

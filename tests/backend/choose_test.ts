@@ -1,0 +1,90 @@
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { openDataplane } from "../../lib/backend/choose.ts";
+import { FatalError } from "../../lib/model/fatal.ts";
+import type { ProxyMode } from "../../lib/model/configuration.ts";
+import { configuration } from "../support/configuration.ts";
+import { Pipeline } from "../support/pipeline.ts";
+import { ManualClock, MemoryLogger } from "../source/api/fakes.ts";
+import { FakeNode } from "../cli/fake_node.ts";
+
+const SILENT = { async *lines(): AsyncIterable<string> {} };
+
+function open(node: FakeNode, mode: ProxyMode, logger = new MemoryLogger()) {
+  const runtime = { runner: node.runner, streamer: SILENT, clock: new ManualClock() };
+  return openDataplane({ configuration: configuration({ mode }), runtime, logger });
+}
+
+Deno.test("without a mode nftables comes first, and nothing is said", async () => {
+  const logger = new MemoryLogger();
+  const opened = await open(new FakeNode(), "", logger);
+  assertEquals([opened.mode, opened.version], ["nftables", "1.0.6"]);
+  assertEquals(logger.lines, []);
+});
+
+Deno.test("without a mode iptables is next, with one warning that says why", async () => {
+  const node = new FakeNode();
+  node.failures.set("nft", "Error: Could not process rule: Operation not supported");
+  const logger = new MemoryLogger();
+  assertEquals((await open(node, "", logger)).mode, "iptables");
+  assertEquals(logger.at("warn").length, 1);
+  assertMatch(logger.at("warn")[0] ?? "", /iptables is used, since nftables cannot be: .*fib/);
+});
+
+Deno.test("where neither can be used, the end says why of each", async () => {
+  const node = new FakeNode([]);
+  node.missing.add("nft").add("iptables");
+  const error = await assertRejects(() => open(node, ""), FatalError);
+  assertMatch(error.message, /^neither .*: the program nft cannot be run.*; cannot run iptables: /);
+});
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`${mode} that was asked for and cannot be is the end`, async () => {
+    const node = new FakeNode(mode === "nftables" ? undefined : []);
+    node.missing.add("nft");
+    const error = await assertRejects(() => open(node, mode), FatalError);
+    assertMatch(error.message, /install/);
+  });
+}
+
+Deno.test("a missing family and mixed backends are warned of", async () => {
+  const node = new FakeNode();
+  node.saved.set("iptables-nft-save", "*filter\n-A INPUT -j ACCEPT\nCOMMIT\n");
+  node.saved.set("iptables-legacy-save", "*filter\n-A INPUT -j ACCEPT\nCOMMIT\n");
+  node.missing.add("ip6tables-nft");
+  const logger = new MemoryLogger();
+  await open(node, "iptables", logger);
+  assertEquals(logger.at("warn").map((line) => line.slice(0, 27)), [
+    "warn both iptables-nft and ",
+    "warn no IPv6 rules: cannot ",
+  ]);
+});
+
+/** Writes rules twice. */
+async function applyTwice(node: FakeNode, logger: MemoryLogger): Promise<void> {
+  const { dataplane } = await open(node, "iptables", logger);
+  const pipeline = new Pipeline({ mode: "iptables" });
+  pipeline.load([]);
+  for (let i = 0; i < 2; i++) await dataplane.apply(dataplane.full(pipeline.desired));
+}
+
+Deno.test("route_localnet is set once, and not where it is already", async () => {
+  const node = new FakeNode();
+  const logger = new MemoryLogger();
+  await applyTwice(node, logger);
+  const settings = node.changes.filter((change) => change.startsWith("sysctl"));
+  assertEquals(settings, ["sysctl: net.ipv4.conf.all.route_localnet=1"]);
+  assertEquals(logger.at("warn"), []);
+});
+
+Deno.test("a route_localnet that cannot be set is one warning, and the rules are written", async () => {
+  const node = new FakeNode();
+  node.failures.set("sysctl", "sysctl: setting key: Read-only file system");
+  const logger = new MemoryLogger();
+  await applyTwice(node, logger);
+  assertEquals(
+    node.changes.filter((change) => change.startsWith("iptables-nft-restore")).length,
+    2,
+  );
+  assertEquals(logger.at("warn").length, 1);
+  assertMatch(logger.at("warn")[0] ?? "", /node ports do not answer on localhost: .*Read-only/);
+});

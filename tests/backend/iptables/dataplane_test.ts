@@ -1,0 +1,118 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
+import { FAMILIES, type Family } from "../../../lib/model/address.ts";
+import { ApplyError } from "../../../lib/model/dataplane.ts";
+import { type ProcessRunner, ProgramMissingError } from "../../../lib/model/ports.ts";
+import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { EXAMPLE } from "./example.ts";
+import { BACKENDS, Kernel } from "./kernel.ts";
+
+interface Setup {
+  readonly runner: ProcessRunner;
+  readonly backend?: "" | "-nft" | "-legacy";
+  readonly families?: readonly Family[];
+  readonly routeLocalnet?: () => Promise<void>;
+}
+
+function newDataplane(setup: Setup): IptablesDataplane {
+  const { runner, backend = "", families = FAMILIES } = setup;
+  return new IptablesDataplane({
+    runner,
+    iptables: { backend, families, abilities: { randomFully: true } },
+    routeLocalnet: setup.routeLocalnet ?? (() => Promise.resolve()),
+  });
+}
+
+function load(objects: readonly ApiObject[]): Pipeline {
+  const pipeline = new Pipeline({ mode: "iptables" });
+  pipeline.load(objects);
+  return pipeline;
+}
+
+/** A runner whose programs succeed without output; it notes the command lines. */
+function recorder(): { readonly runner: ProcessRunner; readonly lines: string[] } {
+  const lines: string[] = [];
+  const runner: ProcessRunner = {
+    run: (argv) => {
+      lines.push(argv.join(" "));
+      return Promise.resolve({ code: 0, stdout: "", stderr: "" });
+    },
+  };
+  return { runner, lines };
+}
+
+Deno.test("a full script is applied with bounded waits for the lock, family after family", async () => {
+  const { runner, lines } = recorder();
+  const dataplane = newDataplane({ runner, backend: "-legacy" });
+  await dataplane.apply(dataplane.full(load(EXAMPLE).desired));
+  assertEquals(lines, [
+    "iptables-legacy-save",
+    "iptables-legacy-restore -w 5 --noflush",
+    "ip6tables-legacy-save",
+    "ip6tables-legacy-restore -w 5 --noflush",
+  ]);
+});
+
+Deno.test("a partial script runs the programs of the families that change", async () => {
+  const { runner, lines } = recorder();
+  const dataplane = newDataplane({ runner });
+  const pipeline = load(EXAMPLE);
+  const { change } = pipeline.load(
+    EXAMPLE.filter(({ metadata }) => (metadata as { name: string }).name !== "cluster-6"),
+  );
+  const script = dataplane.partial(change, pipeline.desired);
+  if (!script) throw new Error("the node did not change");
+  await dataplane.apply(script);
+  assertEquals(lines, ["ip6tables-restore -w 5 --noflush"]);
+});
+
+Deno.test("route_localnet is set before the rules that need it", async () => {
+  const { runner, lines } = recorder();
+  const routeLocalnet = () => {
+    lines.push("route_localnet");
+    return Promise.resolve();
+  };
+  const dataplane = newDataplane({ runner, families: [4], routeLocalnet });
+  await dataplane.apply(dataplane.full(load(EXAMPLE).desired));
+  assertEquals(lines[0], "route_localnet");
+});
+
+Deno.test("a program that is not installed is named", async () => {
+  const runner: ProcessRunner = {
+    run: (argv) => Promise.reject(new ProgramMissingError(argv[0])),
+  };
+  const dataplane = newDataplane({ runner });
+  const script = dataplane.full(load([]).desired);
+  const error = await assertRejects(() => dataplane.apply(script), ApplyError);
+  assertEquals(error.failure, "program-missing");
+  assertEquals(error.message, "cannot run iptables-save: install iptables");
+});
+
+for (const backend of BACKENDS) {
+  Deno.test(`a partial script over flushed rules is a conflict, and changes nothing, in iptables${backend}`, async () => {
+    await using kernel = await Kernel.create(backend);
+    const dataplane = newDataplane({ runner: kernel.runner, backend });
+    const pipeline = load(EXAMPLE);
+    await dataplane.apply(dataplane.full(pipeline.desired));
+    assertEquals(await dataplane.missingCanaries(), []);
+    const full = await kernel.state();
+
+    await kernel.clear();
+    assertEquals(await dataplane.missingCanaries(), [
+      "iptables filter",
+      "iptables nat",
+      "ip6tables filter",
+      "ip6tables nat",
+    ]);
+    const { change } = pipeline.load([]);
+    const script = dataplane.partial(change, pipeline.desired);
+    if (!script) throw new Error("the node did not change");
+    const error = await assertRejects(() => dataplane.apply(script), ApplyError);
+    assertEquals(error.failure, "conflict");
+    assertEquals((await kernel.state()).includes("KUBE"), false);
+
+    pipeline.load(EXAMPLE);
+    await dataplane.apply(dataplane.full(pipeline.desired));
+    assertEquals(await kernel.state(), full);
+  });
+}

@@ -1,0 +1,110 @@
+/**
+ * A kernel of its own for iptables tests: a network namespace, and what it holds.
+ *
+ * @module
+ */
+import type { Backend } from "../../../lib/backend/iptables/kernel/backend.ts";
+import { parseSaved, type SavedTable } from "../../../lib/backend/iptables/kernel/saved.ts";
+import { programName } from "../../../lib/backend/iptables/script/script.ts";
+import { FAMILIES, type Family } from "../../../lib/model/address.ts";
+import type { ProcessRunner } from "../../../lib/model/ports.ts";
+import { execute, run } from "../../support/command.ts";
+import { Libc } from "../../support/libc.ts";
+import { Namespaces } from "../../support/namespaces.ts";
+
+/** Both backends, for tests that must hold for each. */
+export const BACKENDS: readonly Backend[] = ["-nft", "-legacy"];
+
+/** One network namespace and one backend's rules in it. */
+export class Kernel implements AsyncDisposable {
+  readonly #prefix: readonly string[];
+  readonly runner: ProcessRunner;
+
+  private constructor(
+    readonly backend: Backend,
+    private readonly libc: Libc,
+    private readonly namespaces: Namespaces,
+  ) {
+    this.#prefix = ["ip", "netns", "exec", namespaces.fullName("kernel")];
+    this.runner = {
+      run: (argv, stdin) =>
+        execute([...this.#prefix, ...argv], stdin === undefined ? {} : { stdin }),
+    };
+  }
+
+  /** Makes the namespace. */
+  static async create(backend: Backend): Promise<Kernel> {
+    const libc = new Libc();
+    return new Kernel(backend, libc, await Namespaces.create(libc, ["kernel"]));
+  }
+
+  /** Gives text to a family's restore program. */
+  async restore(family: Family, text: string): Promise<void> {
+    const program = programName(family, "-restore", this.backend);
+    await run([...this.#prefix, program, "--noflush"], { stdin: text });
+  }
+
+  /** What a family's save program prints, without comments. */
+  async save(family: Family): Promise<string> {
+    const text = await run([...this.#prefix, programName(family, "-save", this.backend)]);
+    return text.replace(/^#.*\n/gm, "").replace(/\[\d+:\d+\]/g, "[0:0]");
+  }
+
+  /** Runs any program in the namespace. */
+  async run(...argv: string[]): Promise<string> {
+    return await run([...this.#prefix, ...argv]);
+  }
+
+  /** Empties all tables of both families. */
+  async clear(): Promise<void> {
+    await run([...this.#prefix, "nft", "flush", "ruleset"]);
+    for (const family of FAMILIES) {
+      const text = ["filter", "nat"].map((table) => `*${table}\nCOMMIT\n`).join("");
+      const program = programName(family, "-restore", "-legacy");
+      await run([...this.#prefix, program], { stdin: text });
+    }
+  }
+
+  /** Rules that differ only in an order that does not matter are the same state. */
+  async state(): Promise<string> {
+    const saved = await Promise.all(FAMILIES.map((family) => this.save(family)));
+    return saved.map((text) => [...parseSaved(text).values()].map(normalise).sort().join("\n"))
+      .join("\n");
+  }
+
+  /** @inheritdoc */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.namespaces[Symbol.asyncDispose]();
+    this.libc[Symbol.dispose]();
+  }
+}
+
+/** One table with its chains sorted, and in each chain the runs of rules for single addresses or ports. */
+function normalise(table: SavedTable): string {
+  const lines = [`*${table.name}`, ...[...table.builtIn.keys()].sort()];
+  const rules = Map.groupBy(table.rules, ({ chain }) => chain);
+  for (const chain of [...table.chains, ...table.builtIn.keys()].sort()) {
+    lines.push(`:${chain}`);
+    const shared = !/^KUBE-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/.test(chain);
+    const ordered = (rules.get(chain) ?? []).map(({ rule }) => rule);
+    lines.push(...(shared ? sortRuns(ordered) : ordered));
+  }
+  return lines.join("\n");
+}
+
+function sortRuns(rules: readonly string[]): string[] {
+  const runs: string[][] = [];
+  let last: string | undefined;
+  for (const rule of rules) {
+    const kind = kindOf(rule);
+    if (kind === last && kind !== "") runs.at(-1)?.push(rule);
+    else runs.push([rule]);
+    last = kind;
+  }
+  return runs.flatMap((run) => run.sort());
+}
+
+function kindOf(rule: string): string {
+  if (/^-[ds] \S+ (-p|-d \S+ -j KUBE-MARK-MASQ)/.test(rule)) return "address";
+  return rule.startsWith("-p ") ? "port" : "";
+}

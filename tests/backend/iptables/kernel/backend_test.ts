@@ -1,0 +1,99 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import {
+  abilitiesOf,
+  backendOf,
+  findIptables,
+} from "../../../../lib/backend/iptables/kernel/backend.ts";
+import { ApplyError } from "../../../../lib/model/dataplane.ts";
+import { type ProcessRunner, ProgramMissingError } from "../../../../lib/model/ports.ts";
+import { BACKENDS, Kernel } from "../kernel.ts";
+
+const HINT = "*mangle\n:PREROUTING ACCEPT [0:0]\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
+const rules = (count: number) => `*filter\n${"-A INPUT -j ACCEPT\n".repeat(count)}COMMIT\n`;
+
+Deno.test("the backend with kubelet's hint is chosen, however many rules the other has", () => {
+  const { backend, mixed } = backendOf({ nft: rules(9), legacy: HINT + rules(1) });
+  assertEquals({ backend, mixed }, { backend: "-legacy", mixed: true });
+  assertEquals(backendOf({ nft: HINT, legacy: rules(9) }).backend, "-nft");
+  const canary = HINT.replace("KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY");
+  assertEquals(backendOf({ nft: "", legacy: canary }).backend, "-legacy");
+});
+
+Deno.test("kubelet's hint in one family counts where the other family has a table mangle too", () => {
+  const other = "*mangle\n:PREROUTING ACCEPT [0:0]\n:MINE - [0:0]\nCOMMIT\n";
+  assertEquals(backendOf({ nft: rules(9), legacy: HINT + other }).backend, "-legacy");
+  assertEquals(backendOf({ nft: rules(9), legacy: other + HINT }).backend, "-legacy");
+});
+
+Deno.test("without a hint the backend with more rules is chosen, else the system's own", () => {
+  assertEquals(backendOf({ nft: rules(1), legacy: rules(2) }).backend, "-legacy");
+  assertEquals(backendOf({ nft: rules(3), legacy: rules(2) }).backend, "-nft");
+  assertEquals(backendOf({ nft: "", legacy: "" }), {
+    backend: "",
+    reason: "0 rules in iptables-nft, 0 in iptables-legacy",
+    mixed: false,
+  });
+});
+
+Deno.test("--random-fully is used from iptables 1.6.2 on", () => {
+  assertEquals(abilitiesOf("iptables v1.8.9 (nf_tables)\n").randomFully, true);
+  assertEquals(abilitiesOf("iptables v1.6.2\n").randomFully, true);
+  assertEquals(abilitiesOf("iptables v1.6.1\n").randomFully, false);
+  assertEquals(abilitiesOf("").randomFully, false);
+});
+
+for (const backend of BACKENDS) {
+  Deno.test(`a kernel in which kubelet uses iptables${backend} is recognised`, async () => {
+    await using kernel = await Kernel.create(backend);
+    await kernel.restore(4, "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n");
+    const found = await findIptables(kernel.runner);
+    assertEquals(found.backend, backend);
+    assertEquals(found.families, [4, 6]);
+    assertEquals(found.abilities, { randomFully: true });
+  });
+}
+
+Deno.test("a node without ip6tables has IPv4, and is told why", async () => {
+  await using kernel = await Kernel.create("-nft");
+  const runner: ProcessRunner = {
+    run: (argv, stdin) =>
+      argv[0].startsWith("ip6")
+        ? Promise.reject(new ProgramMissingError(argv[0]))
+        : kernel.runner.run(argv, stdin),
+  };
+  const { families, missing } = await findIptables(runner);
+  assertEquals(families, [4]);
+  assertEquals(missing.get(6), "cannot run ip6tables-nft: install iptables");
+});
+
+Deno.test("a node without any iptables is told to install it", async () => {
+  const runner: ProcessRunner = {
+    run: (argv) => Promise.reject(new ProgramMissingError(argv[0])),
+  };
+  const error = await assertRejects(() => findIptables(runner), ApplyError);
+  assertEquals(error.failure, "program-missing");
+});
+
+Deno.test("the only backend is called by its full name", async () => {
+  for (const backend of BACKENDS) {
+    const runner: ProcessRunner = {
+      run: (argv) =>
+        argv[0].includes(backend)
+          ? Promise.resolve({ code: 0, stdout: "", stderr: "" })
+          : Promise.reject(new ProgramMissingError(argv[0])),
+    };
+    assertEquals((await findIptables(runner)).backend, backend);
+  }
+});
+
+Deno.test("a family whose lock is held is there all the same", async () => {
+  const runner: ProcessRunner = {
+    run: (argv) => {
+      const isLocked = argv.includes("-S") && !argv[0].startsWith("ip6");
+      const stderr = isLocked ? "Another app is currently holding the xtables lock; still 5s." : "";
+      return Promise.resolve({ code: isLocked ? 4 : 0, stdout: "", stderr });
+    },
+  };
+  const { families, missing } = await findIptables(runner);
+  assertEquals([families, missing.size], [[4, 6], 0]);
+});

@@ -1,0 +1,118 @@
+import { assertEquals } from "@std/assert";
+import { cleanUpKernel } from "../../../../lib/backend/iptables/kernel/cleanup_kernel.ts";
+import { cleanup } from "../../../../lib/backend/iptables/kernel/cleanup.ts";
+import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
+import { renderFamily } from "../../../../lib/backend/iptables/script/ruleset.ts";
+import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
+import { FAMILIES } from "../../../../lib/model/address.ts";
+import { Pipeline } from "../../../support/pipeline.ts";
+import { BACKENDS, Kernel } from "../kernel.ts";
+import { EXAMPLE } from "../example.ts";
+
+/** Rules of a firewall, of kubelet and of a CNI, in the order in which `iptables-save` prints them. */
+const FOREIGN = `*mangle
+:KUBE-IPTABLES-HINT - [0:0]
+:KUBE-KUBELET-CANARY - [0:0]
+COMMIT
+*filter
+:FORWARD DROP [0:0]
+:KUBE-FIREWALL - [0:0]
+:EMPTY - [0:0]
+:MINE - [0:0]
+-A INPUT -j KUBE-FIREWALL
+-A INPUT -m comment --comment "kubernetes is mentioned here" -j MINE
+-A FORWARD -i lo -j ACCEPT
+-A MINE -j RETURN
+COMMIT
+*nat
+:CNI-HOSTPORT-DNAT - [0:0]
+-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+COMMIT
+`;
+
+for (const backend of BACKENDS) {
+  const dataplaneIn = (kernel: Kernel) =>
+    new IptablesDataplane({
+      runner: kernel.runner,
+      iptables: { backend, families: FAMILIES, abilities: { randomFully: true } },
+      routeLocalnet: () => Promise.resolve(),
+    });
+  const everything = async (kernel: Kernel) =>
+    await kernel.run("nft", "-s", "list", "ruleset") +
+    await kernel.save(4) + await kernel.save(6);
+
+  for (const before of ["", FOREIGN]) {
+    const what = before === "" ? "nothing" : "the rules of others";
+    Deno.test(`cleanup leaves ${what} as before, in iptables${backend}`, async () => {
+      await using kernel = await Kernel.create(backend);
+      for (const family of before === "" ? [] : FAMILIES) await kernel.restore(family, before);
+      const saved = before === "" ? [] : [await kernel.save(4), await kernel.save(6)];
+      const listed = await kernel.run("nft", "-s", "list", "ruleset");
+      const pipeline = new Pipeline({ mode: "iptables" });
+      pipeline.load(EXAMPLE);
+      const dataplane = dataplaneIn(kernel);
+      await dataplane.apply(dataplane.full(pipeline.desired));
+
+      const full = await everything(kernel);
+      const planned = await cleanUpKernel(kernel.runner, { dryRun: true, kubeProxy: true });
+      assertEquals(await everything(kernel), full);
+      const removed = await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true });
+      assertEquals(removed, planned);
+      assertEquals(removed.map(({ program }) => program), [
+        `iptables${backend}-restore`,
+        `ip6tables${backend}-restore`,
+      ]);
+
+      assertEquals(before === "" ? [] : [await kernel.save(4), await kernel.save(6)], saved);
+      assertEquals(await kernel.run("nft", "-s", "list", "ruleset"), listed);
+      assertEquals((await kernel.save(4) + await kernel.save(6)).includes("KUBE-S"), false);
+      assertEquals(await cleanUpKernel(kernel.runner, { dryRun: false, kubeProxy: true }), []);
+    });
+  }
+}
+
+Deno.test("chains of ours that others lead to are emptied and kept", () => {
+  const saved = parseSaved(`*nat
+:PREROUTING ACCEPT [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-SERVICES - [0:0]
+:MINE - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-SERVICES -j KUBE-MARK-MASQ
+-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
+-A MINE -j KUBE-MARK-MASQ
+COMMIT
+`);
+  const { input, kept } = cleanup(saved, { family: 4, kubeProxy: true });
+  assertEquals(kept, ["nat KUBE-MARK-MASQ"]);
+  assertEquals(
+    renderFamily(input),
+    `*nat
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-SERVICES - [0:0]
+-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-X KUBE-SERVICES
+COMMIT
+`,
+  );
+});
+
+Deno.test("what kube-proxy's ipvs mode left is removed", () => {
+  const saved = parseSaved(`*filter
+:INPUT ACCEPT [0:0]
+:KUBE-IPVS-FILTER - [0:0]
+:KUBE-FIREWALL - [0:0]
+-A INPUT -j KUBE-FIREWALL
+-A INPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER
+COMMIT
+`);
+  assertEquals(
+    renderFamily(cleanup(saved, { family: 4, kubeProxy: true }).input),
+    `*filter
+:KUBE-IPVS-FILTER - [0:0]
+-D INPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER
+-X KUBE-IPVS-FILTER
+COMMIT
+`,
+  );
+});

@@ -1,0 +1,179 @@
+import { assertEquals, assertNotEquals } from "@std/assert";
+import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
+import { FAMILIES } from "../../../lib/model/address.ts";
+import { execute } from "../../support/command.ts";
+import { Network } from "../../support/network.ts";
+import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import type { Outcome } from "../../support/traffic.ts";
+import { BACKENDS } from "./kernel.ts";
+
+const PODS = { 4: "10.244.0.1", 6: "fd00:10:244::1" };
+const VIPS = { 4: "10.96.0.1", 6: "fd00:10:96::1" };
+const TOPOLOGY = {
+  node: ["192.168.0.2", "2001:db8::2"],
+  hosts: {
+    web1: [`${PODS[4]}1`, `${PODS[6]}1`],
+    web2: [`${PODS[4]}2`, `${PODS[6]}2`],
+    web3: [`${PODS[4]}3`, `${PODS[6]}3`],
+    client: ["203.0.113.10", "2001:db8:1::10"],
+  },
+};
+
+interface Setup {
+  readonly network: Network;
+  /** Makes these endpoints the only ones of the Service, by a partial sync if it is not the first. */
+  readonly apply: (hosts: readonly (keyof typeof TOPOLOGY.hosts)[]) => Promise<void>;
+}
+
+/** A node with one Service, of both families, on `web1` to `web3`. */
+async function setUp(backend: "" | "-nft" | "-legacy", spec: ApiObject["spec"]): Promise<Setup> {
+  const network = await Network.create(TOPOLOGY);
+  for (const host of ["web1", "web2", "web3"]) network.serve(host, { protocol: "tcp", port: 8080 });
+  const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
+  const dataplane = new IptablesDataplane({
+    runner: {
+      run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
+    },
+    iptables: { backend, families: FAMILIES, abilities: { randomFully: true } },
+    routeLocalnet: () => Promise.resolve(),
+  });
+  const pipeline = new Pipeline({
+    mode: "iptables",
+    configuration: { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] },
+  });
+  let isFirst = true;
+  const apply: Setup["apply"] = async (hosts) => {
+    const { change } = pipeline.load(objects(hosts, spec));
+    const step = isFirst
+      ? dataplane.full(pipeline.desired)
+      : dataplane.partial(change, pipeline.desired);
+    isFirst = false;
+    if (!step) throw new Error("the node did not change");
+    await dataplane.apply(step);
+  };
+  return { network, apply };
+}
+
+function objects(
+  hosts: readonly (keyof typeof TOPOLOGY.hosts)[],
+  spec: ApiObject["spec"],
+): ApiObject[] {
+  const metadata = { namespace: "default", name: "web" };
+  const ports = [{ name: "http", port: 80, protocol: "TCP" }];
+  const clusterIPs = Object.values(VIPS);
+  const service = { type: "ClusterIP", clusterIP: clusterIPs[0], clusterIPs, ports };
+  return [
+    { kind: "Service", metadata, spec: { ...service, ...(spec ?? {}) } },
+    ...FAMILIES.map((family, i) => ({
+      kind: "EndpointSlice",
+      metadata: {
+        ...metadata,
+        name: `web-${family}`,
+        labels: { "kubernetes.io/service-name": "web" },
+      },
+      addressType: `IPv${family}`,
+      ports: [{ name: "http", port: 8080, protocol: "TCP" }],
+      endpoints: hosts.map((host) => ({
+        addresses: [TOPOLOGY.hosts[host][i]],
+        nodeName: "node-1",
+        conditions: { ready: true },
+      })),
+    })),
+  ];
+}
+
+/** Below the number of source ports, which stay in use for a while after a connection has ended. */
+const MOST_CONNECTIONS = 10_000;
+const SYNCS = Number(Deno.env.get("CHURN_SYNCS") ?? 40);
+
+function hostsOf(outcomes: readonly Outcome[]): string[] {
+  const names = outcomes.map((each) => each.type === "answer" ? each.answer.host : each.type);
+  return [...new Set(names)].sort();
+}
+
+for (const backend of BACKENDS) {
+  for (const family of FAMILIES) {
+    const address = VIPS[family];
+    const name = `iptables${backend}, IPv${family}`;
+
+    Deno.test(`${name}: only a connection that comes back to its own source is masqueraded`, async () => {
+      const { network, apply } = await setUp(backend, {});
+      await using _network = network;
+      await apply(["web1", "web2"]);
+      const outcomes = await network.connect({ from: "web1", address, port: 80, times: 40 });
+      assertEquals(hostsOf(outcomes), ["web1", "web2"]);
+      for (const outcome of outcomes) {
+        if (outcome.type !== "answer") throw new Error(outcome.type);
+        const isMasqueraded = outcome.answer.peer.address !== outcome.source.address;
+        assertEquals(isMasqueraded, outcome.answer.host === "web1");
+      }
+    });
+
+    Deno.test(`${name}: a client stays on its endpoint while others come and go, and moves when it goes`, async () => {
+      const { network, apply } = await setUp(backend, { sessionAffinity: "ClientIP" });
+      await using _network = network;
+      const connect = async () =>
+        hostsOf(await network.connect({ from: "client", address, port: 80, times: 20 }));
+      await apply(["web1", "web2"]);
+      const [first, ...others] = await network.connect({
+        from: "client",
+        address,
+        port: 80,
+        times: 1,
+      });
+      if (first?.type !== "answer" || others.length > 0) throw new Error("no answer");
+      const chosen = first.answer.host;
+      assertEquals(await connect(), [chosen]);
+      await apply(["web1", "web2", "web3"]);
+      assertEquals(await connect(), [chosen]);
+      const other = chosen === "web1" ? "web2" : "web1";
+      await apply(chosen === "web1" ? ["web1"] : ["web2"]);
+      assertEquals(await connect(), [chosen]);
+      await apply([other, "web3"]);
+      const moved = await connect();
+      assertEquals(moved.length, 1);
+      assertNotEquals(moved, [chosen]);
+      await apply(["web1", "web2", "web3"]);
+      assertEquals(await connect(), moved);
+    });
+
+    Deno.test(`${name}: endpoints come and go by partial syncs, down to none and back`, async () => {
+      const { network, apply } = await setUp(backend, {});
+      await using _network = network;
+      const connect = async (from: string) =>
+        hostsOf(await network.connect({ from, address, port: 80, times: 40 }));
+      await apply([]);
+      assertEquals(await connect("client"), ["reject"]);
+      assertEquals(await connect("node"), ["reject"]);
+      await apply(["web1", "web2", "web3"]);
+      assertEquals(await connect("client"), ["web1", "web2", "web3"]);
+      assertEquals(await connect("node"), ["web1", "web2", "web3"]);
+      await apply(["web3"]);
+      assertEquals(await connect("client"), ["web3"]);
+      await apply([]);
+      assertEquals(await connect("client"), ["reject"]);
+    });
+
+    Deno.test(`${name}: no new connection fails while endpoints come and go`, async () => {
+      const { network, apply } = await setUp(backend, {});
+      await using _network = network;
+      await apply(["web1", "web2"]);
+      const sets = [["web2", "web3"], ["web3"], ["web3", "web1"], ["web1", "web2"]] as const;
+      let isOver = false;
+      const churn = async () => {
+        for (let i = 0; i < SYNCS; i++) await apply(sets[i % sets.length] ?? []);
+        isOver = true;
+      };
+      const connect = async (from: string) => {
+        const outcomes: Outcome[] = [];
+        while (!isOver && outcomes.length < MOST_CONNECTIONS) {
+          outcomes.push(...await network.connect({ from, address, port: 80, times: 32 }));
+        }
+        return outcomes;
+      };
+      const [client, node] = await Promise.all([connect("client"), connect("node"), churn()]);
+      const failures = hostsOf([...client, ...node]).filter((host) => !host.startsWith("web"));
+      assertEquals(failures, []);
+    });
+  }
+}

@@ -1,0 +1,63 @@
+import { assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
+import { FAMILIES } from "../../../lib/model/address.ts";
+import { cluster } from "../../support/arbitrary.ts";
+import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { BACKENDS, Kernel } from "./kernel.ts";
+
+const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
+
+function newDataplane(kernel: Kernel): IptablesDataplane {
+  return new IptablesDataplane({
+    runner: kernel.runner,
+    iptables: { backend: kernel.backend, families: FAMILIES, abilities: { randomFully: true } },
+    routeLocalnet: () => Promise.resolve(),
+  });
+}
+
+async function fullOf(kernel: Kernel, objects: readonly ApiObject[]): Promise<Pipeline> {
+  const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
+  pipeline.load(objects);
+  const dataplane = newDataplane(kernel);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  return pipeline;
+}
+
+for (const backend of BACKENDS) {
+  Deno.test(`full(A) and then partial syncs to C leave iptables${backend} as full(C) does`, async () => {
+    await using kernel = await Kernel.create(backend);
+    const dataplane = newDataplane(kernel);
+    await fc.assert(
+      fc.asyncProperty(cluster, cluster, cluster, async (a, b, c) => {
+        const pipeline = await fullOf(kernel, a);
+        for (const next of [b, c]) {
+          const { change } = pipeline.load(next);
+          const step = dataplane.partial(change, pipeline.desired);
+          if (!step) throw new Error("the node did not change");
+          await dataplane.apply(step);
+        }
+        const afterSteps = await kernel.state();
+        await kernel.clear();
+        await fullOf(kernel, c);
+        assertEquals(afterSteps, await kernel.state());
+      }),
+      { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 40) },
+    );
+  });
+
+  Deno.test(`full(B) over the rules of A leaves iptables${backend} as full(B) on an empty kernel`, async () => {
+    await using kernel = await Kernel.create(backend);
+    await fc.assert(
+      fc.asyncProperty(cluster, cluster, async (a, b) => {
+        await fullOf(kernel, a);
+        await fullOf(kernel, b);
+        const over = await kernel.state();
+        await kernel.clear();
+        await fullOf(kernel, b);
+        assertEquals(over, await kernel.state());
+      }),
+      { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 20) },
+    );
+  });
+}

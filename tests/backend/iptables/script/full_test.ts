@@ -1,0 +1,136 @@
+import { assertEquals } from "@std/assert";
+import { fullScript } from "../../../../lib/backend/iptables/script/script.ts";
+import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
+import { fitToSaved, fullInput } from "../../../../lib/backend/iptables/script/full.ts";
+import { renderFamily } from "../../../../lib/backend/iptables/script/ruleset.ts";
+import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
+import { FAMILIES } from "../../../../lib/model/address.ts";
+import type { Configuration } from "../../../../lib/model/configuration.ts";
+import { DEFAULTS } from "../../../support/configuration.ts";
+import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
+import { EXAMPLE } from "../example.ts";
+import { BACKENDS, Kernel } from "../kernel.ts";
+
+const GOLDEN = new URL("../testdata/example.rules", import.meta.url);
+const OPTIONS = { families: FAMILIES, abilities: { randomFully: true } };
+
+function desired(
+  objects: readonly ApiObject[],
+  changes: Partial<Configuration> = {},
+): Pipeline["desired"] {
+  const pipeline = new Pipeline({
+    mode: "iptables",
+    configuration: { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"], ...changes },
+  });
+  pipeline.load(objects);
+  return pipeline.desired;
+}
+
+function rulesOf(text: string, chain: string): string[] {
+  return text.split("\n").filter((line) => line.startsWith(`-A ${chain} `));
+}
+
+Deno.test("the script of a cluster with every kind of rule is the golden one", async () => {
+  const { text } = fullScript(desired(EXAMPLE), OPTIONS);
+  if (Deno.env.has("UPDATE_GOLDEN")) await Deno.writeTextFile(GOLDEN, text);
+  assertEquals(text, await Deno.readTextFile(GOLDEN));
+});
+
+Deno.test("the same objects in another order give the same bytes", () => {
+  const { text } = fullScript(desired(EXAMPLE), OPTIONS);
+  assertEquals(fullScript(desired([...EXAMPLE].reverse()), OPTIONS).text, text);
+});
+
+for (const backend of BACKENDS) {
+  Deno.test(`iptables${backend} prints the rules word for word as they were written`, async () => {
+    await using kernel = await Kernel.create(backend);
+    const dataplane = new IptablesDataplane({
+      runner: kernel.runner,
+      iptables: { backend, ...OPTIONS },
+      routeLocalnet: () => Promise.resolve(),
+    });
+    const state = desired(EXAMPLE);
+    await dataplane.apply(dataplane.full(state));
+    for (const family of FAMILIES) {
+      const written = renderFamily(fullInput(state, { family, abilities: OPTIONS.abilities }))
+        .split("\n").filter((line) => line.startsWith("-")).map((line) => line.replace("-I", "-A"));
+      const saved = (await kernel.save(family)).split("\n").filter((line) => line.startsWith("-"));
+      assertEquals(saved.sort(), written.sort());
+    }
+  });
+}
+
+Deno.test("an endpoint has a chain of its own only where session affinity needs one", () => {
+  const { text } = fullScript(desired(EXAMPLE), OPTIONS);
+  const chains = [...text.matchAll(/^:(KUBE-SEP-[A-Z2-7]{16}) /gm)].map(([, name]) => name);
+  const sticky = [...text.matchAll(/^-A (KUBE-SEP-\S+) .*--set --name/gm)].map(([, name]) => name);
+  assertEquals(chains, sticky);
+  assertEquals(chains.length, 2);
+});
+
+Deno.test("node ports of given ranges are those of the node's addresses inside them, but not localhost", () => {
+  const settings = {
+    nodePortAddresses: ["10.0.0.0/8", "127.0.0.0/8"],
+    iptables: { ...DEFAULTS.iptables, localhostNodePorts: false },
+  };
+  const script = fullScript(desired(EXAMPLE, settings), OPTIONS);
+  const jumps = rulesOf(script.text, "KUBE-SERVICES").filter((line) =>
+    /KUBE-NODEPORTS$/.test(line)
+  );
+  assertEquals(jumps.filter((line) => !line.includes("::1")).map((line) => line.slice(0, 36)), [
+    "-A KUBE-SERVICES -d 10.0.0.0/8 -m co",
+  ]);
+  assertEquals(script.routeLocalnet, false);
+});
+
+Deno.test("a range around localhost does not open its node ports where they are off", () => {
+  const settings = {
+    nodePortAddresses: ["64.0.0.0/2"],
+    iptables: { ...DEFAULTS.iptables, localhostNodePorts: false },
+  };
+  const { text } = fullScript(desired(EXAMPLE, settings), { ...OPTIONS, families: [4] });
+  const [guard, jump] = rulesOf(text, "KUBE-SERVICES").slice(-2);
+  assertEquals(guard?.replace(/-m comment .*" /, ""), "-A KUBE-SERVICES -d 127.0.0.0/8 -j RETURN");
+  assertEquals(jump?.includes("-d 64.0.0.0/2"), true);
+});
+
+Deno.test("route_localnet is asked for where node ports answer on localhost", () => {
+  assertEquals(fullScript(desired(EXAMPLE), OPTIONS).routeLocalnet, true);
+  assertEquals(fullScript(desired(EXAMPLE), { ...OPTIONS, families: [6] }).routeLocalnet, false);
+});
+
+Deno.test("invalid packets are let through where TCP is to be liberal", () => {
+  const drops = (tcpBeLiberal: boolean) =>
+    fullScript(desired([], { conntrack: { ...DEFAULTS.conntrack, tcpBeLiberal } }), OPTIONS)
+      .text.includes("INVALID");
+  assertEquals([drops(false), drops(true)], [true, false]);
+});
+
+Deno.test("--random-fully is left out where iptables does not know it", () => {
+  const { text } = fullScript(desired([]), { ...OPTIONS, abilities: { randomFully: false } });
+  assertEquals(text.includes("random-fully"), false);
+});
+
+Deno.test("a full script takes over kube-proxy's chains: stale ones go, jumps stay single", () => {
+  const saved = parseSaved(`*nat
+:PREROUTING ACCEPT [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]
+:KUBE-SEP-BBBBBBBBBBBBBBBB - [0:0]
+:KUBE-SEP-CCCCCCCCCCCCCCCC - [0:0]
+:MINE - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-SVC-AAAAAAAAAAAAAAAA -j KUBE-SEP-BBBBBBBBBBBBBBBB
+-A MINE -j KUBE-SEP-CCCCCCCCCCCCCCCC
+COMMIT
+`);
+  const input = fullInput(desired([]), { family: 4, abilities: OPTIONS.abilities });
+  const nat = fitToSaved(input, saved).tables.find(({ table }) => table === "nat");
+  const jump = 'PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
+  assertEquals(nat?.removed, ["KUBE-SEP-BBBBBBBBBBBBBBBB", "KUBE-SVC-AAAAAAAAAAAAAAAA"]);
+  assertEquals(nat?.chains.get("KUBE-SEP-CCCCCCCCCCCCCCCC"), []);
+  assertEquals(nat?.deleted, [jump]);
+  assertEquals(nat?.inserted.includes(jump), false);
+  assertEquals(nat?.inserted.length, 2);
+});

@@ -1,0 +1,152 @@
+import { assertEquals, assertLess } from "@std/assert";
+import { partialScript } from "../../../../lib/backend/iptables/script/script.ts";
+import { serviceRules } from "../../../../lib/backend/iptables/script/service_rules.ts";
+import { FAMILIES } from "../../../../lib/model/address.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  StateChange,
+} from "../../../../lib/model/desired.ts";
+
+const OPTIONS = { families: FAMILIES, abilities: { randomFully: true } };
+const FAMILY = {
+  localDetector: { type: "cidr", cidr: "10.244.0.0/16" },
+  nodePortAddresses: { type: "all" },
+  serviceCIDRs: [],
+} as const;
+const NODE: DesiredNode = {
+  families: { 4: FAMILY, 6: { ...FAMILY, localDetector: undefined } },
+  masqueradeAll: false,
+  masqueradeMark: 0x4000,
+  localhostNodePorts: false,
+  tcpBeLiberal: false,
+};
+
+function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredServicePort {
+  const clusterEndpoints = [1, 2, 3].map((n) => ({
+    address: `10.244.0.${n}`,
+    port: 8080,
+    local: n === 1,
+  }));
+  return {
+    name: "ns/web:http",
+    family: 4,
+    protocol: "tcp",
+    port: 80,
+    clusterIPs: ["10.96.0.1"],
+    externalIPs: [],
+    loadBalancerIPs: [],
+    nodePort: 0,
+    sourceRanges: [],
+    internalTrafficPolicy: "Cluster",
+    externalTrafficPolicy: "Cluster",
+    affinitySeconds: 0,
+    clusterEndpoints,
+    localEndpoints: [],
+    hasEndpoints: true,
+    ...changes,
+  };
+}
+
+function step(before: readonly DesiredServicePort[], after: readonly DesiredServicePort[]): string {
+  const services = new Map([["ns/web", { before, after }]]);
+  const state = { node: NODE, services: new Map([["ns/web", after]]) };
+  const script = partialScript({ node: undefined, services }, state, OPTIONS);
+  if (!script) throw new Error("the node did not change");
+  return script.text;
+}
+
+Deno.test("a changed endpoint rewrites its service's chain and nothing else", () => {
+  const { clusterEndpoints } = servicePort();
+  const after = servicePort({ clusterEndpoints: clusterEndpoints.slice(0, 2) });
+  assertEquals(
+    step([servicePort()], [after]),
+    `# iptables-restore
+*nat
+:KUBE-SVC-HMALVVKA6APKJPPY - [0:0]
+-A KUBE-SVC-HMALVVKA6APKJPPY ! -s 10.244.0.0/16 -d 10.96.0.1/32 -p tcp -m comment --comment "ns/web:http cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ
+-A KUBE-SVC-HMALVVKA6APKJPPY -p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.244.0.1:8080
+-A KUBE-SVC-HMALVVKA6APKJPPY -p tcp -j DNAT --to-destination 10.244.0.2:8080
+COMMIT
+`,
+  );
+});
+
+Deno.test("a service that loses its last endpoint is refused, and its chain is removed", () => {
+  const after = servicePort({ clusterEndpoints: [], hasEndpoints: false });
+  assertEquals(
+    step([servicePort()], [after]),
+    `# iptables-restore
+*filter
+-I KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m comment --comment "ns/web:http has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable
+COMMIT
+*nat
+:KUBE-SVC-HMALVVKA6APKJPPY - [0:0]
+-D KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m comment --comment "ns/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-HMALVVKA6APKJPPY
+-D KUBE-SEP-HAIRPIN -s 10.244.0.1/32 -d 10.244.0.1/32 -j KUBE-MARK-MASQ
+-X KUBE-SVC-HMALVVKA6APKJPPY
+COMMIT
+`,
+  );
+});
+
+Deno.test("a step that changes nothing in the kernel has no text and no operations", () => {
+  const services = new Map([["ns/web", { before: [servicePort()], after: [servicePort()] }]]);
+  const state = { node: NODE, services: new Map() };
+  const script = partialScript({ node: undefined, services }, state, OPTIONS);
+  assertEquals(script?.text, "");
+  assertEquals(script?.operations, 0);
+});
+
+Deno.test("two services with one endpoint have a hairpin rule each, and one of them goes", () => {
+  const other = servicePort({ name: "ns/other:http", clusterIPs: ["10.96.0.2"] });
+  const text = step([servicePort(), other], [servicePort()]);
+  assertEquals(text.match(/^-D KUBE-SEP-HAIRPIN/gm)?.length, 1);
+  assertEquals(text.match(/^-[AI] KUBE-SEP-HAIRPIN/gm), null);
+});
+
+Deno.test("an address that moves to another service changes hands in one step", () => {
+  const other = servicePort({ name: "ns/other:http" });
+  const text = step([servicePort()], [other]);
+  const moved = text.split("\n").filter((line) => /^-[DI] KUBE-SERVICES/.test(line));
+  assertEquals(
+    moved.map((line) => line.slice(0, 35)),
+    [
+      "-D KUBE-SERVICES -d 10.96.0.1/32 -p",
+      "-I KUBE-SERVICES -d 10.96.0.1/32 -p",
+    ].map((line) => line.slice(0, 35)),
+  );
+});
+
+Deno.test("the size of a step does not follow the number of services", () => {
+  const before = [servicePort()];
+  const after = [servicePort({ clusterEndpoints: servicePort().clusterEndpoints.slice(1) })];
+  const services = new Map(Array.from({ length: 1000 }, (_, i) => [`ns/s${i}`, before] as const));
+  const change: StateChange = {
+    node: undefined,
+    services: new Map([["ns/s5", { before, after }]]),
+  };
+  const script = partialScript(change, { node: NODE, services }, OPTIONS);
+  assertLess(script?.text.length ?? Infinity, 1000);
+});
+
+Deno.test("a change of the node needs a full script, but one of the ServiceCIDRs does not", () => {
+  const state = { node: NODE, services: new Map() };
+  const partial = (after: DesiredNode) =>
+    partialScript({ node: { before: NODE, after }, services: new Map() }, state, OPTIONS);
+  assertEquals(partial({ ...NODE, masqueradeAll: true }), undefined);
+  assertEquals(partial({ ...NODE, families: { ...NODE.families, 6: FAMILY } }), undefined);
+  const families = { ...NODE.families, 4: { ...FAMILY, serviceCIDRs: ["10.96.0.0/12"] } };
+  assertEquals(partial({ ...NODE, families })?.text, "");
+});
+
+Deno.test("the probe of a load balancer is let in at its health check node port", () => {
+  const { shared } = serviceRules(servicePort({ healthCheckNodePort: 32000 }), NODE);
+  assertEquals(shared.find(({ chain }) => chain === "KUBE-NODEPORTS"), {
+    table: "filter",
+    chain: "KUBE-NODEPORTS",
+    rule:
+      '-p tcp -m comment --comment "ns/web:http health check node port" -m tcp --dport 32000 -j ACCEPT',
+    place: "last",
+  });
+});

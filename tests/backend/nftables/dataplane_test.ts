@@ -1,0 +1,353 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import fc from "fast-check";
+import { ApplyError } from "../../../lib/model/dataplane.ts";
+import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
+import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { cluster } from "../../support/arbitrary.ts";
+import { wholeInput } from "../../support/command.ts";
+import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { SILENT_RUNNER } from "./golden.ts";
+import { Kernel } from "./kernel.ts";
+
+/** An `nft` that remembers scripts, lists what the test says, and refuses when told. */
+class FakeNft {
+  readonly scripts: string[] = [];
+  listing = "";
+  refuse = false;
+  readonly nft = new Nft({
+    run: (_argv, stdin) => {
+      if (stdin === undefined) {
+        return Promise.resolve({ code: 0, stdout: this.listing, stderr: "" });
+      }
+      this.scripts.push(wholeInput(stdin));
+      const stderr = this.refuse ? "Error: Could not process rule: File exists" : "";
+      return Promise.resolve({ code: this.refuse ? 1 : 0, stdout: "", stderr });
+    },
+  });
+}
+
+function service(name: string, spec: Readonly<Record<string, unknown>> = {}): ApiObject {
+  return {
+    kind: "Service",
+    metadata: { name },
+    spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }], ...spec },
+  };
+}
+
+/** The address of an endpoint by its number. */
+function address(number: number): string {
+  return `10.${number >> 16}.${(number >> 8) & 255}.${number & 255}`;
+}
+
+/** A slice with these endpoints. */
+function slice(name: string, serviceName: string, numbers: readonly number[]): ApiObject {
+  return {
+    kind: "EndpointSlice",
+    metadata: { name, labels: { "kubernetes.io/service-name": serviceName } },
+    addressType: "IPv4",
+    ports: [{ port: 8080 }],
+    endpoints: numbers.map((number) => ({ addresses: [address(number)], nodeName: "node-2" })),
+  };
+}
+
+/** Slices of a hundred endpoints each. */
+function slices(serviceName: string, numbers: readonly number[]): ApiObject[] {
+  return Array.from(
+    { length: Math.ceil(numbers.length / 100) },
+    (_, i) => slice(`${serviceName}-${i}`, serviceName, numbers.slice(100 * i, 100 * (i + 1))),
+  );
+}
+
+const range = (count: number) => Array.from({ length: count }, (_, i) => i);
+
+/** The full script of some objects, and the partial scripts of the steps after it. */
+async function stepsOf(
+  ...states: readonly (readonly ApiObject[])[]
+): Promise<{ readonly operations: number; readonly text: string }[]> {
+  const dataplane = new NftablesDataplane(new Nft(SILENT_RUNNER));
+  const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.0.0.0/8"] } });
+  const scripts = [];
+  for (const [i, objects] of states.entries()) {
+    const { change } = pipeline.load(objects);
+    const script = i === 0
+      ? dataplane.full(pipeline.desired)
+      : dataplane.partial(change, pipeline.desired);
+    if (!script) throw new Error(`step ${i} needs a full script`);
+    await dataplane.apply(script);
+    scripts.push(script);
+  }
+  return scripts;
+}
+
+Deno.test("the same objects give the same bytes, in whatever order they come", () => {
+  const shuffled = cluster.chain((objects) =>
+    fc.tuple(
+      fc.constant(objects),
+      fc.shuffledSubarray(objects, { minLength: objects.length }),
+    )
+  );
+  const textOf = (objects: readonly ApiObject[]) => {
+    const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+    pipeline.load(objects);
+    return new NftablesDataplane(new Nft(SILENT_RUNNER)).full(pipeline.desired).text;
+  };
+  fc.assert(fc.property(shuffled, ([objects, others]) => {
+    assertEquals(textOf(others), textOf(objects));
+  }));
+});
+
+interface Step {
+  readonly name: string;
+  /** The endpoints before, by how many there are, and after. */
+  readonly before: (count: number) => number[];
+  readonly after: (count: number) => number[];
+  /** How many objects of the table may be touched. */
+  readonly most: number;
+}
+
+const STEPS: readonly Step[] = [
+  {
+    name: "is replaced",
+    before: range,
+    after: (count) => range(count).map((each) => each === 50 ? 1_000_000 : each),
+    most: 2,
+  },
+  {
+    name: "goes",
+    before: range,
+    after: (count) => range(count).filter((each) => each !== 50),
+    most: 9,
+  },
+  {
+    name: "comes",
+    before: range,
+    after: (count) => [...range(count), 1_000_000],
+    most: 9,
+  },
+];
+
+for (const { name, before, after, most } of STEPS) {
+  Deno.test(`one endpoint of 10,000 ${name}: as few operations as among 100`, async () => {
+    const operations = [];
+    for (const count of [100, 10_000]) {
+      const [, step] = await stepsOf(
+        [service("web"), ...slices("web", before(count))],
+        [service("web"), ...slices("web", after(count))],
+      );
+      operations.push(step?.operations ?? 0);
+    }
+    const [few = 0, many = 0] = operations;
+    assertEquals(many, few);
+    assert(many > 0 && many <= most, `${many} operations`);
+  });
+}
+
+Deno.test("one change among 2,000 Services is a script of that Service alone", async () => {
+  const services = range(2_000).flatMap((i) => [
+    service(`s${i}`, { clusterIP: `172.16.${i >> 8}.${i & 255}` }),
+    slice(`s${i}-1`, `s${i}`, [2 * i, 2 * i + 1]),
+  ]);
+  const [full, step] = await stepsOf(services, [
+    ...services.filter((each) => each.metadata.name !== "s1000-1"),
+    slice("s1000-1", "s1000", [2_000, 1_000_000]),
+  ]);
+  assert((full?.operations ?? 0) > 6_000);
+  assertEquals(step?.operations, 2);
+  const keys = new Set(step?.text.match(/172\.16\.\d+\.\d+/g));
+  assertEquals([...keys], ["172.16.3.232"]);
+});
+
+Deno.test("a change that changes no rule is an empty script, which nft is not started for", async () => {
+  const fake = new FakeNft();
+  const dataplane = new NftablesDataplane(fake.nft);
+  const pipeline = new Pipeline();
+  pipeline.load([service("web")]);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  const { change } = pipeline.load([
+    { ...service("web"), metadata: { name: "web", labels: { a: "b" } } },
+  ]);
+  const script = dataplane.partial(change, pipeline.desired);
+  if (!script) throw new Error("a partial script was expected");
+  assertEquals([script.text, script.operations], ["", 0]);
+  await dataplane.apply(script);
+  assertEquals(fake.scripts.length, 1);
+});
+
+const NODE: ApiObject = {
+  kind: "Node",
+  metadata: { name: "node-1" },
+  status: { addresses: [{ type: "InternalIP", address: "192.0.2.10" }] },
+};
+
+const CIDR: ApiObject = {
+  kind: "ServiceCIDR",
+  metadata: { name: "kubernetes" },
+  spec: { cidrs: ["10.96.0.0/16"] },
+};
+
+Deno.test("a change of the node's address needs a full script, one of ServiceCIDRs does not", () => {
+  const dataplane = new NftablesDataplane(new Nft(SILENT_RUNNER));
+  const pipeline = new Pipeline();
+  pipeline.load([]);
+  const changed = (objects: readonly ApiObject[]) => {
+    const { change } = pipeline.load(objects);
+    return dataplane.partial(change, pipeline.desired);
+  };
+  assertEquals(changed([NODE]), undefined);
+  assertEquals(changed([NODE, CIDR])?.operations, 1);
+});
+
+/** A dataplane with two Services of two endpoints in the kernel, and the step to one of them. */
+async function withTwo() {
+  const fake = new FakeNft();
+  const dataplane = new NftablesDataplane(fake.nft);
+  const pipeline = new Pipeline();
+  const one = [service("a"), slice("a-1", "a", [1, 2])];
+  const two = [service("b", { clusterIP: "10.96.0.2" }), slice("b-1", "b", [3, 4])];
+  pipeline.load([...one, ...two]);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  const step = (objects: readonly ApiObject[]) => {
+    const { change } = pipeline.load(objects);
+    const script = dataplane.partial(change, pipeline.desired);
+    if (!script) throw new Error("a partial script was expected");
+    return script;
+  };
+  return { fake, dataplane, pipeline, one, two, step };
+}
+
+const SHARED = "delete chain inet signpost pick-endpoints4-tcp-2";
+
+Deno.test("what Services share is deleted with the last of them", async () => {
+  const { dataplane, one, step } = await withTwo();
+  const first = step(one);
+  assertEquals(first.text.includes(SHARED), false);
+  await dataplane.apply(first);
+  assertEquals(step([]).text.includes(SHARED), true);
+});
+
+Deno.test("a script that the kernel refused counts for nothing", async () => {
+  const { fake, dataplane, pipeline, one, step } = await withTwo();
+  fake.refuse = true;
+  const elements = new Map(dataplane.elements);
+  const counts = [...dataplane.ruleCounts(pipeline.desired.node)];
+  await assertRejects(() => dataplane.apply(step(one)), ApplyError);
+  assertEquals(dataplane.elements, elements);
+  assertEquals([...dataplane.ruleCounts(pipeline.desired.node)], counts);
+  fake.refuse = false;
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  assertEquals(step([]).text.includes(SHARED), true);
+});
+
+Deno.test("elements are counted as scripts are applied", async () => {
+  const { dataplane, one, step } = await withTwo();
+  const count = (set: string) => dataplane.elements.get(set);
+  assertEquals([count("services4"), count("endpoints-tcp4")], [2, 4]);
+  await dataplane.apply(step([...one, CIDR]));
+  assertEquals([count("services4"), count("endpoints-tcp4")], [1, 2]);
+  assertEquals(count("service-cidrs4"), 1);
+  await dataplane.apply(step([]));
+  assertEquals(dataplane.elements.size, 0);
+});
+
+Deno.test("a full script carries the clients of session affinity over, a partial one need not", async () => {
+  const fake = new FakeNft();
+  const dataplane = new NftablesDataplane(fake.nft);
+  const pipeline = new Pipeline();
+  pipeline.load([service("web", { sessionAffinity: "ClientIP" }), slice("web-1", "web", [1])]);
+  const full = dataplane.full(pipeline.desired);
+  const name = /set (affinity4-\S+)/.exec(full.text)?.[1];
+  fake.listing = `\tset ${name} {\n\t\telements = { 198.51.100.1 timeout 3h expires 2h }\n\t}\n` +
+    "\tset affinity4-GONE {\n\t\telements = { 198.51.100.2 timeout 3h expires 2h }\n\t}\n";
+  await dataplane.apply(full);
+  assertEquals(
+    fake.scripts,
+    [
+      `${full.text}add element inet signpost ${name} {\n` +
+      "  198.51.100.1 timeout 10800s expires 7200s\n}\n",
+    ],
+  );
+});
+
+Deno.test("commands of a prologue stand before a full script, in one transaction, and in no partial one", async () => {
+  const fake = new FakeNft();
+  const prologue = () => Promise.resolve("delete table ip kube-proxy\n");
+  const dataplane = new NftablesDataplane(fake.nft, { prologue });
+  const pipeline = new Pipeline();
+  pipeline.load([]);
+  const full = dataplane.full(pipeline.desired);
+  await dataplane.apply(full);
+  const { change } = pipeline.load([service("web")]);
+  const partial = dataplane.partial(change, pipeline.desired);
+  if (!partial) throw new Error("a partial script was expected");
+  await dataplane.apply(partial);
+  assertEquals(fake.scripts, [`delete table ip kube-proxy\n${full.text}`, partial.text]);
+});
+
+Deno.test("chains are in the kernel, rules and all, before a transaction leads packets to them", async () => {
+  const { fake, dataplane, one, two, step } = await withTwo();
+  const three = slice("a-1", "a", [1, 2, 3]);
+  const script = step([one[0] ?? three, three, ...two]);
+  fake.scripts.length = 0;
+  await dataplane.apply(script);
+  const [preparation = "", change = ""] = fake.scripts;
+  assertEquals(fake.scripts, [script.preparation, script.text.slice(preparation.length)]);
+  assertMatch(preparation, /add rule inet signpost pick-endpoints4-tcp-3 dnat/);
+  assertEquals(/element/.test(preparation), false);
+  assertMatch(change, /add element inet signpost services4 \{\n.*: goto pick-endpoints4-tcp-3\n/);
+  assertEquals(/add chain|add rule/.test(change), false);
+  // Where every chain is there already, one transaction does.
+  fake.scripts.length = 0;
+  await dataplane.apply(step([...one, ...two]));
+  assertEquals(fake.scripts.length, 1);
+});
+
+/** Words that a script may hold; whatever else comes from objects is a name in a comment. */
+const HARMLESS = /^[a-zA-Z0-9 \n\t{}:;,.@|&^=!*\/"_\[\]-]*$/;
+
+Deno.test("no script holds anything but words, names and addresses", () => {
+  fc.assert(fc.property(cluster, cluster, (a, b) => {
+    const pipeline = new Pipeline();
+    const dataplane = new NftablesDataplane(new Nft(SILENT_RUNNER));
+    pipeline.load(a);
+    const full = dataplane.full(pipeline.desired).text;
+    const { change } = pipeline.load(b);
+    const partial = dataplane.partial(change, pipeline.desired)?.text ?? "";
+    for (const text of [full, partial]) {
+      assert(HARMLESS.test(text), text);
+      for (const [, comment = ""] of text.matchAll(/comment "([^"]*)"/g)) {
+        assert(/^[a-z0-9.:\/-]+$/.test(comment) && comment.length < 128, comment);
+      }
+    }
+  }));
+});
+
+Deno.test("the longest names that objects can have make names and comments that nft takes", async () => {
+  const [namespace = "", name = "", port = ""] = ["n", "s", "p"].map((letter) =>
+    letter.repeat(253)
+  );
+  const objects: ApiObject[] = [{
+    kind: "Service",
+    metadata: { namespace, name },
+    spec: {
+      clusterIP: "fd00::1",
+      sessionAffinity: "ClientIP",
+      ports: [{ name: port, port: 80 }, { name: "other", port: 81 }],
+    },
+  }, {
+    kind: "EndpointSlice",
+    metadata: { namespace, name, labels: { "kubernetes.io/service-name": name } },
+    addressType: "IPv6",
+    ports: [{ name: port, port: 65535 }],
+    endpoints: ["1", "2"].map((last) => ({
+      addresses: [`fd00:aaaa:bbbb:cccc:dddd:eeee:ffff:${last}`],
+    })),
+  }];
+  await using kernel = await Kernel.create();
+  const dataplane = new NftablesDataplane(kernel.nft);
+  const pipeline = new Pipeline();
+  pipeline.load(objects);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  const counts = await kernel.nft.ruleCounts();
+  assertEquals([...counts.keys()].filter((each) => each.startsWith("affinity6-")).length, 3);
+  assertEquals(new Map(dataplane.ruleCounts(pipeline.desired.node)), counts);
+});

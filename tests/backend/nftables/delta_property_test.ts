@@ -1,0 +1,46 @@
+import { assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
+import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { cluster } from "../../support/arbitrary.ts";
+import { execute, run } from "../../support/command.ts";
+import { Libc } from "../../support/libc.ts";
+import { Namespaces } from "../../support/namespaces.ts";
+import { listTable } from "../../support/nft_table.ts";
+import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+
+const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
+
+Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", async () => {
+  using libc = new Libc();
+  await using namespaces = await Namespaces.create(libc, ["kernel"]);
+  const prefix = ["ip", "netns", "exec", namespaces.fullName("kernel")];
+  const nft = new Nft({
+    run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
+  });
+
+  const fullOf = async (objects: readonly ApiObject[]) => {
+    const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
+    pipeline.load(objects);
+    const dataplane = new NftablesDataplane(nft);
+    await dataplane.apply(dataplane.full(pipeline.desired));
+    return { pipeline, dataplane };
+  };
+
+  await fc.assert(
+    fc.asyncProperty(cluster, cluster, cluster, async (a, b, c) => {
+      const { pipeline, dataplane } = await fullOf(a);
+      for (const next of [b, c]) {
+        const { change } = pipeline.load(next);
+        const step = dataplane.partial(change, pipeline.desired);
+        if (!step) throw new Error("the node did not change");
+        await dataplane.apply(step);
+      }
+      const afterSteps = await listTable(prefix);
+      await run([...prefix, "nft", "flush", "ruleset"]);
+      await fullOf(c);
+      assertEquals(afterSteps, await listTable(prefix));
+    }),
+    { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 60) },
+  );
+});

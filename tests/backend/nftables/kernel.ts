@@ -1,0 +1,54 @@
+/**
+ * A network namespace with nothing but nftables in it.
+ *
+ * @module
+ */
+import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { denoStreamer } from "../../../lib/system/streamer.ts";
+import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports.ts";
+import { execute, run } from "../../support/command.ts";
+import { Libc } from "../../support/libc.ts";
+import { Namespaces } from "../../support/namespaces.ts";
+
+/** The kernel's nftables, for one test. */
+export class Kernel implements AsyncDisposable {
+  readonly #libc: Libc;
+  readonly #namespaces: Namespaces;
+  /** The command that leads into the namespace. */
+  readonly prefix: readonly string[];
+
+  private constructor(libc: Libc, namespaces: Namespaces) {
+    this.#libc = libc;
+    this.#namespaces = namespaces;
+    this.prefix = ["ip", "netns", "exec", namespaces.fullName("kernel")];
+  }
+
+  /** Makes the namespace. */
+  static async create(): Promise<Kernel> {
+    const libc = new Libc();
+    return new Kernel(libc, await Namespaces.create(libc, ["kernel"]));
+  }
+
+  /** Runs programs in the namespace. */
+  readonly runner: ProcessRunner = {
+    run: (argv, stdin) => execute([...this.prefix, ...argv], stdin === undefined ? {} : { stdin }),
+  };
+
+  /** Follows programs in the namespace. */
+  readonly streamer: ProcessStreamer = {
+    lines: (argv, signal) => denoStreamer.lines(["ip", ...this.prefix.slice(1), ...argv], signal),
+  };
+
+  /** The program `nft` in the namespace. */
+  readonly nft = new Nft(this.runner);
+
+  /** Runs a script as another program would, which must succeed. */
+  async script(text: string): Promise<void> {
+    await run([...this.prefix, "nft", "-f", "-"], { stdin: text });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#namespaces[Symbol.asyncDispose]();
+    this.#libc[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,272 @@
+import { assertEquals } from "@std/assert";
+import fc from "fast-check";
+import type { Difference } from "../../../../lib/model/verification.ts";
+import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
+import {
+  type Contents,
+  desiredContents,
+  parseListing,
+} from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
+import { cluster } from "../../../support/arbitrary.ts";
+import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
+import { Kernel } from "../kernel.ts";
+
+/** The rules of some objects in a kernel of their own. */
+class Table implements AsyncDisposable {
+  readonly pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+  readonly dataplane: NftablesDataplane;
+
+  private constructor(readonly kernel: Kernel) {
+    this.dataplane = new NftablesDataplane(kernel.nft);
+  }
+
+  static async create(): Promise<Table> {
+    return new Table(await Kernel.create());
+  }
+
+  async load(objects: readonly ApiObject[]): Promise<void> {
+    this.pipeline.load(objects);
+    await this.dataplane.apply(this.dataplane.full(this.pipeline.desired));
+  }
+
+  /** `undefined`: there is no table. */
+  async differences(): Promise<Difference[] | undefined> {
+    const held = parseListing(await this.kernel.nft.listTable());
+    return held && compareContents(desiredContents(this.pipeline.desired), held);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kernel[Symbol.asyncDispose]();
+  }
+}
+
+const WEB: ApiObject = {
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { namespace: "shop", name: "web" },
+  spec: {
+    type: "NodePort",
+    clusterIP: "10.96.0.10",
+    ports: [{ name: "http", port: 80, nodePort: 30080 }],
+  },
+};
+
+function slice(addresses: readonly string[], service = "web"): ApiObject {
+  return {
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: {
+      namespace: "shop",
+      name: `${service}-1`,
+      labels: { "kubernetes.io/service-name": service },
+    },
+    addressType: "IPv4",
+    ports: [{ name: "http", port: 8080 }],
+    endpoints: addresses.map((address) => ({ addresses: [address], nodeName: "node-2" })),
+  };
+}
+
+const STICKY: ApiObject = {
+  ...WEB,
+  metadata: { namespace: "shop", name: "sticky" },
+  spec: {
+    clusterIP: "10.96.0.11",
+    sessionAffinity: "ClientIP",
+    ports: [{ name: "http", port: 80 }],
+  },
+};
+
+const TWO = ["10.244.1.1", "10.244.1.2"];
+
+/** One thing done by hand, and what the comparison says of it. */
+interface Case {
+  readonly name: string;
+  readonly script: string;
+  readonly expected: readonly Difference[];
+}
+
+const CASES: readonly Case[] = [{
+  name: "an element that is gone is missing",
+  script: "delete element inet signpost services4 { 10.96.0.10 . tcp . 80 }",
+  expected: [{
+    type: "missing",
+    in: "services4",
+    key: "10.96.0.10 . tcp . 80",
+    desired: "goto cluster4-tcp-2",
+    held: "",
+  }],
+}, {
+  name: "an element that nobody wants is extra",
+  script: "add element inet signpost cluster-ips4 { 10.96.0.99 }",
+  expected: [{ type: "extra", in: "cluster-ips4", key: "10.96.0.99", desired: "", held: "" }],
+}, {
+  name: "a slot that leads elsewhere is wrong",
+  script: `delete element inet signpost endpoints-tcp4 { 10.96.0.10 . 80 . 1 }
+add element inet signpost endpoints-tcp4 { 10.96.0.10 . 80 . 1 : 10.244.1.9 . 8080 }`,
+  expected: [{
+    type: "wrong",
+    in: "endpoints-tcp4",
+    key: "10.96.0.10 . 80 . 1",
+    desired: "10.244.1.2 . 8080",
+    held: "10.244.1.9 . 8080",
+  }],
+}, {
+  name: "a chain that is gone is missing, and so is what led to it",
+  script: `delete element inet signpost nodeports4 { tcp . 30080 }
+delete chain inet signpost nodeport4-tcp-2`,
+  expected: [
+    { type: "missing", in: "chain nodeport4-tcp-2", key: "", desired: "", held: "" },
+    {
+      type: "missing",
+      in: "nodeports4",
+      key: "tcp . 30080",
+      desired: "goto nodeport4-tcp-2",
+      held: "",
+    },
+  ],
+}, {
+  name: "a rule that was put in by hand is extra",
+  script: "insert rule inet signpost nat-prerouting ip saddr 203.0.113.7 accept",
+  expected: [{
+    type: "extra",
+    in: "chain nat-prerouting",
+    key: "ip saddr 203.0.113.7 accept",
+    desired: "",
+    held: "",
+  }],
+}, {
+  name: "a rule with another target is missing and extra",
+  script: `add chain inet signpost external-by-hand
+flush chain inet signpost nodeport4-tcp-2
+add rule inet signpost nodeport4-tcp-2 jump mark-for-masquerade
+add rule inet signpost nodeport4-tcp-2 drop`,
+  expected: [
+    { type: "extra", in: "chain external-by-hand", key: "", desired: "", held: "" },
+    { type: "extra", in: "chain nodeport4-tcp-2", key: "drop", desired: "", held: "" },
+    {
+      type: "missing",
+      in: "chain nodeport4-tcp-2",
+      key: "goto pick-nodeport-endpoints4-tcp-2",
+      desired: "",
+      held: "",
+    },
+  ],
+}, {
+  name: "rules in another order are wrong",
+  script: `flush chain inet signpost nodeport4-tcp-2
+add rule inet signpost nodeport4-tcp-2 goto pick-nodeport-endpoints4-tcp-2
+add rule inet signpost nodeport4-tcp-2 jump mark-for-masquerade`,
+  expected: [{
+    type: "wrong",
+    in: "chain nodeport4-tcp-2",
+    key: "",
+    desired: "rule 1: jump mark-for-masquerade",
+    held: "rule 1: goto pick-nodeport-endpoints4-tcp-2",
+  }],
+}, {
+  name: "a base chain that drops by policy is wrong",
+  script: "chain inet signpost filter-forward { policy drop; }",
+  expected: [{
+    type: "missing",
+    in: "chain filter-forward",
+    key: "type filter hook forward policy accept",
+    desired: "",
+    held: "",
+  }, {
+    type: "extra",
+    in: "chain filter-forward",
+    key: "type filter hook forward policy drop",
+    desired: "",
+    held: "",
+  }],
+}, {
+  name: "a table that is switched off is wrong",
+  script: "add table inet signpost { flags dormant; }",
+  expected: [{
+    type: "wrong",
+    in: "table inet signpost",
+    key: "flags",
+    desired: "",
+    held: "dormant",
+  }],
+}];
+
+for (const { name, script, expected } of CASES) {
+  Deno.test(name, async () => {
+    await using table = await Table.create();
+    await table.load([WEB, slice(TWO), STICKY, slice(TWO, "sticky")]);
+    assertEquals(await table.differences(), []);
+    await table.kernel.script(script);
+    assertEquals(await table.differences(), [...expected]);
+  });
+}
+
+Deno.test("without the table there is nothing to compare", async () => {
+  await using table = await Table.create();
+  assertEquals(await table.differences(), undefined);
+});
+
+Deno.test("clients of session affinity are the kernel's own", async () => {
+  await using table = await Table.create();
+  await table.load([STICKY, slice(TWO, "sticky")]);
+  const set = [...desiredContents(table.pipeline.desired).sets.keys()]
+    .find((each) => each.startsWith("affinity4-"));
+  await table.kernel.script(`add element inet signpost ${set} { 203.0.113.7 timeout 60s }`);
+  assertEquals(await table.differences(), []);
+});
+
+Deno.test("forty endpoints in other slots are the same choice", async () => {
+  await using table = await Table.create();
+  const addresses = Array.from({ length: 40 }, (_, i) => `10.244.1.${i + 1}`);
+  await table.load([WEB, slice(addresses.toReversed())]);
+  await table.kernel.script(
+    table.dataplane.full(new Shuffled(table.pipeline)).text,
+  );
+  assertEquals(await table.differences(), []);
+});
+
+/** The same desired state with every list of endpoints turned around. */
+class Shuffled {
+  readonly node;
+  readonly services;
+
+  constructor({ desired }: Pipeline) {
+    this.node = desired.node;
+    this.services = new Map([...desired.services].map(([name, ports]) => [
+      name,
+      ports.map((port) => ({ ...port, clusterEndpoints: port.clusterEndpoints.toReversed() })),
+    ]));
+  }
+}
+
+Deno.test("a hole among the slots is missing, and a slot beyond them extra", () => {
+  const contents = (slots: Readonly<Record<string, string>>): Contents => ({
+    sets: new Map([["endpoints-tcp4", new Map(Object.entries(slots))]]),
+    chains: new Map(),
+    isDormant: false,
+  });
+  const wanted = contents({ "10.96.0.1 . 80 . 0": "a . 1", "10.96.0.1 . 80 . 1": "b . 1" });
+  const held = contents({ "10.96.0.1 . 80 . 1": "a . 1", "10.96.0.1 . 80 . 5": "b . 1" });
+  const map = { in: "endpoints-tcp4" };
+  assertEquals(compareContents(wanted, held), [
+    { type: "missing", ...map, key: "10.96.0.1 . 80 . 0", desired: "b . 1", held: "" },
+    { type: "extra", ...map, key: "10.96.0.1 . 80 . 5", desired: "", held: "b . 1" },
+  ]);
+});
+
+Deno.test("after partial syncs between random states the kernel compares equal", async () => {
+  await using table = await Table.create();
+  await fc.assert(
+    fc.asyncProperty(cluster, cluster, async (a, b) => {
+      await table.load(a);
+      assertEquals(await table.differences(), []);
+      const { change } = table.pipeline.load(b);
+      const { desired } = table.pipeline;
+      const step = table.dataplane.partial(change, desired);
+      await table.dataplane.apply(step ?? table.dataplane.full(desired));
+      assertEquals(await table.differences(), []);
+    }),
+    { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 15) },
+  );
+});

@@ -1,0 +1,105 @@
+import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { ApplyError } from "../../../../lib/model/dataplane.ts";
+import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
+import { FullScript } from "../../../../lib/backend/nftables/script/full_script.ts";
+import type { ProcessRunner } from "../../../../lib/model/ports.ts";
+import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
+import { DenoProcessRunner } from "../../../../lib/system/process.ts";
+import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
+import { Kernel } from "../kernel.ts";
+
+/** So many Services with two endpoints each, in both families. */
+function services(count: number): ApiObject[] {
+  return Array.from({ length: count }, (_, i) => i).flatMap((i) =>
+    (["IPv4", "IPv6"] as const).flatMap((family): ApiObject[] => {
+      const name = `s${i}-${family.toLowerCase()}`;
+      const address = (range: number) =>
+        family === "IPv4" ? `10.${range}.${i >> 8}.${i & 255}` : `fd00:${range}::${i.toString(16)}`;
+      return [{
+        kind: "Service",
+        metadata: { name },
+        spec: { clusterIP: address(96), ports: [{ port: 80 }] },
+      }, {
+        kind: "EndpointSlice",
+        metadata: { name, labels: { "kubernetes.io/service-name": name } },
+        addressType: family,
+        ports: [{ port: 8080 }],
+        endpoints: [{ addresses: [address(1)] }, { addresses: [address(2)] }],
+      }];
+    })
+  );
+}
+
+/** What the kernel should be given: a table whose endpoint maps are each written in several blocks. */
+function large(): Pipeline {
+  const pipeline = new Pipeline();
+  pipeline.load(services(1_500));
+  return pipeline;
+}
+
+/** Runs programs in a namespace, and feeds them as the daemon does. */
+function streamingRunner({ prefix }: Kernel): ProcessRunner {
+  const runner = new DenoProcessRunner();
+  const [program = "", ...args] = prefix;
+  return { run: (argv, stdin) => runner.run([program, ...args, ...argv], stdin) };
+}
+
+Deno.test("a large table comes in pieces, and the kernel has every element of it", async () => {
+  await using kernel = await Kernel.create();
+  const { desired } = large();
+  const dataplane = new NftablesDataplane(new Nft(streamingRunner(kernel)));
+  const script = dataplane.full(desired);
+  const blocks = script.text.match(/^ {2}map endpoints-tcp4 \{$/gm)?.length ?? 0;
+  assert(blocks > 1, `${blocks} blocks`);
+  await dataplane.apply(script);
+  const { elements } = script.contents;
+  assertEquals(elements.get("endpoints-tcp4"), 3_000);
+  const listing = await kernel.nft.listTable();
+  for (const [set, count] of elements) {
+    const block = listing.split(/^\t(?=set|map|chain)/m)
+      .find((each) => each.startsWith(`map ${set} {`) || each.startsWith(`set ${set} {`)) ?? "";
+    const [, list = ""] = /elements = \{([^]*?)\}/.exec(block) ?? [];
+    assertEquals(list.split(",").length, count, set);
+  }
+  assertEquals(await kernel.nft.ruleCounts(), new Map(dataplane.ruleCounts(desired.node)));
+});
+
+Deno.test("pieces can be read again, and a state that goes on does not change them", () => {
+  const pipeline = large();
+  const script = new FullScript(pipeline.desired);
+  const { text } = script;
+  pipeline.load(services(10));
+  assertEquals(script.text === text, true);
+  assertEquals(script.bytes, text.length);
+  assertNotEquals(new FullScript(pipeline.desired).text, text);
+});
+
+Deno.test("a script that is cut off between two pieces leaves the kernel as it was", async () => {
+  await using kernel = await Kernel.create();
+  const { desired } = large();
+  await kernel.script("table inet signpost { chain before { }; }");
+  const pieces = [...new FullScript(desired).pieces("add table inet other\n")];
+  for (let count = 1; count < pieces.length; count++) {
+    await assertRejects(() => kernel.nft.apply(pieces.slice(0, count).join("")), ApplyError);
+  }
+  assertEquals([...await kernel.nft.ruleCounts()], [["before", 0]]);
+  assertEquals(await kernel.nft.listTables(), ["inet signpost"]);
+});
+
+Deno.test("where nft cannot read the pieces one by one it gets all of them at once", async () => {
+  await using kernel = await Kernel.create();
+  const { desired } = large();
+  const calls: string[] = [];
+  const runner = streamingRunner(kernel);
+  const nft = new Nft({
+    run: ([name, ...args], stdin) => {
+      calls.push([name, ...args].join(" "));
+      const reachable = args.map((each) => each === "/dev/fd/0" ? "/no/such/path" : each);
+      return runner.run([name, ...reachable], stdin);
+    },
+  });
+  const dataplane = new NftablesDataplane(nft);
+  await dataplane.apply(dataplane.full(desired));
+  assertEquals(calls, ["nft -f /dev/fd/0", "nft -f -"]);
+  await kernel.nft.check(dataplane.presence(desired.services.values(), desired.node));
+});

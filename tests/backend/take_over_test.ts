@@ -1,0 +1,225 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { HandOver } from "../../lib/backend/take_over.ts";
+import { MemoryLogger } from "../source/api/fakes.ts";
+import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "../cli/fake_node.ts";
+
+const RESTORED = "-X KUBE-MARK-MASQ, -X KUBE-SERVICES";
+
+interface Setup {
+  readonly node: FakeNode;
+  readonly logger: MemoryLogger;
+  readonly handOver: HandOver;
+}
+
+/** @param backend of iptables mode; without one it is nftables mode */
+function setUp(backend?: "-nft" | "-legacy", node = new FakeNode()): Setup {
+  const logger = new MemoryLogger();
+  const mode = backend === undefined ? "nftables" : "iptables";
+  return { node, logger, handOver: new HandOver({ mode, backend, runner: node.runner, logger }) };
+}
+
+Deno.test("kube-proxy's tables are deleted by the prologue of the first transaction only", async () => {
+  const { node, handOver } = setUp();
+  assertEquals(await handOver.prologue(), "");
+  node.tables.add("ip kube-proxy").add("ip nat").add("ip6 kube-proxy");
+  const both = "delete table ip kube-proxy\ndelete table ip6 kube-proxy\n";
+  assertEquals(await handOver.prologue(), both);
+  assertEquals(node.changes, []);
+  await handOver.finish();
+  node.tables.add("ip kube-proxy");
+  assertEquals(await handOver.prologue(), "");
+});
+
+Deno.test("after our nftables rules have come, the chains of both backends go", async () => {
+  const { node, logger, handOver } = setUp();
+  node.saved.set("iptables-nft-save", SIGNPOST_RULES);
+  node.saved.set("ip6tables-legacy-save", KUBE_PROXY_RULES);
+  await handOver.finish();
+  assertEquals(node.changes, [
+    `iptables-nft-restore: ${RESTORED}`,
+    `ip6tables-legacy-restore: ${RESTORED}`,
+  ]);
+  assertEquals(logger.lines, [
+    'info took over; the rules of before are removed {"what":"KUBE chains of iptables-nft (of signpost)"}',
+    'info took over; the rules of before are removed {"what":"KUBE chains of ip6tables-legacy (of kube-proxy)"}',
+  ]);
+});
+
+Deno.test("in iptables mode our own backend stays, and the tables of both proxies go", async () => {
+  const { node, handOver } = setUp("-legacy");
+  node.tables.add("inet signpost").add("ip kube-proxy").add("inet filter");
+  node.saved.set("iptables-legacy-save", SIGNPOST_RULES);
+  node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+  await handOver.finish();
+  assertEquals(node.changes, [
+    "nft: delete table ip kube-proxy; delete table inet signpost",
+    `iptables-nft-restore: ${RESTORED}`,
+  ]);
+  assertEquals([...node.tables], ["inet filter"]);
+});
+
+Deno.test("in iptables mode nft need not be there", async () => {
+  const { node, logger, handOver } = setUp("-nft");
+  node.missing.add("nft");
+  await handOver.finish();
+  assertEquals(await handOver.check(), false);
+  assertEquals([node.changes, logger.lines], [[], []]);
+});
+
+Deno.test("a removal that failed is told once and tried again at each check", async () => {
+  const { node, logger, handOver } = setUp();
+  node.saved.set("iptables-legacy-save", KUBE_PROXY_RULES);
+  node.failures.set(
+    "iptables-legacy-restore",
+    "Another app is currently holding the xtables lock; still 1s",
+  );
+  await handOver.finish();
+  await handOver.check();
+  assertEquals(logger.lines.length, 1);
+  assertMatch(logger.lines[0] ?? "", /^warn .*could not be removed; trying again.*lock for 5 s/);
+  node.failures.clear();
+  await handOver.check();
+  assertEquals(node.changes, [`iptables-legacy-restore: ${RESTORED}`]);
+  assertEquals(logger.at("warn").length, 1);
+});
+
+Deno.test("a proxy that comes back is named once and left alone", async () => {
+  const { node, logger, handOver } = setUp();
+  await handOver.finish();
+  assertEquals(await handOver.check(), false);
+  assertEquals(logger.lines, []);
+  node.tables.add("ip kube-proxy");
+  node.saved.set("ip6tables-nft-save", KUBE_PROXY_RULES);
+  node.kubeProxies.push("4711");
+  for (let i = 0; i < 3; i++) assertEquals(await handOver.check(), false);
+  assertEquals(logger.lines, [
+    "warn another proxy keeps writing its rules on this node; stop it (signpost does not fight it) " +
+    '{"rules":"table ip kube-proxy, KUBE chains of ip6tables-nft (of kube-proxy)",' +
+    '"processes":"kube-proxy (pid 4711)"}',
+  ]);
+  assertEquals(node.changes, []);
+});
+
+Deno.test("what a proxy wrote again goes when its process has been seen to go", async () => {
+  const { node, logger, handOver } = setUp();
+  await handOver.finish();
+  node.tables.add("ip kube-proxy");
+  node.kubeProxies.push("4711");
+  await handOver.check();
+  node.kubeProxies.splice(0, 1, "4712");
+  await handOver.check();
+  assertEquals(node.changes, []);
+  node.kubeProxies.pop();
+  assertEquals(await handOver.check(), false);
+  assertEquals(node.changes, ["nft: delete table ip kube-proxy"]);
+  node.tables.add("ip kube-proxy");
+  await handOver.check();
+  assertEquals(logger.at("warn").length, 2);
+});
+
+Deno.test("a proxy whose process cannot be seen is left alone for good", async () => {
+  const { node, logger, handOver } = setUp();
+  node.missing.add("pgrep");
+  await handOver.finish();
+  node.tables.add("ip kube-proxy");
+  for (let i = 0; i < 3; i++) await handOver.check();
+  assertEquals(node.changes, []);
+  assertEquals(logger.lines.length, 1);
+  assertMatch(logger.lines[0] ?? "", /"processes":"none seen from here"/);
+});
+
+Deno.test("a kube-proxy that writes over our own chains is told, and undone when it has gone", async () => {
+  const { node, logger, handOver } = setUp("-nft");
+  node.saved.set("iptables-nft-save", SIGNPOST_RULES);
+  await handOver.finish();
+  assertEquals(await handOver.check(), false);
+  node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+  node.kubeProxies.push("4711");
+  assertEquals(await handOver.check(), false);
+  assertMatch(logger.at("warn")[0] ?? "", /KUBE chains of iptables-nft, over ours/);
+  node.kubeProxies.pop();
+  assertEquals(await handOver.check(), true);
+  assertEquals(node.changes, []);
+});
+
+Deno.test("what a kubelet makes is no other proxy", async () => {
+  const { node, logger, handOver } = setUp();
+  await handOver.finish();
+  node.saved.set(
+    "iptables-nft-save",
+    KUBE_PROXY_RULES.replaceAll("KUBE-SERVICES", "KUBE-FIREWALL"),
+  );
+  await handOver.check();
+  assertEquals(logger.lines, []);
+});
+
+Deno.test("programs that fail at a check are no other proxy", async () => {
+  const { node, logger, handOver } = setUp();
+  await handOver.finish();
+  node.failures.set("nft", "Error: Operation not permitted");
+  node.failures.set("iptables-nft-save", "Permission denied");
+  assertEquals(await handOver.check(), false);
+  assertEquals(logger.lines, []);
+});
+
+Deno.test("whether kube-proxy serves the node is told by its rules, not by ours", async () => {
+  const { node, handOver } = setUp();
+  assertEquals(await handOver.isServedByKubeProxy(), false);
+  node.saved.set("iptables-nft-save", SIGNPOST_RULES);
+  node.tables.add("inet signpost");
+  assertEquals(await handOver.isServedByKubeProxy(), false);
+  node.saved.set("ip6tables-nft-save", KUBE_PROXY_RULES);
+  assertEquals(await handOver.isServedByKubeProxy(), true);
+  node.saved.clear();
+  node.tables.add("ip6 kube-proxy");
+  assertEquals(await handOver.isServedByKubeProxy(), true);
+  node.missing.add("nft");
+  assertEquals(await handOver.isServedByKubeProxy(), false);
+});
+
+Deno.test("chains that others need stay, each with a warning that says why", async () => {
+  const { node, logger, handOver } = setUp();
+  node.saved.set(
+    "iptables-nft-save",
+    `*filter
+:FORWARD DROP [0:0]
+:KUBE-FORWARD - [0:0]
+-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:CNI-SETMARK - [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-SERVICES - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A CNI-SETMARK -j KUBE-MARK-MASQ
+-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
+COMMIT
+`,
+  );
+  await handOver.finish();
+  assertEquals(node.changes, ["iptables-nft-restore: -X KUBE-SERVICES"]);
+  const [forward = "", mark = "", ...others] = logger.at("warn");
+  assertEquals(others, []);
+  assertMatch(forward, /accepts Service traffic: it stays.*"chain":"filter KUBE-FORWARD"/);
+  assertMatch(mark, /mark packets by this chain: it stays.*"chain":"nat KUBE-MARK-MASQ"/);
+});
+
+Deno.test("what ipvs mode left is named at the start", async () => {
+  const { node, logger, handOver } = setUp();
+  node.sysctls.set("net.ipv4.conf.kube-ipvs0.forwarding", "1");
+  await handOver.finish();
+  assertMatch(logger.at("warn")[0] ?? "", /kube-ipvs0.*ip link delete kube-ipvs0/);
+});
+
+Deno.test("route_localnet is told of where the rules that it was for have gone", async () => {
+  for (const [backend, count] of [[undefined, 1], ["-legacy", 0]] as const) {
+    const { node, logger, handOver } = setUp(backend);
+    node.sysctls.set("net.ipv4.conf.all.route_localnet", "1");
+    node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+    await handOver.finish();
+    const told = logger.lines.filter((line) => line.includes("route_localnet is still 1"));
+    assertEquals(told.length, count);
+    assertEquals(node.sysctls.get("net.ipv4.conf.all.route_localnet"), "1");
+  }
+});

@@ -1,0 +1,198 @@
+import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
+import { parse } from "@std/yaml";
+import type { Ask } from "../../../lib/daemon/client.ts";
+import { status } from "../../../lib/cli/status/command.ts";
+import type { OutputFormat } from "../../../lib/config/command.ts";
+import type { Runtime } from "../../../lib/system/runtime.ts";
+import { STATUS } from "../../observe/page/contents.ts";
+import { configuration } from "../../support/configuration.ts";
+import { type World, world } from "../runtime.ts";
+
+interface Run extends World {
+  readonly code: number;
+}
+
+interface RunOptions {
+  readonly ask: Ask;
+  readonly output?: OutputFormat;
+  readonly watch?: boolean;
+  readonly runtime?: Partial<Runtime>;
+  readonly signal?: AbortSignal;
+}
+
+async function run(
+  { ask, output = "table", watch = false, runtime, signal = new AbortController().signal }:
+    RunOptions,
+): Promise<Run> {
+  const it = world(runtime);
+  const context = { ...it, configuration: configuration(SOCKET), signal, ask };
+  const code = await status({ name: "status", watch, output }, context);
+  return { ...it, code };
+}
+
+const SOCKET = {
+  signpost: {
+    manifests: [],
+    fullSyncPeriod: 3_600_000,
+    stateFile: "",
+    socket: "/run/s.sock",
+    statusPage: "auto",
+  },
+} as const;
+
+const answering = (answer: unknown): Ask => () => Promise.resolve(answer);
+const silent: Ask = () => Promise.reject(new Error("connection refused"));
+
+Deno.test("people get everything in a table", async () => {
+  const { code, printed } = await run({
+    ask: answering({
+      ...STATUS,
+      refused: [{ kind: "Service", key: "shop/bad", reason: "spec.ports[0].port is 0" }],
+      conflicts: [{ claim: "192.0.2.1 . tcp . 80", holder: "a/b", loser: "c/d" }],
+    }),
+  });
+  assertEquals(code, 0);
+  assertEquals(
+    printed.join(""),
+    `signpost 0.1.0 (abc1234) on node-1: healthy
+  mode           nftables (nft 1.0.6), kernel 6.18.0
+  started        3h ago
+  services       2 with 3 ports
+  endpoints      5 in 4 slices
+  drift repairs  0
+  state file     12s old
+
+WATCH    STATE     VERSION  LAST EVENT  LISTS  LAST ERROR
+Service  watching  4711     4s ago      1
+
+SYNC     WHEN     TOOK    OPERATIONS  SIZE
+full     60m ago  1.25 s  900         51 kB
+partial  3s ago   12 ms   4           310 B
+
+REFUSED  OBJECT    WHY
+Service  shop/bad  spec.ports[0].port is 0
+
+CONFLICT              HELD BY  WANTED BY
+192.0.2.1 . tcp . 80  a/b      c/d
+`,
+  );
+});
+
+Deno.test("programs get the daemon's answer as JSON or YAML", async () => {
+  const json = await run({ ask: answering({ ...STATUS, later: "unknown" }), output: "json" });
+  assertEquals(JSON.parse(json.printed.join("")), STATUS);
+  const yaml = await run({ ask: answering(STATUS), output: "yaml" });
+  assertEquals(parse(yaml.printed.join("")), STATUS);
+});
+
+Deno.test("a daemon that is late is exit code 1", async () => {
+  const { code, printed } = await run({ ask: answering({ ...STATUS, healthy: false }) });
+  assertEquals(code, 1);
+  assertMatch(printed.join(""), /unhealthy: an update waits for too long/);
+});
+
+Deno.test("without a daemon there is one line, and exit code 1", async () => {
+  const { code, printed, complaints } = await run({ ask: silent });
+  assertEquals([code, printed], [1, []]);
+  assertEquals(complaints, [
+    "signpost: no daemon answers at /run/s.sock: is signpost running on this node with that --socket, and may you open it (as root)?",
+  ]);
+});
+
+Deno.test("an answer of another version, or of something else, is refused in one line", async () => {
+  const other = await run({ ask: answering({ ...STATUS, statusVersion: 2 }) });
+  assertEquals(other.code, 1);
+  assertMatch(
+    other.complaints.join("\n"),
+    /^signpost: the daemon answers in version 2, .*version 1/,
+  );
+  for (const answer of [null, "hello", [], {}, { ...STATUS, watches: [{}] }]) {
+    const { code, complaints } = await run({ ask: answering(answer) });
+    assertEquals([code, complaints.length], [1, 1]);
+    assertMatch(complaints.join("\n"), /what answers at the socket is no signpost/);
+  }
+});
+
+Deno.test("what the daemon says cannot move the cursor or begin a line", async () => {
+  const evil = "x\x1b[2J\n\u009b31mFAKE\u202e";
+  for (const output of ["table", "json", "yaml"] as const) {
+    const { printed } = await run({
+      ask: answering({
+        ...STATUS,
+        node: evil,
+        refused: [{ kind: "Service", key: evil, reason: evil }],
+      }),
+      output,
+    });
+    const text = printed.join("");
+    assertNotMatch(text.replaceAll("\n", ""), /[\p{Cc}\p{Bidi_Control}]/u);
+    assertNotMatch(text, /^FAKE/m);
+  }
+});
+
+Deno.test("colours are for terminals", async () => {
+  const ask = answering(STATUS);
+  const coloured = await run({ ask, runtime: { isTerminal: () => true } });
+  assertEquals(coloured.printed.join("").includes("\x1b[32m"), true);
+  const environment = (name: string) => name === "NO_COLOR" ? "1" : undefined;
+  const plain = await run({ ask, runtime: { isTerminal: () => true, environment } });
+  assertEquals(plain.printed.join("").includes("\x1b"), false);
+});
+
+/** Answers so often, then has the command interrupted. */
+function watched(answers: readonly (unknown | "silence")[]): Pick<RunOptions, "ask" | "signal"> {
+  const controller = new AbortController();
+  const left = [...answers];
+  return {
+    signal: controller.signal,
+    ask: () => {
+      const answer = left.shift();
+      if (left.length === 0) queueMicrotask(() => controller.abort());
+      return answer === "silence" ? Promise.reject(new Error("gone")) : Promise.resolve(answer);
+    },
+  };
+}
+
+Deno.test("where the output is no terminal, watching prints a line a second", async () => {
+  const late = { ...STATUS, healthy: false, driftRepairs: 3 };
+  const { code, printed } = await run({
+    ...watched([STATUS, late, "silence", STATUS, STATUS]),
+    watch: true,
+  });
+  assertEquals(code, 0);
+  const lines = printed.join("").trimEnd().split("\n");
+  assertMatch(
+    lines[0] ?? "",
+    /^2026-01-02T03:04:05.000Z healthy, nftables, 2 services, 5 endpoints/,
+  );
+  assertMatch(lines[1] ?? "", /unhealthy: .* 3 drift repairs$/);
+  assertMatch(lines[2] ?? "", /^no daemon answers at/);
+  assertMatch(lines[3] ?? "", /healthy, nftables/);
+});
+
+Deno.test("on a terminal, watching writes over what is there, and no wider or longer", async () => {
+  const { printed } = await run({
+    ...watched([STATUS, STATUS, STATUS]),
+    watch: true,
+    runtime: { isTerminal: () => true, terminalSize: () => ({ columns: 30, rows: 8 }) },
+  });
+  for (const screen of printed) {
+    assertEquals(screen.startsWith("\x1b[H"), true);
+    assertEquals(screen.endsWith("\x1b[J"), true);
+    const lines = screen.slice("\x1b[H".length, -"\x1b[J".length).split("\n").slice(0, -1);
+    assertEquals(lines.length, 7);
+    for (const line of lines) {
+      assertEquals(line.replaceAll(/\p{Cc}\[\d*[mK]/gu, "").length <= 30, true, line);
+    }
+  }
+});
+
+Deno.test("watching as JSON is one document a line", async () => {
+  const { printed } = await run({
+    ...watched([STATUS, STATUS, STATUS]),
+    watch: true,
+    output: "json",
+  });
+  const lines = printed.join("").trimEnd().split("\n");
+  assertEquals(lines.map((line) => JSON.parse(line)), [STATUS, STATUS]);
+});

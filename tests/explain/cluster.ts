@@ -1,0 +1,188 @@
+/**
+ * One Service of a small cluster, and what explain says of it, without a kernel.
+ *
+ * @module
+ */
+import { Inspector } from "../../lib/source/objects/inspect.ts";
+import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
+import type { Outcome, World } from "../../lib/explain/packet/outcome.ts";
+import { explainPacket } from "../../lib/explain/packet/packet.ts";
+import { explainTarget } from "../../lib/explain/packet/packet_report.ts";
+import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
+import { ruleNames } from "../../lib/explain/kernel/rules.ts";
+import { explainService } from "../../lib/explain/service/service.ts";
+import type { State } from "../../lib/daemon/read_state.ts";
+import type { PacketTarget } from "../../lib/config/arguments.ts";
+import type { Sender } from "../../lib/config/command.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
+import { KINDS } from "../../lib/model/objects.ts";
+import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The node's address, and one of its pods'. */
+export const NODE_ADDRESS = "192.168.0.2";
+export const POD = "10.244.0.10";
+
+/** The Node under test in `zone-a`, and the ServiceCIDR. */
+export const CLUSTER: readonly ApiObject[] = [{
+  kind: "Node",
+  metadata: { name: NODE_NAME, labels: { "topology.kubernetes.io/zone": "zone-a" } },
+  spec: { podCIDRs: ["10.244.0.0/24"] },
+  status: { addresses: [{ type: "InternalIP", address: NODE_ADDRESS }] },
+}, {
+  kind: "ServiceCIDR",
+  metadata: { name: "kubernetes" },
+  spec: { cidrs: ["10.96.0.0/16"] },
+}];
+
+/** The Service `shop/web`: port 80 named http, target port web, selector app=web. */
+export function web(spec: Fields = {}, rest: Fields = {}): ApiObject {
+  return {
+    kind: "Service",
+    metadata: { namespace: "shop", name: "web", creationTimestamp: "2026-01-02T00:00:00Z" },
+    spec: {
+      clusterIP: "10.96.0.10",
+      selector: { app: "web" },
+      ports: [{ name: "http", port: 80, targetPort: "web" }],
+      ...spec,
+    },
+    ...rest,
+  };
+}
+
+/** A Service of type LoadBalancer at 192.0.2.10, with node port 30080. */
+export function loadBalancer(spec: Fields = {}): ApiObject {
+  return web({
+    type: "LoadBalancer",
+    ports: [{ name: "http", port: 80, targetPort: "web", nodePort: 30080 }],
+    ...spec,
+  }, { status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }] } } });
+}
+
+/** An endpoint of a slice: its address, its node, and what else the slice says of it. */
+export function endpoint(address: string, nodeName: string, rest: Fields = {}): Fields {
+  return { addresses: [address], nodeName, ...rest };
+}
+
+/** Two endpoints, the first on this node. */
+export const LOCAL = endpoint("10.244.0.11", NODE_NAME);
+export const REMOTE = endpoint("10.244.1.11", "node-2");
+
+/** A slice `shop/web-1` of port http, 8080. */
+export function slice(endpoints: readonly Fields[], rest: Fields = {}): ApiObject {
+  return {
+    kind: "EndpointSlice",
+    metadata: {
+      namespace: "shop",
+      name: "web-1",
+      labels: { "kubernetes.io/service-name": "web" },
+    },
+    addressType: "IPv4",
+    ports: [{ name: "http", port: 8080 }],
+    endpoints,
+    ...rest,
+  };
+}
+
+/** What is other than usual. */
+export interface Options {
+  readonly configuration?: Partial<Configuration>;
+  readonly mode?: "nftables" | "iptables";
+  readonly kernel?: KernelView;
+  readonly port?: string;
+  /** Without the Node and the ServiceCIDR. */
+  readonly bare?: boolean;
+}
+
+/** The state that some objects lead to, and what packets meet there. */
+export function worldOf(
+  objects: readonly ApiObject[],
+  { configuration, mode = "nftables", bare = false }: Options = {},
+): { readonly state: State; readonly world: World; readonly inspector: Inspector } {
+  const pipeline = new Pipeline({
+    mode,
+    configuration: { clusterCIDRs: ["10.244.0.0/16"], ...configuration },
+  });
+  const all = bare ? objects : [...CLUSTER, ...objects];
+  const { conflicts, refused } = pipeline.load(all);
+  const inspector = new Inspector({ namespace: "shop", name: "web" });
+  for (const object of all) {
+    const kind = KINDS.find((each) => each === object.kind);
+    if (kind) inspector.look(kind, object);
+  }
+  const { cache, desired } = pipeline;
+  const world: World = {
+    state: desired,
+    mode,
+    ownAddresses: ["127.0.0.1", "::1", NODE_ADDRESS],
+    rules: ruleNames(mode, desired.node),
+  };
+  return { state: { cache, desired, conflicts, refused }, world, inspector };
+}
+
+/** A kernel that was not read. */
+export const UNREAD: KernelView = { type: "unread", reason: "a test" };
+
+/** What explain says of `shop/web`. */
+export function explainWeb(objects: readonly ApiObject[], options: Options = {}): ServiceReport {
+  const { state, world, inspector } = worldOf(objects, options);
+  return explainService({
+    target: { type: "service", namespace: "shop", name: "web", port: options.port },
+    state,
+    inspector,
+    world,
+    nodeName: NODE_NAME,
+    externalIPsAllowed: options.configuration?.featureGates?.["AllowServiceExternalIPs"] !== false,
+    kernel: options.kernel ?? UNREAD,
+  });
+}
+
+/** The causes that explain finds, without what it says of the kernel. */
+export function causesOf(objects: readonly ApiObject[], options: Options = {}): string[] {
+  return explainWeb(objects, options).findings
+    .filter(({ code }) => code !== "kernel-unread")
+    .map(({ severity, code, message }) => `${severity} ${code}: ${message}`);
+}
+
+/** A packet as `SENDER[ ADDRESS] > ADDRESS:PORT/PROTOCOL`. */
+export function outcomeOf(
+  packet: string,
+  objects: readonly ApiObject[],
+  options: Options = {},
+): Outcome {
+  const match = /^(pod|node|external)(?: (\S+))? > (\S+):(\d+)\/(tcp|udp|sctp)$/.exec(packet);
+  const [, sender, source, address = "", port, protocol] = match ?? [];
+  if (!match) throw new Error(`no packet: ${packet}`);
+  return explainPacket({
+    sender: sender as Sender,
+    source,
+    address,
+    port: Number(port),
+    protocol: protocol as PacketTarget["protocol"],
+  }, worldOf(objects, options).world);
+}
+
+/** What explain says of a packet from a source address, or from a kind of sender. */
+export function explainFrom(
+  from: { readonly source?: string; readonly from?: Sender },
+  objects: readonly ApiObject[],
+  options: Options = {},
+): PacketReport {
+  const { state, world } = worldOf(objects, options);
+  return explainTarget({
+    target: {
+      type: "packet",
+      source: from.source,
+      address: "10.96.0.10",
+      port: 80,
+      protocol: "tcp",
+    },
+    from: from.from,
+    state,
+    world,
+    nodeName: NODE_NAME,
+    kernel: options.kernel ?? UNREAD,
+    traceProblem: "",
+  });
+}

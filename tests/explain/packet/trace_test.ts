@@ -1,0 +1,100 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { TraceReader, type TraceReport, traceScript } from "../../../lib/explain/packet/trace.ts";
+import { LOCAL, outcomeOf, REMOTE, slice, web } from "../cluster.ts";
+
+const PACKET = { address: "10.96.0.10", port: 80, protocol: "tcp" } as const;
+const OUTCOME = outcomeOf("node > 10.96.0.10:80/tcp", [web(), slice([LOCAL, REMOTE])]);
+
+/** What `nft monitor trace` prints, without the number of the trace and the table. */
+function traced(lines: readonly string[], outcome = OUTCOME): TraceReport {
+  const reader = new TraceReader();
+  for (const line of lines) reader.take(`trace id 1f ${line}`);
+  return reader.report(PACKET, outcome);
+}
+
+const BEGIN = [
+  'inet trace-signpost output packet: oif "lo" ip daddr 10.96.0.10 tcp sport 9 tcp dport 80 ',
+  "inet trace-signpost output rule meta nftrace set 1 (verdict continue)",
+  'inet signpost nat-output packet: oif "lo" ip daddr 10.96.0.10 tcp sport 9 tcp dport 80 ',
+  "inet signpost nat-output rule jump services (verdict jump services)",
+];
+
+const TRANSLATED = [
+  ...BEGIN,
+  "inet signpost pick-endpoints4-tcp-2 rule dnat ip to x map @endpoints-tcp4 (verdict accept)",
+];
+
+const LEFT = [
+  'inet signpost nat-postrouting packet: oif "eth0" ip daddr 10.244.1.11 tcp sport 9 tcp dport 8080 ',
+  "inet signpost nat-postrouting rule meta mark & 1 == 1 masquerade fully-random (verdict accept)",
+];
+
+Deno.test("a trace tells the endpoint that a packet went to, and that it was masqueraded", () => {
+  const { steps, ...report } = traced([...TRANSLATED, ...LEFT]);
+  assertEquals(report, {
+    verdict: "dnat",
+    destination: "10.244.1.11:8080",
+    masqueraded: true,
+    hasLeft: true,
+    agrees: true,
+  });
+  assertEquals(steps[0], {
+    table: "inet signpost",
+    chain: "nat-output",
+    type: "rule",
+    text: "jump services",
+    verdict: "jump services",
+  });
+  assertEquals(steps.length, 3);
+});
+
+Deno.test("a trace that ends at the translation has found no route", () => {
+  const { verdict, destination, hasLeft, agrees } = traced(TRANSLATED);
+  assertEquals([verdict, destination, hasLeft, agrees], ["dnat", "", false, true]);
+});
+
+Deno.test("a trace tells rejects, drops, packets that are left alone and packets not seen", () => {
+  const reject = [...BEGIN, "inet signpost reject-traffic rule reject (verdict drop)"];
+  const drop = [...BEGIN, "inet signpost firewall rule ip daddr x drop (verdict drop)"];
+  const alone = [...BEGIN, "inet signpost nat-output policy accept "];
+  for (
+    const [lines, verdict] of [
+      [reject, "reject"],
+      [drop, "drop"],
+      [alone, "none"],
+      [[], "lost"],
+    ] as const
+  ) {
+    const report = traced(lines);
+    assertEquals([report.verdict, report.agrees], [verdict, false]);
+    assertEquals(traced(lines, { ...OUTCOME, verdict: "drop" }).agrees, verdict === "drop");
+  }
+});
+
+Deno.test("an endpoint that should not be used does not agree", () => {
+  const lines = [...TRANSLATED, ...LEFT].map((line) => line.replace("10.244.1.11", "10.244.7.7"));
+  assertEquals(traced(lines).agrees, false);
+});
+
+Deno.test("other packets in the trace, and lines that are none, are passed over", () => {
+  const reader = new TraceReader();
+  for (const line of [...TRANSLATED, ...LEFT]) {
+    reader.take(`trace id 1f ${line}`);
+    reader.take(`trace id 2e ${line.replace("10.244.1.11", "10.244.7.7")}`);
+    reader.take("add table inet x");
+  }
+  assertEquals(reader.report(PACKET, OUTCOME).destination, "10.244.1.11:8080");
+});
+
+Deno.test("the script asks for the first packets of one connection, in a table of its own", () => {
+  const script = traceScript(PACKET, "192.168.0.2");
+  assertStringIncludes(
+    script,
+    "    ip saddr 192.168.0.2 ip daddr 10.96.0.10 tcp dport 80 tcp flags & (syn | ack) == syn " +
+      "meta nftrace set 1\n",
+  );
+  assertStringIncludes(
+    traceScript({ address: "fd00::a", port: 53, protocol: "udp" }, undefined),
+    "    ip6 daddr fd00::a udp dport 53 meta nftrace set 1\n",
+  );
+});

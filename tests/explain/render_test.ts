@@ -1,0 +1,96 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
+import { renderPacket } from "../../lib/cli/explain/render_packet.ts";
+import { renderService } from "../../lib/cli/explain/render_service.ts";
+import { painter } from "../../lib/cli/output.ts";
+import { assertGolden } from "../cli/golden.ts";
+import {
+  endpoint,
+  explainFrom,
+  explainWeb,
+  loadBalancer,
+  LOCAL,
+  REMOTE,
+  slice,
+  web,
+} from "./cluster.ts";
+
+const plain = painter(false);
+
+/** A kernel that holds one entry and lacks another, with a client that stays on an endpoint. */
+const KERNEL: KernelView = {
+  type: "read",
+  kubeProxy: [],
+  rules: {
+    entries: () => [
+      {
+        in: "services4",
+        key: "192.0.2.10 . tcp . 80",
+        desired: "goto external4-tcp-1",
+        held: "",
+        state: "missing",
+      },
+      { in: "cluster-ips4", key: "10.96.0.10", desired: "", held: "", state: "same" },
+    ],
+    stickyClients: () => [{
+      servicePort: "shop/web:http",
+      client: "203.0.113.9",
+      address: "10.244.0.11",
+      port: 8080,
+      expiresSeconds: 1234,
+    }],
+  },
+};
+
+Deno.test("a broken Service is a page: causes, addresses, endpoints, kernel, clients", async () => {
+  const report = explainWeb([
+    loadBalancer({
+      externalTrafficPolicy: "Local",
+      loadBalancerSourceRanges: ["203.0.113.0/24"],
+      sessionAffinity: "ClientIP",
+      externalIPs: ["192.0.2.30"],
+    }),
+    slice([LOCAL, REMOTE, endpoint("10.244.1.12", "node-2", { conditions: { ready: false } })]),
+    {
+      kind: "Service",
+      metadata: { namespace: "shop", name: "old", creationTimestamp: "2026-01-01T00:00:00Z" },
+      spec: { clusterIP: "10.96.0.11", externalIPs: ["192.0.2.30"], ports: [{ port: 80 }] },
+    },
+  ], { kernel: KERNEL });
+  await assertGolden("explain-service.txt", renderService(report, plain));
+  await assertGolden("explain-service.json", `${JSON.stringify(report, undefined, 2)}\n`);
+});
+
+Deno.test("a Service that works is a page, too", async () => {
+  const report = explainWeb([web(), slice([LOCAL, REMOTE])]);
+  await assertGolden("explain-service-works.txt", renderService(report, plain));
+});
+
+Deno.test("a packet is a few lines", async () => {
+  const objects = [web(), slice([LOCAL, REMOTE])];
+  const delivered = explainFrom({ source: "10.244.0.11" }, objects, { kernel: KERNEL });
+  await assertGolden("explain-packet.txt", renderPacket(delivered, plain));
+  await assertGolden("explain-packet.json", `${JSON.stringify(delivered, undefined, 2)}\n`);
+  const rejected = explainFrom({ from: "external" }, [web(), slice([])]);
+  await assertGolden("explain-packet-rejected.txt", renderPacket(rejected, plain));
+});
+
+Deno.test("colours go around the text and change nothing else", () => {
+  const report = explainWeb([web(), slice([])]);
+  const coloured = renderService(report, painter(true));
+  assertStringIncludes(coloured, "\x1b[31mis broken here\x1b[0m");
+  assertEquals(coloured.replace(/\p{Cc}\[\d+m/gu, ""), renderService(report, plain));
+});
+
+Deno.test("names from objects cannot move the cursor or make lines", () => {
+  const report = explainWeb([
+    web({
+      selector: { "a\nb": "\x1b[2J" },
+      ports: [{ name: "http", port: 80, targetPort: "\r\x07" }],
+    }),
+    slice([]),
+  ]);
+  const text = renderService(report, plain);
+  assertEquals(/\p{Cc}/u.test(text.replaceAll("\n", "")), false);
+  assertStringIncludes(text, "a\\u000ab=\\u001b[2J");
+});

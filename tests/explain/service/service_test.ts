@@ -1,0 +1,353 @@
+import { assertEquals } from "@std/assert";
+import type { ApiObject } from "../../support/pipeline.ts";
+import {
+  causesOf,
+  endpoint,
+  explainWeb,
+  loadBalancer,
+  LOCAL,
+  type Options,
+  REMOTE,
+  slice,
+  web,
+} from "../cluster.ts";
+
+Deno.test("of a Service that works, explain tells addresses and endpoints, and no cause", () => {
+  const report = explainWeb([web(), slice([LOCAL, REMOTE])]);
+  assertEquals([report.verdict, report.summary], [
+    "delivered",
+    "shop/web works on this node: 1 service port, 2 endpoint addresses in use",
+  ]);
+  const [port] = report.ports;
+  assertEquals(
+    port?.endpoints.map(({ address, usedFor, code }) => [address, usedFor, code]),
+    [["10.244.0.11", ["Cluster"], "used"], ["10.244.1.11", ["Cluster"], "used"]],
+  );
+  assertEquals(
+    port?.frontends.map(({ type, address, policy, outcomes }) => [
+      type,
+      address,
+      policy,
+      outcomes.map(({ sender, verdict, masquerade }) => [sender, verdict, masquerade?.applies]),
+    ]),
+    [["clusterIP", "10.96.0.10", "Cluster", [
+      ["pod", "dnat", false],
+      ["node", "dnat", true],
+      ["external", "dnat", true],
+    ]]],
+  );
+});
+
+/** Services that do not work, and the causes that are named. */
+const BROKEN: readonly {
+  readonly name: string;
+  readonly objects: readonly ApiObject[];
+  readonly options?: Options;
+  readonly causes: readonly string[];
+  readonly verdict?: string;
+}[] = [
+  {
+    name: "a selector that matches nothing leaves an empty slice",
+    objects: [web(), slice([])],
+    causes: [
+      "error selector-matches-nothing: the selector app=web matches no Pod of namespace shop: " +
+      "its EndpointSlices are empty",
+    ],
+  },
+  {
+    name: "a selector that matches nothing may leave no slice at all",
+    objects: [web()],
+    causes: [
+      "error selector-matches-nothing: the selector app=web matches no Pod of namespace shop: " +
+      "there is no EndpointSlice (or kube-controller-manager does not make them)",
+    ],
+  },
+  {
+    name: "a Service without a selector needs somebody's slices",
+    objects: [web({ selector: undefined })],
+    causes: [
+      "error no-endpoints-given: shop/web has no selector, and nobody has made EndpointSlices " +
+      "with endpoints for it",
+    ],
+  },
+  {
+    name: "a target port that no container has",
+    objects: [web(), slice([LOCAL, REMOTE], { ports: [{ name: "metrics", port: 9090 }] })],
+    causes: [
+      "error wrong-target-port: shop/web:http (IPv4): targetPort web: none of 2 endpoints has " +
+      'this port (its slice has "metrics" 9090/tcp, not port "http"/tcp)',
+    ],
+  },
+  {
+    name: "no endpoint is ready",
+    objects: [
+      web(),
+      slice([
+        { ...LOCAL, conditions: { ready: false } },
+        { ...REMOTE, conditions: { ready: false, serving: false, terminating: true } },
+      ]),
+    ],
+    causes: ["error none-ready: shop/web:http (IPv4): none of 2 endpoints is ready"],
+  },
+  {
+    name: "internal traffic policy Local without an endpoint here",
+    objects: [web({ internalTrafficPolicy: "Local" }), slice([REMOTE])],
+    causes: [
+      "error no-local-endpoints: shop/web:http (IPv4): internal traffic policy Local, and no " +
+      "ready endpoint is on this node (they are on node-2): all traffic is dropped",
+    ],
+  },
+  {
+    name: "external traffic policy Local of a node port without an endpoint here",
+    objects: [
+      web({
+        type: "NodePort",
+        externalTrafficPolicy: "Local",
+        ports: [{ name: "http", port: 80, nodePort: 30080 }],
+      }),
+      slice([REMOTE]),
+    ],
+    causes: [
+      "error no-local-endpoints: shop/web:http (IPv4): external traffic policy Local, and no " +
+      "ready endpoint is on this node (they are on node-2): traffic from outside is dropped",
+    ],
+  },
+  {
+    name: "external traffic policy Local of a load balancer that passes this node by",
+    objects: [
+      loadBalancer({ externalTrafficPolicy: "Local", healthCheckNodePort: 31000 }),
+      slice([REMOTE]),
+    ],
+    causes: [
+      "warning no-local-endpoints: shop/web:http (IPv4): external traffic policy Local, and no " +
+      "ready endpoint is on this node (they are on node-2): traffic from outside is dropped, and " +
+      "load balancers that ask port 31000 pass this node by",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "source ranges",
+    objects: [loadBalancer({ loadBalancerSourceRanges: ["203.0.113.0/24"] }), slice([LOCAL])],
+    causes: [
+      "warning source-ranges: 192.0.2.10 takes connections from 203.0.113.0/24 only " +
+      "(spec.loadBalancerSourceRanges); all others are dropped",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "an external IP that an older Service has",
+    objects: [
+      web({ externalIPs: ["192.0.2.30"] }),
+      slice([LOCAL]),
+      {
+        kind: "Service",
+        metadata: { namespace: "shop", name: "old", creationTimestamp: "2026-01-01T00:00:00Z" },
+        spec: { clusterIP: "10.96.0.11", externalIPs: ["192.0.2.30"], ports: [{ port: 80 }] },
+      },
+    ],
+    causes: [
+      "error conflict: 192.0.2.30 . tcp . 80 belongs to Service shop/old, which is older; " +
+      "shop/web gets it when that lets go",
+    ],
+  },
+  {
+    name: "a slice that is refused",
+    objects: [web(), slice([endpoint("169.254.1.1", "node-2")])],
+    causes: [
+      "error slice-unused: EndpointSlice shop/web-1 (1 endpoint) is not used: refused as " +
+      "malformed: endpoints[0].addresses[0] must not be a loopback, link-local or unspecified " +
+      'address, is "169.254.1.1"',
+    ],
+  },
+  {
+    name: "a Service that is refused",
+    objects: [web({ ports: [{ name: "http", port: 70_000 }] })],
+    causes: [
+      "error service-refused: shop/web is refused as malformed: spec.ports[0].port must be a " +
+      "number from 1 to 65535, is 70000",
+    ],
+  },
+  {
+    name: "a Service that is not there",
+    objects: [],
+    causes: ["error service-not-found: there is no Service shop/web"],
+  },
+  {
+    name: "a Service without a cluster IP yet",
+    objects: [web({ clusterIP: undefined })],
+    causes: ["error no-cluster-ip: shop/web has no cluster IP yet: the API server gives it one"],
+  },
+  {
+    name: "a headless Service",
+    objects: [web({ clusterIP: "None" })],
+    causes: [
+      "note headless: shop/web is headless (clusterIP None): clients find its endpoints by DNS, " +
+      "no rules are made",
+    ],
+    verdict: "not-proxied",
+  },
+  {
+    name: "an ExternalName Service",
+    objects: [web({ type: "ExternalName", clusterIP: undefined })],
+    causes: [
+      "note external-name: shop/web is a DNS alias (ExternalName): it has no address to proxy",
+    ],
+    verdict: "not-proxied",
+  },
+  {
+    name: "a port that the Service does not have",
+    objects: [web(), slice([LOCAL])],
+    options: { port: "https" },
+    causes: ["error no-such-port: the Service has no port https; it has http 80/tcp"],
+  },
+  {
+    name: "only terminating endpoints are left",
+    objects: [
+      web(),
+      slice([{ ...LOCAL, conditions: { ready: false, serving: true, terminating: true } }]),
+    ],
+    causes: [
+      "warning only-terminating: shop/web:http (IPv4): all endpoints in use are terminating",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "a load balancer without an address",
+    objects: [web({ type: "LoadBalancer" }), slice([LOCAL])],
+    causes: [
+      "warning load-balancer-pending: type LoadBalancer, and status.loadBalancer has no IP yet",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "policy Local where pods are not recognised",
+    objects: [loadBalancer({ externalTrafficPolicy: "Local" }), slice([LOCAL])],
+    options: { configuration: { clusterCIDRs: [] } },
+    causes: [
+      "warning pods-not-recognised: external traffic policy Local, and nothing says which " +
+      "senders are pods: they are treated like clients from outside",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "an external IP of a family without a cluster IP, and a Node that is not known",
+    objects: [web({ externalIPs: ["2001:db8::30"] }), slice([LOCAL])],
+    options: { bare: true },
+    causes: [
+      "warning family-without-cluster-ip: 2001:db8::30 is not served: the Service has no IPv6 " +
+      "cluster IP",
+      "warning node-unknown: no Node node-1 was seen: its zone and addresses are not known",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "external IPs that are switched off",
+    objects: [web({ externalIPs: ["192.0.2.30"] }), slice([LOCAL])],
+    options: { configuration: { featureGates: { AllowServiceExternalIPs: false } } },
+    causes: [
+      "warning external-ips-off: externalIPs are switched off (AllowServiceExternalIPs=false)",
+    ],
+    verdict: "delivered",
+  },
+];
+
+for (const { name, objects, options = {}, causes, verdict = "broken" } of BROKEN) {
+  Deno.test(`explain names the cause: ${name}`, () => {
+    assertEquals(causesOf(objects, options), causes);
+    assertEquals(explainWeb(objects, options).verdict, verdict);
+  });
+}
+
+Deno.test("explain says why each endpoint is used or not", () => {
+  const hints = (...zones: string[]) => ({ hints: { forZones: zones.map((name) => ({ name })) } });
+  const cases: readonly (readonly [string, readonly ApiObject[], readonly string[]])[] = [
+    ["not ready and terminating ones are left out where a ready one is there", [
+      web(),
+      slice([
+        LOCAL,
+        endpoint("10.244.1.12", "node-2", { conditions: { ready: false } }),
+        endpoint("10.244.1.13", "node-2", {
+          conditions: { ready: false, serving: true, terminating: true },
+        }),
+        endpoint("10.244.1.14", "node-2", {
+          conditions: { ready: false, serving: false, terminating: true },
+        }),
+      ]),
+    ], [
+      "10.244.0.11 used: used",
+      "10.244.1.12 not-ready: not ready: its readiness probe fails",
+      "10.244.1.13 terminating: terminating: it still serves, but ready ones are there",
+      "10.244.1.14 terminating: terminating, and serves no more",
+    ]],
+    ["those of other zones", [
+      web(),
+      slice([{ ...LOCAL, ...hints("zone-a") }, { ...REMOTE, ...hints("zone-b", "zone-c") }]),
+    ], [
+      "10.244.0.11 used: used",
+      "10.244.1.11 other-zone: hinted for zone zone-b, zone-c; this node is in zone-a",
+    ]],
+    ["those for other nodes", [
+      web(),
+      slice([
+        { ...LOCAL, hints: { forNodes: [{ name: "node-1" }] } },
+        { ...REMOTE, hints: { forNodes: [{ name: "node-2" }] } },
+      ]),
+    ], [
+      "10.244.0.11 used: used",
+      "10.244.1.11 other-node: hinted for node node-2, not for this one",
+    ]],
+    ["those on other nodes under policy Local", [
+      web({ internalTrafficPolicy: "Local" }),
+      slice([LOCAL, REMOTE]),
+    ], [
+      "10.244.0.11 used: used",
+      "10.244.1.11 not-local: not on this node (on node-2), and the policy is Local",
+    ]],
+    ["those that pods may use, and clients from outside may not", [
+      loadBalancer({ externalTrafficPolicy: "Local" }),
+      slice([LOCAL, REMOTE]),
+    ], [
+      "10.244.0.11 used: used",
+      "10.244.1.11 used: used; not for policy Local: on node-2",
+    ]],
+    ["one that stands in two slices", [
+      web(),
+      slice([LOCAL]),
+      slice([LOCAL], {
+        metadata: {
+          namespace: "shop",
+          name: "web-2",
+          labels: { "kubernetes.io/service-name": "web" },
+        },
+      }),
+    ], [
+      "10.244.0.11 duplicate: stands in another slice too, counted there",
+      "10.244.0.11 used: used",
+    ]],
+  ];
+  for (const [name, objects, expected] of cases) {
+    const { ports } = explainWeb(objects);
+    assertEquals(
+      ports.flatMap(({ endpoints }) => endpoints)
+        .map(({ address, code, reason }) => `${address} ${code}: ${reason}`),
+      expected,
+      name,
+    );
+  }
+});
+
+Deno.test("an address that another Service has is shown with its holder", () => {
+  const { ports } = explainWeb([
+    web({ externalIPs: ["192.0.2.30"] }),
+    slice([LOCAL]),
+    {
+      kind: "Service",
+      metadata: { namespace: "shop", name: "old", creationTimestamp: "2026-01-01T00:00:00Z" },
+      spec: { clusterIP: "10.96.0.11", externalIPs: ["192.0.2.30"], ports: [{ port: 80 }] },
+    },
+  ]);
+  assertEquals(
+    ports[0]?.frontends.map(({ type, address, heldBy }) => [type, address, heldBy]),
+    [["clusterIP", "10.96.0.10", null], ["externalIP", "192.0.2.30", "shop/old"]],
+  );
+});

@@ -1,0 +1,139 @@
+import { assertEquals } from "@std/assert";
+import type { EventReport } from "../../lib/observe/event_body.ts";
+import { type HealthCheck, HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
+import type { HttpHandler, HttpListen } from "../../lib/model/http.ts";
+import { listenHttp } from "../../lib/system/http/servers.ts";
+import { FakeClock, FakeLogger } from "../observe/support/fakes.ts";
+
+/** Listeners without sockets: one handler per `address port`, one owner each. */
+function fakeNetwork() {
+  const open = new Map<string, HttpHandler>();
+  const taken = new Set<string>();
+  const listen: HttpListen = ({ hostname, port }, handler) => {
+    const key = `${hostname} ${port}`;
+    if (taken.has(key) || open.has(key)) throw new Error(`${key} is in use`);
+    open.set(key, handler);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    return { port, finished: promise, close: () => (open.delete(key), resolve(), promise) };
+  };
+  return { open, taken, listen };
+}
+
+function start(listen: HttpListen, addresses: readonly string[] = ["192.0.2.1"]) {
+  const state = { isHealthy: true, addresses };
+  const clock = new FakeClock();
+  const logger = new FakeLogger();
+  const events: EventReport[] = [];
+  const ports = new HealthCheckNodePorts({
+    addresses: () => state.addresses,
+    listen,
+    isHealthy: () => state.isHealthy,
+    logger,
+    clock,
+    report: (event) => events.push(event),
+    nodeName: "n1",
+  });
+  return { state, clock, logger, events, ports };
+}
+
+function check(port: number, localEndpoints = 1): HealthCheck {
+  return { port, localEndpoints, uid: "u1" };
+}
+
+Deno.test("body, headers and codes are kube-proxy's", async () => {
+  const network = fakeNetwork();
+  const { ports, state } = start(network.listen);
+  const answer = () => network.open.get("192.0.2.1 31000")?.({ method: "GET", path: "/any" });
+  await ports.sync(new Map([["shop/web", check(31000, 3)]]));
+  assertEquals(await answer(), {
+    status: 200,
+    headers: {
+      "Content-Type": "application/json",
+      "X-Content-Type-Options": "nosniff",
+      "X-Load-Balancing-Endpoint-Weight": "3",
+    },
+    body: '{\n\t"service": {\n\t\t"namespace": "shop",\n\t\t"name": "web"\n\t},\n' +
+      '\t"localEndpoints": 3,\n\t"serviceProxyHealthy": true\n}',
+  });
+  state.isHealthy = false;
+  assertEquals((await answer())?.status, 503);
+  state.isHealthy = true;
+  await ports.sync(new Map([["shop/web", check(31000, 0)]]));
+  const none = await answer();
+  assertEquals([none?.status, none?.headers["X-Load-Balancing-Endpoint-Weight"]], [503, "0"]);
+  await ports.close();
+});
+
+Deno.test("listeners follow services, ports and addresses, and the rest stays open", async () => {
+  const network = fakeNetwork();
+  const { ports, state } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
+  const open = () => [...network.open.keys()].sort();
+  await ports.sync(new Map([["a/a", check(31000)], ["b/b", check(31001)]]));
+  assertEquals(open(), [
+    "192.0.2.1 31000",
+    "192.0.2.1 31001",
+    "2001:db8::1 31000",
+    "2001:db8::1 31001",
+  ]);
+  const kept = network.open.get("192.0.2.1 31001");
+  await ports.sync(new Map([["a/a", check(31002)], ["b/b", check(31001, 5)]]));
+  assertEquals(open().filter((key) => key.startsWith("192")), [
+    "192.0.2.1 31001",
+    "192.0.2.1 31002",
+  ]);
+  assertEquals(network.open.get("192.0.2.1 31001"), kept);
+  state.addresses = ["192.0.2.2"];
+  await ports.sync(new Map([["b/b", check(31001)]]));
+  assertEquals(open(), ["192.0.2.2 31001"]);
+  await ports.close();
+  assertEquals(open(), []);
+});
+
+Deno.test("a port that passes from one service to another is closed before it is opened", async () => {
+  const network = fakeNetwork();
+  const { ports, logger } = start(network.listen);
+  await ports.sync(new Map([["z/old", check(31000)]]));
+  await ports.sync(new Map([["a/new", check(31000)]]));
+  assertEquals(network.open.size, 1);
+  assertEquals(logger.messages, []);
+  await ports.close();
+});
+
+Deno.test("a port that is taken is reported once, tried again, and opened when it is free", async () => {
+  const network = fakeNetwork();
+  const { ports, clock, logger, events } = start(network.listen, ["192.0.2.1", "192.0.2.2"]);
+  network.taken.add("192.0.2.2 31000");
+  await ports.sync(new Map([["shop/web", check(31000)]]));
+  assertEquals([...network.open], []); // On all addresses, or on none.
+  for (let attempt = 0; attempt < 3; attempt++) await clock.advance(5_000);
+  assertEquals(logger.messages, [
+    "cannot open health check node port; trying again every 5 seconds",
+  ]);
+  assertEquals(events, [{
+    regarding: { kind: "Service", namespace: "shop", name: "web", uid: "u1" },
+    type: "Warning",
+    reason: "FailedToStartServiceHealthcheck",
+    action: "Listen",
+    note: "node n1 cannot listen on health check node port 31000: 192.0.2.2 31000 is in use",
+  }]);
+  network.taken.clear();
+  await clock.advance(5_000);
+  assertEquals(network.open.size, 2);
+  await ports.close();
+});
+
+Deno.test("a real listener answers, and the next service can take its port", async () => {
+  const probe = listenHttp({ hostname: "127.0.0.1", port: 0 }, () => {
+    throw new Error("not asked");
+  });
+  const { port } = probe;
+  await probe.close();
+  const { ports } = start(listenHttp, ["127.0.0.1"]);
+  for (const name of ["one", "two"]) {
+    await ports.sync(new Map([[`shop/${name}`, check(port, 2)]]));
+    const response = await fetch(`http://127.0.0.1:${port}/healthz`);
+    assertEquals(response.headers.get("x-load-balancing-endpoint-weight"), "2");
+    assertEquals((await response.json()).service, { namespace: "shop", name });
+  }
+  await ports.close();
+});

@@ -1,0 +1,222 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { createMetrics, type MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
+import { processUsage } from "../../../lib/system/process_usage.ts";
+
+function start(options: Partial<MetricsOptions> = {}) {
+  return createMetrics({
+    mode: "nftables",
+    families: [4, 6],
+    now: () => 1_767_323_045,
+    version: "1.2.3",
+    commit: "abc",
+    snapshotAge: () => 7,
+    isStale: () => false,
+    process: { residentMemory: () => 1024, cpu: () => 2.5, started: 100 },
+    ...options,
+  });
+}
+
+/** Sample lines of one metric. */
+function samples(body: string, name: string): string[] {
+  return body.split("\n").filter((line) => new RegExp(`^${name}(?:{| )`).test(line));
+}
+
+/** Names of all metrics. */
+function names(body: string): string[] {
+  return [...body.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name ?? "").sort();
+}
+
+const COMMON = [
+  "kubeproxy_conntrack_reconciler_deleted_entries_total",
+  "kubeproxy_conntrack_reconciler_sync_duration_seconds",
+  "kubeproxy_network_programming_duration_seconds",
+  "kubeproxy_proxy_healthz_total",
+  "kubeproxy_proxy_livez_total",
+  "kubeproxy_sync_full_proxy_rules_duration_seconds",
+  "kubeproxy_sync_partial_proxy_rules_duration_seconds",
+  "kubeproxy_sync_proxy_rules_duration_seconds",
+  "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
+  "kubeproxy_sync_proxy_rules_endpoint_changes_total",
+  "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds",
+  "kubeproxy_sync_proxy_rules_last_timestamp_seconds",
+  "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
+  "kubeproxy_sync_proxy_rules_service_changes_pending",
+  "kubeproxy_sync_proxy_rules_service_changes_total",
+  "process_cpu_seconds_total",
+  "process_resident_memory_bytes",
+  "process_start_time_seconds",
+  "rest_client_request_duration_seconds",
+  "rest_client_requests_total",
+];
+
+Deno.test("each mode has kube-proxy's metrics of that mode, and only those", async () => {
+  const own = {
+    nftables: ["nftables_cleanup_failures_total", "nftables_sync_failures_total"],
+    iptables: [
+      "iptables_last",
+      "iptables_partial_restore_failures_total",
+      "iptables_restore_failures_total",
+      "iptables_total",
+    ],
+  };
+  for (const mode of ["nftables", "iptables"] as const) {
+    const { body } = await start({ mode }).render();
+    assertEquals(
+      names(body).filter((name) => !name.startsWith("signpost_")),
+      [...COMMON, ...own[mode].map((name) => `kubeproxy_sync_proxy_rules_${name}`)].sort(),
+    );
+  }
+});
+
+Deno.test("a sync counts for both families, in all and by its kind", async () => {
+  const metrics = start();
+  metrics.syncQueued();
+  metrics.syncFinished({ kind: "partial", seconds: 0.003 });
+  const { body, contentType } = await metrics.render();
+  assertStringIncludes(contentType, "text/plain; version=0.0.4");
+  for (const kind of ["", "partial_"]) {
+    const name = `kubeproxy_sync_${kind}proxy_rules_duration_seconds`;
+    assertEquals(samples(body, `${name}_count`), [
+      `${name}_count{ip_family="IPv4"} 1`,
+      `${name}_count{ip_family="IPv6"} 1`,
+    ]);
+    assertEquals(samples(body, `${name}_bucket`).length, 2 * 16);
+    assertStringIncludes(body, `${name}_bucket{le="0.004",ip_family="IPv4"} 1`);
+    assertStringIncludes(body, `${name}_bucket{le="16.384",ip_family="IPv4"} 1`);
+  }
+  assertEquals(samples(body, "kubeproxy_sync_full_proxy_rules_duration_seconds_count"), []);
+  for (const name of ["last_timestamp", "last_queued_timestamp"]) {
+    assertStringIncludes(
+      body,
+      `kubeproxy_sync_proxy_rules_${name}_seconds{ip_family="IPv6"} 1767323045`,
+    );
+  }
+});
+
+Deno.test("failures are counted from zero, under the name of the mode", async () => {
+  const nft = start({ families: [4] });
+  const name = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total";
+  assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 0`]);
+  nft.syncFailed("full");
+  assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 1`]);
+
+  const iptables = start({ mode: "iptables", families: [4] });
+  iptables.syncFailed("full");
+  iptables.syncFailed("partial");
+  const { body } = await iptables.render();
+  const prefix = "kubeproxy_sync_proxy_rules_iptables";
+  assertStringIncludes(body, `${prefix}_restore_failures_total{ip_family="IPv4"} 2`);
+  assertStringIncludes(body, `${prefix}_partial_restore_failures_total{ip_family="IPv4"} 1`);
+});
+
+Deno.test("network programming latency has kube-proxy's buckets", async () => {
+  const metrics = start({ families: [4] });
+  metrics.networkProgrammed(61);
+  const name = "kubeproxy_network_programming_duration_seconds_bucket";
+  const buckets = samples((await metrics.render()).body, name)
+    .map((line) => /le="([^"]+)"/.exec(line)?.[1]);
+  assertEquals(buckets.length, 81);
+  assertEquals([buckets[0], buckets[1], buckets[60], buckets.at(-2)], ["0.25", "0.5", "59", "300"]);
+});
+
+Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labels", async () => {
+  const metrics = start({ mode: "iptables" });
+  metrics.changesSeen({ endpoints: 3, services: 1 });
+  metrics.changesPending({ endpoints: 2, services: 0 });
+  metrics.noLocalEndpoints(4, { internal: 1, external: 2 });
+  metrics.iptablesRules(6, { table: "nat", total: 50, written: 5 });
+  metrics.conntrackReconciled(4, { seconds: 0.1, deleted: 9 });
+  metrics.healthAnswered("healthz", 503);
+  const { body } = await metrics.render();
+  for (
+    const line of [
+      "kubeproxy_sync_proxy_rules_endpoint_changes_total 3",
+      "kubeproxy_sync_proxy_rules_endpoint_changes_pending 2",
+      "kubeproxy_sync_proxy_rules_service_changes_total 1",
+      'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 2',
+      'kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv6",table="nat"} 50',
+      'kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv6",table="nat"} 5',
+      'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 9',
+      'kubeproxy_proxy_healthz_total{code="503"} 1',
+    ]
+  ) assertStringIncludes(body, `${line}\n`);
+});
+
+Deno.test("requests are counted by code, without a label for each namespace", async () => {
+  const metrics = start();
+  const request = { method: "POST", host: "api:6443", seconds: 0.02 };
+  for (const namespace of ["a", "b"]) {
+    const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events?x=y`;
+    metrics.request({ ...request, path, status: 201 });
+  }
+  metrics.request({ ...request, path: "/api/v1/services", status: undefined });
+  const { body } = await metrics.render();
+  assertEquals(samples(body, "rest_client_requests_total"), [
+    'rest_client_requests_total{code="201",host="api:6443",method="POST"} 2',
+    'rest_client_requests_total{code="<error>",host="api:6443",method="POST"} 1',
+  ]);
+  assertEquals(samples(body, "rest_client_request_duration_seconds_count").length, 2);
+});
+
+Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
+  const metrics = start();
+  metrics.driftRepaired();
+  metrics.transaction("full", 5_000);
+  metrics.elements(new Map([["services4", 3], ["old", 1]]));
+  metrics.elements(new Map([["services4", 2]]));
+  metrics.watch("Service", true);
+  metrics.watchActive("Service");
+  metrics.relisted("Service");
+  metrics.objectRefused("EndpointSlice");
+  metrics.objectsRefusedNow("EndpointSlice", 1);
+  metrics.vipConflicts(2);
+  metrics.eventDropped();
+  const { body } = await metrics.render();
+  for (
+    const line of [
+      'signpost_build_info{version="1.2.3",commit="abc"} 1',
+      "signpost_drift_repairs_total 1",
+      'signpost_transaction_bytes_sum{kind="full"} 5000',
+      'signpost_watch_connected{kind="Service"} 1',
+      'signpost_watch_last_activity_timestamp_seconds{kind="Service"} 1767323045',
+      'signpost_watch_relists_total{kind="Service"} 1',
+      'signpost_objects_refused_total{kind="EndpointSlice"} 1',
+      'signpost_objects_refused{kind="EndpointSlice"} 1',
+      "signpost_vip_conflicts 2",
+      "signpost_events_dropped_total 1",
+      "signpost_snapshot_age_seconds 7",
+      "signpost_state_stale 0",
+      "process_resident_memory_bytes 1024",
+      "process_cpu_seconds_total 2.5",
+      "process_start_time_seconds 100",
+    ]
+  ) assertStringIncludes(body, `${line}\n`);
+  assertEquals(samples(body, "signpost_elements"), ['signpost_elements{map="services4"} 2']);
+});
+
+Deno.test("without a state file there is no age, and readings are taken anew", async () => {
+  let age: number | undefined = 1;
+  const metrics = start({ snapshotAge: () => age });
+  assertEquals(samples((await metrics.render()).body, "signpost_snapshot_age_seconds").length, 1);
+  age = undefined;
+  const { body } = await metrics.render();
+  assertEquals(samples(body, "signpost_snapshot_age_seconds"), []);
+  assertEquals(samples(body, "process_cpu_seconds_total"), ["process_cpu_seconds_total 2.5"]);
+});
+
+Deno.test("two sets of metrics in one process do not meet", async () => {
+  const [one, other] = [start(), start()];
+  one.driftRepaired();
+  assertStringIncludes((await other.render()).body, "signpost_drift_repairs_total 0\n");
+});
+
+Deno.test({
+  name: "readings of this process need no permission",
+  permissions: "none",
+  fn: () => {
+    const usage = processUsage();
+    assert(usage.residentMemory() > 1_000_000);
+    assert(usage.cpu() > 0);
+    assert(usage.started > 1_600_000_000);
+  },
+});

@@ -1,0 +1,213 @@
+import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { findCandidates, toDestinations } from "../../lib/policy/endpoints.ts";
+import type { Family } from "../../lib/model/address.ts";
+import type { Destination } from "../../lib/model/desired.ts";
+import { hostPort } from "../../lib/model/names.ts";
+import type {
+  Endpoint,
+  EndpointPort,
+  EndpointSlice,
+  ServicePort,
+} from "../../lib/model/objects.ts";
+
+const PLACE = { nodeName: "here", zone: "" };
+const HTTP: ServicePort = { name: "http", protocol: "tcp", port: 80, nodePort: 0 };
+
+function endpoint(address: string, nodeName: string | undefined = "elsewhere"): Endpoint {
+  return {
+    address,
+    nodeName,
+    ready: true,
+    serving: true,
+    terminating: false,
+    zoneHints: [],
+    nodeHints: [],
+  };
+}
+
+function slice(
+  name: string,
+  endpoints: readonly Endpoint[],
+  options: { readonly ports?: readonly EndpointPort[]; readonly family?: Family } = {},
+): EndpointSlice {
+  return {
+    namespace: "default",
+    name,
+    serviceName: "web",
+    family: options.family ?? 4,
+    ports: options.ports ?? [{ name: "http", protocol: "tcp", port: 8080 }],
+    endpoints,
+    lastChangeTriggerTime: 0,
+  };
+}
+
+/** Candidates as `address:port@node`. */
+function find(slices: readonly EndpointSlice[], options: Partial<{
+  readonly port: ServicePort;
+  readonly family: Family;
+}> = {}): string[] {
+  const found = findCandidates(slices, { port: HTTP, family: 4, nodeName: "here", ...options });
+  return found.map(({ endpoint, port }) =>
+    `${hostPort(endpoint.address, port)}@${endpoint.nodeName}`
+  );
+}
+
+Deno.test("the endpoints of all slices of a Service are found", () => {
+  const slices = [slice("a", [endpoint("10.0.0.1")]), slice("b", [endpoint("10.0.0.2")])];
+  assertEquals(find(slices), ["10.0.0.1:8080@elsewhere", "10.0.0.2:8080@elsewhere"]);
+});
+
+Deno.test("an endpoint that stands in several slices counts once", () => {
+  const slices = [slice("a", [endpoint("10.0.0.1", "first")]), slice("b", [endpoint("10.0.0.1")])];
+  assertEquals(find(slices), ["10.0.0.1:8080@first"]);
+});
+
+Deno.test("of several entries of an endpoint the one on this node counts", () => {
+  const slices = [
+    slice("a", [endpoint("10.0.0.1")]),
+    slice("b", [endpoint("10.0.0.1", "here")]),
+    slice("c", [endpoint("10.0.0.1", "third")]),
+  ];
+  assertEquals(find(slices), ["10.0.0.1:8080@here"]);
+});
+
+Deno.test("one address with two target ports is two endpoints", () => {
+  const ports: EndpointPort[] = [8080, 9090].map((port) => ({
+    name: "http",
+    protocol: "tcp",
+    port,
+  }));
+  const slices = [slice("a", [endpoint("10.0.0.1")], { ports })];
+  assertEquals(find(slices), ["10.0.0.1:8080@elsewhere", "10.0.0.1:9090@elsewhere"]);
+});
+
+Deno.test("slices may map one port name to different numbers", () => {
+  const at = (port: number): EndpointPort[] => [{ name: "http", protocol: "tcp", port }];
+  const slices = [
+    slice("a", [endpoint("10.0.0.1")], { ports: at(8080) }),
+    slice("b", [endpoint("10.0.0.2")], { ports: at(9090) }),
+  ];
+  assertEquals(find(slices), ["10.0.0.1:8080@elsewhere", "10.0.0.2:9090@elsewhere"]);
+});
+
+Deno.test("ports are matched by name and protocol, and slices by family", () => {
+  const ports: EndpointPort[] = [
+    { name: "http", protocol: "udp", port: 1 },
+    { name: "https", protocol: "tcp", port: 2 },
+    { name: "", protocol: "tcp", port: 3 },
+  ];
+  const slices = [
+    slice("a", [endpoint("10.0.0.1")], { ports }),
+    slice("b", [endpoint("fd00::1")], { family: 6 }),
+  ];
+  assertEquals(find(slices), []);
+  assertEquals(find(slices, { port: { ...HTTP, name: "" } }), ["10.0.0.1:3@elsewhere"]);
+  assertEquals(find(slices, { port: { ...HTTP, protocol: "udp" } }), ["10.0.0.1:1@elsewhere"]);
+  assertEquals(find(slices, { family: 6 }), ["[fd00::1]:8080@elsewhere"]);
+});
+
+/** The destinations of endpoints that are named by number, in whatever order. */
+function assign(
+  numbers: Iterable<number>,
+  previous: readonly Destination[] = [],
+  nodeName?: string,
+): readonly Destination[] {
+  const endpoints = [...numbers]
+    .map((number) => endpoint(`10.0.${number >> 8}.${number & 255}`, nodeName));
+  const candidates = findCandidates([slice("web-1", endpoints)], {
+    port: HTTP,
+    family: 4,
+    ...PLACE,
+  });
+  return toDestinations(candidates, { previous, place: PLACE });
+}
+
+const keys = (list: readonly Destination[]) =>
+  list.map(({ address, port }) => hostPort(address, port));
+/** By address: `10.0.0.1:8080` before `10.0.0.10:8080`. All have the same port. */
+const sorted = (list: readonly string[]) =>
+  list.map((each) => each.replace(":8080", "")).sort().map((each) => `${each}:8080`);
+
+Deno.test("an endpoint on this node or of an unknown node is local", () => {
+  const chosen = ["here", "elsewhere", undefined].map((nodeName, i) => ({
+    endpoint: { ...endpoint(`10.0.0.${i}`), nodeName },
+    port: 80,
+  }));
+  const destinations = toDestinations(chosen, { previous: [], place: PLACE });
+  assertEquals(destinations.map(({ local }) => local), [true, false, true]);
+});
+
+const distinct = (constraints: { readonly minLength: number; readonly maxLength: number }) =>
+  fc.uniqueArray(fc.integer({ min: 0, max: 999 }), constraints);
+
+Deno.test("up to 32 endpoints are in the order of their addresses, whatever was before", () => {
+  const few = distinct({ minLength: 0, maxLength: 32 });
+  const before = distinct({ minLength: 0, maxLength: 60 });
+  fc.assert(fc.property(few, before, (numbers, previous) => {
+    const destinations = keys(assign(numbers, assign(previous)));
+    assertEquals(destinations, sorted(keys(assign(numbers))));
+  }));
+});
+
+Deno.test("more than 32 endpoints are in the order of their addresses at first", () => {
+  fc.assert(fc.property(distinct({ minLength: 33, maxLength: 80 }), (numbers) => {
+    const destinations = keys(assign(numbers));
+    assertEquals(destinations, sorted(destinations));
+  }));
+});
+
+/** Slots whose content differs. */
+function moved(before: readonly string[], after: readonly string[]): number {
+  const length = Math.max(before.length, after.length);
+  return Array.from({ length }, (_, i) => before[i] !== after[i]).filter(Boolean).length;
+}
+
+Deno.test("among more than 32 endpoints a change moves two slots for each that comes or goes", () => {
+  const sizes = { minLength: 40, maxLength: 120 };
+  const few = { minLength: 0, maxLength: 4 };
+  fc.assert(fc.property(
+    distinct(sizes),
+    fc.array(fc.tuple(distinct(few), fc.nat(6)), { minLength: 1, maxLength: 5 }),
+    (start, steps) => {
+      let numbers = new Set(start);
+      let slots = assign(numbers);
+      for (const [coming, going] of steps) {
+        const next = new Set([...[...numbers].slice(going), ...coming]);
+        if (next.size <= 32) return;
+        const changes = numbers.symmetricDifference(next).size;
+        const after = assign(next, slots);
+        assertEquals(sorted(keys(after)), sorted([...next].map((n) => keys(assign([n])).join())));
+        assert(moved(keys(slots), keys(after)) <= 2 * changes);
+        [numbers, slots] = [next, after];
+      }
+    },
+  ));
+});
+
+/** Forty endpoints whose text order is that of their numbers. */
+const FORTY = Array.from({ length: 40 }, (_, i) => 100 + i);
+
+Deno.test("of more than 32 endpoints one that goes is replaced by the last, one that comes is last", () => {
+  const slots = assign(FORTY);
+  const without = assign(FORTY.filter((each) => each !== 107), slots);
+  assertEquals(moved(keys(slots), keys(without)), 2);
+  assertEquals(without[7], slots[39]);
+  const back = assign(FORTY, without);
+  assertEquals(moved(keys(without), keys(back)), 1);
+  assertEquals(back[39], slots[7]);
+});
+
+Deno.test("one endpoint that takes the place of another takes its slot", () => {
+  const slots = assign(FORTY);
+  const after = assign([...FORTY.filter((each) => each !== 107), 500], slots);
+  assertEquals(moved(keys(slots), keys(after)), 1);
+  assertEquals(after[7]?.address, "10.0.1.244");
+});
+
+Deno.test("an endpoint that keeps its slot is described as it is now", () => {
+  const slots = assign(FORTY);
+  const after = assign(FORTY, slots, "here");
+  assertEquals(keys(after), keys(slots));
+  assertEquals(after.every(({ local }) => local), true);
+});

@@ -1,0 +1,159 @@
+import { assertEquals } from "@std/assert";
+import { desiredNode, nodeAddress } from "../../lib/policy/node.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
+import type { DesiredNode } from "../../lib/model/desired.ts";
+import type { Node } from "../../lib/model/objects.ts";
+import { configuration, DEFAULTS } from "../support/configuration.ts";
+
+const NODE: Node = {
+  name: "node-1",
+  uid: "",
+  addresses: ["192.0.2.10", "192.0.2.11", "2001:db8::10"],
+  podCIDRs: ["10.244.1.0/24", "fd00:10:244:1::/64"],
+  zone: "",
+  deleting: false,
+};
+
+interface Inputs {
+  readonly mode?: "nftables" | "iptables";
+  readonly node?: Node | undefined;
+  readonly cidrs?: readonly (readonly string[])[];
+}
+
+function work(changes: Partial<Configuration> = {}, inputs: Inputs = {}): DesiredNode {
+  const { mode = "nftables", cidrs = [] } = inputs;
+  return desiredNode({
+    configuration: configuration(changes),
+    mode,
+    node: "node" in inputs ? inputs.node : NODE,
+    serviceCIDRs: cidrs.map((each, i) => ({ name: `cidr-${i}`, cidrs: each })),
+  });
+}
+
+/** What a setting gives in each family. */
+function eachFamily<T>(node: DesiredNode, read: (family: DesiredNode["families"][4]) => T): T[] {
+  return [read(node.families[4]), read(node.families[6])];
+}
+
+const detectors = (changes: Partial<Configuration>, inputs: Inputs = {}) =>
+  eachFamily(work(changes, inputs), ({ localDetector }) => localDetector);
+
+const nodePorts = (nodePortAddresses: readonly string[], inputs: Inputs = {}) =>
+  eachFamily(work({ nodePortAddresses }, inputs), ({ nodePortAddresses }) => nodePortAddresses);
+
+Deno.test("ClusterCIDR: each family's cluster CIDR is local", () => {
+  assertEquals(detectors({ clusterCIDRs: ["fd00:10:244::/48", "10.244.0.0/16"] }), [
+    { type: "cidr", cidr: "10.244.0.0/16" },
+    { type: "cidr", cidr: "fd00:10:244::/48" },
+  ]);
+});
+
+Deno.test("ClusterCIDR without a CIDR of a family: nothing of it is local", () => {
+  assertEquals(detectors({ clusterCIDRs: ["10.244.0.0/16"] }), [
+    { type: "cidr", cidr: "10.244.0.0/16" },
+    undefined,
+  ]);
+  assertEquals(detectors({}), [undefined, undefined]);
+});
+
+Deno.test("NodeCIDR: the first pod CIDR of each family is local", () => {
+  const node = { ...NODE, podCIDRs: [...NODE.podCIDRs, "10.245.0.0/24"] };
+  const changes = { detectLocalMode: "NodeCIDR", clusterCIDRs: ["10.0.0.0/8"] } as const;
+  assertEquals(detectors(changes, { node }), [
+    { type: "cidr", cidr: "10.244.1.0/24" },
+    { type: "cidr", cidr: "fd00:10:244:1::/64" },
+  ]);
+  assertEquals(detectors(changes, { node: undefined }), [undefined, undefined]);
+});
+
+Deno.test("BridgeInterface and InterfaceNamePrefix: what comes in there is local, in both families", () => {
+  const detectLocal = { bridgeInterface: "cni0", interfaceNamePrefix: "cali", clusterCIDRs: [] };
+  const bridge = { type: "interface", name: "cni0" } as const;
+  assertEquals(detectors({ detectLocalMode: "BridgeInterface", detectLocal }), [bridge, bridge]);
+  const prefix = { type: "interfacePrefix", prefix: "cali" } as const;
+  assertEquals(
+    detectors({ detectLocalMode: "InterfaceNamePrefix", detectLocal }),
+    [prefix, prefix],
+  );
+});
+
+const ALL = { type: "all" } as const;
+const PRIMARY = [
+  { type: "cidrs", cidrs: ["192.0.2.10/32"] },
+  { type: "cidrs", cidrs: ["2001:db8::10/128"] },
+] as const;
+
+Deno.test("node ports by default: the primary addresses in nftables mode, all in iptables mode", () => {
+  assertEquals(nodePorts([]), [...PRIMARY]);
+  assertEquals(nodePorts([], { mode: "iptables" }), [ALL, ALL]);
+});
+
+Deno.test("node ports on primary: the node's first address of each family, in every mode", () => {
+  assertEquals(nodePorts(["primary"]), [...PRIMARY]);
+  assertEquals(nodePorts(["primary"], { mode: "iptables" }), [...PRIMARY]);
+});
+
+Deno.test("node ports on primary: a family in which the node has no address has none", () => {
+  const node = { ...NODE, addresses: ["192.0.2.10"] };
+  assertEquals(nodePorts(["primary"], { node }), [PRIMARY[0], { type: "cidrs", cidrs: [] }]);
+  const none = { type: "cidrs", cidrs: [] } as const;
+  assertEquals(nodePorts([], { node: undefined }), [none, none]);
+});
+
+Deno.test("node ports on CIDRs: merged, and a family that is not named takes all its addresses", () => {
+  assertEquals(nodePorts(["192.0.2.128/25", "192.0.2.0/25", "10.0.0.0/8", "10.1.0.0/16"]), [
+    { type: "cidrs", cidrs: ["10.0.0.0/8", "192.0.2.0/24"] },
+    ALL,
+  ]);
+  assertEquals(nodePorts(["fd00::/64"]), [ALL, { type: "cidrs", cidrs: ["fd00::/64"] }]);
+});
+
+Deno.test("node ports on 0.0.0.0/0 or ::/0: all addresses of that family", () => {
+  assertEquals(nodePorts(["0.0.0.0/0", "fd00::/64"]), [ALL, {
+    type: "cidrs",
+    cidrs: ["fd00::/64"],
+  }]);
+  assertEquals(nodePorts(["10.0.0.0/8", "::/0"])[1], ALL);
+});
+
+Deno.test("ServiceCIDRs of all objects are merged by family, in one order", () => {
+  const cidrs = [["10.112.0.0/12", "fd00:10:96::/112"], ["10.96.0.0/12"], ["10.96.5.0/24"], []];
+  for (const order of [cidrs, cidrs.toReversed()]) {
+    const found = eachFamily(work({}, { cidrs: order }), ({ serviceCIDRs }) => serviceCIDRs);
+    assertEquals(found, [["10.96.0.0/11"], ["fd00:10:96::/112"]]);
+  }
+});
+
+Deno.test("the masquerade mark is the configured bit, the highest included", () => {
+  const mark = (masqueradeBit: number) =>
+    work({ nftables: { ...DEFAULTS.nftables, masqueradeBit } }).masqueradeMark;
+  assertEquals([0, 14, 30, 31].map(mark), [1, 0x4000, 0x40000000, 0x80000000]);
+});
+
+Deno.test("each mode has its own masquerade settings", () => {
+  const changes = {
+    nftables: { ...DEFAULTS.nftables, masqueradeAll: true },
+    iptables: { ...DEFAULTS.iptables, masqueradeBit: 3, localhostNodePorts: false },
+  };
+  const nftables = work(changes);
+  assertEquals([nftables.masqueradeAll, nftables.masqueradeMark], [true, 0x4000]);
+  const iptables = work(changes, { mode: "iptables" });
+  assertEquals([iptables.masqueradeAll, iptables.masqueradeMark], [false, 8]);
+  assertEquals(iptables.localhostNodePorts, false);
+});
+
+Deno.test("the node's own address is the bind address of its family, else the Node's first", () => {
+  const cases: readonly (readonly [bindAddress: string, own: readonly unknown[]])[] = [
+    ["0.0.0.0", ["192.0.2.10", "2001:db8::10"]],
+    ["::", ["192.0.2.10", "2001:db8::10"]],
+    ["127.0.0.1", ["192.0.2.10", "2001:db8::10"]],
+    ["198.51.100.1", ["198.51.100.1", "2001:db8::10"]],
+    ["2001:db8::99", ["192.0.2.10", "2001:db8::99"]],
+  ];
+  for (const [bindAddress, own] of cases) {
+    const inputs = { configuration: configuration({ bindAddress }), node: NODE };
+    assertEquals([nodeAddress(inputs, 4), nodeAddress(inputs, 6)], own, bindAddress);
+  }
+  const unknown = { configuration: configuration(), node: undefined };
+  assertEquals(nodeAddress(unknown, 4), undefined);
+});

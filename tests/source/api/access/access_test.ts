@@ -1,0 +1,129 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  AccessError,
+  type ApiAccess,
+  readCredentials,
+} from "../../../../lib/source/api/access/access.ts";
+import { inClusterAccess, loadAccess } from "../../../../lib/source/api/access/access_source.ts";
+import { refuseClusterIPServer } from "../../../../lib/source/api/access/cold_start.ts";
+import { ANONYMOUS } from "../fakes.ts";
+
+const POD: Readonly<Record<string, string>> = {
+  KUBERNETES_SERVICE_HOST: "10.96.0.1",
+  KUBERNETES_SERVICE_PORT: "443",
+  KUBERNETES_PORT: "tcp://10.96.0.1:443",
+};
+const pod = (name: string) => POD[name];
+const nowhere = () => undefined;
+const CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----";
+
+const files = (contents: Readonly<Record<string, string>>) => (path: string) => {
+  const text = contents[path];
+  return text === undefined
+    ? Promise.reject(new Error("No such file or directory"))
+    : Promise.resolve(text);
+};
+
+Deno.test("in a pod the service account is used", () => {
+  const access = inClusterAccess(pod, "");
+  assertEquals(access.server.href, "https://10.96.0.1/");
+  const folder = "/var/run/secrets/kubernetes.io/serviceaccount";
+  assertEquals(access.token, { type: "file", path: `${folder}/token` });
+  assertEquals(access.certificateAuthority, { type: "file", path: `${folder}/ca.crt` });
+});
+
+Deno.test("master overrides the server of a pod, and is enough outside of one", () => {
+  const access = inClusterAccess(pod, "https://192.0.2.1:6443");
+  assertEquals(access.server.host, "192.0.2.1:6443");
+  assert(access.token);
+  assertEquals(inClusterAccess(nowhere, "192.0.2.1:8080").server.href, "http://192.0.2.1:8080/");
+  assertEquals(inClusterAccess(nowhere, "192.0.2.1:8080").token, undefined);
+});
+
+Deno.test("outside of a pod something must say where the API server is", () => {
+  const error = assertThrows(() => inClusterAccess(nowhere, ""), AccessError);
+  assert(error.message.includes("--kubeconfig, --master or --manifests"), error.message);
+  assertThrows(() => inClusterAccess(nowhere, "http://"), AccessError, "--master");
+});
+
+Deno.test("a kubeconfig that cannot be read is named", async () => {
+  const options = { kubeconfig: "/no/such", master: "", environment: pod, readFile: files({}) };
+  const error = await assertRejects(() => loadAccess(options), AccessError);
+  assertEquals(
+    error.message,
+    "/no/such: the kubeconfig cannot be read: No such file or directory",
+  );
+});
+
+Deno.test("files are read anew each time, tokens are trimmed, bundles are split", async () => {
+  const access: ApiAccess = {
+    ...ANONYMOUS,
+    token: { type: "file", path: "token" },
+    certificateAuthority: { type: "file", path: "ca" },
+  };
+  const bundle = `# ours\n${CERTIFICATE}\n# theirs\n${CERTIFICATE}\n`;
+  const first = await readCredentials(access, files({ token: "one\n", ca: bundle }));
+  assertEquals(first.authorization, "Bearer one");
+  assertEquals(first.tls.authorities, [CERTIFICATE, CERTIFICATE]);
+  const second = await readCredentials(access, files({ token: "two", ca: bundle }));
+  assertEquals(second.authorization, "Bearer two");
+});
+
+Deno.test("username and password make basic authentication, in UTF-8", async () => {
+  const basic = { username: "jörg", password: "x" };
+  const { authorization } = await readCredentials({ ...ANONYMOUS, basic }, files({}));
+  assertEquals(authorization, "Basic asO2cmc6eA==");
+});
+
+Deno.test("files that do not hold what they should are named, their contents are not", async () => {
+  const secret = "s3cret\nline";
+  const cases: readonly (readonly [Partial<ApiAccess>, RegExp])[] = [
+    [{ token: { type: "file", path: "f" } }, /^f: is empty or no bearer token$/],
+    [{ certificateAuthority: { type: "file", path: "f" } }, /^f: holds no PEM certificate$/],
+    [{ clientKey: { type: "file", path: "f" } }, /^f: holds no PEM private key$/],
+    [{ token: { type: "file", path: "g" } }, /^g: cannot be read: No such file/],
+  ];
+  for (const [access, message] of cases) {
+    const reading = () => readCredentials({ ...ANONYMOUS, ...access }, files({ f: secret }));
+    const error = await assertRejects(reading, AccessError);
+    assert(message.test(error.message), error.message);
+  }
+});
+
+Deno.test("an API server at its own cluster IP is refused before anything is known", () => {
+  const { server } = inClusterAccess(pod, "");
+  const reason = refuseClusterIPServer(server, { serviceCIDRs: [], environment: pod });
+  assert(reason?.includes("10.96.0.1 is the cluster IP of Service default/kubernetes"), reason);
+  assert(reason?.includes("Set --master or a kubeconfig"), reason);
+});
+
+Deno.test("a pod whose host variable was set to a real address may start", () => {
+  const environment = (name: string) =>
+    name === "KUBERNETES_SERVICE_HOST" ? "192.0.2.1" : pod(name);
+  const { server } = inClusterAccess(environment, "");
+  assertEquals(refuseClusterIPServer(server, { serviceCIDRs: [], environment }), undefined);
+});
+
+Deno.test("an API server inside a ServiceCIDR is refused once the CIDRs are known", () => {
+  const known = { serviceCIDRs: ["10.96.0.0/12", "fd00:10::/108"] };
+  for (const server of ["https://10.100.0.1:6443", "https://[fd00:10::1]:443"]) {
+    assert(
+      refuseClusterIPServer(new URL(server), known)?.includes("lies in the cluster's ServiceCIDR"),
+    );
+  }
+  for (const server of ["https://192.0.2.1", "https://[2001:db8::1]:443", "https://api.example"]) {
+    assertEquals(refuseClusterIPServer(new URL(server), known), undefined);
+  }
+  const byService = { serviceCIDRs: [], clusterIPs: ["10.0.0.1"] };
+  assert(refuseClusterIPServer(new URL("https://10.0.0.1"), byService));
+});
+
+Deno.test("the cluster's own name for its API server is refused", () => {
+  for (
+    const host of ["kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
+  ) {
+    assert(refuseClusterIPServer(new URL(`https://${host}`), { serviceCIDRs: [] }), host);
+  }
+  const real = new URL("https://kubernetes.example.org");
+  assertEquals(refuseClusterIPServer(real, { serviceCIDRs: [] }), undefined);
+});

@@ -1,0 +1,147 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
+import { ApiClient } from "../../../lib/source/api/api_client.ts";
+import { StatusError, WatchError } from "../../../lib/source/api/failure.ts";
+import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
+import { encodeObject } from "../../support/protobuf.ts";
+import { chunks } from "./streams.ts";
+import { ANONYMOUS, ManualClock, settle } from "./fakes.ts";
+
+const ACCESS: ApiAccess = {
+  ...ANONYMOUS,
+  server: new URL("http://192.0.2.1:8080/prefix/"),
+  token: { type: "inline", text: "t", origin: "test" },
+};
+
+/** Answers with what it was given; without an answer it waits for the abort. */
+class FakeHttp implements HttpClient {
+  readonly requests: HttpRequest[] = [];
+  constructor(private readonly answer?: HttpResponse | Error) {}
+  request(request: HttpRequest): Promise<HttpResponse> {
+    this.requests.push(request);
+    if (this.answer instanceof Error) return Promise.reject(this.answer);
+    if (this.answer) return Promise.resolve(this.answer);
+    return new Promise((_, reject) =>
+      request.signal.addEventListener("abort", () => reject(new Error("aborted")))
+    );
+  }
+  close(): void {}
+}
+
+function client(http: HttpClient, clock = new ManualClock()): ApiClient {
+  return new ApiClient({
+    http,
+    clock,
+    access: () => Promise.resolve(ACCESS),
+    readFile: () => Promise.reject(new Error("no files")),
+    userAgent: "signpost/test",
+  });
+}
+
+async function* body(...parts: readonly (string | Promise<never>)[]): AsyncGenerator<Uint8Array> {
+  for (const part of parts) yield new TextEncoder().encode(await part);
+}
+
+function answer(status: number, parts: AsyncIterable<Uint8Array>, headers = {}): HttpResponse {
+  return { status, headers, body: parts };
+}
+
+const signal = new AbortController().signal;
+const get = (http: HttpClient, clock?: ManualClock) =>
+  client(http, clock).json("/api/v1/nodes", {
+    signal,
+    query: { fieldSelector: "metadata.name=a&b" },
+  });
+
+Deno.test("a request carries the server's path, the query, the token and our name", async () => {
+  const http = new FakeHttp(answer(200, body("{}")));
+  await client(http).json("/api/v1/x", {
+    signal,
+    method: "POST",
+    body: { a: 1 },
+    query: { q: "a&b" },
+  });
+  const [request] = http.requests;
+  assertEquals(request?.url.href, "http://192.0.2.1:8080/prefix/api/v1/x?q=a%26b");
+  assertEquals(request?.headers, {
+    "accept": "application/json",
+    "user-agent": "signpost/test",
+    "authorization": "Bearer t",
+    "content-type": "application/json",
+  });
+  assertEquals(request?.body, '{"a":1}');
+});
+
+Deno.test("the server's message is understood in protobuf too", async () => {
+  const status = encodeObject({ kind: "Status", message: "too\nmany", code: 429 });
+  const http = new FakeHttp(answer(429, chunks([status])));
+  const error = await assertRejects(() => get(http), StatusError);
+  assertEquals(error.message, "GET /api/v1/nodes: 429 too many");
+});
+
+Deno.test("an error status carries the server's message in one line, and its Retry-After", async () => {
+  const message = JSON.stringify({ kind: "Status", message: "too\nmany\u001b[31m" });
+  const http = new FakeHttp(answer(429, body(message), { "retry-after": "7" }));
+  const error = await assertRejects(() => get(http), StatusError);
+  assertEquals(error.message, "GET /api/v1/nodes: 429 too many [31m");
+  assertEquals([error.reason, error.retryAfter], ["throttled", 7000]);
+  assert(http.requests[0]?.signal.aborted, "the connection is let go");
+});
+
+Deno.test("a body that is no JSON, and a broken one, are told apart", async () => {
+  const reason = async (http: HttpClient) =>
+    (await assertRejects(() => get(http), WatchError)).reason;
+  assertEquals(await reason(new FakeHttp(answer(200, body("<html>")))), "garbage");
+  assertEquals(
+    await reason(new FakeHttp(answer(200, body("{", Promise.reject(new Error("ECONNRESET")))))),
+    "dropped",
+  );
+  assertEquals(await reason(new FakeHttp(new Error("ECONNREFUSED"))), "connection");
+});
+
+Deno.test("headers that do not come are waited for a limited time", async () => {
+  const clock = new ManualClock();
+  const pending = assertRejects(() => get(new FakeHttp(), clock), WatchError);
+  await settle();
+  await clock.advance(59_999);
+  await clock.advance(1);
+  assertEquals((await pending).reason, "stalled");
+});
+
+Deno.test("each byte gives the body new time, silence ends it", async () => {
+  const clock = new ManualClock();
+  const next: ((text: string) => void)[] = [];
+  async function* slow(request: () => HttpRequest | undefined): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      const { promise, resolve, reject } = Promise.withResolvers<string>();
+      next.push(resolve);
+      request()?.signal.addEventListener("abort", () => reject(new Error("aborted")));
+      yield new TextEncoder().encode(await promise);
+    }
+  }
+  const http: FakeHttp = new FakeHttp(answer(200, slow(() => http.requests[0])));
+  const stream = await client(http, clock).open("/x", { signal, idleLimit: 1000 });
+  const seen: string[] = [];
+  const reading = assertRejects(async () => {
+    for await (const chunk of stream.body) seen.push(new TextDecoder().decode(chunk));
+  }, WatchError);
+  for (const text of ["a", "b", "c"]) {
+    await settle();
+    await clock.advance(999);
+    next.shift()?.(text);
+  }
+  await settle();
+  await clock.advance(1000);
+  assertEquals((await reading).reason, "stalled");
+  assertEquals(seen, ["a", "b", "c"]);
+});
+
+Deno.test("an aborted caller ends its request", async () => {
+  const stop = new AbortController();
+  const http = new FakeHttp();
+  const pending = assertRejects(() => client(http).json("/x", { signal: stop.signal }));
+  await settle();
+  stop.abort();
+  await pending;
+  assert(http.requests[0]?.signal.aborted);
+});

@@ -1,0 +1,36 @@
+/**
+ * The authorities of a kubeconfig are the only ones that are trusted.
+ *
+ * @module
+ */
+import { assertEquals, assertMatch } from "@std/assert";
+import { ApiServer } from "../../support/api_server.ts";
+import { makeCertificates } from "../../support/certificates.ts";
+import { run } from "../../support/command.ts";
+
+/** Asks with an authority; the machine itself trusts the other one. */
+function ask(url: string, files: { readonly given: string; readonly ofTheMachine: string }) {
+  const program = new URL("ask.ts", import.meta.url).pathname;
+  return run([Deno.execPath(), "run", "--quiet", "-A", program, url, files.given], {
+    env: { DENO_TLS_CA_STORE: "system", SSL_CERT_FILE: files.ofTheMachine },
+  });
+}
+
+Deno.test("a server that only the machine trusts, not the kubeconfig, is refused", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-authorities-" });
+  await Deno.mkdir(`${folder}/foreign`);
+  const certificates = await makeCertificates(folder);
+  const server = new ApiServer({ certificates });
+  try {
+    const own = certificates.files.authority;
+    const foreign = (await makeCertificates(`${folder}/foreign`)).files.authority;
+    await server.start();
+    const url = `${server.url}/api/v1/services`;
+    assertEquals(await ask(url, { given: own, ofTheMachine: foreign }), "200");
+    assertMatch(await ask(url, { given: foreign, ofTheMachine: own }), /certificate|issuer/i);
+    assertEquals(server.requests.length, 1, "nothing was sent to a server that is not trusted");
+  } finally {
+    await server.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+});

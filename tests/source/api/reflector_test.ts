@@ -1,0 +1,252 @@
+/**
+ * The timing of the watches, with a clock that the test owns.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import type { WatchStatus } from "../../../lib/source/api/observer.ts";
+import { ApiClient } from "../../../lib/source/api/api_client.ts";
+import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
+import { watchAll } from "../../../lib/source/api/watch_all.ts";
+import { ANONYMOUS, fakeDecode, ManualClock, MemoryLogger, MemorySink, settle } from "./fakes.ts";
+
+/** A server that the test plays by hand: each request waits for its answer. */
+class ScriptedHttp implements HttpClient {
+  readonly requests: HttpRequest[] = [];
+  #answer: ((response: HttpResponse) => void) | undefined;
+  #line: ((line: string | undefined) => void) | undefined;
+
+  request(request: HttpRequest): Promise<HttpResponse> {
+    this.requests.push(request);
+    return new Promise((resolve, reject) => {
+      this.#answer = resolve;
+      request.signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
+    });
+  }
+
+  close(): void {}
+
+  get query(): URLSearchParams {
+    return this.requests.at(-1)?.url.searchParams ?? new URLSearchParams();
+  }
+
+  async answer(status: number, text = "", headers: Record<string, string> = {}): Promise<void> {
+    this.#answer?.({ status, headers, body: lines([text]) });
+    await settle();
+  }
+
+  /** Answers with a stream that the test feeds line by line; `undefined` ends it. */
+  async stream(): Promise<(line: string | undefined) => Promise<void>> {
+    const { signal } = this.requests.at(-1) ?? {};
+    const next = (): Promise<string | undefined> =>
+      new Promise((resolve, reject) => {
+        this.#line = resolve;
+        signal?.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
+      });
+    this.#answer?.({ status: 200, headers: {}, body: fed(next) });
+    await settle();
+    return async (line) => {
+      this.#line?.(line);
+      await settle();
+    };
+  }
+}
+
+async function* lines(texts: readonly string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield new TextEncoder().encode(await Promise.resolve(text));
+}
+
+async function* fed(next: () => Promise<string | undefined>): AsyncGenerator<Uint8Array> {
+  for (let line = await next(); line !== undefined; line = await next()) {
+    yield new TextEncoder().encode(`${line}\n`);
+  }
+}
+
+function event(type: string, name: string, version: number, annotations = {}): string {
+  const metadata = { name, resourceVersion: String(version), annotations };
+  return JSON.stringify({ type, object: { metadata } });
+}
+
+const END = event("BOOKMARK", "", 10, { "k8s.io/initial-events-end": "true" });
+
+interface Playing {
+  readonly http: ScriptedHttp;
+  readonly clock: ManualClock;
+  readonly sink: MemorySink;
+  readonly logger: MemoryLogger;
+  status(): WatchStatus | undefined;
+}
+
+async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
+  const http = new ScriptedHttp();
+  const clock = new ManualClock();
+  const sink = new MemorySink();
+  const logger = new MemoryLogger();
+  const stop = new AbortController();
+  let status: WatchStatus | undefined;
+  const readFile = () => Promise.reject(new Error("no files"));
+  const watching = watchAll({
+    protobuf: false,
+    kinds: ["Service"],
+    client: new ApiClient({
+      http,
+      clock,
+      access: () => Promise.resolve(ANONYMOUS),
+      readFile,
+      userAgent: "test",
+    }),
+    nodeName: "node-1",
+    decode: fakeDecode,
+    sink: sink.take,
+    clock,
+    logger,
+    observer: { watchChanged: (changed) => void (status = changed) },
+    signal: stop.signal,
+    random: () => 0.5,
+  });
+  await settle();
+  try {
+    await test({ http, clock, sink, logger, status: () => status });
+  } finally {
+    stop.abort();
+    await watching;
+  }
+}
+
+Deno.test("a watch asks for all that a streaming list needs, and for bookmarks", async () => {
+  await play(({ http }) => {
+    assertEquals(Object.fromEntries(http.query), {
+      labelSelector: "!service.kubernetes.io/service-proxy-name",
+      fieldSelector: "spec.clusterIP!=None",
+      watch: "true",
+      allowWatchBookmarks: "true",
+      timeoutSeconds: "450",
+      sendInitialEvents: "true",
+      resourceVersionMatch: "NotOlderThan",
+    });
+    return Promise.resolve();
+  });
+});
+
+Deno.test("nothing is delivered before the end of the initial list is marked", async () => {
+  await play(async ({ http, sink }) => {
+    const send = await http.stream();
+    await send(event("ADDED", "a", 1));
+    await send(event("ADDED", "b", 2));
+    await send(event("BOOKMARK", "", 3));
+    await send(event("DELETED", "b", 4));
+    assertEquals(sink.events, []);
+    await send(END);
+    assertEquals(sink.summary("Service"), ["replace a"]);
+  });
+});
+
+Deno.test("a streaming list that names nothing new for ten seconds gives way to a paged one", async () => {
+  await play(async ({ http, clock }) => {
+    const send = await http.stream();
+    await send(event("ADDED", "a", 1));
+    await clock.advance(9_000);
+    await send(event("ADDED", "b", 2));
+    await clock.advance(9_999);
+    await send(event("MODIFIED", "b", 3));
+    assertEquals(http.requests.length, 1);
+    await clock.advance(1);
+    assertEquals(http.requests.length, 2);
+    assertEquals(http.query.get("limit"), "500");
+  });
+});
+
+Deno.test("three minutes of silence end a stream, bookmarks keep it", async () => {
+  await play(async ({ http, clock, status }) => {
+    const send = await http.stream();
+    await send(END);
+    for (let minute = 1; minute <= 10; minute++) {
+      await clock.advance(60_000);
+      await send(event("BOOKMARK", "", 10 + minute));
+    }
+    assertEquals(http.requests.length, 1);
+    await clock.advance(179_999);
+    assertEquals(http.requests.length, 1);
+    await clock.advance(1);
+    await clock.advance(1_000);
+    assertEquals(http.requests.length, 2);
+    assertEquals(http.query.get("resourceVersion"), "20");
+    assertEquals(status()?.failures, { stalled: 1 });
+  });
+});
+
+Deno.test("failures wait longer and longer, a success starts anew", async () => {
+  await play(async ({ http, clock }) => {
+    const waits: number[] = [];
+    const fail = async () => {
+      clock.sleeps.length = 0;
+      await http.answer(500);
+      waits.push(Math.min(...clock.sleeps));
+      await clock.advance(30_000);
+    };
+    for (let failure = 0; failure < 4; failure++) await fail();
+    const send = await http.stream();
+    await send(END);
+    await send(undefined);
+    await clock.advance(30_000);
+    await fail();
+    assertEquals(waits, [187.5, 375, 750, 1500, 187.5]);
+  });
+});
+
+Deno.test("429 waits as long as the server asks, but not for ever", async () => {
+  await play(async ({ http, clock }) => {
+    await http.answer(429, "", { "retry-after": "17" });
+    await clock.advance(16_999);
+    assertEquals(http.requests.length, 1);
+    await clock.advance(1_000);
+    assertEquals(http.requests.length, 2);
+    await http.answer(429, "", { "retry-after": "999999" });
+    await clock.advance(121_000);
+    assertEquals(http.requests.length, 3);
+  });
+});
+
+Deno.test("a failure that lasts is one warning, and its end is told", async () => {
+  await play(async ({ http, clock, logger, status }) => {
+    for (let failure = 0; failure < 5; failure++) {
+      await http.answer(403, JSON.stringify({ message: "not yours" }));
+      await http.answer(403, JSON.stringify({ message: "not yours" }));
+      await clock.advance(60_000);
+    }
+    assertEquals(logger.at("warn").length, 1);
+    assert(logger.at("warn")[0]?.includes("not yours"), logger.at("warn")[0]);
+    assertEquals(status()?.state, "listing");
+    const send = await http.stream();
+    await send(END);
+    assertEquals(logger.at("info").length, 1);
+    assertEquals(status()?.lastError, "");
+  });
+});
+
+Deno.test("an event that is garbage time and again leads to a new list", async () => {
+  await play(async ({ http, clock }) => {
+    const send = await http.stream();
+    await send(END);
+    await send("garbage");
+    for (let failure = 0; failure < 6; failure++) {
+      await clock.advance(60_000);
+      if (http.query.get("resourceVersion") === null) break;
+      await (await http.stream())("garbage");
+    }
+    assertEquals(http.query.get("sendInitialEvents"), "true");
+  });
+});
+
+Deno.test("a resource version from a future that never came leads to a new list", async () => {
+  await play(async ({ http, clock }) => {
+    const send = await http.stream();
+    await send(END);
+    await send(undefined);
+    await clock.advance(1_000);
+    assertEquals(http.query.get("resourceVersion"), "10");
+    await http.answer(504, JSON.stringify({ message: "Too large resource version: 10" }));
+    await clock.advance(1_000);
+    assertEquals(http.query.get("sendInitialEvents"), "true");
+  });
+});

@@ -1,0 +1,144 @@
+/**
+ * A watch of one kind against a test API server of its own.
+ *
+ * @module
+ */
+import type { Kind } from "../../../lib/model/objects.ts";
+import { loadAccess } from "../../../lib/source/api/access/access_source.ts";
+import { ApiClient } from "../../../lib/source/api/api_client.ts";
+import { createHttpClient } from "../../../lib/system/http/client.ts";
+import type { RequestResult, WatchStatus } from "../../../lib/source/api/observer.ts";
+import { DEFAULT_LIMITS, type WatchLimits } from "../../../lib/source/api/reflector.ts";
+import { watchAll } from "../../../lib/source/api/watch_all.ts";
+import type { RequestType } from "../../support/api_faults.ts";
+import {
+  ApiServer,
+  type ApiServerOptions,
+  type RequestRecord,
+  typeOf,
+} from "../../support/api_server.ts";
+import type { ApiObject } from "../../support/api_store.ts";
+import { makeCertificates } from "../../support/certificates.ts";
+import { eventually } from "../../support/eventually.ts";
+import { fakeDecode, MemoryLogger, MemorySink, realClock } from "./fakes.ts";
+
+/** A Service whose version shows in the sink. */
+export function service(
+  name: string,
+  version: string,
+  labels: Readonly<Record<string, string>> = {},
+): ApiObject {
+  return {
+    kind: "Service",
+    metadata: { name, labels: { ...labels, version } },
+    spec: { clusterIP: "10.96.0.1" },
+  };
+}
+
+/** What a test starts from. */
+export interface WatchSetup {
+  /** `Service` by default, with the object `default/a` of version 1. */
+  readonly kind?: Kind;
+  readonly server?: ApiServerOptions;
+  /** True by default. */
+  readonly protobuf?: boolean;
+  readonly limits?: Partial<WatchLimits>;
+  /** How many Services there are at the start: `a`, `extra-1` and so on. */
+  readonly objects?: number;
+  /** The user of the kubeconfig. */
+  readonly user?: Readonly<Record<string, unknown>>;
+  /** Called when the server runs, before the watch starts. */
+  readonly early?: (server: ApiServer, folder: string) => void | Promise<void>;
+}
+
+/** What a test sees. */
+export interface Watched {
+  readonly server: ApiServer;
+  readonly sink: MemorySink;
+  readonly logger: MemoryLogger;
+  /** A folder of the test's own; `kubeconfig` in it is what the watch uses. */
+  readonly folder: string;
+  readonly results: readonly RequestResult[];
+  status(): WatchStatus;
+  requests(type: RequestType): readonly RequestRecord[];
+}
+
+/** Runs a test once the first state is in, or at once where `waitForList` is false. */
+export async function withWatch(
+  setup: WatchSetup & { readonly waitForList?: boolean },
+  test: (watched: Watched) => Promise<void>,
+): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-watch-" });
+  const certificates = await makeCertificates(folder);
+  const server = new ApiServer({ certificates, ...setup.server });
+  const stop = new AbortController();
+  const http = createHttpClient();
+  const { kind = "Service" } = setup;
+  fill(server, setup.objects ?? 1);
+  await server.start();
+  const kubeconfig = `${folder}/kubeconfig`;
+  await Deno.writeTextFile(kubeconfig, server.kubeconfig(setup.user));
+  await setup.early?.(server, folder);
+  const sink = new MemorySink();
+  const logger = new MemoryLogger();
+  const results: RequestResult[] = [];
+  let status: WatchStatus | undefined;
+  const observer = {
+    watchChanged: (changed: WatchStatus) => void (status = changed),
+    requestDone: (result: RequestResult) => void results.push(result),
+  };
+  const readFile = (path: string) => Deno.readTextFile(path);
+  const access = () =>
+    loadAccess({ kubeconfig, master: "", environment: () => undefined, readFile });
+  const watching = watchAll({
+    kinds: [kind],
+    client: new ApiClient({
+      http,
+      access,
+      readFile,
+      clock: realClock,
+      observer,
+      userAgent: "test",
+    }),
+    nodeName: "node-1",
+    decode: fakeDecode,
+    protobuf: setup.protobuf ?? true,
+    sink: sink.take,
+    clock: realClock,
+    logger,
+    observer,
+    signal: stop.signal,
+    limits: { ...DEFAULT_LIMITS, backoff: { first: 10, longest: 50 }, ...setup.limits },
+  });
+  try {
+    if (setup.waitForList !== false) {
+      await eventually("the first list", () => {
+        if (sink.events.length > 0) return true;
+        throw new Error(logger.lines.at(-1) ?? "no log line");
+      }, { interval: 5 });
+    }
+    await test({
+      server,
+      sink,
+      logger,
+      folder,
+      results,
+      status: () => {
+        if (status === undefined) throw new Error("no status yet");
+        return status;
+      },
+      requests: (type) => server.requests.filter((request) => typeOf(request) === type),
+    });
+  } finally {
+    stop.abort();
+    await watching;
+    http.close();
+    await server.stop();
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+function fill(server: ApiServer, count: number): void {
+  server.store.put(service("a", "1"));
+  for (let index = 1; index < count; index++) server.store.put(service(`extra-${index}`, "1"));
+}

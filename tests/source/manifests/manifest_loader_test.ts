@@ -1,0 +1,181 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { denoFiles, denoFileWatcher } from "../../../lib/system/files.ts";
+import type { FileWatcher } from "../../../lib/source/manifests/files.ts";
+import { followManifests, loadManifests } from "../../../lib/source/manifests/manifest_loader.ts";
+import { ManifestError } from "../../../lib/source/manifests/manifests.ts";
+import { eventually } from "../../support/eventually.ts";
+import { fakeDecode, MemoryLogger, MemorySink, realClock } from "../api/fakes.ts";
+
+function service(name: string, version = "1"): string {
+  return `apiVersion: v1\nkind: Service\nmetadata: {name: ${name}, labels: {version: "${version}"}}\n`;
+}
+
+interface Case {
+  readonly folder: string;
+  readonly sink: MemorySink;
+  readonly logger: MemoryLogger;
+  write(name: string, text: string): Promise<void>;
+  load(...paths: string[]): Promise<void>;
+  version(name: string): string | undefined;
+}
+
+async function withFolder(test: (example: Case) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-manifests-" });
+  const sink = new MemorySink();
+  const logger = new MemoryLogger();
+  try {
+    await test({
+      folder,
+      sink,
+      logger,
+      write: (name, text) => Deno.writeTextFile(`${folder}/${name}`, text),
+      load: (...paths) =>
+        loadManifests({
+          paths,
+          decode: fakeDecode,
+          sink: sink.take,
+          nodeName: "node-1",
+          files: denoFiles,
+          logger,
+        }),
+      version: (name) => sink.version("Service", `default/${name}`),
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** Follows the folder while the test runs. */
+async function following(
+  { folder, sink, logger }: Case,
+  test: () => Promise<void>,
+  watcher: FileWatcher = denoFileWatcher,
+): Promise<void> {
+  const stop = new AbortController();
+  const done = followManifests({
+    paths: [folder],
+    decode: fakeDecode,
+    sink: sink.take,
+    nodeName: "node-1",
+    files: denoFiles,
+    logger,
+    watcher,
+    clock: realClock,
+    signal: stop.signal,
+    debounce: 20,
+    pollInterval: 50,
+  });
+  try {
+    await eventually("the first state", () => sink.events.length > 0);
+    await test();
+  } finally {
+    stop.abort();
+    await done;
+  }
+}
+
+Deno.test("a folder gives its YAML and JSON files, sorted, and one replace for each kind", async () => {
+  await withFolder(async (example) => {
+    await example.write("b.yml", service("b"));
+    await example.write("a.yaml", service("a"));
+    await example.write("c.json", '{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1"}}');
+    await example.write("notes.txt", "no manifest");
+    await example.write(".hidden.yaml", "no manifest");
+    await Deno.mkdir(`${example.folder}/deeper.yaml.d`);
+    await example.load(example.folder);
+    assertEquals(example.sink.events.map(({ type, kind }) => `${type} ${kind}`), [
+      "replace Service",
+      "replace EndpointSlice",
+      "replace Node",
+      "replace ServiceCIDR",
+    ]);
+    assertEquals(example.sink.summary("Service"), ["replace default/a default/b"]);
+  });
+});
+
+Deno.test("of an object that stands in two files the last one counts, with a warning", async () => {
+  await withFolder(async (example) => {
+    await example.write("a.yaml", service("a", "1"));
+    await example.write("b.yaml", service("a", "2"));
+    await example.load(`${example.folder}/a.yaml`, `${example.folder}/b.yaml`);
+    assertEquals(example.version("a"), "2");
+    assertEquals(example.logger.at("warn").length, 1);
+  });
+});
+
+Deno.test("broken and missing files are errors with their names, and nothing is delivered", async () => {
+  await withFolder(async (example) => {
+    await example.write("a.yaml", service("a"));
+    await example.write("b.yaml", "kind: [\n");
+    const error = await assertRejects(
+      () => example.load(example.folder, `${example.folder}/missing.yaml`),
+      ManifestError,
+    );
+    assert(error.message.includes(`${example.folder}/b.yaml:`), error.message);
+    assert(error.message.includes("missing.yaml: cannot be read"), error.message);
+    assertEquals(example.sink.events, []);
+  });
+});
+
+Deno.test("changed, new and removed files are followed", async () => {
+  await withFolder(async (example) => {
+    await example.write("a.yaml", service("a"));
+    await following(example, async () => {
+      await example.write("a.yaml", service("a", "2"));
+      await eventually("a has changed", () => example.version("a") === "2");
+      await example.write("b.yaml", service("b"));
+      await eventually("b is there", () => example.version("b") === "1");
+      await Deno.remove(`${example.folder}/a.yaml`);
+      await eventually("a is gone", () => example.version("a") === undefined);
+      await example.write(".new", service("b", "2"));
+      await Deno.rename(`${example.folder}/.new`, `${example.folder}/b.yaml`);
+      await eventually("b was replaced", () => example.version("b") === "2");
+    });
+  });
+});
+
+Deno.test("a ConfigMap's links are followed when they are swapped", async () => {
+  await withFolder(async (example) => {
+    const { folder } = example;
+    await Deno.mkdir(`${folder}/..one`);
+    await Deno.mkdir(`${folder}/..two`);
+    await example.write("..one/a.yaml", service("a", "1"));
+    await example.write("..two/a.yaml", service("a", "2"));
+    await Deno.symlink("..one", `${folder}/..data`);
+    await Deno.symlink("..data/a.yaml", `${folder}/a.yaml`);
+    await following(example, async () => {
+      assertEquals(example.version("a"), "1");
+      await Deno.symlink("..two", `${folder}/..data_tmp`);
+      await Deno.rename(`${folder}/..data_tmp`, `${folder}/..data`);
+      await eventually("the other one counts", () => example.version("a") === "2");
+    });
+  });
+});
+
+Deno.test("changes that no watcher tells of are found by polling", async () => {
+  await withFolder(async (example) => {
+    await example.write("a.yaml", service("a"));
+    await following(example, async () => {
+      await example.write("a.yaml", service("a", "22"));
+      await eventually("a has changed", () => example.version("a") === "22");
+    }, { watch: () => {} });
+  });
+});
+
+Deno.test("a file that breaks keeps its last good state, with one warning", async () => {
+  await withFolder(async (example) => {
+    await example.write("a.yaml", service("a"));
+    await example.write("b.yaml", service("b"));
+    await following(example, async () => {
+      await example.write("a.yaml", "kind: [\n");
+      await eventually("a warning", () => example.logger.at("warn").length === 1);
+      await example.write("b.yaml", service("b", "2"));
+      await eventually("b has changed", () => example.version("b") === "2");
+      assertEquals(example.version("a"), "1");
+      await example.write("a.yaml", service("a", "3"));
+      await eventually("a is back", () => example.version("a") === "3");
+      assertEquals(example.logger.at("warn").length, 1);
+    });
+    assertEquals(example.sink.lost, []);
+  });
+});

@@ -1,0 +1,99 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { ManifestError, parseManifest } from "../../../lib/source/manifests/manifests.ts";
+import { fakeDecode } from "../api/fakes.ts";
+
+const SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n";
+const SLICE = "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: a-1}\n";
+
+function parse(text: string) {
+  return parseManifest(text, { file: "f.yaml", decode: fakeDecode, nodeName: "node-1" });
+}
+
+function keys(text: string): string[] {
+  return parse(text).objects.map(({ kind, decoded }) => `${kind} ${decoded.key}`);
+}
+
+Deno.test("documents of a YAML file come in their order, in namespace default", () => {
+  assertEquals(keys(`# two\n---\n${SERVICE}---\n# nothing\n---\n${SLICE}---\n`), [
+    "Service default/a",
+    "EndpointSlice default/a-1",
+  ]);
+});
+
+Deno.test("JSON is read, and lists give their kind to their items", () => {
+  const items = [{ metadata: { name: "a", namespace: "x" } }];
+  assertEquals(keys(JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items })), [
+    "Service x/a",
+  ]);
+  const nested = {
+    apiVersion: "v1",
+    kind: "List",
+    items: [{ apiVersion: "v1", kind: "ServiceList", items }],
+  };
+  assertEquals(keys(JSON.stringify(nested)), ["Service x/a"]);
+  assertEquals(keys(`${JSON.stringify(nested)}\n---\n${SERVICE}`).length, 2);
+});
+
+Deno.test("objects of other kinds, and kinds of other groups, are left out by name", () => {
+  const text = `apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: k}\n---\n` +
+    `apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n---\n${SERVICE}`;
+  assertEquals(keys(text), ["Service default/a"]);
+  assertEquals(parse(text).skipped, ["Service k", "Deployment d"]);
+});
+
+Deno.test("objects are selected as the API server would select them", () => {
+  const labelled = (text: string, label: string) =>
+    text.replace("{name: a", `{labels: {${label}: ""}, name: a`);
+  const nodes = ["node-1", "node-2"].map((name) =>
+    `apiVersion: v1\nkind: Node\nmetadata: {name: ${name}}\n`
+  );
+  assertEquals(
+    parse([
+      labelled(SERVICE, "service.kubernetes.io/service-proxy-name"),
+      `${SERVICE}spec: {clusterIP: None}\n`,
+      labelled(SLICE, "service.kubernetes.io/headless"),
+      ...nodes,
+    ].join("---\n")).objects.map(({ kind }) => kind),
+    ["Node"],
+  );
+});
+
+Deno.test("dates of YAML reach the decoder as the text that JSON has", () => {
+  let seen: unknown;
+  const text = "apiVersion: v1\nkind: Service\nmetadata:\n  name: a\n" +
+    "  creationTimestamp: 2024-05-01T10:00:00Z\n";
+  parseManifest(text, {
+    file: "f",
+    nodeName: "",
+    decode: (kind, raw) => {
+      seen = raw;
+      return fakeDecode(kind, raw);
+    },
+  });
+  const { metadata } = seen as { metadata: Record<string, unknown> };
+  assertEquals(metadata["creationTimestamp"], "2024-05-01T10:00:00.000Z");
+});
+
+const BROKEN: readonly (readonly [string, string, RegExp])[] = [
+  [
+    "a bad YAML document",
+    `${SERVICE}---\nkind: Service\nmetadata: {name: [b\n`,
+    /^f\.yaml:[78]: \S/,
+  ],
+  ["broken JSON", '{"kind": "Service",\n "metadata": {"name" "b"}}', /^f\.yaml:2: \S/],
+  ["a text", "hello\n", /^f\.yaml:1: no API object/],
+  ["a document without a kind", `${SERVICE}---\n\nmetadata: {}\n`, /^f\.yaml:6: no API object/],
+  [
+    "an item without a kind",
+    "kind: List\nitems:\n- metadata: {}\n",
+    /^f\.yaml:1: items\[0\]: no API/,
+  ],
+];
+
+for (const [what, text, message] of BROKEN) {
+  Deno.test(`${what} is one error with file and line`, () => {
+    const error = assertThrows(() => parse(text), ManifestError);
+    assertEquals(message.test(error.message), true, error.message);
+    assertEquals(error.message.includes("\n"), false);
+  });
+}

@@ -1,0 +1,215 @@
+import { assertEquals, assertStrictEquals } from "@std/assert";
+import { createDecoder } from "../../../lib/source/objects/decode.ts";
+import type { EndpointSlice } from "../../../lib/model/objects.ts";
+import { decodeGood, type Json, testRefusals, withValue } from "./decode_fixture.ts";
+
+/** An EndpointSlice with every field that is read. */
+const FULL: Json = {
+  apiVersion: "discovery.k8s.io/v1",
+  kind: "EndpointSlice",
+  metadata: {
+    namespace: "shop",
+    name: "web-x7k2p",
+    labels: { "kubernetes.io/service-name": "web" },
+    annotations: { "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-02T03:04:05Z" },
+  },
+  addressType: "IPv4",
+  ports: [
+    { name: "http", port: 8080, protocol: "TCP", appProtocol: "http" },
+    { name: "dns", port: 53, protocol: "UDP" },
+  ],
+  endpoints: [
+    {
+      addresses: ["10.244.0.1", "10.244.0.2"],
+      conditions: { ready: false, serving: true, terminating: true },
+      nodeName: "node-1",
+      zone: "zone-a",
+      hints: { forZones: [{ name: "zone-a" }, { name: "zone-b" }], forNodes: [{ name: "node-1" }] },
+      targetRef: { kind: "Pod", name: "web-1" },
+    },
+    { addresses: ["010.244.0.003"] },
+  ],
+};
+
+const SECOND = {
+  address: "10.244.0.3",
+  nodeName: undefined,
+  ready: true,
+  serving: true,
+  terminating: false,
+  zoneHints: [],
+  nodeHints: [],
+};
+
+Deno.test("of an EndpointSlice everything that rules need is kept, in canonical form", () => {
+  const expected: EndpointSlice = {
+    namespace: "shop",
+    name: "web-x7k2p",
+    serviceName: "web",
+    family: 4,
+    ports: [
+      { name: "http", protocol: "tcp", port: 8080 },
+      { name: "dns", protocol: "udp", port: 53 },
+    ],
+    endpoints: [
+      {
+        address: "10.244.0.1",
+        nodeName: "node-1",
+        ready: false,
+        serving: true,
+        terminating: true,
+        zoneHints: ["zone-a", "zone-b"],
+        nodeHints: ["node-1"],
+      },
+      SECOND,
+    ],
+    lastChangeTriggerTime: Date.UTC(2026, 0, 2, 3, 4, 5),
+  };
+  const decoded = createDecoder()("EndpointSlice", FULL);
+  assertEquals(decoded, { type: "object", key: "shop/web-x7k2p", object: expected });
+});
+
+Deno.test("fields of a slice that are null, as Go may write them, are as fields that are absent", () => {
+  const [first] = decodeGood("EndpointSlice", {
+    ...FULL,
+    endpoints: [{
+      addresses: ["10.244.0.3"],
+      conditions: { ready: null, serving: null, terminating: null },
+      nodeName: null,
+      hints: null,
+    }],
+  }).endpoints;
+  assertEquals(first, SECOND);
+  const empty = decodeGood("EndpointSlice", { ...FULL, ports: null, endpoints: null });
+  assertEquals([empty.ports, empty.endpoints], [[], []]);
+});
+
+Deno.test("a slice of IPv6 addresses is of family 6", () => {
+  const raw = { ...FULL, addressType: "IPv6", endpoints: [{ addresses: ["FD00::0:1"] }] };
+  const { family, endpoints } = decodeGood("EndpointSlice", raw);
+  assertEquals([family, endpoints[0]?.address], [6, "fd00::1"]);
+});
+
+Deno.test("a port without a number is left out, the others stay", () => {
+  const ports = [{ name: "all", port: null }, { name: "none" }, { port: 80 }];
+  assertEquals(decodeGood("EndpointSlice", { ...FULL, ports }).ports, [
+    { name: "", protocol: "tcp", port: 80 },
+  ]);
+});
+
+Deno.test("strings that recur are one string in memory", () => {
+  const decode = createDecoder();
+  const nodeNameOf = (name: string) => {
+    const decoded = decode(
+      "EndpointSlice",
+      JSON.parse(JSON.stringify({
+        ...FULL,
+        metadata: { ...FULL["metadata"] as Json, name },
+      })),
+    );
+    return decoded.type === "object" ? decoded.object.endpoints[0]?.nodeName : undefined;
+  };
+  assertStrictEquals(nodeNameOf("web-1"), nodeNameOf("web-2"));
+});
+
+const IGNORED: readonly (readonly [why: string, path: string, value: unknown])[] = [
+  ["of no Service", "metadata.labels", undefined],
+  ["of a Service without a name", 'metadata.labels["kubernetes.io/service-name"]', ""],
+  ["of a headless Service", 'metadata.labels["service.kubernetes.io/headless"]', ""],
+  ["of another proxy", 'metadata.labels["service.kubernetes.io/service-proxy-name"]', "other"],
+  ["of host names", "addressType", "FQDN"],
+];
+
+for (const [why, path, value] of IGNORED) {
+  Deno.test(`an EndpointSlice makes no rules and no warning: ${why}`, () => {
+    const decoded = createDecoder()("EndpointSlice", withValue(FULL, path, value));
+    assertEquals(decoded, { type: "ignored", key: "shop/web-x7k2p" });
+  });
+}
+
+const NAME_RULE = "must be a DNS name of lower-case letters, digits, '-' and '.'";
+const PORT_RULE = "must be a number from 1 to 65535";
+const SPECIAL_RULE = "must not be a loopback, link-local or unspecified address";
+const TYPE_RULE = "addressType must be IPv4 or IPv6 or FQDN";
+
+testRefusals("EndpointSlice", FULL, [
+  ["addressType", undefined, `${TYPE_RULE}, is "missing"`],
+  ["addressType", "", `${TYPE_RULE}, is "missing"`],
+  ["addressType", "IPv5", `${TYPE_RULE}, is "IPv5"`],
+  ["addressType", 4, "addressType must be a string, is 4"],
+  ["ports", {}, "ports must be a list, is {}"],
+  ["ports[0]", 80, "ports[0] must be an object, is 80"],
+  ["ports[0].port", 0, `ports[0].port ${PORT_RULE}, is 0`],
+  ["ports[1].port", 70000, `ports[1].port ${PORT_RULE}, is 70000`],
+  ["ports[1].port", "53", `ports[1].port ${PORT_RULE}, is "53"`],
+  ["ports[0].name", "Http", `ports[0].name ${NAME_RULE}, is "Http"`],
+  ["ports[0].protocol", "QUIC", 'ports[0].protocol must be TCP or UDP or SCTP, is "QUIC"'],
+  ["endpoints", "x", 'endpoints must be a list, is "x"'],
+  ["endpoints[1]", null, "endpoints[1].addresses[0] must be an IP address, is null"],
+  ["endpoints[1]", "10.0.0.1", 'endpoints[1] must be an object, is "10.0.0.1"'],
+  ["endpoints[1].addresses", [], "endpoints[1].addresses[0] must be an IP address, is null"],
+  [
+    "endpoints[1].addresses",
+    "10.0.0.1",
+    'endpoints[1].addresses must be a list, is "10.0.0.1"',
+  ],
+  [
+    "endpoints[0].addresses[0]",
+    "10.244.0.1 }",
+    'endpoints[0].addresses[0] must be an IP address, is "10.244.0.1 }"',
+  ],
+  [
+    "endpoints[0].addresses[0]",
+    "fd00::1",
+    'endpoints[0].addresses[0] must be an IPv4 address, is "fd00::1"',
+  ],
+  [
+    "endpoints[0].addresses[0]",
+    "169.254.1.1",
+    `endpoints[0].addresses[0] ${SPECIAL_RULE}, is "169.254.1.1"`,
+  ],
+  [
+    "endpoints[0].conditions.ready",
+    "true",
+    'endpoints[0].conditions.ready must be true or false, is "true"',
+  ],
+  [
+    "endpoints[0].conditions.serving",
+    1,
+    "endpoints[0].conditions.serving must be true or false, is 1",
+  ],
+  [
+    "endpoints[0].conditions.terminating",
+    {},
+    "endpoints[0].conditions.terminating must be true or false, is {}",
+  ],
+  ["endpoints[0].nodeName", "node 1", `endpoints[0].nodeName ${NAME_RULE}, is "node 1"`],
+  ["endpoints[0].hints", [], "endpoints[0].hints must be an object, is []"],
+  [
+    "endpoints[0].hints.forZones[1]",
+    "zone-b",
+    'endpoints[0].hints.forZones[1] must be an object, is "zone-b"',
+  ],
+  [
+    "endpoints[0].hints.forNodes[0].name",
+    "node\u001b[31m",
+    `endpoints[0].hints.forNodes[0].name ${NAME_RULE}, is "node\\u001b[31m"`,
+  ],
+  [
+    'metadata.labels["kubernetes.io/service-name"]',
+    "we/b",
+    `metadata.labels["kubernetes.io/service-name"] ${NAME_RULE}, is "we/b"`,
+  ],
+]);
+
+Deno.test("an address of the other family is refused in a slice of IPv6 addresses too", () => {
+  for (const address of ["10.0.0.1", "::ffff:10.0.0.1"]) {
+    const raw = { ...FULL, addressType: "IPv6", endpoints: [{ addresses: [address] }] };
+    const decoded = createDecoder()("EndpointSlice", raw);
+    assertEquals(decoded, {
+      type: "refused",
+      key: "shop/web-x7k2p",
+      reason: `endpoints[0].addresses[0] must be an IPv6 address, is "${address}"`,
+    });
+  }
+});

@@ -1,0 +1,57 @@
+/**
+ * Decoding in tests: an object with one thing changed, and what the decoder says to it.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { createDecoder } from "../../../lib/source/objects/decode.ts";
+import type { Kind, KindMap } from "../../../lib/model/objects.ts";
+
+/** A JSON object of a test. */
+export type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * A copy of an object with one value replaced.
+ *
+ * @param path such as `spec.ports[0].port`; what is missing on the way is made
+ * @param value `undefined` takes the field away
+ */
+export function withValue(object: Json, path: string, value: unknown): Json {
+  const keys = [...path.matchAll(/\["([^"]+)"\]|\[(\d+)\]|([^.[\]]+)/g)]
+    .map(([, quoted, index, name]) => quoted ?? index ?? name ?? "");
+  return replaceAt(object, keys, value) as Json;
+}
+
+function replaceAt(container: unknown, keys: readonly string[], value: unknown): unknown {
+  const [key, ...rest] = keys;
+  if (key === undefined) return value;
+  if (Array.isArray(container)) {
+    return container.map((each, i) => `${i}` === key ? replaceAt(each, rest, value) : each);
+  }
+  const fields = { ...(container as Json | undefined) };
+  fields[key] = replaceAt(fields[key], rest, value);
+  if (fields[key] === undefined) delete fields[key];
+  return fields;
+}
+
+/** What is kept of an object that must be good. */
+export function decodeGood<K extends Kind>(kind: K, raw: unknown): KindMap[K] {
+  const decoded = createDecoder()(kind, raw);
+  if (decoded.type !== "object") throw new Error(`the object is ${Deno.inspect(decoded)}`);
+  return decoded.object;
+}
+
+/** A field with a value that cannot be used, and the reason that must be given. */
+export type BadValue = readonly [path: string, value: unknown, reason: string];
+
+/** Declares a test for each: the object with this value is refused, by name and reason. */
+export function testRefusals(kind: Kind, good: Json, cases: readonly BadValue[]): void {
+  const { namespace, name } = good["metadata"] as { namespace?: string; name: string };
+  const key = namespace === undefined ? name : `${namespace}/${name}`;
+  for (const [path, value, reason] of cases) {
+    Deno.test(`a ${kind} is refused: ${reason}`, () => {
+      const decoded = createDecoder()(kind, withValue(good, path, value));
+      assertEquals(decoded, { type: "refused", key, reason });
+    });
+  }
+}

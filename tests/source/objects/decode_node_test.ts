@@ -1,0 +1,107 @@
+import { assertEquals } from "@std/assert";
+import { createDecoder } from "../../../lib/source/objects/decode.ts";
+import { decodeGood, type Json, testRefusals, withValue } from "./decode_fixture.ts";
+
+const NODE: Json = {
+  apiVersion: "v1",
+  kind: "Node",
+  metadata: {
+    name: "node-1",
+    uid: "77ac",
+    labels: { "topology.kubernetes.io/zone": "zone-a" },
+  },
+  spec: { podCIDR: "10.244.1.0/24", podCIDRs: ["10.244.1.0/24", "FD00:10:244:1::/64"] },
+  status: {
+    addresses: [
+      { type: "Hostname", address: "node-1" },
+      { type: "ExternalIP", address: "203.0.113.5" },
+      { type: "InternalIP", address: "192.0.2.10" },
+      { type: "InternalIP", address: "2001:DB8::10" },
+      { type: "ExternalIP", address: "192.0.2.10" },
+    ],
+  },
+};
+
+Deno.test("of a Node its addresses are kept, internal ones first, and its pod CIDRs and zone", () => {
+  assertEquals(createDecoder()("Node", NODE), {
+    type: "object",
+    key: "node-1",
+    object: {
+      name: "node-1",
+      uid: "77ac",
+      addresses: ["192.0.2.10", "2001:db8::10", "203.0.113.5"],
+      podCIDRs: ["10.244.1.0/24", "fd00:10:244:1::/64"],
+      zone: "zone-a",
+      deleting: false,
+    },
+  });
+});
+
+Deno.test("a Node that says nothing but its name is taken", () => {
+  for (const raw of [{}, { spec: null, status: null }, { status: { addresses: null } }]) {
+    assertEquals(decodeGood("Node", { metadata: { name: "node-1" }, ...raw }), {
+      name: "node-1",
+      uid: "",
+      addresses: [],
+      podCIDRs: [],
+      zone: "",
+      deleting: false,
+    });
+  }
+});
+
+Deno.test("without podCIDRs the one podCIDR counts", () => {
+  const only = withValue(NODE, "spec.podCIDRs", undefined);
+  assertEquals(decodeGood("Node", only).podCIDRs, ["10.244.1.0/24"]);
+  assertEquals(decodeGood("Node", withValue(only, "spec.podCIDR", "")).podCIDRs, []);
+});
+
+Deno.test("a Node is being deleted once it has a deletion time or the autoscaler's taint", () => {
+  const deleting = (path: string, value: unknown) =>
+    decodeGood("Node", withValue(NODE, path, value)).deleting;
+  assertEquals(deleting("metadata.deletionTimestamp", "2026-01-02T03:04:05Z"), true);
+  assertEquals(deleting("metadata.deletionTimestamp", null), false);
+  const taint = (key: string) => [{ key: "other", effect: "NoSchedule" }, { key }];
+  assertEquals(deleting("spec.taints", taint("ToBeDeletedByClusterAutoscaler")), true);
+  assertEquals(deleting("spec.taints", taint("node.kubernetes.io/unschedulable")), false);
+});
+
+testRefusals("Node", NODE, [
+  ["status.addresses", "x", 'status.addresses must be a list, is "x"'],
+  ["status.addresses[2]", "192.0.2.10", 'status.addresses[2] must be an object, is "192.0.2.10"'],
+  [
+    "status.addresses[2].address",
+    "192.0.2.300",
+    'status.addresses[2].address must be an IP address, is "192.0.2.300"',
+  ],
+  ["spec.podCIDRs[1]", "fd00::", 'spec.podCIDRs[1] must be a CIDR, is "fd00::"'],
+  ["spec.taints", {}, "spec.taints must be a list, is {}"],
+  ["spec.taints", ["x"], 'spec.taints[0] must be an object, is "x"'],
+  [
+    'metadata.labels["topology.kubernetes.io/zone"]',
+    5,
+    'metadata.labels["topology.kubernetes.io/zone"] must be a string, is 5',
+  ],
+]);
+
+const SERVICE_CIDR: Json = {
+  apiVersion: "networking.k8s.io/v1",
+  kind: "ServiceCIDR",
+  metadata: { name: "kubernetes" },
+  spec: { cidrs: ["10.96.0.7/12", "FD00:10:96::/112"] },
+};
+
+Deno.test("of a ServiceCIDR its ranges are kept, in canonical form", () => {
+  assertEquals(createDecoder()("ServiceCIDR", SERVICE_CIDR), {
+    type: "object",
+    key: "kubernetes",
+    object: { name: "kubernetes", cidrs: ["10.96.0.0/12", "fd00:10:96::/112"] },
+  });
+  assertEquals(decodeGood("ServiceCIDR", { metadata: { name: "empty" } }).cidrs, []);
+});
+
+testRefusals("ServiceCIDR", SERVICE_CIDR, [
+  ["spec.cidrs", "10.96.0.0/12", 'spec.cidrs must be a list, is "10.96.0.0/12"'],
+  ["spec.cidrs[1]", "10.96.0.0", 'spec.cidrs[1] must be a CIDR, is "10.96.0.0"'],
+  ["spec.cidrs[0]", "10.96.0.0/12 }", 'spec.cidrs[0] must be a CIDR, is "10.96.0.0/12 }"'],
+]);

@@ -1,0 +1,328 @@
+import { assertEquals } from "@std/assert";
+import { createDecoder } from "../../../lib/source/objects/decode.ts";
+import type { Service } from "../../../lib/model/objects.ts";
+import { decodeGood, type Json, testRefusals, withValue } from "./decode_fixture.ts";
+
+/** A Service with every field that is read. */
+const FULL: Json = {
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: {
+    namespace: "shop",
+    name: "web",
+    uid: "3f1b",
+    creationTimestamp: "2026-01-02T03:04:05Z",
+    labels: { app: "web" },
+  },
+  spec: {
+    type: "LoadBalancer",
+    clusterIP: "10.96.0.10",
+    clusterIPs: ["10.96.0.10", "FD00:10:96::A"],
+    externalIPs: ["192.0.2.1", "192.0.2.1"],
+    loadBalancerSourceRanges: [" 198.51.100.7/24", "2001:db8::/32"],
+    ports: [
+      { name: "http", port: 80, targetPort: "http", nodePort: 30080, protocol: "TCP" },
+      { name: "dns", port: 53, nodePort: 30053, protocol: "UDP" },
+      { name: "sigtran", port: 2905, protocol: "SCTP" },
+    ],
+    internalTrafficPolicy: "Local",
+    externalTrafficPolicy: "Local",
+    healthCheckNodePort: 31000,
+    sessionAffinity: "ClientIP",
+    sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } },
+    selector: { app: "web" },
+  },
+  status: {
+    loadBalancer: {
+      ingress: [
+        { ip: "203.0.113.1", ipMode: "VIP" },
+        { ip: "203.0.113.2", ipMode: "Proxy" },
+        { ip: "203.0.113.1" },
+        { hostname: "lb.example.org" },
+      ],
+    },
+  },
+};
+
+Deno.test("of a Service everything that rules need is kept, in canonical form", () => {
+  const expected: Service = {
+    namespace: "shop",
+    name: "web",
+    uid: "3f1b",
+    created: Date.UTC(2026, 0, 2, 3, 4, 5),
+    clusterIPs: ["10.96.0.10", "fd00:10:96::a"],
+    externalIPs: ["192.0.2.1"],
+    loadBalancerIPs: ["203.0.113.1"],
+    sourceRanges: ["198.51.100.0/24", "2001:db8::/32"],
+    ports: [
+      { name: "http", protocol: "tcp", port: 80, nodePort: 30080 },
+      { name: "dns", protocol: "udp", port: 53, nodePort: 30053 },
+      { name: "sigtran", protocol: "sctp", port: 2905, nodePort: 0 },
+    ],
+    internalTrafficPolicy: "Local",
+    externalTrafficPolicy: "Local",
+    affinitySeconds: 600,
+    healthCheckNodePort: 31000,
+  };
+  assertEquals(createDecoder()("Service", FULL), {
+    type: "object",
+    key: "shop/web",
+    object: expected,
+  });
+});
+
+/** The least that makes rules. */
+const BARE: Json = {
+  metadata: { name: "web" },
+  spec: { clusterIP: "10.96.0.10", ports: [{ port: 80 }] },
+};
+
+const BARE_DECODED: Service = {
+  namespace: "default",
+  name: "web",
+  uid: "",
+  created: 0,
+  clusterIPs: ["10.96.0.10"],
+  externalIPs: [],
+  loadBalancerIPs: [],
+  sourceRanges: [],
+  ports: [{ name: "", protocol: "tcp", port: 80, nodePort: 0 }],
+  internalTrafficPolicy: "Cluster",
+  externalTrafficPolicy: "Cluster",
+  affinitySeconds: 0,
+  healthCheckNodePort: 0,
+};
+
+Deno.test("what a Service does not say has the API's defaults", () => {
+  assertEquals(decodeGood("Service", BARE), BARE_DECODED);
+});
+
+Deno.test("fields that are null or empty, as Go may write them, are as fields that are absent", () => {
+  const nulls: Json = {
+    metadata: {
+      namespace: null,
+      name: "web",
+      uid: null,
+      creationTimestamp: null,
+      labels: null,
+      annotations: null,
+    },
+    spec: {
+      type: null,
+      clusterIP: "10.96.0.10",
+      clusterIPs: null,
+      externalIPs: null,
+      loadBalancerSourceRanges: null,
+      ports: [{ name: "", port: 80, protocol: "", nodePort: 0 }],
+      internalTrafficPolicy: null,
+      externalTrafficPolicy: "",
+      healthCheckNodePort: 0,
+      sessionAffinity: "",
+      sessionAffinityConfig: null,
+    },
+    status: { loadBalancer: { ingress: null } },
+  };
+  assertEquals(decodeGood("Service", nulls), BARE_DECODED);
+  assertEquals(decodeGood("Service", withValue(nulls, "status", null)), BARE_DECODED);
+});
+
+Deno.test("a creation time that cannot be read counts as the oldest", () => {
+  for (const time of ["yesterday", 5, {}]) {
+    const raw = withValue(BARE, "metadata.creationTimestamp", time);
+    assertEquals(decodeGood("Service", raw).created, 0);
+  }
+});
+
+const IGNORED: readonly (readonly [why: string, path: string, value: unknown])[] = [
+  ["headless", "spec.clusterIP", "None"],
+  ["without a cluster IP yet", "spec.clusterIP", ""],
+  ["without a cluster IP field", "spec.clusterIP", undefined],
+  ["ExternalName", "spec.type", "ExternalName"],
+  ["of another proxy", 'metadata.labels["service.kubernetes.io/service-proxy-name"]', "other"],
+  ["without a spec", "spec", undefined],
+];
+
+for (const [why, path, value] of IGNORED) {
+  Deno.test(`a Service makes no rules and no warning: ${why}`, () => {
+    const decoded = createDecoder()("Service", withValue(BARE, path, value));
+    assertEquals(decoded, { type: "ignored", key: "default/web" });
+  });
+}
+
+Deno.test("session affinity without a timeout has the API's default of three hours", () => {
+  const raw = withValue(BARE, "spec.sessionAffinity", "ClientIP");
+  assertEquals(decodeGood("Service", raw).affinitySeconds, 10_800);
+});
+
+Deno.test("a policy for external traffic counts only where there is some", () => {
+  const raw = withValue(BARE, "spec.externalTrafficPolicy", "Local");
+  const policy = (path: string, value: unknown) =>
+    decodeGood("Service", withValue(raw, path, value)).externalTrafficPolicy;
+  assertEquals(policy("spec.type", "ClusterIP"), "Cluster");
+  assertEquals(policy("spec.type", "NodePort"), "Local");
+  assertEquals(policy("spec.type", "LoadBalancer"), "Local");
+  assertEquals(policy("spec.externalIPs", ["192.0.2.1"]), "Local");
+});
+
+Deno.test("a health-check node port counts only for a load balancer with the policy Local", () => {
+  const port = (path: string, value: unknown) =>
+    decodeGood("Service", withValue(FULL, path, value)).healthCheckNodePort;
+  assertEquals(port("spec.externalTrafficPolicy", "Local"), 31000);
+  assertEquals(port("spec.externalTrafficPolicy", "Cluster"), 0);
+  assertEquals(port("spec.type", "NodePort"), 0);
+});
+
+const NAME_RULE = "must be a DNS name of lower-case letters, digits, '-' and '.'";
+const PORT_RULE = "must be a number from 1 to 65535";
+const SPECIAL_RULE = "must not be a loopback, link-local or unspecified address";
+
+testRefusals("Service", FULL, [
+  ["spec", "text", 'spec must be an object, is "text"'],
+  ["spec", [], "spec must be an object, is []"],
+  ["spec.type", 7, "spec.type must be a string, is 7"],
+  ["spec.clusterIP", 10, "spec.clusterIP must be a string, is 10"],
+  ["spec.clusterIPs", "10.96.0.10", 'spec.clusterIPs must be a list, is "10.96.0.10"'],
+  [
+    "spec.clusterIPs[1]",
+    "10.96.0.256",
+    'spec.clusterIPs[1] must be an IP address, is "10.96.0.256"',
+  ],
+  ["spec.clusterIPs[0]", null, "spec.clusterIPs[0] must be an IP address, is null"],
+  [
+    "spec.clusterIPs[1]",
+    "10.96.0.11",
+    'spec.clusterIPs must hold at most one address of each family, is ["10.96.0.10","10.96.0.11"]',
+  ],
+  [
+    "spec.externalIPs[1]",
+    "192.0.2.1; flush ruleset",
+    'spec.externalIPs[1] must be an IP address, is "192.0.2.1; flush ruleset"',
+  ],
+  ["spec.externalIPs[0]", "127.0.0.1", `spec.externalIPs[0] ${SPECIAL_RULE}, is "127.0.0.1"`],
+  ["spec.externalIPs[0]", "fe80::1", `spec.externalIPs[0] ${SPECIAL_RULE}, is "fe80::1"`],
+  ["spec.externalIPs[0]", "0.0.0.0", `spec.externalIPs[0] ${SPECIAL_RULE}, is "0.0.0.0"`],
+  [
+    "spec.loadBalancerSourceRanges[0]",
+    "198.51.100.0/33",
+    'spec.loadBalancerSourceRanges[0] must be a CIDR, is "198.51.100.0/33"',
+  ],
+  [
+    "spec.loadBalancerSourceRanges[1]",
+    "198.51.100.0",
+    'spec.loadBalancerSourceRanges[1] must be a CIDR, is "198.51.100.0"',
+  ],
+  ["spec.ports", undefined, "spec.ports must hold at least one port"],
+  ["spec.ports", [], "spec.ports must hold at least one port"],
+  ["spec.ports", null, "spec.ports must hold at least one port"],
+  ["spec.ports", { port: 80 }, 'spec.ports must be a list, is {"port":80}'],
+  ["spec.ports[0]", 80, "spec.ports[0] must be an object, is 80"],
+  ["spec.ports[0].port", 0, `spec.ports[0].port ${PORT_RULE}, is 0`],
+  ["spec.ports[0].port", 70000, `spec.ports[0].port ${PORT_RULE}, is 70000`],
+  ["spec.ports[0].port", -1, `spec.ports[0].port ${PORT_RULE}, is -1`],
+  ["spec.ports[0].port", 80.5, `spec.ports[0].port ${PORT_RULE}, is 80.5`],
+  ["spec.ports[0].port", "80", `spec.ports[0].port ${PORT_RULE}, is "80"`],
+  ["spec.ports[0].port", undefined, `spec.ports[0].port ${PORT_RULE}, is null`],
+  ["spec.ports[1].nodePort", 65536, `spec.ports[1].nodePort ${PORT_RULE}, is 65536`],
+  ["spec.ports[1].nodePort", "30053", `spec.ports[1].nodePort ${PORT_RULE}, is "30053"`],
+  [
+    "spec.ports[2].protocol",
+    "ICMP",
+    'spec.ports[2].protocol must be TCP or UDP or SCTP, is "ICMP"',
+  ],
+  ["spec.ports[2].protocol", "tcp", 'spec.ports[2].protocol must be TCP or UDP or SCTP, is "tcp"'],
+  [
+    "spec.ports[0].name",
+    'x" ; flush ruleset ; add comment "',
+    `spec.ports[0].name ${NAME_RULE}, is "x\\" ; flush ruleset ; add comment \\""`,
+  ],
+  ["spec.ports[0].name", "a\nb", `spec.ports[0].name ${NAME_RULE}, is "a\\nb"`],
+  ["spec.ports[0].name", "a:b", `spec.ports[0].name ${NAME_RULE}, is "a:b"`],
+  ["spec.ports[0].name", 8, `spec.ports[0].name ${NAME_RULE}, is 8`],
+  [
+    "spec.ports[1].name",
+    "http",
+    'spec.ports must have names that differ, is ["http","http","sigtran"]',
+  ],
+  [
+    "spec.internalTrafficPolicy",
+    "local",
+    'spec.internalTrafficPolicy must be Cluster or Local, is "local"',
+  ],
+  [
+    "spec.externalTrafficPolicy",
+    "Nearest",
+    'spec.externalTrafficPolicy must be Cluster or Local, is "Nearest"',
+  ],
+  ["spec.healthCheckNodePort", 99999, `spec.healthCheckNodePort ${PORT_RULE}, is 99999`],
+  [
+    "spec.sessionAffinity",
+    "Cookie",
+    'spec.sessionAffinity must be None or ClientIP, is "Cookie"',
+  ],
+  [
+    "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
+    0,
+    "spec.sessionAffinityConfig.clientIP.timeoutSeconds must be a number from 1 to 86400, is 0",
+  ],
+  [
+    "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
+    86_401,
+    "spec.sessionAffinityConfig.clientIP.timeoutSeconds must be a number from 1 to 86400, is 86401",
+  ],
+  ["spec.sessionAffinityConfig", [], "spec.sessionAffinityConfig must be an object, is []"],
+  ["status", 1, "status must be an object, is 1"],
+  [
+    "status.loadBalancer.ingress[0].ip",
+    "lb.example.org",
+    'status.loadBalancer.ingress[0].ip must be an IP address, is "lb.example.org"',
+  ],
+  ["status.loadBalancer.ingress", "x", 'status.loadBalancer.ingress must be a list, is "x"'],
+  ["metadata.uid", {}, "metadata.uid must be a string, is {}"],
+  ["metadata.labels", "x", 'metadata.labels must be an object, is "x"'],
+]);
+
+const BAD_NAMES: readonly unknown[] = [
+  undefined,
+  null,
+  "",
+  "Web",
+  "-web",
+  "web-",
+  "web_1",
+  "web/..",
+  "we b",
+  "web\n",
+  "web\u2028",
+  'web" }',
+  "wéb",
+  "a".repeat(254),
+  12,
+  ["web"],
+  { name: "web" },
+];
+
+for (const path of ["metadata.name", "metadata.namespace"]) {
+  Deno.test(`a Service whose ${path} is no DNS name is refused, and named without harm`, () => {
+    for (const name of BAD_NAMES) {
+      if (path === "metadata.namespace" && (name === undefined || name === null)) continue;
+      const decoded = createDecoder()("Service", withValue(FULL, path, name));
+      assertEquals(decoded.type, "refused", Deno.inspect(name));
+      if (decoded.type !== "refused") continue;
+      assertEquals(decoded.reason.startsWith(`${path} ${NAME_RULE}, is `), true, decoded.reason);
+      for (const text of [decoded.key, decoded.reason]) {
+        assertEquals(/[\p{Cc}\p{Zl}\p{Zp}]/u.test(text) || text.length > 300, false, text);
+      }
+    }
+  });
+}
+
+Deno.test("names of up to 253 characters are taken", () => {
+  const name = `a${"-.b".repeat(84)}`;
+  assertEquals(decodeGood("Service", withValue(BARE, "metadata.name", name)).name, name);
+});
+
+Deno.test("what is no object at all is refused", () => {
+  for (const raw of [undefined, null, 0, "Service", [], [FULL], true]) {
+    assertEquals(createDecoder()("Service", raw).type, "refused", Deno.inspect(raw));
+  }
+});

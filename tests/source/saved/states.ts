@@ -1,0 +1,212 @@
+/**
+ * States of clusters for the tests of the state file.
+ *
+ * @module
+ */
+import fc from "fast-check";
+import {
+  type ReplaceEvent,
+  type SavedState,
+  type StateHeader,
+  stateLines,
+  type StateObjects,
+  StateReader,
+} from "../../../lib/source/saved/format.ts";
+import { type Family, parseAddress, parseCidr } from "../../../lib/model/address.ts";
+import { objectKey } from "../../../lib/model/names.ts";
+import {
+  type Endpoint,
+  type EndpointPort,
+  type EndpointSlice,
+  KINDS,
+  type Node,
+  type Protocol,
+  type Service,
+  type ServiceCIDR,
+  type ServicePort,
+  type TrafficPolicy,
+} from "../../../lib/model/objects.ts";
+import { NODE_NAME } from "../../support/pipeline.ts";
+
+/** The header of all these states. */
+export const HEADER: StateHeader = { nodeName: NODE_NAME, written: 1_767_225_600_000 };
+
+const name = fc.stringMatching(/^[a-z0-9](?:[-a-z0-9.]{0,8}[a-z0-9])?$/);
+const recurringName = fc.constantFrom("default", "web", "node-1", "node-2", "zone-a", "http");
+const port = fc.integer({ min: 1, max: 65535 });
+const portOrNone = fc.oneof(fc.constant(0), port);
+const protocol = fc.constantFrom<Protocol>("tcp", "udp", "sctp");
+const policy = fc.constantFrom<TrafficPolicy>("Cluster", "Local");
+const time = fc.integer({ min: -8.64e15, max: 8.64e15 });
+
+const addresses: Readonly<Record<Family, fc.Arbitrary<string>>> = {
+  4: fc.tuple(fc.constantFrom(10, 192), fc.nat(255), fc.nat(255), fc.nat(255))
+    .map((bytes) => bytes.join(".")),
+  6: fc.array(fc.integer({ min: 0, max: 0xffff }), { minLength: 7, maxLength: 7 })
+    .map((groups) =>
+      canonical(`fd00:${groups.map((each) => each.toString(16)).join(":")}`, parseAddress)
+    ),
+};
+const address = fc.oneof(addresses[4], addresses[6]);
+const cidr = fc.tuple(address, fc.nat(32)).map(([base, length]) =>
+  canonical(`${base}/${length}`, parseCidr)
+);
+
+function canonical(text: string, parse: (text: string) => string | undefined): string {
+  const parsed = parse(text);
+  if (parsed === undefined) throw new Error(`${text} was to be usable`);
+  return parsed;
+}
+
+const service: fc.Arbitrary<Service> = fc.record({
+  namespace: recurringName,
+  name,
+  uid: fc.string({ unit: "binary" }),
+  created: time,
+  clusterIPs: fc.oneof(
+    addresses[4].map((each) => [each]),
+    fc.tuple(addresses[6], addresses[4]),
+  ),
+  externalIPs: fc.uniqueArray(address, { maxLength: 2 }),
+  loadBalancerIPs: fc.uniqueArray(fc.oneof(address, fc.constant("127.0.0.1")), { maxLength: 2 }),
+  sourceRanges: fc.array(cidr, { maxLength: 2 }),
+  ports: fc.uniqueArray(
+    fc.record<ServicePort>({
+      name: fc.oneof(fc.constant(""), name),
+      protocol,
+      port,
+      nodePort: portOrNone,
+    }),
+    { minLength: 1, maxLength: 3, selector: (each) => each.name },
+  ),
+  internalTrafficPolicy: policy,
+  externalTrafficPolicy: policy,
+  affinitySeconds: fc.nat(86_400),
+  healthCheckNodePort: portOrNone,
+});
+
+function endpoint(family: Family): fc.Arbitrary<Endpoint> {
+  return fc.record({
+    address: addresses[family],
+    nodeName: fc.option(recurringName, { nil: undefined }),
+    ready: fc.boolean(),
+    serving: fc.boolean(),
+    terminating: fc.boolean(),
+    zoneHints: fc.array(recurringName, { maxLength: 2 }),
+    nodeHints: fc.array(recurringName, { maxLength: 2 }),
+  });
+}
+
+const slice: fc.Arbitrary<EndpointSlice> = fc.constantFrom<Family>(4, 6).chain((family) =>
+  fc.record({
+    namespace: recurringName,
+    name,
+    serviceName: recurringName,
+    family: fc.constant(family),
+    ports: fc.array(
+      fc.record<EndpointPort>({ name: fc.oneof(fc.constant(""), name), protocol, port }),
+      { maxLength: 2 },
+    ),
+    endpoints: fc.array(endpoint(family), { maxLength: 4 }),
+    lastChangeTriggerTime: time,
+  })
+);
+
+const node: fc.Arbitrary<Node> = fc.record({
+  name: fc.constant(NODE_NAME),
+  uid: fc.string(),
+  addresses: fc.uniqueArray(address, { maxLength: 3 }),
+  podCIDRs: fc.array(cidr, { maxLength: 2 }),
+  zone: fc.string(),
+  deleting: fc.boolean(),
+});
+
+const serviceCIDR: fc.Arbitrary<ServiceCIDR> = fc.record({
+  name,
+  cidrs: fc.array(cidr, { maxLength: 2 }),
+});
+
+/** Any state that a cache may hold. */
+export const anyState: fc.Arbitrary<StateObjects> = fc.record({
+  services: keyed(service),
+  slices: keyed(slice),
+  node: fc.option(node, { nil: undefined }),
+  serviceCIDRs: keyed(serviceCIDR),
+});
+
+function keyed<T extends { readonly namespace?: string; readonly name: string }>(
+  object: fc.Arbitrary<T>,
+): fc.Arbitrary<ReadonlyMap<string, T>> {
+  return fc.uniqueArray(object, { maxLength: 4, selector: objectKey })
+    .map((objects) => new Map(objects.map((each) => [objectKey(each), each])));
+}
+
+/** A state of some Services, each with one slice of so many endpoints; every value is its own. */
+export function stateOf(
+  { services: count, endpoints = 1 }: { readonly services: number; readonly endpoints?: number },
+): StateObjects {
+  const services = new Map<string, Service>();
+  const slices = new Map<string, EndpointSlice>();
+  for (let i = 0; i < count; i++) {
+    const ownName = `web-${i}`;
+    services.set(`default/${ownName}`, {
+      namespace: "default",
+      name: ownName,
+      uid: `3e7c1f9a-0000-4000-8000-${String(i).padStart(12, "0")}`,
+      created: HEADER.written + i,
+      clusterIPs: [`10.96.${i >> 8 & 255}.${i & 255}`],
+      externalIPs: [],
+      loadBalancerIPs: [],
+      sourceRanges: [],
+      ports: [{ name: "http", protocol: "tcp", port: 80, nodePort: 0 }],
+      internalTrafficPolicy: "Cluster",
+      externalTrafficPolicy: "Cluster",
+      affinitySeconds: 0,
+      healthCheckNodePort: 0,
+    });
+    slices.set(`default/${ownName}-x`, {
+      namespace: "default",
+      name: `${ownName}-x`,
+      serviceName: ownName,
+      family: 4,
+      ports: [{ name: "http", protocol: "tcp", port: 8080 }],
+      endpoints: Array.from({ length: endpoints }, (_, j) => ({
+        address: `10.244.${i & 255}.${j & 255}`,
+        nodeName: `node-${j % 3}`,
+        ready: true,
+        serving: true,
+        terminating: false,
+        zoneHints: [],
+        nodeHints: [],
+      })),
+      lastChangeTriggerTime: 0,
+    });
+  }
+  return { services, slices, node: undefined, serviceCIDRs: new Map() };
+}
+
+/** The whole text of a state. */
+export function textOf(objects: StateObjects, header: StateHeader = HEADER): string {
+  return [...stateLines(objects, header)].join("");
+}
+
+/** Reads a whole text, as this node. */
+export function readText(text: string): SavedState {
+  const reader = new StateReader(NODE_NAME);
+  reader.push(text);
+  return reader.finish();
+}
+
+/** The events by which these objects come back. */
+export function eventsOf(objects: StateObjects): ReplaceEvent[] {
+  const { node } = objects;
+  const maps = {
+    Service: objects.services,
+    EndpointSlice: objects.slices,
+    Node: new Map(node ? [[node.name, node]] : []),
+    ServiceCIDR: objects.serviceCIDRs,
+  };
+  return KINDS.map((kind) => (
+    { type: "replace", kind, objects: maps[kind], refused: new Map() } as ReplaceEvent
+  ));
+}

@@ -1,0 +1,81 @@
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { askDaemon, serveSocket } from "../../lib/system/socket.ts";
+import { STATUS } from "../observe/page/contents.ts";
+import { eventually } from "../support/eventually.ts";
+import { FakeLogger } from "../observe/support/fakes.ts";
+
+/** A socket that is served until disposed. */
+async function serve(path: string) {
+  const before = await inodeOf(path);
+  const stop = new AbortController();
+  const logger = new FakeLogger();
+  const asked: string[] = [];
+  const done = serveSocket({
+    path,
+    status: () => STATUS,
+    requestFull: (reason) => asked.push(reason),
+    logger,
+    signal: stop.signal,
+  });
+  await eventually("the socket", async () => {
+    assertNotEquals(await inodeOf(path), before);
+    return await askDaemon(path, { method: "GET", path: "/v1/status" });
+  });
+  return {
+    asked,
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await done;
+    },
+  };
+}
+
+/** What tells a socket from the one that was there before. */
+async function inodeOf(path: string): Promise<number | null | undefined> {
+  return (await Deno.stat(path).catch(() => undefined))?.ino;
+}
+
+async function inFolder(test: (path: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-socket-" });
+  try {
+    await test(`${folder}/s.sock`);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("the socket gives the status, takes the wish for a full sync, and is for owner and group", () =>
+  inFolder(async (path) => {
+    {
+      await using daemon = await serve(path);
+      assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
+      const requested = await askDaemon(path, { method: "POST", path: "/v1/full-sync" });
+      assertEquals(requested, { requested: true });
+      assertEquals(daemon.asked, ["asked for at the local socket"]);
+      assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o660);
+      await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/full-sync" }));
+      await assertRejects(() => askDaemon(path, { method: "POST", path: "/v2/status" }));
+    }
+    await assertRejects(() => Deno.stat(path), Deno.errors.NotFound);
+  }));
+
+Deno.test("a socket that an earlier process left is replaced", () =>
+  inFolder(async (path) => {
+    Deno.listen({ transport: "unix", path }).close();
+    await Deno.writeTextFile(path, "").catch(() => {});
+    await using _ = await serve(path);
+  }));
+
+Deno.test("the next daemon's socket outlives this one, in a folder that was not there", () =>
+  inFolder(async (folder) => {
+    const path = `${folder}/run/s.sock`;
+    const first = await serve(path);
+    await using _ = await serve(path);
+    await first[Symbol.asyncDispose]();
+    assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
+  }));
+
+Deno.test("where nobody listens, asking fails", () =>
+  inFolder(async (path) => {
+    await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/status" }));
+  }));

@@ -1,0 +1,310 @@
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import fc from "fast-check";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { StateError } from "../../lib/source/saved/check.ts";
+import {
+  readStateFile,
+  writeStateFile,
+  type WriteStateOptions,
+} from "../../lib/system/state_file.ts";
+import type { StateObjects } from "../../lib/source/saved/format.ts";
+import { run } from "../support/command.ts";
+import { anyState, eventsOf, HEADER, stateOf, textOf } from "../source/saved/states.ts";
+
+/** Large enough for many batches. */
+const LARGE = stateOf({ services: 600, endpoints: 20 });
+
+async function inFolder(test: (path: string, folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-state-" });
+  try {
+    await test(`${folder}/state.json.gz`, folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+function write(
+  path: string,
+  objects: StateObjects,
+  options: Partial<WriteStateOptions> = {},
+): Promise<void> {
+  return writeStateFile(objects, {
+    ...HEADER,
+    path,
+    pause: () => Promise.resolve(),
+    ...options,
+  });
+}
+
+async function read(path: string, options: { readonly maxBytes?: number } = {}) {
+  return (await readStateFile(path, { nodeName: HEADER.nodeName, ...options }))?.events;
+}
+
+async function readFailure(path: string): Promise<string> {
+  return (await assertRejects(() => read(path), StateError)).message;
+}
+
+async function writeFailure(...parameters: Parameters<typeof write>): Promise<string> {
+  return (await assertRejects(() => write(...parameters), StateError)).message;
+}
+
+function namesIn(folder: string): string[] {
+  return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+}
+
+Deno.test("a state file that is written and read is the same state", () =>
+  inFolder((path) =>
+    fc.assert(
+      fc.asyncProperty(anyState, async (objects) => {
+        await write(path, objects);
+        assertEquals(await read(path), eventsOf(objects));
+      }),
+      { numRuns: 30 },
+    )
+  ));
+
+Deno.test("a large state comes back, and its text is what zcat shows", () =>
+  inFolder(async (path) => {
+    await write(path, LARGE);
+    assertEquals(await read(path), eventsOf(LARGE));
+    assertEquals(gunzipSync(Deno.readFileSync(path)).toString(), textOf(LARGE));
+  }));
+
+Deno.test("the time of writing comes back", () =>
+  inFolder(async (path) => {
+    await write(path, LARGE);
+    assertEquals((await readStateFile(path, HEADER))?.written, HEADER.written);
+  }));
+
+Deno.test("a file that is not there is nothing, and no error", () =>
+  inFolder(async (path, folder) => {
+    assertEquals(await read(path), undefined);
+    assertEquals(await read(`${folder}/missing/state.json.gz`), undefined);
+  }));
+
+Deno.test("only its owner can read the state file, whatever the old one allowed", () =>
+  inFolder(async (path) => {
+    Deno.writeTextFileSync(path, "");
+    Deno.chmodSync(path, 0o644);
+    await write(path, LARGE);
+    assertEquals((Deno.statSync(path).mode ?? 0) & 0o7777, 0o600);
+  }));
+
+Deno.test("while it is written, the old file is there, complete, and the new one is not readable by others", () =>
+  inFolder(async (path, folder) => {
+    const old = stateOf({ services: 3 });
+    await write(path, old);
+    let pauses = 0;
+    await write(path, LARGE, {
+      pause: async () => {
+        pauses++;
+        assertEquals(await read(path), eventsOf(old));
+        const [file, temporary] = namesIn(folder);
+        assertEquals(file, "state.json.gz");
+        assertEquals((Deno.statSync(`${folder}/${temporary}`).mode ?? 0) & 0o7777, 0o600);
+      },
+    });
+    assert(pauses > 10, `${pauses} pauses`);
+    assertEquals(await read(path), eventsOf(LARGE));
+    assertEquals(namesIn(folder), ["state.json.gz"]);
+  }));
+
+Deno.test("a write that fails on the way leaves the old file and nothing else", () =>
+  inFolder(async (path, folder) => {
+    const old = stateOf({ services: 3 });
+    await write(path, old);
+    for (const failAt of [1, 2, 7]) {
+      let pauses = 0;
+      const message = await writeFailure(path, LARGE, {
+        pause: () => ++pauses === failAt ? Promise.reject(new Error("broken")) : Promise.resolve(),
+      });
+      assertEquals(message, `cannot write ${path}: broken`);
+      assertEquals(await read(path), eventsOf(old));
+      assertEquals(namesIn(folder), ["state.json.gz"]);
+    }
+  }));
+
+Deno.test("a write that is given up leaves the old file and nothing else", () =>
+  inFolder(async (path, folder) => {
+    const old = stateOf({ services: 3 });
+    await write(path, old);
+    const controller = new AbortController();
+    const message = await writeFailure(path, LARGE, {
+      signal: controller.signal,
+      pause: () => Promise.resolve(controller.abort()),
+    });
+    assertEquals(message, `cannot write ${path}: there was no time left`);
+    await writeFailure(path, LARGE, { signal: AbortSignal.abort() });
+    assertEquals(await read(path), eventsOf(old));
+    assertEquals(namesIn(folder), ["state.json.gz"]);
+  }));
+
+Deno.test("a full disk leaves the old file and nothing else", () =>
+  inFolder(async (_path, folder) => {
+    await run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=700", "tmpfs", folder]);
+    try {
+      const path = `${folder}/state.json.gz`;
+      const old = stateOf({ services: 3 });
+      await write(path, old);
+      const failed = await writeFailure(path, stateOf({ services: 20_000 }));
+      assertStringIncludes(failed, `cannot write ${path}: No space left on device`);
+      assertEquals(await read(path), eventsOf(old));
+      assertEquals(namesIn(folder), ["state.json.gz"]);
+    } finally {
+      await run(["umount", folder]);
+    }
+  }));
+
+Deno.test("a read-only disk is named, and how to do without", () =>
+  inFolder(async (_path, folder) => {
+    await run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", folder]);
+    try {
+      assertEquals(
+        await writeFailure(`${folder}/state.json.gz`, LARGE),
+        `cannot write ${folder}/state.json.gz: ${folder} is not writable for signpost; make it so, ` +
+          "or turn the state file off with --state-file ''",
+      );
+    } finally {
+      await run(["umount", folder]);
+    }
+  }));
+
+Deno.test({
+  name: "a folder that Deno's permissions do not cover is not writable",
+  permissions: { read: true },
+  fn: async () => {
+    assertStringIncludes(
+      await writeFailure("/var/state.json.gz", LARGE),
+      "cannot write /var/state.json.gz: /var is not writable for signpost",
+    );
+  },
+});
+
+Deno.test("a folder that is missing is named, and not made", () =>
+  inFolder(async (_path, folder) => {
+    assertEquals(
+      await writeFailure(`${folder}/none/state.json.gz`, LARGE),
+      `cannot write ${folder}/none/state.json.gz: the folder ${folder}/none does not exist; make ` +
+        "it (StateDirectory= in the unit does), or turn the state file off with --state-file ''",
+    );
+    assertEquals(namesIn(folder), []);
+  }));
+
+Deno.test("a failure reads the same each time, so that it is logged once", () =>
+  inFolder(async (path) => {
+    Deno.mkdirSync(path);
+    assertEquals(await writeFailure(path, LARGE), await writeFailure(path, LARGE));
+  }));
+
+Deno.test("what earlier writes left is removed, and nothing else is", () =>
+  inFolder(async (path, folder) => {
+    const kept = ["other.json.gz.1.tmp", "state.json.gz.bak", "state.json.gzip.tmp"];
+    for (const name of [...kept, "state.json.gz.1.tmp", "state.json.gz.2.tmp"]) {
+      Deno.writeTextFileSync(`${folder}/${name}`, "x");
+    }
+    Deno.mkdirSync(`${folder}/state.json.gz.d.tmp`);
+    await write(path, LARGE);
+    assertEquals(namesIn(folder), [...kept, "state.json.gz", "state.json.gz.d.tmp"].sort());
+  }));
+
+Deno.test("a state that could not be read again is not written", () =>
+  inFolder(async (path, folder) => {
+    const message = await writeFailure(path, LARGE, { maxBytes: 100_000 });
+    assertEquals(message, `cannot write ${path}: the state is larger than 100000 bytes`);
+    assertEquals(namesIn(folder), []);
+  }));
+
+Deno.test("a file that is too large once unpacked is refused", () =>
+  inFolder(async (path) => {
+    await write(path, LARGE);
+    const message = (await assertRejects(() =>
+      read(path, { maxBytes: 100_000 }), StateError)).message;
+    assertEquals(message, `cannot use ${path}: the state is larger than 100000 bytes`);
+  }));
+
+Deno.test("a small file that unpacks to a line of 64 MiB is refused", () =>
+  inFolder(async (path) => {
+    const zeros = gzipSync(new Uint8Array(64 * 1024 * 1024));
+    Deno.writeFileSync(path, zeros, { mode: 0o600 });
+    assertStringIncludes(await readFailure(path), `cannot use ${path}: `);
+  }));
+
+Deno.test("a changed byte of the file is refused, or changes nothing at all", () =>
+  inFolder(async (path) => {
+    const objects = stateOf({ services: 4, endpoints: 3 });
+    await write(path, objects);
+    const good = Deno.readFileSync(path);
+    const accepted: number[] = [];
+    for (let position = 0; position < good.length; position++) {
+      const damaged = good.slice();
+      damaged[position] = (good[position] ?? 0) ^ (1 << position % 8);
+      Deno.writeFileSync(path, damaged);
+      try {
+        assertEquals(await read(path), eventsOf(objects));
+        accepted.push(position);
+      } catch (error) {
+        if (!(error instanceof StateError)) throw error;
+        assertStringIncludes(error.message, `cannot use ${path}: it is`);
+      }
+    }
+    // gzip does not check its flags and time (RFC 1952, bytes 3 to 9), nor the bits that fill up
+    // the last byte of its data.
+    const unchecked = accepted.filter((each) => each > 9 && each < good.length - 9);
+    assertEquals(unchecked, []);
+  }));
+
+Deno.test("a file that was cut off anywhere is refused, and so is one with more at its end", () =>
+  inFolder(async (path) => {
+    await write(path, stateOf({ services: 4 }));
+    const good = Deno.readFileSync(path);
+    for (let length = 0; length < good.length; length++) {
+      Deno.writeFileSync(path, good.subarray(0, length));
+      await readFailure(path);
+    }
+    for (const more of [new Uint8Array(1), new Uint8Array(512), good]) {
+      Deno.writeFileSync(path, new Uint8Array([...good, ...more]));
+      await readFailure(path);
+    }
+  }));
+
+Deno.test("a file of anything else is refused with one line", () =>
+  inFolder(async (path) => {
+    const texts = ["", "hello\n", textOf(LARGE), "\0\n\x1b[31m"];
+    const contents = [
+      ...texts.map((text) => new TextEncoder().encode(text)),
+      gzipSync("hello\n"),
+      gzipSync(""),
+      gzipSync(new Uint8Array([0xff, 0xfe, 0x0a])),
+      gzipSync("\uFEFF" + textOf(LARGE)),
+    ];
+    for (const content of contents) {
+      Deno.writeFileSync(path, content, { mode: 0o600 });
+      const message = await readFailure(path);
+      assert(message.startsWith(`cannot use ${path}: it is `), message);
+      assert([...message].every((character) => character >= " " && character <= "~"), message);
+    }
+  }));
+
+Deno.test("what is not a regular file is refused, and not waited for", () =>
+  inFolder(async (path, folder) => {
+    const refused = (path: string) => `cannot use ${path}: it is not a regular file`;
+    assertEquals(await readFailure(folder), refused(folder));
+    await run(["mkfifo", path]);
+    assertEquals(await readFailure(path), refused(path));
+  }));
+
+Deno.test("a file that others may write to is refused", () =>
+  inFolder(async (path) => {
+    await write(path, LARGE);
+    Deno.chmodSync(path, 0o620);
+    assertStringIncludes(await readFailure(path), "others may write to it");
+  }));
+
+Deno.test("the state of another node is refused with the path and both names", () =>
+  inFolder(async (path) => {
+    await write(path, LARGE, { nodeName: "node-2" });
+    assertEquals(
+      await readFailure(path),
+      `cannot use ${path}: it is the state of node "node-2", and this is node "node-1"`,
+    );
+  }));
