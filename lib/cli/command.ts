@@ -54,6 +54,7 @@ export async function runCommand(
       await runtime.print(invocation.text);
       return 0;
     case "errors":
+      for (const line of invocation.warnings) runtime.complain(`signpost: warning: ${line}`);
       for (const error of invocation.errors) runtime.complain(`signpost: ${error}`);
       return 2;
     case "run":

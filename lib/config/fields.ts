@@ -16,6 +16,18 @@ export class Fault {
    * @param complete whether the rule says it all, without the value
    */
   constructor(readonly rule: string, readonly complete = false) {}
+
+  /** `type`: kube-proxy could not decode it; `value`: it decodes, and its validation may refuse it. */
+  get kind(): "type" | "value" {
+    return "type";
+  }
+}
+
+/** A value of the right type that is not allowed. */
+export class ValueFault extends Fault {
+  override get kind(): "value" {
+    return "value";
+  }
 }
 
 /** Turns an untrusted value into a checked one. */
@@ -31,13 +43,14 @@ export function field<T>(read: Reader<T>): Field<T> {
     const result = read(value);
     if (!(result instanceof Fault)) return result;
     const message = result.complete ? result.rule : `${result.rule}, is ${show(value)}`;
-    context.issues.push({ code: "custom", message, input: value });
+    const params = { kind: result.kind };
+    context.issues.push({ code: "custom", message, input: value, params });
     return z.NEVER;
   }));
 }
 
 /**
- * A mapping with known keys; unknown ones are errors.
+ * A mapping with known keys; unknown ones are problems of the kind `unknown`.
  *
  * The message of an `unrecognized_keys` issue is the list of known keys (see `issues.ts`).
  */
@@ -103,10 +116,11 @@ export function text(value: unknown): string | Fault {
 /** A whole number within bounds, both included. */
 export function integer(least: number, most: number): Reader<number> {
   const rule = `must be ${least} to ${most}`;
-  return (value) =>
-    typeof value === "number" && Number.isInteger(value) && value >= least && value <= most
-      ? value
-      : new Fault(most === INT32_MAX && least === 0 ? "must be a whole number, 0 or more" : rule);
+  const text = most === INT32_MAX && least === 0 ? "must be a whole number, 0 or more" : rule;
+  return (value) => {
+    if (typeof value !== "number" || !Number.isInteger(value)) return new Fault(text);
+    return value >= least && value <= most ? value : new ValueFault(text);
+  };
 }
 
 /** The largest value of Go's `int32`. */
@@ -129,7 +143,7 @@ export function duration(value: unknown): number | Fault {
   if (milliseconds === undefined) {
     return new Fault("must be a duration such as 30s, 500ms or 1h30m");
   }
-  return milliseconds < 0 ? new Fault("must not be negative") : milliseconds;
+  return milliseconds < 0 ? new ValueFault("must not be negative") : milliseconds;
 }
 
 /** A duration, or a number of nanoseconds (component-base's `TimeOrMetaDuration`), in milliseconds. */

@@ -3,42 +3,57 @@
  *
  * @module
  */
-import { parse } from "@std/yaml";
-import { check, formatPath, valueAt } from "./issues.ts";
+import { check, formatPath, type ProblemLine, valueAt } from "./issues.ts";
 import { API_VERSION, fileSchema, type FileSettings, KIND } from "./schema.ts";
 import { plain, show } from "../model/text.ts";
+import { parseYaml } from "./yaml.ts";
 
 /** What a file gives. */
 export interface FileResult {
   /** What is right in it; without a key where the file does not say or says "default". */
   readonly settings: FileSettings;
-  /** One line each, with the file and the path in it: `/etc/x.yaml: conntrack.min: must be …`. */
+  /** Why it is no configuration at all; one line each, with the file's name. */
   readonly errors: readonly string[];
+  /** What is wrong in it, with the file and the path: `/etc/x.yaml: conntrack.min: must be …`. */
+  readonly problems: readonly ProblemLine[];
+  /** Fields that are set more than once; one line each. */
+  readonly warnings: readonly string[];
 }
+
+/** What a file that is not there gives. */
+export const NO_FILE: FileResult = { settings: {}, errors: [], problems: [], warnings: [] };
 
 /**
  * Reads the text of a KubeProxyConfiguration file.
  *
  * Nulls mean "default", and so do the empty values that kube-proxy replaces by defaults
- * (`SetDefaults_KubeProxyConfiguration`): kubeadm writes all of them out.
+ * (`SetDefaults_KubeProxyConfiguration`): kubeadm writes all of them out. Of a field that is set
+ * more than once the last value counts, as with kube-proxy.
  *
  * @param text YAML or JSON, one document
  * @param name the file's name, for messages
  */
 export function readConfigurationFile(text: string, name: string): FileResult {
   const file = plain(name);
-  let document: unknown;
-  try {
-    document = parse(text, { schema: "core" });
-  } catch (error) {
-    return { settings: {}, errors: [`${file}: ${firstLine(error)}`] };
-  }
+  const parsed = parseYaml(text);
+  if (parsed.type === "error") return { ...NO_FILE, errors: [`${file}: ${parsed.message}`] };
+  const { document, repeated } = parsed;
   const wrongType = checkType(document);
-  if (wrongType !== undefined) return { settings: {}, errors: [`${file}: ${wrongType}`] };
+  if (wrongType !== undefined) return { ...NO_FILE, errors: [`${file}: ${wrongType}`] };
 
   const { settings, problems } = check(fileSchema, document);
-  const errors = problems.map(({ path, message }) => `${file}: ${formatPath(path)}: ${message}`);
-  return { settings: withoutDefaults(settings ?? {}), errors };
+  return {
+    settings: withoutDefaults(settings ?? {}),
+    errors: [],
+    problems: problems.map(({ path, kind, message }) => ({
+      setting: formatPath(path),
+      kind,
+      line: `${file}: ${formatPath(path)}: ${message}`,
+    })),
+    warnings: repeated.map((place) =>
+      `${file}: ${place}: a field is set more than once, the last value counts`
+    ),
+  };
 }
 
 /** A file of another kind is one error, not one for each of its fields. */
@@ -78,9 +93,4 @@ function withoutZeroPeriods<T extends Periods>(section: T): T {
 interface Periods {
   readonly syncPeriod?: number | undefined;
   readonly minSyncPeriod?: number | undefined;
-}
-
-function firstLine(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
-  return plain((message.split("\n")[0] ?? "").replace(/:$/, ""));
 }

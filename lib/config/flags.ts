@@ -5,7 +5,7 @@
  */
 import type { CommandName, Flag } from "./flags/flag.ts";
 import { parseFlag } from "./grammar.ts";
-import { check, formatPath, type Path, type Problem } from "./issues.ts";
+import { check, formatPath, type Path, type Problem, type ProblemLine } from "./issues.ts";
 import { type GivenFlag, scan } from "./scan.ts";
 import { flagSchema, type FlagSettings } from "./schema.ts";
 
@@ -22,8 +22,10 @@ export interface FlagResult {
   readonly setBy: ReadonlyMap<string, string>;
   /** All flags that were given, as `--name`. */
   readonly given: readonly string[];
-  /** One line each: `--cluster-cidr: must be …`. */
+  /** What is wrong with the command line, whatever the settings; one line each. */
   readonly errors: readonly string[];
+  /** What is wrong with the settings: `--cluster-cidr: must be …`. */
+  readonly problems: readonly ProblemLine[];
 }
 
 /** Reads the command line, without the program's name. */
@@ -31,15 +33,15 @@ export function readFlags(argv: readonly string[]): FlagResult {
   const { command: word, words, given, errors } = scan(argv);
   const document: Record<string, unknown> = {};
   const setBy = new Map<string, string>();
-  const problems: string[] = [...errors];
+  const wrong: string[] = [...errors];
   for (const { flag, text } of given) {
     const result = parseFlag(flag, text);
     if (result.type === "error") {
-      problems.push(`--${flag.name}: ${result.message}`);
+      wrong.push(`--${flag.name}: ${result.message}`);
       continue;
     }
     if (flag.refused !== undefined && result.value !== false && result.value !== "") {
-      problems.push(`--${flag.name}: ${flag.refused}`);
+      wrong.push(`--${flag.name}: ${flag.refused}`);
     }
     for (const path of flag.sets) {
       setAt(document, path.split("."), { flag, value: result.value });
@@ -49,8 +51,7 @@ export function readFlags(argv: readonly string[]): FlagResult {
   const checked = check(flagSchema, document);
   const settings = checked.settings ?? {};
   const command = settings.command?.cleanup && word === "run" ? "cleanup" : word;
-  problems.push(...checked.problems.map((problem) => describe(problem, setBy)));
-  problems.push(...given.flatMap(({ flag }) => misplaced(flag, command)));
+  wrong.push(...given.flatMap(({ flag }) => misplaced(flag, command)));
   return {
     command,
     words,
@@ -58,7 +59,12 @@ export function readFlags(argv: readonly string[]): FlagResult {
     settings,
     setBy,
     given: [...new Set(given.map(({ flag }) => `--${flag.name}`))],
-    errors: [...new Set(problems)],
+    errors: [...new Set(wrong)],
+    problems: checked.problems.map((problem) => ({
+      setting: formatPath(problem.path),
+      kind: problem.kind,
+      line: describe(problem, setBy),
+    })),
   };
 }
 

@@ -12,10 +12,25 @@ const ONCE = { jitless: true };
 /** Keys and list positions from the root of a document to a value. */
 export type Path = readonly PropertyKey[];
 
+/**
+ * What is wrong: a field that the schema does not have, a value of another type, or a value of the
+ * right type that is not allowed.
+ */
+export type ProblemKind = "unknown" | "type" | "value";
+
 /** One problem: where, and what, reading on after the place. */
 export interface Problem {
   readonly path: Path;
+  readonly kind: ProblemKind;
   readonly message: string;
+}
+
+/** One problem as a line to print. */
+export interface ProblemLine {
+  /** The setting: `conntrack.min`. */
+  readonly setting: string;
+  readonly kind: ProblemKind;
+  readonly line: string;
 }
 
 /** What a check gives: the settings without the wrong ones, and the problems. */
@@ -65,15 +80,18 @@ function problemsOf(issue: z.core.$ZodIssue, document: unknown): Problem[] {
     return issue.keys.map((key) => {
       const meant = nearest(key, known);
       const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
-      return { path: [...issue.path, key], message: `is not a known field${hint}` };
+      const message = `is not a known field, ignored${hint}`;
+      return { path: [...issue.path, key], kind: "unknown", message };
     });
   }
   if (issue.code === "invalid_value") {
     const found = valueAt(document, issue.path);
     const is = found === undefined || found === null ? "missing" : show(found);
-    return [{ path: issue.path, message: `must be ${issue.values.join(" or ")}, is ${is}` }];
+    const message = `must be ${issue.values.join(" or ")}, is ${is}`;
+    return [{ path: issue.path, kind: "type", message }];
   }
-  return [{ path: issue.path, message: issue.message }];
+  const isValue = issue.code === "custom" && issue.params?.["kind"] === "value";
+  return [{ path: issue.path, kind: isValue ? "value" : "type", message: issue.message }];
 }
 
 /**

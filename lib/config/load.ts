@@ -9,9 +9,11 @@ import type { Configuration } from "../model/configuration.ts";
 import { checkCombinations } from "./combinations.ts";
 import { type Command, readCommand } from "./command.ts";
 import { completeSettings, mergeSettings } from "./complete.ts";
-import { type FileResult, readConfigurationFile } from "./file.ts";
+import { type FileResult, NO_FILE, readConfigurationFile } from "./file.ts";
+import { checkFeatureGates } from "./feature_gates.ts";
 import { readFlags } from "./flags.ts";
 import { helpText } from "./help.ts";
+import { isJudged } from "./judged.ts";
 import { plain } from "../model/text.ts";
 import { warningsOf } from "./warnings.ts";
 
@@ -27,7 +29,11 @@ export type Invocation =
   /** To be printed on stdout; exit code 0. */
   | { readonly type: "help" | "version"; readonly text: string }
   /** One line each; exit code 2. */
-  | { readonly type: "errors"; readonly errors: readonly string[] };
+  | {
+    readonly type: "errors";
+    readonly errors: readonly string[];
+    readonly warnings: readonly string[];
+  };
 
 /** What loading needs from outside. */
 export interface LoadOptions {
@@ -61,25 +67,31 @@ export async function loadConfiguration(
   const configuration = completeSettings(settings);
   const origin = { settings, file: file.settings, fileName, setBy: flags.setBy };
   const asked = readCommand(flags);
+  const problems = [...flags.problems, ...file.problems];
+  const judged = problems.filter((problem) => isJudged(problem, configuration));
   const errors = [
     ...flags.errors,
+    ...new Set(judged.map(({ line }) => line)),
     ...file.errors,
+    ...checkFeatureGates(origin),
     ...checkCombinations(configuration, origin),
     ...asked.type === "errors" ? asked.errors : [],
   ];
-  if (errors.length > 0 || asked.type === "errors") return { type: "errors", errors };
-  const warnings = warningsOf(configuration, { origin, given: flags.given });
+  const ignored = problems.filter(({ kind }) => kind === "unknown").map(({ line }) => line);
+  const warnings = [...ignored, ...file.warnings];
+  if (errors.length > 0 || asked.type === "errors") return { type: "errors", errors, warnings };
+  warnings.push(...warningsOf(configuration, { origin, given: flags.given }));
   return { type: "run", command: asked.command, configuration, warnings };
 }
 
 async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileResult> {
-  if (name === "") return { settings: {}, errors: [] };
+  if (name === "") return NO_FILE;
   let text: string;
   try {
     text = await readFile(name);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    return { settings: {}, errors: [`${plain(name)}: cannot be read: ${plain(reason)}`] };
+    return { ...NO_FILE, errors: [`${plain(name)}: cannot be read: ${plain(reason)}`] };
   }
   return readConfigurationFile(text, name);
 }

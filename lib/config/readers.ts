@@ -8,7 +8,7 @@
 import { familyOf, parseAddress, parseCidr } from "../model/address.ts";
 import type { DetectLocalMode, ProxyMode } from "../model/configuration.ts";
 import { hostPort } from "../model/names.ts";
-import { Fault, type Reader, text } from "./fields.ts";
+import { Fault, type Reader, text, ValueFault } from "./fields.ts";
 import { nearest } from "../model/text.ts";
 
 const RETIRED_MODES: Readonly<Record<string, string>> = {
@@ -87,9 +87,9 @@ export function clusterCidrs(value: unknown): readonly string[] | Fault {
   const cidrs: string[] = [];
   for (const part of value.split(",")) {
     const cidr = parseCidr(part);
-    if (cidr === undefined) return new Fault(rule);
+    if (cidr === undefined) return new ValueFault(rule);
     if (cidrs.some((other) => familyOf(other) === familyOf(cidr))) {
-      return new Fault(`must have at most one IPv${familyOf(cidr)} CIDR`);
+      return new ValueFault(`must have at most one IPv${familyOf(cidr)} CIDR`);
     }
     cidrs.push(cidr);
   }
@@ -110,7 +110,8 @@ export function nodePortAddress(value: unknown): string | Fault {
 
 /** A CIDR. */
 export function cidr(value: unknown): string | Fault {
-  return parseCidr(value) ?? new Fault("must be a CIDR");
+  if (typeof value !== "string") return new Fault("must be a CIDR");
+  return parseCidr(value) ?? new ValueFault("must be a CIDR");
 }
 
 /** A node's name: lower case, trimmed (as kube-proxy's `GetHostname`); or empty. */

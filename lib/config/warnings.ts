@@ -4,6 +4,7 @@
  * @module
  */
 import type { Configuration } from "../model/configuration.ts";
+import { GATE_WITH_EFFECT } from "./feature_gates.ts";
 import { FLAGS } from "./flags/table.ts";
 import { valueAt } from "./issues.ts";
 import { type Origin, placeOf } from "./origin.ts";
@@ -37,9 +38,6 @@ const WITHOUT_EFFECT: ReadonlyMap<string, readonly unknown[]> = new Map([
 
 /** Lists without an effect; empty is the default. */
 const LISTS_WITHOUT_EFFECT = ["logging.vmodule", "ipvs.excludeCIDRs"];
-
-/** The one gate of kube-proxy that changes what rules are made. */
-const GATE_WITH_EFFECT = "AllowServiceExternalIPs";
 
 /**
  * Names what a person should know though nothing is wrong.

@@ -10,15 +10,6 @@ const WRONG: readonly [string, string][] = [
   ["iptables: {masqueradeAll: 1}", "iptables.masqueradeAll: must be true or false, is 1"],
   ["iptables: [1]", "iptables: must be a mapping of fields, is a list"],
   ["iptables: yes please", 'iptables: must be a mapping of fields, is "yes please"'],
-  ["nftable: {}", "nftable: is not a known field (did you mean nftables?)"],
-  [
-    "conntrack: {maxPerCores: 1}",
-    "conntrack.maxPerCores: is not a known field (did you mean maxPerCore?)",
-  ],
-  ["zebraCrossing: 1", "zebraCrossing: is not a known field"],
-  ['"a\\nb": 1', "a\\u000ab: is not a known field"],
-  ["__proto__: {mode: ipvs}", "__proto__: is not a known field"],
-  ["detectLocal: {clusterCIDRs: [10.0.0.0/8]}", "detectLocal.clusterCIDRs: is not a known field"],
   ["conntrack: {min: -1}", "conntrack.min: must be a whole number, 0 or more, is -1"],
   [
     "conntrack: {min: 4294967296}",
@@ -130,7 +121,6 @@ const WRONG: readonly [string, string][] = [
   ["logging: {format: xml}", 'logging.format: must be text or json, is "xml"'],
   ["logging: {verbosity: -1}", "logging.verbosity: must be a whole number, 0 or more, is -1"],
   ["ipvs: {strictARP: please}", 'ipvs.strictARP: must be true or false, is "please"'],
-  ["ipvs: {excludeCIDRs: [x]}", 'ipvs.excludeCIDRs[0]: must be a CIDR, is "x"'],
   ["winkernel: {enableDSR: 3}", "winkernel.enableDSR: must be true or false, is 3"],
   ["clientConnection: {qps: -1}", "clientConnection.qps: must be a number, 0 or more, is -1"],
   [
@@ -155,7 +145,6 @@ Deno.test("all problems of a file are reported at once, combinations included", 
     "detectLocalMode: BridgeInterface\n";
   assertEquals(errorsOf(await loadFile(yaml)), [
     `${FILE}: nftables.masqueradeBit: must be 0 to 31, is 40`,
-    `${FILE}: nftables.bit: is not a known field`,
     `${FILE}: nodePortAddresses[2]: must be a CIDR, or the word primary alone, is "x"`,
     `${FILE}: conntrack.min: must be a whole number, 0 or more, is "many"`,
     `${FILE}: nftables.minSyncPeriod: must not be longer than the sync period (1s), is 2s`,
@@ -178,7 +167,6 @@ Deno.test("a file that is no KubeProxyConfiguration is one error", async () => {
       "Cannot read flow collection: unexpected end of the stream within a flow collection " +
       "at line 3, column 1",
     ],
-    ["a: 1\na: 2", "Cannot store mapping pair: duplicated key at line 2, column 1"],
     [
       "a: 1\n---\nb: 1",
       "Found more than 1 document in the stream: expected a single document at line 2, column 1",

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { configurationOf, FILE, load, loadFile, runOf } from "./support.ts";
+import { configurationOf, errorsOf, FILE, load, loadFile, runOf } from "./support.ts";
 
 /** As `kubeadm init` writes it into the ConfigMap kube-proxy, but for the kubeconfig. */
 const KUBEADM = `
@@ -212,4 +212,92 @@ Deno.test("the example file loads without a warning, and says the defaults", asy
     "--feature-gates=AllowServiceExternalIPs=true",
   ];
   assertEquals(configuration, configurationOf(await load(flags)));
+});
+
+/** Lines that are ignored, and the one warning of each. */
+const IGNORED: readonly [string, string][] = [
+  ["nftable: {}", "nftable: is not a known field, ignored (did you mean nftables?)"],
+  [
+    "conntrack: {maxPerCores: 1}",
+    "conntrack.maxPerCores: is not a known field, ignored (did you mean maxPerCore?)",
+  ],
+  ["zebraCrossing: 1", "zebraCrossing: is not a known field, ignored"],
+  ['"a\\nb": 1', "a\\u000ab: is not a known field, ignored"],
+  ["__proto__: {mode: ipvs}", "__proto__: is not a known field, ignored"],
+  [
+    "detectLocal: {clusterCIDRs: [10.0.0.0/8]}",
+    "detectLocal.clusterCIDRs: is not a known field, ignored",
+  ],
+];
+
+for (const [line, warning] of IGNORED) {
+  Deno.test(`the file line ${JSON.stringify(line)} is one warning`, async () => {
+    const { configuration, warnings } = runOf(await loadFile(line));
+    assertEquals(warnings, [`${FILE}: ${warning}`]);
+    assertEquals(configuration, configurationOf(await load([])));
+  });
+}
+
+/** Files that set a field again, where that is, and what `conntrack.min` is then. */
+const REPEATED: readonly [string, string, number][] = [
+  ["conntrack:\n  min: 1\n  min: 2\n", "conntrack.min", 2],
+  ["conntrack: {min: 1}\nconntrack:\n  min: 2\n  'min': 3\n  min: 4\n", "conntrack", 4],
+  ['conntrack:\n  min: 1\n  "min" : 2\n', "conntrack.min", 2],
+  ["conntrack: {min: 1, min: 2}\n", "line 3", 2],
+];
+
+for (const [yaml, place, min] of REPEATED) {
+  Deno.test(`of a repeated field the last value counts: ${JSON.stringify(yaml)}`, async () => {
+    const { configuration, warnings } = runOf(await loadFile(yaml));
+    assertEquals(configuration.conntrack.min, min);
+    assertEquals(
+      warnings[0],
+      `${FILE}: ${place}: a field is set more than once, the last value counts`,
+    );
+  });
+}
+
+Deno.test("a file with more repeated fields than are looked up loads, too", async () => {
+  const { configuration, warnings } = runOf(
+    await loadFile("mode: nftables\n" + "oomScoreAdj: 1\n".repeat(99) + "oomScoreAdj: 7\n"),
+  );
+  assertEquals([configuration.oomScoreAdj, warnings.length], [7, 1]);
+});
+
+/** Values that would be errors in the section of a mode that is used. */
+const NOT_JUDGED: readonly string[] = [
+  "mode: iptables\nnftables: {masqueradeBit: 99, syncPeriod: -1s}",
+  "mode: nftables\niptables: {masqueradeBit: 99, minSyncPeriod: -1s}",
+  "ipvs: {excludeCIDRs: [x], tcpTimeout: -1s}",
+  "clusterCIDR: x\ndetectLocalMode: NodeCIDR",
+];
+
+for (const yaml of NOT_JUDGED) {
+  Deno.test(`what is not used is not judged: ${JSON.stringify(yaml)}`, async () => {
+    configurationOf(await loadFile(yaml));
+  });
+}
+
+Deno.test("a feature gate is refused where kube-proxy refuses it for certain", async () => {
+  const gates: readonly [string, string | undefined][] = [
+    ["AllowServiceExternalIPs: false", undefined],
+    ["MultiCIDRServiceAllocator: true", undefined],
+    [
+      "MultiCIDRServiceAllocator: false",
+      "MultiCIDRServiceAllocator: is locked to true, leave it out",
+    ],
+    [
+      "AllowServiceExternalIP: false",
+      "AllowServiceExternalIP: is not a feature gate (did you mean AllowServiceExternalIPs?)",
+    ],
+    ["external-ips: true", "external-ips: is not a feature gate"],
+    // Gates of other releases and of other components.
+    ["SupportIPVSProxyMode: true", undefined],
+    ["NodeSwap: true", undefined],
+  ];
+  for (const [yaml, error] of gates) {
+    const invocation = await loadFile(`featureGates: {${yaml}}`);
+    if (error === undefined) runOf(invocation);
+    else assertEquals(errorsOf(invocation), [`${FILE}: featureGates.${error}`]);
+  }
 });
