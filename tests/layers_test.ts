@@ -77,22 +77,6 @@ const RANKS: ReadonlyMap<string, number> = new Map(
   LAYERS.flatMap((row, rank) => row.map((folder) => [folder, rank] as const)),
 );
 
-/** Imports against the order that are still there, as `from imports to`. */
-const NOT_YET: ReadonlySet<string> = new Set([
-  "lib/backend/choose.ts imports lib/observe/metrics/metrics.ts",
-  "lib/backend/choose.ts imports lib/system/runtime.ts",
-  "lib/backend/iptables/kernel/entries.ts imports lib/explain/kernel/kernel.ts",
-  "lib/conntrack/kernel_settings.ts imports lib/system/runtime.ts",
-  "lib/explain/kernel/kernel_read.ts imports lib/system/runtime.ts",
-  "lib/explain/packet/packet_report.ts imports lib/daemon/read_state.ts",
-  "lib/explain/packet/trace_run.ts imports lib/system/runtime.ts",
-  "lib/explain/service/ports.ts imports lib/daemon/read_state.ts",
-  "lib/explain/service/service.ts imports lib/daemon/read_state.ts",
-  "lib/healthcheck/node_ports.ts imports lib/observe/event_body.ts",
-  "lib/model/change_filter.ts imports lib/observe/log/bounded_map.ts",
-  "lib/verify/diff/kernel_changes.ts imports lib/explain/frontend.ts",
-]);
-
 /** A folder imports what stands before it; main.ts is above everything. */
 function mayImport(from: string, to: string): boolean {
   const [source, destination] = [layerOf(from), layerOf(to)];
@@ -128,8 +112,7 @@ Deno.test("imports flow one way: a folder of lib/ knows itself and what stands b
     file.imports.filter((each) => each.startsWith(".")).map((each) => target(file, each))
       .filter((to) => !mayImport(file.path, to)).map((to) => `${file.path} imports ${to}`)
   );
-  assertEquals(wrong.filter((each) => !NOT_YET.has(each)), []);
-  assertEquals([...NOT_YET].filter((each) => !wrong.includes(each)), []);
+  assertEquals(wrong, []);
 });
 
 Deno.test("every relative import names a file of the project", () => {

@@ -6,6 +6,7 @@
 import { desiredNode } from "../policy/node.ts";
 import { findIptables } from "./iptables/kernel/backend.ts";
 import { IptablesDataplane } from "./iptables/dataplane.ts";
+import type { Family } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError, type Dataplane } from "../model/dataplane.ts";
 import type { DesiredState } from "../model/desired.ts";
@@ -16,8 +17,7 @@ import { Nft } from "./nftables/kernel/nft.ts";
 import { ElementCheck } from "./nftables/drift/element_check.ts";
 import { OwnDeletions } from "./nftables/drift/own_deletions.ts";
 import { probe } from "./nftables/kernel/probe.ts";
-import type { Metrics } from "../observe/metrics/metrics.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { Sysctl } from "./sysctl.ts";
 import { FatalError } from "../model/fatal.ts";
 import { HandOver } from "./take_over.ts";
@@ -31,6 +31,17 @@ export interface DriftOptions {
   readonly signal: AbortSignal;
 }
 
+/** Takes how much the kernel holds of signpost. */
+export interface KernelCounts {
+  /** Number of elements (or rules) by the name of their map, set or chain; the complete list. */
+  elements(counts: ReadonlyMap<string, number>): void;
+  /** Rules of one table and family, iptables mode: all of them, and those of the last sync. */
+  iptablesRules(
+    family: Family,
+    rules: { readonly table: string; readonly total: number; readonly written: number },
+  ): void;
+}
+
 /** The dataplane in use. */
 export interface OpenDataplane {
   readonly mode: "nftables" | "iptables";
@@ -39,7 +50,7 @@ export interface OpenDataplane {
   readonly version: string;
   readonly handOver: HandOver;
   /** Tells the metrics how much the kernel holds of us. */
-  record(metrics: Metrics): void;
+  record(metrics: KernelCounts): void;
   /** Notices changes by others, until the signal aborts. */
   watchDrift(options: DriftOptions): Promise<void>;
 }

@@ -8,7 +8,7 @@ import { ApplyError } from "../model/dataplane.ts";
 import type { Logger } from "../model/ports.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "../backend/nftables/kernel/tables.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { FatalError } from "../model/fatal.ts";
 import { adviseOnIpvs, adviseOnRouteLocalnet } from "../backend/leftovers.ts";
 

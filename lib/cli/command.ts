@@ -10,7 +10,7 @@ import type { Logger } from "../model/ports.ts";
 import { createLogger } from "../observe/log/log.ts";
 import type { SystemdEnvironment } from "../observe/systemd.ts";
 import { stderrIsJournal, stderrSink } from "../system/stderr_sink.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { runDaemon } from "../daemon/run.ts";
 import { cleanup } from "./cleanup.ts";
 import { FatalError } from "../model/fatal.ts";

@@ -10,7 +10,7 @@ import type { DesiredState } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
 import { NftablesDataplane } from "../backend/nftables/dataplane.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { readState } from "../daemon/read_state.ts";
 
 /** What `--once` needs. */

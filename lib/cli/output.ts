@@ -6,7 +6,7 @@
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
 import { plain } from "../model/text.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 
 /**
  * A report as text.

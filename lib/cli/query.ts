@@ -6,7 +6,7 @@
 import type { Command } from "../config/command.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 
 /** A command that changes nothing. */
 export type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;

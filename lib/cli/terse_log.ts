@@ -7,7 +7,7 @@
 import { plain } from "../model/text.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { LogFields, Logger } from "../model/ports.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 
 /** A logger of lines such as `signpost: warning: object refused: kind=Service, key=a/b`. */
 export function terseLog(

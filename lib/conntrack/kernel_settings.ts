@@ -6,7 +6,7 @@
 import { applyConntrackSysctls, conntrackSysctls } from "./sysctls.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { Sysctl } from "../backend/sysctl.ts";
 
 /** What the settings are made from. */

@@ -9,7 +9,7 @@ import { ApplyError } from "../model/dataplane.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
 import { TABLE } from "../backend/nftables/script/objects.ts";
 import { probe } from "../backend/nftables/kernel/probe.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 
 /**
  * The configured mode; where none is set, nftables if our table is there or could be, as the daemon

@@ -8,7 +8,7 @@ import type { DesiredState } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
 import type { SyncOutcome } from "../sync/sync.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 
 /** What the cleanup works with. */
 export interface ConntrackCleanupOptions {

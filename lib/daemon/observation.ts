@@ -12,7 +12,7 @@ import type { DesiredServicePort } from "../model/desired.ts";
 import type { ObjectEvent, Refusal } from "../model/events.ts";
 import type { Kind } from "../model/objects.ts";
 import type { Clock } from "../model/ports.ts";
-import type { EventReport } from "../observe/event_body.ts";
+import type { EventReport } from "../model/event_report.ts";
 import type { ProxyHealth } from "../observe/health.ts";
 import type { HealthCheck } from "../healthcheck/node_ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";

@@ -5,12 +5,11 @@
  * @module
  */
 import { ObjectCache } from "../cache/cache.ts";
-import type { Conflict } from "../policy/claims.ts";
 import { Desired } from "../policy/state.ts";
+import type { State } from "../policy/view.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { Refusal } from "../model/events.ts";
 import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { FatalError } from "../model/fatal.ts";
 import { readSource, type SourceOptions } from "./source.ts";
 
@@ -25,15 +24,6 @@ export interface StateOptions extends Pick<SourceOptions, "inspect"> {
   readonly signal?: AbortSignal;
   /** Milliseconds to wait for the full state; without it, for ever. */
   readonly timeout?: number;
-}
-
-/** The objects, and what follows from them for this node. */
-export interface State {
-  readonly cache: ObjectCache;
-  readonly desired: Desired;
-  readonly conflicts: readonly Conflict[];
-  /** Objects that cannot be used. */
-  readonly refused: readonly Refusal[];
 }
 
 /**

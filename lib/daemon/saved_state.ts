@@ -9,7 +9,7 @@ import { StateError } from "../source/saved/check.ts";
 import { readStateFile, writeStateFile } from "../system/state_file.ts";
 import { StateKeeper } from "../source/saved/keeper.ts";
 import type { SyncLoop } from "../sync/sync.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 
 /** What the state file is for and about. */
 export interface SavedStateOptions {

@@ -15,7 +15,7 @@ import type { Metrics } from "../observe/metrics/metrics.ts";
 import { pageHandler } from "../observe/page/handler.ts";
 import type { PageContents } from "../observe/page/page.ts";
 import { listenHttp, serveHttp } from "../system/http/servers.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { FatalError } from "../model/fatal.ts";
 
 /** What the servers show. */

@@ -6,7 +6,7 @@
 import type { Logger } from "../model/ports.ts";
 import { type NotifySocket, ServiceManager, type SystemdEnvironment } from "../observe/systemd.ts";
 import { openNotifySocket } from "../system/systemd_socket.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 
 /**
  * READY=1 comes after the first sync, or after so many milliseconds without one: units that wait

@@ -8,7 +8,7 @@ import { type ClientConnection, type Configuration, PROTOBUF } from "../model/co
 import type { Decoder, ObjectEvent } from "../model/events.ts";
 import { type Kind, KINDS } from "../model/objects.ts";
 import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../system/runtime.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { AccessError } from "../source/api/access/access.ts";
 import { loadAccess } from "../source/api/access/access_source.ts";
 import { ApiClient } from "../source/api/api_client.ts";

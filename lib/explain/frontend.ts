@@ -6,18 +6,8 @@
 import { answersOnLoopback } from "../backend/iptables/script/fixed_rules.ts";
 import { cidrContains, familyOf } from "../model/address.ts";
 import type { DesiredServicePort, DesiredState } from "../model/desired.ts";
-import type { Protocol, TrafficPolicy } from "../model/objects.ts";
-
-/** How a packet addresses a Service. */
-export type FrontendType = "clusterIP" | "externalIP" | "loadBalancerIP" | "nodePort";
-
-/** One address, or the node port, of a service port. */
-export interface Frontend {
-  readonly type: FrontendType;
-  /** Canonical; `undefined` for a node port, which has all of the node's addresses. */
-  readonly address: string | undefined;
-  readonly port: number;
-}
+import type { Protocol } from "../model/objects.ts";
+import { type Frontend, frontendsOf } from "../policy/frontend.ts";
 
 /** Where a packet goes to. */
 export interface PacketDestination {
@@ -30,25 +20,6 @@ export interface PacketDestination {
 export interface Match {
   readonly servicePort: DesiredServicePort;
   readonly frontend: Frontend;
-}
-
-/** All frontends that a service port holds, cluster IPs first. */
-export function frontendsOf(servicePort: DesiredServicePort): Frontend[] {
-  const { clusterIPs, externalIPs, loadBalancerIPs, nodePort, port } = servicePort;
-  const at = (type: FrontendType) => (address: string) => ({ type, address, port });
-  return [
-    ...clusterIPs.map(at("clusterIP")),
-    ...loadBalancerIPs.map(at("loadBalancerIP")),
-    ...externalIPs.map(at("externalIP")),
-    ...nodePort === 0 ? [] : [{ type: "nodePort" as const, address: undefined, port: nodePort }],
-  ];
-}
-
-/** The policy that traffic to a frontend follows. */
-export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): TrafficPolicy {
-  return type === "clusterIP"
-    ? servicePort.internalTrafficPolicy
-    : servicePort.externalTrafficPolicy;
 }
 
 /** What it takes to find the frontend of a packet. */

@@ -8,8 +8,9 @@ import type { Sender } from "../config/command.ts";
 import type { Family } from "../model/address.ts";
 import type { Protocol, TrafficPolicy } from "../model/objects.ts";
 import type { EndpointReport } from "./service/endpoints.ts";
-import type { FrontendType } from "./frontend.ts";
-import type { KernelEntry, StickyClient } from "./kernel/kernel.ts";
+import type { FrontendType } from "../policy/frontend.ts";
+import type { StickyClient } from "./kernel/kernel.ts";
+import type { KernelEntry } from "../backend/kernel_entry.ts";
 import type { Outcome } from "./packet/outcome.ts";
 import type { TraceReport } from "./packet/trace.ts";
 

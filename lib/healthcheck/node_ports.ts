@@ -7,7 +7,7 @@
  */
 import type { Clock, Logger } from "../model/ports.ts";
 import { ChangeFilter } from "../model/change_filter.ts";
-import type { EventReport } from "../observe/event_body.ts";
+import type { EventReport } from "../model/event_report.ts";
 import {
   type HttpAnswer,
   type HttpListen,

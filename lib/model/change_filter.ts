@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { BoundedMap } from "../observe/log/bounded_map.ts";
+import { BoundedMap } from "./bounded_map.ts";
 
 /** Remembers the last value of each of a bounded number of keys. */
 export class ChangeFilter {

@@ -5,9 +5,10 @@
  */
 import { objectKey } from "../model/names.ts";
 import type { Clock, Logger } from "../model/ports.ts";
-import { BoundedMap } from "./log/bounded_map.ts";
+import { BoundedMap } from "../model/bounded_map.ts";
 import { ChangeFilter } from "../model/change_filter.ts";
-import { eventBody, eventPath, type EventReport } from "./event_body.ts";
+import { eventBody, eventPath } from "./event_body.ts";
+import type { EventReport } from "../model/event_report.ts";
 import { TokenBucket } from "./log/token_bucket.ts";
 
 /** What an `EventRecorder` needs. */

@@ -5,17 +5,7 @@
  */
 import process from "node:process";
 import { familyOf } from "../model/address.ts";
-
-/** What to send, and where from. */
-export interface ProbeRequest {
-  readonly address: string;
-  readonly port: number;
-  readonly protocol: "tcp" | "udp" | "sctp";
-  /** An address of this machine; `undefined`: whichever the kernel chooses. */
-  readonly source: string | undefined;
-  /** Milliseconds to wait for an answer; a TCP connection is closed as soon as it is there. */
-  readonly timeout: number;
-}
+import type { ProbeRequest } from "../model/runtime.ts";
 
 /**
  * Opens a TCP connection and closes it, or sends an empty UDP datagram. That nobody answers is no

@@ -4,44 +4,11 @@
  * @module
  */
 import { parseAddress } from "../model/address.ts";
-import type { Clock, ProcessRunner, ProcessStreamer } from "../model/ports.ts";
+import type { Runtime } from "../model/runtime.ts";
 import { SystemClock } from "./clock.ts";
-import { type ProbeRequest, sendProbe } from "./probe.ts";
+import { sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";
 import { denoStreamer } from "./streamer.ts";
-
-/** The world as the commands see it. */
-export interface Runtime {
-  readonly clock: Clock;
-  readonly runner: ProcessRunner;
-  readonly streamer: ProcessStreamer;
-  /** Number of this process. */
-  readonly pid: number;
-  /** The kernel's release. */
-  osRelease(): string;
-  /** Gives memory back to the machine, where V8 was started with `--expose-gc`; takes a moment. */
-  releaseMemory(): void;
-  /** Number of processors of this machine. */
-  cpus(): number;
-  /** An environment variable; `undefined` where it is not set. */
-  environment(name: string): string | undefined;
-  /** The machine's host name. */
-  hostname(): string;
-  /** The addresses of all network interfaces, canonical. */
-  addresses(): readonly string[];
-  /** A file as text. */
-  readFile(path: string): Promise<string>;
-  /** Writes to the standard output. */
-  print(text: string): Promise<void>;
-  /** Whether the standard output is a terminal. */
-  isTerminal(): boolean;
-  /** The size of the terminal; 80 by 24 where it does not tell. */
-  terminalSize(): { readonly columns: number; readonly rows: number };
-  /** Sends the first packet of a connection. */
-  sendProbe(request: ProbeRequest): Promise<void>;
-  /** Writes a line to the standard error. */
-  complain(line: string): void;
-}
 
 /** The real one. */
 export function systemRuntime(): Runtime {

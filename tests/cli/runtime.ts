@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Runtime } from "../../lib/system/runtime.ts";
+import type { Runtime } from "../../lib/model/runtime.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
 import { terseLog } from "../../lib/cli/terse_log.ts";
 import type { Logger } from "../../lib/model/ports.ts";

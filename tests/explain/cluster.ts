@@ -11,7 +11,7 @@ import { explainTarget } from "../../lib/explain/packet/packet_report.ts";
 import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
 import { ruleNames } from "../../lib/explain/kernel/rules.ts";
 import { explainService } from "../../lib/explain/service/service.ts";
-import type { State } from "../../lib/daemon/read_state.ts";
+import type { State } from "../../lib/policy/view.ts";
 import type { PacketTarget } from "../../lib/config/arguments.ts";
 import type { Sender } from "../../lib/config/command.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { EventReport } from "../../lib/observe/event_body.ts";
+import type { EventReport } from "../../lib/model/event_report.ts";
 import { type HealthCheck, HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
 import type { HttpHandler, HttpListen } from "../../lib/model/http.ts";
 import { listenHttp } from "../../lib/system/http/servers.ts";

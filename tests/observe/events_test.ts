@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { eventBody, eventPath, type EventReport } from "../../lib/observe/event_body.ts";
+import { eventBody, eventPath } from "../../lib/observe/event_body.ts";
+import type { EventReport } from "../../lib/model/event_report.ts";
 import { EventRecorder } from "../../lib/observe/events.ts";
 import { FakeClock, FakeLogger } from "./support/fakes.ts";
 

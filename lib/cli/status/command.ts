@@ -5,7 +5,7 @@
  */
 import type { Command } from "../../config/command.ts";
 import type { Status } from "../../model/status.ts";
-import type { Runtime } from "../../system/runtime.ts";
+import type { Runtime } from "../../model/runtime.ts";
 import { type Ask, askStatus } from "../../daemon/client.ts";
 import { FatalError } from "../../model/fatal.ts";
 import { painter, renderReport, usesColours } from "../output.ts";

@@ -8,7 +8,7 @@ import type { DesiredServicePort } from "../../model/desired.ts";
 import { hostPort } from "../../model/names.ts";
 import type { Protocol } from "../../model/objects.ts";
 import { warning } from "../service/finding.ts";
-import { frontendsOf } from "../frontend.ts";
+import { frontendsOf } from "../../policy/frontend.ts";
 import type { Finding, TrackedConnection } from "../report.ts";
 
 /** More than so many of one answer nobody reads. */

@@ -4,23 +4,11 @@
  * @module
  */
 import type { DesiredNode, DesiredServicePort } from "../../model/desired.ts";
+import type { KernelEntry } from "../../backend/kernel_entry.ts";
 import { compareContents } from "../../backend/nftables/kernel/compare.ts";
 import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
 import { AFFINITY_SET, affinitySetName } from "../../backend/nftables/script/pick.ts";
 import { parseStickyClients } from "../../backend/nftables/script/sticky.ts";
-
-/** One element, rule, chain or set. */
-export interface KernelEntry {
-  /** The set, map or chain. */
-  readonly in: string;
-  /** The key of the element, or the rule; `""`: the chain or set itself. */
-  readonly key: string;
-  /** What it should be; `""` where the key says all, or nothing should be there. */
-  readonly desired: string;
-  /** What it is. */
-  readonly held: string;
-  readonly state: "same" | "missing" | "extra" | "wrong";
-}
 
 /**
  * The entries of a Service in nftables mode, those that differ first.

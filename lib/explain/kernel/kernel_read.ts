@@ -14,7 +14,7 @@ import { ApplyError } from "../../model/dataplane.ts";
 import { type Logger, type ProcessRunner, ProgramMissingError } from "../../model/ports.ts";
 import { parseListing } from "../../backend/nftables/kernel/contents.ts";
 import { Nft } from "../../backend/nftables/kernel/nft.ts";
-import type { Runtime } from "../../system/runtime.ts";
+import type { Runtime } from "../../model/runtime.ts";
 import { FatalError } from "../../model/fatal.ts";
 import { HandOver } from "../../backend/take_over.ts";
 import { nftablesEntries, stickyClients } from "./kernel.ts";

@@ -5,7 +5,8 @@
  */
 import type { DesiredNode, DesiredServicePort } from "../../model/desired.ts";
 import { error, note, warning } from "../service/finding.ts";
-import type { KernelEntry, StickyClient } from "./kernel.ts";
+import type { StickyClient } from "./kernel.ts";
+import type { KernelEntry } from "../../backend/kernel_entry.ts";
 import type { Finding, KernelReport } from "../report.ts";
 
 /** The kernel's rules, readable in the same way in both modes. */

@@ -5,7 +5,8 @@
  */
 import type { Sender } from "../../config/command.ts";
 import type { TrafficPolicy } from "../../model/objects.ts";
-import type { FrontendType, MatchOptions, PacketDestination } from "../frontend.ts";
+import type { MatchOptions, PacketDestination } from "../frontend.ts";
+import type { FrontendType } from "../../policy/frontend.ts";
 import type { Masquerade } from "./masquerade.ts";
 import type { RuleNames } from "../kernel/rules.ts";
 

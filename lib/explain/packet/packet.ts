@@ -9,7 +9,8 @@
 import { cidrContains } from "../../model/address.ts";
 import type { DesiredServicePort, Destination, LocalDetector } from "../../model/desired.ts";
 import type { TrafficPolicy } from "../../model/objects.ts";
-import { findFrontend, type Match, policyOf } from "../frontend.ts";
+import { findFrontend, type Match } from "../frontend.ts";
+import { policyOf } from "../../policy/frontend.ts";
 import { withoutFrontend } from "./guard.ts";
 import { masqueradeOf } from "./masquerade.ts";
 import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";

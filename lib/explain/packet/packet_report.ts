@@ -5,7 +5,7 @@
  */
 import type { PacketTarget } from "../../config/arguments.ts";
 import type { Sender } from "../../config/command.ts";
-import type { State } from "../../daemon/read_state.ts";
+import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
 import { error, sortFindings, warning } from "../service/finding.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";

@@ -7,7 +7,7 @@ import { ApplyError } from "../../model/dataplane.ts";
 import type { ProcessRunner } from "../../model/ports.ts";
 import { Nft } from "../../backend/nftables/kernel/nft.ts";
 import { TRACE_TABLE } from "../../backend/nftables/kernel/tables.ts";
-import type { Runtime } from "../../system/runtime.ts";
+import type { Runtime } from "../../model/runtime.ts";
 import { FatalError } from "../../model/fatal.ts";
 import type { PacketDestination } from "../frontend.ts";
 import type { Outcome } from "./outcome.ts";

@@ -12,9 +12,10 @@ import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts"
 import type { DesiredServicePort } from "../../model/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../../model/names.ts";
 import type { EndpointSlice, Protocol, Service, ServicePort } from "../../model/objects.ts";
-import type { State } from "../../daemon/read_state.ts";
+import type { State } from "../../policy/view.ts";
 import { explainEndpoints } from "./endpoints.ts";
-import { type Frontend, frontendsOf, policyOf, takesNodePorts } from "../frontend.ts";
+import { takesNodePorts } from "../frontend.ts";
+import { type Frontend, frontendsOf, policyOf } from "../../policy/frontend.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import type { World } from "../packet/outcome.ts";
 import { explainPacket } from "../packet/packet.ts";

@@ -7,7 +7,7 @@ import type { ServiceTarget } from "../../config/arguments.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import { objectKey } from "../../model/names.ts";
 import type { Service, ServicePort } from "../../model/objects.ts";
-import type { State } from "../../daemon/read_state.ts";
+import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
 import { error, sortFindings } from "./finding.ts";
 import { findCauses } from "./findings.ts";

@@ -9,7 +9,7 @@ import { nodePortKey, vipKey } from "../../model/names.ts";
 import type { Difference } from "../../model/verification.ts";
 import { compareContents } from "../../backend/nftables/kernel/compare.ts";
 import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
-import { frontendsOf } from "../../explain/frontend.ts";
+import { frontendsOf } from "../../policy/frontend.ts";
 import { frontendIn, frontendOf } from "./frontends.ts";
 import type { Change } from "./report.ts";
 

@@ -3,7 +3,7 @@ import { parse } from "@std/yaml";
 import type { Ask } from "../../../lib/daemon/client.ts";
 import { status } from "../../../lib/cli/status/command.ts";
 import type { OutputFormat } from "../../../lib/config/command.ts";
-import type { Runtime } from "../../../lib/system/runtime.ts";
+import type { Runtime } from "../../../lib/model/runtime.ts";
 import { STATUS } from "../../observe/page/contents.ts";
 import { configuration } from "../../support/configuration.ts";
 import { type World, world } from "../runtime.ts";

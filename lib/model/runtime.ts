@@ -1,0 +1,50 @@
+/**
+ * What the commands need of this process and machine. The real side is `lib/system/runtime.ts`.
+ *
+ * @module
+ */
+import type { Clock, ProcessRunner, ProcessStreamer } from "./ports.ts";
+
+/** What to send, and where from. */
+export interface ProbeRequest {
+  readonly address: string;
+  readonly port: number;
+  readonly protocol: "tcp" | "udp" | "sctp";
+  /** An address of this machine; `undefined`: whichever the kernel chooses. */
+  readonly source: string | undefined;
+  /** Milliseconds to wait for an answer; a TCP connection is closed as soon as it is there. */
+  readonly timeout: number;
+}
+
+/** This process and machine, as the commands see them. */
+export interface Runtime {
+  readonly clock: Clock;
+  readonly runner: ProcessRunner;
+  readonly streamer: ProcessStreamer;
+  /** Number of this process. */
+  readonly pid: number;
+  /** The kernel's release. */
+  osRelease(): string;
+  /** Gives memory back to the machine, where V8 was started with `--expose-gc`; takes a moment. */
+  releaseMemory(): void;
+  /** Number of processors of this machine. */
+  cpus(): number;
+  /** An environment variable; `undefined` where it is not set. */
+  environment(name: string): string | undefined;
+  /** The machine's host name. */
+  hostname(): string;
+  /** The addresses of all network interfaces, canonical. */
+  addresses(): readonly string[];
+  /** A file as text. */
+  readFile(path: string): Promise<string>;
+  /** Writes to the standard output. */
+  print(text: string): Promise<void>;
+  /** Whether the standard output is a terminal. */
+  isTerminal(): boolean;
+  /** The size of the terminal; 80 by 24 where it does not tell. */
+  terminalSize(): { readonly columns: number; readonly rows: number };
+  /** Sends the first packet of a connection. */
+  sendProbe(request: ProbeRequest): Promise<void>;
+  /** Writes a line to the standard error. */
+  complain(line: string): void;
+}

@@ -1,0 +1,37 @@
+/**
+ * The frontends of a service port: its addresses and its node port.
+ *
+ * @module
+ */
+import type { DesiredServicePort } from "../model/desired.ts";
+import type { TrafficPolicy } from "../model/objects.ts";
+
+/** How a packet addresses a Service. */
+export type FrontendType = "clusterIP" | "externalIP" | "loadBalancerIP" | "nodePort";
+
+/** One address, or the node port, of a service port. */
+export interface Frontend {
+  readonly type: FrontendType;
+  /** Canonical; `undefined` for a node port, which has all of the node's addresses. */
+  readonly address: string | undefined;
+  readonly port: number;
+}
+
+/** All frontends that a service port holds, cluster IPs first. */
+export function frontendsOf(servicePort: DesiredServicePort): Frontend[] {
+  const { clusterIPs, externalIPs, loadBalancerIPs, nodePort, port } = servicePort;
+  const at = (type: FrontendType) => (address: string) => ({ type, address, port });
+  return [
+    ...clusterIPs.map(at("clusterIP")),
+    ...loadBalancerIPs.map(at("loadBalancerIP")),
+    ...externalIPs.map(at("externalIP")),
+    ...nodePort === 0 ? [] : [{ type: "nodePort" as const, address: undefined, port: nodePort }],
+  ];
+}
+
+/** The policy that traffic to a frontend follows. */
+export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): TrafficPolicy {
+  return type === "clusterIP"
+    ? servicePort.internalTrafficPolicy
+    : servicePort.externalTrafficPolicy;
+}

@@ -1,0 +1,18 @@
+/**
+ * A cluster as it was read once, and what follows from it for this node.
+ *
+ * @module
+ */
+import type { ObjectCache } from "../cache/cache.ts";
+import type { Refusal } from "../model/events.ts";
+import type { Conflict } from "./claims.ts";
+import type { Desired } from "./state.ts";
+
+/** The objects, and what follows from them for this node. */
+export interface State {
+  readonly cache: ObjectCache;
+  readonly desired: Desired;
+  readonly conflicts: readonly Conflict[];
+  /** Objects that cannot be used. */
+  readonly refused: readonly Refusal[];
+}
