@@ -83,7 +83,8 @@ async function openEither(options: OpenOptions): Promise<OpenDataplane> {
   try {
     return await openNftables(options);
   } catch (error) {
-    if (!(error instanceof ApplyError)) throw error;
+    // What fails for the moment only is no reason to change the mode for good.
+    if (!(error instanceof ApplyError) || error.failure === "program-failed") throw error;
     const opened = await openIptables(options).catch((other: unknown) => {
       if (!(other instanceof ApplyError)) throw other;
       const message =

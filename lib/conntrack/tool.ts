@@ -4,7 +4,7 @@
  * @module
  */
 import type { Family } from "../model/address.ts";
-import type { ProcessResult, ProcessRunner } from "../model/ports.ts";
+import { type ProcessResult, type ProcessRunner, ProgramFailedError } from "../model/ports.ts";
 import type { Frontends } from "./frontends.ts";
 import { type ConntrackEntry, parseEntries } from "./parse.ts";
 import { printable } from "./text.ts";
@@ -139,8 +139,15 @@ export class ConntrackTool {
     return countEntries(result);
   }
 
-  #run(args: readonly string[], stdin?: string): Promise<ProcessResult> {
-    return this.#runner.run(["conntrack", ...args], stdin);
+  async #run(args: readonly string[], stdin?: string): Promise<ProcessResult> {
+    try {
+      return await this.#runner.run(["conntrack", ...args], stdin);
+    } catch (error) {
+      if (!(error instanceof ProgramFailedError)) throw error;
+      throw new ConntrackError(`stale UDP connections are not deleted: ${error.message}`, {
+        cause: error,
+      });
+    }
   }
 }
 

@@ -16,6 +16,7 @@ import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import { createMetrics, type Metrics } from "../observe/metrics/metrics.ts";
 import { processUsage } from "../system/process_usage.ts";
 import { listenHttp } from "../system/http/servers.ts";
+import type { ProgramWatch } from "../observe/program_watch.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import type { StateKeeper } from "../source/saved/keeper.ts";
 import { SyncLoop, type SyncReport } from "../sync/sync.ts";
@@ -61,6 +62,8 @@ const CHECK_OTHERS = 4;
 export interface Opened extends OpenDataplane {
   /** `undefined`: manifests. */
   readonly api: ApiServer | undefined;
+  /** Runs all programs. */
+  readonly programs: ProgramWatch;
 }
 
 /** The parts of a running daemon, wired. */
@@ -94,6 +97,7 @@ export class Daemon {
     const settings = configuration[mode];
     this.#started = clock.now();
     this.#metrics = this.#createMetrics();
+    opened.programs.reportTo((program, failure) => this.#metrics.programFailed(program, failure));
     this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod });
     this.#desired = new Desired({ configuration, mode, nodeName });
     this.#events = new EventRecorder({

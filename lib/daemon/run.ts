@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { ProgramWatch } from "../observe/program_watch.ts";
 import { Daemon, type DaemonOptions } from "./daemon.ts";
 import { openDataplane } from "../backend/choose.ts";
 import { Mailbox } from "./mailbox.ts";
@@ -33,7 +34,10 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
 const HEAD_START = 20;
 
 /** The lists are asked for first: they come in while nft is asked what the kernel can do. */
-async function start(options: DaemonOptions): Promise<void> {
+async function start(given: DaemonOptions): Promise<void> {
+  const { runtime, logger } = given;
+  const programs = new ProgramWatch({ ...runtime, logger });
+  const options = { ...given, runtime: { ...runtime, runner: programs } };
   const mailbox = new Mailbox<Daemon>();
   const source = await openSource({ ...options, ...reportsTo(mailbox) });
   const delivering = source.run();
@@ -42,7 +46,7 @@ async function start(options: DaemonOptions): Promise<void> {
   if (source.api) await options.runtime.clock.sleep(HEAD_START, options.signal);
   const opened = await openDataplane(options);
   if (options.signal.aborted) return;
-  const daemon = new Daemon(options, { ...opened, api: source.api });
+  const daemon = new Daemon(options, { ...opened, programs, api: source.api });
   mailbox.open(daemon);
   await daemon.run(delivering);
 }

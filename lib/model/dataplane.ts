@@ -4,6 +4,7 @@
  * @module
  */
 import type { DesiredState, StateChange } from "./desired.ts";
+import { ProgramFailedError } from "./ports.ts";
 
 /**
  * Text for `nft` or the restore tools that makes one step, whole or not at all. What is known of a
@@ -52,6 +53,8 @@ export type ApplyFailure =
   | "conflict"
   /** Another program holds the lock (iptables), or the kernel was busy. */
   | "busy"
+  /** The program could not be started now, was killed, or did not end in time. */
+  | "program-failed"
   /** Anything else. */
   | "unknown";
 
@@ -65,4 +68,10 @@ export class ApplyError extends Error {
   constructor(readonly failure: ApplyFailure, message: string, options?: ErrorOptions) {
     super(message, options);
   }
+}
+
+/** Makes an `ApplyError` of a program's failure; everything else is thrown as it is. */
+export function rethrowAsApplyError(error: unknown): never {
+  if (!(error instanceof ProgramFailedError)) throw error;
+  throw new ApplyError("program-failed", error.message, { cause: error });
 }

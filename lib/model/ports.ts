@@ -19,8 +19,9 @@ export interface ProcessRunner {
   /**
    * @param argv the program and its arguments, no shell between
    * @param stdin for its standard input
-   * @returns its exit code and output
-   * @throws {ProgramMissingError} where the program is not installed or may not be run
+   * @returns its exit code and output; of a very long standard error, the beginning
+   * @throws {ProgramMissingError} where the program is not installed
+   * @throws {ProgramFailedError} where it cannot be started now, was killed, or did not end in time
    */
   run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult>;
 }
@@ -30,17 +31,45 @@ export interface ProcessStreamer {
   /**
    * The lines of its standard output, as they come, until it ends or the signal aborts.
    *
-   * @throws {ProgramMissingError} where the program is not installed or may not be run
+   * @throws {ProgramMissingError} where the program is not installed
+   * @throws {ProgramFailedError} where it cannot be started now
    */
   lines(argv: readonly [string, ...string[]], signal: AbortSignal): AsyncIterable<string>;
 }
 
-/** Thrown by a `ProcessRunner` for a program that is not there or may not be run. */
+/** Thrown by a `ProcessRunner` for a program that is not installed. */
 export class ProgramMissingError extends Error {
   override name = "ProgramMissingError";
   /** @param program what was to be run */
   constructor(readonly program: string, options?: ErrorOptions) {
     super(`cannot run ${program}: is it installed, and in the PATH?`, options);
+  }
+}
+
+/** Why a program that is installed did not do its work. */
+export type ProgramFailure =
+  /** The kernel did not start it: no free file descriptor, process or memory. */
+  | "not-started"
+  /** It did not end in its time, and was killed. */
+  | "timeout"
+  /** A signal that signpost did not send ended it: a crash, or the kernel was out of memory. */
+  | "signal";
+
+/** Thrown by a `ProcessRunner`. It may be over at the next try. The message is one line for the user. */
+export class ProgramFailedError extends Error {
+  override name = "ProgramFailedError";
+  /**
+   * @param program what was to be run
+   * @param failure the class of the failure
+   * @param reason what happened, in words that follow the program's name
+   */
+  constructor(
+    readonly program: string,
+    readonly failure: ProgramFailure,
+    reason: string,
+    options?: ErrorOptions,
+  ) {
+    super(`${program} ${reason}`, options);
   }
 }
 

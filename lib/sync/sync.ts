@@ -6,7 +6,7 @@
 import type { Dirty, ObjectCache } from "../cache/cache.ts";
 import type { Conflict } from "../policy/claims.ts";
 import type { Desired, Step } from "../policy/state.ts";
-import { ApplyError, type Dataplane, type Script } from "../model/dataplane.ts";
+import { ApplyError, type ApplyFailure, type Dataplane, type Script } from "../model/dataplane.ts";
 import type { StateChange } from "../model/desired.ts";
 import type { ObjectEvent, Refusal } from "../model/events.ts";
 import type { Clock, Logger } from "../model/ports.ts";
@@ -179,8 +179,11 @@ export class SyncLoop {
     const partial = this.#fullReason ? undefined : dataplane.partial(step.change, desired);
     const whole = this.#fullReason !== undefined;
     const reason = this.#fullReason ?? (partial ? "the partial sync failed" : "the node changed");
-    const done = partial !== undefined && await this.#apply(partial, { step, started }) ||
-      await this.#applyFull({ step, started, reason });
+    const result = partial && await this.#apply(partial, { step, started });
+    // A program that hangs or cannot be started is not asked again at once.
+    const isOver = result === "done" || result === "program-failed";
+    if (result === "program-failed") this.#fullReason = "the last sync failed";
+    const done = isOver ? result === "done" : await this.#applyFull({ step, started, reason });
     this.#failures = done ? 0 : this.#failures + 1;
     this.#lastEnd = clock.monotonic();
     await this.#options.afterSync?.({ change: step.change, done, whole });
@@ -205,7 +208,7 @@ export class SyncLoop {
   ): Promise<boolean> {
     const { desired, dataplane, clock, logger } = this.#options;
     this.#fullReason = undefined;
-    const done = await this.#apply(dataplane.full(desired), { step, started });
+    const done = await this.#apply(dataplane.full(desired), { step, started }) === "done";
     if (done) {
       this.#nextFull = clock.monotonic() + this.#options.fullSyncPeriod;
       logger.debug(2, "full sync", { reason });
@@ -218,21 +221,21 @@ export class SyncLoop {
   async #apply(
     script: Script,
     { step, started }: { readonly step: Step; readonly started: number },
-  ): Promise<boolean> {
+  ): Promise<"done" | ApplyFailure> {
     const { dataplane, clock, logger, observer } = this.#options;
     this.#busySince = clock.monotonic();
     try {
       await dataplane.apply(script);
     } catch (error) {
       if (!(error instanceof ApplyError)) throw error;
-      const retry = script.kind === "partial"
+      const retry = script.kind === "partial" && error.failure !== "program-failed"
         ? "replacing everything"
         : "the kernel keeps what it had; trying again";
       logger.error(`${script.kind} sync failed: ${error.message}; ${retry}`, {
         failure: error.failure,
       });
       observer.failed?.({ kind: script.kind, error });
-      return false;
+      return error.failure;
     } finally {
       this.#busySince = undefined;
     }
@@ -244,7 +247,7 @@ export class SyncLoop {
       seconds,
     });
     observer.synced?.({ script, seconds, step });
-    return true;
+    return "done";
   }
 
   /** Warns of each conflict once, until it is over. */

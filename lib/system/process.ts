@@ -7,18 +7,35 @@ import {
   type ProcessInput,
   type ProcessResult,
   type ProcessRunner,
+  ProgramFailedError,
   ProgramMissingError,
 } from "../model/ports.ts";
 
 /** Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. */
 const ENVIRONMENT = ["PATH", "XTABLES_LOCKFILE"];
 
+/** How long a program may take. */
+export interface ProcessLimits {
+  /** Milliseconds for any program. */
+  readonly time: number;
+  /** Milliseconds more for each mebibyte of its input. */
+  readonly timePerMebibyte: number;
+}
+
+/** nft takes a second for 5 MB on a slow machine; where nothing moves, ten times that is enough. */
+const LIMITS: ProcessLimits = { time: 60_000, timePerMebibyte: 10_000 };
+
+/** Characters of the standard error that are kept: errors stand at its beginning. */
+const MAX_STDERR = 64 * 1024;
+
 /** Runs other programs as children of this process. */
 export class DenoProcessRunner implements ProcessRunner {
   readonly #env: Record<string, string>;
+  readonly #limits: ProcessLimits;
 
-  /** Reads the environment once. */
-  constructor() {
+  /** Reads the environment once. @param limits after which a program is killed */
+  constructor(limits: ProcessLimits = LIMITS) {
+    this.#limits = limits;
     const entries = ENVIRONMENT.map((name) => [name, Deno.env.get(name)] as const);
     this.#env = Object.fromEntries(
       entries.filter((entry): entry is [string, string] => entry[1] !== undefined),
@@ -29,13 +46,36 @@ export class DenoProcessRunner implements ProcessRunner {
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const [program, ...args] = argv;
     const child = this.#spawn(program, args, stdin === undefined ? "null" : "piped");
-    const [{ code }, stdout, stderr] = await Promise.all([
+    const stdout = new TextReader(child.stdout);
+    const stderr = new TextReader(child.stderr, MAX_STDERR);
+    const deadline = new Deadline(program, this.#limits);
+    const writing = new AbortController();
+    const work = Promise.all([
       child.status,
-      readText(child.stdout),
-      readText(child.stderr),
-      stdin === undefined ? undefined : writeAll(child.stdin, stdin),
+      stdout.read(),
+      stderr.read(),
+      stdin === undefined ? undefined : writeAll(child.stdin, {
+        input: deadline.counting(stdin),
+        chunk: typeof stdin === "string" ? MAX_UTF8 * stdin.length : WRITE_CHUNK,
+        signal: writing.signal,
+      }),
     ]);
-    return { code, stdout, stderr };
+    try {
+      const [{ code, signal }, out, err] = await Promise.race([work, deadline.passed]);
+      if (signal !== null) throw killed(program, signal);
+      return { code, stdout: out, stderr: err };
+    } catch (error) {
+      if (!(error instanceof ProgramFailedError) || error.failure !== "timeout") throw error;
+      // Its own children may hold the pipes open: nothing is waited for.
+      work.catch(() => {});
+      kill(child);
+      writing.abort(error);
+      stdout.cancel();
+      stderr.cancel();
+      throw error;
+    } finally {
+      deadline.clear();
+    }
   }
 
   #spawn(program: string, args: string[], stdin: "null" | "piped"): Deno.ChildProcess {
@@ -49,8 +89,88 @@ export class DenoProcessRunner implements ProcessRunner {
         env: this.#env,
       }).spawn();
     } catch (error) {
-      throw new ProgramMissingError(program, { cause: error });
+      throw spawnError(program, error);
     }
+  }
+}
+
+/** What an error of `Deno.Command.spawn` means: only a program that is not there is a missing one. */
+export function spawnError(program: string, error: unknown): Error {
+  if (error instanceof Deno.errors.NotFound) {
+    return new ProgramMissingError(program, { cause: error });
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return new ProgramFailedError(program, "not-started", `cannot be started now: ${reason}`, {
+    cause: error,
+  });
+}
+
+function killed(program: string, signal: Deno.Signal): ProgramFailedError {
+  const hint = signal === "SIGKILL" ? " (out of memory? the kernel's log tells)" : "";
+  return new ProgramFailedError(program, "signal", `was ended by the signal ${signal}${hint}`);
+}
+
+function kill(child: Deno.ChildProcess): void {
+  try {
+    child.kill("SIGKILL");
+  } catch (error) {
+    // It has ended by itself.
+    if (!(error instanceof TypeError)) throw error;
+  }
+}
+
+/** The time that a program has; it grows with the input that the program takes. */
+class Deadline {
+  readonly #program: string;
+  readonly #limits: ProcessLimits;
+  readonly #started = performance.now();
+  readonly #passed = Promise.withResolvers<never>();
+  #timer: ReturnType<typeof setTimeout>;
+  #characters = 0;
+
+  constructor(program: string, limits: ProcessLimits) {
+    this.#program = program;
+    this.#limits = limits;
+    this.#timer = setTimeout(() => this.#look(), limits.time);
+    this.#passed.promise.catch(() => {});
+  }
+
+  /** Rejects when the time is over. */
+  get passed(): Promise<never> {
+    return this.#passed.promise;
+  }
+
+  /** The input in pieces, counted as they are asked for. */
+  *counting(input: ProcessInput): Iterable<string> {
+    for (const piece of typeof input === "string" ? [input] : input) {
+      this.#characters += piece.length;
+      yield piece;
+    }
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer);
+  }
+
+  get #limit(): number {
+    const { time, timePerMebibyte } = this.#limits;
+    return time + timePerMebibyte * this.#characters / 2 ** 20;
+  }
+
+  #look(): void {
+    const left = this.#started + this.#limit - performance.now();
+    if (left > 0) {
+      this.#timer = setTimeout(() => this.#look(), left);
+      return;
+    }
+    const seconds = Math.round(this.#limit / 100) / 10;
+    this.#passed.reject(
+      new ProgramFailedError(
+        this.#program,
+        "timeout",
+        `did not end within ${seconds} s and was killed`,
+      ),
+    );
   }
 }
 
@@ -64,16 +184,31 @@ const READ_CHUNK = 16 * 1024;
 /** Bytes that are written at once: as many as a pipe holds. */
 const WRITE_CHUNK = 64 * 1024;
 
-async function readText(stream: ReadableStream<Uint8Array>): Promise<string> {
-  const reader = stream.getReader({ mode: "byob" });
-  const decoder = new TextDecoder();
-  let text = "";
-  let buffer = new Uint8Array(READ_CHUNK);
-  for (;;) {
-    const { value, done } = await reader.read(buffer);
-    if (done || value === undefined) return text + decoder.decode();
-    text += decoder.decode(value, { stream: true });
-    buffer = new Uint8Array(value.buffer);
+/** Reads text to its end; what is beyond the limit is read and thrown away. */
+class TextReader {
+  readonly #reader: ReadableStreamBYOBReader;
+  readonly #limit: number;
+
+  constructor(stream: ReadableStream<Uint8Array>, limit = Infinity) {
+    this.#reader = stream.getReader({ mode: "byob" });
+    this.#limit = limit;
+  }
+
+  async read(): Promise<string> {
+    const decoder = new TextDecoder();
+    let text = "";
+    let buffer = new Uint8Array(READ_CHUNK);
+    for (;;) {
+      const { value, done } = await this.#reader.read(buffer);
+      if (done || value === undefined) return text + decoder.decode();
+      if (text.length < this.#limit) text += decoder.decode(value, { stream: true });
+      buffer = new Uint8Array(value.buffer);
+    }
+  }
+
+  /** Reads no more. */
+  cancel(): void {
+    this.#reader.cancel().catch(() => {});
   }
 }
 
@@ -81,19 +216,26 @@ async function readText(stream: ReadableStream<Uint8Array>): Promise<string> {
 const MAX_UTF8 = 3;
 
 /** A child that ends before it has read all says why by its exit code, not by a broken pipe here. */
-async function writeAll(stream: WritableStream<Uint8Array>, input: ProcessInput): Promise<void> {
+async function writeAll(
+  stream: WritableStream<Uint8Array>,
+  { input, chunk, signal }: {
+    readonly input: Iterable<string>;
+    readonly chunk: number;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
   const writer = stream.getWriter();
-  const isWhole = typeof input === "string";
-  const buffer = new Uint8Array(
-    isWhole ? Math.min(WRITE_CHUNK, MAX_UTF8 * input.length) : WRITE_CHUNK,
-  );
+  signal.addEventListener("abort", () => void writer.abort(signal.reason).catch(() => {}), {
+    once: true,
+  });
+  const buffer = new Uint8Array(Math.min(WRITE_CHUNK, chunk));
   try {
-    for (const piece of isWhole ? [input] : input) await writeText(writer, piece, buffer);
+    for (const piece of input) await writeText(writer, piece, buffer);
     await writer.close();
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return;
     // Pieces could not be made: the program sees the end of its input, and then it ends.
-    await writer.abort(error);
+    await writer.abort(error).catch(() => {});
     throw error;
   }
 }

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { type ProcessStreamer, ProgramMissingError } from "../model/ports.ts";
+import type { ProcessStreamer } from "../model/ports.ts";
+import { spawnError } from "./process.ts";
 
 /** Children of this process that print line by line. */
 export const denoStreamer: ProcessStreamer = { lines };
@@ -47,6 +48,6 @@ function spawn(program: string, args: string[]): Deno.ChildProcess {
       env: { PATH: Deno.env.get("PATH") ?? "" },
     }).spawn();
   } catch (error) {
-    throw new ProgramMissingError(program, { cause: error });
+    throw spawnError(program, error);
   }
 }

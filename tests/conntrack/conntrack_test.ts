@@ -84,6 +84,18 @@ Deno.test("a missing conntrack is warned of once, and not asked for again", asyn
   assertMatch(bench.log.warnings[0] ?? "", /install conntrack-tools and restart/);
 });
 
+Deno.test("a conntrack that hangs or cannot be started is tried again after a pause", async () => {
+  const bench = new Bench([TO_A, TO_B]);
+  bench.conntrack.isFailing = true;
+  await bench.sync(OF_A, OF_B);
+  assertEquals([bench.processes, bench.cleaner.unfinished], [1, true]);
+  assertMatch(bench.log.warnings[0] ?? "", /conntrack did not end; trying again later/);
+  bench.conntrack.isFailing = false;
+  bench.clock.time += 10_000;
+  await bench.sync(OF_B, OF_B);
+  assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[TO_B], false]);
+});
+
 Deno.test("what failed is made good for later, of a deleted Service too, and warned of once", async () => {
   const bench = new Bench([TO_A, TO_B]);
   bench.conntrack.failure = FAILURE;

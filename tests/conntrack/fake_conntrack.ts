@@ -7,6 +7,7 @@ import type { Family } from "../../lib/model/address.ts";
 import {
   type ProcessResult,
   type ProcessRunner,
+  ProgramFailedError,
   ProgramMissingError,
 } from "../../lib/model/ports.ts";
 
@@ -54,6 +55,8 @@ export class FakeConntrack implements ProcessRunner {
   /** What all processes answer, if set. */
   failure: ProcessResult | undefined;
   isMissing = false;
+  /** It cannot be started now, or hangs until it is killed. */
+  isFailing = false;
   /** As 1.4.6 and older: without `--load-file`. */
   isOld = false;
   /** Called before each process. */
@@ -67,6 +70,9 @@ export class FakeConntrack implements ProcessRunner {
     this.beforeEach();
     this.processes.push([program, ...args].join(" "));
     if (this.isMissing) return Promise.reject(new ProgramMissingError(program));
+    if (this.isFailing) {
+      return Promise.reject(new ProgramFailedError(program, "timeout", "did not end"));
+    }
     return Promise.resolve(this.failure ?? this.#answer(args, stdin));
   }
 

@@ -18,6 +18,20 @@ Deno.test("after a partial script has failed, everything is replaced at once", a
   assertEquals(dataplane.log.slice(3), ["partial: default/s3"]);
 });
 
+Deno.test("a program that hung or could not be started is not asked again before a pause", async () => {
+  await using fixture = await SyncFixture.synced([service(1)]);
+  const { dataplane } = fixture;
+  dataplane.failures.push("program-failed");
+  fixture.upsert(service(2));
+  await fixture.pass(0);
+  assertEquals(dataplane.log.slice(1), ["partial: default/s2 (program-failed)"]);
+  assertMatch(fixture.logger.at("error").join(), /program-failed; the kernel keeps what it had/);
+  await fixture.pass(999);
+  assertEquals(dataplane.log.length, 2);
+  await fixture.pass(1);
+  assertEquals(dataplane.log.slice(2), ["full: default/s1 default/s2"]);
+});
+
 Deno.test("after a full script has failed the rules stay, and the next tries come later and later", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
   const { dataplane } = fixture;

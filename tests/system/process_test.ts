@@ -1,6 +1,7 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { ProgramMissingError } from "../../lib/model/ports.ts";
-import { DenoProcessRunner } from "../../lib/system/process.ts";
+import { assertEquals, assertInstanceOf, assertMatch, assertRejects } from "@std/assert";
+import { ProgramFailedError, ProgramMissingError } from "../../lib/model/ports.ts";
+import { DenoProcessRunner, spawnError } from "../../lib/system/process.ts";
+import { eventually } from "../support/eventually.ts";
 
 Deno.test("a program gets its input and gives its output whole, at any length and in any script", async () => {
   const runner = new DenoProcessRunner();
@@ -41,3 +42,123 @@ Deno.test("a program that is not there is named", async () => {
   );
   assertEquals(error.program, "no-such-program");
 });
+
+const SHORT = { time: 1_000, timePerMebibyte: 0 };
+
+Deno.test("a program that hangs is killed at its time limit, whatever it leaves behind, and the error says so", async () => {
+  await using hanging = await hangingPrograms(["conntrack", "iptables-save", "sysctl", "choom"]);
+  const runner = new DenoProcessRunner(SHORT);
+  for (const path of hanging.paths) {
+    const error = await assertRejects(() => runner.run([path]), ProgramFailedError);
+    assertEquals(error.failure, "timeout");
+    assertEquals(error.message, `${path} did not end within 1 s and was killed`);
+    await hanging.untilGone(path);
+  }
+});
+
+Deno.test("one that hangs without reading its input is killed, too", async () => {
+  await using hanging = await hangingPrograms(["nft"]);
+  const runner = new DenoProcessRunner(SHORT);
+  const [nft = ""] = hanging.paths;
+  for (const input of ["x".repeat(1_000_000), ["x".repeat(200_000), "y".repeat(200_000)]]) {
+    const error = await assertRejects(
+      () => runner.run([nft, "-f", "-"], input),
+      ProgramFailedError,
+    );
+    assertEquals(error.failure, "timeout");
+    await hanging.untilGone(nft);
+  }
+});
+
+Deno.test("a program has more time for a long input", async () => {
+  const runner = new DenoProcessRunner({ time: 100, timePerMebibyte: 600_000 });
+  const script = "cat > /dev/null; sleep 0.4; echo done";
+  const { stdout } = await runner.run(["sh", "-c", script], "x".repeat(2 ** 20));
+  assertEquals(stdout, "done\n");
+});
+
+Deno.test("a program that a signal ends is told of by the signal's name", async () => {
+  const runner = new DenoProcessRunner();
+  for (const signal of ["SIGKILL", "SIGSEGV"]) {
+    const error = await assertRejects(
+      () => runner.run(["sh", "-c", `kill -${signal.slice(3)} $$`]),
+      ProgramFailedError,
+    );
+    assertEquals(error.failure, "signal");
+    assertMatch(error.message, new RegExp(`^sh was ended by the signal ${signal}`));
+  }
+});
+
+Deno.test("of an endless standard error, only the beginning is kept", async () => {
+  const script = "head -c 200000000 /dev/zero | tr '\\0' e >&2; exit 1";
+  const { code, stderr } = await new DenoProcessRunner().run(["sh", "-c", script]);
+  assertEquals(code, 1);
+  assertEquals(stderr.length < 200_000, true, `${stderr.length} characters`);
+  assertMatch(stderr, /^e+$/);
+});
+
+Deno.test("no descriptors, processes or memory left is not a program that is missing", () => {
+  for (
+    const [name, missing] of [["EMFILE", false], ["EAGAIN", false], ["ENOMEM", false]] as const
+  ) {
+    const error = spawnError("nft", Object.assign(new Error(`${name} it was`), { code: name }));
+    assertEquals(error instanceof ProgramMissingError, missing);
+    assertEquals(error.message, `nft cannot be started now: ${name} it was`);
+  }
+  assertInstanceOf(spawnError("nft", new Deno.errors.NotFound("no")), ProgramMissingError);
+});
+
+Deno.test("a process without free descriptors says so, and the program runs when there are some", async () => {
+  const module = new URL("../../lib/system/process.ts", import.meta.url).href;
+  const script = `
+    import { DenoProcessRunner } from "${module}";
+    const runner = new DenoProcessRunner();
+    const told = () => runner.run(["true"]).then(({ code }) => code, (error) => error.failure);
+    await told();
+    const held = [];
+    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+    console.log(await told());
+    for (const file of held) file.close();
+    console.log(await told());
+  `;
+  const config = new URL("../../deno.json", import.meta.url).pathname;
+  const child = new Deno.Command("sh", {
+    args: ["-c", `ulimit -n 100; exec "$0" run -qA --config ${config} -`, Deno.execPath()],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const writer = child.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(script));
+  await writer.close();
+  const { stdout, stderr } = await child.output();
+  assertEquals(
+    new TextDecoder().decode(stdout),
+    "not-started\n0\n",
+    new TextDecoder().decode(stderr),
+  );
+});
+
+/** Programs that never end, each with a child of its own that holds its pipes. */
+async function hangingPrograms(names: readonly string[]) {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-hanging-" });
+  const paths = names.map((name) => `${folder}/${name}`);
+  for (const path of paths) {
+    const script =
+      `#!/bin/sh\necho $$ > ${path}.pid\nsleep 1000 &\necho $! > ${path}.child\nwait\n`;
+    await Deno.writeTextFile(path, script, { mode: 0o755 });
+  }
+  const pidOf = async (file: string) => Number(await Deno.readTextFile(file));
+  return {
+    paths,
+    untilGone: async (path: string) => {
+      const pid = await pidOf(`${path}.pid`);
+      await eventually(`${path} is gone`, async () => {
+        const status = await Deno.readTextFile(`/proc/${pid}/status`).catch(() => "");
+        return status === "" || /^State:\s+Z/m.test(status);
+      });
+      Deno.kill(await pidOf(`${path}.child`), "SIGKILL");
+    },
+    [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }),
+  };
+}

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Family } from "../../model/address.ts";
-import type { Dataplane } from "../../model/dataplane.ts";
+import { type Dataplane, rethrowAsApplyError } from "../../model/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/desired.ts";
 import { type ProcessResult, type ProcessRunner, ProgramMissingError } from "../../model/ports.ts";
 import type { Iptables } from "./kernel/backend.ts";
@@ -113,7 +113,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
       return await this.#options.runner.run(argv, stdin);
     } catch (error) {
       if (error instanceof ProgramMissingError) throw missingProgram(argv[0], error);
-      throw error;
+      return rethrowAsApplyError(error);
     }
   }
 }

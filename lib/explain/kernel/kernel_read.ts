@@ -11,7 +11,12 @@ import { CANARY_CHAIN } from "../../backend/iptables/script/names.ts";
 import type { Saved } from "../../backend/iptables/kernel/saved.ts";
 import type { Family } from "../../model/address.ts";
 import { ApplyError } from "../../model/dataplane.ts";
-import { type Logger, type ProcessRunner, ProgramMissingError } from "../../model/ports.ts";
+import {
+  type Logger,
+  type ProcessRunner,
+  ProgramFailedError,
+  ProgramMissingError,
+} from "../../model/ports.ts";
 import { parseListing } from "../../backend/nftables/kernel/contents.ts";
 import { Nft } from "../../backend/nftables/kernel/nft.ts";
 import type { Runtime } from "../../model/runtime.ts";
@@ -104,6 +109,9 @@ export async function readConnections(
   for (const family of families) {
     const { code, stdout, stderr } = await runner.run(["conntrack", "-L", "-f", `ipv${family}`])
       .catch((error) => {
+        if (error instanceof ProgramFailedError) {
+          throw new FatalError(`--conntrack: ${error.message}`, { cause: error });
+        }
         if (!(error instanceof ProgramMissingError)) throw error;
         throw new FatalError("--conntrack needs the program conntrack (package conntrack-tools)");
       });

@@ -6,6 +6,7 @@
  */
 import { exponentialBuckets } from "./prom_client.ts";
 import type { Kind } from "../../model/objects.ts";
+import type { ProgramFailure } from "../../model/ports.ts";
 import type { MetricFactory } from "./metric_factory.ts";
 
 /** One request to the API server. */
@@ -28,6 +29,8 @@ export interface SignpostMetrics {
   transaction(kind: "full" | "partial", bytes: number): void;
   /** Somebody else had changed our rules, and they were put back. */
   driftRepaired(): void;
+  /** A program could not be started, was killed, or did not end in time. */
+  programFailed(program: string, reason: ProgramFailure): void;
   /** Number of elements (or rules) by the name of their map, set or chain; the complete list. */
   elements(counts: ReadonlyMap<string, number>): void;
   /** A watch is running, or not. */
@@ -118,7 +121,7 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
 
 function dataplaneMetrics(
   make: MetricFactory,
-): Pick<SignpostMetrics, "transaction" | "driftRepaired" | "elements"> {
+): Pick<SignpostMetrics, "transaction" | "driftRepaired" | "programFailed" | "elements"> {
   const bytes = make.histogram(["signpost_transaction_bytes", "Size of a transaction"], {
     labels: ["kind"],
     buckets: BYTES_BUCKETS,
@@ -127,10 +130,18 @@ function dataplaneMetrics(
     ["signpost_drift_repairs_total", "Repairs of rules that another program had changed"],
     [],
   );
+  const programs = make.counter(
+    [
+      "signpost_program_failures_total",
+      "Programs that could not be started, were ended by a signal, or did not end in time",
+    ],
+    ["program", "reason"],
+  );
   const elements = make.gauge(["signpost_elements", "Elements of a map or set"], ["map"]);
   return {
     transaction: (kind, size) => bytes.observe({ kind }, size),
     driftRepaired: () => repairs.inc(),
+    programFailed: (program, reason) => programs.inc({ program, reason }),
     elements: (counts) => {
       elements.reset();
       for (const [map, count] of counts) elements.set({ map }, count);

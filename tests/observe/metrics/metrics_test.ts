@@ -171,11 +171,13 @@ Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts
   metrics.objectsRefusedNow("EndpointSlice", 1);
   metrics.vipConflicts(2);
   metrics.eventDropped();
+  metrics.programFailed("conntrack", "timeout");
   const { body } = await metrics.render();
   for (
     const line of [
       'signpost_build_info{version="1.2.3",commit="abc"} 1',
       "signpost_drift_repairs_total 1",
+      'signpost_program_failures_total{program="conntrack",reason="timeout"} 1',
       'signpost_transaction_bytes_sum{kind="full"} 5000',
       'signpost_watch_connected{kind="Service"} 1',
       'signpost_watch_last_activity_timestamp_seconds{kind="Service"} 1767323045',

@@ -7,6 +7,7 @@
  * @module
  */
 import { FAMILIES, type Family } from "../../../model/address.ts";
+import { ApplyError } from "../../../model/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports.ts";
 import type { Abilities } from "../script/fixed_rules.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./errors.ts";
@@ -48,15 +49,17 @@ export async function findIptables(runner: ProcessRunner): Promise<Iptables> {
       families.push(family);
     } catch (error) {
       if (!(error instanceof Error)) throw error;
+      // It may be over at the next try, and the family is not to be without rules until then.
+      if (error instanceof ApplyError && error.failure === "program-failed") throw error;
       missing.set(family, error.message);
       errors.push(error);
     }
   }
   const [first] = families;
   if (first === undefined) throw errors[0];
-  const version = await runner.run([programName(first, "", choice.backend), "--version"]);
-  const abilities = abilitiesOf(version.stdout);
-  return { ...choice, families, missing, abilities, version: version.stdout.trim() };
+  const version = await runIfThere(runner, [programName(first, "", choice.backend), "--version"]);
+  const text = version?.stdout.trim() ?? "";
+  return { ...choice, families, missing, abilities: abilitiesOf(text), version: text };
 }
 
 /** What a version of iptables can do, from the output of `iptables --version`. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { FAMILIES, type Family } from "../../../model/address.ts";
-import { ApplyError } from "../../../model/dataplane.ts";
+import { ApplyError, rethrowAsApplyError } from "../../../model/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports.ts";
 import type { Backend } from "./backend.ts";
 import { type Cleanup, cleanup, type CleanupOptions, type Owner, ownerOf } from "./cleanup.ts";
@@ -103,9 +103,19 @@ export async function isOverwritten(runner: ProcessRunner, backend: Backend): Pr
 async function installedBackends(runner: ProcessRunner): Promise<readonly Backend[]> {
   const installed: Backend[] = [];
   for (const backend of ["-nft", "-legacy"] as const) {
-    if (await runIfThere(runner, [programName(4, "-save", backend)])) installed.push(backend);
+    if (await isInstalled(runner, programName(4, "-save", backend))) installed.push(backend);
   }
   return installed.length > 0 ? installed : [""];
+}
+
+/** One that fails is installed: what it is needed for fails then, and says why. */
+async function isInstalled(runner: ProcessRunner, program: string): Promise<boolean> {
+  try {
+    return await runIfThere(runner, [program]) !== undefined;
+  } catch (error) {
+    if (!(error instanceof ApplyError)) throw error;
+    return true;
+  }
 }
 
 /** Empty where the program is not installed, or the kernel does not have this family. */
@@ -120,7 +130,8 @@ async function savedRules(runner: ProcessRunner, { family, backend }: Place): Pr
 }
 
 async function restore(runner: ProcessRunner, program: string, text: string): Promise<void> {
-  const result = await runner.run([program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"], text);
+  const argv = [program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"] as const;
+  const result = await runner.run(argv, text).catch(rethrowAsApplyError);
   if (result.code !== 0) throw failureOf(program, result, text);
 }
 
@@ -142,6 +153,6 @@ async function removeEmptyChains(
   const name = [family === 4 ? "ip" : "ip6", table] as const;
   const listed = await runIfThere(runner, ["nft", "list", "table", ...name]);
   if (listed?.code === 0 && /^table \S+ \S+ \{\s*\}\s*$/.test(listed.stdout)) {
-    await runner.run(["nft", "delete", "table", ...name]);
+    await runner.run(["nft", "delete", "table", ...name]).catch(rethrowAsApplyError);
   }
 }

@@ -28,6 +28,7 @@ const ADVICE: Readonly<Record<ApplyFailure, string>> = {
   "not-permitted": "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW",
   "not-supported": "the kernel or this iptables lacks what the rule needs: load or install it",
   "conflict": "another program has changed the rules",
+  "program-failed": "trying again later",
   "busy": `another program held the iptables lock for ${LOCK_WAIT_SECONDS} s`,
   "unknown": "see iptables-restore(8)",
 };

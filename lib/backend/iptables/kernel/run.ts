@@ -3,13 +3,18 @@
  *
  * @module
  */
+import { rethrowAsApplyError } from "../../../model/dataplane.ts";
 import {
   type ProcessResult,
   type ProcessRunner,
   ProgramMissingError,
 } from "../../../model/ports.ts";
 
-/** What the program left, or `undefined` where it is not installed. */
+/**
+ * What the program left, or `undefined` where it is not installed.
+ *
+ * @throws {ApplyError} where it could not be run to its end
+ */
 export async function runIfThere(
   runner: ProcessRunner,
   argv: readonly [string, ...string[]],
@@ -18,6 +23,6 @@ export async function runIfThere(
     return await runner.run(argv);
   } catch (error) {
     if (error instanceof ProgramMissingError) return undefined;
-    throw error;
+    return rethrowAsApplyError(error);
   }
 }

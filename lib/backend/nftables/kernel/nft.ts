@@ -3,11 +3,12 @@
  *
  * @module
  */
-import { ApplyError, type ApplyFailure } from "../../../model/dataplane.ts";
+import { ApplyError, type ApplyFailure, rethrowAsApplyError } from "../../../model/dataplane.ts";
 import {
   type ProcessInput,
   type ProcessResult,
   type ProcessRunner,
+  ProgramFailedError,
   ProgramMissingError,
 } from "../../../model/ports.ts";
 import { TABLE } from "../script/objects.ts";
@@ -58,10 +59,21 @@ export class Nft {
     return /v(\d+(?:\.\d+)+)/.exec(stdout)?.[1] ?? "";
   }
 
-  /** All sets of our table with their elements, as text; `""` where there is no table. */
+  /**
+   * All sets of our table with their elements, as text; `""` where there is no table, or where nft
+   * crashes on what another version of it has written.
+   *
+   * @throws {ApplyError} where nft is missing, or does not answer in time
+   */
   async listSets(): Promise<string> {
-    const result = await this.#start(["nft", "list", "sets", "table", ...TABLE.split(" ")]);
-    return result.code === 0 ? result.stdout : "";
+    try {
+      const result = await this.#start(["nft", "list", "sets", "table", ...TABLE.split(" ")]);
+      return result.code === 0 ? result.stdout : "";
+    } catch (error) {
+      const { cause } = error instanceof ApplyError ? error : { cause: undefined };
+      if (cause instanceof ProgramFailedError && cause.failure === "signal") return "";
+      throw error;
+    }
   }
 
   /**
@@ -115,7 +127,7 @@ export class Nft {
     try {
       return await this.#runner.run(argv, stdin);
     } catch (error) {
-      if (!(error instanceof ProgramMissingError)) throw error;
+      if (!(error instanceof ProgramMissingError)) return rethrowAsApplyError(error);
       throw new ApplyError(
         "program-missing",
         "the program nft cannot be run: install it (Debian, Ubuntu, Alpine, Fedora: package nftables) " +

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ApplyError } from "../../../model/dataplane.ts";
+import { ApplyError, type ApplyFailure } from "../../../model/dataplane.ts";
 import type { DesiredNode } from "../../../model/desired.ts";
 import { FullScript } from "../script/full_script.ts";
 import type { Nft } from "./nft.ts";
@@ -18,6 +18,13 @@ const FEATURES: readonly (readonly [name: string, option: string, rule: string])
   ["dnat", "CONFIG_NFT_NAT", "meta l4proto tcp dnat ip to 192.0.2.1:80"],
   ["masquerade", "CONFIG_NFT_MASQ", "masquerade fully-random"],
 ];
+
+/** Failures that say nothing of what the kernel can do. */
+const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
+  "not-permitted",
+  "program-missing",
+  "program-failed",
+]);
 
 const HOOKS: Readonly<Record<string, string>> = {
   dnat: "nat hook prerouting priority -100",
@@ -37,7 +44,7 @@ export async function probe(nft: Nft, node: DesiredNode): Promise<void> {
     await nft.check(text);
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
-    if (error.failure === "not-permitted" || error.failure === "program-missing") throw error;
+    if (NOT_OF_THE_KERNEL.has(error.failure)) throw error;
     throw new ApplyError("not-supported", await explain(nft, error), { cause: error });
   }
 }

@@ -5,7 +5,11 @@ import {
   findIptables,
 } from "../../../../lib/backend/iptables/kernel/backend.ts";
 import { ApplyError } from "../../../../lib/model/dataplane.ts";
-import { type ProcessRunner, ProgramMissingError } from "../../../../lib/model/ports.ts";
+import {
+  type ProcessRunner,
+  ProgramFailedError,
+  ProgramMissingError,
+} from "../../../../lib/model/ports.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";
 
 const HINT = "*mangle\n:PREROUTING ACCEPT [0:0]\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
@@ -72,6 +76,19 @@ Deno.test("a node without any iptables is told to install it", async () => {
   };
   const error = await assertRejects(() => findIptables(runner), ApplyError);
   assertEquals(error.failure, "program-missing");
+});
+
+Deno.test("a program that cannot be started now switches neither a family nor a backend off", async () => {
+  for (const program of ["ip6tables-nft", "iptables-legacy-save"]) {
+    const runner: ProcessRunner = {
+      run: ([name]) =>
+        name === program
+          ? Promise.reject(new ProgramFailedError(name, "not-started", "cannot be started now"))
+          : Promise.resolve({ code: 0, stdout: "", stderr: "" }),
+    };
+    const error = await assertRejects(() => findIptables(runner), ApplyError);
+    assertEquals(error.failure, "program-failed");
+  }
 });
 
 Deno.test("the only backend is called by its full name", async () => {

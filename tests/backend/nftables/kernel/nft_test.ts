@@ -1,6 +1,10 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { ApplyError, type ApplyFailure } from "../../../../lib/model/dataplane.ts";
-import { type ProcessResult, ProgramMissingError } from "../../../../lib/model/ports.ts";
+import {
+  type ProcessResult,
+  ProgramFailedError,
+  ProgramMissingError,
+} from "../../../../lib/model/ports.ts";
 import { classify, Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "../kernel.ts";
 
@@ -92,6 +96,24 @@ Deno.test("a missing program is an ApplyError that says how to get it", async ()
   const error = await assertRejects(() => nft.apply("x"), ApplyError);
   assertEquals(error.failure, "program-missing");
   assertStringIncludes(error.message, "package nftables");
+});
+
+Deno.test("an nft that was killed or not started is no missing one, and the error says what happened", async () => {
+  for (const reason of ["was ended by the signal SIGKILL", "cannot be started now: EMFILE"]) {
+    const failure = new ProgramFailedError("nft", "signal", reason);
+    const nft = new Nft({ run: () => Promise.reject(failure) });
+    for (const attempt of [nft.apply("x"), nft.stream(() => ["x"]), nft.listTable()]) {
+      const error = await assertRejects(() => attempt, ApplyError);
+      assertEquals([error.failure, error.message], ["program-failed", `nft ${reason}`]);
+    }
+  }
+});
+
+Deno.test("sets that nft crashes on are not listed; one that hangs is told of", async () => {
+  const fail = (failure: "signal" | "timeout") =>
+    new Nft({ run: () => Promise.reject(new ProgramFailedError("nft", failure, failure)) });
+  assertEquals(await fail("signal").listSets(), "");
+  await assertRejects(() => fail("timeout").listSets(), ApplyError);
 });
 
 Deno.test("an error that is none of nft's is passed on", async () => {

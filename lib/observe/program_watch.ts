@@ -1,0 +1,67 @@
+/**
+ * Tells of programs that take long, and counts those that fail to run.
+ *
+ * @module
+ */
+import {
+  type Clock,
+  type Logger,
+  type ProcessInput,
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramFailedError,
+  type ProgramFailure,
+} from "../model/ports.ts";
+
+/** Milliseconds after which the log says which program is waited for. */
+const SLOW = 30_000;
+
+/** What the watch works with. */
+export interface ProgramWatchOptions {
+  /** Runs the programs, and ends those that take too long. */
+  readonly runner: ProcessRunner;
+  readonly clock: Pick<Clock, "sleep">;
+  readonly logger: Logger;
+}
+
+/** Hears of a program that could not be started, was killed, or did not end in time. */
+export type ProgramFailureListener = (program: string, failure: ProgramFailure) => void;
+
+/** Runs programs by another runner, and watches them. */
+export class ProgramWatch implements ProcessRunner {
+  readonly #options: ProgramWatchOptions;
+  readonly #early: (readonly [string, ProgramFailure])[] = [];
+  #listener: ProgramFailureListener = (...failure) => this.#early.push(failure);
+
+  /** @param options see there */
+  constructor(options: ProgramWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Has a listener hear of every failure, those before included. */
+  reportTo(listener: ProgramFailureListener): void {
+    for (const failure of this.#early.splice(0)) listener(...failure);
+    this.#listener = listener;
+  }
+
+  /** @inheritdoc */
+  async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
+    const { runner, clock, logger } = this.#options;
+    const over = new AbortController();
+    void clock.sleep(SLOW, over.signal).then(() => {
+      if (over.signal.aborted) return;
+      logger.warn("a program takes long; it is waited for, and killed at its time limit", {
+        program: argv.join(" "),
+        seconds: SLOW / 1000,
+      });
+    });
+    try {
+      return await runner.run(argv, stdin);
+    } catch (error) {
+      if (error instanceof ProgramFailedError) this.#listener(error.program, error.failure);
+      throw error;
+    } finally {
+      over.abort();
+    }
+  }
+}

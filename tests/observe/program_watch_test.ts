@@ -1,0 +1,43 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { type ProcessResult, ProgramFailedError } from "../../lib/model/ports.ts";
+import { ProgramWatch } from "../../lib/observe/program_watch.ts";
+import { ManualClock, MemoryLogger, settle } from "../source/api/fakes.ts";
+
+Deno.test("after 30 s the log says which program is waited for, once", async () => {
+  const [clock, logger] = [new ManualClock(), new MemoryLogger()];
+  const ending = Promise.withResolvers<ProcessResult>();
+  const watch = new ProgramWatch({ runner: { run: () => ending.promise }, clock, logger });
+  const running = watch.run(["iptables-save", "-t", "nat"]);
+  await clock.advance(29_999);
+  assertEquals(logger.lines, []);
+  await clock.advance(1);
+  assertEquals(logger.lines.length, 1);
+  assertEquals(logger.lines[0]?.includes("iptables-save -t nat"), true, logger.lines[0]);
+  ending.resolve({ code: 0, stdout: "", stderr: "" });
+  await running;
+  await clock.advance(60_000);
+  assertEquals(logger.lines.length, 1);
+});
+
+Deno.test("a program that ends in time leaves no line and no timer", async () => {
+  const [clock, logger] = [new ManualClock(), new MemoryLogger()];
+  const result = { code: 0, stdout: "", stderr: "" };
+  const watch = new ProgramWatch({ runner: { run: () => Promise.resolve(result) }, clock, logger });
+  assertEquals(await watch.run(["true"]), result);
+  await settle();
+  await clock.advance(60_000);
+  assertEquals(logger.lines, []);
+});
+
+Deno.test("failures from before somebody listens are told of, too", async () => {
+  const runner = {
+    run: ([program]: readonly [string, ...string[]]) =>
+      Promise.reject(new ProgramFailedError(program, "timeout", "hung")),
+  };
+  const watch = new ProgramWatch({ runner, clock: new ManualClock(), logger: new MemoryLogger() });
+  const told: string[] = [];
+  await assertRejects(() => watch.run(["nft", "-f", "-"]), ProgramFailedError);
+  watch.reportTo((program, failure) => told.push(`${program} ${failure}`));
+  await assertRejects(() => watch.run(["conntrack", "-L"]), ProgramFailedError);
+  assertEquals(told, ["nft timeout", "conntrack timeout"]);
+});
