@@ -135,10 +135,10 @@ class Owners {
     if (nodePort !== 0) this.#byPlace.set(`${protocol} ${nodePort}`, name);
   }
 
-  /** By the frontend in an element's key. The maps of slots have the protocol in their name. */
+  /** By the frontend in an element's key. Slots and source ranges have the protocol in their name. */
   ofElement({ in: set, key }: Difference): string {
     const parts = key.split(" . ");
-    const [, protocol] = /endpoints-(tcp|udp|sctp)[46]$/.exec(set) ?? [];
+    const [, protocol] = /(?:endpoints|source-ranges)-(tcp|udp|sctp)[46]$/.exec(set) ?? [];
     const words = protocol === undefined ? parts : [protocol, ...parts];
     const [first = "", second = "", third = ""] = words;
     const isProtocolFirst = /^(?:tcp|udp|sctp)$/.test(first);

@@ -8,6 +8,7 @@ import { ADDRESS_BITS, type Family } from "../../model/address.ts";
 import type { DesiredNode } from "../../model/desired.ts";
 import { nodePortKey, vipKey } from "../../model/names.ts";
 import type { Element } from "../../backend/nftables/script/objects.ts";
+import { sourceRangeChain, sourceRangeSet } from "../../backend/nftables/firewall.ts";
 import { objectsOf } from "../../backend/nftables/script/service.ts";
 import type { Match } from "../frontend.ts";
 
@@ -47,8 +48,8 @@ function nftablesNames(node: DesiredNode): RuleNames {
     delivers: (match) => find(match, /^(?:services|nodeports)\d$/),
     shortCircuit: (match) => find(match, /short-circuits\d$/),
     refuses: (match) => find(match, /^no-endpoint/),
-    firewall: ({ servicePort: { family } }) =>
-      `chain firewall: in @firewalls${family}, source not in @source-ranges${family}: drop`,
+    firewall: ({ servicePort }) =>
+      `chain ${sourceRangeChain(servicePort)}: source not in @${sourceRangeSet(servicePort)}: drop`,
     undefinedPort: (family) => `chain cluster-ips: in @cluster-ips${family}: reject`,
     unallocatedAddress: (family) => `chain cluster-ips: in @service-cidrs${family}: drop`,
   };

@@ -16,7 +16,7 @@ export function frontendOf(set: string, key: string): string | undefined {
   if (/^(?:cluster-ips|service-cidrs|hairpins|affinity)/.test(set)) return undefined;
   const parts = key.split(" . ");
   const [, isNodePort, protocol] =
-    /^(nodeport-)?(?:local-)?endpoints-(tcp|udp|sctp)[46]$/.exec(set) ??
+    /^(nodeport-)?(?:(?:local-)?endpoints|source-ranges)-(tcp|udp|sctp)[46]$/.exec(set) ??
       [];
   const [first = "", second = "", third = ""] = parts;
   if (protocol !== undefined) {

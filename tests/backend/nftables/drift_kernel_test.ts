@@ -151,7 +151,7 @@ Deno.test("what other programs delete is reported, whatever of the table it is",
     ["delete table inet signpost", "the whole table"],
     ["delete element inet signpost cluster-ips4 { 10.96.0.1 }", "element of cluster-ips4"],
     ["flush set inet signpost cluster-ips4", "element of cluster-ips4"],
-    ["flush chain inet signpost firewall", "rule of firewall"],
+    ["flush chain inet signpost cluster-ips", "rule of cluster-ips"],
     [
       "delete chain inet signpost nat-prerouting",
       "rule of nat-prerouting, chain of nat-prerouting",
@@ -184,5 +184,5 @@ Deno.test("a look at the table finds chains and sets that are gone", async () =>
 Deno.test("without a monitor, rules that are deleted from a chain are found by the next look", async () => {
   await using fixture = await Fixture.create({ checkPeriod: NEVER, elements: 1_000_000 });
   await fixture.sync([SERVICE], { full: true });
-  assertEquals(await fixture.after("flush chain inet signpost firewall"), "rule of firewall");
+  assertEquals(await fixture.after("flush chain inet signpost cluster-ips"), "rule of cluster-ips");
 });

@@ -126,7 +126,7 @@ Deno.test("the rule that decides is named as the kernel has it", () => {
       "external 198.51.100.9 > 192.0.2.10:80/tcp",
       RANGES,
       {},
-      "chain firewall: in @firewalls4, source not in @source-ranges4: drop",
+      "chain source-ranges4-tcp: source not in @source-ranges-tcp4: drop",
     ],
     [
       "external > 192.0.2.10:80/tcp",

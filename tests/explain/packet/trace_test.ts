@@ -55,7 +55,7 @@ Deno.test("a trace that ends at the translation has found no route", () => {
 
 Deno.test("a trace tells rejects, drops, packets that are left alone and packets not seen", () => {
   const reject = [...BEGIN, "inet signpost reject-traffic rule reject (verdict drop)"];
-  const drop = [...BEGIN, "inet signpost firewall rule ip daddr x drop (verdict drop)"];
+  const drop = [...BEGIN, "inet signpost source-ranges4-tcp rule ip daddr x drop (verdict drop)"];
   const alone = [...BEGIN, "inet signpost nat-output policy accept "];
   for (
     const [lines, verdict] of [

@@ -5,7 +5,7 @@
  */
 import type { DesiredState } from "../../../model/desired.ts";
 import { diffServices } from "../script/diff.ts";
-import { type BaseChain, fixedChains, fixedSets, nodeElements } from "../script/layout.ts";
+import { fixedChains, fixedSets, nodeElements } from "../script/layout.ts";
 import type { Chain } from "../script/objects.ts";
 
 /** The contents of a table, comparable. */
@@ -33,8 +33,8 @@ export function desiredContents(state: DesiredState): Contents {
   return { sets, chains: rules, isDormant: false };
 }
 
-function rulesOf(chain: Chain | BaseChain): readonly string[] {
-  return "hook" in chain ? [hookRule(chain.hook, "accept"), ...chain.rules] : chain.rules;
+function rulesOf({ hook, rules }: Chain): readonly string[] {
+  return hook === undefined ? rules : [hookRule(hook, "accept"), ...rules];
 }
 
 /** A base chain's hook as if it were a rule. nft prints priorities as numbers or as names. */
@@ -63,7 +63,7 @@ export function parseListing(listing: string): Contents | undefined {
       chains.set(name, rules = []);
     } else if (kind) {
       sets.set(name, elements = new Map());
-      hasProtocols = !/endpoints-/.test(name);
+      hasProtocols = !/(?:endpoints|source-ranges)-/.test(name);
     } else if (line === "\t}") {
       elements = undefined;
       rules = undefined;

@@ -210,7 +210,13 @@ function isPrivate(object: Exclude<TableObject, Slots>): object is Element {
 
 /** The kernel deletes a chain only when nothing jumps to it any more. */
 function jumpersFirst(a: Chain, b: Chain): number {
-  const rank = ({ name }: Chain) =>
-    /^(?:pick|endpoint)/.test(name) ? 2 : name.startsWith("affinity") ? 1 : 0;
+  const rank = ({ name, hook }: Chain) =>
+    hook !== undefined
+      ? -1
+      : /^(?:pick|endpoint)/.test(name)
+      ? 2
+      : name.startsWith("affinity")
+      ? 1
+      : 0;
   return rank(a) - rank(b);
 }

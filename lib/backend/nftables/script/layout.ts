@@ -13,18 +13,11 @@ import { type Chain, type Element, type NamedSet, NFT_FAMILY } from "./objects.t
 /** How a packet from outside finds a service port: by virtual IP or by node port. */
 export type FrontendKind = "vip" | "nodeport";
 
-/** A chain with a hook. */
-export interface BaseChain extends Chain {
-  readonly hook: string;
-}
-
 /** The sets and maps of every table, in the order of their printing. */
 export function fixedSets(): NamedSet[] {
   return FAMILIES.flatMap((family) => {
     const ip = NFT_FAMILY[family];
-    // `tcp dport` stands for the port of any protocol in a key: `th dport` in `typeof` does not
-    // survive a re-read by nft 1.0.6.
-    const vip = `${ip} daddr . meta l4proto . tcp dport`;
+    const vip = vipType(family);
     const nodePort = "meta l4proto . tcp dport";
     return [
       namedSet("map", `services${family}`, `typeof ${vip} : verdict`),
@@ -33,8 +26,6 @@ export function fixedSets(): NamedSet[] {
       namedSet("map", `nodeports${family}`, `typeof ${nodePort} : verdict`),
       namedSet("map", `nodeport-short-circuits${family}`, `typeof ${nodePort} : verdict`),
       namedSet("map", `no-endpoint-nodeports${family}`, `typeof ${nodePort} : verdict`),
-      namedSet("set", `firewalls${family}`, `typeof ${vip}`),
-      namedSet("set", `source-ranges${family}`, `typeof ${vip} . ${ip} saddr; flags interval`),
       namedSet("set", `cluster-ips${family}`, `typeof ${ip} daddr`),
       namedSet("set", `service-cidrs${family}`, `typeof ${ip} daddr; flags interval`),
       namedSet("set", `hairpins${family}`, `typeof ${ip} saddr . ${ip} daddr`),
@@ -42,7 +33,8 @@ export function fixedSets(): NamedSet[] {
   });
 }
 
-function namedSet(kind: NamedSet["kind"], name: string, body: string): NamedSet {
+/** A set or map with the body of its declaration. */
+export function namedSet(kind: NamedSet["kind"], name: string, body: string): NamedSet {
   return { type: "set", kind, name, body };
 }
 
@@ -66,7 +58,7 @@ export function needsNewTable(before: DesiredNode, after: DesiredNode): boolean 
 }
 
 /** The chains that are there whatever the services are, in an order in which each knows those it jumps to. */
-export function fixedChains(node: DesiredNode): (Chain | BaseChain)[] {
+export function fixedChains(node: DesiredNode): Chain[] {
   const mark = `0x${node.masqueradeMark.toString(16)}`;
   return [
     chain("mark-for-masquerade", [`meta mark set meta mark | ${mark}`]),
@@ -83,18 +75,6 @@ export function fixedChains(node: DesiredNode): (Chain | BaseChain)[] {
       eachFamily((_, family, ip) => `${ip} daddr @cluster-ips${family} reject`)
         .concat(eachFamily((_, family, ip) => `${ip} daddr @service-cidrs${family} drop`)),
     ),
-    chain(
-      "firewall",
-      eachFamily((vip, family, ip) =>
-        `${vip} @firewalls${family} ${vip} . ${ip} saddr != @source-ranges${family} drop`
-      ),
-    ),
-    base("filter-prerouting", "filter hook prerouting priority -110", [
-      "ct state new jump firewall",
-    ]),
-    base("filter-output-before-dnat", "filter hook output priority -110", [
-      "ct state new jump firewall",
-    ]),
     base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),
     base("nat-output", "nat hook output priority -100", ["jump services"]),
     base("filter-input", "filter hook input priority 0", [
@@ -195,10 +175,19 @@ export function vipOf(family: Family): string {
   return `${NFT_FAMILY[family]} daddr . meta l4proto . th dport`;
 }
 
+/**
+ * The key of a virtual IP as a type, for declarations. `tcp dport` stands for the port of any
+ * protocol: `th dport` in `typeof` does not survive a re-read by nft 1.0.6.
+ */
+export function vipType(family: Family): string {
+  return `${NFT_FAMILY[family]} daddr . meta l4proto . tcp dport`;
+}
+
 function chain(name: string, rules: readonly string[]): Chain {
   return { type: "chain", name, rules };
 }
 
-function base(name: string, hook: string, rules: readonly string[]): BaseChain {
+/** A chain that the kernel calls. */
+export function base(name: string, hook: string, rules: readonly string[]): Chain {
   return { type: "chain", name, hook, rules };
 }

@@ -29,10 +29,12 @@ export interface Slots {
   readonly destinations: readonly Destination[];
 }
 
-/** A chain without a hook. Its name tells its rules: two chains of one name are the same. */
+/** A chain. Its name tells its rules: two chains of one name are the same. */
 export interface Chain {
   readonly type: "chain";
   readonly name: string;
+  /** Where the kernel calls it, such as `nat hook output priority -100`; none: only rules jump to it. */
+  readonly hook?: string;
   readonly rules: readonly string[];
 }
 

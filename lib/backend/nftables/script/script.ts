@@ -28,7 +28,9 @@ export function renderStep(operations: Operations): StepScript {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = operations;
   const preparation = [
     ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
-    ...addChains.map(({ name }) => `add chain ${TABLE} ${name}\n`),
+    ...addChains.map(({ name, hook }) =>
+      `add chain ${TABLE} ${name}${hook === undefined ? "" : ` { type ${hook}; }`}\n`
+    ),
     ...addChains.map(renderRules),
   ];
   const change = [

@@ -6,6 +6,7 @@
 import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
 import type { TrafficPolicy } from "../../../model/objects.ts";
 import { nodePortKey, vipKey } from "../../../model/names.ts";
+import { firewallObjects } from "../firewall.ts";
 import { fromLocalPod, type FrontendKind, shortCircuitChain } from "./layout.ts";
 import type { Element, TableObject } from "./objects.ts";
 import { endpointsFor, pickFor } from "./pick.ts";
@@ -55,7 +56,7 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
   return [
     ...port.clusterIPs.flatMap((address) => clusterIPObjects(port, vip(address), node)),
     ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend)),
-    ...port.loadBalancerIPs.flatMap((address) => firewallObjects(port, vip(address).key)),
+    ...firewallObjects(port),
     ...hairpinObjects(port),
   ];
 }
@@ -121,16 +122,6 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
     { type: "chain", name, rules: local ? [...rules, `goto ${local.chain}`] : rules },
     serviceElement(port, frontend, name),
     ...dropped,
-  ];
-}
-
-/** Source ranges of load-balancer IPs. */
-function firewallObjects(port: DesiredServicePort, key: string): Element[] {
-  const { family, sourceRanges } = port;
-  if (sourceRanges.length === 0) return [];
-  return [
-    element(`firewalls${family}`, key),
-    ...sourceRanges.map((range) => element(`source-ranges${family}`, `${key} . ${range}`)),
   ];
 }
 

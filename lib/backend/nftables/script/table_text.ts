@@ -106,8 +106,9 @@ export class TableText {
     const sets = [...this.#sets.values()]
       .filter(({ isWritten, length }) => !isWritten || length > 0).map(writeSet);
     const chains = [...this.#chains, ...fixedChains(this.#node)].map((chain) => {
-      const lines = "hook" in chain ? [`type ${chain.hook};`, ...chain.rules] : chain.rules;
-      return `  chain ${chain.name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
+      const { name, hook, rules } = chain;
+      const lines = hook === undefined ? rules : [`type ${hook};`, ...rules];
+      return `  chain ${name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
     });
     return `${sets.join("")}${chains.join("\n")}}\n`;
   }

@@ -1,0 +1,64 @@
+import { assertEquals } from "@std/assert";
+import { compareKernel } from "../../lib/verify/kernel.ts";
+import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
+import { Kernel } from "../backend/nftables/kernel.ts";
+import { Pipeline } from "../support/pipeline.ts";
+
+const NO_LOGGER = { info() {}, warn() {}, error() {}, debug() {} };
+
+/** A Service whose ports have the numbers of protocols. */
+const RANGED = {
+  kind: "Service",
+  metadata: { namespace: "shop", name: "web" },
+  spec: {
+    type: "LoadBalancer",
+    clusterIP: "10.96.0.10",
+    clusterIPs: ["10.96.0.10", "fd00:10:96::10"],
+    ports: [
+      { name: "six", port: 6 },
+      { name: "seventeen", port: 17, protocol: "UDP" },
+      { name: "sctp", port: 132, protocol: "SCTP" },
+    ],
+    loadBalancerSourceRanges: ["198.51.100.0/24", "203.0.113.7/32", "2001:db8::/33"],
+  },
+  status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }, { ip: "2001:db8:1::10" }] } },
+} as const;
+
+Deno.test("source ranges are compared by address, port and range, and a missing one names its Service", async () => {
+  await using kernel = await Kernel.create();
+  const pipeline = new Pipeline();
+  pipeline.load([RANGED]);
+  const dataplane = new NftablesDataplane(kernel.nft);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  const look = async () => {
+    const { differences } = await compareKernel(pipeline.desired, {
+      mode: "nftables",
+      runner: kernel.runner,
+      logger: NO_LOGGER,
+    });
+    return differences;
+  };
+  assertEquals(await look(), []);
+  await kernel.script(`delete element inet signpost source-ranges-udp4 {
+    192.0.2.10 . 17 . 198.51.100.0/24
+  }
+  flush chain inet signpost source-ranges6-sctp`);
+  assertEquals(await look(), [
+    {
+      type: "missing",
+      in: "chain source-ranges6-sctp",
+      key: "ip6 daddr . th dport . ip6 saddr != @source-ranges-sctp6 drop",
+      desired: "",
+      held: "",
+      service: "",
+    },
+    {
+      type: "missing",
+      in: "source-ranges-udp4",
+      key: "192.0.2.10 . 17 . 198.51.100.0/24",
+      desired: "",
+      held: "",
+      service: "shop/web:seventeen",
+    },
+  ]);
+});
