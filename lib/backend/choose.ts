@@ -7,6 +7,7 @@ import { desiredNode } from "../policy/node.ts";
 import { findIptables } from "./iptables/kernel/backend.ts";
 import { IptablesDataplane } from "./iptables/dataplane.ts";
 import type { Family } from "../model/address.ts";
+import { openModeWarning } from "../config/open_mode.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError, type Dataplane } from "../model/dataplane.ts";
 import type { DesiredState } from "../model/desired.ts";
@@ -81,7 +82,10 @@ export async function openDataplane(options: OpenOptions): Promise<OpenDataplane
 
 async function openEither(options: OpenOptions): Promise<OpenDataplane> {
   try {
-    return await openNftables(options);
+    const opened = await openNftables(options);
+    const warning = openModeWarning(options.configuration);
+    if (warning !== undefined) options.logger.warn(warning);
+    return opened;
   } catch (error) {
     // What fails for the moment only is no reason to change the mode for good.
     if (!(error instanceof ApplyError) || error.failure === "program-failed") throw error;

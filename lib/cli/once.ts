@@ -4,6 +4,7 @@
  * @module
  */
 import { fullScript } from "../backend/iptables/script/script.ts";
+import { openModeWarning } from "../config/open_mode.ts";
 import { FAMILIES } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/desired.ts";
@@ -30,6 +31,8 @@ export interface OnceOptions {
 export async function once(options: OnceOptions): Promise<void> {
   const { configuration, output, runtime, logger } = options;
   const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
+  const differs = openModeWarning(configuration);
+  if (differs !== undefined) logger.warn(differs);
   const { desired, conflicts, refused } = await readState({ ...options, mode });
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
   for (const { claim, holder, loser } of conflicts) {

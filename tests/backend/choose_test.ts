@@ -14,10 +14,17 @@ function open(node: FakeNode, mode: ProxyMode, logger = new MemoryLogger()) {
   return openDataplane({ configuration: configuration({ mode }), runtime, logger });
 }
 
-Deno.test("without a mode nftables comes first, and nothing is said", async () => {
+Deno.test("without a mode nftables comes first, with one warning that says what differs", async () => {
   const logger = new MemoryLogger();
   const opened = await open(new FakeNode(), "", logger);
   assertEquals([opened.mode, opened.version], ["nftables", "1.0.6"]);
+  assertEquals(logger.lines.length, 1);
+  assertMatch(logger.lines[0] ?? "", /^warn no mode is set, and nftables is used .* never on 127/);
+});
+
+Deno.test("nftables that was asked for says nothing", async () => {
+  const logger = new MemoryLogger();
+  await open(new FakeNode(), "nftables", logger);
   assertEquals(logger.lines, []);
 });
 
