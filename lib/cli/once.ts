@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { describeConflicts } from "../policy/claimed.ts";
 import { fullScript } from "../backend/iptables/script/script.ts";
 import { openModeWarning } from "../config/open_mode.ts";
 import { FAMILIES } from "../model/address.ts";
@@ -35,10 +36,8 @@ export async function once(options: OnceOptions): Promise<void> {
   if (differs !== undefined) logger.warn(differs);
   const { desired, conflicts, refused } = await readState({ ...options, mode });
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
-  for (const { claim, holder, loser } of conflicts) {
-    logger.warn(
-      `Services ${holder} and ${loser} both want ${claim}: the older one, ${holder}, has it`,
-    );
+  for (const [loser, lost] of Map.groupBy(conflicts, (each) => each.loser)) {
+    logger.warn(`Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`);
   }
   const text = output === "json"
     ? `${JSON.stringify(toJson(desired), undefined, 2)}\n`

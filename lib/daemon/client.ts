@@ -53,7 +53,9 @@ const schema: z.ZodMiniType<Status> = z.object({
     bytes: number,
   })),
   refused: z.array(z.object({ kind, key: text, reason: text })),
-  conflicts: z.array(z.object({ claim: text, holder: text, loser: text })),
+  conflicts: z.array(
+    z.object({ claim: text, holder: text, loser: text, because: z._default(text, "") }),
+  ),
 });
 
 /**

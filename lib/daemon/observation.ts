@@ -4,6 +4,7 @@
  * @module
  */
 import type { ObjectCache } from "../cache/cache.ts";
+import { describeConflicts } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
 import { countReadyLocalEndpoints } from "../policy/health_check.ts";
 import { FAMILIES } from "../model/address.ts";
@@ -165,12 +166,12 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /** @inheritdoc */
-  conflict({ claim, holder, loser }: Conflict): void {
+  conflicts(service: string, conflicts: readonly Conflict[]): void {
     this.#options.report({
-      ...this.#about(loser),
+      ...this.#about(service),
       reason: "Conflict",
       action: "Claim",
-      note: `${claim} is held by the older Service ${holder}; this one gets it when that lets go`,
+      note: `not all that this Service asks for is its own: ${describeConflicts(conflicts)}`,
     });
   }
 

@@ -66,8 +66,20 @@ export function statusReport(sources: StatusSources): Status {
         seconds: Math.round(sync.seconds * 1e6) / 1e6,
       })),
     refused: [...cache.refused].map(({ kind, key, reason }) => ({ kind, key, reason })),
-    conflicts: desired.conflicts(),
+    conflicts: shorten(desired.conflicts()),
   };
+}
+
+/** Conflicts of one Service that are listed. */
+const MOST_CONFLICTS = 20;
+
+function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {
+  return [...Map.groupBy(conflicts, ({ loser }) => loser)].flatMap(([loser, lost]) => {
+    const more = lost.length - MOST_CONFLICTS;
+    if (more <= 0) return lost;
+    const rest = { claim: `… and ${more} more`, holder: "", loser, because: "" };
+    return [...lost.slice(0, MOST_CONFLICTS), rest];
+  });
 }
 
 function formatTime(milliseconds: number): string {

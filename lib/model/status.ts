@@ -60,9 +60,12 @@ export interface Status {
     readonly key: string;
     readonly reason: string;
   }[];
+  /** Of each loser the first few, and a last one that counts the others. */
   readonly conflicts: readonly {
     readonly claim: string;
     readonly holder: string;
     readonly loser: string;
+    /** Why the holder comes first. */
+    readonly because: string;
   }[];
 }

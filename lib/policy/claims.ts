@@ -1,87 +1,227 @@
 /**
- * Who holds a virtual IP or node port that several Services ask for: the oldest Service, then the
- * first by name. The others get it when it lets go.
+ * Which Service holds a virtual IP or node port that several Services ask for.
+ *
+ * The kind of address comes first, for it says who wrote it: the API server allocates cluster IPs
+ * and node ports, a controller writes load-balancer IPs, any user may list external IPs. Among
+ * claims of one kind the oldest Service comes first, then the first by name. The others get it when
+ * the holder lets go.
  *
  * @module
  */
-/** A Service that asks for something. */
+/** What a Service asks for with a claim. */
+export type ClaimType = "clusterIP" | "nodePort" | "loadBalancerIP" | "externalIP";
+
+/** What has an address and port before any Service asks for it. */
+export interface Reservation {
+  /** In words: `the API server`. */
+  readonly holder: string;
+  /** Why it has it, as the end of a sentence. */
+  readonly because: string;
+}
+
+/** Something that only one Service can have. */
+export interface Claim {
+  /** `vipKey` or `nodePortClaim`. */
+  readonly key: string;
+  readonly type: ClaimType;
+  /** A claim of a node port: this claim is lost where another Service holds that one. */
+  readonly unless?: string;
+  /** No Service gets it. */
+  readonly reserved?: Reservation;
+}
+
+/** An address and port, or a node port, that a Service asks for and does not get. */
+export interface Conflict {
+  /** What is asked for, as `address . protocol . port` or `node port protocol . port`. */
+  readonly claim: string;
+  /** `namespace/name` of the Service that has it; where none has, what else does, in words. */
+  readonly holder: string;
+  /** `namespace/name` of the Service that does not. */
+  readonly loser: string;
+  /** Why the holder comes first, as the end of a sentence. */
+  readonly because: string;
+}
+
+/** A claim and the Service that makes it. */
 interface Claimant {
+  readonly claim: Claim;
   /** `namespace/name`. */
   readonly service: string;
   readonly created: number;
 }
 
-/** Two Services that ask for the same address and port, or the same node port. */
-export interface Conflict {
-  /** What both ask for, as `address . protocol . port` or `node port protocol . port`. */
-  readonly claim: string;
-  /** `namespace/name` of the Service that has it. */
-  readonly holder: string;
-  /** `namespace/name` of the Service that does not. */
-  readonly loser: string;
-}
+const NAMES: Readonly<Record<ClaimType, string>> = {
+  clusterIP: "a cluster IP",
+  nodePort: "a node port",
+  loadBalancerIP: "a load-balancer IP",
+  externalIP: "an external IP",
+};
+const ORDER: readonly ClaimType[] = ["clusterIP", "nodePort", "loadBalancerIP", "externalIP"];
+const NO_SERVICES: ReadonlySet<string> = new Set();
 
 /** All claims of all Services. */
 export class Claims {
-  /** By claim, the claimants with the holder first. */
-  readonly #claimants = new Map<string, readonly [Claimant, ...Claimant[]]>();
-  readonly #claimsByService = new Map<string, readonly string[]>();
+  readonly #holders = new Map<string, Claimant>();
+  /** By claim, who waits for it, the next holder first. */
+  readonly #waiting = new Map<string, Claimant[]>();
+  /** By node port, the claims that are lost where another Service holds it. */
+  readonly #dependents = new Map<string, Set<Claimant>>();
+  readonly #byService = new Map<string, readonly Claimant[]>();
 
   /**
-   * Replaces what a Service asks for.
+   * Replaces what a Service asks for. The work follows what changes, not the number of claimants.
    *
    * @param service `namespace/name`
    * @param options `claims`: all that it asks for, empty when it is gone; `created`: its age
-   * @returns other Services that gained or lost something by this
+   * @returns Services that may have gained or lost something by this, itself included
    */
   set(
     service: string,
-    options: { readonly claims: readonly string[]; readonly created: number },
+    { claims, created }: { readonly claims: readonly Claim[]; readonly created: number },
   ): ReadonlySet<string> {
-    const affected = new Set<string>();
-    const claims = new Set(options.claims);
-    for (const claim of this.#claimsByService.get(service) ?? []) {
-      this.#update(claim, affected, (all) => all.filter((each) => each.service !== service));
+    const before = this.#byService.get(service) ?? [];
+    if (isSame(before, claims, created)) return NO_SERVICES;
+    const affected = new Set([service]);
+    const wanted = new Map<string, Claim>();
+    for (const claim of claims) if (!wanted.has(claim.key)) wanted.set(claim.key, claim);
+    const kept = new Map<string, Claimant>();
+    for (const claimant of before) {
+      const claim = wanted.get(claimant.claim.key);
+      if (claim && claimant.created === created && isEqual(claimant.claim, claim)) {
+        kept.set(claim.key, claimant);
+      } else this.#remove(claimant, affected);
     }
-    for (const claim of claims) {
-      const claimant = { service, created: options.created };
-      this.#update(claim, affected, (all) => [...all, claimant].sort(byAge));
-    }
-    if (claims.size === 0) this.#claimsByService.delete(service);
-    else this.#claimsByService.set(service, [...claims]);
-    affected.delete(service);
+    const after = [...wanted.values()].map((claim) =>
+      kept.get(claim.key) ?? this.#add({ claim, service, created }, affected)
+    );
+    if (after.length === 0) this.#byService.delete(service);
+    else this.#byService.set(service, after);
     return affected;
   }
 
   /** Whether a Service holds what it claimed. */
-  holds(service: string, claim: string): boolean {
-    return this.#claimants.get(claim)?.[0].service === service;
+  holds(service: string, key: string): boolean {
+    const holder = this.#holders.get(key);
+    return holder?.service === service && holder.claim.reserved === undefined &&
+      this.#nodePortHolder(holder) === undefined;
   }
 
   /** What a Service asked for and did not get. */
   conflictsOf(service: string): Conflict[] {
-    return (this.#claimsByService.get(service) ?? []).flatMap((claim) => {
-      const holder = this.#claimants.get(claim)?.[0].service ?? service;
-      return holder === service ? [] : [{ claim, holder, loser: service }];
-    });
+    const conflicts: Conflict[] = [];
+    for (const claimant of this.#byService.get(service) ?? []) {
+      const winner = this.#winnerOver(claimant);
+      if (winner) conflicts.push({ claim: claimant.claim.key, ...winner, loser: service });
+    }
+    return conflicts;
   }
 
-  #update(
-    claim: string,
-    affected: Set<string>,
-    change: (all: readonly Claimant[]) => readonly Claimant[],
-  ): void {
-    const before = this.#claimants.get(claim) ?? [];
-    const [holder, ...others] = change(before);
-    if (holder === undefined) this.#claimants.delete(claim);
-    else this.#claimants.set(claim, [holder, ...others]);
-    if (before.length > 0 || others.length > 0) {
-      for (const each of [...before, ...others]) affected.add(each.service);
-      if (holder) affected.add(holder.service);
+  #winnerOver(claimant: Claimant): Pick<Conflict, "holder" | "because"> | undefined {
+    const { reserved, key } = claimant.claim;
+    const holder = this.#holders.get(key);
+    const other = holder !== claimant && holder?.claim.reserved === undefined
+      ? holder
+      : this.#nodePortHolder(claimant);
+    if (other === undefined) return reserved;
+    return { holder: other.service, because: reasonOf(other.claim, claimant.claim) };
+  }
+
+  /** The other Service whose node port takes the place of a claim on this node's address. */
+  #nodePortHolder({ claim, service }: Claimant): Claimant | undefined {
+    if (claim.unless === undefined) return undefined;
+    const holder = this.#holders.get(claim.unless);
+    const isOther = holder !== undefined && holder.service !== service;
+    return isOther && holder.claim.reserved === undefined ? holder : undefined;
+  }
+
+  #add(claimant: Claimant, affected: Set<string>): Claimant {
+    const { key, unless } = claimant.claim;
+    const holder = this.#holders.get(key);
+    if (unless !== undefined) addTo(this.#dependents, unless, claimant);
+    if (holder && compare(holder, claimant) < 0) this.#wait(holder.claim.key, claimant);
+    else {
+      this.#holders.set(key, claimant);
+      if (holder) this.#wait(key, holder);
+      this.#changed(key, affected, holder);
     }
+    return claimant;
+  }
+
+  #remove(claimant: Claimant, affected: Set<string>): void {
+    const { key, unless } = claimant.claim;
+    if (unless !== undefined) deleteFrom(this.#dependents, unless, claimant);
+    const waiting = this.#waiting.get(key) ?? [];
+    if (this.#holders.get(key) === claimant) {
+      const next = waiting.shift();
+      if (next) this.#holders.set(key, next);
+      else this.#holders.delete(key);
+      this.#changed(key, affected, next);
+    } else waiting.splice(placeOf(waiting, claimant), 1);
+    if (waiting.length === 0) this.#waiting.delete(key);
+  }
+
+  #wait(key: string, claimant: Claimant): void {
+    const waiting = this.#waiting.get(key);
+    if (waiting) waiting.splice(placeOf(waiting, claimant), 0, claimant);
+    else this.#waiting.set(key, [claimant]);
+  }
+
+  /** Another Service holds a claim: those that wait on learn of it where they next change. */
+  #changed(key: string, affected: Set<string>, other: Claimant | undefined): void {
+    if (other) affected.add(other.service);
+    for (const dependent of this.#dependents.get(key) ?? []) affected.add(dependent.service);
   }
 }
 
-function byAge(a: Claimant, b: Claimant): number {
-  return a.created - b.created || (a.service < b.service ? -1 : 1);
+/** Below 0 where the first comes before the second. */
+function compare(a: Claimant, b: Claimant): number {
+  return rankOf(a.claim) - rankOf(b.claim) || a.created - b.created ||
+    (a.service < b.service ? -1 : a.service > b.service ? 1 : 0);
+}
+
+function rankOf({ type, reserved }: Claim): number {
+  return reserved === undefined ? ORDER.indexOf(type) : ORDER.length;
+}
+
+function reasonOf(holder: Claim, loser: Claim): string {
+  return holder.type === loser.type
+    ? "which is older"
+    : `for ${NAMES[holder.type]} comes before ${NAMES[loser.type]}`;
+}
+
+/** Where a claimant stands in a sorted list, or is to stand. */
+function placeOf(sorted: readonly Claimant[], claimant: Claimant): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const each = sorted[middle];
+    if (each && compare(each, claimant) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function isSame(before: readonly Claimant[], claims: readonly Claim[], created: number): boolean {
+  return before.length === claims.length && before.every((claimant, i) => {
+    const claim = claims[i];
+    return claim !== undefined && claimant.created === created && isEqual(claimant.claim, claim);
+  });
+}
+
+function isEqual(a: Claim, b: Claim): boolean {
+  return a.key === b.key && a.type === b.type && a.unless === b.unless &&
+    a.reserved?.holder === b.reserved?.holder && a.reserved?.because === b.reserved?.because;
+}
+
+function addTo<T>(sets: Map<string, Set<T>>, key: string, member: T): void {
+  const set = sets.get(key);
+  if (set) set.add(member);
+  else sets.set(key, new Set([member]));
+}
+
+function deleteFrom<T>(sets: Map<string, Set<T>>, key: string, member: T): void {
+  const set = sets.get(key);
+  set?.delete(member);
+  if (set?.size === 0) sets.delete(key);
 }

@@ -6,15 +6,15 @@
 import {
   ADDRESS_BITS,
   cidrContains,
-  FAMILIES,
   type Family,
   familyOf,
   isEveryAddress,
   mergeCidrs,
 } from "../model/address.ts";
 import type { DesiredServicePort } from "../model/desired.ts";
-import { nodePortKey, objectKey, servicePortName, vipKey } from "../model/names.ts";
+import { objectKey, servicePortName, vipKey } from "../model/names.ts";
 import type { EndpointSlice, Protocol, Service, ServicePort } from "../model/objects.ts";
+import { familiesOf, nodePortClaim } from "./claimed.ts";
 import { findCandidates, toDestinations } from "./endpoints.ts";
 import { type Candidate, chooseEndpoints, type Chosen, type Place } from "./topology.ts";
 
@@ -31,29 +31,33 @@ export interface ServiceInputs {
   readonly previous: readonly DesiredServicePort[];
 }
 
-/** Everything that only one Service can have: addresses with ports, node ports. */
-export function claimsOf(service: Service): string[] {
-  return familiesOf(service).flatMap((family) =>
-    service.ports.flatMap((port) => {
-      const vips = [...service.clusterIPs, ...service.loadBalancerIPs, ...service.externalIPs]
-        .filter((address) => familyOf(address) === family);
-      const claims = vips.map((address) => vipKey(address, port.protocol, port.port));
-      return port.nodePort === 0 ? claims : [...claims, nodePortClaim(port, family)];
-    })
-  );
-}
-
 /** Works out all desired ports of a Service, IPv4 first. */
 export function desiredServicePorts(service: Service, inputs: ServiceInputs): DesiredServicePort[] {
-  return familiesOf(service).flatMap((family) =>
-    service.ports.map((port) => desiredServicePort(service, { ...inputs, port, family }))
-  );
+  const previous = new Map(inputs.previous.map((each) => [slotsKey(each), each]));
+  return familiesOf(service).flatMap((family) => {
+    const ranges = sourceRanges(service, family, inputs.nodeAddresses[family]);
+    const all = { ...inputs, family, ranges, last: previous };
+    return service.ports.map((port) => desiredServicePort(service, { ...all, port }));
+  });
 }
 
-type PortInputs = ServiceInputs & { readonly port: ServicePort; readonly family: Family };
+interface PortInputs extends ServiceInputs {
+  readonly port: ServicePort;
+  readonly family: Family;
+  /** Of all the Service's ports of this family. */
+  readonly ranges: readonly string[];
+  /** The ports of the last sync, by `slotsKey`. */
+  readonly last: ReadonlyMap<string, DesiredServicePort>;
+}
+
+function slotsKey({ name, family, protocol }: SlotsOwner): string {
+  return `${family} ${protocol} ${name}`;
+}
+
+type SlotsOwner = Pick<DesiredServicePort, "name" | "family" | "protocol">;
 
 function desiredServicePort(service: Service, inputs: PortInputs): DesiredServicePort {
-  const { port, family, previous, place, holds } = inputs;
+  const { port, family, place, holds } = inputs;
   const { protocol } = port;
   const name = servicePortName(objectKey(service), port);
   const held = (addresses: readonly string[]) =>
@@ -78,9 +82,7 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     },
     place,
   });
-  const last = previous.find((each) =>
-    each.name === name && each.family === family && each.protocol === protocol
-  );
+  const last = inputs.last.get(slotsKey({ name, family, protocol }));
   return {
     name,
     family,
@@ -90,7 +92,7 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     externalIPs,
     loadBalancerIPs,
     nodePort,
-    sourceRanges: sourceRanges(service, inputs),
+    sourceRanges: inputs.ranges,
     internalTrafficPolicy,
     externalTrafficPolicy,
     affinitySeconds: service.affinitySeconds,
@@ -127,29 +129,20 @@ function otherServing(
  * The sources that may reach the load-balancer IPs, of one family. Where they contain this node,
  * the load-balancer IPs are added: the node's own traffic to them may carry them as its source.
  */
-function sourceRanges(service: Service, { family, nodeAddresses }: PortInputs): readonly string[] {
-  if (service.sourceRanges.length === 0) return NO_RANGES;
+function sourceRanges(
+  service: Service,
+  family: Family,
+  nodeAddress: string | undefined,
+): readonly string[] {
+  const own = service.loadBalancerIPs.filter((ip) => familyOf(ip) === family);
+  if (service.sourceRanges.length === 0 || own.length === 0) return NO_RANGES;
   const ranges = service.sourceRanges.filter((range) => familyOf(range) === family);
   if (ranges.some(isEveryAddress)) return NO_RANGES;
-  const address = nodeAddresses[family];
-  const fromNode = address !== undefined && ranges.some((range) => cidrContains(range, address));
-  const own = service.loadBalancerIPs.filter((ip) => familyOf(ip) === family);
+  const fromNode = nodeAddress !== undefined &&
+    ranges.some((range) => cidrContains(range, nodeAddress));
   return mergeCidrs(
     fromNode ? [...ranges, ...own.map((ip) => `${ip}/${ADDRESS_BITS[family]}`)] : ranges,
   );
 }
 
 const NO_RANGES: readonly string[] = [];
-
-/** Families in which the Service has a cluster IP; in others it has no rules, whatever else it lists. */
-function familiesOf(service: Service): readonly Family[] {
-  return FAMILIES.filter((family) => service.clusterIPs.some((ip) => familyOf(ip) === family));
-}
-
-/** What a Service claims with a node port: all of the node's addresses of a family. */
-export function nodePortClaim(
-  port: Pick<ServicePort, "protocol" | "nodePort">,
-  family: Family,
-): string {
-  return `IPv${family} node port ${nodePortKey(port.protocol, port.nodePort)}`;
-}

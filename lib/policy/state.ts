@@ -13,9 +13,10 @@ import type {
   StateChange,
 } from "../model/desired.ts";
 import type { EndpointSlice, Node, Service, ServiceCIDR } from "../model/objects.ts";
+import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
-import { claimsOf, desiredServicePorts } from "./service.ts";
+import { desiredServicePorts } from "./service.ts";
 
 /** The objects that desired state is worked out from. */
 export interface Objects {
@@ -39,6 +40,10 @@ export interface DesiredOptions {
   readonly configuration: Configuration;
   readonly mode: "nftables" | "iptables";
   readonly nodeName: string;
+  /** Canonical addresses of this machine; those that the Node lists count anyway. */
+  readonly ownAddresses?: () => readonly string[];
+  /** Ports that this process needs itself: no Service becomes a frontend there. */
+  readonly ownPorts?: () => readonly OwnPort[];
 }
 
 /** One step of the desired state. */
@@ -56,11 +61,15 @@ export class Desired implements DesiredState {
   #node: DesiredNode;
   /** What else of the node the endpoints depend on. */
   #nodeInputs = "";
+  #surroundings: Surroundings;
+  /** What the claims depend on besides the Services, in one text. */
+  #surroundingsKey = "";
 
   /** @param options the configuration and who this node is */
   constructor(options: DesiredOptions) {
     this.#options = options;
     this.#node = desiredNode({ ...options, node: undefined, serviceCIDRs: [] });
+    this.#surroundings = { node: this.#node, ownAddresses: new Set(), ownPorts: [] };
   }
 
   /** @inheritdoc */
@@ -87,7 +96,7 @@ export class Desired implements DesiredState {
     const conflicts: Conflict[] = [];
     for (const key of dirty) {
       services.set(key, this.#updateService(objects, key));
-      conflicts.push(...this.#claims.conflictsOf(key));
+      for (const conflict of this.#claims.conflictsOf(key)) conflicts.push(conflict);
     }
     const node = before === this.#node ? undefined : { before, after: this.#node };
     return { change: { node, services }, conflicts };
@@ -111,20 +120,40 @@ export class Desired implements DesiredState {
     changed: ReadonlySet<string>,
   ): ReadonlySet<string> {
     const dirty = new Set([...changed, ...alsoDirty]);
-    for (const key of changed) {
+    const moved = this.#updateSurroundings(objects);
+    for (const key of moved ? new Set([...changed, ...objects.services.keys()]) : changed) {
       const service = this.#serviceOf(objects, key);
-      const claims = service === undefined ? [] : claimsOf(service);
+      const claims = service === undefined ? [] : claimsOf(service, this.#surroundings);
       const affected = this.#claims.set(key, { claims, created: service?.created ?? 0 });
       for (const other of affected) dirty.add(other);
     }
     return dirty;
   }
 
+  /** @returns whether all claims have to be looked at again */
+  #updateSurroundings({ node }: Objects): boolean {
+    const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
+    const addresses = [...ownAddresses(), ...node?.addresses ?? []];
+    for (const family of FAMILIES) {
+      const address = nodeAddress({ configuration, node }, family);
+      if (address !== undefined) addresses.push(address);
+    }
+    const ports = ownPorts();
+    const own = [...new Set(addresses)].sort();
+    const key = JSON.stringify([own, ports, this.#node.families]);
+    if (key === this.#surroundingsKey) return false;
+    this.#surroundingsKey = key;
+    this.#surroundings = { node: this.#node, ownAddresses: new Set(own), ownPorts: ports };
+    return true;
+  }
+
   /** External IPs can be switched off as in kube-proxy (CVE-2020-8554: any user may claim any address). */
   #serviceOf(objects: Objects, key: string): Service | undefined {
     const service = objects.services.get(key);
     const off = this.#options.configuration.featureGates["AllowServiceExternalIPs"] === false;
-    return service && off ? { ...service, externalIPs: [] } : service;
+    return service && off && service.externalIPs.length > 0
+      ? { ...service, externalIPs: [] }
+      : service;
   }
 
   #updateService(objects: Objects, key: string): ServiceChange {

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Dirty, ObjectCache } from "../cache/cache.ts";
+import { describeConflicts } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import { ApplyError, type ApplyFailure, type Dataplane, type Script } from "../model/dataplane.ts";
@@ -31,8 +32,8 @@ export interface SyncObserver {
   failed?(failure: { readonly kind: Script["kind"]; readonly error: ApplyError }): void;
   /** An object cannot be used; each state of it is reported once. */
   refused?(refusal: Refusal): void;
-  /** Two Services want the same; each conflict is reported once. */
-  conflict?(conflict: Conflict): void;
+  /** A Service does not get all that it asks for; all that is new of it, once. */
+  conflicts?(service: string, conflicts: readonly Conflict[]): void;
 }
 
 /** How a try to sync ended. */
@@ -75,8 +76,8 @@ const NO_STEP: Step = { change: { node: undefined, services: new Map() }, confli
 export class SyncLoop {
   readonly #options: SyncOptions;
   readonly #wakeup: Wakeup;
-  /** What was warned of, by the Service that lost. */
-  readonly #conflicts = new Map<string, readonly string[]>();
+  /** What was warned of, by the Service that lost: what it asked for, and who had it. */
+  readonly #conflicts = new Map<string, ReadonlyMap<string, string>>();
   #fullReason: string | undefined = "start";
   /** Monotonic time at which everything is written anew though nothing changed; after a first full sync. */
   #nextFull = Infinity;
@@ -250,21 +251,20 @@ export class SyncLoop {
     return "done";
   }
 
-  /** Warns of each conflict once, until it is over. */
+  /** Warns once of what a Service does not get, in one line however much it is, until it is over. */
   #reportConflicts({ change, conflicts }: Step): void {
-    const known = new Set(
-      [...change.services.keys()].flatMap((key) => this.#conflicts.get(key) ?? []),
-    );
-    for (const key of change.services.keys()) this.#conflicts.delete(key);
-    for (const conflict of conflicts) {
-      const { claim, holder, loser } = conflict;
-      const id = `${claim} ${holder}`;
-      this.#conflicts.set(loser, [...this.#conflicts.get(loser) ?? [], id]);
-      if (known.has(id)) continue;
+    const byLoser = Map.groupBy(conflicts, ({ loser }) => loser);
+    for (const loser of change.services.keys()) {
+      const lost = byLoser.get(loser) ?? [];
+      const known = this.#conflicts.get(loser);
+      if (lost.length === 0) this.#conflicts.delete(loser);
+      else this.#conflicts.set(loser, new Map(lost.map((each) => [each.claim, each.holder])));
+      const fresh = lost.filter(({ claim, holder }) => known?.get(claim) !== holder);
+      if (fresh.length === 0) continue;
       this.#options.logger.warn(
-        `Services ${holder} and ${loser} both want ${claim}: the older one, ${holder}, has it`,
+        `Service ${loser} does not get all that it asks for: ${describeConflicts(fresh)}`,
       );
-      this.#options.observer.conflict?.(conflict);
+      this.#options.observer.conflicts?.(loser, fresh);
     }
   }
 

@@ -1,9 +1,14 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
-import { Claims } from "../../lib/policy/claims.ts";
+import { type Claim, Claims, type ClaimType } from "../../lib/policy/claims.ts";
 
 const VIP = "192.0.2.1 . tcp . 80";
 const OTHER = "192.0.2.2 . tcp . 80";
+
+/** Claims of external IPs. */
+function external(...keys: readonly string[]): Claim[] {
+  return keys.map((key) => ({ key, type: "externalIP" }));
+}
 
 /** Each claim's holder among these services. */
 function holders(claims: Claims, services: readonly string[], claim = VIP): string[] {
@@ -12,7 +17,7 @@ function holders(claims: Claims, services: readonly string[], claim = VIP): stri
 
 Deno.test("who asks alone has it", () => {
   const claims = new Claims();
-  assertEquals(claims.set("ns/a", { claims: [VIP], created: 5 }), new Set());
+  assertEquals(claims.set("ns/a", { claims: external(VIP), created: 5 }), new Set(["ns/a"]));
   assertEquals(claims.holds("ns/a", VIP), true);
   assertEquals(claims.holds("ns/a", OTHER), false);
   assertEquals(claims.conflictsOf("ns/a"), []);
@@ -22,7 +27,9 @@ Deno.test("the oldest has it, in whatever order they come", () => {
   for (const order of [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]]) {
     const claims = new Claims();
     const ages: Record<string, number> = { a: 30, b: 10, c: 20 };
-    for (const name of order) claims.set(`ns/${name}`, { claims: [VIP], created: ages[name] ?? 0 });
+    for (const name of order) {
+      claims.set(`ns/${name}`, { claims: external(VIP), created: ages[name] ?? 0 });
+    }
     assertEquals(holders(claims, ["ns/a", "ns/b", "ns/c"]), ["ns/b"], order.join());
   }
 });
@@ -30,32 +37,32 @@ Deno.test("the oldest has it, in whatever order they come", () => {
 Deno.test("among those of one age the first by name has it", () => {
   const claims = new Claims();
   for (const name of ["ns/b", "ns/c", "ns/a", "aa/z"]) {
-    claims.set(name, { claims: [VIP], created: 7 });
+    claims.set(name, { claims: external(VIP), created: 7 });
   }
   assertEquals(holders(claims, ["ns/a", "ns/b", "ns/c", "aa/z"]), ["aa/z"]);
 });
 
 Deno.test("who loses is told what, and to whom", () => {
   const claims = new Claims();
-  claims.set("ns/old", { claims: [VIP, OTHER], created: 1 });
-  claims.set("ns/new", { claims: [OTHER, VIP, "own"], created: 2 });
+  claims.set("ns/old", { claims: external(VIP, OTHER), created: 1 });
+  claims.set("ns/new", { claims: external(OTHER, VIP, "own"), created: 2 });
   assertEquals(claims.conflictsOf("ns/old"), []);
   assertEquals(claims.conflictsOf("ns/new"), [
-    { claim: OTHER, holder: "ns/old", loser: "ns/new" },
-    { claim: VIP, holder: "ns/old", loser: "ns/new" },
+    { claim: OTHER, holder: "ns/old", loser: "ns/new", because: "which is older" },
+    { claim: VIP, holder: "ns/old", loser: "ns/new", because: "which is older" },
   ]);
   assertEquals(claims.conflictsOf("ns/unknown"), []);
 });
 
 Deno.test("of three that ask, the next oldest has it when the holder goes", () => {
   const claims = new Claims();
-  claims.set("ns/c", { claims: [VIP], created: 3 });
-  claims.set("ns/a", { claims: [VIP], created: 1 });
-  claims.set("ns/b", { claims: [VIP], created: 2 });
+  claims.set("ns/c", { claims: external(VIP), created: 3 });
+  claims.set("ns/a", { claims: external(VIP), created: 1 });
+  claims.set("ns/b", { claims: external(VIP), created: 2 });
   const affected = claims.set("ns/a", { claims: [], created: 1 });
-  assertEquals(affected, new Set(["ns/b", "ns/c"]));
+  assertEquals(affected, new Set(["ns/a", "ns/b"]), "ns/c waits on");
   assertEquals(holders(claims, ["ns/a", "ns/b", "ns/c"]), ["ns/b"]);
-  assertEquals(claims.conflictsOf("ns/c"), [{ claim: VIP, holder: "ns/b", loser: "ns/c" }]);
+  assertEquals(claims.conflictsOf("ns/c").map(({ holder }) => holder), ["ns/b"]);
   claims.set("ns/b", { claims: [], created: 2 });
   assertEquals(holders(claims, ["ns/a", "ns/b", "ns/c"]), ["ns/c"]);
   assertEquals(claims.conflictsOf("ns/c"), []);
@@ -63,53 +70,132 @@ Deno.test("of three that ask, the next oldest has it when the holder goes", () =
 
 Deno.test("a holder that asks for something else lets go of what it had", () => {
   const claims = new Claims();
-  claims.set("ns/a", { claims: [VIP], created: 1 });
-  claims.set("ns/b", { claims: [VIP], created: 2 });
-  assertEquals(claims.set("ns/a", { claims: [OTHER], created: 1 }), new Set(["ns/b"]));
+  claims.set("ns/a", { claims: external(VIP), created: 1 });
+  claims.set("ns/b", { claims: external(VIP), created: 2 });
+  assertEquals(
+    claims.set("ns/a", { claims: external(OTHER), created: 1 }),
+    new Set(["ns/a", "ns/b"]),
+  );
   assertEquals(claims.holds("ns/b", VIP), true);
   assertEquals(claims.holds("ns/a", OTHER), true);
 });
 
 Deno.test("an older one that comes takes it from the holder", () => {
   const claims = new Claims();
-  claims.set("ns/b", { claims: [VIP], created: 2 });
-  assertEquals(claims.set("ns/a", { claims: [VIP], created: 1 }), new Set(["ns/b"]));
+  claims.set("ns/b", { claims: external(VIP), created: 2 });
+  assertEquals(
+    claims.set("ns/a", { claims: external(VIP), created: 1 }),
+    new Set(["ns/a", "ns/b"]),
+  );
   assertEquals(claims.holds("ns/b", VIP), false);
 });
 
 Deno.test("a Service that asks for a thing twice asks once", () => {
   const claims = new Claims();
-  claims.set("ns/a", { claims: [VIP, VIP], created: 1 });
+  claims.set("ns/a", { claims: external(VIP, VIP), created: 1 });
   claims.set("ns/a", { claims: [], created: 1 });
-  assertEquals(claims.set("ns/b", { claims: [VIP], created: 2 }), new Set());
+  assertEquals(claims.set("ns/b", { claims: external(VIP), created: 2 }), new Set(["ns/b"]));
   assertEquals(claims.holds("ns/b", VIP), true);
+});
+
+const TYPES: readonly ClaimType[] = ["clusterIP", "nodePort", "loadBalancerIP", "externalIP"];
+
+Deno.test("the kind of address comes before the age", () => {
+  for (const [i, stronger] of TYPES.entries()) {
+    for (const weaker of TYPES.slice(i + 1)) {
+      for (const order of [["ns/old", "ns/new"], ["ns/new", "ns/old"]]) {
+        const claims = new Claims();
+        for (const name of order) {
+          const old = name === "ns/old";
+          const claim = { key: VIP, type: old ? weaker : stronger };
+          claims.set(name, { claims: [claim], created: old ? 1 : 2 });
+        }
+        assertEquals(holders(claims, order), ["ns/new"], `${stronger} and ${weaker}`);
+        assertMatch(claims.conflictsOf("ns/old")[0]?.because ?? "", /comes before/);
+      }
+    }
+  }
+});
+
+Deno.test("what is reserved no Service gets, and another that may have it is named", () => {
+  const claims = new Claims();
+  const reserved = { holder: "the API server", because: "which is needed" };
+  const claim: Claim = { key: VIP, type: "externalIP", reserved };
+  claims.set("ns/a", { claims: [claim], created: 1 });
+  claims.set("ns/b", { claims: [claim], created: 2 });
+  assertEquals(holders(claims, ["ns/a", "ns/b"]), []);
+  const lost = (service: string) => claims.conflictsOf(service).map(({ holder }) => holder);
+  assertEquals([lost("ns/a"), lost("ns/b")], [["the API server"], ["the API server"]]);
+  claims.set("ns/c", { claims: [{ key: VIP, type: "clusterIP" }], created: 3 });
+  assertEquals(holders(claims, ["ns/a", "ns/b", "ns/c"]), ["ns/c"]);
+  assertEquals([lost("ns/a"), lost("ns/b"), lost("ns/c")], [["ns/c"], ["ns/c"], []]);
+});
+
+Deno.test("a claim on this node's address gives way to another Service's node port", () => {
+  const claims = new Claims();
+  const key = "IPv4 node port tcp . 30080";
+  const claim: Claim = { key: VIP, type: "externalIP", unless: key };
+  claims.set("ns/squat", { claims: [claim], created: 1 });
+  assertEquals(claims.holds("ns/squat", VIP), true);
+  const nodePort: Claim = { key, type: "nodePort" };
+  const affected = claims.set("ns/web", { claims: [nodePort], created: 2 });
+  assertEquals(affected, new Set(["ns/web", "ns/squat"]));
+  assertEquals(claims.holds("ns/squat", VIP), false);
+  assertEquals(claims.conflictsOf("ns/squat"), [{
+    claim: VIP,
+    holder: "ns/web",
+    loser: "ns/squat",
+    because: "for a node port comes before an external IP",
+  }]);
+  assertEquals(claims.set("ns/web", { claims: [], created: 2 }), affected);
+  assertEquals(claims.holds("ns/squat", VIP), true);
+  claims.set("ns/squat", { claims: [claim, nodePort], created: 1 });
+  assertEquals(claims.holds("ns/squat", VIP), true, "its own node port is no other's");
+});
+
+Deno.test("claimants that wait are not touched by what the holder keeps, nor by each other", () => {
+  const claims = new Claims();
+  const names = Array.from({ length: 4_000 }, (_, i) => `ns/s${i}`);
+  const touched = names.map((name, i) =>
+    claims.set(name, { claims: external(VIP), created: i }).size
+  );
+  assertEquals(touched.reduce((sum, each) => sum + each, 0), names.length);
+  assertEquals(claims.set("ns/s0", { claims: external(VIP), created: 0 }), new Set());
+  assertEquals(claims.set("ns/s9", { claims: [], created: 9 }), new Set(["ns/s9"]));
+  assertEquals(claims.set("ns/s0", { claims: [], created: 0 }), new Set(["ns/s0", "ns/s1"]));
 });
 
 Deno.test("at every moment each claim has one holder, the oldest, and who gained or lost is told", () => {
   const names = ["ns/a", "ns/b", "ns/c", "ns/d"];
   const step = fc.record({
     service: fc.constantFrom(...names),
-    claims: fc.subarray(["x", "y", "z"]),
+    keys: fc.subarray(["x", "y", "z"]),
+    type: fc.constantFrom(...TYPES),
     created: fc.nat(2),
   });
   fc.assert(fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
     const claims = new Claims();
-    const asked = new Map<string, { readonly claims: readonly string[]; created: number }>();
-    for (const { service, ...options } of steps) {
+    const asked = new Map<string, typeof steps[number]>();
+    const rank = ({ type }: typeof steps[number]) => TYPES.indexOf(type);
+    for (const options of steps) {
+      const { service, keys, type, created } = options;
       const held = (name: string) => ["x", "y", "z"].filter((claim) => claims.holds(name, claim));
       const before = new Map(names.map((name) => [name, held(name)]));
-      const affected = claims.set(service, options);
+      const affected = claims.set(service, {
+        claims: keys.map((key) => ({ key, type })),
+        created,
+      });
       asked.set(service, options);
       for (const claim of ["x", "y", "z"]) {
-        const oldest = [...asked].filter(([, each]) => each.claims.includes(claim))
-          .sort(([a, x], [b, y]) => x.created - y.created || (a < b ? -1 : 1));
+        const oldest = [...asked].filter(([, each]) => each.keys.includes(claim))
+          .sort(([a, x], [b, y]) => rank(x) - rank(y) || x.created - y.created || (a < b ? -1 : 1));
         assertEquals(holders(claims, names, claim), oldest.slice(0, 1).map(([name]) => name));
         for (const [name] of oldest.slice(1)) {
           const conflict = claims.conflictsOf(name).find((each) => each.claim === claim);
           assertEquals(conflict?.holder, oldest[0]?.[0]);
         }
       }
-      const told = names.filter((name) => affected.has(name) || name === service);
+      const told = names.filter((name) => affected.has(name));
       const changed = names.filter((name) => `${before.get(name)}` !== `${held(name)}`);
       assertEquals(changed.filter((name) => !told.includes(name)), []);
     }

@@ -105,6 +105,7 @@ Deno.test("of two Services that claim an address the older one has it, and the s
       claim: "192.0.2.1 . tcp . 80",
       holder: "default/old",
       loser: "default/new",
+      because: "which is older",
     };
     assertEquals(conflicts, [conflict]);
     assertEquals(pipeline.desired.conflicts(), [conflict]);
@@ -153,6 +154,7 @@ Deno.test("a node port is claimed in each family, with its protocol", () => {
     claim: "IPv4 node port tcp . 30080",
     holder: "default/a",
     loser: "default/d",
+    because: "which is older",
   }]);
   assertEquals(pipeline.desired.services.get("default/d")?.[0]?.nodePort, 0);
 });

@@ -5,7 +5,7 @@
  */
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
-import { Desired, type Step } from "../../lib/policy/state.ts";
+import { Desired, type DesiredOptions, type Step } from "../../lib/policy/state.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
 import type { ObjectEvent, Refusal } from "../../lib/model/events.ts";
 import { type Kind, type KindMap, KINDS } from "../../lib/model/objects.ts";
@@ -18,7 +18,7 @@ export type { ApiObject };
 export const NODE_NAME = "node-1";
 
 /** Settings of a pipeline. */
-export interface PipelineOptions {
+export interface PipelineOptions extends Pick<DesiredOptions, "ownAddresses" | "ownPorts"> {
   readonly mode?: "nftables" | "iptables";
   readonly nodeName?: string;
   readonly configuration?: Partial<Configuration>;
@@ -32,6 +32,7 @@ export class Pipeline {
 
   constructor(options: PipelineOptions = {}) {
     this.desired = new Desired({
+      ...options,
       configuration: configuration(options.configuration),
       mode: options.mode ?? "nftables",
       nodeName: options.nodeName ?? NODE_NAME,

@@ -83,7 +83,11 @@ function recordingObserver(lines: string[]): SyncObserver {
     synced: ({ script, seconds }) => lines.push(`synced ${script.kind} in ${seconds}`),
     failed: ({ kind, error }) => lines.push(`failed ${kind}: ${error.failure}`),
     refused: ({ kind, key }) => lines.push(`refused ${kind} ${key}`),
-    conflict: ({ claim, holder, loser }) => lines.push(`conflict ${claim} ${holder} ${loser}`),
+    conflicts: (_, all) => {
+      for (const { claim, holder, loser } of all) {
+        lines.push(`conflict ${claim} ${holder} ${loser}`);
+      }
+    },
   };
 }
 

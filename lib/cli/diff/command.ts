@@ -4,6 +4,7 @@
  * @module
  */
 import type { Command } from "../../config/command.ts";
+import { describeConflicts } from "../../policy/claimed.ts";
 import { findIptables } from "../../backend/iptables/kernel/backend.ts";
 import { ApplyError } from "../../model/dataplane.ts";
 import { parseListing } from "../../backend/nftables/kernel/contents.ts";
@@ -70,8 +71,8 @@ async function againstApi(options: DiffOptions): Promise<DiffReport> {
     changes: changesOf(mode, { change, references, node: desired.node }),
     warnings: [
       ...proposed.warnings,
-      ...conflicts.map(({ claim, holder, loser }) =>
-        `Services ${holder} and ${loser} both want ${claim}: the older one, ${holder}, has it`
+      ...[...Map.groupBy(conflicts, ({ loser }) => loser)].map(([loser, lost]) =>
+        `Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`
       ),
       ...replaces ? ["the Node changes: all rules would be written anew"] : [],
     ],

@@ -63,7 +63,7 @@ const TOPOLOGY: Readonly<Record<Exclude<PortReport["topology"], "">, string>> = 
 function frontendRow({ type, address, port, policy, heldBy, outcomes }: FrontendReport): Cell[] {
   const name = address === null ? `*:${port}` : hostPort(address, port);
   if (heldBy !== null) {
-    return [name, type, policy, { text: `belongs to ${heldBy}, which is older`, colour: "red" }];
+    return [name, type, policy, { text: `belongs to ${heldBy}`, colour: "red" }];
   }
   if (outcomes.length === 0) {
     return [name, type, policy, {

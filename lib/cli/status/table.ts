@@ -47,8 +47,13 @@ export function statusTable(status: Status, { now, paint }: StatusTableOptions):
       ...status.refused.map(({ kind, key, reason }) => [kind, key, reason]),
     ]),
     section("CONFLICT", [
-      ["CONFLICT", "HELD BY", "WANTED BY"],
-      ...status.conflicts.map(({ claim, holder, loser }) => [claim, holder, loser]),
+      ["CONFLICT", "HELD BY", "WANTED BY", "WHY"],
+      ...status.conflicts.map(({ claim, holder, loser, because }) => [
+        claim,
+        holder,
+        loser,
+        because,
+      ]),
     ]),
   ].join("");
 }

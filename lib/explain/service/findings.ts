@@ -5,6 +5,7 @@
  */
 import { familyOf } from "../../model/address.ts";
 import type { DesiredNode } from "../../model/desired.ts";
+import { isServiceKey, nameOfHolder } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import { count, error, note, sortFindings, warning } from "./finding.ts";
 import type { ServiceFacts } from "../../source/objects/inspect.ts";
@@ -46,15 +47,30 @@ function sliceFindings({ unusedSlices, ports }: FindingInputs): Finding[] {
   );
 }
 
+/** Conflicts that get a line of their own. */
+const MOST_CONFLICTS = 20;
+
 function conflictFindings({ conflicts }: FindingInputs): Finding[] {
-  return conflicts.map(({ claim, holder, loser }) =>
-    error(
+  const more = conflicts.length - MOST_CONFLICTS;
+  return conflicts.slice(0, MOST_CONFLICTS).map(conflictFinding).concat(
+    more > 0 ? error("conflict", `… and ${count(more, "more conflict")}`) : [],
+  );
+}
+
+function conflictFinding({ claim, holder, loser, because }: Conflict): Finding {
+  return isServiceKey(holder)
+    ? error(
       "conflict",
-      `${claim} belongs to Service ${holder}, which is older; ${loser} gets it when that lets go`,
+      `${claim} belongs to ${nameOfHolder(holder)}, ${because}; ${loser} gets it when that ` +
+        "lets go",
       `give one of them another address or port: kubectl get service -n ` +
         `${holder.replace("/", " ")} -o yaml`,
     )
-  );
+    : error(
+      "conflict",
+      `${claim} belongs to ${nameOfHolder(holder)}, ${because}; ${loser} does not get it`,
+      "take it out of the Service's externalIPs, ports or status",
+    );
 }
 
 function serviceFindings(inputs: FindingInputs): Finding[] {

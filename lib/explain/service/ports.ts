@@ -6,7 +6,7 @@
  */
 import type { Sender } from "../../config/command.ts";
 import { findCandidates } from "../../policy/endpoints.ts";
-import { nodePortClaim } from "../../policy/service.ts";
+import { nodePortClaim } from "../../policy/claimed.ts";
 import { topologyMode } from "../../policy/topology.ts";
 import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts";
 import type { DesiredServicePort } from "../../model/desired.ts";

@@ -70,10 +70,10 @@ ${
     titled(
       "Conflicts",
       table(
-        ["What", "Held by", "Wanted by"],
+        ["What", "Held by", "Wanted by", "Why"],
         status.conflicts.slice(0, MOST_ROWS).map((
-          { claim, holder, loser },
-        ) => [claim, holder, loser]),
+          { claim, holder, loser, because },
+        ) => [claim, holder, loser, because]),
       ),
     )
   }</div>`;

@@ -48,7 +48,12 @@ Deno.test("people get everything in a table", async () => {
     ask: answering({
       ...STATUS,
       refused: [{ kind: "Service", key: "shop/bad", reason: "spec.ports[0].port is 0" }],
-      conflicts: [{ claim: "192.0.2.1 . tcp . 80", holder: "a/b", loser: "c/d" }],
+      conflicts: [{
+        claim: "192.0.2.1 . tcp . 80",
+        holder: "a/b",
+        loser: "c/d",
+        because: "which is older",
+      }],
     }),
   });
   assertEquals(code, 0);
@@ -72,8 +77,8 @@ partial  3s ago   12 ms   4           310 B
 REFUSED  OBJECT    WHY
 Service  shop/bad  spec.ports[0].port is 0
 
-CONFLICT              HELD BY  WANTED BY
-192.0.2.1 . tcp . 80  a/b      c/d
+CONFLICT              HELD BY  WANTED BY  WHY
+192.0.2.1 . tcp . 80  a/b      c/d        which is older
 `,
   );
 });

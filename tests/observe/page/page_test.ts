@@ -16,7 +16,12 @@ Deno.test("the page tells what the status tells", () => {
       status: {
         ...STATUS,
         refused: [{ kind: "Service", key: "shop/bad", reason: "port 0" }],
-        conflicts: [{ claim: "192.0.2.1 . tcp . 80", holder: "a/b", loser: "c/d" }],
+        conflicts: [{
+          claim: "192.0.2.1 . tcp . 80",
+          holder: "a/b",
+          loser: "c/d",
+          because: "which is older",
+        }],
       },
     }),
     ALL,
@@ -69,7 +74,7 @@ Deno.test("whatever names and messages say, they make no markup", () => {
           lastError: evil,
         })),
         refused: [{ kind: "Service", key: evil, reason: evil }],
-        conflicts: [{ claim: evil, holder: evil, loser: evil }],
+        conflicts: [{ claim: evil, holder: evil, loser: evil, because: evil }],
       },
       services: new Map([[evil, [
         servicePort({

@@ -1,0 +1,169 @@
+/**
+ * What a Service asks for, and what none can have: the addresses of ServiceCIDRs, and those that
+ * this daemon itself needs.
+ *
+ * @module
+ */
+import { cidrContains, FAMILIES, type Family, familyOf } from "../model/address.ts";
+import type { DesiredNode } from "../model/desired.ts";
+import { nodePortKey, vipKey } from "../model/names.ts";
+import type { Service, ServicePort } from "../model/objects.ts";
+import type { Claim, ClaimType, Reservation } from "./claims.ts";
+
+/** A TCP port that the daemon needs itself: no Service becomes a frontend there. */
+export interface OwnPort extends Reservation {
+  /** Canonical; `undefined`: every address of this node. */
+  readonly address: string | undefined;
+  readonly port: number;
+}
+
+/** What is around the Services of this node. */
+export interface Surroundings {
+  readonly node: DesiredNode;
+  /** Canonical addresses of this node. */
+  readonly ownAddresses: ReadonlySet<string>;
+  readonly ownPorts: readonly OwnPort[];
+}
+
+/** Everything that only one Service can have: addresses with ports, node ports. */
+export function claimsOf(service: Service, surroundings: Surroundings): Claim[] {
+  const addresses = [...addressesOf(service)].map(([address, type]) =>
+    inspect(address, type, surroundings)
+  );
+  return familiesOf(service).flatMap((family) =>
+    service.ports.flatMap((port) => {
+      const vips = addresses.filter((each) => each.family === family)
+        .map((each) => vipClaim(each, port, surroundings));
+      return port.nodePort === 0 ? vips : [...vips, ownNodePort(port, family, surroundings)];
+    })
+  );
+}
+
+/** Families in which the Service has a cluster IP; in others it has no rules, whatever else it lists. */
+export function familiesOf(service: Service): readonly Family[] {
+  return FAMILIES.filter((family) => service.clusterIPs.some((ip) => familyOf(ip) === family));
+}
+
+/** What a Service claims with a node port: all of the node's addresses of a family. */
+export function nodePortClaim(
+  port: Pick<ServicePort, "protocol" | "nodePort">,
+  family: Family,
+): string {
+  return `IPv${family} node port ${nodePortKey(port.protocol, port.nodePort)}`;
+}
+
+/** Each address once, as what comes first. */
+function addressesOf(service: Service): Map<string, ClaimType> {
+  const addresses = new Map<string, ClaimType>();
+  const add = (list: readonly string[], type: ClaimType) => {
+    for (const address of list) if (!addresses.has(address)) addresses.set(address, type);
+  };
+  add(service.clusterIPs, "clusterIP");
+  add(service.loadBalancerIPs, "loadBalancerIP");
+  add(service.externalIPs, "externalIP");
+  return addresses;
+}
+
+/** An address, and what holds of it on every port. */
+interface Inspected {
+  readonly address: string;
+  readonly family: Family;
+  readonly type: ClaimType;
+  readonly isOwn: boolean;
+  readonly takesNodePorts: boolean;
+  readonly reserved: Reservation | undefined;
+}
+
+function inspect(
+  address: string,
+  type: ClaimType,
+  { node, ownAddresses }: Surroundings,
+): Inspected {
+  const family = familyOf(address);
+  const { serviceCIDRs, nodePortAddresses } = node.families[family];
+  const isOwn = ownAddresses.has(address);
+  const cidr = type === "externalIP"
+    ? serviceCIDRs.find((each) => cidrContains(each, address))
+    : undefined;
+  return {
+    address,
+    family,
+    type,
+    isOwn,
+    takesNodePorts: isOwn && type !== "clusterIP" && (nodePortAddresses.type === "all" ||
+      nodePortAddresses.cidrs.some((each) => cidrContains(each, address))),
+    reserved: cidr === undefined ? undefined : {
+      holder: `the ServiceCIDR ${cidr}`,
+      because: "where only the API server gives addresses out",
+    },
+  };
+}
+
+function vipClaim(
+  { address, family, type, isOwn, takesNodePorts, reserved }: Inspected,
+  { protocol, port }: ServicePort,
+  { ownPorts }: Surroundings,
+): Claim {
+  const own = protocol === "tcp"
+    ? ownPorts.find((each) =>
+      each.port === port && (each.address === undefined ? isOwn : each.address === address)
+    )
+    : undefined;
+  const reservation = own ?? reserved;
+  return {
+    key: vipKey(address, protocol, port),
+    type,
+    ...takesNodePorts && { unless: nodePortClaim({ protocol, nodePort: port }, family) },
+    ...reservation && { reserved: reservation },
+  };
+}
+
+function ownNodePort(
+  port: ServicePort,
+  family: Family,
+  { ownPorts, ownAddresses }: Surroundings,
+): Claim {
+  const own = port.protocol === "tcp"
+    ? ownPorts.find(({ address, port: number }) =>
+      number === port.nodePort &&
+      (address === undefined || familyOf(address) === family && ownAddresses.has(address))
+    )
+    : undefined;
+  return {
+    key: nodePortClaim(port, family),
+    type: "nodePort",
+    ...own && { reserved: own },
+  };
+}
+
+/** What an answer for people calls the holder. */
+export function nameOfHolder(holder: string): string {
+  return isServiceKey(holder) ? `Service ${holder}` : holder;
+}
+
+/** Whether the holder of a conflict is a Service, by its `namespace/name`. */
+export function isServiceKey(holder: string): boolean {
+  return !holder.includes(" ");
+}
+
+/** Claims that one line names. */
+const MOST_NAMED = 5;
+
+/**
+ * One line for what a Service does not get.
+ *
+ * @param conflicts of one loser, at least one
+ */
+export function describeConflicts(
+  conflicts: readonly {
+    readonly claim: string;
+    readonly holder: string;
+    readonly because: string;
+  }[],
+): string {
+  const named = conflicts.slice(0, MOST_NAMED).map(({ claim, holder, because }) =>
+    `${claim} belongs to ${nameOfHolder(holder)}, ${because}`
+  );
+  const more = conflicts.length - named.length;
+  return named.join("; ") + (more > 0 ? `; … and ${more.toLocaleString("en-US")} more` : "");
+}

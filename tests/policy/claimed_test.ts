@@ -1,0 +1,143 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { describeConflicts, type OwnPort } from "../../lib/policy/claimed.ts";
+import { type ApiObject, Pipeline } from "../support/pipeline.ts";
+import { ingress, node, service } from "./objects.ts";
+
+const NODE_IP = "192.168.0.2";
+
+/** A Service of 2024 with external IPs. */
+function squatter(externalIPs: readonly string[], port = 80): ApiObject {
+  const spec = { clusterIP: "10.96.0.99", externalIPs, ports: [{ port }] };
+  return dated(service("squat", spec), "2024-01-01T00:00:00Z");
+}
+
+function dated(object: ApiObject, creationTimestamp: string): ApiObject {
+  return { ...object, metadata: { ...object.metadata, creationTimestamp } };
+}
+
+function serviceCIDR(...cidrs: readonly string[]): ApiObject {
+  return { kind: "ServiceCIDR", metadata: { name: "kubernetes" }, spec: { cidrs } };
+}
+
+/** What the squatter has, and who has the first thing that it has not. */
+function squat(pipeline: Pipeline): unknown {
+  const [port] = pipeline.desired.services.get("default/squat") ?? [];
+  const lost = pipeline.desired.conflicts().filter(({ loser }) => loser === "default/squat");
+  return [port?.externalIPs, lost.map(({ holder }) => holder)];
+}
+
+Deno.test("an external IP of an old Service takes neither a cluster IP nor a load-balancer IP", () => {
+  const pipeline = new Pipeline();
+  const bank = service(
+    "bank",
+    {
+      type: "LoadBalancer",
+      clusterIP: "10.96.0.50",
+      loadBalancerSourceRanges: ["198.51.100.0/24"],
+    },
+    ingress("192.0.2.77"),
+  );
+  for (const objects of [[squatter(["10.96.0.50", "192.0.2.77"]), bank], [bank]]) {
+    pipeline.load([...objects, squatter(["10.96.0.50", "192.0.2.77"])]);
+    const [port] = pipeline.desired.services.get("default/bank") ?? [];
+    assertEquals([port?.clusterIPs, port?.loadBalancerIPs], [["10.96.0.50"], ["192.0.2.77"]]);
+    assertEquals(port?.sourceRanges, ["198.51.100.0/24"]);
+    assertEquals(squat(pipeline), [[], ["default/bank", "default/bank"]]);
+  }
+});
+
+Deno.test("an external IP in a ServiceCIDR makes no rule for as long as that is one", () => {
+  const pipeline = new Pipeline();
+  const objects = [squatter(["10.96.0.50", "192.0.2.1"])];
+  pipeline.load(objects);
+  assertEquals(squat(pipeline), [["10.96.0.50", "192.0.2.1"], []]);
+  const { change, conflicts } = pipeline.load([...objects, serviceCIDR("10.96.0.0/16")]);
+  assertEquals([...change.services.keys()], ["default/squat"]);
+  assertEquals(conflicts.length, 1);
+  assertEquals(squat(pipeline), [["192.0.2.1"], ["the ServiceCIDR 10.96.0.0/16"]]);
+  pipeline.load(objects);
+  assertEquals(squat(pipeline), [["10.96.0.50", "192.0.2.1"], []]);
+});
+
+Deno.test("an address of this node and another Service's node port make no external IP", () => {
+  for (const ownAddresses of [() => [], () => ["192.168.0.3"]]) {
+    const pipeline = new Pipeline({
+      ownAddresses,
+      configuration: { nodePortAddresses: ["192.168.0.0/24"] },
+    });
+    const web = service("web", {
+      type: "NodePort",
+      clusterIP: "10.96.0.50",
+      ports: [{ port: 80, nodePort: 30080 }],
+    });
+    const squatting = squatter([NODE_IP, "192.168.0.3", "192.168.0.4"], 30080);
+    pipeline.load([node([NODE_IP]), squatting]);
+    assertEquals(squat(pipeline), [[NODE_IP, "192.168.0.3", "192.168.0.4"], []]);
+    pipeline.load([node([NODE_IP]), squatting, web]);
+    const free = ownAddresses().length > 0 ? ["192.168.0.4"] : ["192.168.0.3", "192.168.0.4"];
+    assertEquals(squat(pipeline), [free, Array(3 - free.length).fill("default/web")]);
+    assertEquals(pipeline.desired.services.get("default/web")?.[0]?.nodePort, 30080);
+    pipeline.load([node(["192.168.0.4"]), squatting, web]);
+    assertEquals((squat(pipeline) as string[][])[0]?.includes("192.168.0.4"), false);
+  }
+});
+
+const API: OwnPort = { holder: "the API server", because: "x", address: "192.0.2.6", port: 6443 };
+const HEALTH: OwnPort = { holder: "health", because: "x", address: undefined, port: 10256 };
+
+Deno.test("what this process needs itself becomes no frontend, whatever object asks", () => {
+  const pipeline = new Pipeline({ ownPorts: () => [API, HEALTH] });
+  const ports = [{ name: "a", port: 6443 }, { name: "b", port: 10256, nodePort: 10256 }];
+  const greedy = service(
+    "greedy",
+    { type: "LoadBalancer", clusterIP: "192.0.2.6", externalIPs: [NODE_IP], ports },
+    ingress("192.0.2.6"),
+  );
+  pipeline.load([node([NODE_IP]), greedy]);
+  const frontends = pipeline.desired.services.get("default/greedy")?.map((port) => [
+    port.port,
+    ...port.clusterIPs,
+    ...port.loadBalancerIPs,
+    ...port.externalIPs,
+    port.nodePort,
+  ]);
+  assertEquals(frontends, [[6443, NODE_IP, 0], [10256, "192.0.2.6", 0]]);
+  assertEquals(pipeline.desired.conflicts().map(({ claim, holder }) => `${claim}: ${holder}`), [
+    "192.0.2.6 . tcp . 6443: the API server",
+    `${NODE_IP} . tcp . 10256: health`,
+    "IPv4 node port tcp . 10256: health",
+  ]);
+});
+
+Deno.test("an API server on this node is not to be had by a node port either", () => {
+  const own = { ...API, address: "127.0.0.1" };
+  const pipeline = new Pipeline({ ownPorts: () => [own], ownAddresses: () => ["127.0.0.1"] });
+  const ports = [{ port: 80, nodePort: 6443 }];
+  pipeline.load([service("web", { type: "NodePort", ports })]);
+  assertEquals(pipeline.desired.services.get("default/web")?.[0]?.nodePort, 0);
+});
+
+Deno.test("new addresses of the API server take what a Service had there", () => {
+  let ownPorts: readonly OwnPort[] = [];
+  const pipeline = new Pipeline({ ownPorts: () => ownPorts });
+  pipeline.load([squatter(["192.0.2.6"], 6443)]);
+  assertEquals(squat(pipeline), [["192.0.2.6"], []]);
+  ownPorts = [API];
+  const step = pipeline.desired.update(pipeline.cache, { services: new Set(), node: false });
+  assertEquals([...step.change.services.keys()], ["default/squat"]);
+  assertEquals(squat(pipeline), [[], ["the API server"]]);
+});
+
+Deno.test("one line tells of any number of conflicts", () => {
+  const conflicts = Array.from({ length: 100_000 }, (_, i) => ({
+    claim: `claim-${i}`,
+    holder: i === 0 ? "the API server" : "ns/a",
+    because: "which is older",
+  }));
+  const text = describeConflicts(conflicts);
+  assertMatch(
+    text,
+    /^claim-0 belongs to the API server, which is older; claim-1 belongs to Service/,
+  );
+  assertMatch(text, /claim-4 belongs to Service ns\/a, which is older; … and 99,995 more$/);
+});
