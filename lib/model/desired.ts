@@ -10,8 +10,10 @@ import type { Protocol, TrafficPolicy } from "./objects.ts";
 export interface Destination {
   readonly address: string;
   readonly port: number;
-  /** On this node, or not known to be on another: its own connections may come back to it (hairpin). */
+  /** On this node. An endpoint whose slice names no node is not, as in kube-proxy. */
   readonly local: boolean;
+  /** Its own connections may come back to it through this node: those are masqueraded. */
+  readonly hairpin: boolean;
 }
 
 /**

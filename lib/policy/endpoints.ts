@@ -17,8 +17,9 @@ import type { Candidate, Place } from "./topology.ts";
 const MAX_SORTED = 32;
 
 /**
- * The endpoints that the slices name for a service port. One that stands in several slices counts
- * once: the one on this node, else that of the first slice by name, as kube-proxy does it.
+ * The endpoints that the slices name for a service port. Several entries with one address and port
+ * count once. A pod's address may be used again while its last owner still terminates, so the entry
+ * that does not terminate counts; then one that is ready, one on this node, the first slice by name.
  *
  * @param slices all slices of the Service, by name
  * @returns them by address, then by port
@@ -44,9 +45,15 @@ export function findCandidates(
   for (const each of named.sort(byAddress)) {
     const last = candidates.at(-1);
     if (last === undefined || byAddress(last, each) !== 0) candidates.push(each);
-    else if (each.endpoint.nodeName === nodeName) candidates.splice(-1, 1, each);
+    else if (rank(each, nodeName) > rank(last, nodeName)) candidates.splice(-1, 1, each);
   }
   return candidates;
+}
+
+/** Of several entries of one address and port the highest counts. */
+function rank({ endpoint }: Candidate, nodeName: string): number {
+  return (endpoint.terminating ? 0 : 4) + (endpoint.ready ? 2 : 0) +
+    (endpoint.nodeName === nodeName ? 1 : 0);
 }
 
 /** Two candidates that are equal here stay in the order of their slices. */
@@ -61,23 +68,32 @@ function byAddress(a: Candidate, b: Candidate): number {
  * Gives each chosen endpoint its slot.
  *
  * @param chosen the endpoints in use, by address
- * @param options `previous`: the list of the last sync; `place`: this node
+ * @param options `previous`: the list of the last sync; `place`: this node; `isShortCircuit`: pods
+ *   of other nodes may be led to these endpoints with their own address as the source
  * @returns the destinations by slot: a long list differs from `previous` only where an endpoint
  *   came, went, or was moved from the end into a hole
  */
 export function toDestinations(
   chosen: readonly Candidate[],
-  options: { readonly previous: readonly Destination[]; readonly place: Place },
+  options: {
+    readonly previous: readonly Destination[];
+    readonly place: Place;
+    readonly isShortCircuit: boolean;
+  },
 ): readonly Destination[] {
-  const { previous, place } = options;
-  const wanted = chosen.map((each) => destination(each, place));
+  const { previous, ...where } = options;
+  const wanted = chosen.map((each) => destination(each, where));
   if (wanted.length <= MAX_SORTED || previous.length === 0) return wanted;
   return keepSlots(wanted, previous);
 }
 
-function destination({ endpoint, port }: Candidate, { nodeName }: Place): Destination {
-  const local = endpoint.nodeName === undefined || endpoint.nodeName === nodeName;
-  return { address: endpoint.address, port, local };
+function destination(
+  { endpoint, port }: Candidate,
+  { place, isShortCircuit }: { readonly place: Place; readonly isShortCircuit: boolean },
+): Destination {
+  const local = endpoint.nodeName === place.nodeName;
+  const mayBeLocal = local || endpoint.nodeName === undefined;
+  return { address: endpoint.address, port, local, hairpin: mayBeLocal || isShortCircuit };
 }
 
 /** Whoever had a slot keeps it; newcomers take the holes; the last ones fill what is left. */

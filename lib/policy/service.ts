@@ -99,8 +99,15 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     clusterEndpoints: toDestinations(chosen.cluster, {
       previous: last?.clusterEndpoints ?? [],
       place,
+      // Then a pod of another node that connects to an external address or node port of this one
+      // keeps its own address, and may be sent back to itself.
+      isShortCircuit: externalTrafficPolicy === "Local" && external,
     }),
-    localEndpoints: toDestinations(chosen.local, { previous: last?.localEndpoints ?? [], place }),
+    localEndpoints: toDestinations(chosen.local, {
+      previous: last?.localEndpoints ?? [],
+      place,
+      isShortCircuit: false,
+    }),
     hasEndpoints: chosen.hasEndpoints,
     ...otherServing(protocol, candidates, chosen),
     ...(service.healthCheckNodePort !== 0 && { healthCheckNodePort: service.healthCheckNodePort }),

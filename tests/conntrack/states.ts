@@ -28,7 +28,7 @@ export const NODE: DesiredNode = {
 export function destination(text: string): Destination {
   const colon = text.lastIndexOf(":");
   const address = text.slice(0, colon).replace(/[[\]]/g, "");
-  return { address, port: Number(text.slice(colon + 1)), local: true };
+  return { address, port: Number(text.slice(colon + 1)), local: true, hairpin: true };
 }
 
 /** A UDP service port on 10.96.0.10:53 with the given endpoints, `address:port`, but for the given fields. */

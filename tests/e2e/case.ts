@@ -35,6 +35,16 @@ export interface Case {
   readonly warns?: RegExp;
 }
 
+/** Registers a test for each family and each mode; `build` leaves the mode open. */
+export function testCaseInBothModes(name: string, build: (a: Addresses) => Case): void {
+  for (const mode of ["nftables", "iptables"] as const) {
+    testCase(`${name}, ${mode}`, (a) => {
+      const { config = {}, ...rest } = build(a);
+      return { ...rest, config: { mode, ...config } };
+    });
+  }
+}
+
 /** Registers a test for IPv4 and one for IPv6. */
 export function testCase(name: string, build: (a: Addresses) => Case): void {
   for (const family of FAMILIES) {
@@ -108,7 +118,16 @@ export async function applyOnce(network: Network, input: {
   const args = ["--once", "--config", files.config, "--manifests", files.manifests];
   const result = await runSignpost(network, args);
   if (result.code !== 0) throw new CommandError(["signpost", ...args], result);
-  await network.applyNft(result.stdout);
+  if (input.config.mode === "iptables") await applyIptables(network, result.stdout);
+  else await network.applyNft(result.stdout);
   await network.flushConntrack();
   return result.stderr;
+}
+
+/** Gives each part of a script for iptables mode to the program that its first line names. */
+async function applyIptables(network: Network, script: string): Promise<void> {
+  const parts = script.split(/^# (ip6?tables-restore)\n/m).slice(1);
+  for (let i = 0; i < parts.length; i += 2) {
+    await network.run("node", [parts[i] ?? "", "--noflush"], { stdin: parts[i + 1] ?? "" });
+  }
 }

@@ -72,6 +72,33 @@ Deno.test("of several entries of an endpoint the one on this node counts", () =>
   assertEquals(find(slices), ["10.0.0.1:8080@here"]);
 });
 
+const ON_NODE = endpoint("10.0.0.1", "here");
+const READY = { ...ON_NODE, nodeName: "elsewhere" };
+const UNREADY = { ...ON_NODE, ready: false, serving: false };
+const TERMINATING = { ...ON_NODE, ready: false, terminating: true };
+/** Of every two the one that stands first counts, whatever their order in the slices. */
+const BY_RANK: readonly Endpoint[] = [
+  ON_NODE,
+  READY,
+  UNREADY,
+  { ...UNREADY, nodeName: "elsewhere" },
+  TERMINATING,
+  { ...TERMINATING, nodeName: "elsewhere" },
+];
+
+Deno.test("of several entries one that does not terminate counts, then a ready one, then one on this node", () => {
+  const options = { port: HTTP, family: 4, nodeName: "here" } as const;
+  BY_RANK.forEach((better, i) => {
+    for (const worse of BY_RANK.slice(i + 1)) {
+      for (const pair of [[better, worse], [worse, better]]) {
+        const [inOne] = findCandidates([slice("a", pair)], options);
+        const [inTwo] = findCandidates(pair.map((each, n) => slice(`${n}`, [each])), options);
+        assertEquals([inOne?.endpoint, inTwo?.endpoint], [better, better]);
+      }
+    }
+  });
+});
+
 Deno.test("one address with two target ports is two endpoints", () => {
   const ports: EndpointPort[] = [8080, 9090].map((port) => ({
     name: "http",
@@ -120,7 +147,7 @@ function assign(
     family: 4,
     ...PLACE,
   });
-  return toDestinations(candidates, { previous, place: PLACE });
+  return toDestinations(candidates, { previous, place: PLACE, isShortCircuit: false });
 }
 
 const keys = (list: readonly Destination[]) =>
@@ -129,13 +156,16 @@ const keys = (list: readonly Destination[]) =>
 const sorted = (list: readonly string[]) =>
   list.map((each) => each.replace(":8080", "")).sort().map((each) => `${each}:8080`);
 
-Deno.test("an endpoint on this node or of an unknown node is local", () => {
+Deno.test("an endpoint of an unknown node is not local, but may connect to itself through this one", () => {
   const chosen = ["here", "elsewhere", undefined].map((nodeName, i) => ({
     endpoint: { ...endpoint(`10.0.0.${i}`), nodeName },
     port: 80,
   }));
-  const destinations = toDestinations(chosen, { previous: [], place: PLACE });
-  assertEquals(destinations.map(({ local }) => local), [true, false, true]);
+  const find = (isShortCircuit: boolean) =>
+    toDestinations(chosen, { previous: [], place: PLACE, isShortCircuit });
+  assertEquals(find(false).map(({ local }) => local), [true, false, false]);
+  assertEquals(find(false).map(({ hairpin }) => hairpin), [true, false, true]);
+  assertEquals(find(true).map(({ hairpin }) => hairpin), [true, true, true]);
 });
 
 const distinct = (constraints: { readonly minLength: number; readonly maxLength: number }) =>

@@ -55,7 +55,7 @@ export function masqueradeOf(
     );
   }
   const own = [...servicePort.clusterEndpoints, ...servicePort.localEndpoints]
-    .find(({ address, local }) => local && address === source);
+    .find(({ address, hairpin }) => hairpin && address === source);
   if (own) {
     return {
       applies: false,

@@ -126,11 +126,11 @@ function delivered(
       : `sent to ${count} (${describePolicy(match)})`,
     rule: isShortCircuit ? world.rules.shortCircuit(match) : world.rules.delivers(match),
     policy,
-    endpoints: chosen.map(({ address, port, local }) => ({
+    endpoints: chosen.map(({ address, port, hairpin }) => ({
       address,
       port,
       probability: 1 / chosen.length,
-      masqueraded: masquerade.applies || (local && address === packet.source),
+      masqueraded: masquerade.applies || (hairpin && address === packet.source),
     })),
     affinitySeconds: servicePort.affinitySeconds,
     masquerade,

@@ -66,7 +66,10 @@ export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
       const facts = factsOf(endpoint, { slice: slice.name, port: target?.port ?? null });
       if (!target) return { ...facts, ...unused("wrong-port", wrongPort(slice, port)) };
       if (candidate === undefined) {
-        return { ...facts, ...unused("duplicate", "stands in another slice too, counted there") };
+        return {
+          ...facts,
+          ...unused("duplicate", "another entry of this address and port counts"),
+        };
       }
       return { ...facts, ...judge(candidate, { ...inputs, candidates }) };
     });

@@ -321,8 +321,8 @@ Deno.test("explain says why each endpoint is used or not", () => {
         },
       }),
     ], [
-      "10.244.0.11 duplicate: stands in another slice too, counted there",
       "10.244.0.11 used: used",
+      "10.244.0.11 duplicate: another entry of this address and port counts",
     ]],
   ];
   for (const [name, objects, expected] of cases) {

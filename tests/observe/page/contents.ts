@@ -47,7 +47,7 @@ export const STATUS: Status = {
 
 /** An endpoint on another node, or on this one. */
 export function endpoint(address: string, local = false): Destination {
-  return { address, port: 8080, local };
+  return { address, port: 8080, local, hairpin: local };
 }
 
 /** A service port with a cluster IP and two endpoints. */

@@ -111,7 +111,7 @@ function hairpinRules(context: ServiceContext): SharedRule[] {
   const own = new Set<string>();
   for (const policy of ["Cluster", "Local"] as const) {
     for (const endpoint of isUsed(context, policy) ? endpointsOf(context, policy) : []) {
-      if (endpoint.local) own.add(host(family, endpoint.address));
+      if (endpoint.hairpin) own.add(host(family, endpoint.address));
     }
   }
   return [...own].map((address) => ({

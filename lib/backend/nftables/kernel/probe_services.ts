@@ -26,8 +26,8 @@ export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((f
     internalTrafficPolicy: "Cluster",
     externalTrafficPolicy: "Cluster",
     affinitySeconds: 0,
-    clusterEndpoints: [{ address: address(4), port: 80, local: true }],
-    localEndpoints: [{ address: address(4), port: 80, local: true }],
+    clusterEndpoints: [{ address: address(4), port: 80, local: true, hairpin: true }],
+    localEndpoints: [{ address: address(4), port: 80, local: true, hairpin: true }],
     hasEndpoints: true,
   };
   const local: DesiredServicePort = {

@@ -110,14 +110,14 @@ export const AFFINITY_SET = "affinity";
 /** The name of the set whose elements are the clients that stay on an endpoint. */
 export function affinitySetName(
   port: DesiredServicePort,
-  endpoint: Omit<Destination, "local">,
+  endpoint: Omit<Destination, "local" | "hairpin">,
 ): string {
   return `${AFFINITY_SET}${port.family}-${affinityEndpointName(port, endpoint)}`;
 }
 
 function affinityEndpointName(
   port: DesiredServicePort,
-  { address, port: number }: Omit<Destination, "local">,
+  { address, port: number }: Omit<Destination, "local" | "hairpin">,
 ): string {
   return affinityName(port, `__${hostPort(address, number)}`);
 }

@@ -125,10 +125,10 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
   ];
 }
 
-/** Endpoints of this node whose own connections may come back to them. */
+/** Endpoints whose own connections may come back to them through this node. */
 function hairpinObjects(port: DesiredServicePort): Element[] {
   const all = [...endpointsFor(port, "Cluster"), ...endpointsFor(port, "Local")];
-  return all.filter(({ local }) => local).map(({ address }) =>
+  return all.filter(({ hairpin }) => hairpin).map(({ address }) =>
     element(`hairpins${port.family}`, `${address} . ${address}`)
   );
 }

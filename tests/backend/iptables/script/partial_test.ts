@@ -27,6 +27,7 @@ function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredServiceP
     address: `10.244.0.${n}`,
     port: 8080,
     local: n === 1,
+    hairpin: n === 1,
   }));
   return {
     name: "ns/web:http",

@@ -1,0 +1,34 @@
+import { assertEquals } from "@std/assert";
+import { Advice } from "../../lib/daemon/advice.ts";
+import { FakeLogger } from "../observe/support/fakes.ts";
+import { service, slice } from "../policy/objects.ts";
+import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
+
+/** What is warned of when these objects come, with pods in 10.244.0.0/16. */
+function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []): unknown[] {
+  const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+  const logger = new FakeLogger();
+  const advice = new Advice({
+    node: () => pipeline.desired.node,
+    ownAddresses: () => own,
+    logger,
+  });
+  advice.afterSync(pipeline.load(objects).change);
+  return logger.lines.map(({ level, fields }) => [level, fields["address"]]);
+}
+
+Deno.test("a pod of this node outside the range of all pods is warned of", () => {
+  const objects = [service("web"), slice("web", [`10.88.0.1@${NODE_NAME}`])];
+  assertEquals(warningsOf(objects), [["warn", "10.88.0.1"]]);
+});
+
+Deno.test("a pod on the host's network, and one of another node, are not", () => {
+  const objects = [service("web"), slice("web", [`10.88.0.1@${NODE_NAME}`, "10.88.0.2@node-2"])];
+  assertEquals(warningsOf(objects, ["10.88.0.1"]), []);
+});
+
+Deno.test("an endpoint of which no slice says the node is no pod of this node, as the API server's", () => {
+  const kubernetes = slice("kubernetes", ["10.88.0.1"]);
+  const endpoints = [{ addresses: ["10.88.0.1"] }];
+  assertEquals(warningsOf([service("kubernetes"), { ...kubernetes, endpoints }]), []);
+});

@@ -1,0 +1,87 @@
+/**
+ * What kube-proxy 1.36 makes of objects at the edges: each manifest of `testdata/parity`, and cases of
+ * kube-proxy's own tests, under their names.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { parseAll } from "@std/yaml";
+import type { DesiredServicePort } from "../../lib/model/desired.ts";
+import { type ApiObject, Pipeline, type PipelineOptions } from "../support/pipeline.ts";
+import { targets } from "./objects.ts";
+
+const FOLDER = new URL("../testdata/parity/", import.meta.url);
+
+/** The desired state of a manifest, on its `node-1`. */
+function load(name: string, options: PipelineOptions = {}): Pipeline {
+  const text = Deno.readTextFileSync(new URL(`${name}.yaml`, FOLDER));
+  const objects = (parseAll(text) as (ApiObject | null)[]).filter((each) => each !== null);
+  const pipeline = new Pipeline({
+    ...options,
+    configuration: { clusterCIDRs: ["10.244.0.0/16"], ...options.configuration },
+  });
+  const { refused } = pipeline.load(objects);
+  assertEquals(refused, []);
+  return pipeline;
+}
+
+function portOf(pipeline: Pipeline, service: string): DesiredServicePort | undefined {
+  return pipeline.desired.services.get(service)?.[0];
+}
+
+for (
+  const { file, what } of [
+    { file: "dup", what: "terminating, then ready, both here" },
+    { file: "dup1", what: "ready, then terminating, both here" },
+    { file: "dup2", what: "terminating, then ready, both elsewhere" },
+  ]
+) {
+  Deno.test(`${file}.yaml: of two entries with one address the ready one takes traffic (${what})`, () => {
+    const port = portOf(load(file), "shop/web");
+    assertEquals(targets(port, "cluster").length, 1);
+    assertEquals(port?.hasEndpoints, true);
+  });
+}
+
+Deno.test("TestEndpointInfoByServicePort: with duplicate Endpoints, prefer non-terminating", () => {
+  const conditions = [
+    { ready: false, serving: true, terminating: true },
+    { ready: true, serving: true, terminating: false },
+    { ready: false, serving: false, terminating: true },
+  ];
+  const pipeline = new Pipeline({ nodeName: "host1" });
+  pipeline.load([{
+    kind: "Service",
+    metadata: { namespace: "ns1", name: "svc1" },
+    spec: {
+      clusterIP: "10.96.0.1",
+      internalTrafficPolicy: "Local",
+      ports: [{ name: "port-0", port: 80 }],
+    },
+  }, {
+    kind: "EndpointSlice",
+    metadata: {
+      namespace: "ns1",
+      name: "svc1-1",
+      labels: { "kubernetes.io/service-name": "svc1" },
+    },
+    addressType: "IPv4",
+    ports: [{ name: "port-0", port: 80, protocol: "TCP" }],
+    endpoints: conditions.map((each) => ({
+      addresses: ["10.0.1.1"],
+      nodeName: "host1",
+      conditions: each,
+    })),
+  }]);
+  assertEquals(targets(portOf(pipeline, "ns1/svc1"), "local"), ["10.0.1.1:80"]);
+});
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`dual.yaml: an endpoint that a short circuit can choose is masqueraded towards itself (${mode})`, () => {
+    const port = portOf(load("dual", { mode }), "shop/lb");
+    assertEquals(port?.clusterEndpoints, [
+      { address: "10.244.1.11", port: 8080, local: false, hairpin: true },
+    ]);
+    assertEquals(port?.localEndpoints, []);
+  });
+}
