@@ -5,32 +5,19 @@
  */
 import type { Command } from "../config/command.ts";
 import { type Invocation, loadConfiguration } from "../config/load.ts";
-import type { Configuration } from "../model/configuration.ts";
-import type { Logger } from "../model/ports.ts";
-import { createLogger } from "../observe/log/log.ts";
-import type { SystemdEnvironment } from "../observe/systemd.ts";
-import { stderrIsJournal, stderrSink } from "../system/stderr_sink.ts";
-import type { Runtime } from "../model/runtime.ts";
-import { runDaemon } from "../daemon/run.ts";
-import { cleanup } from "./cleanup.ts";
 import { FatalError } from "../model/fatal.ts";
-import { openServiceManager } from "../daemon/service_manager.ts";
+import type { Logger } from "../model/ports.ts";
+import { VERSION_TEXT } from "../model/version.ts";
+import { cleanup } from "./cleanup.ts";
+import { ConfigurationFile } from "./configuration_file.ts";
+import type { CommandContext } from "./context.ts";
+import { nodeNameOf } from "./node_name.ts";
 import { once } from "./once.ts";
+import { openLog } from "./open_log.ts";
 import { performQuery } from "./queries.ts";
 import type { Query } from "./query.ts";
+import { run } from "./run.ts";
 import { terseLog } from "./terse_log.ts";
-import { VERSION_TEXT } from "../model/version.ts";
-
-/** What a command works with. */
-export interface CommandContext {
-  readonly runtime: Runtime;
-  /** Aborts when the process is told to stop. */
-  readonly signal: AbortSignal;
-  /** What systemd told this process. */
-  readonly systemd: SystemdEnvironment;
-  /** Calls back at each SIGHUP until the returned function is called. */
-  readonly reload: (callback: () => Promise<void>) => () => void;
-}
 
 /**
  * Does what the command line says.
@@ -44,10 +31,8 @@ export async function runCommand(
   context: CommandContext,
 ): Promise<number> {
   const { runtime } = context;
-  const invocation = await loadConfiguration(argv, {
-    readFile: runtime.readFile,
-    version: VERSION_TEXT,
-  });
+  const file = new ConfigurationFile(runtime.readFile);
+  const invocation = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
   switch (invocation.type) {
     case "help":
     case "version":
@@ -58,17 +43,20 @@ export async function runCommand(
       for (const error of invocation.errors) runtime.complain(`signpost: ${error}`);
       return 2;
     case "run":
-      return await guarded(invocation, { ...context, argv });
+      return await guarded(invocation, { ...context, argv, file });
   }
 }
 
 type Run = Extract<Invocation, { readonly type: "run" }>;
 
+/** The command line and the file that it names. */
+type Given = CommandContext & {
+  readonly argv: readonly string[];
+  readonly file: ConfigurationFile;
+};
+
 /** Errors that end the process become one line and an exit code. */
-async function guarded(
-  invocation: Run,
-  context: CommandContext & { readonly argv: readonly string[] },
-): Promise<number> {
+async function guarded(invocation: Run, context: Given): Promise<number> {
   const { command, configuration } = invocation;
   const { runtime } = context;
   const logger = isQuery(command)
@@ -84,99 +72,19 @@ async function guarded(
   }
 }
 
-async function perform(invocation: Run, context: RunContext): Promise<number> {
-  const { command, configuration } = invocation;
-  const { runtime } = context;
-  const nodeName = nodeNameOf(configuration, runtime);
-  if (isQuery(command)) return await performQuery(command, { ...context, configuration, nodeName });
+async function perform(
+  { command, configuration }: Run,
+  given: Given & { readonly logger: Logger },
+): Promise<number> {
+  const nodeName = nodeNameOf(configuration, given.runtime);
+  const context = { ...given, configuration, nodeName };
+  if (isQuery(command)) return await performQuery(command, context);
   if (command.name === "cleanup") await cleanup({ ...context, ...command });
-  else if (!command.once) await runReloading(invocation, context);
-  else await once({ ...context, configuration, nodeName, output: command.output });
+  else if (!command.once) await run(context);
+  else await once({ ...context, output: command.output });
   return 0;
 }
 
 function isQuery(command: Command): command is Query {
   return command.name !== "run" && command.name !== "cleanup";
-}
-
-type RunContext = CommandContext & { readonly logger: Logger; readonly argv: readonly string[] };
-
-/** Runs the daemon, and again with the new configuration after each SIGHUP that brings a good one. */
-async function runReloading(invocation: Run, context: RunContext): Promise<void> {
-  const { runtime, signal, systemd, reload, argv } = context;
-  const manager = openServiceManager(systemd, context);
-  let { configuration } = invocation;
-  let logger = context.logger;
-  while (!signal.aborted) {
-    const changed = new AbortController();
-    let next: Configuration | undefined;
-    const stopListening = reload(async () => {
-      await manager.reloading();
-      next = await reloadConfiguration(argv, { runtime, logger, configuration });
-      if (next) changed.abort();
-      else await manager.ready("rules are in the kernel");
-    });
-    const stop = () => changed.abort();
-    signal.addEventListener("abort", stop, { once: true });
-    await runDaemon({
-      configuration,
-      nodeName: nodeNameOf(configuration, runtime),
-      runtime,
-      logger,
-      manager,
-      signal: changed.signal,
-    }).finally(() => {
-      stopListening();
-      signal.removeEventListener("abort", stop);
-    });
-    if (next) {
-      configuration = next;
-      logger = openLog(configuration, runtime);
-      logger.info("the configuration was read again");
-    }
-  }
-  await manager.stopping();
-}
-
-/** @returns the new configuration, where it is good and differs */
-async function reloadConfiguration(
-  argv: readonly string[],
-  current: {
-    readonly runtime: Runtime;
-    readonly logger: Logger;
-    readonly configuration: Configuration;
-  },
-): Promise<Configuration | undefined> {
-  const { runtime, logger, configuration } = current;
-  const loaded = await loadConfiguration(argv, {
-    readFile: runtime.readFile,
-    version: VERSION_TEXT,
-  });
-  if (loaded.type === "errors") {
-    for (const error of loaded.errors) {
-      logger.error(`the new configuration is refused, the old one is kept: ${error}`);
-    }
-    return undefined;
-  }
-  if (loaded.type !== "run") return undefined;
-  if (JSON.stringify(loaded.configuration) !== JSON.stringify(configuration)) {
-    return loaded.configuration;
-  }
-  logger.info("the configuration has not changed");
-  return undefined;
-}
-
-/** As kubelet finds it: the override, else the host name in small letters. */
-function nodeNameOf(configuration: Configuration, runtime: Runtime): string {
-  return configuration.hostnameOverride || runtime.hostname().trim().toLowerCase();
-}
-
-function openLog(configuration: Configuration, runtime: Runtime): Logger {
-  return createLogger({
-    clock: runtime.clock,
-    sink: stderrSink(),
-    format: configuration.logFormat,
-    verbosity: configuration.verbosity,
-    journald: stderrIsJournal(runtime.environment("JOURNAL_STREAM")),
-  });
 }

@@ -158,3 +158,44 @@ Deno.test("SIGHUP without a change touches nothing", async () => {
   ]);
   assertEquals(syncs(signpost, "full"), 1);
 });
+
+/** Mounts a configuration as kubelet mounts a ConfigMap: the file is a link through `..data`. */
+async function mountConfigMap(stage: Stage, version: number): Promise<void> {
+  const { folder } = stage;
+  await Deno.mkdir(`${folder}/mount/..v${version}`, { recursive: true });
+  await Deno.copyFile(`${folder}/config.yaml`, `${folder}/mount/..v${version}/config.yaml`);
+  await Deno.symlink(`..v${version}`, `${folder}/mount/..data_tmp`);
+  await Deno.rename(`${folder}/mount/..data_tmp`, `${folder}/mount/..data`);
+  if (version === 1) await Deno.symlink("..data/config.yaml", `${folder}/mount/config.yaml`);
+}
+
+Deno.test("TestConfigChange: a changed ConfigMap is taken over, a bad one refused and the old one kept", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await mountConfigMap(stage, 1);
+  await using signpost = await stage.startSynced(["--config", `${stage.folder}/mount/config.yaml`]);
+  const nodePort = (to: string, reaches: ["local1"] | "reject") => ({
+    from: "client" as const,
+    to,
+    port: NODE_PORT,
+    reaches,
+    masqueraded: true,
+    protocols: ["tcp" as const],
+  });
+  const first = ADDRESSES[4].node;
+  const second = ADDRESSES[4].nodeSecond;
+  await stage.flowsBecome(signpost, [nodePort(first, ["local1"]), nodePort(second, "reject")]);
+
+  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  await mountConfigMap(stage, 2);
+  await signpost.waitForLog(/INFO the configuration was read again/);
+  const changed = [nodePort(first, "reject"), nodePort(second, ["local1"])];
+  await stage.flowsBecome(signpost, changed);
+
+  await stage.configure({ nodePortAddresses: ["nowhere"] });
+  await mountConfigMap(stage, 3);
+  await signpost.waitForLog(
+    /ERROR the new configuration is refused, the old one is kept: .*nowhere/,
+  );
+  await stage.flowsBecome(signpost, changed);
+  assertEquals((await signpost.stop()).code, 0);
+});

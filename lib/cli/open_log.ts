@@ -1,0 +1,24 @@
+/**
+ * The log of the commands that do something.
+ *
+ * @module
+ */
+import type { Configuration } from "../model/configuration.ts";
+import type { Logger } from "../model/ports.ts";
+import type { Runtime } from "../model/runtime.ts";
+import { createLogger } from "../observe/log/log.ts";
+import { stderrIsJournal, stderrSink } from "../system/stderr_sink.ts";
+
+/** Opens the log on standard error, as the configuration asks for it. */
+export function openLog(
+  { logFormat, verbosity }: Pick<Configuration, "logFormat" | "verbosity">,
+  runtime: Pick<Runtime, "clock" | "environment">,
+): Logger {
+  return createLogger({
+    clock: runtime.clock,
+    sink: stderrSink(),
+    format: logFormat,
+    verbosity,
+    journald: stderrIsJournal(runtime.environment("JOURNAL_STREAM")),
+  });
+}

@@ -1,0 +1,91 @@
+/**
+ * `signpost run`: the daemon, and again with the new configuration whenever a good one is there.
+ *
+ * @module
+ */
+import { loadConfiguration } from "../config/load.ts";
+import { runDaemon } from "../daemon/run.ts";
+import { openServiceManager } from "../daemon/service_manager.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { Logger } from "../model/ports.ts";
+import { VERSION_TEXT } from "../model/version.ts";
+import type { CommandContext } from "./context.ts";
+import type { ConfigurationFile } from "./configuration_file.ts";
+import { nodeNameOf } from "./node_name.ts";
+import { openLog } from "./open_log.ts";
+
+/** What the daemon is started with. */
+export interface RunOptions extends CommandContext {
+  readonly argv: readonly string[];
+  readonly configuration: Configuration;
+  readonly logger: Logger;
+  readonly file: ConfigurationFile;
+}
+
+/**
+ * Runs the daemon until the signal aborts. The configuration is read again at each SIGHUP and when
+ * its file changes: a good one is taken over, a bad one refused.
+ */
+export async function run(options: RunOptions): Promise<void> {
+  const { runtime, signal, systemd, reload, argv, file } = options;
+  const manager = openServiceManager(systemd, options);
+  let { configuration, logger } = options;
+  while (!signal.aborted) {
+    const changed = new AbortController();
+    let next: Configuration | undefined;
+    const readAgain = async () => {
+      await manager.reloading();
+      next = await reloadConfiguration(argv, { file, logger, configuration });
+      if (next) changed.abort();
+      else await manager.ready("rules are in the kernel");
+    };
+    const stopListening = reload(readAgain);
+    const stop = () => changed.abort();
+    signal.addEventListener("abort", stop, { once: true });
+    const fileChanged = async () => {
+      logger.info("the configuration file has changed");
+      await readAgain();
+    };
+    const watching = file.watch(fileChanged, { clock: runtime.clock, signal: changed.signal });
+    await runDaemon({
+      configuration,
+      nodeName: nodeNameOf(configuration, runtime),
+      runtime,
+      logger,
+      manager,
+      signal: changed.signal,
+    }).finally(() => {
+      stopListening();
+      signal.removeEventListener("abort", stop);
+      changed.abort();
+    });
+    await watching;
+    if (next) {
+      configuration = next;
+      logger = openLog(configuration, runtime);
+      logger.info("the configuration was read again");
+    }
+  }
+  await manager.stopping();
+}
+
+/** @returns the new configuration, where it is good and differs */
+async function reloadConfiguration(
+  argv: readonly string[],
+  { file, logger, configuration }: Pick<RunOptions, "file" | "logger" | "configuration">,
+): Promise<Configuration | undefined> {
+  const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  if (loaded.type === "errors") {
+    for (const error of loaded.errors) {
+      logger.error(`the new configuration is refused, the old one is kept: ${error}`);
+    }
+    return undefined;
+  }
+  if (loaded.type !== "run") return undefined;
+  for (const warning of loaded.warnings) logger.warn(warning);
+  if (JSON.stringify(loaded.configuration) !== JSON.stringify(configuration)) {
+    return loaded.configuration;
+  }
+  logger.info("the configuration has not changed");
+  return undefined;
+}
