@@ -79,6 +79,11 @@ export class ObjectCache implements Snapshot {
     return this.#refused.values();
   }
 
+  /** The kinds that have not delivered a full state. */
+  get missing(): readonly Kind[] {
+    return KINDS.filter((kind) => !this.#delivered.has(kind));
+  }
+
   /** Whether every kind has delivered a full state; nothing may be applied before. */
   get complete(): boolean {
     return this.#delivered.size === KINDS.length;

@@ -17,6 +17,7 @@ import {
   type NodeFacts,
   nodeFacts,
   staleEntries,
+  stillSuspect,
   type Suspects,
   suspectsOf,
 } from "./stale.ts";
@@ -57,8 +58,9 @@ const MAX_OWED = 4_096;
 /**
  * Finds and deletes stale UDP entries (see `staleEntries`).
  *
- * `reconcile` is to be called after each sync that the kernel took, and to be awaited before the
- * next one is applied: it judges entries by the state that it was given. A `conntrack` that fails
+ * `reconcile` is to be called after each sync that the kernel took, once the call before is over.
+ * The state may move on while `conntrack` runs: each change of that time is to be told by
+ * `remember`, so that entries are judged by the state that holds when they have been listed. A `conntrack` that fails
  * makes it warn, not throw: UDP clients that hang are a lesser evil than rules that are not
  * written. What it could not do, a later call does.
  */
@@ -68,6 +70,8 @@ export class ConntrackCleaner {
   #isMissing = false;
   /** Set while work is left: frontends that went and were not cleaned. The state knows the others. */
   #owed: readonly FrontendsByFamily[] | undefined;
+  /** Counts the calls of `remember`. */
+  #remembered = 0;
   #notBefore = -Infinity;
   #lastWarning = "";
 
@@ -107,13 +111,14 @@ export class ConntrackCleaner {
   }
 
   /**
-   * Takes note of a change that the kernel did not take, so that the `reconcile` after the sync
-   * that succeeds finds what it has made stale.
+   * Takes note of a change that the kernel did not take, or took while `reconcile` ran, so that the
+   * next `reconcile` finds what it has made stale.
    *
-   * @param change what the failed sync would have changed
+   * @param change what that sync changed, or would have changed
    * @param state the state that it led to
    */
   remember(change: StateChange, state: DesiredState): void {
+    this.#remembered++;
     if (this.#isMissing) return;
     const { served, gone } = suspectsOf(change, state);
     if (!isEmpty(served) || !isEmpty(gone)) this.#owe(gone);
@@ -146,7 +151,7 @@ export class ConntrackCleaner {
     for (const family of FAMILIES) {
       if (suspects.served[family].size + suspects.gone[family].size === 0) continue;
       const started = this.#now();
-      const deletions = await this.#find(family, { suspects, facts });
+      const deletions = await this.#find(family, { suspects, facts, state });
       const { deleted, left } = await this.#delete(deletions, deadline);
       const seconds = (this.#now() - started) / 1000;
       families.set(family, { deleted, seconds });
@@ -164,12 +169,18 @@ export class ConntrackCleaner {
 
   async #find(
     family: Family,
-    { suspects, facts }: { readonly suspects: Suspects; readonly facts: NodeFacts },
+    { suspects, facts, state }: {
+      readonly suspects: Suspects;
+      readonly facts: NodeFacts;
+      readonly state: DesiredState;
+    },
   ): Promise<Deletion[]> {
     const deletions: Deletion[] = [];
+    const remembered = this.#remembered;
     for (const filter of listFilters([suspects.served[family], suspects.gone[family]])) {
       const entries = await this.#tool.list(family, filter);
-      deletions.push(...deletionsOf(staleEntries(entries, { suspects, facts })));
+      const now = remembered === this.#remembered ? suspects : stillSuspect(suspects, state);
+      deletions.push(...deletionsOf(staleEntries(entries, { suspects: now, facts })));
     }
     return deletions;
   }

@@ -104,6 +104,15 @@ export function allSuspects(
   };
 }
 
+/** What of the suspects is left after the state has moved on, with the endpoints of now. */
+export function stillSuspect({ served, gone }: Suspects, state: DesiredState): Suspects {
+  const all = frontendsOf([...state.services.values()].flat());
+  return {
+    served: eachFamily((family) => filter(all[family], (key) => served[family].has(key))),
+    gone: eachFamily((family) => filter(gone[family], (key) => !all[family].has(key))),
+  };
+}
+
 /**
  * The entries that are stale, and no other ones.
  *

@@ -1,21 +1,28 @@
 /**
- * Stale conntrack entries go after each sync, before the next one.
+ * Stale conntrack entries go after each sync, beside the next one: a conntrack that hangs delays no
+ * rule.
  *
  * @module
  */
-import { ConntrackCleaner } from "../conntrack/conntrack.ts";
-import type { DesiredState } from "../model/desired.ts";
-import type { Logger } from "../model/ports.ts";
-import type { Metrics } from "../observe/metrics/metrics.ts";
+import { type Cleaned, ConntrackCleaner } from "../conntrack/conntrack.ts";
+import type { Family } from "../model/address.ts";
+import type { DesiredState, StateChange } from "../model/desired.ts";
+import type { Clock, Logger, ProcessRunner } from "../model/ports.ts";
 import type { SyncOutcome } from "../sync/sync.ts";
-import type { Runtime } from "../model/runtime.ts";
 
 /** What the cleanup works with. */
 export interface ConntrackCleanupOptions {
   /** What the kernel is held to. */
   readonly state: DesiredState;
-  readonly metrics: Metrics;
-  readonly runtime: Runtime;
+  readonly metrics: {
+    /** A clean-up of one family is over. */
+    conntrackReconciled(family: Family, result: { deleted: number; seconds: number }): void;
+  };
+  readonly runtime: {
+    readonly runner: ProcessRunner;
+    readonly clock: Clock;
+    addresses(): readonly string[];
+  };
   readonly logger: Logger;
   /** Asks the sync loop for a round, in which what is left is tried again. */
   readonly requestRound: () => void;
@@ -25,10 +32,19 @@ export interface ConntrackCleanupOptions {
 /** Milliseconds until entries that are left are tried again. */
 const PAUSE = 10_000;
 
-/** Follows the outcomes of syncs. */
+/** What to look at: the frontends of one step, or all of them. */
+type Look = StateChange | "all";
+
+/** Where nothing changed, what is left of earlier clean-ups is looked at. */
+const NO_CHANGE: StateChange = { node: undefined, services: new Map() };
+
+/** Follows the outcomes of syncs. One clean-up runs at a time; what comes meanwhile is one more. */
 export class ConntrackCleanup {
   readonly #options: ConntrackCleanupOptions;
   readonly #cleaner: ConntrackCleaner;
+  #running = false;
+  /** What to look at when the clean-up that runs is over. */
+  #next: Look | undefined;
 
   /** @param options see there */
   constructor(options: ConntrackCleanupOptions) {
@@ -38,14 +54,35 @@ export class ConntrackCleanup {
     this.#cleaner = new ConntrackCleaner({ runner, clock, logger, localAddresses: addresses });
   }
 
-  /** Deletes what a sync has made stale; a sync that failed is remembered for the next one. */
-  async afterSync({ change, done, whole }: SyncOutcome): Promise<void> {
-    const { state, metrics, runtime, requestRound, signal } = this.#options;
+  /**
+   * Starts to delete what a sync has made stale, and does not wait for it; a sync that failed is
+   * remembered for the next one.
+   */
+  afterSync({ change, done, whole }: SyncOutcome): void {
     const cleaner = this.#cleaner;
-    if (whole || !done) cleaner.remember(change, state);
+    if (whole || !done || this.#running) cleaner.remember(change, this.#options.state);
     if (!done) return;
-    const { families } = await cleaner.reconcile(whole ? undefined : change, state);
-    for (const [family, result] of families) metrics.conntrackReconciled(family, result);
-    if (cleaner.unfinished) void runtime.clock.sleep(PAUSE, signal).then(requestRound);
+    if (!this.#running) void this.#run(whole ? "all" : change);
+    else this.#next = whole || this.#next === "all" ? "all" : NO_CHANGE;
+  }
+
+  async #run(first: Look): Promise<void> {
+    const { state, metrics, runtime, requestRound, signal } = this.#options;
+    this.#running = true;
+    try {
+      for (let look: Look | undefined = first; look !== undefined; look = this.#next) {
+        this.#next = undefined;
+        const cleaned: Cleaned = await this.#cleaner.reconcile(
+          look === "all" ? undefined : look,
+          state,
+        );
+        for (const [family, result] of cleaned.families) {
+          metrics.conntrackReconciled(family, result);
+        }
+      }
+    } finally {
+      this.#running = false;
+    }
+    if (this.#cleaner.unfinished) void runtime.clock.sleep(PAUSE, signal).then(requestRound);
   }
 }

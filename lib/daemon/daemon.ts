@@ -27,9 +27,9 @@ import { ConntrackCleanup } from "./conntrack_cleanup.ts";
 import type { OpenDataplane } from "../backend/choose.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import { Observation } from "./observation.ts";
-import { openSavedState } from "./saved_state.ts";
+import { isServedByKubeProxy, openSavedState } from "./saved_state.ts";
 import { healthCheckAddresses, serveAll } from "./servers.ts";
-import { announceReady } from "./service_manager.ts";
+import { announceReady, tellOfWaiting } from "./service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
 import { statusReport } from "./status_report.ts";
 import { type ApiServer, postJson } from "./source.ts";
@@ -197,6 +197,13 @@ export class Daemon {
         firstSync.then(() => this.#watchDrift(signal)),
         firstSync.then(() => this.#handOver(signal)),
         firstSync.then(() => applyKernelSettings(this.#options)),
+        tellOfWaiting({
+          clock: runtime.clock,
+          logger,
+          firstSync,
+          missing: () => this.#cache.missing,
+          signal,
+        }),
       ]);
     } finally {
       await Promise.all([
@@ -227,7 +234,10 @@ export class Daemon {
     const path = this.#options.configuration.signpost.stateFile;
     if (this.#opened.api && path !== "") {
       const [cache, loop] = [this.#cache, this.#loop];
-      const isOutdated = await this.#opened.handOver.isServedByKubeProxy();
+      const isOutdated = await isServedByKubeProxy(this.#opened.handOver, {
+        ...this.#options.runtime,
+        ...this.#options,
+      });
       this.#keeper = await openSavedState({ ...this.#options, path, cache, loop, isOutdated });
     }
     await this.#loop.run(signal);

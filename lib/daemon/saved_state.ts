@@ -4,12 +4,31 @@
  * @module
  */
 import { ObjectCache } from "../cache/cache.ts";
-import type { Logger } from "../model/ports.ts";
+import type { Clock, Logger } from "../model/ports.ts";
 import { StateError } from "../source/saved/check.ts";
 import { readStateFile, writeStateFile } from "../system/state_file.ts";
 import { StateKeeper } from "../source/saved/keeper.ts";
 import type { SyncLoop } from "../sync/sync.ts";
 import type { Runtime } from "../model/runtime.ts";
+
+/** Milliseconds that the node may be without rules for the sake of a program that hangs. */
+const PATIENCE = 10_000;
+
+/** Whether kube-proxy's rules serve this node; where that cannot be told in time, they do not. */
+export async function isServedByKubeProxy(
+  handOver: { isServedByKubeProxy(): Promise<boolean> },
+  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+): Promise<boolean> {
+  const over = new AbortController();
+  const late = clock.sleep(PATIENCE, over.signal).then(() => "late" as const);
+  const served = await Promise.race([handOver.isServedByKubeProxy(), late]);
+  over.abort();
+  if (served !== "late") return served;
+  logger.warn("nobody can tell yet whether kube-proxy's rules are here; the saved state is used", {
+    waited: PATIENCE / 1000,
+  });
+  return false;
+}
 
 /** What the state file is for and about. */
 export interface SavedStateOptions {

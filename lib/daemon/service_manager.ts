@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Logger } from "../model/ports.ts";
+import type { Clock, Logger } from "../model/ports.ts";
 import { type NotifySocket, ServiceManager, type SystemdEnvironment } from "../observe/systemd.ts";
 import { openNotifySocket } from "../system/systemd_socket.ts";
 import type { Runtime } from "../model/runtime.ts";
@@ -26,6 +26,32 @@ export function openServiceManager(
     logger.warn("systemd cannot be notified", { error: String(error) });
   }
   return new ServiceManager({ socket, watchdog, clock: runtime.clock, logger });
+}
+
+/** Milliseconds without a first sync after which the log says what is waited for. */
+const LONG_WAIT = 30_000;
+
+/** Says, once, what the first sync has been waiting for. */
+export async function tellOfWaiting(
+  { clock, logger, firstSync, missing, signal }: {
+    readonly clock: Pick<Clock, "sleep">;
+    readonly logger: Logger;
+    readonly firstSync: Promise<void>;
+    /** The kinds of which no full state has come in. */
+    readonly missing: () => readonly string[];
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  let isSynced = false;
+  void firstSync.then(() => isSynced = true);
+  await Promise.race([firstSync, clock.sleep(LONG_WAIT, signal)]);
+  if (isSynced || signal.aborted) return;
+  const kinds = missing();
+  const waitingFor = kinds.length > 0 ? `the first list of ${kinds.join(", ")}` : "the kernel";
+  logger.warn("no rules have been written since the start", {
+    seconds: LONG_WAIT / 1000,
+    waitingFor,
+  });
 }
 
 /** Says that the service is ready, once. */

@@ -58,10 +58,8 @@ export interface SyncOptions {
   readonly minSyncPeriod: number;
   /** Milliseconds between replacements of everything. */
   readonly fullSyncPeriod: number;
-  /**
-   * What has to be done after a try to sync and before the next one. Must not reject.
-   */
-  readonly afterSync?: (outcome: SyncOutcome) => Promise<void>;
+  /** What has to be done after a try to sync and before the next one. Must not reject. */
+  readonly afterSync?: (outcome: SyncOutcome) => Promise<void> | void;
 }
 
 /** Between repairs, so that a program that keeps on deleting does not get all of the processor. */
@@ -85,11 +83,13 @@ export class SyncLoop {
   #failures = 0;
   #seeded = false;
   #roundWanted = false;
+  /** Monotonic time at which the start, or the round at hand, began. */
   #busySince: number | undefined;
 
   /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
     this.#options = options;
+    this.#busySince = options.clock.monotonic();
     this.#wakeup = new Wakeup(options.clock);
   }
 
@@ -100,7 +100,7 @@ export class SyncLoop {
       logger.warn("object refused, its last good state is kept", { ...refusal });
       observer.refused?.(refusal);
     }
-    if (!cache.complete || !cache.isDirty) return;
+    if (!this.#hasWork()) return;
     observer.queued?.();
     this.#wakeup.wake();
   }
@@ -133,7 +133,10 @@ export class SyncLoop {
     return done;
   }
 
-  /** Milliseconds that the sync at hand has taken so far; 0 where none is. */
+  /**
+   * Milliseconds that the round at hand has taken so far, `afterSync` included, or the time from the
+   * start until `run`; 0 while the loop waits for changes.
+   */
   get busy(): number {
     return this.#busySince === undefined ? 0 : this.#options.clock.monotonic() - this.#busySince;
   }
@@ -147,15 +150,25 @@ export class SyncLoop {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, minSyncPeriod } = this.#options;
     signal.addEventListener("abort", () => this.#wakeup.wake(), { once: true });
+    this.#busySince = undefined;
     while (!signal.aborted) {
       if (this.#hasWork()) {
         const due = this.#lastEnd + this.#pause(minSyncPeriod);
         await clock.sleep(Math.max(0, due - clock.monotonic()), signal);
-        if (!signal.aborted) await this.syncOnce();
+        if (!signal.aborted) await this.#round();
       } else {
         await this.#wakeup.wait(Math.max(0, this.#nextFull - clock.monotonic()));
         if (clock.monotonic() >= this.#nextFull) this.#fullReason ??= "full sync period";
       }
+    }
+  }
+
+  async #round(): Promise<void> {
+    this.#busySince = this.#options.clock.monotonic();
+    try {
+      await this.syncOnce();
+    } finally {
+      this.#busySince = undefined;
     }
   }
 
@@ -224,7 +237,6 @@ export class SyncLoop {
     { step, started }: { readonly step: Step; readonly started: number },
   ): Promise<"done" | ApplyFailure> {
     const { dataplane, clock, logger, observer } = this.#options;
-    this.#busySince = clock.monotonic();
     try {
       await dataplane.apply(script);
     } catch (error) {
@@ -237,8 +249,6 @@ export class SyncLoop {
       });
       observer.failed?.({ kind: script.kind, error });
       return error.failure;
-    } finally {
-      this.#busySince = undefined;
     }
     const seconds = (clock.monotonic() - started) / 1000;
     logger.debug(2, "synced", {

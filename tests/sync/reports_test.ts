@@ -108,3 +108,22 @@ Deno.test("the loop tells for how long the sync at hand has been running", async
   await fixture.pass(0);
   assertEquals([busy, loop.busy], [5_000, 0]);
 });
+
+Deno.test("it is busy from the start until it runs, and until all is done that follows a sync", async () => {
+  await using fixture = new SyncFixture();
+  const { loop, clock } = fixture;
+  await clock.advance(4_000);
+  assertEquals(loop.busy, 4_000);
+  await fixture.start();
+  await clock.advance(3_600_000);
+  assertEquals(loop.busy, 0, "it waits for the sources");
+  const after = Promise.withResolvers<void>();
+  fixture.finish = () => after.promise;
+  fixture.deliver([service(1)]);
+  await fixture.pass(0);
+  await clock.advance(130_000);
+  assertEquals(loop.busy, 130_000);
+  after.resolve();
+  await fixture.pass(0);
+  assertEquals(loop.busy, 0);
+});

@@ -36,6 +36,14 @@ Deno.test("an empty cluster is a state too: it gets its first sync", async () =>
   assertEquals(fixture.dataplane.log, ["full: "]);
 });
 
+Deno.test("an empty cluster that is delivered while the loop waits gets its first sync, too", async () => {
+  await using fixture = new SyncFixture();
+  await fixture.start();
+  fixture.deliver([]);
+  await fixture.pass(0);
+  assertEquals(fixture.dataplane.log, ["full: "]);
+});
+
 Deno.test("the first sync is full, every later one has what changed alone", async () => {
   await using fixture = await SyncFixture.synced([service(1), service(2)]);
   const { dataplane } = fixture;
