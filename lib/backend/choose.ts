@@ -20,6 +20,7 @@ import { OwnDeletions } from "./nftables/drift/own_deletions.ts";
 import { probe } from "./nftables/kernel/probe.ts";
 import type { Runtime } from "../model/runtime.ts";
 import { Sysctl } from "./sysctl.ts";
+import { familiesBut, type MissingFamilies, missingFamilies } from "./ip_families.ts";
 import { FatalError } from "../model/fatal.ts";
 import { HandOver } from "./take_over.ts";
 
@@ -50,6 +51,8 @@ export interface OpenDataplane {
   /** The version of the program that writes the rules. */
   readonly version: string;
   readonly handOver: HandOver;
+  /** The families that no rules are written for. */
+  readonly missing: MissingFamilies;
   /** Tells the metrics how much the kernel holds of us. */
   record(metrics: KernelCounts): void;
   /** Notices changes by others, until the signal aborts. */
@@ -59,9 +62,12 @@ export interface OpenDataplane {
 /** What it takes to open a dataplane. */
 export interface OpenOptions {
   readonly configuration: Configuration;
-  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock">;
+  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock" | "readFile">;
   readonly logger: Logger;
 }
+
+/** With what the node's kernel lacks. */
+type NodeOptions = OpenOptions & { readonly missing: MissingFamilies };
 
 /**
  * Opens the dataplane of the configured mode; where none is set, nftables if this kernel and this
@@ -69,8 +75,11 @@ export interface OpenOptions {
  *
  * @throws {FatalError} that says what is missing
  */
-export async function openDataplane(options: OpenOptions): Promise<OpenDataplane> {
-  const { mode } = options.configuration;
+export async function openDataplane(given: OpenOptions): Promise<OpenDataplane> {
+  const { mode } = given.configuration;
+  const missing = await missingFamilies(given.runtime);
+  for (const [family, reason] of missing) given.logger.info(`no IPv${family} rules: ${reason}`);
+  const options = { ...given, missing };
   try {
     if (mode === "iptables") return await openIptables(options);
     if (mode === "nftables") return await openNftables(options);
@@ -80,7 +89,7 @@ export async function openDataplane(options: OpenOptions): Promise<OpenDataplane
   }
 }
 
-async function openEither(options: OpenOptions): Promise<OpenDataplane> {
+async function openEither(options: NodeOptions): Promise<OpenDataplane> {
   try {
     const opened = await openNftables(options);
     const warning = openModeWarning(options.configuration);
@@ -101,11 +110,12 @@ async function openEither(options: OpenOptions): Promise<OpenDataplane> {
 }
 
 async function openNftables(
-  { configuration, runtime, logger }: OpenOptions,
+  { configuration, runtime, logger, missing }: NodeOptions,
 ): Promise<OpenDataplane> {
   const nft = new Nft(runtime.runner);
   const mode = "nftables";
-  await probe(nft, desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] }));
+  const inputs = { configuration, mode, node: undefined, serviceCIDRs: [] } as const;
+  await probe(nft, desiredNode({ ...inputs, ipFamilies: familiesBut(missing) }));
   const own = new OwnDeletions();
   const handOver = new HandOver({ mode, backend: undefined, runner: runtime.runner, logger });
   const dataplane = new NftablesDataplane(nft, { own, prologue: () => handOver.prologue() });
@@ -114,6 +124,7 @@ async function openNftables(
     dataplane,
     version: await nft.version(),
     handOver,
+    missing,
     record: (metrics) => metrics.elements(dataplane.elements),
     watchDrift: ({ desired, onDrift, signal }) => {
       const elements = new ElementCheck({ nft, dataplane, desired, clock: runtime.clock });
@@ -134,9 +145,9 @@ async function openNftables(
 }
 
 async function openIptables(
-  { configuration, runtime, logger }: OpenOptions,
+  { configuration, runtime, logger, missing: absent }: NodeOptions,
 ): Promise<OpenDataplane> {
-  const iptables = await findIptables(runtime.runner);
+  const iptables = await findIptables(runtime.runner, familiesBut(absent));
   logger.info(`iptables backend: ${iptables.reason}`);
   if (iptables.mixed) {
     logger.warn(
@@ -156,6 +167,7 @@ async function openIptables(
     dataplane,
     version: iptables.version,
     handOver: new HandOver({ mode, backend, runner: runtime.runner, logger }),
+    missing: new Map([...absent, ...iptables.missing]),
     record: (metrics) => {
       for (const { family, ...rules } of dataplane.ruleCounts) metrics.iptablesRules(family, rules);
     },

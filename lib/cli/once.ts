@@ -34,7 +34,12 @@ export async function once(options: OnceOptions): Promise<void> {
   const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
   const differs = openModeWarning(configuration);
   if (differs !== undefined) logger.warn(differs);
-  const { desired, conflicts, refused } = await readState({ ...options, mode });
+  const { desired, conflicts, refused } = await readState({
+    ...options,
+    mode,
+    // What the script is for need not be this machine.
+    ipFamilies: FAMILIES,
+  });
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
   for (const [loser, lost] of Map.groupBy(conflicts, (each) => each.loser)) {
     logger.warn(`Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`);

@@ -9,6 +9,7 @@ import { ApplyError } from "../model/dataplane.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
 import { TABLE } from "../backend/nftables/script/objects.ts";
 import { probe } from "../backend/nftables/kernel/probe.ts";
+import { familiesBut, missingFamilies } from "../backend/ip_families.ts";
 import type { Runtime } from "../model/runtime.ts";
 
 /**
@@ -17,14 +18,16 @@ import type { Runtime } from "../model/runtime.ts";
  */
 export async function activeMode(
   configuration: Configuration,
-  { runner }: Pick<Runtime, "runner">,
+  { runner, readFile }: Pick<Runtime, "runner" | "readFile">,
 ): Promise<"nftables" | "iptables"> {
   if (configuration.mode !== "") return configuration.mode;
   const mode = "nftables";
   const nft = new Nft(runner);
   try {
     if ((await nft.listTables()).includes(TABLE)) return mode;
-    await probe(nft, desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] }));
+    const ipFamilies = familiesBut(await missingFamilies({ readFile }));
+    const inputs = { configuration, mode, node: undefined, serviceCIDRs: [] } as const;
+    await probe(nft, desiredNode({ ...inputs, ipFamilies }));
     return mode;
   } catch (error) {
     if (error instanceof ApplyError) return "iptables";

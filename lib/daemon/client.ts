@@ -27,6 +27,10 @@ const schema: z.ZodMiniType<Status> = z.object({
   mode: z.enum(["nftables", "iptables"]),
   kernel: text,
   nft: text,
+  missingFamilies: z._default(
+    z.array(z.object({ family: z.enum(["IPv4", "IPv6"]), reason: text })),
+    [],
+  ),
   started: text,
   healthy: z.boolean(),
   nodeEligible: z.boolean(),

@@ -25,13 +25,14 @@ import { Advice } from "./advice.ts";
 import { COMMIT } from "../model/commit.ts";
 import { ConntrackCleanup } from "./conntrack_cleanup.ts";
 import type { OpenDataplane } from "../backend/choose.ts";
+import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import { Observation } from "./observation.ts";
 import { isServedByKubeProxy, openSavedState } from "./saved_state.ts";
 import { healthCheckAddresses, serveAll } from "./servers.ts";
 import { announceReady, tellOfWaiting } from "./service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
-import { statusReport } from "./status_report.ts";
+import { plainFacts, statusReport } from "./status_report.ts";
 import { type ApiServer, postJson } from "./source.ts";
 import { VERSION } from "../model/version.ts";
 
@@ -98,8 +99,14 @@ export class Daemon {
     this.#started = clock.now();
     this.#metrics = this.#createMetrics();
     opened.programs.reportTo((program, failure) => this.#metrics.programFailed(program, failure));
-    this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod });
-    this.#desired = new Desired({ configuration, mode, nodeName });
+    const { missing } = opened;
+    this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod, missing });
+    this.#desired = new Desired({
+      configuration,
+      mode,
+      nodeName,
+      ipFamilies: familiesBut(missing),
+    });
     this.#events = new EventRecorder({
       post: (path, body) => postJson(this.#opened.api, { path, body, signal: options.signal }),
       clock,
@@ -291,7 +298,7 @@ export class Daemon {
     const { clock } = this.#options.runtime;
     return createMetrics({
       mode: this.#opened.mode,
-      families: [4, 6],
+      families: familiesBut(this.#opened.missing),
       now: () => clock.now() / 1000,
       version: VERSION,
       commit: COMMIT,
@@ -312,6 +319,7 @@ export class Daemon {
       mode: this.#opened.mode,
       kernel: this.#options.runtime.osRelease(),
       nft: this.#opened.version,
+      missing: this.#opened.missing,
       started: this.#started,
       cache: this.#cache,
       desired: this.#desired,
@@ -334,10 +342,4 @@ async function untilAborted(
   });
   const failed = Promise.all(parts).then(() => aborted);
   await Promise.race([aborted, failed]);
-}
-
-/** The facts of a status that are one word or number. */
-function plainFacts(status: Status): Record<string, string> {
-  const plain = Object.entries(status).filter(([, value]) => typeof value !== "object");
-  return Object.fromEntries(plain.map(([name, value]) => [name, String(value)]));
 }

@@ -10,6 +10,8 @@ import type { State } from "../policy/view.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Runtime } from "../model/runtime.ts";
+import type { Family } from "../model/address.ts";
+import { familiesBut, missingFamilies } from "../backend/ip_families.ts";
 import { FatalError } from "../model/fatal.ts";
 import { readSource, type SourceOptions } from "./source.ts";
 
@@ -22,6 +24,8 @@ export interface StateOptions extends Pick<SourceOptions, "inspect"> {
   readonly logger: Logger;
   /** Aborts when the process is told to stop. */
   readonly signal?: AbortSignal;
+  /** The families that rules are written for; those of this node where not given. */
+  readonly ipFamilies?: readonly Family[];
   /** Milliseconds to wait for the full state; without it, for ever. */
   readonly timeout?: number;
 }
@@ -34,7 +38,8 @@ export interface StateOptions extends Pick<SourceOptions, "inspect"> {
 export async function readState(options: StateOptions): Promise<State> {
   const { configuration, mode, nodeName } = options;
   const cache = await readCache(options);
-  const desired = new Desired({ configuration, mode, nodeName });
+  const ipFamilies = options.ipFamilies ?? familiesBut(await missingFamilies(options.runtime));
+  const desired = new Desired({ configuration, mode, nodeName, ipFamilies });
   const { conflicts } = desired.update(cache, cache.takeDirty());
   return { cache, desired, conflicts, refused: [...cache.refused] };
 }

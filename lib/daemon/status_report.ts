@@ -5,6 +5,8 @@
  */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired } from "../policy/state.ts";
+import type { Family } from "../model/address.ts";
+import { FAMILY_NAMES } from "../observe/family_names.ts";
 import { KINDS } from "../model/objects.ts";
 import { type Status, STATUS_VERSION } from "../model/status.ts";
 import type { ProxyHealth } from "../observe/health.ts";
@@ -18,6 +20,8 @@ export interface StatusSources {
   readonly mode: Status["mode"];
   readonly kernel: string;
   readonly nft: string;
+  /** Families without rules, with the reason. */
+  readonly missing: ReadonlyMap<Family, string>;
   /** Milliseconds since the epoch. */
   readonly started: number;
   readonly cache: ObjectCache;
@@ -41,6 +45,10 @@ export function statusReport(sources: StatusSources): Status {
     mode: sources.mode,
     kernel: sources.kernel,
     nft: sources.nft,
+    missingFamilies: [...sources.missing].map(([family, reason]) => ({
+      family: FAMILY_NAMES[family],
+      reason,
+    })),
     started: formatTime(sources.started),
     healthy,
     nodeEligible,
@@ -90,4 +98,10 @@ function sum<T>(values: Iterable<T>, size: (value: T) => number): number {
   let total = 0;
   for (const value of values) total += size(value);
   return total;
+}
+
+/** The facts of a status that are one word or number. */
+export function plainFacts(status: Status): Record<string, string> {
+  const plain = Object.entries(status).filter(([, value]) => typeof value !== "object");
+  return Object.fromEntries(plain.map(([name, value]) => [name, String(value)]));
 }

@@ -78,6 +78,8 @@ export interface DesiredFamily {
 
 /** What all rules need to know of the node and its configuration. A change (but of `serviceCIDRs`) means a full sync. */
 export interface DesiredNode {
+  /** The families that rules are written for, IPv4 first. */
+  readonly ipFamilies: readonly Family[];
   readonly families: Readonly<Record<Family, DesiredFamily>>;
   readonly masqueradeAll: boolean;
   /** The packet mark that asks for masquerading: one bit, 0x4000 by default. */

@@ -39,6 +39,11 @@ export interface Status {
   readonly kernel: string;
   /** Of the program that writes the rules; `""` where it does not tell. */
   readonly nft: string;
+  /** IP families that no rules are written for, and why. */
+  readonly missingFamilies: readonly {
+    readonly family: "IPv4" | "IPv6";
+    readonly reason: string;
+  }[];
   /** RFC 3339. */
   readonly started: string;
   readonly healthy: boolean;

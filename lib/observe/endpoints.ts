@@ -60,6 +60,11 @@ function healthBody(
     ...(path === "healthz" && { nodeEligible: health.nodeEligible }),
     healthy: health.healthy,
     ...(health.families.size > 0 && { status }),
+    ...(health.missing.size > 0 && {
+      missing: Object.fromEntries(
+        [...health.missing].map(([family, reason]) => [FAMILY_NAMES[family], reason]),
+      ),
+    }),
   };
 }
 

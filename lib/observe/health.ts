@@ -28,6 +28,8 @@ export interface HealthReport {
   readonly currentTime: number;
   /** The families that were synced at least once. */
   readonly families: ReadonlyMap<Family, FamilyHealth>;
+  /** The families that no rules are written for, and why. */
+  readonly missing: ReadonlyMap<Family, string>;
 }
 
 /** What `ProxyHealth` needs. */
@@ -35,7 +37,11 @@ export interface ProxyHealthOptions {
   readonly clock: Pick<Clock, "now" | "monotonic">;
   /** Milliseconds that an update may wait; kube-proxy: two sync periods. */
   readonly timeout: number;
+  /** The families that no rules are written for, and why: their health is not asked. */
+  readonly missing?: ReadonlyMap<Family, string>;
 }
+
+const NONE: ReadonlyMap<Family, string> = new Map();
 
 /** Follows queued updates, finished syncs and the Node. */
 export class ProxyHealth {
@@ -79,7 +85,9 @@ export class ProxyHealth {
   /** Everything at this moment. */
   report(): HealthReport {
     const families = new Map<Family, FamilyHealth>();
+    const missing = this.#options.missing ?? NONE;
     for (const family of FAMILIES) {
+      if (missing.has(family)) continue;
       const lastUpdated = this.#lastUpdated.get(family);
       if (lastUpdated === undefined) continue; // It is still starting up, and healthy.
       families.set(family, { lastUpdated, healthy: !this.#isLate(family) });
@@ -91,6 +99,7 @@ export class ProxyHealth {
       lastUpdated: all.length === 0 ? undefined : Math.max(...all.map((one) => one.lastUpdated)),
       currentTime: this.#options.clock.now(),
       families,
+      missing,
     };
   }
 

@@ -5,6 +5,7 @@
  */
 import {
   ADDRESS_BITS,
+  FAMILIES,
   type Family,
   familyOf,
   isSpecialAddress,
@@ -26,6 +27,8 @@ export interface NodeInputs {
   readonly mode: "nftables" | "iptables";
   readonly node: Node | undefined;
   readonly serviceCIDRs: readonly ServiceCIDR[];
+  /** The families that rules are written for; all where not given. */
+  readonly ipFamilies?: readonly Family[];
 }
 
 /** Works out the node's part of the desired state. */
@@ -33,6 +36,7 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
   const { configuration, mode } = inputs;
   const settings = configuration[mode];
   return {
+    ipFamilies: inputs.ipFamilies ?? FAMILIES,
     families: { 4: desiredFamily(inputs, 4), 6: desiredFamily(inputs, 6) },
     masqueradeAll: settings.masqueradeAll,
     // A shift by 31 is negative in JavaScript without `>>> 0`.

@@ -40,6 +40,8 @@ export interface DesiredOptions {
   readonly configuration: Configuration;
   readonly mode: "nftables" | "iptables";
   readonly nodeName: string;
+  /** The families that rules are written for; all where not given. */
+  readonly ipFamilies?: readonly Family[];
   /** Canonical addresses of this machine; those that the Node lists count anyway. */
   readonly ownAddresses?: () => readonly string[];
   /** Ports that this process needs itself: no Service becomes a frontend there. */
@@ -176,7 +178,9 @@ export class Desired implements DesiredState {
       holds: (claim) => this.#claims.holds(key, claim),
       previous: before,
     });
-    this.#services.set(key, after);
-    return { before, after };
+    const { ipFamilies } = this.#node;
+    const written = after.filter(({ family }) => ipFamilies.includes(family));
+    this.#services.set(key, written);
+    return { before, after: written };
   }
 }

@@ -76,7 +76,7 @@ async function compareIptables(
   state: DesiredState,
   { runner, logger }: KernelOptions,
 ): Promise<Comparison> {
-  const iptables = await findIptables(runner);
+  const iptables = await findIptables(runner, state.node.ipFamilies);
   const { backend, families, abilities } = iptables;
   const dataplane = new IptablesDataplane({
     runner,

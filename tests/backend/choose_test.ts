@@ -9,8 +9,19 @@ import { FakeNode } from "../cli/fake_node.ts";
 
 const SILENT = { async *lines(): AsyncIterable<string> {} };
 
-function open(node: FakeNode, mode: ProxyMode, logger = new MemoryLogger()) {
-  const runtime = { runner: node.runner, streamer: SILENT, clock: new ManualClock() };
+/** Files of a kernel with both families, and of one that was started with `ipv6.disable=1`. */
+const DUAL_STACK = ["/proc/net/dev", "/proc/net/if_inet6"];
+const WITHOUT_IPV6 = ["/proc/net/dev"];
+
+function open(
+  node: FakeNode,
+  mode: ProxyMode,
+  logger = new MemoryLogger(),
+  files: readonly string[] = DUAL_STACK,
+) {
+  const readFile = (path: string) =>
+    files.includes(path) ? Promise.resolve("") : Promise.reject(new Error(`no file ${path}`));
+  const runtime = { runner: node.runner, streamer: SILENT, clock: new ManualClock(), readFile };
   return openDataplane({ configuration: configuration({ mode }), runtime, logger });
 }
 
@@ -94,4 +105,51 @@ Deno.test("a route_localnet that cannot be set is one warning, and the rules are
   );
   assertEquals(logger.at("warn").length, 1);
   assertMatch(logger.at("warn")[0] ?? "", /node ports do not answer on localhost: .*Read-only/);
+});
+
+const DUAL_SERVICE = {
+  kind: "Service",
+  metadata: { namespace: "shop", name: "web" },
+  spec: {
+    type: "LoadBalancer",
+    clusterIP: "10.96.0.10",
+    clusterIPs: ["10.96.0.10", "fd00:10:96::10"],
+    ports: [{ name: "http", port: 80, nodePort: 30080 }],
+    loadBalancerSourceRanges: ["198.51.100.0/24", "2001:db8::/33"],
+  },
+  status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }, { ip: "2001:db8:1::10" }] } },
+} as const;
+
+/** What belongs to IPv6 in a script or a command. */
+const IPV6 = /ip6|fd00:|2001:db8|::|[a-z-]6\b/;
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`on a node without IPv6, ${mode} mode writes IPv4 rules alone, and one line says so`, async () => {
+    const node = new FakeNode(mode === "nftables" ? [] : ["-legacy"]);
+    const logger = new MemoryLogger();
+    const opened = await open(node, mode, logger, WITHOUT_IPV6);
+    const reason = "this node has no IPv6 (there is no /proc/net/if_inet6)";
+    assertEquals([...opened.missing], [[6, reason]]);
+    assertEquals(logger.lines.filter((line) => line.includes("IPv6")), [
+      `info no IPv6 rules: ${reason} {}`,
+    ]);
+    assertEquals(logger.at("warn"), []);
+    const configured = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/64"] };
+    const pipeline = new Pipeline({ mode, ipFamilies: [4], configuration: configured });
+    pipeline.load([DUAL_SERVICE]);
+    const script = opened.dataplane.full(pipeline.desired);
+    assertEquals(IPV6.exec(script.text)?.[0], undefined, script.text);
+    assertMatch(script.text, /10\.96\.0\.10/);
+    const { change } = pipeline.load([]);
+    const step = opened.dataplane.partial(change, pipeline.desired);
+    assertEquals(IPV6.exec(step?.text ?? "")?.[0], undefined, step?.text);
+    await opened.dataplane.apply(script);
+    const programs = node.changes.map((each) => each.split(" ")[0]);
+    assertEquals(programs.filter((each) => each?.startsWith("ip6")), []);
+  });
+}
+
+Deno.test("where nothing can be read of the network, both families are written", async () => {
+  const opened = await open(new FakeNode(), "nftables", new MemoryLogger(), []);
+  assertEquals([...opened.missing], []);
 });

@@ -14,6 +14,7 @@ import { hostPort } from "../../lib/model/names.ts";
 
 /** A node that takes node ports on all of its addresses. */
 export const NODE: DesiredNode = {
+  ipFamilies: [4, 6],
   families: {
     4: { localDetector: undefined, nodePortAddresses: { type: "all" }, serviceCIDRs: [] },
     6: { localDetector: undefined, nodePortAddresses: { type: "all" }, serviceCIDRs: [] },

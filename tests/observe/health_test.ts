@@ -97,3 +97,16 @@ Deno.test("answers have kube-proxy's headers and are counted by code", async () 
   await get("/healthz");
   assertEquals(counts, ["livez 200", "healthz 503"]);
 });
+
+Deno.test("a family without rules has no health, and the answer says why", async () => {
+  const missing = new Map([[6, "this node has no IPv6"]] as const);
+  const clock = new FakeClock();
+  const health = new ProxyHealth({ clock, timeout: TIMEOUT, missing });
+  const handler = healthServer({ report: () => health.report(), count: () => {} });
+  health.queued();
+  health.updated();
+  const { body } = await handler({ method: "GET", path: "/livez" });
+  const answer = JSON.parse(body);
+  assertEquals(Object.keys(answer.status), ["IPv4"]);
+  assertEquals(answer.missing, { IPv6: "this node has no IPv6" });
+});

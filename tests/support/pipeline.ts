@@ -6,6 +6,7 @@
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import { Desired, type DesiredOptions, type Step } from "../../lib/policy/state.ts";
+import type { Family } from "../../lib/model/address.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
 import type { ObjectEvent, Refusal } from "../../lib/model/events.ts";
 import { type Kind, type KindMap, KINDS } from "../../lib/model/objects.ts";
@@ -21,6 +22,7 @@ export const NODE_NAME = "node-1";
 export interface PipelineOptions extends Pick<DesiredOptions, "ownAddresses" | "ownPorts"> {
   readonly mode?: "nftables" | "iptables";
   readonly nodeName?: string;
+  readonly ipFamilies?: readonly Family[];
   readonly configuration?: Partial<Configuration>;
 }
 
@@ -36,6 +38,7 @@ export class Pipeline {
       configuration: configuration(options.configuration),
       mode: options.mode ?? "nftables",
       nodeName: options.nodeName ?? NODE_NAME,
+      ...options.ipFamilies && { ipFamilies: options.ipFamilies },
     });
   }
 

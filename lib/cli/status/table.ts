@@ -80,6 +80,7 @@ function facts(status: Status, now: number): string[][] {
   const { snapshotAgeSeconds: age } = status;
   return [
     ["mode", `${program}, kernel ${status.kernel}`],
+    ...status.missingFamilies.map(({ family, reason }) => [family, `no rules: ${reason}`]),
     ["started", formatAgo(status.started, now)],
     ["services", `${status.services} with ${status.servicePorts} ports`],
     ["endpoints", `${status.endpoints} in ${status.endpointSlices} slices`],

@@ -8,7 +8,7 @@ import { ADDRESS_BITS, type Family } from "../../model/address.ts";
 import type { DesiredNode } from "../../model/desired.ts";
 import { nodePortKey, vipKey } from "../../model/names.ts";
 import type { Element } from "../../backend/nftables/script/objects.ts";
-import { sourceRangeChain, sourceRangeSet } from "../../backend/nftables/firewall.ts";
+import { sourceRangeChain, sourceRangeSet } from "../../backend/nftables/script/firewall.ts";
 import { objectsOf } from "../../backend/nftables/script/service.ts";
 import type { Match } from "../frontend.ts";
 

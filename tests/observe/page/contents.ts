@@ -19,6 +19,7 @@ export const STATUS: Status = {
   mode: "nftables",
   kernel: "6.18.0",
   nft: "1.0.6",
+  missingFamilies: [],
   started: "2026-01-02T00:04:05.000Z",
   healthy: true,
   nodeEligible: true,

@@ -24,7 +24,7 @@ export interface Iptables {
   readonly reason: string;
   /** Both backends hold rules: worth a warning. */
   readonly mixed: boolean;
-  /** Families that work, IPv4 first; at least one. */
+  /** Wanted families that work, IPv4 first; at least one. */
   readonly families: readonly Family[];
   /** Why a family does not work: for the log. */
   readonly missing: ReadonlyMap<Family, string>;
@@ -36,14 +36,18 @@ export interface Iptables {
 /**
  * Finds out which backend to use, which families work, and what the programs can do.
  *
+ * @param wanted the families that the node has
  * @throws {ApplyError} where iptables works for no family
  */
-export async function findIptables(runner: ProcessRunner): Promise<Iptables> {
+export async function findIptables(
+  runner: ProcessRunner,
+  wanted: readonly Family[] = FAMILIES,
+): Promise<Iptables> {
   const choice = await chooseBackend(runner);
   const families: Family[] = [];
   const missing = new Map<Family, string>();
   const errors: Error[] = [];
-  for (const family of FAMILIES) {
+  for (const family of wanted) {
     try {
       await checkFamily(runner, family, choice.backend);
       families.push(family);

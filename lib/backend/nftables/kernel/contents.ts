@@ -24,7 +24,9 @@ export function desiredContents(state: DesiredState): Contents {
   const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
   const { operations } = diffServices(changes, { node: state.node, references: new Map() });
   const sets = new Map<string, Map<string, string>>();
-  for (const { name } of [...fixedSets(), ...operations.addSets]) sets.set(name, new Map());
+  for (const { name } of [...fixedSets(state.node), ...operations.addSets]) {
+    sets.set(name, new Map());
+  }
   for (const { set, key, data } of [...nodeElements(state.node), ...operations.addElements]) {
     sets.get(set)?.set(withoutHostLength(key), data);
   }

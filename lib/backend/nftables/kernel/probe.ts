@@ -39,7 +39,8 @@ const HOOKS: Readonly<Record<string, string>> = {
  * @throws {ApplyError} that says what is missing and how to get it
  */
 export async function probe(nft: Nft, node: DesiredNode): Promise<void> {
-  const { text } = new FullScript({ node, services: new Map([["probe", PROBE_SERVICES]]) });
+  const services = PROBE_SERVICES.filter(({ family }) => node.ipFamilies.includes(family));
+  const { text } = new FullScript({ node, services: new Map([["probe", services]]) });
   try {
     await nft.check(text);
   } catch (error) {

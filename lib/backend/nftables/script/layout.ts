@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../../../model/address.ts";
+import type { Family } from "../../../model/address.ts";
 import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../../model/desired.ts";
 import { type Chain, type Element, type NamedSet, NFT_FAMILY } from "./objects.ts";
 
@@ -14,8 +14,8 @@ import { type Chain, type Element, type NamedSet, NFT_FAMILY } from "./objects.t
 export type FrontendKind = "vip" | "nodeport";
 
 /** The sets and maps of every table, in the order of their printing. */
-export function fixedSets(): NamedSet[] {
-  return FAMILIES.flatMap((family) => {
+export function fixedSets({ ipFamilies }: DesiredNode): NamedSet[] {
+  return ipFamilies.flatMap((family) => {
     const ip = NFT_FAMILY[family];
     const vip = vipType(family);
     const nodePort = "meta l4proto . tcp dport";
@@ -40,7 +40,7 @@ export function namedSet(kind: NamedSet["kind"], name: string, body: string): Na
 
 /** The elements that the node itself brings: the ranges of cluster IPs. */
 export function nodeElements(node: DesiredNode): Element[] {
-  return FAMILIES.flatMap((family) =>
+  return node.ipFamilies.flatMap((family) =>
     node.families[family].serviceCIDRs.map((cidr) => ({
       type: "element" as const,
       set: `service-cidrs${family}`,
@@ -63,17 +63,19 @@ export function fixedChains(node: DesiredNode): Chain[] {
   return [
     chain("mark-for-masquerade", [`meta mark set meta mark | ${mark}`]),
     chain("reject-traffic", ["reject"]),
-    ...FAMILIES.flatMap((family) => shortCircuitChains(node, family)),
-    chain("services", FAMILIES.flatMap((family) => serviceRules(node, family))),
-    chain("no-endpoints", eachFamily((vip, family) => `${vip} vmap @no-endpoints${family}`)),
+    ...node.ipFamilies.flatMap((family) => shortCircuitChains(node, family)),
+    chain("services", node.ipFamilies.flatMap((family) => serviceRules(node, family))),
+    chain("no-endpoints", eachFamily(node, (vip, family) => `${vip} vmap @no-endpoints${family}`)),
     chain(
       "no-endpoint-nodeports",
-      FAMILIES.flatMap((family) => nodePortRules(node, { family, map: "no-endpoint-nodeports" })),
+      node.ipFamilies.flatMap((family) =>
+        nodePortRules(node, { family, map: "no-endpoint-nodeports" })
+      ),
     ),
     chain(
       "cluster-ips",
-      eachFamily((_, family, ip) => `${ip} daddr @cluster-ips${family} reject`)
-        .concat(eachFamily((_, family, ip) => `${ip} daddr @service-cidrs${family} drop`)),
+      eachFamily(node, (_, family, ip) => `${ip} daddr @cluster-ips${family} reject`)
+        .concat(eachFamily(node, (_, family, ip) => `${ip} daddr @service-cidrs${family} drop`)),
     ),
     base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),
     base("nat-output", "nat hook output priority -100", ["jump services"]),
@@ -85,8 +87,10 @@ export function fixedChains(node: DesiredNode): Chain[] {
     base("filter-output", "filter hook output priority 0", CLUSTER_IP_GUARD),
     base("nat-postrouting", "nat hook postrouting priority 100", [
       `meta mark & ${mark} == ${mark} meta mark set meta mark ^ ${mark} masquerade fully-random`,
-      ...eachFamily((_, family, ip) =>
-        `ct status dnat ${ip} saddr . ${ip} daddr @hairpins${family} masquerade fully-random`
+      ...eachFamily(
+        node,
+        (_, family, ip) =>
+          `ct status dnat ${ip} saddr . ${ip} daddr @hairpins${family} masquerade fully-random`,
       ),
     ]),
   ];
@@ -163,8 +167,11 @@ function nodeAddressMatch(addresses: NodePortAddresses, family: Family): string 
 }
 
 /** One rule for each family; `vip` is the match that reads a virtual IP's key from the packet. */
-function eachFamily(rule: (vip: string, family: Family, ip: "ip" | "ip6") => string): string[] {
-  return FAMILIES.map((family) => rule(vipOf(family), family, NFT_FAMILY[family]));
+function eachFamily(
+  { ipFamilies }: DesiredNode,
+  rule: (vip: string, family: Family, ip: "ip" | "ip6") => string,
+): string[] {
+  return ipFamilies.map((family) => rule(vipOf(family), family, NFT_FAMILY[family]));
 }
 
 /** The expression that reads a node port's key from a packet. */

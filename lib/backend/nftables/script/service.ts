@@ -6,7 +6,7 @@
 import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
 import type { TrafficPolicy } from "../../../model/objects.ts";
 import { nodePortKey, vipKey } from "../../../model/names.ts";
-import { firewallObjects } from "../firewall.ts";
+import { firewallObjects } from "./firewall.ts";
 import { fromLocalPod, type FrontendKind, shortCircuitChain } from "./layout.ts";
 import type { Element, TableObject } from "./objects.ts";
 import { endpointsFor, pickFor } from "./pick.ts";
@@ -56,7 +56,7 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
   return [
     ...port.clusterIPs.flatMap((address) => clusterIPObjects(port, vip(address), node)),
     ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend)),
-    ...firewallObjects(port),
+    ...firewallObjects(port, node),
     ...hairpinObjects(port),
   ];
 }

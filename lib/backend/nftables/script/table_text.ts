@@ -50,7 +50,7 @@ export class TableText {
   /** @param node the node's part of the table */
   constructor(node: DesiredNode) {
     this.#node = node;
-    this.#addSets(fixedSets());
+    this.#addSets(fixedSets(node));
     this.#addElements(nodeElements(node));
   }
 

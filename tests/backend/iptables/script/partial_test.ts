@@ -15,6 +15,7 @@ const FAMILY = {
   serviceCIDRs: [],
 } as const;
 const NODE: DesiredNode = {
+  ipFamilies: [4, 6],
   families: { 4: FAMILY, 6: { ...FAMILY, localDetector: undefined } },
   masqueradeAll: false,
   masqueradeMark: 0x4000,

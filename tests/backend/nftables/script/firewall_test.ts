@@ -1,16 +1,16 @@
 import { assert, assertEquals } from "@std/assert";
-import { desiredNode } from "../../../lib/policy/node.ts";
-import type { Configuration } from "../../../lib/model/configuration.ts";
-import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { FullScript } from "../../../lib/backend/nftables/script/full_script.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import { PROBE_SERVICES } from "../../../lib/backend/nftables/kernel/probe_services.ts";
-import { run } from "../../support/command.ts";
-import { configuration, DEFAULTS } from "../../support/configuration.ts";
-import { listTable } from "../../support/nft_table.ts";
-import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
-import { SILENT_RUNNER } from "./golden.ts";
-import { Kernel } from "./kernel.ts";
+import { desiredNode } from "../../../../lib/policy/node.ts";
+import type { Configuration } from "../../../../lib/model/configuration.ts";
+import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
+import { FullScript } from "../../../../lib/backend/nftables/script/full_script.ts";
+import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
+import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe_services.ts";
+import { run } from "../../../support/command.ts";
+import { configuration, DEFAULTS } from "../../../support/configuration.ts";
+import { listTable } from "../../../support/nft_table.ts";
+import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
+import { SILENT_RUNNER } from "../golden.ts";
+import { Kernel } from "../kernel.ts";
 
 const DETECT_LOCAL = {
   bridgeInterface: "cni0",

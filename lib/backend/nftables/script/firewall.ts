@@ -9,30 +9,30 @@
  *
  * @module
  */
-import { FAMILIES } from "../../model/address.ts";
-import type { DesiredServicePort } from "../../model/desired.ts";
-import { vipKey } from "../../model/names.ts";
-import { base, namedSet, vipOf, vipType } from "./script/layout.ts";
-import { type Chain, type NamedSet, NFT_FAMILY, type TableObject } from "./script/objects.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
+import { vipKey } from "../../../model/names.ts";
+import { base, namedSet, vipOf, vipType } from "./layout.ts";
+import { type Chain, type NamedSet, NFT_FAMILY, type TableObject } from "./objects.ts";
 
 /** What every Service with source ranges needs. Before dnat, for the address that the client used. */
-const SHARED: readonly TableObject[] = [
-  ...FAMILIES.map((family) =>
-    namedSet("map", `firewalls${family}`, `typeof ${vipType(family)} : verdict`)
-  ),
-  {
-    type: "chain",
-    name: "firewall",
-    rules: FAMILIES.map((family) => `${vipOf(family)} vmap @firewalls${family}`),
-  },
-  base("filter-prerouting", "filter hook prerouting priority -110", ["ct state new jump firewall"]),
-  base("filter-output-before-dnat", "filter hook output priority -110", [
-    "ct state new jump firewall",
-  ]),
-];
+function sharedObjects({ ipFamilies }: DesiredNode): TableObject[] {
+  const check = ["ct state new jump firewall"];
+  return [
+    ...ipFamilies.map((family) =>
+      namedSet("map", `firewalls${family}`, `typeof ${vipType(family)} : verdict`)
+    ),
+    {
+      type: "chain",
+      name: "firewall",
+      rules: ipFamilies.map((family) => `${vipOf(family)} vmap @firewalls${family}`),
+    },
+    base("filter-prerouting", "filter hook prerouting priority -110", check),
+    base("filter-output-before-dnat", "filter hook output priority -110", check),
+  ];
+}
 
 /** What drops the sources outside of a service port's ranges at its load-balancer IPs. */
-export function firewallObjects(port: DesiredServicePort): TableObject[] {
+export function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
   const { family, protocol, sourceRanges, loadBalancerIPs } = port;
   if (sourceRanges.length === 0 || loadBalancerIPs.length === 0) return [];
   const ip = NFT_FAMILY[family];
@@ -63,7 +63,7 @@ export function firewallObjects(port: DesiredServicePort): TableObject[] {
       comment: "",
     })),
   ]);
-  return [...SHARED, set, chain, ...elements];
+  return [...sharedObjects(node), set, chain, ...elements];
 }
 
 /** The name of the chain that drops sources outside of a service port's ranges. */
