@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { ObjectEvent, Refusal } from "../model/events.ts";
+import type { ObjectEvent, Omission, Refusal } from "../model/events.ts";
 import { objectKey } from "../model/names.ts";
 import {
   type EndpointSlice,
@@ -50,6 +50,8 @@ export class ObjectCache implements Snapshot {
   };
   readonly #slicesByService = new Map<string, Map<string, EndpointSlice>>();
   readonly #refused = new Map<string, Refusal>();
+  readonly #omissions = new Map<string, Omission>();
+  #newOmissions = new Map<string, Omission>();
   readonly #delivered = new Set<Kind>();
   #dirtyServices = new Set<string>();
   #dirtyNode = false;
@@ -82,6 +84,11 @@ export class ObjectCache implements Snapshot {
   /** The kinds that have not delivered a full state. */
   get missing(): readonly Kind[] {
     return KINDS.filter((kind) => !this.#delivered.has(kind));
+  }
+
+  /** What is left out of objects at present. */
+  get omissions(): Iterable<Omission> {
+    return this.#omissions.values();
   }
 
   /** Whether every kind has delivered a full state; nothing may be applied before. */
@@ -129,6 +136,14 @@ export class ObjectCache implements Snapshot {
     return dirty;
   }
 
+  /** Omissions that are new or changed since the last call: each is worth one warning. */
+  takeOmissions(): readonly Omission[] {
+    if (this.#newOmissions.size === 0) return [];
+    const omissions = [...this.#newOmissions.values()];
+    this.#newOmissions = new Map();
+    return omissions;
+  }
+
   #replace(event: ReplaceEvent): Refusal[] {
     const { kind, objects, refused } = event;
     this.#delivered.add(kind);
@@ -158,11 +173,31 @@ export class ObjectCache implements Snapshot {
     if (previous === object) return;
     if (object === undefined) objects.delete(key);
     else objects.set(key, object);
+    if (previous?.omitted ?? object?.omitted) this.#omit({ kind, key, object });
     if (kind === "Service") this.#dirtyServices.add(key);
     else if (kind === "EndpointSlice") {
       this.#indexSlice(key, previous as EndpointSlice | undefined, undefined);
       this.#indexSlice(key, undefined, object as EndpointSlice | undefined);
     } else this.#dirtyNode = true;
+  }
+
+  /** Keeps what is left out of an object as it is now. */
+  #omit(
+    { kind, key, object }: {
+      readonly kind: Kind;
+      readonly key: string;
+      readonly object: KindMap[Kind] | undefined;
+    },
+  ): void {
+    const id = refusalKey({ kind, key });
+    const known = this.#omissions.get(id);
+    const reason = object?.omitted?.join("; ");
+    if (reason === known?.reason) return;
+    this.#omissions.delete(id);
+    this.#newOmissions.delete(id);
+    if (reason === undefined) return;
+    this.#omissions.set(id, { kind, key, reason });
+    this.#newOmissions.set(id, { kind, key, reason });
   }
 
   /** Takes a slice out of the index of its Service (`before`), or puts it in (`after`). */

@@ -34,13 +34,16 @@ export async function once(options: OnceOptions): Promise<void> {
   const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
   const differs = openModeWarning(configuration);
   if (differs !== undefined) logger.warn(differs);
-  const { desired, conflicts, refused } = await readState({
+  const { cache, desired, conflicts, refused } = await readState({
     ...options,
     mode,
     // What the script is for need not be this machine.
     ipFamilies: FAMILIES,
   });
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
+  for (const omission of cache.omissions) {
+    logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
+  }
   for (const [loser, lost] of Map.groupBy(conflicts, (each) => each.loser)) {
     logger.warn(`Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`);
   }

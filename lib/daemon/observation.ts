@@ -10,7 +10,7 @@ import { countReadyLocalEndpoints } from "../policy/health_check.ts";
 import { FAMILIES } from "../model/address.ts";
 import type { ApplyError, Script } from "../model/dataplane.ts";
 import type { DesiredServicePort } from "../model/desired.ts";
-import type { ObjectEvent, Refusal } from "../model/events.ts";
+import type { ObjectEvent, Omission, Refusal } from "../model/events.ts";
 import type { Kind } from "../model/objects.ts";
 import type { Clock } from "../model/ports.ts";
 import type { EventReport } from "../model/event_report.ts";
@@ -162,6 +162,18 @@ export class Observation implements SyncObserver, WatchObserver {
       action: "Decode",
       note:
         `node ${this.#options.nodeName} cannot use this Service and keeps its last good state: ${reason}`,
+    });
+  }
+
+  /** @inheritdoc */
+  omitted({ kind, key, reason }: Omission): void {
+    if (kind !== "Service") return;
+    this.#options.report({
+      ...this.#about(key),
+      reason: "Omitted",
+      action: "Decode",
+      note:
+        `node ${this.#options.nodeName} leaves out what it cannot use of this Service: ${reason}`,
     });
   }
 

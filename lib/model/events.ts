@@ -15,6 +15,15 @@ export interface Refusal {
   readonly reason: string;
 }
 
+/** What is left out of an object because it cannot be used. The rest of the object counts. */
+export interface Omission {
+  readonly kind: Kind;
+  /** `namespace/name`. */
+  readonly key: string;
+  /** One line: for each entry the path in the object, what is wrong with it, the value. */
+  readonly reason: string;
+}
+
 /** What decoding one raw object gives. `ignored`: a valid object that makes no rules (headless, ExternalName, FQDN slice). */
 export type Decoded<K extends Kind> =
   | { readonly type: "object"; readonly key: string; readonly object: KindMap[K] }

@@ -14,6 +14,12 @@ export type Protocol = "tcp" | "udp" | "sctp";
 /** `Cluster` or `Local`: which endpoints take traffic (Service v1, `internalTrafficPolicy` and `externalTrafficPolicy`). */
 export type TrafficPolicy = "Cluster" | "Local";
 
+/** What could not be used of an object. */
+export interface Omitting {
+  /** Entries of lists, and hints, that were left out: the rest counts. One line for each; absent: none. */
+  readonly omitted?: readonly string[];
+}
+
 /** One entry of a Service's `spec.ports`. */
 export interface ServicePort {
   /** The port's name, `""` where the Service has but one port without a name. */
@@ -26,7 +32,7 @@ export interface ServicePort {
 }
 
 /** A Service that has a virtual IP: of type ClusterIP, NodePort or LoadBalancer, and not headless. */
-export interface Service {
+export interface Service extends Omitting {
   readonly namespace: string;
   readonly name: string;
   /** For Events about this object; `""` where a manifest does not say. */
@@ -71,7 +77,7 @@ export interface Endpoint {
 }
 
 /** An EndpointSlice of IPv4 or IPv6 addresses (discovery.k8s.io/v1). */
-export interface EndpointSlice {
+export interface EndpointSlice extends Omitting {
   readonly namespace: string;
   readonly name: string;
   /** The label `kubernetes.io/service-name`: a Service of the same namespace. */
@@ -84,7 +90,7 @@ export interface EndpointSlice {
 }
 
 /** What signpost needs of its own Node. */
-export interface Node {
+export interface Node extends Omitting {
   readonly name: string;
   readonly uid: string;
   /** `status.addresses` of type InternalIP, then ExternalIP, in the API's order. */
@@ -97,7 +103,7 @@ export interface Node {
 }
 
 /** A ServiceCIDR (networking.k8s.io/v1): ranges from which cluster IPs are allocated. */
-export interface ServiceCIDR {
+export interface ServiceCIDR extends Omitting {
   readonly name: string;
   readonly cidrs: readonly string[];
 }

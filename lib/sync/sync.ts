@@ -9,7 +9,7 @@ import type { Conflict } from "../policy/claims.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import { ApplyError, type ApplyFailure, type Dataplane, type Script } from "../model/dataplane.ts";
 import type { StateChange } from "../model/desired.ts";
-import type { ObjectEvent, Refusal } from "../model/events.ts";
+import type { ObjectEvent, Omission, Refusal } from "../model/events.ts";
 import type { Clock, Logger } from "../model/ports.ts";
 import { Wakeup } from "./wakeup.ts";
 
@@ -32,6 +32,8 @@ export interface SyncObserver {
   failed?(failure: { readonly kind: Script["kind"]; readonly error: ApplyError }): void;
   /** An object cannot be used; each state of it is reported once. */
   refused?(refusal: Refusal): void;
+  /** A part of an object cannot be used and is left out; each state of it is reported once. */
+  omitted?(omission: Omission): void;
   /** A Service does not get all that it asks for; all that is new of it, once. */
   conflicts?(service: string, conflicts: readonly Conflict[]): void;
 }
@@ -99,6 +101,10 @@ export class SyncLoop {
     for (const refusal of cache.apply(event)) {
       logger.warn("object refused, its last good state is kept", { ...refusal });
       observer.refused?.(refusal);
+    }
+    for (const omission of cache.takeOmissions()) {
+      logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
+      observer.omitted?.(omission);
     }
     if (!this.#hasWork()) return;
     observer.queued?.();

@@ -237,3 +237,28 @@ Deno.test("a refused object that is deleted takes its last good state with it", 
   assertEquals(dirtyAfter(cache, services.delete("default/web")), only("default/web"));
   assertEquals(cache.services.size, 0);
 });
+
+const omitting = (name: string, ...omitted: readonly string[]) => ({ ...service(name), omitted });
+
+Deno.test("what is left out of an object is told once, until it changes", () => {
+  const cache = new ObjectCache();
+  const omission = (reason: string) => ({ kind: "Service" as const, key: "default/web", reason });
+  cache.apply(services.replace([omitting("web", "a is bad", "b is bad"), service("other")]));
+  assertEquals(cache.takeOmissions(), [omission("a is bad; b is bad")]);
+  assertEquals(cache.takeOmissions(), []);
+  cache.apply(services.upsert(omitting("web", "a is bad", "b is bad")));
+  assertEquals(cache.takeOmissions(), []);
+  cache.apply(services.upsert(omitting("web", "a is worse")));
+  assertEquals([...cache.omissions], [omission("a is worse")]);
+  assertEquals(cache.takeOmissions(), [omission("a is worse")]);
+});
+
+Deno.test("what is left out is over with a better state of the object, and with the object", () => {
+  for (const event of [services.upsert(service("web")), services.delete("default/web")]) {
+    const cache = cacheOf(services.replace([omitting("web", "a is bad")]));
+    cache.apply(event);
+    assertEquals([[...cache.omissions], cache.takeOmissions()], [[], []]);
+    cache.apply(services.upsert(omitting("web", "a is bad")));
+    assertEquals(cache.takeOmissions().length, 1);
+  }
+});

@@ -127,3 +127,17 @@ Deno.test("it is busy from the start until it runs, and until all is done that f
   await fixture.pass(0);
   assertEquals(loop.busy, 0);
 });
+
+Deno.test("what is left out of an object is warned of once, and the rest of it counts", async () => {
+  const clash = { externalIPs: ["", "192.0.2.1"] };
+  await using fixture = await SyncFixture.synced([service(1, clash)]);
+  const { logger, told } = fixture;
+  for (let times = 0; times < 3; times++) fixture.upsert(service(1, clash));
+  await fixture.pass(1_000);
+  assertMatch(
+    logger.at("warn").join(),
+    /^warn a part of the object is left out, [^\n]*"key":"default\/s1","reason":"spec\.externalIPs\[0\] /,
+  );
+  assertEquals(logger.at("warn").length, 1);
+  assertEquals(told.filter((each) => each.startsWith("omitted")), ["omitted Service default/s1"]);
+});

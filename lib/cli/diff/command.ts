@@ -90,6 +90,9 @@ async function againstKernel(options: DiffOptions): Promise<DiffReport> {
   for (const { kind, key, reason } of refused) {
     proposed.warn(`${kind} ${key} would be refused: ${reason}`);
   }
+  for (const { kind, key, reason } of cache.omissions) {
+    proposed.warn(`of ${kind} ${key} a part would be left out: ${reason}`);
+  }
   proposed.warnOfUnallocated(cache.services);
   if (cache.node === undefined) {
     proposed.warn(`no Node ${options.nodeName} in the manifests: hints for its zone do not count`);

@@ -112,6 +112,9 @@ function upsertAll(cache: ObjectCache, event: ObjectEvent, proposed: Proposed): 
     cache.apply(
       { type: "upsert", kind, key, object: object as KindMap[typeof kind] } as ObjectEvent,
     );
+    if (object.omitted) {
+      proposed.warn(`of ${kind} ${key} a part would be left out: ${object.omitted.join("; ")}`);
+    }
   }
   for (const [key, reason] of refused) proposed.warn(`${kind} ${key} would be refused: ${reason}`);
   if (kind !== "Service") return;

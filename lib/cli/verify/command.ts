@@ -115,6 +115,9 @@ class Verifier {
       for (const refusal of state.refused) {
         logger.warn("object refused; the daemon may hold its last good state", { ...refusal });
       }
+      for (const omission of state.cache.omissions) {
+        logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
+      }
     }
     return state;
   }

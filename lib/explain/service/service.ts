@@ -9,7 +9,7 @@ import { objectKey } from "../../model/names.ts";
 import type { Service, ServicePort } from "../../model/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
-import { error, sortFindings } from "./finding.ts";
+import { error, sortFindings, warning } from "./finding.ts";
 import { findCauses } from "./findings.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
@@ -65,6 +65,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
       : [notProxied(target, { inspector, refused: state.refused })],
     ...service && desired.length === 0 ? [noSuchPort(service, target)] : [],
     ...service ? kernelFindings(kernel, inputs.kernel) : [],
+    ...omissionFindings(key, state.cache),
     ...connectionFindings(inputs.connections),
   ]);
   const verdict = findings.some(({ severity }) => severity === "error")
@@ -96,6 +97,22 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
 
 function isWanted(port: ServicePort | undefined, { port: wanted }: ServiceTarget): boolean {
   return wanted === undefined || port?.name === wanted || String(port?.port) === wanted;
+}
+
+/** What the Service and its slices say that cannot be used. */
+function omissionFindings(key: string, cache: State["cache"]): Finding[] {
+  const service = cache.services.get(key);
+  if (!service) return [];
+  const objects = [
+    { name: `Service ${key}`, omitted: service.omitted },
+    ...Array.from(cache.slicesOf(key), (slice) => ({
+      name: `EndpointSlice ${objectKey(slice)}`,
+      omitted: slice.omitted,
+    })),
+  ];
+  return objects.flatMap(({ name, omitted = [] }) =>
+    omitted.map((reason) => warning("part-left-out", `${name}: a part is left out: ${reason}`))
+  );
 }
 
 /** Slices that were refused, or that are not for this proxy. */

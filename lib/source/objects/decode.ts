@@ -10,17 +10,23 @@ import { decodeEndpointSlice } from "./decode_endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./decode_node.ts";
 import { decodeService } from "./decode_service.ts";
 import {
+  type DecodeContext,
   type Intern,
   type Json,
   MalformedError,
   type Metadata,
+  Omissions,
   quote,
   readName,
   readObject,
 } from "./read.ts";
 
 type KindDecoders = {
-  readonly [K in Kind]: (raw: Json, metadata: Metadata, intern: Intern) => KindMap[K] | undefined;
+  readonly [K in Kind]: (
+    raw: Json,
+    metadata: Metadata,
+    context: DecodeContext,
+  ) => KindMap[K] | undefined;
 };
 
 const DECODERS: KindDecoders = {
@@ -52,10 +58,11 @@ export function createDecoder(): Decoder {
       const metadata = readObject(object["metadata"], "metadata");
       const names = readNames(metadata, kind);
       key = objectKey(NAMESPACED.has(kind) ? names : { name: names.name });
-      const decoded = DECODERS[kind](object, { ...names, ...readMetadata(metadata) }, intern);
-      return decoded === undefined
-        ? { type: "ignored", key }
-        : { type: "object", key, object: decoded };
+      const context = { intern, omissions: new Omissions() };
+      const decoded = DECODERS[kind](object, { ...names, ...readMetadata(metadata) }, context);
+      if (decoded === undefined) return { type: "ignored", key };
+      const omitted = context.omissions.lines;
+      return { type: "object", key, object: omitted ? { ...decoded, omitted } : decoded };
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
       return { type: "refused", key, reason: error.message };

@@ -6,7 +6,7 @@
 import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/objects.ts";
 import {
-  type Intern,
+  type DecodeContext,
   type Json,
   MalformedError,
   type Metadata,
@@ -14,9 +14,12 @@ import {
   readArray,
   readBoolean,
   readChoice,
+  readEntries,
   readName,
   readObject,
   readOptionalName,
+  readOrOmit,
+  readPlace,
   readPort,
   readProtocol,
   readTime,
@@ -29,13 +32,17 @@ const NO_HINTS: readonly string[] = [];
  * Decodes an EndpointSlice.
  *
  * @returns `undefined` for one that makes no rules: of host names, of a headless Service, or of no Service
- * @throws {MalformedError} where a field cannot be used
+ * An entry of a list that cannot be used is left out. So is a hint: without hints all endpoints are
+ * used.
+ *
+ * @throws {MalformedError} where the slice cannot be used
  */
 export function decodeEndpointSlice(
   raw: Json,
   metadata: Metadata,
-  intern: Intern,
+  context: DecodeContext,
 ): EndpointSlice | undefined {
+  const { intern, omissions } = context;
   const serviceName = metadata.labels["kubernetes.io/service-name"] ?? "";
   const headless = metadata.labels["service.kubernetes.io/headless"] !== undefined;
   const otherProxy = metadata.labels["service.kubernetes.io/service-proxy-name"] !== undefined;
@@ -52,9 +59,11 @@ export function decodeEndpointSlice(
     name: metadata.name,
     serviceName: intern(readName(serviceName, 'metadata.labels["kubernetes.io/service-name"]')),
     family,
-    ports: readEndpointPorts(raw, intern),
-    endpoints: readArray(raw["endpoints"], "endpoints")
-      .map((value, i) => readEndpoint(value, { path: `endpoints[${i}]`, family, intern })),
+    ports: readEndpointPorts(raw, context),
+    endpoints: readEntries(raw["endpoints"], "endpoints", {
+      omissions,
+      read: (value, path) => readEndpoint(value, { ...context, path, family }),
+    }),
     lastChangeTriggerTime: readTime(
       metadata.annotations["endpoints.kubernetes.io/last-change-trigger-time"],
     ),
@@ -62,29 +71,31 @@ export function decodeEndpointSlice(
 }
 
 /** Ports without a number (null means every port) cannot be forwarded to and are left out, as kube-proxy does. */
-function readEndpointPorts(raw: Json, intern: Intern): EndpointPort[] {
-  const ports: EndpointPort[] = [];
-  for (const [i, value] of readArray(raw["ports"], "ports").entries()) {
-    const path = `ports[${i}]`;
-    const port = readObject(value, path);
-    if (port["port"] === undefined || port["port"] === null) continue;
-    ports.push({
-      name: intern(readOptionalName(port["name"], `${path}.name`)),
-      protocol: readProtocol(port["protocol"], `${path}.protocol`),
-      port: readPort(port["port"], `${path}.port`),
-    });
-  }
-  return ports;
+function readEndpointPorts(raw: Json, { intern, omissions }: DecodeContext): EndpointPort[] {
+  return readEntries(raw["ports"], "ports", {
+    omissions,
+    read: (value, path): EndpointPort | undefined => {
+      const port = readObject(value, path);
+      if (port["port"] === undefined || port["port"] === null) return undefined;
+      return {
+        name: intern(readOptionalName(port["name"], `${path}.name`)),
+        protocol: readProtocol(port["protocol"], `${path}.protocol`),
+        port: readPort(port["port"], `${path}.port`),
+      };
+    },
+  });
 }
 
-function readEndpoint(
-  value: unknown,
-  options: { readonly path: string; readonly family: Family; readonly intern: Intern },
-): Endpoint {
-  const { path, family, intern } = options;
+interface EndpointContext extends DecodeContext {
+  readonly path: string;
+  readonly family: Family;
+}
+
+function readEndpoint(value: unknown, context: EndpointContext): Endpoint {
+  const { path, family, intern } = context;
   const endpoint = readObject(value, path);
   const conditions = readObject(endpoint["conditions"], `${path}.conditions`);
-  const hints = readObject(endpoint["hints"], `${path}.hints`);
+  const hints = readHints(endpoint["hints"], context);
   const nodeName = readOptionalName(endpoint["nodeName"], `${path}.nodeName`);
   return {
     address: readEndpointAddress(endpoint, path, family),
@@ -92,8 +103,8 @@ function readEndpoint(
     ready: readBoolean(conditions["ready"], `${path}.conditions.ready`, true),
     serving: readBoolean(conditions["serving"], `${path}.conditions.serving`, true),
     terminating: readBoolean(conditions["terminating"], `${path}.conditions.terminating`, false),
-    zoneHints: readHints(hints["forZones"], `${path}.hints.forZones`, intern),
-    nodeHints: readHints(hints["forNodes"], `${path}.hints.forNodes`, intern),
+    zoneHints: hints.zoneHints,
+    nodeHints: hints.nodeHints,
   };
 }
 
@@ -114,10 +125,32 @@ function readEndpointAddress(endpoint: Json, path: string, family: Family): stri
   return address;
 }
 
-function readHints(value: unknown, path: string, intern: Intern): readonly string[] {
-  const hints = readArray(value, path);
-  if (hints.length === 0) return NO_HINTS;
-  return hints.map((hint, i) =>
-    intern(readName(readObject(hint, `${path}[${i}]`)["name"], `${path}[${i}].name`))
-  );
+interface Hints {
+  readonly zoneHints: readonly string[];
+  readonly nodeHints: readonly string[];
+}
+
+/** Shared by all endpoints without hints. */
+const WITHOUT_HINTS: Hints = { zoneHints: NO_HINTS, nodeHints: NO_HINTS };
+
+/** No hint ever costs the endpoint. */
+function readHints(value: unknown, context: EndpointContext): Hints {
+  if (value === undefined || value === null) return WITHOUT_HINTS;
+  const path = `${context.path}.hints`;
+  const hints = readOrOmit(() => readObject(value, path), context.omissions) ?? {};
+  return {
+    zoneHints: readPlaces(hints["forZones"], `${path}.forZones`, context),
+    nodeHints: readPlaces(hints["forNodes"], `${path}.forNodes`, context),
+  };
+}
+
+function readPlaces(
+  value: unknown,
+  path: string,
+  { intern, omissions }: EndpointContext,
+): readonly string[] {
+  const read = (hint: unknown, place: string) =>
+    intern(readPlace(readObject(hint, place)["name"], `${place}.name`));
+  const places = readOrOmit(() => readEntries(value, path, { omissions, read }), omissions);
+  return places === undefined || places.length === 0 ? NO_HINTS : places;
 }

@@ -5,69 +5,89 @@
  */
 import type { Node, ServiceCIDR } from "../../model/objects.ts";
 import {
+  type DecodeContext,
   type Json,
   type Metadata,
+  type Omissions,
   readAddress,
   readArray,
   readCidr,
+  readEntries,
   readObject,
+  readOrOmit,
+  readPlace,
   readString,
 } from "./read.ts";
 
 const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
 
 /**
- * Decodes a Node.
+ * Decodes a Node. What cannot be used of its lists and its zone is left out.
  *
- * @throws {MalformedError} where a field cannot be used
+ * @throws {MalformedError} where the Node cannot be used
  */
-export function decodeNode(raw: Json, metadata: Metadata): Node {
+export function decodeNode(raw: Json, metadata: Metadata, { omissions }: DecodeContext): Node {
   const spec = readObject(raw["spec"], "spec");
-  const taints = readArray(spec["taints"], "spec.taints")
-    .map((taint, i) => readObject(taint, `spec.taints[${i}]`)["key"]);
+  const zone = metadata.labels["topology.kubernetes.io/zone"];
+  const taints = readEntries(spec["taints"], "spec.taints", {
+    omissions,
+    read: (taint, path) => readObject(taint, path)["key"],
+  });
   return {
     name: metadata.name,
     uid: readString(metadata.raw["uid"], "metadata.uid"),
-    addresses: readNodeAddresses(readObject(raw["status"], "status")),
-    podCIDRs: readPodCIDRs(spec),
-    zone: readString(
-      metadata.labels["topology.kubernetes.io/zone"],
-      'metadata.labels["topology.kubernetes.io/zone"]',
-    ),
+    addresses: readNodeAddresses(readObject(raw["status"], "status"), omissions),
+    podCIDRs: readPodCIDRs(spec, omissions),
+    zone: readOrOmit(
+      () => readPlace(zone, 'metadata.labels["topology.kubernetes.io/zone"]'),
+      omissions,
+    ) ?? "",
     deleting: Boolean(metadata.raw["deletionTimestamp"]) || taints.includes(AUTOSCALER_TAINT),
   };
 }
 
 /**
- * Decodes a ServiceCIDR.
+ * Decodes a ServiceCIDR. A range that cannot be used is left out.
  *
- * @throws {MalformedError} where a field cannot be used
+ * @throws {MalformedError} where the ServiceCIDR cannot be used
  */
-export function decodeServiceCIDR(raw: Json, metadata: Metadata): ServiceCIDR {
+export function decodeServiceCIDR(
+  raw: Json,
+  metadata: Metadata,
+  { omissions }: DecodeContext,
+): ServiceCIDR {
   const spec = readObject(raw["spec"], "spec");
   return {
     name: metadata.name,
-    cidrs: readArray(spec["cidrs"], "spec.cidrs").map((each, i) =>
-      readCidr(each, `spec.cidrs[${i}]`)
-    ),
+    cidrs: readEntries(spec["cidrs"], "spec.cidrs", { omissions, read: readCidr }),
   };
 }
 
+const ADDRESS_TYPES: readonly unknown[] = ["InternalIP", "ExternalIP"];
+
 /** Internal addresses, then external ones: the order in which kube-proxy looks for the node's own. */
-function readNodeAddresses(status: Json): string[] {
-  const entries = readArray(status["addresses"], "status.addresses")
-    .map((entry, i) => ({
-      path: `status.addresses[${i}]`,
-      entry: readObject(entry, `status.addresses[${i}]`),
-    }));
-  const ofType = (type: string) =>
-    entries.filter(({ entry }) => entry["type"] === type)
-      .map(({ entry, path }) => readAddress(entry["address"], `${path}.address`));
-  return [...new Set([...ofType("InternalIP"), ...ofType("ExternalIP")])];
+function readNodeAddresses(status: Json, omissions: Omissions): string[] {
+  const entries = readEntries(status["addresses"], "status.addresses", {
+    omissions,
+    read: (value, path) => {
+      const { type, address } = readObject(value, path);
+      return ADDRESS_TYPES.includes(type)
+        ? [{ type, address: readAddress(address, `${path}.address`) }]
+        : [];
+    },
+  }).flat();
+  const ofType = (wanted: unknown) =>
+    entries.filter(({ type }) => type === wanted).map(({ address }) => address);
+  return [...new Set(ADDRESS_TYPES.flatMap(ofType))];
 }
 
-function readPodCIDRs(spec: Json): string[] {
+function readPodCIDRs(spec: Json, omissions: Omissions): string[] {
   const listed = readArray(spec["podCIDRs"], "spec.podCIDRs");
-  if (listed.length > 0) return listed.map((each, i) => readCidr(each, `spec.podCIDRs[${i}]`));
-  return spec["podCIDR"] ? [readCidr(spec["podCIDR"], "spec.podCIDR")] : [];
+  if (listed.length > 0) {
+    return readEntries(listed, "spec.podCIDRs", { omissions, read: readCidr });
+  }
+  const single = spec["podCIDR"];
+  if (!single) return [];
+  const cidr = readOrOmit(() => readCidr(single, "spec.podCIDR"), omissions);
+  return cidr === undefined ? [] : [cidr];
 }

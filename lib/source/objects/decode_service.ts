@@ -3,17 +3,19 @@
  *
  * @module
  */
-import { familyOf, isSpecialAddress } from "../../model/address.ts";
+import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts";
 import type { Service, ServicePort } from "../../model/objects.ts";
 import {
-  type Intern,
+  type DecodeContext,
   type Json,
   MalformedError,
   type Metadata,
+  type Omissions,
   readAddress,
   readArray,
   readChoice,
   readCidr,
+  readEntries,
   readInteger,
   readObject,
   readOptionalName,
@@ -32,9 +34,16 @@ const MAX_AFFINITY_SECONDS = 86_400;
  *
  * @returns `undefined` for one that makes no rules: headless, ExternalName, without a cluster IP
  *   yet, or meant for another proxy (label `service.kubernetes.io/service-proxy-name`)
- * @throws {MalformedError} where a field cannot be used
+ * An entry of a list that cannot be used is left out.
+ *
+ * @throws {MalformedError} where the Service cannot be used
  */
-export function decodeService(raw: Json, metadata: Metadata, intern: Intern): Service | undefined {
+export function decodeService(
+  raw: Json,
+  metadata: Metadata,
+  context: DecodeContext,
+): Service | undefined {
+  const { intern, omissions } = context;
   const spec = readObject(raw["spec"], "spec");
   const status = readObject(raw["status"], "status");
   const type = readString(spec["type"], "spec.type");
@@ -44,7 +53,10 @@ export function decodeService(raw: Json, metadata: Metadata, intern: Intern): Se
     return undefined;
   }
 
-  const externalIPs = readArray(spec["externalIPs"], "spec.externalIPs").map(readExternalIP);
+  const externalIPs = readEntries(spec["externalIPs"], "spec.externalIPs", {
+    omissions,
+    read: readExternalIP,
+  });
   const external = type === "LoadBalancer" || type === "NodePort" || externalIPs.length > 0;
   const externalTrafficPolicy = external
     ? readChoice(spec["externalTrafficPolicy"], "spec.externalTrafficPolicy", ["Cluster", "Local"])
@@ -55,12 +67,11 @@ export function decodeService(raw: Json, metadata: Metadata, intern: Intern): Se
     name: metadata.name,
     uid: readString(metadata.raw["uid"], "metadata.uid"),
     created: readTime(metadata.raw["creationTimestamp"]),
-    clusterIPs: readClusterIPs(spec, clusterIP),
+    clusterIPs: readClusterIPs(spec, clusterIP, omissions),
     externalIPs: [...new Set(externalIPs)],
-    loadBalancerIPs: readLoadBalancerIPs(status),
-    sourceRanges: readArray(spec["loadBalancerSourceRanges"], "spec.loadBalancerSourceRanges")
-      .map((range, i) => readCidr(range, `spec.loadBalancerSourceRanges[${i}]`)),
-    ports: readPorts(spec, intern),
+    loadBalancerIPs: readLoadBalancerIPs(status, omissions),
+    sourceRanges: readSourceRanges(spec, omissions),
+    ports: readPorts(spec, context),
     internalTrafficPolicy: readChoice(
       spec["internalTrafficPolicy"],
       "spec.internalTrafficPolicy",
@@ -74,8 +85,7 @@ export function decodeService(raw: Json, metadata: Metadata, intern: Intern): Se
   };
 }
 
-function readExternalIP(value: unknown, index: number): string {
-  const path = `spec.externalIPs[${index}]`;
+function readExternalIP(value: unknown, path: string): string {
   const address = readAddress(value, path);
   if (isSpecialAddress(address)) {
     throw new MalformedError(
@@ -87,55 +97,85 @@ function readExternalIP(value: unknown, index: number): string {
   return address;
 }
 
-function readClusterIPs(spec: Json, clusterIP: string): string[] {
+function readClusterIPs(spec: Json, clusterIP: string, omissions: Omissions): string[] {
   const listed = readArray(spec["clusterIPs"], "spec.clusterIPs");
-  const addresses = listed.length === 0
-    ? [readAddress(clusterIP, "spec.clusterIP")]
-    : listed.map((each, i) => readAddress(each, `spec.clusterIPs[${i}]`));
-  if (new Set(addresses.map(familyOf)).size !== addresses.length) {
-    throw new MalformedError(
-      "spec.clusterIPs",
-      "must hold at most one address of each family",
-      listed,
-    );
+  if (listed.length === 0) return [readAddress(clusterIP, "spec.clusterIP")];
+  const families = new Set<Family>();
+  const addresses = readEntries(listed, "spec.clusterIPs", {
+    omissions,
+    read: (value, path) => {
+      const address = readAddress(value, path);
+      if (families.has(familyOf(address))) {
+        throw new MalformedError(path, "must be the only address of its family", value);
+      }
+      families.add(familyOf(address));
+      return address;
+    },
+  });
+  if (addresses.length === 0) {
+    throw new MalformedError("spec.clusterIPs", "must hold a usable address", listed);
   }
   return addresses;
 }
 
 /** Addresses that the load balancer hands to the node as they are (KEP-1860: `ipMode` is not `Proxy`). */
-function readLoadBalancerIPs(status: Json): string[] {
+function readLoadBalancerIPs(status: Json, omissions: Omissions): string[] {
   const path = "status.loadBalancer";
-  const ingress = readArray(readObject(status["loadBalancer"], path)["ingress"], `${path}.ingress`);
-  const addresses = new Set<string>();
-  for (const [i, value] of ingress.entries()) {
-    const entry = readObject(value, `${path}.ingress[${i}]`);
-    if (!entry["ip"] || entry["ipMode"] === "Proxy") continue;
-    addresses.add(readAddress(entry["ip"], `${path}.ingress[${i}].ip`));
-  }
-  return [...addresses];
+  const ingress = readObject(status["loadBalancer"], path)["ingress"];
+  const addresses = readEntries(ingress, `${path}.ingress`, {
+    omissions,
+    read: (value, path) => {
+      const entry = readObject(value, path);
+      if (!entry["ip"] || entry["ipMode"] === "Proxy") return undefined;
+      return readAddress(entry["ip"], `${path}.ip`);
+    },
+  });
+  return [...new Set(addresses)];
 }
 
-function readPorts(spec: Json, intern: Intern): ServicePort[] {
-  const ports = readArray(spec["ports"], "spec.ports");
-  if (ports.length === 0) throw new MalformedError("spec.ports", "must hold at least one port");
-  const decoded = ports.map((value, i) => {
-    const path = `spec.ports[${i}]`;
-    const port = readObject(value, path);
-    return {
-      name: intern(readOptionalName(port["name"], `${path}.name`)),
-      protocol: readProtocol(port["protocol"], `${path}.protocol`),
-      port: readPort(port["port"], `${path}.port`),
-      nodePort: port["nodePort"] ? readPort(port["nodePort"], `${path}.nodePort`) : 0,
-    };
-  });
-  if (new Set(decoded.map(({ name }) => name)).size !== decoded.length) {
+/**
+ * Ranges that do not parse are left out as kube-proxy does, but for one case: where nothing but
+ * rubbish is listed, an empty list would let every source in. Blank entries say nothing.
+ */
+function readSourceRanges(spec: Json, omissions: Omissions): string[] {
+  const path = "spec.loadBalancerSourceRanges";
+  const listed = readArray(spec["loadBalancerSourceRanges"], path);
+  const ranges = readEntries(listed, path, { omissions, read: readCidr });
+  const isBlank = (range: unknown) => typeof range === "string" && range.trim() === "";
+  if (ranges.length === 0 && !listed.every(isBlank)) {
     throw new MalformedError(
-      "spec.ports",
-      "must have names that differ",
-      decoded.map((p) => p.name),
+      path,
+      "must hold a CIDR that can be read, or every source would be let in",
+      listed,
     );
   }
-  return decoded;
+  return ranges;
+}
+
+function readPorts(spec: Json, { intern, omissions }: DecodeContext): ServicePort[] {
+  const names = new Set<string>();
+  const ports = readEntries(spec["ports"], "spec.ports", {
+    omissions,
+    read: (value, path): ServicePort => {
+      const port = readObject(value, path);
+      const name = intern(readOptionalName(port["name"], `${path}.name`));
+      if (names.has(name)) {
+        throw new MalformedError(`${path}.name`, "must be of one port only", name);
+      }
+      const decoded: ServicePort = {
+        name,
+        protocol: readProtocol(port["protocol"], `${path}.protocol`),
+        port: readPort(port["port"], `${path}.port`),
+        nodePort: port["nodePort"] ? readPort(port["nodePort"], `${path}.nodePort`) : 0,
+      };
+      names.add(name);
+      return decoded;
+    },
+  });
+  if (ports.length === 0) {
+    throw new MalformedError("spec.ports", "must hold at least one usable port", spec["ports"]);
+  }
+  return ports;
 }
 
 function readAffinitySeconds(spec: Json): number {

@@ -22,6 +22,35 @@ export interface Metadata {
 /** Makes strings that recur one string in memory. */
 export type Intern = (text: string) => string;
 
+/** What decoding one object works with. */
+export interface DecodeContext {
+  readonly intern: Intern;
+  /** Collects what is left out of the object. */
+  readonly omissions: Omissions;
+}
+
+/** Lines that are kept of what is left out of one object: a warning is to be read. */
+const MAX_OMISSIONS = 5;
+
+/** What is left out of one object because it cannot be used. */
+export class Omissions {
+  readonly #lines: string[] = [];
+  #count = 0;
+
+  /** Takes the reason why an entry is left out. */
+  add({ message }: MalformedError): void {
+    this.#count++;
+    if (this.#lines.length < MAX_OMISSIONS) this.#lines.push(message);
+  }
+
+  /** One line for each of the first entries, and how many more there are; `undefined`: none. */
+  get lines(): readonly string[] | undefined {
+    if (this.#count === 0) return undefined;
+    const more = this.#count - this.#lines.length;
+    return more === 0 ? this.#lines : [...this.#lines, `and ${more} more`];
+  }
+}
+
 /** A field of an API object that cannot be used. The message is one line: path, rule, value. */
 export class MalformedError extends Error {
   override name = "MalformedError";
@@ -63,6 +92,41 @@ export function readArray(value: unknown, path: string): readonly unknown[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw new MalformedError(path, "must be a list", value);
   return value;
+}
+
+/**
+ * The entries of a list that can be used, as kube-proxy takes them: one that is malformed is left
+ * out, and the others count.
+ *
+ * @throws {MalformedError} where the value is no list
+ */
+export function readEntries<T>(
+  value: unknown,
+  path: string,
+  options: {
+    readonly omissions: Omissions;
+    /** `undefined` for an entry that says nothing. */
+    readonly read: (entry: unknown, path: string) => T | undefined;
+  },
+): T[] {
+  const { omissions, read } = options;
+  const entries: T[] = [];
+  for (const [i, entry] of readArray(value, path).entries()) {
+    const decoded = readOrOmit(() => read(entry, `${path}[${i}]`), omissions);
+    if (decoded !== undefined) entries.push(decoded);
+  }
+  return entries;
+}
+
+/** What the function reads; `undefined` where that is malformed and therefore left out. */
+export function readOrOmit<T>(read: () => T, omissions: Omissions): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof MalformedError)) throw error;
+    omissions.add(error);
+    return undefined;
+  }
 }
 
 /** A string; absent or null gives `""`. */
@@ -139,6 +203,16 @@ export function readName(value: unknown, path: string): string {
 /** A name as `readName` wants it; absent, null or `""` gives `""`. */
 export function readOptionalName(value: unknown, path: string): string {
   return value === undefined || value === null || value === "" ? "" : readName(value, path);
+}
+
+/** The value of a label (RFC 1123 letters in either case, `_` too, or nothing at all). */
+const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
+
+/** A zone or a node as labels and hints name it: the value of a label, or a DNS name; absent or null gives `""`. */
+export function readPlace(value: unknown, path: string): string {
+  const text = readString(value, path);
+  if (LABEL_VALUE.test(text) || NAME.test(text)) return text;
+  throw new MalformedError(path, "must be the value of a label", value);
 }
 
 /** An address, printed anew. */

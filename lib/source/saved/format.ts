@@ -88,7 +88,7 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
   for (const [kind, all] of states) {
     counts[kind] = all.length;
     for (const object of all) {
-      const line = `${JSON.stringify({ kind, object })}\n`;
+      const line = `${JSON.stringify({ kind, object: kept(object) })}\n`;
       if (line.length > MAX_LINE) {
         throw new StateError(`${kind} ${objectKey(object)} is too large to be kept`);
       }
@@ -97,6 +97,13 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
     }
   }
   yield `${trailer(counts, hash.digest("hex"))}\n`;
+}
+
+/** What was left out of an object is told of again when its source has it again. */
+function kept(object: KindMap[Kind]): KindMap[Kind] {
+  if (!object.omitted) return object;
+  const { omitted: _, ...rest } = object;
+  return rest;
 }
 
 /** Reads the text of a state file, in pieces of any size. */

@@ -18,6 +18,7 @@ import type {
   EndpointSlice,
   Kind,
   KindMap,
+  Omitting,
   Protocol,
   ServicePort,
   TrafficPolicy,
@@ -37,8 +38,14 @@ import {
 /** A check for each kind. */
 export type KindChecks = { readonly [K in Kind]: Check<KindMap[K]> };
 
+/** What a state file keeps of an object. */
+type Kept<T extends Omitting> = Omit<T, keyof Omitting>;
+
 /** DNS subdomain (RFC 1123). */
 const NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+/** The value of a label. */
+const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
 /** The largest time that a Date can hold (ECMA-262, Time Values and Time Range), in milliseconds. */
 const MAX_TIME = 8.64e15;
@@ -54,6 +61,12 @@ const dnsName = where(
   string,
   "must be a DNS name of lower-case letters, digits, '-' and '.'",
   (text) => NAME.test(text),
+);
+/** A zone or a node as labels and hints name it. */
+const place = where(
+  string,
+  "must be the value of a label",
+  (text) => LABEL_VALUE.test(text) || NAME.test(text),
 );
 const port = integer(1, 65535);
 const portOrNone = integer(0, 65535);
@@ -94,7 +107,7 @@ export function createKindChecks(): KindChecks {
   };
   const portName: Check<string> = (value) => value === "" ? "" : name(value);
   return {
-    Service: record<KindMap["Service"]>({
+    Service: record<Kept<KindMap["Service"]>>({
       namespace: name,
       name: dnsName,
       uid: string,
@@ -110,7 +123,7 @@ export function createKindChecks(): KindChecks {
       healthCheckNodePort: portOrNone,
     }),
     EndpointSlice: slice(name, portName),
-    Node: record<KindMap["Node"]>({
+    Node: record<Kept<KindMap["Node"]>>({
       name: dnsName,
       uid: string,
       addresses: unique(address),
@@ -118,7 +131,7 @@ export function createKindChecks(): KindChecks {
       zone: string,
       deleting: boolean,
     }),
-    ServiceCIDR: record<KindMap["ServiceCIDR"]>({ name: dnsName, cidrs }),
+    ServiceCIDR: record<Kept<KindMap["ServiceCIDR"]>>({ name: dnsName, cidrs }),
   };
 }
 
@@ -131,7 +144,7 @@ function servicePorts(name: Check<string>): Check<readonly ServicePort[]> {
 }
 
 function slice(name: Check<string>, portName: Check<string>): Check<EndpointSlice> {
-  const checked = record<EndpointSlice>({
+  const checked = record<Kept<EndpointSlice>>({
     namespace: name,
     name: dnsName,
     serviceName: name,
@@ -143,8 +156,8 @@ function slice(name: Check<string>, portName: Check<string>): Check<EndpointSlic
       ready: boolean,
       serving: boolean,
       terminating: boolean,
-      zoneHints: list(name),
-      nodeHints: list(name),
+      zoneHints: list(place),
+      nodeHints: list(place),
     })),
     lastChangeTriggerTime: time,
   });

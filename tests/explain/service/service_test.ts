@@ -152,19 +152,37 @@ const BROKEN: readonly {
   },
   {
     name: "a slice that is refused",
-    objects: [web(), slice([endpoint("169.254.1.1", "node-2")])],
+    objects: [web(), slice([endpoint("10.244.1.11", "node-2")], { ports: 80 })],
     causes: [
       "error slice-unused: EndpointSlice shop/web-1 (1 endpoint) is not used: refused as " +
-      "malformed: endpoints[0].addresses[0] must not be a loopback, link-local or unspecified " +
-      'address, is "169.254.1.1"',
+      "malformed: ports must be a list, is 80",
     ],
+  },
+  {
+    name: "an endpoint that is left out",
+    objects: [web(), slice([LOCAL, endpoint("169.254.1.1", "node-2")])],
+    causes: [
+      "warning part-left-out: EndpointSlice shop/web-1: a part is left out: " +
+      "endpoints[1].addresses[0] must not be a loopback, link-local or unspecified address, is " +
+      '"169.254.1.1"',
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "an external IP that is left out",
+    objects: [web({ externalIPs: ["", "192.0.2.30"] }), slice([LOCAL])],
+    causes: [
+      "warning part-left-out: Service shop/web: a part is left out: spec.externalIPs[0] must be " +
+      'an IP address, is ""',
+    ],
+    verdict: "delivered",
   },
   {
     name: "a Service that is refused",
     objects: [web({ ports: [{ name: "http", port: 70_000 }] })],
     causes: [
-      "error service-refused: shop/web is refused as malformed: spec.ports[0].port must be a " +
-      "number from 1 to 65535, is 70000",
+      "error service-refused: shop/web is refused as malformed: spec.ports must hold at least one " +
+      'usable port, is [{"name":"http","port":70000}]',
     ],
   },
   {

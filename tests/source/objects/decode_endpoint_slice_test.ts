@@ -1,7 +1,7 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import type { EndpointSlice } from "../../../lib/model/objects.ts";
-import { decodeGood, type Json, testRefusals, withValue } from "./decode_fixture.ts";
+import { decodeGood, type Json, testOmissions, testRefusals, withValue } from "./decode_fixture.ts";
 
 /** An EndpointSlice with every field that is read. */
 const FULL: Json = {
@@ -132,19 +132,13 @@ const PORT_RULE = "must be a number from 1 to 65535";
 const SPECIAL_RULE = "must not be a loopback, link-local or unspecified address";
 const TYPE_RULE = "addressType must be IPv4 or IPv6 or FQDN";
 
-testRefusals("EndpointSlice", FULL, [
-  ["addressType", undefined, `${TYPE_RULE}, is "missing"`],
-  ["addressType", "", `${TYPE_RULE}, is "missing"`],
-  ["addressType", "IPv5", `${TYPE_RULE}, is "IPv5"`],
-  ["addressType", 4, "addressType must be a string, is 4"],
-  ["ports", {}, "ports must be a list, is {}"],
+testOmissions("EndpointSlice", FULL, [
   ["ports[0]", 80, "ports[0] must be an object, is 80"],
   ["ports[0].port", 0, `ports[0].port ${PORT_RULE}, is 0`],
   ["ports[1].port", 70000, `ports[1].port ${PORT_RULE}, is 70000`],
   ["ports[1].port", "53", `ports[1].port ${PORT_RULE}, is "53"`],
   ["ports[0].name", "Http", `ports[0].name ${NAME_RULE}, is "Http"`],
   ["ports[0].protocol", "QUIC", 'ports[0].protocol must be TCP or UDP or SCTP, is "QUIC"'],
-  ["endpoints", "x", 'endpoints must be a list, is "x"'],
   ["endpoints[1]", null, "endpoints[1].addresses[0] must be an IP address, is null"],
   ["endpoints[1]", "10.0.0.1", 'endpoints[1] must be an object, is "10.0.0.1"'],
   ["endpoints[1].addresses", [], "endpoints[1].addresses[0] must be an IP address, is null"],
@@ -193,8 +187,17 @@ testRefusals("EndpointSlice", FULL, [
   [
     "endpoints[0].hints.forNodes[0].name",
     "node\u001b[31m",
-    `endpoints[0].hints.forNodes[0].name ${NAME_RULE}, is "node\\u001b[31m"`,
+    `endpoints[0].hints.forNodes[0].name must be the value of a label, is "node\\u001b[31m"`,
   ],
+]);
+
+testRefusals("EndpointSlice", FULL, [
+  ["addressType", undefined, `${TYPE_RULE}, is "missing"`],
+  ["addressType", "", `${TYPE_RULE}, is "missing"`],
+  ["addressType", "IPv5", `${TYPE_RULE}, is "IPv5"`],
+  ["addressType", 4, "addressType must be a string, is 4"],
+  ["ports", {}, "ports must be a list, is {}"],
+  ["endpoints", "x", 'endpoints must be a list, is "x"'],
   [
     'metadata.labels["kubernetes.io/service-name"]',
     "we/b",
@@ -202,14 +205,13 @@ testRefusals("EndpointSlice", FULL, [
   ],
 ]);
 
-Deno.test("an address of the other family is refused in a slice of IPv6 addresses too", () => {
+Deno.test("an address of the other family is left out of a slice of IPv6 addresses too", () => {
   for (const address of ["10.0.0.1", "::ffff:10.0.0.1"]) {
     const raw = { ...FULL, addressType: "IPv6", endpoints: [{ addresses: [address] }] };
-    const decoded = createDecoder()("EndpointSlice", raw);
-    assertEquals(decoded, {
-      type: "refused",
-      key: "shop/web-x7k2p",
-      reason: `endpoints[0].addresses[0] must be an IPv6 address, is "${address}"`,
-    });
+    const { endpoints, omitted } = decodeGood("EndpointSlice", raw);
+    assertEquals(endpoints, []);
+    assertEquals(omitted, [
+      `endpoints[0].addresses[0] must be an IPv6 address, is "${address}"`,
+    ]);
   }
 });

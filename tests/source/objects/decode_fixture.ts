@@ -44,6 +44,16 @@ export function decodeGood<K extends Kind>(kind: K, raw: unknown): KindMap[K] {
 /** A field with a value that cannot be used, and the reason that must be given. */
 export type BadValue = readonly [path: string, value: unknown, reason: string];
 
+/** Declares a test for each: of the object with this value an entry is left out, by name and reason. */
+export function testOmissions(kind: Kind, good: Json, cases: readonly BadValue[]): void {
+  for (const [path, value, reason] of cases) {
+    Deno.test(`of a ${kind} a part is left out: ${reason}`, () => {
+      const { omitted } = decodeGood(kind, withValue(good, path, value));
+      assertEquals(omitted, [reason]);
+    });
+  }
+}
+
 /** Declares a test for each: the object with this value is refused, by name and reason. */
 export function testRefusals(kind: Kind, good: Json, cases: readonly BadValue[]): void {
   const { namespace, name } = good["metadata"] as { namespace?: string; name: string };

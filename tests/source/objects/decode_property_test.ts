@@ -16,7 +16,10 @@ const NAME = /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)?$/;
 const ONE_LINE = /^[^\p{Cc}\p{Zl}\p{Zp}]*$/u;
 
 /** Fields that reach no script: they are compared, or sent as JSON. */
-const FREE_TEXT: ReadonlySet<string> = new Set(["uid", "zone"]);
+const FREE_TEXT: ReadonlySet<string> = new Set(["uid"]);
+/** Values of labels: they are compared, and shown to people. */
+const PLACES: ReadonlySet<string> = new Set(["zone", "zoneHints", "nodeHints"]);
+const LABEL_VALUE = /^[-A-Za-z0-9_.]{0,63}$/;
 const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
   "address",
   "addresses",
@@ -30,6 +33,7 @@ const ENUMS: ReadonlySet<string> = new Set(["tcp", "udp", "sctp", "Cluster", "Lo
 /** Every string of a decoded object is an address, a CIDR, a name or a word; every number is whole. */
 function assertCanonical(field: string, value: unknown): void {
   if (Array.isArray(value)) {
+    if (field === "omitted") return assertLines(value);
     for (const each of value) assertCanonical(field, each);
   } else if (typeof value === "object" && value !== null) {
     for (const [name, each] of Object.entries(value)) assertCanonical(name, each);
@@ -37,9 +41,16 @@ function assertCanonical(field: string, value: unknown): void {
     assert(Number.isSafeInteger(value) && value >= 0 || field === "created", `${field} ${value}`);
   } else if (typeof value === "string" && !FREE_TEXT.has(field)) {
     if (ADDRESS_FIELDS.has(field)) assertEquals(parseAddress(value), value);
+    else if (PLACES.has(field)) assert(LABEL_VALUE.test(value) || NAME.test(value), value);
     else if (CIDR_FIELDS.has(field)) assertEquals(parseCidr(value), value);
     else assert(NAME.test(value) || ENUMS.has(value), `${field} ${JSON.stringify(value)}`);
   }
+}
+
+/** A few lines for people, with nothing in them that a terminal would obey. */
+function assertLines(lines: readonly string[]): void {
+  assert(lines.length > 0 && lines.length <= 6, `${lines.length} lines`);
+  for (const line of lines) assert(ONE_LINE.test(line) && line.length < 300, JSON.stringify(line));
 }
 
 /** Decodes, and holds the answer to its contract. */

@@ -1,0 +1,204 @@
+/**
+ * Cases of kube-proxy's own unit tests about single entries of objects, by the names that they have
+ * there, and the manifests that once made signpost refuse what kube-proxy takes.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { createDecoder } from "../../../lib/source/objects/decode.ts";
+import { parseManifest } from "../../../lib/source/manifests/manifests.ts";
+import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
+import { decodeGood, type Json, withValue } from "./decode_fixture.ts";
+
+const SERVICE: Json = {
+  metadata: { namespace: "shop", name: "web" },
+  spec: { type: "LoadBalancer", clusterIP: "10.96.0.10", ports: [{ name: "http", port: 80 }] },
+};
+
+const SLICE: Json = {
+  metadata: {
+    namespace: "shop",
+    name: "web-1",
+    labels: { "kubernetes.io/service-name": "web" },
+  },
+  addressType: "IPv4",
+  ports: [{ name: "http", port: 8080 }],
+  endpoints: [{ addresses: ["10.244.0.11"] }],
+};
+
+function externalIPs(entries: readonly unknown[]): readonly string[] {
+  return decodeGood("Service", withValue(SERVICE, "spec.externalIPs", entries)).externalIPs;
+}
+
+function sourceRanges(entries: readonly unknown[]): readonly string[] {
+  const raw = withValue(SERVICE, "spec.loadBalancerSourceRanges", entries);
+  return decodeGood("Service", raw).sourceRanges;
+}
+
+Deno.test("TestMapIPsByIPFamily: entries that are no address are skipped", () => {
+  assertEquals(externalIPs(["1.2.3.4", "", "fd00::1"]), ["1.2.3.4", "fd00::1"]);
+  assertEquals(externalIPs(["", "not an address", "1.2.3.4/32", "1.2.3.4"]), ["1.2.3.4"]);
+  assertEquals(externalIPs([""]), []);
+});
+
+Deno.test("TestMapCIDRsByIPFamily: entries that are no range are skipped", () => {
+  assertEquals(sourceRanges(["10.20.30.0/24", "", "fd00::/64"]), ["10.20.30.0/24", "fd00::/64"]);
+  assertEquals(sourceRanges(["10.20.30.40", "10.20.30.0/24"]), ["10.20.30.0/24"]);
+  assertEquals(sourceRanges(["", " "]), []);
+});
+
+Deno.test("source ranges of which none can be read do not let every source in: the Service is refused", () => {
+  const raw = withValue(SERVICE, "spec.loadBalancerSourceRanges", ["10.0.0.0/8x", ""]);
+  assertEquals(createDecoder()("Service", raw), {
+    type: "refused",
+    key: "shop/web",
+    reason: "spec.loadBalancerSourceRanges must hold a CIDR that can be read, " +
+      'or every source would be let in, is ["10.0.0.0/8x",""]',
+  });
+});
+
+Deno.test('endpointslicecache "port == 0": the port is skipped, the others count', () => {
+  const ports = [{ name: "http", port: 8080 }, { name: "other", port: 0 }];
+  const slice = decodeGood("EndpointSlice", { ...SLICE, ports });
+  assertEquals(slice.ports, [{ name: "http", protocol: "tcp", port: 8080 }]);
+  assertEquals(slice.omitted, ["ports[1].port must be a number from 1 to 65535, is 0"]);
+});
+
+Deno.test('endpointslicecache "addresses empty": the endpoint is skipped, the others count', () => {
+  const endpoints = [{ addresses: [] }, { addresses: null }, { addresses: ["10.244.1.11"] }];
+  const slice = decodeGood("EndpointSlice", { ...SLICE, endpoints });
+  assertEquals(slice.endpoints.map(({ address }) => address), ["10.244.1.11"]);
+  assertEquals(slice.omitted, [
+    "endpoints[0].addresses[0] must be an IP address, is null",
+    "endpoints[1].addresses[0] must be an IP address, is null",
+  ]);
+});
+
+const PLACES = ["Zone_A", "DC1", "AZ_1", "a.b", "", "zone-a", "0", `a${"-".repeat(61)}b`];
+
+Deno.test('discovery validation (API) zone hint "Zone_A": hints are any value of a label', () => {
+  for (const name of PLACES) {
+    const hints = { forZones: [{ name }], forNodes: [{ name }] };
+    const slice = decodeGood("EndpointSlice", {
+      ...SLICE,
+      endpoints: [{ addresses: ["10.244.0.11"], hints }],
+    });
+    assertEquals(slice.endpoints[0]?.zoneHints, [name]);
+    assertEquals(slice.endpoints[0]?.nodeHints, [name]);
+    assertEquals(slice.omitted, undefined);
+    const labels = { "topology.kubernetes.io/zone": name };
+    assertEquals(decodeGood("Node", { metadata: { name: "node-1", labels } }).zone, name);
+  }
+});
+
+Deno.test("a node hint is the name of a node, however long", () => {
+  const name = `node.${"x".repeat(240)}`;
+  const endpoints = [{ addresses: ["10.244.0.11"], hints: { forNodes: [{ name }] } }];
+  const slice = decodeGood("EndpointSlice", { ...SLICE, endpoints });
+  assertEquals(slice.endpoints[0]?.nodeHints, [name]);
+});
+
+Deno.test("a hint that cannot be used never costs the slice, nor the endpoint", () => {
+  const bad: readonly (readonly [hints: unknown, reason: string])[] = [
+    ["x", 'endpoints[0].hints must be an object, is "x"'],
+    [{ forZones: {} }, "endpoints[0].hints.forZones must be a list, is {}"],
+    [{ forZones: ["a"] }, 'endpoints[0].hints.forZones[0] must be an object, is "a"'],
+    [
+      { forZones: [{ name: "a\u001b[31m" }] },
+      'endpoints[0].hints.forZones[0].name must be the value of a label, is "a\\u001b[31m"',
+    ],
+    [{ forNodes: [{ name: 5 }] }, "endpoints[0].hints.forNodes[0].name must be a string, is 5"],
+  ];
+  for (const [hints, reason] of bad) {
+    const endpoints = [{ addresses: ["10.244.0.11"], hints }, { addresses: ["10.244.0.12"] }];
+    const slice = decodeGood("EndpointSlice", { ...SLICE, endpoints });
+    assertEquals(slice.endpoints.length, 2);
+    assertEquals(slice.endpoints[0]?.zoneHints, []);
+    assertEquals(slice.omitted, [reason]);
+  }
+});
+
+Deno.test("a Node whose zone is no value of a label is a Node without a zone", () => {
+  const labels = { "topology.kubernetes.io/zone": "a\u001b[2J\nforged" };
+  const { zone, omitted } = decodeGood("Node", { metadata: { name: "node-1", labels } });
+  assertEquals([zone, omitted?.length], ["", 1]);
+});
+
+Deno.test("however many entries are left out, a few lines tell of them", () => {
+  const entries = Array.from({ length: 10_000 }, (_, i) => `bad ${i}`);
+  const raw = withValue(SERVICE, "spec.externalIPs", [...entries, "192.0.2.1"]);
+  const { externalIPs, omitted } = decodeGood("Service", raw);
+  assertEquals(externalIPs, ["192.0.2.1"]);
+  assertEquals(omitted?.length, 6);
+  assertEquals(omitted?.at(-1), "and 9995 more");
+});
+
+Deno.test("without any port or cluster IP that can be used, a Service is refused", () => {
+  for (const path of ["spec.ports", "spec.clusterIPs"]) {
+    const decoded = createDecoder()("Service", withValue(SERVICE, path, [{ port: 0 }]));
+    assertEquals(decoded.type, "refused");
+  }
+});
+
+interface ParityCase {
+  readonly file: string;
+  /** Addresses of the endpoints that the Service leads to, where the file is about them. */
+  readonly endpoints?: readonly string[];
+  readonly externalIPs?: readonly string[];
+  readonly sourceRanges?: readonly string[];
+  readonly omitted: readonly string[];
+}
+
+const PARITY: readonly ParityCase[] = [
+  { file: "zone.yaml", endpoints: ["10.244.0.11"], omitted: [] },
+  {
+    file: "port0.yaml",
+    endpoints: ["10.244.0.11"],
+    omitted: ["ports[1].port must be a number from 1 to 65535, is 0"],
+  },
+  {
+    file: "empty.yaml",
+    endpoints: ["10.244.1.11"],
+    omitted: ["endpoints[0].addresses[0] must be an IP address, is null"],
+  },
+  {
+    file: "ext.yaml",
+    externalIPs: ["192.0.2.7"],
+    omitted: ['spec.externalIPs[0] must be an IP address, is ""'],
+  },
+  {
+    file: "src.yaml",
+    sourceRanges: ["10.0.0.0/8"],
+    omitted: ['spec.loadBalancerSourceRanges[1] must be a CIDR, is "bad"'],
+  },
+];
+
+for (const { file, endpoints, externalIPs = [], sourceRanges = [], omitted } of PARITY) {
+  Deno.test(`parity/${file}: the rest of the object counts`, async () => {
+    const text = await Deno.readTextFile(
+      new URL(`../../testdata/parity/${file}`, import.meta.url),
+    );
+    const pipeline = new Pipeline();
+    const { refused } = pipeline.load(objectsIn(text, file));
+    assertEquals(refused, []);
+    assertEquals([...pipeline.cache.omissions].map(({ reason }) => reason), omitted);
+    const service = pipeline.cache.services.get("shop/web");
+    assertEquals(service?.externalIPs, externalIPs);
+    assertEquals(service?.sourceRanges, sourceRanges);
+    if (endpoints === undefined) return;
+    const [port] = pipeline.desired.services.get("shop/web") ?? [];
+    assertEquals(port?.hasEndpoints, true);
+    assertEquals(port?.clusterEndpoints.map(({ address }) => address), endpoints);
+  });
+}
+
+function objectsIn(text: string, file: string): ApiObject[] {
+  const objects: ApiObject[] = [];
+  parseManifest(text, {
+    file,
+    nodeName: NODE_NAME,
+    decode: createDecoder(),
+    inspect: (_kind, raw) => objects.push(raw as ApiObject),
+  });
+  return objects;
+}
