@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { Command } from "../config/command.ts";
 import { type Invocation, loadConfiguration } from "../config/load.ts";
 import { FatalError } from "../model/fatal.ts";
 import type { Logger } from "../model/ports.ts";
@@ -11,13 +10,15 @@ import { VERSION_TEXT } from "../model/version.ts";
 import { cleanup } from "./cleanup.ts";
 import { ConfigurationFile } from "./configuration_file.ts";
 import type { CommandContext } from "./context.ts";
+import { initOnly } from "./init_only.ts";
 import { nodeNameOf } from "./node_name.ts";
 import { once } from "./once.ts";
 import { openLog } from "./open_log.ts";
 import { performQuery } from "./queries.ts";
-import type { Query } from "./query.ts";
+import { isQuery } from "./query.ts";
 import { run } from "./run.ts";
 import { terseLog } from "./terse_log.ts";
+import { writeConfig } from "./write_config.ts";
 
 /**
  * Does what the command line says.
@@ -79,12 +80,18 @@ async function perform(
   const nodeName = nodeNameOf(configuration, given.runtime);
   const context = { ...given, configuration, nodeName };
   if (isQuery(command)) return await performQuery(command, context);
-  if (command.name === "cleanup") await cleanup({ ...context, ...command });
-  else if (!command.once) await run(context);
-  else await once({ ...context, output: command.output });
+  switch (command.name) {
+    case "cleanup":
+      await cleanup({ ...context, ...command });
+      break;
+    case "init-only":
+      await initOnly(context);
+      break;
+    case "write-config":
+      await writeConfig({ ...context, ...command });
+      break;
+    case "run":
+      await (command.once ? once({ ...context, output: command.output }) : run(context));
+  }
   return 0;
-}
-
-function isQuery(command: Command): command is Query {
-  return command.name !== "run" && command.name !== "cleanup";
 }

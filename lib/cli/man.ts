@@ -78,8 +78,8 @@ function commandText(name: string, facts: CommandFacts): string {
   ].join("\n");
 }
 
-function isShown({ hidden, refused }: Flag): boolean {
-  return !hidden && refused === undefined;
+function isShown({ hidden }: Flag): boolean {
+  return !hidden;
 }
 
 function flagText({ name, letter, value, help, only }: Flag): string {

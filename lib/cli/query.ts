@@ -8,8 +8,22 @@ import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Runtime } from "../model/runtime.ts";
 
+/** The names of the commands that do something. */
+type Doing = "run" | "cleanup" | "init-only" | "write-config";
+
+/** Whether a command changes nothing. */
+export function isQuery(command: Command): command is Query {
+  const doing: readonly string[] = [
+    "run",
+    "cleanup",
+    "init-only",
+    "write-config",
+  ] satisfies Doing[];
+  return !doing.includes(command.name);
+}
+
 /** A command that changes nothing. */
-export type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
+export type Query = Exclude<Command, { readonly name: Doing }>;
 
 /** What these commands work with. */
 export interface QueryContext {

@@ -27,6 +27,10 @@ export type Command =
     /** What `once` prints. */
     readonly output: "script" | "json";
   }
+  /** Only make the kernel settings that need full root. */
+  | { readonly name: "init-only" }
+  /** Only write what flags and file come to into a file. */
+  | { readonly name: "write-config"; readonly path: string }
   | {
     readonly name: "cleanup";
     /** Remove kube-proxy's rules too. */
@@ -81,6 +85,9 @@ export function readCommand(flags: FlagResult): CommandResult {
   const report = { output: given.report || "table" } as const;
   switch (name) {
     case "run":
+      // In kube-proxy's order.
+      if (given.writeConfigTo) return command({ name: "write-config", path: given.writeConfigTo });
+      if (given.initOnly) return command({ name: "init-only" });
       return command({ name, once: once ?? false, output: output || "script" });
     case "cleanup":
       return command({ name, kubeProxy: kubeProxy ?? false, dryRun: dryRun ?? false });

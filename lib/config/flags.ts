@@ -40,9 +40,6 @@ export function readFlags(argv: readonly string[]): FlagResult {
       wrong.push(`--${flag.name}: ${result.message}`);
       continue;
     }
-    if (flag.refused !== undefined && result.value !== false && result.value !== "") {
-      wrong.push(`--${flag.name}: ${flag.refused}`);
-    }
     for (const path of flag.sets) {
       setAt(document, path.split("."), { flag, value: result.value });
       setBy.set(path, `--${flag.name}`);

@@ -74,7 +74,6 @@ function flagParser(flag: Flag): Parser<"sync", unknown, unknown> {
 function optionsOf(flag: Flag): OptionOptions {
   return {
     description: [text(flag.help)],
-    ...flag.refused !== undefined && { hidden: true },
     errors: { invalidValue: (error: Message) => error },
   };
 }

@@ -32,6 +32,7 @@ export function helpText(command: CommandName): string {
 
 function unusedFlags(facts: CommandFacts): string[] {
   if (!facts.shows(UNUSED_FLAGS)) return [];
-  const unused = UNUSED_FLAGS.flags.filter(({ refused }) => refused === undefined);
-  return [`${UNUSED_FLAGS.title}:\n${unused.map(({ name }) => `  --${name}`).join("\n")}`];
+  return [
+    `${UNUSED_FLAGS.title}:\n${UNUSED_FLAGS.flags.map(({ name }) => `  --${name}`).join("\n")}`,
+  ];
 }

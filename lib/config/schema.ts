@@ -139,6 +139,8 @@ export const flagSchema = mapping({
     once: field(boolean),
     output: field(oneOf("script", "json")),
     cleanup: field(boolean),
+    initOnly: field(boolean),
+    writeConfigTo: field(path),
     kubeProxy: field(boolean),
     dryRun: field(boolean),
     report: field(oneOf("table", "json", "yaml")),

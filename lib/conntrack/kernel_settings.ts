@@ -18,10 +18,16 @@ export interface KernelSettingsOptions {
 
 /** Makes the settings; what cannot be made is one warning, never the end. Called after the first sync. */
 export async function applyKernelSettings(options: KernelSettingsOptions): Promise<void> {
-  const { configuration, runtime, logger } = options;
+  await applyConntrackSettings(options);
+  await setOomScore(options);
+}
+
+/** Makes the settings of connection tracking alone. */
+export async function applyConntrackSettings(
+  { configuration, runtime, logger }: KernelSettingsOptions,
+): Promise<void> {
   const sysctls = conntrackSysctls(configuration.conntrack, { cpus: runtime.cpus() });
   await applyConntrackSysctls(sysctls, { access: new Sysctl(runtime.runner), logger });
-  await setOomScore(options);
 }
 
 /** Deno cannot write below `/proc`: `choom` (package util-linux) does it. */

@@ -37,6 +37,8 @@ export interface Runtime {
   addresses(): readonly string[];
   /** A file as text. */
   readFile(path: string): Promise<string>;
+  /** Writes a text file, where signpost may write. */
+  writeFile(path: string, text: string): Promise<void>;
   /** Writes to the standard output. */
   print(text: string): Promise<void>;
   /** Whether the standard output is a terminal. */

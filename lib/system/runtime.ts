@@ -24,6 +24,7 @@ export function systemRuntime(): Runtime {
     hostname: () => Deno.hostname(),
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
     readFile: (path) => Deno.readTextFile(path),
+    writeFile: (path, text) => Deno.writeTextFile(path, text),
     print: (text) => writeAll(Deno.stdout, text),
     sendProbe,
     isTerminal: () => Deno.stdout.isTerminal(),

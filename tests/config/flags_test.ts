@@ -295,14 +295,7 @@ const WRONG: readonly [readonly string[], string][] = [
   ],
   [["--master=https://u:secret@h"], "--master: must not hold a password: use a kubeconfig"],
   [["--manifests="], "--manifests: must be a file, a folder or -, is empty"],
-  [
-    ["--init-only"],
-    "--init-only: signpost needs no step as full root: leave it out, and grant CAP_NET_ADMIN",
-  ],
-  [
-    ["--write-config-to=/x"],
-    "--write-config-to: signpost writes no configuration: start from examples/config.yaml",
-  ],
+  [["cleanup", "--init-only"], "--init-only: is only for the command run, not for cleanup"],
   [
     ["--ipvs-tcp-timeout=x"],
     '--ipvs-tcp-timeout: must be a duration such as 30s, 500ms or 1h30m, is "x"',
@@ -338,6 +331,10 @@ Deno.test("commands have their own options", async () => {
     [["--once"], { name: "run", once: true, output: "script" }],
     [["run", "--once", "-o=json"], { name: "run", once: true, output: "json" }],
     [["--once", "-ojson"], { name: "run", once: true, output: "json" }],
+    [["--init-only"], { name: "init-only" }],
+    [["--init-only=false"], { name: "run", once: false, output: "script" }],
+    [["--write-config-to=/x", "--init-only"], { name: "write-config", path: "/x" }],
+    [["--write-config-to="], { name: "run", once: false, output: "script" }],
     [["cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false }],
     [["--cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false }],
     [["--cleanup=true", "--dry-run"], { name: "cleanup", kubeProxy: false, dryRun: true }],

@@ -28,11 +28,11 @@ export interface CompletedFlag {
   readonly commands: readonly CommandName[];
 }
 
-/** Every flag that is worth completing: none that is hidden, refused or without effect. */
+/** Every flag that is worth completing: none that is hidden or without effect. */
 export function completedFlags(): CompletedFlag[] {
   return FLAG_GROUPS.filter(({ title }) => title !== UNUSED_FLAGS.title)
     .flatMap((group) => group.flags.map((flag) => ({ flag, group })))
-    .filter(({ flag }) => !flag.hidden && flag.refused === undefined)
+    .filter(({ flag }) => !flag.hidden)
     .map(({ flag, group }) => {
       const { name, letter = "", help, kind, value = "", choices = [] } = flag;
       return {

@@ -64,8 +64,6 @@ export interface Flag {
   readonly only?: readonly CommandName[];
   /** Left out of help texts and completion: for scripts that signpost itself writes. */
   readonly hidden?: boolean;
-  /** Why it cannot be used, and what to do instead. */
-  readonly refused?: string;
 }
 
 /** Flags under one title of the help text. */

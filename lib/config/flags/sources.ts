@@ -89,6 +89,21 @@ export const COMMAND_FLAGS: FlagGroup = {
       help: "The same as the command cleanup.",
     },
     {
+      name: "init-only",
+      kind: "boolean",
+      sets: ["command.initOnly"],
+      only: ["run"],
+      help: "Only make the kernel settings that need full root, and exit.",
+    },
+    {
+      name: "write-config-to",
+      kind: "text",
+      value: "FILE",
+      sets: ["command.writeConfigTo"],
+      only: ["run"],
+      help: "Only write what flags and file come to, as a KubeProxyConfiguration, and exit.",
+    },
+    {
       name: "kube-proxy",
       kind: "boolean",
       sets: ["command.kubeProxy"],

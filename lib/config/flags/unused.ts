@@ -38,15 +38,6 @@ export const UNUSED_FLAGS: FlagGroup = {
     unused("vmodule"),
     unused("boot-id-file"),
     unused("machine-id-file"),
-    {
-      ...unused("init-only"),
-      kind: "boolean",
-      refused: "signpost needs no step as full root: leave it out, and grant CAP_NET_ADMIN",
-    },
-    {
-      ...unused("write-config-to"),
-      refused: "signpost writes no configuration: start from examples/config.yaml",
-    },
   ],
 };
 

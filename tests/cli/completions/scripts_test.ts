@@ -19,7 +19,7 @@ for (const [shell, script] of Object.entries(SCRIPTS)) {
       assert(isThere, name);
       if (choices.length > 0) assertStringIncludes(script, choices.join(" "));
     }
-    for (const hidden of ["--services=", "write-config-to", "ipvs-scheduler"]) {
+    for (const hidden of ["--services=", "ipvs-scheduler"]) {
       assert(!script.includes(hidden), hidden);
     }
   });

@@ -1,0 +1,55 @@
+/**
+ * `signpost --init-only`: what needs the rights of full root, and nothing else; as kube-proxy's flag.
+ *
+ * @module
+ */
+import { openDataplane } from "../backend/choose.ts";
+import { answersOnLoopback } from "../backend/iptables/script/fixed_rules.ts";
+import { Sysctl } from "../backend/sysctl.ts";
+import { applyConntrackSettings } from "../conntrack/kernel_settings.ts";
+import type { Configuration } from "../model/configuration.ts";
+import { FatalError } from "../model/fatal.ts";
+import type { Logger } from "../model/ports.ts";
+import type { Runtime } from "../model/runtime.ts";
+import { desiredNode } from "../policy/node.ts";
+
+/** What `--init-only` needs. */
+export interface InitOnlyOptions {
+  readonly configuration: Configuration;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+}
+
+const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
+
+/**
+ * Finds out whether the kernel can carry the rules, and makes the kernel settings that the daemon
+ * would make: connection tracking, and `route_localnet` where node ports are to answer on localhost.
+ * No rule is written, and the API server is not asked.
+ *
+ * @throws {FatalError} where the daemon could not work here, or `route_localnet` cannot be set
+ */
+export async function initOnly(options: InitOnlyOptions): Promise<void> {
+  const { configuration, runtime, logger } = options;
+  // This loads the kernel's modules, too: without them, connection tracking has no settings.
+  const { mode } = await openDataplane(options);
+  const node = desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] });
+  if (mode === "iptables" && answersOnLoopback(node, 4)) await setRouteLocalnet(runtime);
+  await applyConntrackSettings(options);
+  logger.info("the node is initialised, and --init-only is set: done", { mode });
+}
+
+async function setRouteLocalnet({ runner }: Pick<Runtime, "runner">): Promise<void> {
+  const sysctl = new Sysctl(runner);
+  try {
+    if (await sysctl.read(ROUTE_LOCALNET) === "1") return;
+    await sysctl.write(ROUTE_LOCALNET, "1");
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new FatalError(
+      `${ROUTE_LOCALNET} cannot be set: ${reason}; run --init-only with the rights of full root, ` +
+        "or set iptables.localhostNodePorts to false",
+      { cause: error },
+    );
+  }
+}
