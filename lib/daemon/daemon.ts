@@ -15,7 +15,7 @@ import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import { createMetrics, type Metrics } from "../observe/metrics/metrics.ts";
 import { processUsage } from "../system/process_usage.ts";
-import { listenHttp } from "../system/http/servers.ts";
+import { httpListen } from "../system/http/servers.ts";
 import type { ProgramWatch } from "../observe/program_watch.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import type { StateKeeper } from "../source/saved/keeper.ts";
@@ -116,7 +116,7 @@ export class Daemon {
     });
     this.#healthChecks = new HealthCheckNodePorts({
       addresses: () => healthCheckAddresses(this.#desired.node, runtime.addresses()),
-      listen: listenHttp,
+      listen: httpListen(),
       isHealthy: () => this.#health.isHealthy(),
       logger,
       clock,

@@ -1,8 +1,5 @@
 /**
- * Adapter: HTTP servers on sockets, with `Deno.serve`.
- *
- * It binds synchronously, so that a port that is taken shows at once, serves IPv6, and its abort
- * signal ends listener and connections together, which frees the port for the next one.
+ * Adapter: HTTP servers on one address or on all, tried again where an address cannot be bound.
  *
  * @module
  */
@@ -10,36 +7,52 @@ import { hostPort } from "../../model/names.ts";
 import type { Clock, Logger } from "../../model/ports.ts";
 import { ChangeFilter } from "../../model/change_filter.ts";
 import type { HttpHandler, HttpListen, HttpListener, ListenAddress } from "../../model/http.ts";
+import { ConnectionPool, type HttpLimits, serveOn } from "./http_server.ts";
 
 /** Milliseconds between attempts to bind, as kube-proxy's. */
 const RETRY_MILLISECONDS = 5_000;
 
 const WILDCARDS: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
 
+/** Health checks and scrapes take milliseconds; more clients than these are none of them. */
+const LIMITS: HttpLimits = { connections: 256, time: 30_000 };
+
 /**
- * Listens on one address, or on all addresses of both families.
+ * Makes a way to listen on one address, or on all addresses of both families (`0.0.0.0` and `::`
+ * mean the same, as for kube-proxy). All listeners share the limits.
  *
- * @param address `0.0.0.0` and `::` mean the same, as for kube-proxy
- * @param handler answers requests; if it throws, the client gets 500
- * @throws {Deno.errors.AddrInUse} and other errors of bind(2)
+ * @param limits 256 connections of 30 seconds without a request by default
+ * @returns throws `Deno.errors.AddrInUse` and other errors of bind(2)
  */
+export function httpListen(limits: HttpLimits = LIMITS): HttpListen {
+  const pool = new ConnectionPool(limits);
+  return (address, handler) =>
+    WILDCARDS.has(address.hostname)
+      ? listenEverywhere(address.port, { handler, pool })
+      : serveOn(address, { handler, pool });
+}
+
+/** Listens with limits of its own; see `httpListen`. */
 export function listenHttp(address: ListenAddress, handler: HttpHandler): HttpListener {
-  return WILDCARDS.has(address.hostname)
-    ? listenEverywhere(address.port, handler)
-    : listenOn(address, handler);
+  return httpListen()(address, handler);
+}
+
+interface Serving {
+  readonly handler: HttpHandler;
+  readonly pool: ConnectionPool;
 }
 
 /** Where IPv6 is off there is IPv4 alone; where `bindv6only` is set, two sockets are needed. */
-function listenEverywhere(port: number, handler: HttpHandler): HttpListener {
+function listenEverywhere(port: number, serving: Serving): HttpListener {
   let both: HttpListener;
   try {
-    both = listenOn({ hostname: "::", port }, handler);
+    both = serveOn({ hostname: "::", port }, serving);
   } catch (error) {
     if (error instanceof Deno.errors.AddrInUse) throw error;
-    return listenOn({ hostname: "0.0.0.0", port }, handler);
+    return serveOn({ hostname: "0.0.0.0", port }, serving);
   }
   try {
-    return join(both, listenOn({ hostname: "0.0.0.0", port: both.port }, handler));
+    return join(both, serveOn({ hostname: "0.0.0.0", port: both.port }, serving));
   } catch {
     return both; // The first socket has IPv4 already.
   }
@@ -51,34 +64,6 @@ function join(first: HttpListener, second: HttpListener): HttpListener {
   };
   const finished = Promise.race([first.finished, second.finished]).then(close);
   return { port: first.port, finished, close };
-}
-
-function listenOn({ hostname, port }: ListenAddress, handler: HttpHandler): HttpListener {
-  const controller = new AbortController();
-  const server = Deno.serve(
-    { hostname, port, signal: controller.signal, onListen: () => {}, onError: internalError },
-    (request) => respond(request, handler),
-  );
-  return {
-    port: server.addr.port,
-    finished: server.finished,
-    close: () => {
-      controller.abort();
-      return server.finished;
-    },
-  };
-}
-
-async function respond(request: Request, handler: HttpHandler): Promise<Response> {
-  const { method, url } = request;
-  const { pathname: path, search } = new URL(url);
-  const host = request.headers.get("host") ?? "";
-  const { status, headers, body } = await handler({ method, path, search, host });
-  return new Response(method === "HEAD" ? null : body, { status, headers: { ...headers } });
-}
-
-function internalError(): Response {
-  return new Response("internal error\n", { status: 500 });
 }
 
 /** What `serveHttp` needs. */
