@@ -86,6 +86,21 @@ export function isSpecialAddress(address: string): boolean {
   return SPECIAL_RANGES.has(ipaddr.parse(address).range()) || /^ff0[12]:/.test(address);
 }
 
+const NEVER_VIRTUAL: ReadonlySet<string> = new Set([...SPECIAL_RANGES, "multicast"]);
+
+/**
+ * Whether an address can be the virtual IP of a Service: no loopback, link-local, unspecified,
+ * multicast or broadcast address. As a virtual IP, such an address would take traffic away that the
+ * node sends to itself, to its neighbours or to the metadata service of its cloud.
+ *
+ * @param address canonical
+ */
+export function canBeVirtual(address: string): boolean {
+  return familyOf(address) === 4
+    ? !/^(?:0|127|169\.254|22[4-9]|23\d)\./.test(address) && address !== "255.255.255.255"
+    : !NEVER_VIRTUAL.has(ipaddr.parse(address).range());
+}
+
 /** The numeric value of a canonical address. */
 export function addressToInteger(address: string): bigint {
   let value = 0n;

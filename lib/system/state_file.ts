@@ -82,17 +82,33 @@ export async function readStateFile(
   options: ReadStateOptions,
 ): Promise<SavedState | undefined> {
   try {
-    const info = await Deno.stat(path);
-    if (!info.isFile) throw new StateError("it is not a regular file");
-    if (((info.mode ?? 0) & 0o022) !== 0) {
-      throw new StateError("others may write to it; remove it, or set its mode to 0600");
-    }
-    const file = await Deno.open(path);
+    const file = await openTrusted(path);
     return await readGzip(file.readable, options);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw new StateError(`cannot use ${path}: ${readReason(error)}`, { cause: error });
   }
+}
+
+/**
+ * Opens the file where only root or this process's user can have made it. A link is not followed:
+ * it may lead to a file that was made for another purpose.
+ */
+async function openTrusted(path: string): Promise<Deno.FsFile> {
+  const found = await Deno.lstat(path);
+  if (found.isSymlink) throw new StateError("it is a symbolic link; remove it");
+  if (!found.isFile) throw new StateError("it is not a regular file");
+  if (found.uid !== 0 && found.uid !== Deno.uid()) {
+    throw new StateError(`it belongs to the user ${found.uid}; remove it, or make it root's`);
+  }
+  if (((found.mode ?? 0) & 0o022) !== 0) {
+    throw new StateError("others may write to it; remove it, or set its mode to 0600");
+  }
+  const file = await Deno.open(path);
+  const opened = await file.stat();
+  if (opened.dev === found.dev && opened.ino === found.ino) return file;
+  file.close();
+  throw new StateError("it was replaced while it was opened");
 }
 
 async function readGzip(

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import {
   ADDRESS_BITS,
   addressToInteger,
+  canBeVirtual,
   cidrContains,
   FAMILIES,
   type Family,
@@ -187,6 +188,44 @@ Deno.test("unspecified, loopback and link-local addresses are special", () => {
   const plain = ["10.0.0.1", "0.0.0.1", "128.0.0.1", "169.253.0.1", "224.0.1.1", "192.0.2.127"]
     .concat(["fd00::1", "2001:db8::1", "ff05::1", "::2"]);
   assertEquals(plain.filter(isSpecialAddress), []);
+});
+
+const NEVER_VIRTUAL: readonly string[] = [
+  "0.0.0.0",
+  "0.255.255.255",
+  "127.0.0.1",
+  "127.255.255.254",
+  "169.254.0.1",
+  "169.254.169.254",
+  "224.0.0.1",
+  "239.255.255.255",
+  "255.255.255.255",
+  "::",
+  "::1",
+  "fe80::1",
+  "febf:ffff::1",
+  "ff00::1",
+  "ff02::1",
+  "ff0e::1",
+  "ffff::1",
+  "::ffff:0.0.0.0",
+  "::ffff:127.0.0.1",
+  "::ffff:a9fe:a9fe",
+  "::ffff:224.0.0.1",
+  "::ffff:255.255.255.255",
+];
+
+for (const text of NEVER_VIRTUAL) {
+  Deno.test(`${text} is never a virtual IP`, () => {
+    assertEquals(canBeVirtual(parseAddress(text) ?? ""), false);
+  });
+}
+
+Deno.test("the neighbours of special ranges can be virtual IPs", () => {
+  const plain = ["1.0.0.0", "126.255.255.255", "128.0.0.1", "169.253.255.255", "169.255.0.0"]
+    .concat(["223.255.255.255", "240.0.0.1", "255.255.255.254", "10.127.0.1", "192.169.254.1"])
+    .concat(["::2", "fe7f::1", "fec0::1", "feff::1", "fd00::1", "64:ff9b::7f00:1"]);
+  assertEquals(plain.filter((each) => !canBeVirtual(each)), []);
 });
 
 Deno.test("merging drops what is contained, joins neighbours again and again, and sorts", () => {

@@ -293,6 +293,28 @@ Deno.test("what is not a regular file is refused, and not waited for", () =>
     assertEquals(await readFailure(path), refused(path));
   }));
 
+Deno.test("a symbolic link is refused, wherever it leads", () =>
+  inFolder(async (path, folder) => {
+    await write(`${folder}/real`, LARGE);
+    Deno.symlinkSync(`${folder}/real`, path);
+    assertEquals(
+      await readFailure(path),
+      `cannot use ${path}: it is a symbolic link; remove it`,
+    );
+    Deno.removeSync(`${folder}/real`);
+    assertStringIncludes(await readFailure(path), "it is a symbolic link");
+  }));
+
+Deno.test("a file of another user is refused", () =>
+  inFolder(async (path) => {
+    await write(path, LARGE);
+    Deno.chownSync(path, 65_534, null);
+    assertEquals(
+      await readFailure(path),
+      `cannot use ${path}: it belongs to the user 65534; remove it, or make it root's`,
+    );
+  }));
+
 Deno.test("a file that others may write to is refused", () =>
   inFolder(async (path) => {
     await write(path, LARGE);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts";
+import { canBeVirtual, type Family, familyOf } from "../../model/address.ts";
 import type { Service, ServicePort } from "../../model/objects.ts";
 import {
   type DecodeContext,
@@ -55,7 +55,7 @@ export function decodeService(
 
   const externalIPs = readEntries(spec["externalIPs"], "spec.externalIPs", {
     omissions,
-    read: readExternalIP,
+    read: readVirtualIP,
   });
   const external = type === "LoadBalancer" || type === "NodePort" || externalIPs.length > 0;
   const externalTrafficPolicy = external
@@ -85,12 +85,12 @@ export function decodeService(
   };
 }
 
-function readExternalIP(value: unknown, path: string): string {
+function readVirtualIP(value: unknown, path: string): string {
   const address = readAddress(value, path);
-  if (isSpecialAddress(address)) {
+  if (!canBeVirtual(address)) {
     throw new MalformedError(
       path,
-      "must not be a loopback, link-local or unspecified address",
+      "must not be a loopback, link-local, unspecified, multicast or broadcast address",
       value,
     );
   }
@@ -99,12 +99,12 @@ function readExternalIP(value: unknown, path: string): string {
 
 function readClusterIPs(spec: Json, clusterIP: string, omissions: Omissions): string[] {
   const listed = readArray(spec["clusterIPs"], "spec.clusterIPs");
-  if (listed.length === 0) return [readAddress(clusterIP, "spec.clusterIP")];
+  if (listed.length === 0) return [readVirtualIP(clusterIP, "spec.clusterIP")];
   const families = new Set<Family>();
   const addresses = readEntries(listed, "spec.clusterIPs", {
     omissions,
     read: (value, path) => {
-      const address = readAddress(value, path);
+      const address = readVirtualIP(value, path);
       if (families.has(familyOf(address))) {
         throw new MalformedError(path, "must be the only address of its family", value);
       }
@@ -127,7 +127,7 @@ function readLoadBalancerIPs(status: Json, omissions: Omissions): string[] {
     read: (value, path) => {
       const entry = readObject(value, path);
       if (!entry["ip"] || entry["ipMode"] === "Proxy") return undefined;
-      return readAddress(entry["ip"], `${path}.ip`);
+      return readVirtualIP(entry["ip"], `${path}.ip`);
     },
   });
   return [...new Set(addresses)];

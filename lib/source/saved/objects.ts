@@ -6,6 +6,7 @@
  * @module
  */
 import {
+  canBeVirtual,
   type Family,
   familyOf,
   isSpecialAddress,
@@ -83,11 +84,16 @@ const usableAddress = where(
   "must not be a loopback, link-local or unspecified address",
   (text) => !isSpecialAddress(text),
 );
+const virtualAddress = where(
+  address,
+  "must not be a loopback, link-local, unspecified, multicast or broadcast address",
+  canBeVirtual,
+);
 const cidrs = list(
   where(string, "must be a CIDR in canonical form", (text) => parseCidr(text) === text),
 );
 const clusterIPs = where(
-  list(address),
+  list(virtualAddress),
   "must hold one address, or one of each family",
   (addresses) => addresses.length > 0 && areUnique(addresses.map(familyOf)),
 );
@@ -113,8 +119,8 @@ export function createKindChecks(): KindChecks {
       uid: string,
       created: time,
       clusterIPs,
-      externalIPs: unique(usableAddress),
-      loadBalancerIPs: unique(address),
+      externalIPs: unique(virtualAddress),
+      loadBalancerIPs: unique(virtualAddress),
       sourceRanges: cidrs,
       ports: servicePorts(portName),
       internalTrafficPolicy: policy,

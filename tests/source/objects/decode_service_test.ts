@@ -174,7 +174,8 @@ Deno.test("a health-check node port counts only for a load balancer with the pol
 
 const NAME_RULE = "must be a DNS name of lower-case letters, digits, '-' and '.'";
 const PORT_RULE = "must be a number from 1 to 65535";
-const SPECIAL_RULE = "must not be a loopback, link-local or unspecified address";
+const SPECIAL_RULE =
+  "must not be a loopback, link-local, unspecified, multicast or broadcast address";
 
 testOmissions("Service", FULL, [
   [
@@ -240,6 +241,39 @@ testOmissions("Service", FULL, [
     'status.loadBalancer.ingress[0].ip must be an IP address, is "lb.example.org"',
   ],
 ]);
+
+const SPECIAL: readonly string[] = [
+  "0.0.0.0",
+  "0.0.0.1",
+  "127.0.0.1",
+  "169.254.169.254",
+  "224.0.0.1",
+  "239.1.2.3",
+  "255.255.255.255",
+  "::ffff:127.0.0.1",
+  "::",
+  "::1",
+  "fe80::1",
+  "ff0e::1",
+];
+
+for (const address of SPECIAL) {
+  Deno.test(`${address} is left out of a Service wherever it stands, and the rest of it works`, () => {
+    const plain = decodeGood("Service", FULL);
+    const paths = ["spec.externalIPs[0]", "status.loadBalancer.ingress[1]"];
+    for (const path of paths) {
+      const value = path.startsWith("status") ? { ip: address } : address;
+      const { omitted, ...rest } = decodeGood("Service", withValue(FULL, path, value));
+      const place = path.startsWith("status") ? `${path}.ip` : path;
+      assertEquals(omitted, [`${place} ${SPECIAL_RULE}, is "${address}"`]);
+      assertEquals(rest, plain);
+    }
+    const raw = withValue(FULL, "spec.clusterIPs[1]", address);
+    assertEquals(decodeGood("Service", raw).clusterIPs, ["10.96.0.10"]);
+    const only = { ...BARE, spec: { clusterIP: address, ports: [{ port: 80 }] } };
+    assertEquals(createDecoder()("Service", only).type, "refused");
+  });
+}
 
 testRefusals("Service", FULL, [
   ["spec", "text", 'spec must be an object, is "text"'],

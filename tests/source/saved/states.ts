@@ -68,7 +68,7 @@ const service: fc.Arbitrary<Service> = fc.record({
     fc.tuple(addresses[6], addresses[4]),
   ),
   externalIPs: fc.uniqueArray(address, { maxLength: 2 }),
-  loadBalancerIPs: fc.uniqueArray(fc.oneof(address, fc.constant("127.0.0.1")), { maxLength: 2 }),
+  loadBalancerIPs: fc.uniqueArray(address, { maxLength: 2 }),
   sourceRanges: fc.array(cidr, { maxLength: 2 }),
   ports: fc.uniqueArray(
     fc.record<ServicePort>({
