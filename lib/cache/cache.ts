@@ -17,6 +17,7 @@ import {
   type Service,
   type ServiceCIDR,
 } from "../model/objects.ts";
+import { keepKnown } from "./known_node.ts";
 
 /** What changed since the last look. */
 export interface Dirty {
@@ -33,7 +34,7 @@ export interface Snapshot {
   slicesOf(service: string): Iterable<EndpointSlice>;
   /** All slices, by `namespace/name`. */
   readonly slices: ReadonlyMap<string, EndpointSlice>;
-  /** This node; `undefined` while it is not known. */
+  /** This node, with all that was ever known of it; `undefined` where it was never seen. */
   readonly node: Node | undefined;
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
@@ -55,6 +56,7 @@ export class ObjectCache implements Snapshot {
   readonly #delivered = new Set<Kind>();
   #dirtyServices = new Set<string>();
   #dirtyNode = false;
+  #node: Node | undefined;
 
   /** @inheritdoc */
   get services(): ReadonlyMap<string, Service> {
@@ -73,7 +75,7 @@ export class ObjectCache implements Snapshot {
 
   /** @inheritdoc */
   get node(): Node | undefined {
-    return this.#objects.Node.values().next().value;
+    return this.#node;
   }
 
   /** Objects that are refused at present. */
@@ -128,6 +130,11 @@ export class ObjectCache implements Snapshot {
     }
   }
 
+  /** Takes over what an earlier state knew of this node, until its object says more. */
+  remember(node: Node | undefined): void {
+    this.#node = keepKnown(this.#node, node);
+  }
+
   /** What changed since the last call; the next call starts from here. */
   takeDirty(): Dirty {
     const dirty = { services: this.#dirtyServices, node: this.#dirtyNode };
@@ -178,6 +185,10 @@ export class ObjectCache implements Snapshot {
     else if (kind === "EndpointSlice") {
       this.#indexSlice(key, previous as EndpointSlice | undefined, undefined);
       this.#indexSlice(key, undefined, object as EndpointSlice | undefined);
+    } else if (kind === "Node") {
+      if (object === undefined) return;
+      this.#node = keepKnown(object as Node, this.#node);
+      this.#dirtyNode = true;
     } else this.#dirtyNode = true;
   }
 

@@ -13,7 +13,9 @@ import type { Logger } from "../model/ports.ts";
 import { NftablesDataplane } from "../backend/nftables/dataplane.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
 import type { Runtime } from "../model/runtime.ts";
+import { NO_NODE_ADDRESS } from "../daemon/advice.ts";
 import { readState } from "../daemon/read_state.ts";
+import { lacksNodeAddress } from "../policy/node.ts";
 
 /** What `--once` needs. */
 export interface OnceOptions {
@@ -30,7 +32,7 @@ export interface OnceOptions {
  * @throws {FatalError} where the objects cannot be had
  */
 export async function once(options: OnceOptions): Promise<void> {
-  const { configuration, output, runtime, logger } = options;
+  const { configuration, output, nodeName, runtime, logger } = options;
   const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
   const differs = openModeWarning(configuration);
   if (differs !== undefined) logger.warn(differs);
@@ -40,6 +42,9 @@ export async function once(options: OnceOptions): Promise<void> {
     // What the script is for need not be this machine.
     ipFamilies: FAMILIES,
   });
+  if (lacksNodeAddress({ configuration, mode, node: cache.node })) {
+    logger.warn(NO_NODE_ADDRESS, { node: nodeName });
+  }
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
   for (const omission of cache.omissions) {
     logger.warn("a part of the object is left out, the rest of it counts", { ...omission });

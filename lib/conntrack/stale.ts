@@ -12,6 +12,7 @@
 import { cidrContains, FAMILIES, type Family } from "../model/address.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/desired.ts";
 import { hostPort } from "../model/names.ts";
+import { changesFixedRules } from "../model/node_change.ts";
 import {
   type Frontend,
   type Frontends,
@@ -62,8 +63,8 @@ export function nodeFacts(
 
 /**
  * What a change may have made stale: frontends that lost an endpoint, that are new, that got
- * their first endpoint, or that are gone; all node ports where the node's addresses for them
- * changed. New endpoints beside old ones make nothing stale. The effort follows the change.
+ * their first endpoint, or that are gone; all node ports where the node changed, for its addresses
+ * may have. New endpoints beside old ones make nothing stale. The effort follows the change.
  */
 export function suspectsOf(change: StateChange, state: DesiredState): Suspects {
   const changes = [...change.services.values()];
@@ -82,7 +83,7 @@ export function suspectsOf(change: StateChange, state: DesiredState): Suspects {
       (key, { endpoints }) => !after[family].has(key) && endpoints.size > 0,
     )
   );
-  return { served: nodePortsMoved(change) ? withNodePorts(served, state) : served, gone };
+  return { served: changesFixedRules(change) ? withNodePorts(served, state) : served, gone };
 }
 
 /**
@@ -169,16 +170,6 @@ function takesNodePorts(
   if (!isLoopback && !localAddresses.has(address)) return false;
   const allowed = node.families[family].nodePortAddresses;
   return allowed.type === "all" || allowed.cidrs.some((cidr) => cidrContains(cidr, address));
-}
-
-function nodePortsMoved({ node }: StateChange): boolean {
-  if (!node) return false;
-  const relevant = ({ families, localhostNodePorts }: DesiredNode) =>
-    JSON.stringify([
-      localhostNodePorts,
-      FAMILIES.map((family) => families[family].nodePortAddresses),
-    ]);
-  return relevant(node.before) !== relevant(node.after);
 }
 
 function withNodePorts(served: FrontendsByFamily, state: DesiredState): FrontendsByFamily {

@@ -3,25 +3,37 @@
  *
  * @module
  */
+import type { ObjectCache } from "../cache/cache.ts";
+import type { Configuration } from "../model/configuration.ts";
+import { lacksNodeAddress } from "../policy/node.ts";
 import { cidrContains, FAMILIES, type Family } from "../model/address.ts";
 import type { DesiredNode, StateChange } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
+
+/** For a node whose name may be wrong, or whose Node has yet to come. */
+export const NO_NODE_ADDRESS =
+  "no address of this node is known, so node ports answer on all its addresses: see that there is a Node of this name (--hostname-override), or set nodePortAddresses (--nodeport-addresses)";
 
 /** What the advice is about. */
 export interface AdviceOptions {
   readonly node: () => DesiredNode;
   /** The addresses of all network interfaces of the node: pods on the host's network have them. */
   readonly ownAddresses: () => readonly string[];
+  readonly cache: Pick<ObjectCache, "complete" | "node">;
+  readonly configuration: Configuration;
+  readonly mode: "nftables" | "iptables";
+  readonly nodeName: string;
   readonly logger: Logger;
 }
 
 /**
- * Warns, once for each family, of pods of this node outside the range by which pods are told: their
+ * Warns, once, of a node without a known address, and, once for each family, of pods of this node outside the range by which pods are told: their
  * traffic would be masqueraded, and dropped where a load balancer's policy is Local (k/k#112820).
  */
 export class Advice {
   readonly #options: AdviceOptions;
   readonly #told = new Set<Family>();
+  #toldOfAddress = false;
 
   /** @param options what to look at, whom to tell */
   constructor(options: AdviceOptions) {
@@ -31,6 +43,7 @@ export class Advice {
   /** Looks at what a sync has changed. */
   afterSync({ services }: StateChange): void {
     const { node, logger } = this.#options;
+    this.#adviseOnAddress();
     for (const family of FAMILIES) {
       const { localDetector } = node().families[family];
       if (this.#told.has(family) || localDetector?.type !== "cidr") continue;
@@ -42,6 +55,14 @@ export class Advice {
         { address: stray, range: localDetector.cidr },
       );
     }
+  }
+
+  #adviseOnAddress(): void {
+    const { cache, logger, nodeName, ...inputs } = this.#options;
+    if (this.#toldOfAddress || !cache.complete) return;
+    if (!lacksNodeAddress({ ...inputs, node: cache.node })) return;
+    this.#toldOfAddress = true;
+    logger.warn(NO_NODE_ADDRESS, { node: nodeName });
   }
 
   #findStray(services: StateChange["services"], family: Family, cidr: string): string | undefined {

@@ -135,9 +135,11 @@ export class Daemon {
       synced: (report) => this.#synced(report),
     });
     this.#advice = new Advice({
+      ...options,
       node: () => this.#desired.node,
       ownAddresses: () => runtime.addresses(),
-      logger,
+      cache: this.#cache,
+      mode,
     });
     const conntrack = new ConntrackCleanup({
       ...options,

@@ -28,7 +28,7 @@ export interface ObservationOptions {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
   readonly clock: Clock;
-  /** What counts as the Node while none is known; manifests may have none. */
+  /** What counts as the Node where the source has none; manifests may do without. */
   readonly standInNode: { readonly deleting: boolean } | undefined;
   /** Sends an Event. */
   readonly report: (event: EventReport) => void;
@@ -98,6 +98,7 @@ export class Observation implements SyncObserver, WatchObserver {
 
   /** An event of a source has come in. */
   eventSeen(event: ObjectEvent): void {
+    this.#followNode(event);
     const { metrics } = this.#options;
     const changes = event.type === "replace" ? event.objects.size : 1;
     const seen = {
@@ -123,11 +124,10 @@ export class Observation implements SyncObserver, WatchObserver {
   /** @inheritdoc */
   synced(sync: SyncReport): void {
     const { script, seconds, step } = sync;
-    const { metrics, health, cache, clock } = this.#options;
+    const { metrics, health, clock } = this.#options;
     const { kind, operations, bytes } = script;
     this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes });
     this.#history.add({ kind, seconds });
-    health.setNode(cache.node ?? this.#options.standInNode);
     health.updated();
     metrics.syncFinished({ kind, seconds });
     metrics.transaction(kind, bytes);
@@ -206,6 +206,23 @@ export class Observation implements SyncObserver, WatchObserver {
       status: /^\d+$/.test(code) ? Number(code) : undefined,
       seconds: duration / 1000,
     });
+  }
+
+  /**
+   * Whether load balancers may send traffic here does not wait for a sync: where nft fails, a drain
+   * must be seen all the same. A Node that goes leaves its last state, as in kube-proxy.
+   */
+  #followNode(event: ObjectEvent): void {
+    if (event.kind !== "Node") return;
+    const { health, cache, standInNode } = this.#options;
+    const nodes = event.type === "upsert"
+      ? [event.object]
+      : event.type === "replace"
+      ? [...event.objects.values()]
+      : [];
+    for (const node of nodes) health.setNode(node);
+    const isNone = event.type === "replace" && nodes.length === 0 && event.refused.size === 0;
+    if (isNone && cache.node === undefined && standInNode) health.setNode(standInNode);
   }
 
   #about(key: string): Pick<EventReport, "regarding" | "type"> {

@@ -21,7 +21,7 @@ export interface FamilyHealth {
 export interface HealthReport {
   /** No family has an update that waits for too long. */
   readonly healthy: boolean;
-  /** The Node is known and not being deleted: load balancers may send traffic here. */
+  /** The Node was seen, and is not being deleted: load balancers may send traffic here. */
   readonly nodeEligible: boolean;
   /** Wall-clock times, milliseconds since the epoch; `undefined` before the first sync. */
   readonly lastUpdated: number | undefined;
@@ -72,9 +72,9 @@ export class ProxyHealth {
     }
   }
 
-  /** The Node as it is now; `undefined`: it is not there. */
-  setNode(node: { readonly deleting: boolean } | undefined): void {
-    this.#nodeEligible = node !== undefined && !node.deleting;
+  /** The Node as it was seen last; one that goes is not told, and its last state holds on. */
+  setNode(node: { readonly deleting: boolean }): void {
+    this.#nodeEligible = !node.deleting;
   }
 
   /** Whether no update waits for too long; the Node does not count. */

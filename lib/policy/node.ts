@@ -59,6 +59,18 @@ export function nodeAddress(
   return inputs.node?.addresses.find((address) => familyOf(address) === family);
 }
 
+/** Whether node ports are to be on the node's own address, and the Node has told none. */
+export function lacksNodeAddress(
+  inputs: Pick<NodeInputs, "configuration" | "mode" | "node">,
+): boolean {
+  return usesPrimary(inputs) && (inputs.node?.addresses ?? []).length === 0;
+}
+
+function usesPrimary({ configuration, mode }: Pick<NodeInputs, "configuration" | "mode">): boolean {
+  const setting = configuration.nodePortAddresses;
+  return setting.length === 0 ? mode === "nftables" : setting[0] === "primary";
+}
+
 function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
   const cidrs = inputs.serviceCIDRs.flatMap((each) => each.cidrs);
   return {
@@ -88,15 +100,18 @@ function localDetector(
   }
 }
 
-/** A family that the setting does not name takes node ports on all its addresses, as in kube-proxy. */
+/**
+ * A family that the setting does not name takes node ports on all its addresses, as in kube-proxy. So
+ * does `primary` while no address of the node is known.
+ */
 function nodePortAddresses(inputs: NodeInputs, family: Family): NodePortAddresses {
-  const { configuration, mode } = inputs;
-  const setting = configuration.nodePortAddresses;
-  const primary = setting.length === 0 ? mode === "nftables" : setting[0] === "primary";
-  if (primary) {
+  const setting = inputs.configuration.nodePortAddresses;
+  if (usesPrimary(inputs)) {
     const address = nodeAddress(inputs, family);
-    const cidrs = address === undefined ? [] : [`${address}/${ADDRESS_BITS[family]}`];
-    return { type: "cidrs", cidrs };
+    if (address !== undefined) {
+      return { type: "cidrs", cidrs: [`${address}/${ADDRESS_BITS[family]}`] };
+    }
+    return lacksNodeAddress(inputs) ? { type: "all" } : { type: "cidrs", cidrs: [] };
   }
   const cidrs = mergeCidrs(setting.filter((cidr) => familyOf(cidr) === family));
   const all = cidrs.length === 0 || cidrs.some((cidr) => cidr.endsWith("/0"));

@@ -13,6 +13,7 @@ import type {
   StateChange,
 } from "../model/desired.ts";
 import type { EndpointSlice, Node, Service, ServiceCIDR } from "../model/objects.ts";
+import { sameValue } from "../model/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
@@ -55,14 +56,21 @@ export interface Step {
   readonly conflicts: readonly Conflict[];
 }
 
+/** All that Services depend on of the node; where it changes, each is worked out again. */
+interface NodeFacts {
+  /** `""`: not known. */
+  readonly zone: string;
+  /** The node's own address of each family. */
+  readonly addresses: Readonly<Record<Family, string | undefined>>;
+}
+
 /** The desired state with the indexes that it takes to follow changes. */
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
   readonly #claims = new Claims();
   #node: DesiredNode;
-  /** What else of the node the endpoints depend on. */
-  #nodeInputs = "";
+  #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
   #surroundings: Surroundings;
   /** What the claims depend on besides the Services, in one text. */
   #surroundingsKey = "";
@@ -108,10 +116,13 @@ export class Desired implements DesiredState {
   #updateNode({ node, serviceCIDRs }: Objects): boolean {
     const inputs = { ...this.#options, node, serviceCIDRs: [...serviceCIDRs.values()] };
     const after = desiredNode(inputs);
-    const nodeInputs = JSON.stringify([node?.zone, FAMILIES.map((f) => nodeAddress(inputs, f))]);
-    const all = nodeInputs !== this.#nodeInputs;
-    if (JSON.stringify(after) !== JSON.stringify(this.#node)) this.#node = after;
-    this.#nodeInputs = nodeInputs;
+    const facts: NodeFacts = {
+      zone: node?.zone ?? "",
+      addresses: { 4: nodeAddress(inputs, 4), 6: nodeAddress(inputs, 6) },
+    };
+    const all = !sameValue(facts, this.#facts);
+    if (!sameValue(after, this.#node)) this.#node = after;
+    this.#facts = facts;
     return all;
   }
 
@@ -165,15 +176,10 @@ export class Desired implements DesiredState {
       this.#services.delete(key);
       return { before, after: [] };
     }
-    const { configuration, nodeName } = this.#options;
-    const nodeInputs = { configuration, node: objects.node };
-    const nodeAddresses: Record<Family, string | undefined> = {
-      4: nodeAddress(nodeInputs, 4),
-      6: nodeAddress(nodeInputs, 6),
-    };
+    const { zone, addresses: nodeAddresses } = this.#facts;
     const after = desiredServicePorts(service, {
       slices: [...objects.slicesOf(key)].sort((a, b) => a.name < b.name ? -1 : 1),
-      place: { nodeName, zone: objects.node?.zone ?? "" },
+      place: { nodeName: this.#options.nodeName, zone },
       nodeAddresses,
       holds: (claim) => this.#claims.holds(key, claim),
       previous: before,

@@ -131,7 +131,8 @@ export class SyncLoop {
    * @returns whether the kernel has it
    */
   async seed(objects: ObjectCache): Promise<boolean> {
-    const { desired, clock } = this.#options;
+    const { cache, desired, clock } = this.#options;
+    cache.remember(objects.node);
     const step = desired.update(objects, objects.takeDirty());
     const done = await this.#applyFull({ step, started: clock.monotonic(), reason: "state file" });
     this.#seeded = true;

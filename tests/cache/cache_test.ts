@@ -160,8 +160,49 @@ Deno.test("a change of the Node or of ServiceCIDRs makes the node dirty, and no 
   const cidr = { name: "kubernetes", cidrs: ["10.96.0.0/12"] };
   assertEquals(dirtyAfter(cache, serviceCIDRs.upsert(cidr)), { services: [], node: true });
   assertEquals([...cache.serviceCIDRs.values()] as unknown[], [cidr]);
-  assertEquals(dirtyAfter(cache, nodes.delete("node-1")), { services: [], node: true });
+});
+
+const KNOWN: Node = {
+  ...NODE,
+  uid: "u1",
+  addresses: ["192.0.2.10", "2001:db8::10"],
+  podCIDRs: ["10.244.1.0/24"],
+  zone: "zone-a",
+};
+
+Deno.test("TestNodeManagerOnNodeDelete: what was known of a Node that goes is kept, and nothing waits for a sync", () => {
+  for (const gone of [nodes.delete("node-1"), nodes.replace([])]) {
+    const cache = cacheOf(nodes.replace([KNOWN]));
+    assertEquals(dirtyAfter(cache, gone), nothing);
+    assertEquals(cache.node, KNOWN);
+  }
+});
+
+Deno.test("a Node that is registered again has what was known of it until it tells its own", () => {
+  const cache = cacheOf(nodes.replace([KNOWN]));
+  cache.apply(nodes.delete("node-1"));
+  const registering: Node = { ...NODE, uid: "u2", deleting: true };
+  cache.apply(nodes.upsert(registering));
+  assertEquals(cache.node, { ...KNOWN, uid: "u2", deleting: true });
+  const moved = { ...KNOWN, addresses: ["192.0.2.20"], zone: "zone-b" };
+  cache.apply(nodes.upsert(moved));
+  assertEquals(cache.node, moved);
+  const unlabelled: Node = { ...moved, zone: "", podCIDRs: [] };
+  cache.apply(nodes.upsert(unlabelled));
+  assertEquals(cache.node, { ...moved, zone: "" });
+});
+
+Deno.test("what an earlier state knew of the Node holds until its object says more", () => {
+  const cache = cacheOf();
+  cache.remember(undefined);
   assertEquals(cache.node, undefined);
+  cache.remember(KNOWN);
+  cache.apply(nodes.replace([]));
+  assertEquals(cache.node, KNOWN);
+  const own = { ...NODE, addresses: ["192.0.2.20"] };
+  cache.apply(nodes.upsert(own));
+  cache.remember(KNOWN);
+  assertEquals(cache.node, { ...own, podCIDRs: KNOWN.podCIDRs });
 });
 
 Deno.test("changes add up until they are taken, once for each Service", () => {

@@ -123,6 +123,7 @@ Deno.test("a flow stays on an endpoint that serves, whatever list it is in", () 
 
 Deno.test("nothing is suspected where no UDP flow can have become stale", () => {
   const tcp = (endpoints: readonly string[]) => servicePort(endpoints, { protocol: "tcp" });
+  const serviceCIDRs = ["10.96.0.0/16"];
   const steps: readonly Step[] = [
     { before: [servicePort([A])], after: [servicePort([A])] },
     { before: [servicePort([A])], after: [servicePort([A, B])] },
@@ -133,7 +134,7 @@ Deno.test("nothing is suspected where no UDP flow can have become stale", () => 
     {
       before: [servicePort([A], { nodePort: 30053 })],
       after: [servicePort([A], { nodePort: 30053 })],
-      node: { ...NODE, masqueradeAll: true },
+      node: { ...NODE, families: { ...NODE.families, 4: { ...NODE.families[4], serviceCIDRs } } },
       nodeBefore: NODE,
     },
   ];

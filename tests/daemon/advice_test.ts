@@ -1,7 +1,8 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { Advice } from "../../lib/daemon/advice.ts";
 import { FakeLogger } from "../observe/support/fakes.ts";
 import { service, slice } from "../policy/objects.ts";
+import { DEFAULTS } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
 
 /** What is warned of when these objects come, with pods in 10.244.0.0/16. */
@@ -11,11 +12,38 @@ function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []):
   const advice = new Advice({
     node: () => pipeline.desired.node,
     ownAddresses: () => own,
+    cache: { complete: false, node: undefined },
+    configuration: DEFAULTS,
+    mode: "nftables",
+    nodeName: NODE_NAME,
     logger,
   });
   advice.afterSync(pipeline.load(objects).change);
   return logger.lines.map(({ level, fields }) => [level, fields["address"]]);
 }
+
+Deno.test("a node of which no address is known is warned of once", () => {
+  const { cache, desired } = new Pipeline();
+  const adviceOf = (complete: boolean, mode: "nftables" | "iptables") => {
+    const logger = new FakeLogger();
+    const advice = new Advice({
+      node: () => desired.node,
+      ownAddresses: () => [],
+      cache: { complete, node: cache.node },
+      configuration: DEFAULTS,
+      mode,
+      nodeName: NODE_NAME,
+      logger,
+    });
+    for (let sync = 0; sync < 2; sync++) advice.afterSync({ node: undefined, services: new Map() });
+    return logger.messages;
+  };
+  const [message = "", ...more] = adviceOf(true, "nftables");
+  assertMatch(message, /--hostname-override.*nodePortAddresses/);
+  assertEquals(more, []);
+  assertEquals(adviceOf(false, "nftables"), [], "the Node may yet come");
+  assertEquals(adviceOf(true, "iptables"), [], "node ports are on all addresses there anyhow");
+});
 
 Deno.test("a pod of this node outside the range of all pods is warned of", () => {
   const objects = [service("web"), slice("web", [`10.88.0.1@${NODE_NAME}`])];

@@ -26,6 +26,8 @@ import { assertPredicted } from "./prediction.ts";
 export interface Case {
   /** Services and slices; the Node and the ServiceCIDR come with them. */
   readonly objects: readonly Manifest[];
+  /** False: there is no Node. */
+  readonly hasNode?: boolean;
   /** Fields that the KubeProxyConfiguration has besides the usual. */
   readonly config?: Manifest;
   /** Addresses that the node has besides, as some clouds put load-balancer IPs there. */
@@ -50,18 +52,20 @@ export function testCase(name: string, build: (a: Addresses) => Case): void {
   for (const family of FAMILIES) {
     Deno.test(`${name} (IPv${family})`, async () => {
       const a = ADDRESSES[family];
-      const { objects, config = {}, nodeAddresses = [], flows, warns } = build(a);
+      const { hasNode = true, config = {}, nodeAddresses = [], flows, warns, ...rest } = build(a);
+      const cluster = clusterObjects(a).filter(({ kind }) => hasNode || kind !== "Node");
+      const objects = [...cluster, ...rest.objects];
       await using network = await createCluster();
       await network.ip("node", nodeAddresses.map((address) => addAddress(address, "eth0")));
       const stderr = await applyOnce(network, {
-        objects: [...clusterObjects(a), ...objects],
+        objects,
         config: configuration(a, config),
       });
       if (warns) assertMatch(stderr, warns);
       await assertFlows(network, flows);
       await assertPredicted(flows, {
         a,
-        objects: [...clusterObjects(a), ...objects],
+        objects,
         config: configuration(a, config),
         nodeAddresses,
       });

@@ -71,9 +71,20 @@ Deno.test("while the node is being deleted /healthz fails and /livez does not", 
       await healthBecomes(stage, signpost, { status: 200, nodeEligible: true });
     });
   }
-  await test.step("a Node that is gone", async () => {
-    stage.remove("Node", "node1");
-    await healthBecomes(stage, signpost, { status: 503, nodeEligible: false });
+  await test.step("a Node that is gone stays as it was seen last", async () => {
+    for (
+      const [last, status] of [[node, 200], [deletions["the autoscaler's taint"], 503]] as const
+    ) {
+      stage.api.store.put(last);
+      await healthBecomes(stage, signpost, { status, nodeEligible: status === 200 });
+      stage.remove("Node", "node1");
+      // A Service that comes later is in the kernel: by then the Node's watch has been heard too.
+      const name = `after-${status}`;
+      const clusterIP = status === 200 ? "10.96.1.1" : "10.96.1.2";
+      stage.apply(service(ADDRESSES[4], { name, spec: { clusterIP } }));
+      await stage.flowsBecome(signpost, [{ from: "pod", to: clusterIP, reaches: "reject" }]);
+      await healthBecomes(stage, signpost, { status, nodeEligible: status === 200 });
+    }
   });
 });
 

@@ -96,8 +96,24 @@ Deno.test("node ports on primary: the node's first address of each family, in ev
 Deno.test("node ports on primary: a family in which the node has no address has none", () => {
   const node = { ...NODE, addresses: ["192.0.2.10"] };
   assertEquals(nodePorts(["primary"], { node }), [PRIMARY[0], { type: "cidrs", cidrs: [] }]);
-  const none = { type: "cidrs", cidrs: [] } as const;
-  assertEquals(nodePorts([], { node: undefined }), [none, none]);
+});
+
+/** kube-proxy takes 127.0.0.1 and ::1 then, where no node port can be, and so all addresses. */
+Deno.test("Test_detectNodeIPs: No Valid IP found and unspecified bind address used", () => {
+  for (const mode of ["nftables", "iptables"] as const) {
+    for (const node of [undefined, { ...NODE, addresses: [] }]) {
+      assertEquals(nodePorts(["primary"], { mode, node }), [ALL, ALL]);
+    }
+  }
+  assertEquals(nodePorts([], { node: undefined }), [ALL, ALL]);
+});
+
+Deno.test("Test_detectNodeIPs: the bind address counts where the Node has none", () => {
+  const changes = { nodePortAddresses: ["primary"], bindAddress: "10.0.0.1" };
+  assertEquals(
+    eachFamily(work(changes, { node: undefined }), (family) => family.nodePortAddresses),
+    [{ type: "cidrs", cidrs: ["10.0.0.1/32"] }, ALL],
+  );
 });
 
 Deno.test("node ports on CIDRs: merged, and a family that is not named takes all its addresses", () => {

@@ -85,3 +85,34 @@ for (const mode of ["nftables", "iptables"] as const) {
     assertEquals(port?.localEndpoints, []);
   });
 }
+
+/** On which addresses the family's node ports are. */
+function nodePorts({ desired }: Pipeline): unknown[] {
+  return ([4, 6] as const).map((family) => desired.node.families[family].nodePortAddresses);
+}
+
+Deno.test("np.yaml: without a Node node ports are on all addresses", () => {
+  assertEquals(nodePorts(load("np")), [{ type: "all" }, { type: "all" }]);
+  assertEquals(portOf(load("np"), "shop/web")?.nodePort, 30080);
+});
+
+Deno.test("np2.yaml: with the Node, on its first address", () => {
+  assertEquals(nodePorts(load("np2")), [
+    { type: "cidrs", cidrs: ["192.168.0.2/32"] },
+    { type: "cidrs", cidrs: [] },
+  ]);
+});
+
+Deno.test("node.yaml: a Node that goes and comes back changes nothing", () => {
+  const pipeline = load("node", { configuration: { detectLocalMode: "NodeCIDR" } });
+  const { node } = pipeline.desired;
+  assertEquals(node.families[4].localDetector, { type: "cidr", cidr: "10.244.0.0/24" });
+  const bare: ApiObject = { kind: "Node", metadata: { name: "node-1", uid: "other" } };
+  const text = Deno.readTextFileSync(new URL("node.yaml", FOLDER));
+  const back = (parseAll(text) as (ApiObject | null)[]).filter((each) => each !== null);
+  for (const objects of [[], [bare], [], back]) {
+    assertEquals(pipeline.load(objects).change, { node: undefined, services: new Map() });
+    assertEquals(pipeline.desired.node, node);
+    assertEquals(pipeline.cache.node?.zone, "Zone_A");
+  }
+});

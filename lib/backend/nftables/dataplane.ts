@@ -10,10 +10,11 @@ import type {
   DesiredState,
   StateChange,
 } from "../../model/desired.ts";
+import { changesFixedRules } from "../../model/node_change.ts";
 import { diffServices, type Operations, type References } from "./script/diff.ts";
 import type { TableLoad } from "./drift/drift.ts";
 import { FullScript } from "./script/full_script.ts";
-import { fixedChains, needsNewTable } from "./script/layout.ts";
+import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type Deletions, deletionsOf, type OwnDeletions } from "./drift/own_deletions.ts";
 import {
@@ -120,7 +121,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** @inheritdoc */
   partial(change: StateChange, state: DesiredState): PartialScript | undefined {
-    if (change.node && needsNewTable(change.node.before, change.node.after)) return undefined;
+    if (changesFixedRules(change)) return undefined;
     const { operations, references } = diffServices(change.services.values(), {
       node: state.node,
       references: this.#references,

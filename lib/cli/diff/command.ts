@@ -8,11 +8,11 @@ import { describeConflicts } from "../../policy/claimed.ts";
 import { findIptables } from "../../backend/iptables/kernel/backend.ts";
 import { ApplyError } from "../../model/dataplane.ts";
 import { parseListing } from "../../backend/nftables/kernel/contents.ts";
-import { needsNewTable } from "../../backend/nftables/script/layout.ts";
 import { Nft } from "../../backend/nftables/kernel/nft.ts";
 import { activeMode } from "../../daemon/active_mode.ts";
 import { readSaved } from "../../explain/kernel/kernel_read.ts";
 import { FatalError } from "../../model/fatal.ts";
+import { changesFixedRules } from "../../model/node_change.ts";
 import { painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/read_state.ts";
@@ -65,7 +65,7 @@ async function againstApi(options: DiffOptions): Promise<DiffReport> {
   const references = referencesOf(desired);
   const proposed = await overlay(cache, manifests, options);
   const { change, conflicts } = desired.update(cache, cache.takeDirty());
-  const replaces = change.node && needsNewTable(change.node.before, change.node.after);
+  const replaces = changesFixedRules(change);
   return {
     ...headOf(options, { against: "api", proposed }),
     changes: changesOf(mode, { change, references, node: desired.node }),

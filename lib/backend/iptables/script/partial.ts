@@ -48,26 +48,6 @@ export function partialInput(
   };
 }
 
-/**
- * Whether this change of the node touches rules that all services depend on. ServiceCIDRs have no
- * rules in iptables.
- */
-export function changesFixedRules(change: StateChange): boolean {
-  if (!change.node) return false;
-  const relevant = (node: DesiredNode) =>
-    JSON.stringify([
-      node.masqueradeAll,
-      node.masqueradeMark,
-      node.localhostNodePorts,
-      node.tcpBeLiberal,
-      ...[node.families[4], node.families[6]].map(({ localDetector, nodePortAddresses }) => [
-        localDetector && Object.entries(localDetector).sort(),
-        nodePortAddresses.type === "all" || nodePortAddresses.cidrs,
-      ]),
-    ]);
-  return relevant(change.node.before) !== relevant(change.node.after);
-}
-
 function chainChanges(
   before: readonly ServiceRules[],
   after: readonly ServiceRules[],

@@ -6,9 +6,10 @@
 import type { Family } from "../../../model/address.ts";
 import type { Script } from "../../../model/dataplane.ts";
 import type { DesiredState, StateChange } from "../../../model/desired.ts";
+import { changesFixedRules } from "../../../model/node_change.ts";
 import { type Abilities, answersOnLoopback } from "./fixed_rules.ts";
 import { fullInput } from "./full.ts";
-import { changesFixedRules, partialInput } from "./partial.ts";
+import { partialInput } from "./partial.ts";
 import { countOperations, type FamilyInput, renderFamily } from "./ruleset.ts";
 
 /**

@@ -51,12 +51,6 @@ export function nodeElements(node: DesiredNode): Element[] {
   );
 }
 
-/** Whether two nodes differ in more than their ServiceCIDRs, so that chains change and not just elements. */
-export function needsNewTable(before: DesiredNode, after: DesiredNode): boolean {
-  const chains = (node: DesiredNode) => JSON.stringify([node.masqueradeAll, fixedChains(node)]);
-  return chains(before) !== chains(after);
-}
-
 /** The chains that are there whatever the services are, in an order in which each knows those it jumps to. */
 export function fixedChains(node: DesiredNode): Chain[] {
   const mark = `0x${node.masqueradeMark.toString(16)}`;
