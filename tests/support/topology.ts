@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
 
 /** Short name of the node's namespace. */
 export const NODE = "node";
@@ -17,6 +18,9 @@ export const WORLD_PORT = 9;
  */
 export const GATE: readonly string[] = ["198.18.0.1", "fdf1:e75::1"];
 
+/** False after `ipv6.disable=1`. */
+const HAS_IPV6 = existsSync("/proc/sys/net/ipv6");
+
 const WORLD_ADDRESSES: readonly string[] = ["198.18.0.254", "fdf1:e75::254"];
 
 /** Has `world` answer on all ports. */
@@ -28,7 +32,7 @@ export const WORLD_RULES = `table inet world {
 }
 `;
 
-/** Who is there. */
+/** Who is there. An IPv6 address is left out where the kernel has no IPv6. */
 export interface Topology {
   /** The node's own addresses. */
   readonly node: readonly string[];
@@ -36,8 +40,17 @@ export interface Topology {
   readonly hosts: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The addresses of a host, `node` or `world`. */
-export function addressesOf(topology: Topology, name: string): readonly string[] {
+/** The addresses of a host, `node` or `world`, of the families that the kernel has. */
+export function addressesOf(
+  topology: Topology,
+  name: string,
+  hasIpv6 = HAS_IPV6,
+): readonly string[] {
+  const all = allAddressesOf(topology, name);
+  return hasIpv6 ? all : all.filter((address) => !isIpv6(address));
+}
+
+function allAddressesOf(topology: Topology, name: string): readonly string[] {
   if (name === NODE) return topology.node;
   if (name === WORLD) return WORLD_ADDRESSES;
   const addresses = topology.hosts[name];
@@ -49,9 +62,21 @@ export function addressesOf(topology: Topology, name: string): readonly string[]
  * The commands that set up each namespace, in order.
  *
  * @param fullName tells the name by which `ip netns` knows a namespace
+ * @param hasIpv6 false: there are only commands for IPv4
  * @returns pairs of short name and commands; those that begin with `-6 ` are for IPv6
  */
 export function layOut(
+  topology: Topology,
+  fullName: (name: string) => string,
+  hasIpv6 = HAS_IPV6,
+): (readonly [name: string, commands: string[]])[] {
+  const commands = layOutAll(topology, fullName);
+  if (hasIpv6) return commands;
+  const isIpv4 = (command: string) => !/^-6 |^addr add \S*:/.test(command);
+  return commands.map(([name, lines]) => [name, lines.filter(isIpv4)] as const);
+}
+
+function layOutAll(
   topology: Topology,
   fullName: (name: string) => string,
 ): (readonly [name: string, commands: string[]])[] {
@@ -60,13 +85,13 @@ export function layOut(
   for (const host of hosts) node.push(...nodeLink(host, fullName(host)));
   node.push(...topology.node.map((address) => addAddress(address, "eth0")));
   for (const host of hosts) {
-    node.push(...addressesOf(topology, host).map((address) => addRoute(address, host)));
+    node.push(...allAddressesOf(topology, host).map((address) => addRoute(address, host)));
   }
   const worldRoutes = WORLD_ADDRESSES.map((address) => defaultRoute(address));
   return [
     [NODE, [...node, ...worldRoutes]],
     [WORLD, [...hostLink(WORLD_ADDRESSES), ...answerEverything()]],
-    ...hosts.map((host) => [host, hostLink(addressesOf(topology, host))] as const),
+    ...hosts.map((host) => [host, hostLink(allAddressesOf(topology, host))] as const),
   ];
 }
 
