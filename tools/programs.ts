@@ -18,33 +18,51 @@ const PACKAGES: Readonly<Record<string, string>> = {
   chromium: "chromium",
 };
 
+/** Packages of what only `deno task kernels` runs. */
+const KERNEL_PACKAGES: Readonly<Record<string, string>> = {
+  "qemu-system-x86_64": "qemu-system-x86",
+  "qemu-aarch64-static": "qemu-user-static",
+  busybox: "busybox-static",
+  modprobe: "kmod",
+  python3: "python3",
+};
+
 /** All programs that the tests run. */
 export const TEST_PROGRAMS: readonly string[] = Object.keys(PACKAGES);
 
 /**
  * Sees to it that the programs are there, and installs what is missing where apt-get is at hand.
  *
+ * @param options.needsRoot whether they are run as root, true by default
  * @returns what is in the way, as half a sentence; `undefined` where nothing is
  */
-export async function installPrograms(programs: readonly string[]): Promise<string | undefined> {
-  if (Deno.uid() !== 0) return "it makes network namespaces and needs root: run it as root (sudo)";
-  const missing = programs.filter((program) => !isInstalled(program));
+export async function installPrograms(
+  programs: readonly string[],
+  options: { readonly needsRoot?: boolean } = {},
+): Promise<string | undefined> {
+  if (Deno.uid() !== 0 && (options.needsRoot ?? true)) {
+    return "it makes network namespaces and needs root: run it as root (sudo)";
+  }
+  const missing = programs.filter((program) => locateProgram(program) === undefined);
   if (missing.length === 0) return undefined;
-  const packages = [...new Set(missing.map((program) => PACKAGES[program] ?? program))];
+  const known = { ...PACKAGES, ...KERNEL_PACKAGES };
+  const packages = [...new Set(missing.map((program) => known[program] ?? program))];
   const words = `${missing.join(", ")} (Debian: apt-get install ${packages.join(" ")})`;
-  if (!isInstalled("apt-get")) return `these programs are missing: ${words}`;
+  if (Deno.uid() !== 0 || locateProgram("apt-get") === undefined) {
+    return `these programs are missing: ${words}`;
+  }
   complain(`Installing ${packages.join(", ")} with apt-get.`);
   const installed = await apt(["install", ...packages]) ||
     await apt(["update"]) && await apt(["install", ...packages]);
   return installed ? undefined : `apt-get could not install ${words}`;
 }
 
-/** Whether a program is in the PATH, or where only root looks. */
-function isInstalled(program: string): boolean {
+/** The path of a program in the PATH, or where only root looks. */
+export function locateProgram(program: string): string | undefined {
   const folders = `${Deno.env.get("PATH") ?? ""}:/usr/sbin:/sbin`.split(":");
-  return folders.some((folder) => {
+  return folders.map((folder) => `${folder}/${program}`).find((path) => {
     try {
-      return Deno.statSync(`${folder}/${program}`).isFile;
+      return Deno.statSync(path).isFile;
     } catch {
       return false;
     }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { inEffect, toKubeProxyConfiguration } from "../config/configz.ts";
+import { toKubeProxyConfiguration } from "../config/configz.ts";
 import { cidrContains, FAMILIES } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredNode } from "../model/desired.ts";
@@ -21,7 +21,7 @@ import { FatalError } from "../model/fatal.ts";
 /** What the servers show. */
 export interface ServersOptions {
   readonly configuration: () => Configuration;
-  readonly mode: "nftables" | "iptables";
+  readonly mode: string;
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
   /** Facts for `/statusz`. */
@@ -48,7 +48,7 @@ export async function serveAll(options: ServersOptions): Promise<void> {
   const internal = metricsServer({
     metrics: () => metrics.render(),
     proxyMode: () => mode,
-    configuration: () => toKubeProxyConfiguration(inEffect(configuration(), mode)),
+    configuration: () => toKubeProxyConfiguration(configuration()),
     flags: () => flags(configuration()),
     status,
     page: (request) =>

@@ -1,0 +1,48 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { NAMES, runOfDay } from "../../../tools/kernels/catalog.ts";
+import { type Options, readOptions, renderList } from "../../../tools/kernels/options.ts";
+
+const CONTEXT = { day: 42, release: "6.18.44", root: "/work/signpost/" };
+
+function options(...args: string[]): Options {
+  const read = readOptions(args, CONTEXT);
+  if (typeof read === "string") throw new Error(read);
+  return read;
+}
+
+Deno.test("deno task kernels without arguments runs everything, and keeps nothing", () => {
+  assertEquals(options(), {
+    names: NAMES,
+    conformance: "/work/signpost/../shared/conformance",
+    isShort: false,
+    writesDocs: false,
+    limit: NAMES.length * 40 * 60_000,
+  });
+});
+
+Deno.test("deno task kernels takes names, folders and a limit", () => {
+  assertEquals(options("sid", "--short", "--cache", "/c", "--limit=12", "--write-docs"), {
+    names: ["sid"],
+    cache: "/c",
+    conformance: "/work/signpost/../shared/conformance",
+    isShort: true,
+    writesDocs: true,
+    limit: 720_000,
+  });
+});
+
+Deno.test("the kernel of the day is one, and takes no names", () => {
+  assertEquals(options("--of-day").names, [runOfDay(42, "6.18.44").name]);
+  assertThrows(() => options("--of-day", "sid"), Error, "leave the names out");
+});
+
+Deno.test("wrong arguments of deno task kernels are refused", () => {
+  assertThrows(() => options("woody"), Error, "there is no woody");
+  assertThrows(() => options("--limit=soon"), Error, "--limit soon: it is a number");
+  assertThrows(() => options("--fast"), Error, "--fast");
+});
+
+Deno.test("--list has a line for every name", () => {
+  assertEquals(readOptions(["--list"], CONTEXT), "list");
+  assertEquals(renderList().trim().split("\n").map((line) => line.split(" ")[0]), [...NAMES]);
+});

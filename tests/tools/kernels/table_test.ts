@@ -1,0 +1,91 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { MACHINE_RUNS } from "../../../tools/kernels/catalog.ts";
+import {
+  BACKENDS,
+  collectResults,
+  PARTS,
+  type RunResult,
+  stepsOf,
+} from "../../../tools/kernels/steps.ts";
+import {
+  countSteps,
+  renderProblems,
+  renderTable,
+  replaceTable,
+} from "../../../tools/kernels/table.ts";
+
+const STEP = { seconds: 1, passed: true, detail: "" };
+const RESULTS: readonly RunResult[] = [
+  {
+    name: "bookworm",
+    note: "",
+    version: "6.1.192-2",
+    facts: { release: "6.1.0-56-amd64", nft: "nftables v1.0.6 (Lester Gooch #5)", boot: 10.5 },
+    steps: [
+      { ...STEP, backend: "nftables", part: "flows", detail: "52/52 flows as expected" },
+      { ...STEP, backend: "nftables", part: "start" },
+      { ...STEP, backend: "iptables", part: "flows", passed: false, detail: "68/70 flows" },
+      { ...STEP, backend: "iptables", part: "drift", passed: false, detail: "not repaired" },
+      { ...STEP, backend: "iptables", part: "start", passed: false, detail: "not repaired" },
+      { ...STEP, backend: "iptables", part: "restart" },
+    ],
+    seconds: 190,
+  },
+  { name: "sid", note: "", version: "", steps: [], seconds: 0, leftOut: "no network" },
+];
+
+Deno.test("the table of kernels has a row for each run, and tells what failed", () => {
+  assertEquals(
+    renderTable(RESULTS).replaceAll(/ +/g, " ").replaceAll(/-+/g, "-").split("\n"),
+    [
+      "| name | kernel | nft | nftables flows | nftables daemon | iptables flows | iptables daemon " +
+      "| iptables-legacy flows | iptables-legacy daemon | minutes |",
+      "|-|-|-|-|-|-|-|-|-|-|",
+      "| bookworm | 6.1.0-56-amd64 | 1.0.6 | 52/52 | works | 68/70 | failed: start, drift | | | 3.2 |",
+      "| sid | | | | | | | | | left out |",
+      "",
+    ],
+  );
+});
+
+Deno.test("what failed for one reason has a line, and each kernel that is left out, and only steps are counted", () => {
+  assertEquals(renderProblems(RESULTS), [
+    "failed: bookworm: iptables flows: 68/70 flows",
+    "failed: bookworm: iptables drift, iptables start: not repaired",
+    "left out: sid: no network",
+  ]);
+  assertEquals(countSteps(RESULTS), { passed: 3, failed: 3 });
+});
+
+Deno.test("the table goes between a document's marks, again and again", () => {
+  const document = "# Kernels\n<!-- kernels: begin -->\nold\n<!-- kernels: end -->\nmore\n";
+  const changed = replaceTable(document, "new\n");
+  assertEquals(changed, document.replace("old", "new"));
+  assertEquals(replaceTable(changed, "new\n"), changed);
+  assertThrows(() => replaceTable("# Kernels\n", "new\n"), Error, "kernels: begin");
+});
+
+Deno.test("a machine tries every part with every backend; flows where they are at hand and IPv6 is", () => {
+  const [bookworm, noIpv6] = ["bookworm", "no-ipv6"].map((name) => {
+    const run = MACHINE_RUNS.find((each) => each.name === name);
+    if (run === undefined) throw new Error(`no ${name}`);
+    return (hasFlows: boolean, isShort = false) => stepsOf(run, { hasFlows, isShort }).length;
+  });
+  const all = BACKENDS.length * PARTS.length;
+  assertEquals(bookworm?.(true), all);
+  assertEquals(bookworm?.(false), all - BACKENDS.length);
+  assertEquals(bookworm?.(true, true), all - PARTS.length);
+  assertEquals(noIpv6?.(true), all - BACKENDS.length);
+});
+
+Deno.test("a step without a result has failed, and says how the machine ended", () => {
+  const steps = [{ backend: "nftables", part: "start" }, {
+    backend: "nftables",
+    part: "drift",
+  }] as const;
+  const start = { ...steps[0], passed: true, detail: "", seconds: 2 };
+  assertEquals(collectResults(steps, [JSON.stringify(start)], "the machine ended"), [
+    start,
+    { ...steps[1], passed: false, detail: "the machine ended", seconds: 0 },
+  ]);
+});

@@ -1,0 +1,144 @@
+/**
+ * `deno task kernels`: signpost on the kernels and with the nft that users have.
+ *
+ * Debian's kernels boot by software emulation, one after the other. Nothing is left behind but
+ * what `--cache` names; root is only needed to install missing programs.
+ *
+ * @module
+ */
+import { complain, say } from "./terminal.ts";
+import { runAarch64 } from "./kernels/aarch64.ts";
+import { makeBundles } from "./kernels/bundles.ts";
+import { AARCH64, dayOfYear, MACHINE_RUNS } from "./kernels/catalog.ts";
+import { writeDocuments } from "./kernels/documents.ts";
+import { HELP, type Options, readOptions, renderList } from "./kernels/options.ts";
+import { exists, NotAvailable, Packages } from "./kernels/packages.ts";
+import { makeRules } from "./kernels/rules.ts";
+import { runKernel, type Workshop } from "./kernels/run.ts";
+import type { RunResult } from "./kernels/steps.ts";
+import { countSteps, renderProblems, renderTable } from "./kernels/table.ts";
+import { installPrograms, locateProgram } from "./programs.ts";
+
+const ROOT = new URL("..", import.meta.url).pathname;
+/** The machines, and what makes their files. */
+const MACHINE_PROGRAMS = [
+  ...["qemu-system-x86_64", "busybox", "modprobe", "python3"],
+  ...["iptables-nft", "ip", "conntrack", "sysctl"],
+];
+const AARCH64_PROGRAMS = ["qemu-aarch64-static"];
+
+/** Runs what is asked for. @returns the exit code */
+async function main(args: readonly string[]): Promise<number> {
+  const context = { day: dayOfYear(new Date()), release: Deno.osRelease(), root: ROOT };
+  const options = readOptions(args, context);
+  if (options === "help" || options === "list") {
+    say((options === "help" ? HELP : renderList()).trimEnd());
+    return 0;
+  }
+  const problem = await findProblem(options);
+  const results = problem === undefined
+    ? await runAll(options).catch((error) => {
+      if (!(error instanceof NotAvailable)) throw error;
+      return options.names.map((name) => leftOut(name, error.message));
+    })
+    : options.names.map((name) => leftOut(name, problem));
+  say();
+  say(renderTable(results));
+  for (const line of renderProblems(results)) say(line);
+  const { passed, failed } = countSteps(results);
+  say(`${passed} passed, ${failed} failed`);
+  return failed === 0 ? 0 : 1;
+}
+
+/** @returns what is in the way of all runs */
+async function findProblem({ names }: Options): Promise<string | undefined> {
+  if (Deno.build.arch !== "x86_64") return "the machines are x86_64, and this one is not";
+  const hasMachines = names.some((name) => name !== AARCH64);
+  return await installPrograms([
+    ...(hasMachines ? MACHINE_PROGRAMS : []),
+    ...(names.includes(AARCH64) ? AARCH64_PROGRAMS : []),
+  ], { needsRoot: false });
+}
+
+async function runAll(options: Options): Promise<RunResult[]> {
+  await using resources = new AsyncDisposableStack();
+  const scratch = await Deno.makeTempDir({ prefix: "signpost-kernels-" });
+  resources.defer(() => Deno.remove(scratch, { recursive: true }));
+  const ending = new AbortController();
+  const timer = setTimeout(() => ending.abort(), options.limit);
+  resources.defer(() => clearTimeout(timer));
+  for (const name of ["SIGINT", "SIGTERM"] as const) {
+    const end = () => ending.abort();
+    Deno.addSignalListener(name, end);
+    resources.defer(() => Deno.removeSignalListener(name, end));
+  }
+  const packages = new Packages(options.cache ?? `${scratch}/cache`);
+  const bundles = await makeBundles(ROOT, scratch);
+  const hasMachines = options.names.some((name) => name !== AARCH64);
+  const shop: Workshop = {
+    packages,
+    bundles,
+    busybox: locateProgram("busybox") ?? "/bin/busybox",
+    flows: hasMachines ? await prepareFlows(options, bundles.signpost, scratch) : undefined,
+    isShort: options.isShort,
+    signal: ending.signal,
+  };
+  const results: RunResult[] = [];
+  for (const name of options.names) {
+    const folder = `${scratch}/${name}`;
+    await Deno.mkdir(folder);
+    complain(`${name}:`);
+    const result = await runOne(name, shop, folder);
+    for (const { backend, part, passed, detail, seconds } of result.steps) {
+      complain(`  ${passed ? "ok  " : "FAIL"} ${backend} ${part} (${seconds} s) ${detail}`);
+    }
+    results.push(result);
+    // Not at the end: what was run stays known when something interrupts the rest.
+    if (options.writesDocs) await writeDocuments(`${ROOT}docs/`, [result]);
+    await Deno.remove(folder, { recursive: true });
+  }
+  return results;
+}
+
+/** What cannot be downloaded is left out. */
+async function runOne(name: string, shop: Workshop, folder: string): Promise<RunResult> {
+  try {
+    if (name === AARCH64) return await runAarch64({ ...shop, root: ROOT, folder });
+    const run = MACHINE_RUNS.find((each) => each.name === name);
+    if (run === undefined) throw new Error(`there is no ${name}`);
+    return await runKernel(run, shop, folder);
+  } catch (error) {
+    if (error instanceof NotAvailable) return leftOut(name, error.message);
+    throw error;
+  }
+}
+
+function leftOut(name: string, reason: string): RunResult {
+  return { name, note: "", version: "", steps: [], seconds: 0, leftOut: reason };
+}
+
+/** Rules for the recorded flows; a line where they are not at hand. */
+async function prepareFlows(
+  { conformance }: Options,
+  signpost: readonly string[],
+  scratch: string,
+): Promise<Workshop["flows"]> {
+  if (!await exists(`${conformance}/flows.py`)) {
+    complain(`There are no recorded flows in ${conformance}: the daemon's own packets have to do.`);
+    return undefined;
+  }
+  const rules = `${scratch}/rules`;
+  await Deno.mkdir(rules);
+  const absolute = await Deno.realPath(conformance);
+  await makeRules({ conformance: absolute, signpost, folder: rules });
+  return { conformance: absolute, rules };
+}
+
+if (import.meta.main) {
+  Deno.exit(
+    await main(Deno.args).catch((error) => {
+      complain(`deno task kernels: ${error instanceof Error ? error.message : error}`);
+      return 2;
+    }),
+  );
+}

@@ -1,0 +1,141 @@
+/**
+ * What `deno task kernels` can run: which of Debian's kernels, with which nft.
+ *
+ * @module
+ */
+
+/** The suites of Debian that kernels and nft come from. */
+export const SUITES = ["bullseye", "bookworm", "trixie", "sid"] as const;
+
+/** One of them. */
+export type Suite = typeof SUITES[number];
+
+/** One start of a virtual machine. */
+export interface MachineRun {
+  /** By which `deno task kernels` selects it. */
+  readonly name: string;
+  /** Where the kernel comes from. */
+  readonly suite: Suite;
+  /** The package that always depends on the newest kernel of a series. */
+  readonly package: string;
+  /** The kernel's series; `undefined` where it is whatever is newest. */
+  readonly series?: string;
+  /** Where nft comes from. */
+  readonly nft: Suite;
+  /** What the kernel is told besides. */
+  readonly kernelArguments?: readonly string[];
+  /** What is special about it, for the list and the table. */
+  readonly note: string;
+}
+
+/** All of them. The names of the suites stay; the versions of what they offer do not. */
+export const MACHINE_RUNS: readonly MachineRun[] = [
+  {
+    name: "bullseye",
+    suite: "bullseye",
+    package: "linux-image-amd64",
+    series: "5.10",
+    nft: "bookworm",
+    note: "Debian 11; its own nft is too old for nftables mode",
+  },
+  {
+    name: "bookworm",
+    suite: "bookworm",
+    package: "linux-image-amd64",
+    series: "6.1",
+    nft: "bookworm",
+    note: "Debian 12 as it is installed",
+  },
+  {
+    name: "bookworm-6.12",
+    suite: "bookworm",
+    package: "linux-image-6.12-amd64",
+    series: "6.12",
+    nft: "bookworm",
+    note: "Debian 12 with the newer kernel of its security archive",
+  },
+  {
+    name: "trixie",
+    suite: "trixie",
+    package: "linux-image-amd64",
+    series: "6.12",
+    nft: "trixie",
+    note: "Debian 13 as it is installed",
+  },
+  {
+    name: "trixie-old-nft",
+    suite: "trixie",
+    package: "linux-image-amd64",
+    series: "6.12",
+    nft: "bookworm",
+    note: "Debian 13, nft in an image of Debian 12",
+  },
+  {
+    name: "sid",
+    suite: "sid",
+    package: "linux-image-amd64",
+    nft: "sid",
+    note: "Debian's newest kernel and nft",
+  },
+  {
+    name: "sid-old-nft",
+    suite: "sid",
+    package: "linux-image-amd64",
+    nft: "bookworm",
+    note: "Debian's newest kernel, nft in an image of Debian 12",
+  },
+  {
+    name: "no-ipv6",
+    suite: "bookworm",
+    package: "linux-image-amd64",
+    series: "6.1",
+    nft: "bookworm",
+    kernelArguments: ["ipv6.disable=1"],
+    note: "a node without IPv6 (ipv6.disable=1)",
+  },
+];
+
+/** The run that boots nothing: `--once` under qemu's user mode. */
+export const AARCH64 = "aarch64";
+
+/** Everything that can be named. */
+export const NAMES: readonly string[] = [...MACHINE_RUNS.map(({ name }) => name), AARCH64];
+
+/** Whether a run is on a node without IPv6. */
+export function isWithoutIpv6(run: MachineRun): boolean {
+  return run.kernelArguments?.includes("ipv6.disable=1") ?? false;
+}
+
+/**
+ * The names to run, in the catalog's order.
+ *
+ * @param wanted all of them where it is empty
+ * @throws {Error} where one of them is unknown
+ */
+export function selectNames(wanted: readonly string[]): string[] {
+  const unknown = wanted.filter((name) => !NAMES.includes(name));
+  if (unknown.length > 0) {
+    throw new Error(`there is no ${unknown.join(", ")}: the names are ${NAMES.join(", ")}`);
+  }
+  return wanted.length === 0 ? [...NAMES] : NAMES.filter((name) => wanted.includes(name));
+}
+
+/**
+ * The run of a day: the next one each day, and none of the series that the machine itself runs.
+ *
+ * @param dayOfYear 1 to 366
+ * @param release of the machine's kernel, as `uname -r` prints it
+ */
+export function runOfDay(dayOfYear: number, release: string): MachineRun {
+  const series = /^\d+\.\d+/.exec(release)?.[0];
+  const others = MACHINE_RUNS.filter((run) => run.series === undefined || run.series !== series);
+  const run = others[dayOfYear % others.length];
+  if (run === undefined) throw new Error("there are no kernels to choose from");
+  return run;
+}
+
+/** The day of the year, 1 to 366, in UTC. */
+export function dayOfYear(date: Date): number {
+  const midnight = Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate());
+  return (midnight - Date.UTC(date.getUTCFullYear(), 0, 1)) / 86_400_000 + 1;
+}

@@ -1,0 +1,100 @@
+/**
+ * What runs in the machine: each step of the plan, a line of JSON for each in `/out/results`.
+ *
+ * @module
+ */
+import type { Family } from "../../lib/model/address.ts";
+import { execute, run } from "../../tests/support/command.ts";
+import { DaemonLife, type LifePart } from "./guest_daemon.ts";
+import type { Backend, MachineFacts, Part, Step, StepResult } from "./steps.ts";
+
+/** What the machine is to do. */
+export interface Plan {
+  readonly steps: readonly (Step & { readonly part: Part })[];
+  /** The families that the kernel has. */
+  readonly families: readonly Family[];
+  /** The folder with `flows.py`, and the one with its rules. */
+  readonly conformance: string;
+  readonly rules: string;
+}
+
+const LONGEST_DETAIL = 600;
+
+/** Reads the plan, and does it. */
+async function main(folder: string): Promise<void> {
+  const plan = JSON.parse(await Deno.readTextFile(`${folder}/plan.json`)) as Plan;
+  await Deno.writeTextFile(`${folder}/facts.json`, JSON.stringify(await readFacts()));
+  const record = async (result: StepResult) => {
+    await Deno.writeTextFile(`${folder}/results`, `${JSON.stringify(result)}\n`, { append: true });
+  };
+  const backends = new Set(plan.steps.map(({ backend }) => backend));
+  for (const backend of backends) {
+    const parts = plan.steps.filter((step) => step.backend === backend).map(({ part }) => part);
+    if (parts.includes("flows")) {
+      await record(await judge({ backend, part: "flows" }, () => runFlows(backend, plan)));
+    }
+    await runLife(backend, { parts: parts.filter((part) => part !== "flows"), plan, record });
+  }
+}
+
+async function readFacts(): Promise<MachineFacts> {
+  const uptime = Number((await Deno.readTextFile("/proc/uptime")).split(" ")[0]);
+  const nft = await run(["nft", "--version"]);
+  return { release: Deno.osRelease(), nft: nft.trim(), boot: uptime };
+}
+
+/** One part after another; what comes after a failure has failed too. */
+async function runLife(backend: Backend, options: {
+  readonly parts: readonly LifePart[];
+  readonly plan: Plan;
+  readonly record: (result: StepResult) => Promise<void>;
+}): Promise<void> {
+  const { parts, plan, record } = options;
+  if (parts.length === 0) return;
+  const creating = DaemonLife.create(backend, plan.families);
+  await using resources = new AsyncDisposableStack();
+  resources.defer(() => creating.then((life) => life[Symbol.asyncDispose](), () => {}));
+  let failed: LifePart | undefined;
+  for (const part of parts) {
+    const result = await judge({ backend, part }, async () => {
+      if (failed) throw new Error(`not tried: ${failed} failed`);
+      await (await creating).run(part);
+      return "";
+    });
+    if (!result.passed) failed ??= part;
+    await record(result);
+  }
+}
+
+/** The last line of `flows.py` is `N/M flows as expected, K skipped`. */
+async function runFlows(backend: Backend, { conformance, rules }: Plan): Promise<string> {
+  const mode = backend === "nftables" ? ["nftables"] : ["iptables", "--route-localnet"];
+  const { code, stdout, stderr } = await execute([
+    ...["python3", `${conformance}/flows.py`, `${conformance}/packet-flows.json`],
+    ...["--raw-sctp", "--rules-from", rules, "--timeout", "4", "--mode", ...mode],
+    ...(backend === "iptables-legacy" ? ["--legacy"] : []),
+  ]);
+  const lines = `${stdout}${stderr}`.trim().split("\n");
+  const [last = ""] = lines.slice(-1);
+  if (code !== 0) throw new Error([last, ...lines.slice(0, -1)].join("; "));
+  return last;
+}
+
+async function judge(step: Step, body: () => Promise<string>): Promise<StepResult> {
+  const started = performance.now();
+  const [passed, detail] = await body().then(
+    (text) => [true, text] as const,
+    (error) => [false, error instanceof Error ? error.message : String(error)] as const,
+  );
+  const seconds = Math.round((performance.now() - started) / 100) / 10;
+  const text = detail.replaceAll(/\s*\n\s*/g, "; ");
+  return { ...step, passed, detail: shorten(text), seconds };
+}
+
+/** The beginning says what, the end why. */
+function shorten(text: string): string {
+  if (text.length <= LONGEST_DETAIL) return text;
+  return `${text.slice(0, LONGEST_DETAIL / 2)} ... ${text.slice(-LONGEST_DETAIL / 2)}`;
+}
+
+if (import.meta.main) await main(Deno.args[0] ?? "/out");

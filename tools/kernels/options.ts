@@ -1,0 +1,97 @@
+/**
+ * The arguments of `deno task kernels`.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { MACHINE_RUNS, NAMES, runOfDay, selectNames } from "./catalog.ts";
+
+/** What to do. */
+export interface Options {
+  readonly names: readonly string[];
+  /** Where downloads stay; a folder of its own, which goes at the end, by default. */
+  readonly cache?: string;
+  /** The folder with `flows.py`. */
+  readonly conformance: string;
+  /** Leaves out what takes long. */
+  readonly isShort: boolean;
+  /** Whether the documents are to have the results. */
+  readonly writesDocs: boolean;
+  /** Milliseconds, for everything. */
+  readonly limit: number;
+}
+
+/** A run takes minutes; this is for the one that hangs. */
+const MINUTES_PER_NAME = 40;
+
+/** The text of `--help`. */
+export const HELP = `deno task kernels [NAMES...] [options]
+
+Boots Debian's kernels by software emulation (qemu), on a copy-on-write view of this machine's
+files, and tries signpost in each: recorded packet flows, and the daemon's start, drift repair,
+restart and cleanup. Ends with "N passed, N failed".
+
+  --list             names what there is, and runs nothing
+  --of-day           the one of today, none of the machine's own series
+  --short            leaves iptables-legacy out
+  --cache DIR        keeps downloads there for the next time
+  --conformance DIR  the recorded flows (default: ../shared/conformance, beside the checkout)
+  --limit MINUTES    ends everything then (default: ${MINUTES_PER_NAME} for each name)
+  --write-docs       puts the results into docs/kernels.json and docs/kernels.md
+
+Names: ${NAMES.join(", ")}; all of them without names.
+`;
+
+/**
+ * Reads the arguments.
+ *
+ * @param context.day of the year
+ * @param context.release of the machine's kernel
+ * @param context.root of the checkout
+ * @returns `"help"` and `"list"` where that is asked for
+ * @throws {Error} where an argument is wrong
+ */
+export function readOptions(
+  args: readonly string[],
+  context: { readonly day: number; readonly release: string; readonly root: string },
+): Options | "help" | "list" {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      help: { type: "boolean" },
+      list: { type: "boolean" },
+      "of-day": { type: "boolean" },
+      short: { type: "boolean" },
+      cache: { type: "string" },
+      conformance: { type: "string" },
+      limit: { type: "string" },
+      "write-docs": { type: "boolean" },
+    },
+  });
+  if (values.help) return "help";
+  if (values.list) return "list";
+  if (values["of-day"] && positionals.length > 0) {
+    throw new Error("--of-day chooses the kernel itself: leave the names out");
+  }
+  const names = values["of-day"]
+    ? [runOfDay(context.day, context.release).name]
+    : selectNames(positionals);
+  const minutes = Number(values.limit ?? MINUTES_PER_NAME * names.length);
+  if (!(minutes > 0)) throw new Error(`--limit ${values.limit}: it is a number of minutes above 0`);
+  return {
+    names,
+    ...(values.cache !== undefined && { cache: values.cache }),
+    conformance: values.conformance ?? `${context.root}../shared/conformance`,
+    isShort: values.short ?? false,
+    writesDocs: values["write-docs"] ?? false,
+    limit: minutes * 60_000,
+  };
+}
+
+/** What `--list` prints. */
+export function renderList(): string {
+  const rows = MACHINE_RUNS.map(({ name, note }) => [name, note] as const);
+  const all = [...rows, ["aarch64", "--once on another processor (qemu's user mode)"] as const];
+  return all.map(([name, note]) => `${name.padEnd(16)}${note}\n`).join("");
+}

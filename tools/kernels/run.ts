@@ -1,0 +1,97 @@
+/**
+ * One run: a kernel and an nft are downloaded, a machine boots and does its plan.
+ *
+ * @module
+ */
+import { makeBootFiles } from "./boot_files.ts";
+import type { Bundles } from "./bundles.ts";
+import { isWithoutIpv6, type MachineRun } from "./catalog.ts";
+import type { Plan } from "./guest.ts";
+import { runMachine } from "./machine.ts";
+import { prepareNft } from "./nft.ts";
+import type { Packages } from "./packages.ts";
+import { collectResults, type MachineFacts, type RunResult, stepsOf } from "./steps.ts";
+
+/** What all runs have in common. */
+export interface Workshop {
+  readonly packages: Packages;
+  readonly bundles: Bundles;
+  /** A program without libraries. */
+  readonly busybox: string;
+  /** The folder with `flows.py`, and one with its rules; `undefined` where it is not there. */
+  readonly flows: { readonly conformance: string; readonly rules: string } | undefined;
+  readonly isShort: boolean;
+  /** Ends the machine. */
+  readonly signal: AbortSignal;
+}
+
+/** What a kernel's image depends on, and a machine needs. */
+const KERNEL_PACKAGE = /^linux-(?:image|binary|modules|base)-\d+\.\d+\.\d+/;
+const CONSOLE_LINES = 3;
+const TIME_LIMIT = "not tried: the run was ended before";
+
+/**
+ * Runs one machine in a folder of its own.
+ *
+ * @throws {NotAvailable} where something cannot be downloaded
+ */
+export async function runKernel(
+  run: MachineRun,
+  shop: Workshop,
+  folder: string,
+): Promise<RunResult> {
+  const steps = stepsOf(run, { hasFlows: shop.flows !== undefined, isShort: shop.isShort });
+  if (shop.signal.aborted) {
+    const failed = collectResults(steps, [], TIME_LIMIT);
+    return { name: run.name, note: run.note, version: "", steps: failed, seconds: 0 };
+  }
+  const all = await shop.packages.dependencies(run.suite, run.package);
+  const names = all.filter((name) => KERNEL_PACKAGE.test(name));
+  const isImage = (name: string) => name.startsWith("linux-image-");
+  const unpacked = await shop.packages.unpack(run.suite, [
+    ...names.filter(isImage),
+    ...names.filter((name) => !isImage(name)),
+  ]);
+  const nft = await prepareNft(shop.packages, run.nft);
+  const boot = await makeBootFiles(unpacked, { busybox: shop.busybox, folder });
+
+  const out = `${folder}/out`;
+  await Deno.mkdir(out);
+  const plan: Plan = {
+    steps,
+    families: isWithoutIpv6(run) ? [4] : [4, 6],
+    conformance: shop.flows?.conformance ?? "",
+    rules: shop.flows?.rules ?? "",
+  };
+  await Deno.writeTextFile(`${out}/plan.json`, JSON.stringify(plan));
+  const { signpost, guest } = shop.bundles;
+  const started = performance.now();
+  await runMachine({
+    boot,
+    kernelArguments: run.kernelArguments ?? [],
+    command: `SIGNPOST_BIN="${signpost.join(" ")}" ${guest.join(" ")} /out > /out/log 2>&1`,
+    out,
+    path: [nft],
+    signal: shop.signal,
+  });
+  const facts = await Deno.readTextFile(`${out}/facts.json`).catch(() => "");
+  const lines = (await Deno.readTextFile(`${out}/results`).catch(() => "")).split("\n");
+  return {
+    name: run.name,
+    note: run.note,
+    version: unpacked.split("_")[1] ?? "",
+    ...(facts !== "" && { facts: JSON.parse(facts) as MachineFacts }),
+    steps: collectResults(steps, lines.filter((line) => line !== ""), await ending(out, shop)),
+    seconds: Math.round((performance.now() - started) / 1000),
+  };
+}
+
+/** Why a machine ended before its last step. */
+async function ending(out: string, { signal }: Workshop): Promise<string> {
+  if (signal.aborted) return TIME_LIMIT;
+  const texts = await Promise.all(
+    ["console", "log"].map((name) => Deno.readTextFile(`${out}/${name}`).catch(() => "")),
+  );
+  const last = texts.flatMap((text) => text.trim().split(/[\r\n]+/).slice(-CONSOLE_LINES));
+  return `the machine ended before: ${last.join("; ")}`;
+}

@@ -1,0 +1,93 @@
+/**
+ * What is tried in each machine, and what came of it.
+ *
+ * @module
+ */
+import { isWithoutIpv6, type MachineRun } from "./catalog.ts";
+
+/** How rules get into the kernel. */
+export const BACKENDS = ["nftables", "iptables", "iptables-legacy"] as const;
+
+/** One of them. */
+export type Backend = typeof BACKENDS[number];
+
+/** The recorded packet flows, or a part of the daemon's life. */
+export const PARTS = ["flows", "start", "drift", "restart", "cleanup"] as const;
+
+/** One of them. */
+export type Part = typeof PARTS[number];
+
+/** One thing that is tried; `once` is the text that `--once` prints, on another processor. */
+export interface Step {
+  readonly backend: Backend;
+  readonly part: Part | "once";
+}
+
+/** What came of it. */
+export interface StepResult extends Step {
+  readonly passed: boolean;
+  /** `52/52` of flows; what was wrong elsewhere. */
+  readonly detail: string;
+  /** Seconds. */
+  readonly seconds: number;
+}
+
+/** What a machine tells of itself. */
+export interface MachineFacts {
+  /** As `uname -r` prints it. */
+  readonly release: string;
+  /** As `nft --version` prints it. */
+  readonly nft: string;
+  /** Seconds from the kernel's start to the first program. */
+  readonly boot: number;
+}
+
+/** One run of the table. */
+export interface RunResult {
+  readonly name: string;
+  readonly note: string;
+  /** Of the kernel's package, or of what else was run. */
+  readonly version: string;
+  readonly facts?: MachineFacts;
+  readonly steps: readonly StepResult[];
+  /** Seconds. */
+  readonly seconds: number;
+  /** Why it was not run. */
+  readonly leftOut?: string;
+}
+
+/**
+ * The steps of a run.
+ *
+ * @param options.hasFlows whether the recorded flows are at hand
+ * @param options.isShort only what one machine can do in some minutes
+ */
+export function stepsOf(
+  run: MachineRun,
+  options: { readonly hasFlows: boolean; readonly isShort: boolean },
+): (Step & { readonly part: Part })[] {
+  // The namespaces of the recorded flows have IPv6.
+  const hasFlows = options.hasFlows && !isWithoutIpv6(run);
+  const backends = BACKENDS.filter((each) => !options.isShort || each !== "iptables-legacy");
+  return backends.flatMap((backend) =>
+    PARTS.filter((part) => part !== "flows" || hasFlows).map((part) => ({ backend, part }))
+  );
+}
+
+/**
+ * The results of all steps, in their order: what has none has failed.
+ *
+ * @param lines one JSON text for each step that was run
+ * @param ended why the machine ended, for those that were not
+ */
+export function collectResults(
+  steps: readonly Step[],
+  lines: readonly string[],
+  ended: string,
+): StepResult[] {
+  const results = lines.map((line) => JSON.parse(line) as StepResult);
+  return steps.map((step) =>
+    results.find(({ backend, part }) => backend === step.backend && part === step.part) ??
+      { ...step, passed: false, detail: ended, seconds: 0 }
+  );
+}

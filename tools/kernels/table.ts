@@ -1,0 +1,89 @@
+/**
+ * The table of kernels, for the terminal and for documents.
+ *
+ * @module
+ */
+import { BACKENDS, PARTS, type RunResult, type StepResult } from "./steps.ts";
+
+/** Around the table in a document. */
+const [BEGIN, END] = ["<!-- kernels: begin -->", "<!-- kernels: end -->"];
+
+const HEAD = [
+  "name",
+  "kernel",
+  "nft",
+  ...BACKENDS.flatMap((backend) => [`${backend} flows`, `${backend} daemon`]),
+  "minutes",
+];
+
+/** The rows as Markdown, columns as wide as their longest cell. */
+export function renderTable(results: readonly RunResult[]): string {
+  const rows = [HEAD, ...results.map(rowOf)];
+  const widths = HEAD.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
+  const lines = rows.map((row) =>
+    `| ${widths.map((width, i) => (row[i] ?? "").padEnd(width)).join(" | ")} |`
+  );
+  const rule = `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`;
+  return [lines[0], rule, ...lines.slice(1)].join("\n") + "\n";
+}
+
+/** What failed and what was left out: a line for all steps with the same reason. */
+export function renderProblems(results: readonly RunResult[]): string[] {
+  return results.flatMap(({ name, steps, leftOut }) => {
+    if (leftOut !== undefined) return [`left out: ${name}: ${leftOut}`];
+    const failed = Map.groupBy(steps.filter(({ passed }) => !passed), ({ detail }) => detail);
+    return [...failed].map(([detail, group]) => {
+      const words = group.map(({ backend, part }) => `${backend} ${part}`).join(", ");
+      return `failed: ${name}: ${words}: ${detail}`;
+    });
+  });
+}
+
+/** How many steps ended how; what was left out counts as neither. */
+export function countSteps(results: readonly RunResult[]): { passed: number; failed: number } {
+  const steps = results.flatMap((result) => result.steps);
+  const passed = steps.filter((step) => step.passed).length;
+  return { passed, failed: steps.length - passed };
+}
+
+/**
+ * Puts a text between a document's marks.
+ *
+ * @throws {Error} where the marks are not there
+ */
+export function replaceTable(document: string, text: string): string {
+  const [begin, end] = [document.indexOf(BEGIN), document.indexOf(END)];
+  if (begin < 0 || end < begin) {
+    throw new Error(`the document has no lines ${BEGIN} and ${END} for the table`);
+  }
+  return `${document.slice(0, begin)}${BEGIN}\n${text}${document.slice(end)}`;
+}
+
+function rowOf({ name, version, facts, steps, seconds, leftOut }: RunResult): string[] {
+  const cells = BACKENDS.flatMap((backend) => {
+    const own = steps.filter((step) => step.backend === backend);
+    return [flowsCell(own), daemonCell(own)];
+  });
+  return [
+    name,
+    facts?.release ?? version,
+    facts ? /\d+(?:\.\d+)+/.exec(facts.nft)?.[0] ?? "?" : "",
+    ...cells,
+    leftOut === undefined ? (seconds / 60).toFixed(1) : "left out",
+  ];
+}
+
+function flowsCell(steps: readonly StepResult[]): string {
+  const once = steps.find(({ part }) => part === "once");
+  if (once !== undefined) return once.passed ? "--once: same" : "--once: differs";
+  const flows = steps.find(({ part }) => part === "flows");
+  if (flows === undefined) return "";
+  return /^\d+\/\d+/.exec(flows.detail)?.[0] ?? "failed";
+}
+
+function daemonCell(steps: readonly StepResult[]): string {
+  const own = steps.filter(({ part }) => part !== "flows" && part !== "once");
+  if (own.length === 0) return "";
+  const failed = PARTS.filter((part) => own.some((step) => step.part === part && !step.passed));
+  return failed.length === 0 ? "works" : `failed: ${failed.join(", ")}`;
+}
