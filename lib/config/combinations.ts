@@ -43,7 +43,7 @@ function checkPeriods(configuration: Configuration, origin: Origin): string[] {
 }
 
 function describePeriods(
-  mode: string,
+  mode: "nftables" | "iptables",
   { syncPeriod, minSyncPeriod, origin }: {
     readonly syncPeriod: number;
     readonly minSyncPeriod: number;
@@ -52,8 +52,8 @@ function describePeriods(
 ): string {
   const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
   // Where no mode is set, nftables takes the periods of the iptables section over.
-  const set = (field: string) =>
-    [`${mode}.${field}`, `iptables.${field}`].find((path) => isSet(origin, path));
+  const set = (field: "syncPeriod" | "minSyncPeriod") =>
+    ([`${mode}.${field}`, `iptables.${field}`] as const).find((path) => isSet(origin, path));
   const minimum = set("minSyncPeriod");
   return minimum === undefined
     ? `${placeOf(origin, set("syncPeriod") ?? `${mode}.syncPeriod`)}: ` +
@@ -85,9 +85,10 @@ function checkNodePortAddresses({ nodePortAddresses }: Configuration, origin: Or
 
 function checkCommand({ settings }: Origin): string[] {
   const errors: string[] = [];
-  const { output, once } = settings.command ?? {};
-  if (output && !once) errors.push("--output: only with --once");
-  if (settings.signpost?.manifests?.includes("")) {
+  if (settings["command.output"] && !settings["command.once"]) {
+    errors.push("--output: only with --once");
+  }
+  if (settings["signpost.manifests"]?.includes("")) {
     errors.push("--manifests: must be a file, a folder or -, is empty");
   }
   return errors;

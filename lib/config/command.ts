@@ -11,6 +11,7 @@ import {
   type Shell,
 } from "./arguments.ts";
 import type { FlagResult } from "./flags.ts";
+import { sectionOf } from "./settings/table.ts";
 
 /** How a report is printed. */
 export type OutputFormat = "table" | "json" | "yaml";
@@ -81,7 +82,7 @@ export type CommandResult =
 /** Works out what a command line asks for. */
 export function readCommand(flags: FlagResult): CommandResult {
   const { command: name, words, settings } = flags;
-  const { once, output, kubeProxy, dryRun, services, ...given } = settings.command ?? {};
+  const { once, output, kubeProxy, dryRun, services, ...given } = sectionOf(settings, "command");
   const report = { output: given.report || "table" } as const;
   switch (name) {
     case "run":
@@ -98,7 +99,7 @@ export function readCommand(flags: FlagResult): CommandResult {
     case "status":
       return command({ name, watch: given.watch ?? false, ...report });
     case "diff": {
-      const manifests = [...settings.signpost?.manifests ?? [], ...words];
+      const manifests = [...settings["signpost.manifests"] ?? [], ...words];
       return manifests.length === 0
         ? errors("diff: needs the objects that might be applied: --manifests FILE")
         : command({ name, manifests, ...report });
@@ -110,7 +111,7 @@ export function readCommand(flags: FlagResult): CommandResult {
 }
 
 function readExplain({ words, settings }: FlagResult): CommandResult {
-  const { from, trace = false, conntrack = false, report } = settings.command ?? {};
+  const { from, trace = false, conntrack = false, report } = sectionOf(settings, "command");
   const argument = readExplainTarget(words);
   if (argument.type === "value") {
     const { value: target } = argument;

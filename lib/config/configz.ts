@@ -1,71 +1,55 @@
 /**
- * The configuration in the shape of its file, for `/configz`.
+ * The configuration in the shape of its file, for `/configz` and `--write-config-to`.
  *
  * @module
  */
-import type { Configuration, ModeConfiguration } from "../model/configuration.ts";
-import { formatDuration } from "./durations.ts";
-import { API_VERSION, KIND } from "./schema.ts";
-
-/** A value that `JSON.stringify` prints as it is. */
-export type Json =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly Json[]
-  | { readonly [key: string]: Json };
+import type { Configuration } from "../model/configuration.ts";
+import { API_VERSION, KIND } from "./file.ts";
+import type { Json, Setting } from "./settings/setting.ts";
+import { ROWS } from "./settings/table.ts";
 
 /**
- * Prints the configuration as a KubeProxyConfiguration (v1alpha1) value, durations as Go's
- * (`30s`, `1m0s`). Read as a file, it gives the same configuration again, but for what a file
+ * Prints the configuration as a KubeProxyConfiguration (v1alpha1) value with every field, durations
+ * as Go's (`30s`, `1m0s`). Read as a file, it gives the same configuration again, but for what a file
  * cannot say: servers that are off, a min sync period of 0, `--master`, signpost's own settings.
  */
 export function toKubeProxyConfiguration(configuration: Configuration): Json {
-  const { conntrack, detectLocal } = configuration;
-  return {
-    apiVersion: API_VERSION,
-    kind: KIND,
-    bindAddress: configuration.bindAddress,
-    bindAddressHardFail: configuration.bindAddressHardFail,
-    clientConnection: { ...configuration.clientConnection },
-    clusterCIDR: configuration.clusterCIDRs.join(","),
-    configSyncPeriod: formatDuration(configuration.configSyncPeriod),
-    conntrack: {
-      maxPerCore: conntrack.maxPerCore,
-      min: conntrack.min,
-      tcpBeLiberal: conntrack.tcpBeLiberal,
-      tcpCloseWaitTimeout: formatDuration(conntrack.tcpCloseWaitTimeout),
-      tcpEstablishedTimeout: formatDuration(conntrack.tcpEstablishedTimeout),
-      udpStreamTimeout: formatDuration(conntrack.udpStreamTimeout),
-      udpTimeout: formatDuration(conntrack.udpTimeout),
-    },
-    detectLocal: {
-      bridgeInterface: detectLocal.bridgeInterface,
-      interfaceNamePrefix: detectLocal.interfaceNamePrefix,
-    },
-    detectLocalMode: configuration.detectLocalMode,
-    featureGates: configuration.featureGates,
-    healthzBindAddress: configuration.healthzBindAddress,
-    hostnameOverride: configuration.hostnameOverride,
-    iptables: {
-      localhostNodePorts: configuration.iptables.localhostNodePorts,
-      ...modeValue(configuration.iptables),
-    },
-    logging: { format: configuration.logFormat, verbosity: configuration.verbosity },
-    metricsBindAddress: configuration.metricsBindAddress,
-    mode: configuration.mode,
-    nftables: modeValue(configuration.nftables),
-    nodePortAddresses: configuration.nodePortAddresses,
-    oomScoreAdj: configuration.oomScoreAdj ?? null,
-  };
+  const result: Section = { apiVersion: API_VERSION, kind: KIND };
+  for (const [path, row] of [...ROWS].sort(([one], [other]) => one < other ? -1 : 1)) {
+    if (row.inFile !== false) setAt(result, path.split("."), printed(configuration, { path, row }));
+  }
+  return result;
 }
 
-function modeValue(mode: ModeConfiguration): { readonly [key: string]: Json } {
-  return {
-    masqueradeAll: mode.masqueradeAll,
-    masqueradeBit: mode.masqueradeBit,
-    minSyncPeriod: formatDuration(mode.minSyncPeriod),
-    syncPeriod: formatDuration(mode.syncPeriod),
-  };
+/**
+ * The configuration as kube-proxy shows it once it runs: with the mode that was chosen, and with the
+ * addresses of node ports that this mode has by default.
+ */
+export function inEffect(
+  configuration: Configuration,
+  mode: "nftables" | "iptables",
+): Configuration {
+  const { nodePortAddresses } = configuration;
+  const primary = nodePortAddresses.length === 0 && mode === "nftables";
+  return { ...configuration, mode, ...primary && { nodePortAddresses: ["primary"] } };
+}
+
+type Section = { [key: string]: Json };
+
+function printed(
+  configuration: Configuration,
+  { path, row }: { readonly path: string; readonly row: Setting<unknown> },
+): Json {
+  if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");
+  let value: unknown = configuration;
+  for (const key of path.split(".")) {
+    value = typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+  }
+  // The configuration has at this path what this row has read.
+  return value === undefined ? null : row.print(value);
+}
+
+function setAt(target: Section, [key = "", ...rest]: readonly string[], value: Json): void {
+  if (rest.length === 0) target[key] = value;
+  else setAt((target[key] ??= {}) as Section, rest, value);
 }

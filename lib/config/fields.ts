@@ -1,13 +1,9 @@
 /**
- * Building blocks of the schema: one field is one reader, from unknown to a checked value.
- *
- * `null` and an absent key are both "not set", as they are in Go.
+ * Readers of plain values: from unknown to a checked value.
  *
  * @module
  */
-import * as z from "zod/mini";
 import { parseDuration } from "./durations.ts";
-import { show } from "../model/text.ts";
 
 /** What a value must be, and was not; reads on after the name of the field: `must be …`. */
 export class Fault {
@@ -32,76 +28,6 @@ export class ValueFault extends Fault {
 
 /** Turns an untrusted value into a checked one. */
 export type Reader<T> = (value: unknown) => T | Fault;
-
-/** A field of a section. */
-export type Field<T> = z.ZodMiniOptional<z.ZodMiniType<T | undefined>>;
-
-/** A field that is optional and may be `null`. */
-export function field<T>(read: Reader<T>): Field<T> {
-  return z.optional(z.transform((value: unknown, context): T | undefined => {
-    if (value === null || value === undefined) return undefined;
-    const result = read(value);
-    if (!(result instanceof Fault)) return result;
-    const message = result.complete ? result.rule : `${result.rule}, is ${show(value)}`;
-    const params = { kind: result.kind };
-    context.issues.push({ code: "custom", message, input: value, params });
-    return z.NEVER;
-  }));
-}
-
-/**
- * A mapping with known keys; unknown ones are problems of the kind `unknown`.
- *
- * The message of an `unrecognized_keys` issue is the list of known keys (see `issues.ts`).
- */
-export function mapping<S extends z.core.$ZodShape>(shape: S): z.ZodMiniObject<S, z.core.$strict> {
-  return z.strictObject(shape, {
-    error: (issue) =>
-      issue.code === "unrecognized_keys"
-        ? Object.keys(shape).join(" ")
-        : `must be a mapping of fields, is ${show(issue.input)}`,
-  });
-}
-
-/** A mapping inside another; it may be absent, and `null` is an empty one. */
-export function section<S extends z.core.$ZodShape>(
-  shape: S,
-): z.ZodMiniOptional<z.ZodMiniType<z.output<z.ZodMiniObject<S, z.core.$strict>>>> {
-  return z.optional(after((value) => value ?? {}, mapping(shape)));
-}
-
-/** A schema for what a function makes of the value. */
-function after<S extends z.ZodMiniType>(
-  change: (value: unknown) => unknown,
-  schema: S,
-): z.ZodMiniType<z.output<S>> {
-  return z.pipe(z.transform(change), schema);
-}
-
-/** A list of one kind of item; `null` is "not set". */
-export function list<T>(read: Reader<T>): Field<readonly T[]> {
-  const items = z.array(field(read), {
-    error: (issue) => `must be a list, is ${show(issue.input)}`,
-  });
-  const present = z.transform((values: (T | undefined)[] | undefined) =>
-    values?.filter((item) => item !== undefined)
-  );
-  return z.optional(z.pipe(after((value) => value ?? undefined, z.optional(items)), present));
-}
-
-/** Names with `true` or `false` each. */
-export function switches(): Field<Readonly<Record<string, boolean>>> {
-  const map = z.record(z.string(), field(boolean), {
-    error: (issue) => `must be a mapping of names to true or false, is ${show(issue.input)}`,
-  });
-  const present = z.transform((values: Readonly<Record<string, boolean | undefined>>) => {
-    const set = Object.entries(values).filter((entry): entry is [string, boolean] =>
-      entry[1] !== undefined
-    );
-    return Object.fromEntries(set);
-  });
-  return z.optional(z.pipe(after((value) => value ?? {}, map), present));
-}
 
 /** `true` or `false`. */
 export function boolean(value: unknown): boolean | Fault {

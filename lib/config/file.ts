@@ -3,15 +3,24 @@
  *
  * @module
  */
-import { check, formatPath, type ProblemLine, valueAt } from "./issues.ts";
-import { API_VERSION, fileSchema, type FileSettings, KIND } from "./schema.ts";
+import { checkDocument, formatPath, type ProblemLine } from "./issues.ts";
+import { type GivenSettings, ROWS } from "./settings/table.ts";
 import { plain, show } from "../model/text.ts";
 import { parseYaml } from "./yaml.ts";
+
+/** The API version of the file. */
+export const API_VERSION = "kubeproxy.config.k8s.io/v1alpha1";
+
+/** The kind of the file. */
+export const KIND = "KubeProxyConfiguration";
+
+/** The settings that the file may have; see v1alpha1/types.go of kube-proxy. */
+const FILE_ROWS = new Map([...ROWS].filter(([, { inFile }]) => inFile !== false));
 
 /** What a file gives. */
 export interface FileResult {
   /** What is right in it; without a key where the file does not say or says "default". */
-  readonly settings: FileSettings;
+  readonly settings: GivenSettings;
   /** Why it is no configuration at all; one line each, with the file's name. */
   readonly errors: readonly string[];
   /** What is wrong in it, with the file and the path: `/etc/x.yaml: conntrack.min: must be …`. */
@@ -41,9 +50,12 @@ export function readConfigurationFile(text: string, name: string): FileResult {
   const wrongType = checkType(document);
   if (wrongType !== undefined) return { ...NO_FILE, errors: [`${file}: ${wrongType}`] };
 
-  const { settings, problems } = check(fileSchema, document);
+  const { values, problems } = checkDocument(document, {
+    rows: FILE_ROWS,
+    also: ["apiVersion", "kind"],
+  });
   return {
-    settings: withoutDefaults(settings ?? {}),
+    settings: withoutDefaults(values),
     errors: [],
     problems: problems.map(({ path, kind, message }) => ({
       setting: formatPath(path),
@@ -62,7 +74,7 @@ function checkType(document: unknown): string | undefined {
     return `must be a ${KIND} of ${API_VERSION}, is ${show(document ?? "")}`;
   }
   for (const [field, expected] of [["apiVersion", API_VERSION], ["kind", KIND]] as const) {
-    const found = valueAt(document, [field]);
+    const found: unknown = Object.entries(document).find(([key]) => key === field)?.[1];
     if (found === expected) continue;
     const is = found === undefined || found === null ? "missing" : show(found);
     return `${field}: must be ${expected}, is ${is}`;
@@ -71,26 +83,9 @@ function checkType(document: unknown): string | undefined {
 }
 
 /** Takes out the empty values that stand for a default, in the file only: as flags they are meant. */
-function withoutDefaults(settings: FileSettings): FileSettings {
-  return {
-    ...settings,
-    healthzBindAddress: settings.healthzBindAddress || undefined,
-    metricsBindAddress: settings.metricsBindAddress || undefined,
-    configSyncPeriod: settings.configSyncPeriod || undefined,
-    ...settings.iptables && { iptables: withoutZeroPeriods(settings.iptables) },
-    ...settings.nftables && { nftables: withoutZeroPeriods(settings.nftables) },
-  };
-}
-
-function withoutZeroPeriods<T extends Periods>(section: T): T {
-  return {
-    ...section,
-    syncPeriod: section.syncPeriod || undefined,
-    minSyncPeriod: section.minSyncPeriod || undefined,
-  };
-}
-
-interface Periods {
-  readonly syncPeriod?: number | undefined;
-  readonly minSyncPeriod?: number | undefined;
+function withoutDefaults(values: ReadonlyMap<string, unknown>): GivenSettings {
+  const set = [...values].filter(([path, value]) =>
+    value !== undefined && (Boolean(value) || FILE_ROWS.get(path)?.empty !== "in the file")
+  );
+  return Object.fromEntries(set);
 }

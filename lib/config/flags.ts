@@ -5,9 +5,9 @@
  */
 import type { CommandName, Flag } from "./flags/flag.ts";
 import { parseFlag } from "./grammar.ts";
-import { check, formatPath, type Path, type Problem, type ProblemLine } from "./issues.ts";
+import { checkValue, formatPath, type ProblemLine } from "./issues.ts";
 import { type GivenFlag, scan } from "./scan.ts";
-import { flagSchema, type FlagSettings } from "./schema.ts";
+import { type GivenSettings, ROWS } from "./settings/table.ts";
 
 /** What a command line gives. */
 export interface FlagResult {
@@ -17,7 +17,7 @@ export interface FlagResult {
   /** Whether `--help` or `--version` is there. */
   readonly information: "help" | "version" | undefined;
   /** What is right on the command line; without a key where it does not say. */
-  readonly settings: FlagSettings;
+  readonly settings: GivenSettings;
   /** The flag that set a path: `conntrack.min` to `--conntrack-min`. */
   readonly setBy: ReadonlyMap<string, string>;
   /** All flags that were given, as `--name`. */
@@ -31,7 +31,7 @@ export interface FlagResult {
 /** Reads the command line, without the program's name. */
 export function readFlags(argv: readonly string[]): FlagResult {
   const { command: word, words, given, errors } = scan(argv);
-  const document: Record<string, unknown> = {};
+  const values = new Map<string, unknown>();
   const setBy = new Map<string, string>();
   const wrong: string[] = [...errors];
   for (const { flag, text } of given) {
@@ -41,13 +41,12 @@ export function readFlags(argv: readonly string[]): FlagResult {
       continue;
     }
     for (const path of flag.sets) {
-      setAt(document, path.split("."), { flag, value: result.value });
+      values.set(path, added(values.get(path), { flag, value: result.value }));
       setBy.set(path, `--${flag.name}`);
     }
   }
-  const checked = check(flagSchema, document);
-  const settings = checked.settings ?? {};
-  const command = settings.command?.cleanup && word === "run" ? "cleanup" : word;
+  const { settings, problems } = checkAll(values, setBy);
+  const command = settings["command.cleanup"] && word === "run" ? "cleanup" : word;
   wrong.push(...given.flatMap(({ flag }) => misplaced(flag, command)));
   return {
     command,
@@ -57,11 +56,7 @@ export function readFlags(argv: readonly string[]): FlagResult {
     setBy,
     given: [...new Set(given.map(({ flag }) => `--${flag.name}`))],
     errors: [...new Set(wrong)],
-    problems: checked.problems.map((problem) => ({
-      setting: formatPath(problem.path),
-      kind: problem.kind,
-      line: describe(problem, setBy),
-    })),
+    problems,
   };
 }
 
@@ -78,38 +73,36 @@ function misplaced(flag: Flag, command: CommandName): string[] {
   ];
 }
 
-/** Sets a value; lists that are given twice grow, everything else is replaced. */
-function setAt(
-  document: Record<string, unknown>,
-  path: readonly string[],
+/** What a flag sets: lists that are given twice grow, everything else is replaced. */
+function added(
+  old: unknown,
   { flag, value }: { readonly flag: Flag; readonly value: unknown },
-): void {
-  const [key = "", ...rest] = path;
-  const old = document[key];
-  if (rest.length > 0) {
-    const inner: Record<string, unknown> = isRecord(old) ? old : {};
-    document[key] = inner;
-    setAt(inner, rest, { flag, value });
-  } else if (Array.isArray(old) && Array.isArray(value)) {
-    document[key] = [...old, ...value];
-  } else if (flag.kind === "map" && isRecord(old) && isRecord(value)) {
-    document[key] = { ...old, ...value };
-  } else {
-    document[key] = value;
-  }
+): unknown {
+  if (Array.isArray(old) && Array.isArray(value)) return [...old, ...value];
+  return flag.kind === "map" && isRecord(old) && isRecord(value) ? { ...old, ...value } : value;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Names the flag instead of the path of the setting. */
-function describe({ path, message }: Problem, setBy: ReadonlyMap<string, string>): string {
-  for (let length = path.length; length > 0; length--) {
-    const flag = setBy.get(path.slice(0, length).join("."));
-    if (flag === undefined) continue;
-    const inside: Path = path.slice(length).filter((key) => typeof key !== "number");
-    return `${flag}: ${inside.length === 0 ? "" : `${formatPath(inside)}: `}${message}`;
+/** Checks each value; problems name the flag instead of the path of the setting. */
+function checkAll(
+  values: ReadonlyMap<string, unknown>,
+  setBy: ReadonlyMap<string, string>,
+): Pick<FlagResult, "settings" | "problems"> {
+  const settings: Record<string, unknown> = {};
+  const problems: ProblemLine[] = [];
+  for (const [path, value] of values) {
+    const row = ROWS.get(path);
+    const checked = row === undefined ? undefined : checkValue(row, value);
+    if (checked?.type === "value") settings[path] = checked.value;
+    for (const problem of checked?.type === "problems" ? checked.problems : []) {
+      const inside = problem.path.filter((key) => typeof key !== "number");
+      const place = inside.length === 0 ? "" : `${formatPath(inside)}: `;
+      const line = `${setBy.get(path)}: ${place}${problem.message}`;
+      problems.push({ setting: path, kind: problem.kind, line });
+    }
   }
-  return `${formatPath(path)}: ${message}`;
+  return { settings, problems };
 }

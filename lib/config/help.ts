@@ -6,7 +6,8 @@
 import { formatDocPage, getDocPageSync } from "@optique/core";
 import { COMMAND_FACTS, type CommandFacts } from "./flags/commands.ts";
 import type { CommandName } from "./flags/flag.ts";
-import { UNUSED_FLAGS } from "./flags/unused.ts";
+import { FLAG_GROUPS } from "./flags/table.ts";
+import { UNUSED_TITLE } from "./settings/table.ts";
 import { commandGrammar } from "./grammar.ts";
 
 /** The help text of a command, ending with a line feed. */
@@ -14,7 +15,7 @@ export function helpText(command: CommandName): string {
   const facts = COMMAND_FACTS[command];
   const page = getDocPageSync(commandGrammar(command), []);
   const sections = (page?.sections ?? [])
-    .filter(({ title }) => title !== UNUSED_FLAGS.title)
+    .filter(({ title }) => title !== UNUSED_TITLE)
     .map(({ title, entries }) => ({ title: title ?? "", entries }));
   const flags = formatDocPage("signpost", { sections }, {
     colors: false,
@@ -30,9 +31,8 @@ export function helpText(command: CommandName): string {
   ].join("\n\n") + "\n";
 }
 
-function unusedFlags(facts: CommandFacts): string[] {
-  if (!facts.shows(UNUSED_FLAGS)) return [];
-  return [
-    `${UNUSED_FLAGS.title}:\n${UNUSED_FLAGS.flags.map(({ name }) => `  --${name}`).join("\n")}`,
-  ];
+function unusedFlags({ shows }: CommandFacts): string[] {
+  const group = FLAG_GROUPS.find(({ title }) => title === UNUSED_TITLE);
+  if (group === undefined || !shows(group)) return [];
+  return [`${group.title}:\n${group.flags.map(({ name }) => `  --${name}`).join("\n")}`];
 }

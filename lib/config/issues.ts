@@ -1,20 +1,19 @@
 /**
- * Checks a document against a schema: what is right is kept, every problem is named.
+ * Checks values and documents against the table of settings: what is right is kept, every problem is
+ * named.
  *
  * @module
  */
-import type * as z from "zod/mini";
 import { nearest, plain, show } from "../model/text.ts";
-
-/** Each schema is used once or twice in a run: compiling it first takes longer than it saves. */
-const ONCE = { jitless: true };
+import { boolean, Fault } from "./fields.ts";
+import type { Setting } from "./settings/setting.ts";
 
 /** Keys and list positions from the root of a document to a value. */
-export type Path = readonly PropertyKey[];
+export type Path = readonly (string | number)[];
 
 /**
- * What is wrong: a field that the schema does not have, a value of another type, or a value of the
- * right type that is not allowed.
+ * What is wrong: a field that there is not, a value of another type, or a value of the right type that
+ * is not allowed.
  */
 export type ProblemKind = "unknown" | "type" | "value";
 
@@ -33,76 +32,129 @@ export interface ProblemLine {
   readonly line: string;
 }
 
-/** What a check gives: the settings without the wrong ones, and the problems. */
-export interface Checked<T> {
-  readonly settings: T | undefined;
-  readonly problems: readonly Problem[];
-}
-
-/**
- * Checks a document. Wrong parts are taken out, so that the right ones can be checked further and
- * all problems are found at once.
- *
- * @param schema what the document must be
- * @param document untrusted; not changed
- */
-export function check<S extends z.ZodMiniType>(schema: S, document: unknown): Checked<z.output<S>> {
-  const first = schema.safeParse(document, ONCE);
-  if (first.success) return { settings: first.data, problems: [] };
-  const problems = first.error.issues.flatMap((issue) => problemsOf(issue, document));
-  const rest = structuredClone(document);
-  for (const { path } of problems) remove(rest, path);
-  const second = schema.safeParse(rest, ONCE);
-  return { settings: second.success ? second.data : undefined, problems };
-}
+/** A checked value; `undefined` is not set. Or what is wrong, by paths inside the value. */
+export type Checked =
+  | { readonly type: "value"; readonly value: unknown }
+  | { readonly type: "problems"; readonly problems: readonly Problem[] };
 
 /** A path as people write it: `nodePortAddresses[1]`, `iptables.masqueradeBit`. */
 export function formatPath(path: Path): string {
   return path.map((key, index) => {
     if (typeof key === "number") return `[${key}]`;
-    return (index === 0 ? "" : ".") + plain(String(key));
+    return (index === 0 ? "" : ".") + plain(key);
   }).join("");
 }
 
-/** The value at a path; `undefined` where there is none. */
-export function valueAt(document: unknown, path: Path): unknown {
-  let value = document;
-  for (const key of path) {
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = Reflect.get(value, key);
+/** Checks the value of a setting. `null` is "not set", as it is in Go, in lists and mappings too. */
+export function checkValue(setting: Setting<unknown>, value: unknown): Checked {
+  if (value === null || value === undefined) return { type: "value", value: undefined };
+  switch (setting.shape) {
+    case "value":
+      return checkOne(setting.read(value), { value, path: [] });
+    case "list":
+      if (!Array.isArray(value)) return wrongType([], `must be a list, is ${show(value)}`);
+      return checkAll(
+        value.map((item, index) => [index, item]),
+        { read: setting.read, build: (entries) => entries.map(([, item]) => item) },
+      );
+    case "switches":
+      if (!isMapping(value)) {
+        return wrongType([], `must be a mapping of names to true or false, is ${show(value)}`);
+      }
+      return checkAll(Object.entries(value), { read: boolean, build: Object.fromEntries });
   }
-  return value;
 }
 
-function problemsOf(issue: z.core.$ZodIssue, document: unknown): Problem[] {
-  if (issue.code === "unrecognized_keys") {
-    const known = issue.message.split(" ");
-    return issue.keys.map((key) => {
-      const meant = nearest(key, known);
-      const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
-      const message = `is not a known field, ignored${hint}`;
-      return { path: [...issue.path, key], kind: "unknown", message };
-    });
+function checkOne(
+  result: unknown,
+  { value, path }: { readonly value: unknown; readonly path: Path },
+): Checked {
+  if (!(result instanceof Fault)) return { type: "value", value: result };
+  const message = result.complete ? result.rule : `${result.rule}, is ${show(value)}`;
+  return { type: "problems", problems: [{ path, kind: result.kind, message }] };
+}
+
+type Entry = readonly [key: string | number, value: unknown];
+
+function checkAll(
+  entries: readonly Entry[],
+  { read, build }: {
+    readonly read: (value: unknown) => unknown;
+    readonly build: (entries: readonly Entry[]) => unknown;
+  },
+): Checked {
+  const problems: Problem[] = [];
+  const right: Entry[] = [];
+  for (const [key, value] of entries) {
+    if (value === null || value === undefined) continue;
+    const checked = checkOne(read(value), { value, path: [key] });
+    if (checked.type === "problems") problems.push(...checked.problems);
+    else right.push([key, checked.value]);
   }
-  if (issue.code === "invalid_value") {
-    const found = valueAt(document, issue.path);
-    const is = found === undefined || found === null ? "missing" : show(found);
-    const message = `must be ${issue.values.join(" or ")}, is ${is}`;
-    return [{ path: issue.path, kind: "type", message }];
-  }
-  const isValue = issue.code === "custom" && issue.params?.["kind"] === "value";
-  return [{ path: issue.path, kind: isValue ? "value" : "type", message: issue.message }];
+  return problems.length > 0 ? { type: "problems", problems } : {
+    type: "value",
+    value: build(right),
+  };
 }
 
 /**
- * Takes a wrong value out of a document. Of a list, the whole of it: the positions of the others
- * would change.
+ * Checks a document with sections.
+ *
+ * @param document untrusted
+ * @param rows the settings that it may have, by path
+ * @param also other keys that it may have, which are not looked at
+ * @returns the right values by path, and all problems
  */
-function remove(document: unknown, path: Path): void {
-  const position = path.findIndex((key) => typeof key === "number");
-  const removed = position < 0 ? path : path.slice(0, position);
-  const last = removed.at(-1);
-  const parent = valueAt(document, removed.slice(0, -1));
-  if (last === undefined || typeof parent !== "object" || parent === null) return;
-  Reflect.deleteProperty(parent, last);
+export function checkDocument(
+  document: unknown,
+  { rows, also }: {
+    readonly rows: ReadonlyMap<string, Setting<unknown>>;
+    readonly also: readonly string[];
+  },
+): { readonly values: ReadonlyMap<string, unknown>; readonly problems: readonly Problem[] } {
+  const values = new Map<string, unknown>();
+  const problems: Problem[] = [];
+  const paths = [...rows.keys(), ...also];
+  const walk = (section: unknown, path: readonly string[]): void => {
+    if (section === null || section === undefined) return;
+    if (!isMapping(section)) {
+      const message = `must be a mapping of fields, is ${show(section)}`;
+      problems.push({ path, kind: "type", message });
+      return;
+    }
+    const prefix = path.map((key) => `${key}.`).join("");
+    const names = new Set(
+      paths.filter((each) => each.startsWith(prefix))
+        .map((each) => each.slice(prefix.length).split(".")[0] ?? ""),
+    );
+    for (const [key, value] of Object.entries(section)) {
+      const row = rows.get(prefix + key);
+      if (!names.has(key)) problems.push(unknownField([...path, key], names));
+      else if (row !== undefined) {
+        const checked = checkValue(row, value);
+        if (checked.type === "value") values.set(prefix + key, checked.value);
+        else {
+          problems.push(
+            ...checked.problems.map((each) => ({ ...each, path: [...path, key, ...each.path] })),
+          );
+        }
+      } else if (!also.includes(prefix + key)) walk(value, [...path, key]);
+    }
+  };
+  walk(document, []);
+  return { values, problems };
+}
+
+function unknownField(path: readonly string[], known: Iterable<string>): Problem {
+  const meant = nearest(path.at(-1) ?? "", known);
+  const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
+  return { path, kind: "unknown", message: `is not a known field, ignored${hint}` };
+}
+
+function wrongType(path: Path, message: string): Checked {
+  return { type: "problems", problems: [{ path, kind: "type", message }] };
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -61,7 +61,7 @@ export async function loadConfiguration(
   if (flags.information === "help") return { type: "help", text: helpText(flags.command) };
   if (flags.information === "version") return { type: "version", text: `${options.version}\n` };
 
-  const fileName = flags.settings.command?.config ?? "";
+  const fileName = flags.settings["command.config"] ?? "";
   const file = await loadFile(fileName, options);
   const settings = mergeSettings(file.settings, flags.settings);
   const configuration = completeSettings(settings);

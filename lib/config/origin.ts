@@ -3,15 +3,14 @@
  *
  * @module
  */
-import { valueAt } from "./issues.ts";
-import type { FileSettings, FlagSettings } from "./schema.ts";
 import { plain } from "../model/text.ts";
+import type { GivenSettings, SettingPath } from "./settings/table.ts";
 
 /** Settings and the places that they came from. */
 export interface Origin {
   /** The merged settings. */
-  readonly settings: FlagSettings;
-  readonly file: FileSettings;
+  readonly settings: GivenSettings;
+  readonly file: GivenSettings;
   /** `""`: no file. */
   readonly fileName: string;
   /** The flag that set a path. */
@@ -19,14 +18,11 @@ export interface Origin {
 }
 
 /** Whether the file or a flag sets a path, such as `conntrack.min`. */
-export function isSet(origin: Origin, path: string): boolean {
-  return valueAt(origin.settings, path.split(".")) !== undefined;
+export function isSet(origin: Origin, path: SettingPath): boolean {
+  return origin.settings[path] !== undefined;
 }
 
 /** The place that sets a path: `--conntrack-min`, `/etc/x.yaml: conntrack.min`, or the path. */
-export function placeOf({ file, fileName, setBy }: Origin, path: string): string {
-  const flag = setBy.get(path);
-  if (flag !== undefined) return flag;
-  const inFile = valueAt(file, path.split(".")) !== undefined;
-  return inFile ? `${plain(fileName)}: ${path}` : path;
+export function placeOf({ file, fileName, setBy }: Origin, path: SettingPath): string {
+  return setBy.get(path) ?? (file[path] !== undefined ? `${plain(fileName)}: ${path}` : path);
 }

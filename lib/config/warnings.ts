@@ -6,38 +6,8 @@
 import type { Configuration } from "../model/configuration.ts";
 import { GATE_WITH_EFFECT } from "./feature_gates.ts";
 import { FLAGS } from "./flags/table.ts";
-import { valueAt } from "./issues.ts";
 import { type Origin, placeOf } from "./origin.ts";
-
-/** Settings that signpost does not have, and the values that mean kube-proxy's default. */
-const WITHOUT_EFFECT: ReadonlyMap<string, readonly unknown[]> = new Map([
-  ["clientConnection.qps", [0, 5]],
-  ["clientConnection.burst", [0, 10]],
-  ["logging.flushFrequency", [0, 5_000]],
-  ["logging.options.text.splitStream", [false]],
-  ["logging.options.text.infoBufferSize", ["", "0"]],
-  ["logging.options.json.splitStream", [false]],
-  ["logging.options.json.infoBufferSize", ["", "0"]],
-  ["enableProfiling", [false]],
-  ["showHiddenMetricsForVersion", [""]],
-  ["ipvs.syncPeriod", [0, 30_000]],
-  ["ipvs.minSyncPeriod", [0, 1_000]],
-  ["ipvs.scheduler", [""]],
-  ["ipvs.strictARP", [false]],
-  ["ipvs.tcpTimeout", [0]],
-  ["ipvs.tcpFinTimeout", [0]],
-  ["ipvs.udpTimeout", [0]],
-  ["winkernel.networkName", [""]],
-  ["winkernel.sourceVip", [""]],
-  ["winkernel.enableDSR", [false]],
-  ["winkernel.rootHnsEndpointName", [""]],
-  ["winkernel.forwardHealthCheckVip", [false]],
-  ["portRange", ["", "0", "0-0"]],
-  ["windowsRunAsService", [false]],
-]);
-
-/** Lists without an effect; empty is the default. */
-const LISTS_WITHOUT_EFFECT = ["logging.vmodule", "ipvs.excludeCIDRs"];
+import { type SettingPath, SETTINGS } from "./settings/table.ts";
 
 /**
  * Names what a person should know though nothing is wrong.
@@ -61,7 +31,7 @@ export function warningsOf(
     warnings.push(`--${name}-port: deprecated, use --${name}-bind-address`);
   }
   const localhost = "iptables.localhostNodePorts";
-  if (configuration.mode === "nftables" && origin.settings.iptables?.localhostNodePorts) {
+  if (configuration.mode === "nftables" && origin.settings[localhost]) {
     warnings.push(
       `${placeOf(origin, localhost)}: node ports do not answer on localhost in nftables mode`,
     );
@@ -70,20 +40,21 @@ export function warningsOf(
 }
 
 function withoutEffect(origin: Origin, given: readonly string[]): string[] {
-  const paths: string[] = [];
-  for (const [path, defaults] of WITHOUT_EFFECT) {
-    const value = valueAt(origin.settings, path.split("."));
-    if (value !== undefined && !defaults.includes(value)) paths.push(path);
-  }
-  for (const path of LISTS_WITHOUT_EFFECT) {
-    const value = valueAt(origin.settings, path.split("."));
-    if (Array.isArray(value) && value.length > 0) paths.push(path);
-  }
+  const unused = (Object.keys(SETTINGS) as SettingPath[])
+    .filter((path) =>
+      SETTINGS[path].unused && isChosen(origin.settings[path], SETTINGS[path].default)
+    )
+    .map((path) => placeOf(origin, path));
   const gates = Object.keys(origin.settings.featureGates ?? {})
     .filter((name) => name !== GATE_WITH_EFFECT)
     .map((name) => `${placeOf(origin, "featureGates")}.${name}`);
   const unset = FLAGS.filter(({ sets, help }) => sets.length === 0 && help === "No effect.")
     .map(({ name }) => `--${name}`)
     .filter((name) => given.includes(name));
-  return [...paths.map((path) => placeOf(origin, path)), ...gates, ...unset];
+  return [...unused, ...gates, ...unset];
+}
+
+/** Whether a value says something else than kube-proxy's default; empty and zero values say nothing. */
+function isChosen(value: unknown, fallback: unknown): boolean {
+  return Array.isArray(value) ? value.length > 0 : Boolean(value) && value !== fallback;
 }

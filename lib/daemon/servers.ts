@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { toKubeProxyConfiguration } from "../config/configz.ts";
+import { inEffect, toKubeProxyConfiguration } from "../config/configz.ts";
 import { cidrContains, FAMILIES } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredNode } from "../model/desired.ts";
@@ -21,7 +21,7 @@ import { FatalError } from "../model/fatal.ts";
 /** What the servers show. */
 export interface ServersOptions {
   readonly configuration: () => Configuration;
-  readonly mode: string;
+  readonly mode: "nftables" | "iptables";
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
   /** Facts for `/statusz`. */
@@ -48,7 +48,7 @@ export async function serveAll(options: ServersOptions): Promise<void> {
   const internal = metricsServer({
     metrics: () => metrics.render(),
     proxyMode: () => mode,
-    configuration: () => toKubeProxyConfiguration(configuration()),
+    configuration: () => toKubeProxyConfiguration(inEffect(configuration(), mode)),
     flags: () => flags(configuration()),
     status,
     page: (request) =>

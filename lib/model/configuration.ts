@@ -38,10 +38,59 @@ export interface ClientConnection {
   readonly acceptContentTypes: string;
   /** A media type, protobuf by default. Whatever is not protobuf means JSON. */
   readonly contentType: string;
+  /** Without effect: signpost has no limit. */
+  readonly qps: number;
+  /** Without effect, as `qps`. */
+  readonly burst: number;
+}
+
+/** Settings of kube-proxy that have no effect here, kept for `/configz`. */
+export interface UnusedConfiguration {
+  readonly enableProfiling: boolean;
+  readonly showHiddenMetricsForVersion: string;
+  readonly portRange: string;
+  readonly windowsRunAsService: boolean;
+  readonly ipvs: {
+    readonly scheduler: string;
+    readonly excludeCIDRs: readonly string[];
+    readonly strictARP: boolean;
+    /** Milliseconds, as those below. */
+    readonly syncPeriod: number;
+    readonly minSyncPeriod: number;
+    readonly tcpTimeout: number;
+    readonly tcpFinTimeout: number;
+    readonly udpTimeout: number;
+  };
+  readonly winkernel: {
+    readonly networkName: string;
+    readonly sourceVip: string;
+    readonly enableDSR: boolean;
+    readonly rootHnsEndpointName: string;
+    readonly forwardHealthCheckVip: boolean;
+  };
+  /** `verbosity` and `format` have an effect; they are in `verbosity` and `logFormat`, too. */
+  readonly logging: {
+    readonly verbosity: number;
+    readonly format: "text" | "json";
+    /** Milliseconds. */
+    readonly flushFrequency: number;
+    readonly vmodule: readonly { readonly filePattern: string; readonly verbosity: number }[];
+    readonly options: {
+      readonly text: OutputOptions;
+      readonly json: OutputOptions;
+    };
+  };
+}
+
+/** How Go's logger writes. */
+export interface OutputOptions {
+  readonly splitStream: boolean;
+  /** A quantity: `64Ki`. */
+  readonly infoBufferSize: string;
 }
 
 /** KubeProxyConfiguration, validated, and signpost's own settings. */
-export interface Configuration {
+export interface Configuration extends UnusedConfiguration {
   /** Canonical address; its family is the primary one where the Node does not tell. */
   readonly bindAddress: string;
   /** A bind failure of the health or metrics server ends the process. */

@@ -1,8 +1,8 @@
-import { assertEquals } from "@std/assert";
-import { toKubeProxyConfiguration } from "../../lib/config/configz.ts";
-import { configurationOf, load } from "./support.ts";
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { inEffect, toKubeProxyConfiguration } from "../../lib/config/configz.ts";
+import { configurationOf, load, loadFile, runOf } from "./support.ts";
 
-Deno.test("the configuration prints as a KubeProxyConfiguration", async () => {
+Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, every field of it", async () => {
   const configuration = configurationOf(
     await load(["--cluster-cidr=10.0.0.0/8,fd00::/8", "--v=2", "--nodeport-addresses=primary"]),
   );
@@ -16,6 +16,8 @@ Deno.test("the configuration prints as a KubeProxyConfiguration", async () => {
       kubeconfig: "",
       acceptContentTypes: "",
       contentType: "application/vnd.kubernetes.protobuf",
+      qps: 5,
+      burst: 10,
     },
     clusterCIDR: "10.0.0.0/8,fd00::/8",
     configSyncPeriod: "15m0s",
@@ -30,16 +32,46 @@ Deno.test("the configuration prints as a KubeProxyConfiguration", async () => {
     },
     detectLocal: { bridgeInterface: "", interfaceNamePrefix: "" },
     detectLocalMode: "ClusterCIDR",
+    enableProfiling: false,
     featureGates: {},
     healthzBindAddress: "0.0.0.0:10256",
     hostnameOverride: "",
     iptables: { localhostNodePorts: true, ...mode },
-    logging: { format: "text", verbosity: 2 },
+    ipvs: {
+      excludeCIDRs: [],
+      minSyncPeriod: "1s",
+      scheduler: "",
+      strictARP: false,
+      syncPeriod: "30s",
+      tcpFinTimeout: "0s",
+      tcpTimeout: "0s",
+      udpTimeout: "0s",
+    },
+    logging: {
+      flushFrequency: "5s",
+      format: "text",
+      options: {
+        json: { infoBufferSize: "0", splitStream: false },
+        text: { infoBufferSize: "0", splitStream: false },
+      },
+      verbosity: 2,
+      vmodule: [],
+    },
     metricsBindAddress: "127.0.0.1:10249",
     mode: "",
     nftables: mode,
     nodePortAddresses: ["primary"],
     oomScoreAdj: -999,
+    portRange: "",
+    showHiddenMetricsForVersion: "",
+    windowsRunAsService: false,
+    winkernel: {
+      enableDSR: false,
+      forwardHealthCheckVip: false,
+      networkName: "",
+      rootHnsEndpointName: "",
+      sourceVip: "",
+    },
   });
 });
 
@@ -62,4 +94,37 @@ Deno.test("the printed configuration is read as the same one", async () => {
   const configuration = configurationOf(await load(flags));
   const text = JSON.stringify(toKubeProxyConfiguration(configuration));
   assertEquals(configurationOf(await load(["--config=x"], { x: text })), configuration);
+});
+
+Deno.test("settings without an effect are printed as they were given", async () => {
+  const yaml = "ipvs: {scheduler: rr, syncPeriod: 1m}\nclientConnection: {qps: 7, burst: 9}\n" +
+    "logging: {flushFrequency: 1000000, vmodule: [{filePattern: a.go, verbosity: 3}]}\n" +
+    "portRange: 2-7\nwinkernel: {sourceVip: 10.0.0.1}\n";
+  const text = JSON.stringify(
+    toKubeProxyConfiguration(runOf(await loadFile(yaml)).configuration),
+  );
+  for (
+    const part of [
+      '"scheduler":"rr"',
+      '"syncPeriod":"1m0s"',
+      '"qps":7',
+      '"burst":9',
+      '"flushFrequency":"1ms"',
+      '"vmodule":[{"filePattern":"a.go","verbosity":3}]',
+      '"portRange":"2-7"',
+      '"sourceVip":"10.0.0.1"',
+    ]
+  ) assertStringIncludes(text, part);
+});
+
+Deno.test("/configz has the mode in effect, and the node port addresses that go with it", async () => {
+  const configuration = configurationOf(await load([]));
+  const shown = (mode: "nftables" | "iptables") => {
+    const { nodePortAddresses, mode: chosen } = inEffect(configuration, mode);
+    return [chosen, nodePortAddresses];
+  };
+  assertEquals(shown("nftables"), ["nftables", ["primary"]]);
+  assertEquals(shown("iptables"), ["iptables", []]);
+  const given = configurationOf(await load(["--nodeport-addresses=10.0.0.0/8"]));
+  assertEquals(inEffect(given, "nftables").nodePortAddresses, ["10.0.0.0/8"]);
 });

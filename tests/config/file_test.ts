@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { configurationOf, errorsOf, FILE, load, loadFile, runOf } from "./support.ts";
+import { configurationOf, errorsOf, FILE, load, loadFile, runOf, UNUSED } from "./support.ts";
 
 /** As `kubeadm init` writes it into the ConfigMap kube-proxy, but for the kubeconfig. */
 const KUBEADM = `
@@ -111,7 +111,11 @@ logging: {verbosity: 4, format: json}
       kubeconfig: "/k",
       acceptContentTypes: "application/vnd.kubernetes.protobuf",
       contentType: "application/json",
+      qps: 5,
+      burst: 10,
     },
+    ...UNUSED,
+    logging: { ...UNUSED.logging, verbosity: 4, format: "json" },
     master: "",
     mode: "iptables",
     clusterCIDRs: ["fd00::/8", "10.0.0.0/8"],
@@ -171,9 +175,9 @@ Deno.test("everything that has no effect is named in one warning", async () => {
     "clientConnection: {qps: 50}\nlogging: {vmodule: [{filePattern: a, verbosity: 3}]}\n";
   const flags = ["--ipvs-scheduler=rr", "--vmodule=a=1", "--profiling=false"];
   assertEquals(runOf(await loadFile(yaml, flags)).warnings, [
-    `without effect in signpost, ignored: ${FILE}: clientConnection.qps, --ipvs-scheduler, ` +
-    `${FILE}: ipvs.strictARP, ${FILE}: winkernel.networkName, ${FILE}: portRange, ` +
-    `${FILE}: logging.vmodule, ${FILE}: ipvs.excludeCIDRs, ${FILE}: featureGates.AllAlpha, ` +
+    `without effect in signpost, ignored: --ipvs-scheduler, ${FILE}: ipvs.excludeCIDRs, ` +
+    `${FILE}: ipvs.strictARP, ${FILE}: clientConnection.qps, ${FILE}: logging.vmodule, ` +
+    `${FILE}: winkernel.networkName, ${FILE}: portRange, ${FILE}: featureGates.AllAlpha, ` +
     "--vmodule",
   ]);
 });

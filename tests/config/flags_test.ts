@@ -1,6 +1,15 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Configuration } from "../../lib/model/configuration.ts";
-import { configurationOf, errorsOf, FILE, helpOf, load, loadFile, runOf } from "./support.ts";
+import {
+  configurationOf,
+  errorsOf,
+  FILE,
+  helpOf,
+  load,
+  loadFile,
+  runOf,
+  UNUSED,
+} from "./support.ts";
 
 Deno.test("without flags everything has kube-proxy's default", async () => {
   const mode = {
@@ -21,7 +30,10 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
         kubeconfig: "",
         acceptContentTypes: "",
         contentType: "application/vnd.kubernetes.protobuf",
+        qps: 5,
+        burst: 10,
       },
+      ...UNUSED,
       master: "",
       mode: "",
       clusterCIDRs: [],

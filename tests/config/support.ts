@@ -5,12 +5,47 @@
  */
 import { assertEquals } from "@std/assert";
 import { type Invocation, loadConfiguration } from "../../lib/config/load.ts";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Configuration, UnusedConfiguration } from "../../lib/model/configuration.ts";
 
 /** The name of the file that `loadFile` gives its text. */
 export const FILE = "/etc/x.yaml";
 
 const HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+
+/** What of a configuration has no effect, where nothing sets it. */
+export const UNUSED: UnusedConfiguration = {
+  enableProfiling: false,
+  showHiddenMetricsForVersion: "",
+  portRange: "",
+  windowsRunAsService: false,
+  ipvs: {
+    scheduler: "",
+    excludeCIDRs: [],
+    strictARP: false,
+    syncPeriod: 30_000,
+    minSyncPeriod: 1_000,
+    tcpTimeout: 0,
+    tcpFinTimeout: 0,
+    udpTimeout: 0,
+  },
+  winkernel: {
+    networkName: "",
+    sourceVip: "",
+    enableDSR: false,
+    rootHnsEndpointName: "",
+    forwardHealthCheckVip: false,
+  },
+  logging: {
+    verbosity: 0,
+    format: "text",
+    flushFrequency: 5_000,
+    vmodule: [],
+    options: {
+      text: { splitStream: false, infoBufferSize: "0" },
+      json: { splitStream: false, infoBufferSize: "0" },
+    },
+  },
+};
 
 /** Loads a command line; `files` are the only files that there are. */
 export function load(

@@ -3,51 +3,26 @@
  *
  * @module
  */
-import { type Configuration, PROTOBUF } from "../../lib/model/configuration.ts";
+import { completeSettings } from "../../lib/config/complete.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
 
-/** kube-proxy 1.36's defaults. */
+const KUBE_PROXY = completeSettings({});
+
+/** kube-proxy 1.36's defaults, but for what touches the machine. */
 export const DEFAULTS: Configuration = {
-  bindAddress: "0.0.0.0",
-  bindAddressHardFail: false,
+  ...KUBE_PROXY,
   healthzBindAddress: "",
   metricsBindAddress: "",
-  clientConnection: { kubeconfig: "", acceptContentTypes: "", contentType: PROTOBUF },
-  master: "",
   mode: "nftables",
-  clusterCIDRs: [],
-  detectLocalMode: "ClusterCIDR",
-  detectLocal: { bridgeInterface: "", interfaceNamePrefix: "", clusterCIDRs: [] },
-  hostnameOverride: "",
-  nodePortAddresses: [],
   oomScoreAdj: undefined,
-  nftables: { masqueradeAll: false, masqueradeBit: 14, syncPeriod: 30_000, minSyncPeriod: 1_000 },
-  iptables: {
-    masqueradeAll: false,
-    masqueradeBit: 14,
-    syncPeriod: 30_000,
-    minSyncPeriod: 1_000,
-    localhostNodePorts: true,
-  },
   conntrack: {
+    ...KUBE_PROXY.conntrack,
     maxPerCore: 0,
     min: 0,
     tcpEstablishedTimeout: 0,
     tcpCloseWaitTimeout: 0,
-    tcpBeLiberal: false,
-    udpTimeout: 0,
-    udpStreamTimeout: 0,
   },
-  configSyncPeriod: 900_000,
-  featureGates: {},
-  verbosity: 0,
-  logFormat: "text",
-  signpost: {
-    manifests: [],
-    fullSyncPeriod: 3_600_000,
-    stateFile: "",
-    socket: "",
-    statusPage: "auto",
-  },
+  signpost: { ...KUBE_PROXY.signpost, stateFile: "", socket: "" },
 };
 
 /** The defaults but for the given settings. */

@@ -8,7 +8,7 @@ import { SHELLS } from "../../config/arguments.ts";
 import { COMMAND_FACTS } from "../../config/flags/commands.ts";
 import { type CommandName, COMMANDS } from "../../config/flags/flag.ts";
 import { FLAG_GROUPS, isOf } from "../../config/flags/table.ts";
-import { UNUSED_FLAGS } from "../../config/flags/unused.ts";
+import { UNUSED_TITLE } from "../../config/settings/table.ts";
 
 /** What may follow a flag. */
 export type Operand = "nothing" | "text" | "file";
@@ -30,7 +30,7 @@ export interface CompletedFlag {
 
 /** Every flag that is worth completing: none that is hidden or without effect. */
 export function completedFlags(): CompletedFlag[] {
-  return FLAG_GROUPS.filter(({ title }) => title !== UNUSED_FLAGS.title)
+  return FLAG_GROUPS.filter(({ title }) => title !== UNUSED_TITLE)
     .flatMap((group) => group.flags.map((flag) => ({ flag, group })))
     .filter(({ flag }) => !flag.hidden)
     .map(({ flag, group }) => {

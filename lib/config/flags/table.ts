@@ -1,13 +1,10 @@
 /**
- * All flags together.
+ * All flags together: those of the settings, and the two that inform.
  *
  * @module
  */
+import { SETTING_FLAG_GROUPS } from "../settings/table.ts";
 import type { CommandName, Flag, FlagGroup } from "./flag.ts";
-import { CONNTRACK_FLAGS, HEALTH_FLAGS, PROCESS_FLAGS } from "./process.ts";
-import { RULE_FLAGS } from "./rules.ts";
-import { COMMAND_FLAGS, SOURCE_FLAGS } from "./sources.ts";
-import { UNUSED_FLAGS } from "./unused.ts";
 
 /** `--help` and `--version`: they win over everything else. */
 export const INFORMATION_FLAGS: FlagGroup = {
@@ -19,16 +16,7 @@ export const INFORMATION_FLAGS: FlagGroup = {
 };
 
 /** The groups of flags in the order of the help text. */
-export const FLAG_GROUPS: readonly FlagGroup[] = [
-  COMMAND_FLAGS,
-  SOURCE_FLAGS,
-  RULE_FLAGS,
-  HEALTH_FLAGS,
-  CONNTRACK_FLAGS,
-  PROCESS_FLAGS,
-  UNUSED_FLAGS,
-  INFORMATION_FLAGS,
-];
+export const FLAG_GROUPS: readonly FlagGroup[] = [...SETTING_FLAG_GROUPS, INFORMATION_FLAGS];
 
 /** Every flag. */
 export const FLAGS: readonly Flag[] = FLAG_GROUPS.flatMap((group) => group.flags);

@@ -1,0 +1,197 @@
+/**
+ * Settings of the process and of what it sets on the node besides rules.
+ *
+ * @module
+ */
+import { boolean, INT32_MAX, integer } from "../fields.ts";
+import { address, bindAddress, oneOf, path } from "../readers.ts";
+import { duration, group, value, word } from "./setting.ts";
+
+const HOUR = 3_600_000;
+
+/** The port of `/healthz`. */
+export const HEALTHZ_PORT = 10256;
+/** The port of `/metrics`. */
+export const METRICS_PORT = 10249;
+
+/** Where the HTTP servers listen. */
+export const HEALTH_GROUP = group({
+  title: "Health and metrics",
+  settings: {
+    bindAddress: word(address, "0.0.0.0", {
+      flag: {
+        name: "bind-address",
+        kind: "text",
+        value: "IP",
+        help: "This node's primary IP, where the Node does not tell. Default 0.0.0.0.",
+      },
+    }),
+    bindAddressHardFail: value(boolean, false, {
+      flag: {
+        name: "bind-address-hard-fail",
+        kind: "boolean",
+        help: "Exit where the health or metrics server cannot listen.",
+      },
+    }),
+    healthzBindAddress: value(bindAddress, `0.0.0.0:${HEALTHZ_PORT}`, {
+      empty: "in the file",
+      flag: {
+        name: "healthz-bind-address",
+        kind: "text",
+        value: "IP:PORT",
+        help: "Where /healthz and /livez answer; empty: nowhere. Default 0.0.0.0:10256.",
+      },
+    }),
+    metricsBindAddress: value(bindAddress, `127.0.0.1:${METRICS_PORT}`, {
+      empty: "in the file",
+      flag: {
+        name: "metrics-bind-address",
+        kind: "text",
+        value: "IP:PORT",
+        help: "Where /metrics and /configz answer; empty: nowhere. Default 127.0.0.1:10249.",
+      },
+    }),
+    "signpost.statusPage": word(oneOf("auto", "on", "off"), "auto", {
+      inFile: false,
+      flag: {
+        name: "status-page",
+        kind: "text",
+        value: "MODE",
+        choices: ["auto", "on", "off"],
+        help:
+          "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
+      },
+    }),
+    healthzPort: value(integer(0, 65535), HEALTHZ_PORT, {
+      inFile: false,
+      flag: {
+        name: "healthz-port",
+        kind: "integer",
+        value: "PORT",
+        help: "Deprecated: use --healthz-bind-address. 0: no server.",
+      },
+    }),
+    metricsPort: value(integer(0, 65535), METRICS_PORT, {
+      inFile: false,
+      flag: {
+        name: "metrics-port",
+        kind: "integer",
+        value: "PORT",
+        help: "Deprecated: use --metrics-bind-address. 0: no server.",
+      },
+    }),
+  },
+});
+
+/** The kernel's connection tracking; see `conntrack` in KubeProxyConfiguration. */
+export const CONNTRACK_GROUP = group({
+  title: "Connection tracking",
+  settings: {
+    "conntrack.maxPerCore": value(integer(0, INT32_MAX), 32 * 1024, {
+      flag: {
+        name: "conntrack-max-per-core",
+        kind: "integer",
+        value: "N",
+        help: "Connections to track per CPU core; 0: leave the limit. Default 32768.",
+      },
+    }),
+    "conntrack.min": value(integer(0, INT32_MAX), 128 * 1024, {
+      flag: {
+        name: "conntrack-min",
+        kind: "integer",
+        value: "N",
+        help: "Connections to track at least. Default 131072.",
+      },
+    }),
+    "conntrack.tcpEstablishedTimeout": duration(24 * HOUR, {
+      flag: {
+        name: "conntrack-tcp-timeout-established",
+        kind: "text",
+        value: "DURATION",
+        help: "For idle TCP connections; 0: leave it. Default 24h.",
+      },
+    }),
+    "conntrack.tcpCloseWaitTimeout": duration(HOUR, {
+      flag: {
+        name: "conntrack-tcp-timeout-close-wait",
+        kind: "text",
+        value: "DURATION",
+        help: "For TCP connections in CLOSE_WAIT; 0: leave it. Default 1h.",
+      },
+    }),
+    "conntrack.tcpBeLiberal": value(boolean, false, {
+      flag: {
+        name: "conntrack-tcp-be-liberal",
+        kind: "boolean",
+        help: "Take TCP packets out of window for valid (nf_conntrack_tcp_be_liberal).",
+      },
+    }),
+    "conntrack.udpTimeout": duration(0, {
+      flag: {
+        name: "conntrack-udp-timeout",
+        kind: "text",
+        value: "DURATION",
+        help: "For UDP without a reply; 0: leave it.",
+      },
+    }),
+    "conntrack.udpStreamTimeout": duration(0, {
+      flag: {
+        name: "conntrack-udp-timeout-stream",
+        kind: "text",
+        value: "DURATION",
+        help: "For UDP with replies; 0: leave it.",
+      },
+    }),
+  },
+});
+
+/** Logs, files and the process itself. */
+export const PROCESS_GROUP = group({
+  title: "Process and logs",
+  settings: {
+    "logging.verbosity": value(integer(0, INT32_MAX), 0, {
+      flag: {
+        name: "v",
+        letter: "v",
+        kind: "integer",
+        value: "LEVEL",
+        help: "How much is logged; 0 is the least.",
+      },
+    }),
+    "logging.format": word(oneOf("text", "json"), "text", {
+      flag: {
+        name: "logging-format",
+        kind: "text",
+        value: "FORMAT",
+        choices: ["text", "json"],
+        help: "text (default) or json.",
+      },
+    }),
+    oomScoreAdj: value(integer(-1000, 1000), -999, {
+      flag: {
+        name: "oom-score-adj",
+        kind: "integer",
+        value: "N",
+        help: "For the kernel's out-of-memory killer, -1000 to 1000. Default -999.",
+      },
+    }),
+    "signpost.stateFile": value(path, "/var/lib/signpost/state.json.gz", {
+      inFile: false,
+      flag: {
+        name: "state-file",
+        kind: "text",
+        value: "FILE",
+        help: "The last complete state; empty: none. Default /var/lib/signpost/state.json.gz.",
+      },
+    }),
+    "signpost.socket": value(path, "/run/signpost/signpost.sock", {
+      inFile: false,
+      flag: {
+        name: "socket",
+        kind: "text",
+        value: "PATH",
+        help: "For signpost status and its kin; empty: none. Default /run/signpost/signpost.sock.",
+      },
+    }),
+  },
+});

@@ -1,0 +1,150 @@
+/**
+ * Settings that shape the rules.
+ *
+ * kube-proxy's by their own names and meanings (cmd/kube-proxy/app/options.go), and
+ * `--nftables-masquerade-bit` and `--full-sync-period`.
+ *
+ * @module
+ */
+import type { DetectLocalMode } from "../../model/configuration.ts";
+import { boolean, integer } from "../fields.ts";
+import {
+  clusterCidrs,
+  detectLocalMode,
+  interfaceName,
+  nodePortAddress,
+  proxyMode,
+} from "../readers.ts";
+import { duration, group, list, switches, value, word } from "./setting.ts";
+
+const SECOND = 1_000;
+const HOUR = 3_600 * SECOND;
+
+/** What the rules look like and when they are written. */
+export const RULE_GROUP = group({
+  title: "Rules",
+  settings: {
+    mode: value(proxyMode, "", {
+      flag: {
+        name: "proxy-mode",
+        kind: "text",
+        value: "MODE",
+        choices: ["nftables", "iptables"],
+        help: "nftables or iptables; empty: nftables where kernel and nft can do it.",
+      },
+    }),
+    clusterCIDR: value<readonly string[]>(clusterCidrs, [], {
+      flag: {
+        name: "cluster-cidr",
+        kind: "text",
+        value: "CIDRS",
+        help: "The range of all pods; for dual-stack, one of each family with a comma.",
+      },
+    }),
+    detectLocalMode: word<DetectLocalMode>(detectLocalMode, "ClusterCIDR", {
+      flag: {
+        name: "detect-local-mode",
+        kind: "text",
+        value: "MODE",
+        choices: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
+        help: "How pods of this node are recognised. Default ClusterCIDR.",
+      },
+    }),
+    "detectLocal.bridgeInterface": value(interfaceName, "", {
+      flag: {
+        name: "pod-bridge-interface",
+        kind: "text",
+        value: "NAME",
+        help: "The pods' bridge, for --detect-local-mode BridgeInterface.",
+      },
+    }),
+    "detectLocal.interfaceNamePrefix": value(interfaceName, "", {
+      flag: {
+        name: "pod-interface-name-prefix",
+        kind: "text",
+        value: "PREFIX",
+        help: "How the pods' interfaces begin, for --detect-local-mode InterfaceNamePrefix.",
+      },
+    }),
+    nodePortAddresses: list(nodePortAddress, {
+      flag: {
+        name: "nodeport-addresses",
+        kind: "list",
+        value: "CIDRS",
+        help:
+          "Where node ports answer: CIDRs, or primary. Default: primary (nftables), all (iptables).",
+      },
+    }),
+    "nftables.masqueradeAll": value(boolean, false, {
+      flag: {
+        name: "masquerade-all",
+        kind: "boolean",
+        help: "Masquerade all traffic to cluster IPs.",
+        alsoSets: ["iptables.masqueradeAll"],
+      },
+    }),
+    "iptables.masqueradeAll": value(boolean, false),
+    "nftables.masqueradeBit": value(integer(0, 31), 14, {
+      flag: {
+        name: "nftables-masquerade-bit",
+        kind: "integer",
+        value: "BIT",
+        help: "The bit of the packet mark in nftables mode, 0 to 31. Default 14.",
+      },
+    }),
+    "iptables.masqueradeBit": value(integer(0, 31), 14, {
+      flag: {
+        name: "iptables-masquerade-bit",
+        kind: "integer",
+        value: "BIT",
+        help: "The same in iptables mode, and in both where no mode is set.",
+      },
+    }),
+    "iptables.localhostNodePorts": value(boolean, true, {
+      flag: {
+        name: "iptables-localhost-nodeports",
+        kind: "boolean",
+        help: "Node ports answer on 127.0.0.1 (iptables mode, IPv4). Default true.",
+      },
+    }),
+    "iptables.syncPeriod": duration(30 * SECOND, {
+      empty: "in the file",
+      flag: {
+        name: "iptables-sync-period",
+        kind: "text",
+        value: "DURATION",
+        help: "Time between checks of the whole, in every mode. Default 30s.",
+        alsoSets: ["nftables.syncPeriod"],
+      },
+    }),
+    "nftables.syncPeriod": duration(30 * SECOND, { empty: "in the file" }),
+    "iptables.minSyncPeriod": duration(SECOND, {
+      empty: "in the file",
+      flag: {
+        name: "iptables-min-sync-period",
+        kind: "text",
+        value: "DURATION",
+        help: "How long changes are gathered before they are written, in every mode. Default 1s.",
+        alsoSets: ["nftables.minSyncPeriod"],
+      },
+    }),
+    "nftables.minSyncPeriod": duration(SECOND, { empty: "in the file" }),
+    "signpost.fullSyncPeriod": duration(HOUR, {
+      inFile: false,
+      flag: {
+        name: "full-sync-period",
+        kind: "text",
+        value: "DURATION",
+        help: "Time between replacements of all rules. Default 1h.",
+      },
+    }),
+    featureGates: switches({
+      flag: {
+        name: "feature-gates",
+        kind: "map",
+        value: "NAME=BOOL",
+        help: "AllowServiceExternalIPs=false ignores externalIPs; other gates have no effect.",
+      },
+    }),
+  },
+});

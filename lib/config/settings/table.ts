@@ -1,0 +1,85 @@
+/**
+ * The table of all settings, and what follows from it: their types and their flags.
+ *
+ * A new setting is one row in one of the groups, and its field in `model/configuration.ts`. The row
+ * gives it its flag, its place in the file, its default, its line in help texts, completions and the
+ * manual page, and its place in `/configz`; without the row, `completeSettings` does not compile.
+ *
+ * @module
+ */
+import type { Flag, FlagGroup } from "../flags/flag.ts";
+import { CONNTRACK_GROUP, HEALTH_GROUP, PROCESS_GROUP } from "./process.ts";
+import { RULE_GROUP } from "./rules.ts";
+import type { Setting, SettingGroup } from "./setting.ts";
+import { COMMAND_GROUP, SOURCE_GROUP } from "./sources.ts";
+import { UNUSED_GROUP } from "./unused.ts";
+
+/** Every setting, by its path. */
+export const SETTINGS = {
+  ...COMMAND_GROUP.settings,
+  ...SOURCE_GROUP.settings,
+  ...RULE_GROUP.settings,
+  ...HEALTH_GROUP.settings,
+  ...CONNTRACK_GROUP.settings,
+  ...PROCESS_GROUP.settings,
+  ...UNUSED_GROUP.settings,
+};
+
+/** The path of a setting, such as `conntrack.min`. */
+export type SettingPath = keyof typeof SETTINGS;
+
+/** The value of every setting. */
+export type Settings = {
+  readonly [P in SettingPath]: (typeof SETTINGS)[P]["default"];
+};
+
+/** The settings that somebody has set. */
+export type GivenSettings = { readonly [P in SettingPath]?: Settings[P] | undefined };
+
+/** All rows, as the code that treats them alike sees them. */
+export const ROWS: ReadonlyMap<string, Setting<unknown>> = new Map(Object.entries(SETTINGS));
+
+/** The settings of one section, by their names in it. */
+export type Section<T, S extends string> = {
+  readonly [P in keyof T as P extends `${S}.${infer Name}` ? Name : never]: T[P];
+};
+
+/** The groups of flags in the order of the help text. */
+export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = [
+  COMMAND_GROUP,
+  SOURCE_GROUP,
+  RULE_GROUP,
+  HEALTH_GROUP,
+  CONNTRACK_GROUP,
+  PROCESS_GROUP,
+  UNUSED_GROUP,
+].map(flagGroup);
+
+/** The title of the flags without effect. */
+export const UNUSED_TITLE = UNUSED_GROUP.title;
+
+function flagGroup(
+  { title, settings, flags = [] }: SettingGroup<Readonly<Record<string, Setting<unknown>>>>,
+): FlagGroup {
+  const own = Object.entries(settings).flatMap(([path, { flag }]): Flag[] => {
+    if (flag === undefined) return [];
+    const { alsoSets = [], ...rest } = flag;
+    return [{ ...rest, sets: [path, ...alsoSets] }];
+  });
+  return { title, flags: [...own, ...flags] };
+}
+
+/**
+ * The settings of a section.
+ *
+ * @param section for example `command`
+ */
+export function sectionOf<S extends string>(
+  settings: GivenSettings,
+  section: S,
+): Section<GivenSettings, S> {
+  const prefix = `${section}.`;
+  const entries = Object.entries(settings).filter(([path]) => path.startsWith(prefix))
+    .map(([path, value]) => [path.slice(prefix.length), value]);
+  return Object.fromEntries(entries) as Section<GivenSettings, S>;
+}

@@ -1,0 +1,138 @@
+/**
+ * kube-proxy's settings that mean nothing to signpost: accepted, checked, printed by `/configz`, and
+ * named in one warning where they are set to something else than their default.
+ *
+ * @module
+ */
+import {
+  boolean,
+  durationOrNanoseconds,
+  Fault,
+  INT32_MAX,
+  integer,
+  number,
+  quantity,
+  text,
+} from "../fields.ts";
+import type { Flag } from "../flags/flag.ts";
+import { cidr } from "../readers.ts";
+import { duration, group, list, value } from "./setting.ts";
+
+const SECOND = 1_000;
+
+const NO_EFFECT = "No effect.";
+
+/** Settings for ipvs, for Windows, for Go's runtime and logger, and for kube-proxy's client. */
+export const UNUSED_GROUP = group({
+  title: "Accepted without effect",
+  settings: {
+    "ipvs.syncPeriod": duration(30 * SECOND, {
+      unused: true,
+      empty: "in the file",
+      flag: { name: "ipvs-sync-period", kind: "text", value: "DURATION", help: NO_EFFECT },
+    }),
+    "ipvs.minSyncPeriod": duration(SECOND, {
+      unused: true,
+      empty: "in the file",
+      flag: { name: "ipvs-min-sync-period", kind: "text", value: "DURATION", help: NO_EFFECT },
+    }),
+    "ipvs.scheduler": value(text, "", {
+      unused: true,
+      flag: { name: "ipvs-scheduler", kind: "text", value: "VALUE", help: NO_EFFECT },
+    }),
+    "ipvs.excludeCIDRs": list(cidr, {
+      unused: true,
+      flag: { name: "ipvs-exclude-cidrs", kind: "list", value: "VALUE", help: NO_EFFECT },
+    }),
+    "ipvs.strictARP": value(boolean, false, {
+      unused: true,
+      flag: { name: "ipvs-strict-arp", kind: "boolean", help: NO_EFFECT },
+    }),
+    "ipvs.tcpTimeout": duration(0, {
+      unused: true,
+      flag: { name: "ipvs-tcp-timeout", kind: "text", value: "DURATION", help: NO_EFFECT },
+    }),
+    "ipvs.tcpFinTimeout": duration(0, {
+      unused: true,
+      flag: { name: "ipvs-tcpfin-timeout", kind: "text", value: "DURATION", help: NO_EFFECT },
+    }),
+    "ipvs.udpTimeout": duration(0, {
+      unused: true,
+      flag: { name: "ipvs-udp-timeout", kind: "text", value: "DURATION", help: NO_EFFECT },
+    }),
+    enableProfiling: value(boolean, false, {
+      unused: true,
+      flag: { name: "profiling", kind: "boolean", help: NO_EFFECT },
+    }),
+    showHiddenMetricsForVersion: value(text, "", {
+      unused: true,
+      flag: {
+        name: "show-hidden-metrics-for-version",
+        kind: "text",
+        value: "VALUE",
+        help: NO_EFFECT,
+      },
+    }),
+    "clientConnection.burst": value(integer(0, INT32_MAX), 10, {
+      unused: true,
+      empty: "in the file",
+      flag: { name: "kube-api-burst", kind: "integer", value: "VALUE", help: NO_EFFECT },
+    }),
+    "clientConnection.qps": value(number, 5, {
+      unused: true,
+      empty: "in the file",
+      flag: { name: "kube-api-qps", kind: "number", value: "VALUE", help: NO_EFFECT },
+    }),
+    "logging.flushFrequency": {
+      ...duration(5 * SECOND, {
+        unused: true,
+        empty: "in the file",
+        flag: { name: "log-flush-frequency", kind: "text", value: "DURATION", help: NO_EFFECT },
+      }),
+      read: durationOrNanoseconds,
+    },
+    "logging.options.text.splitStream": value(boolean, false, {
+      unused: true,
+      flag: { name: "log-text-split-stream", kind: "boolean", help: NO_EFFECT },
+    }),
+    "logging.options.text.infoBufferSize": value(quantity, "0", {
+      unused: true,
+      empty: "in the file",
+      flag: { name: "log-text-info-buffer-size", kind: "text", value: "VALUE", help: NO_EFFECT },
+    }),
+    "logging.options.json.splitStream": value(boolean, false, {
+      unused: true,
+      flag: { name: "log-json-split-stream", kind: "boolean", help: NO_EFFECT },
+    }),
+    "logging.options.json.infoBufferSize": value(quantity, "0", {
+      unused: true,
+      empty: "in the file",
+      flag: { name: "log-json-info-buffer-size", kind: "text", value: "VALUE", help: NO_EFFECT },
+    }),
+    "logging.vmodule": list(vmoduleItem, { unused: true }),
+    "winkernel.networkName": value(text, "", { unused: true }),
+    "winkernel.sourceVip": value(text, "", { unused: true }),
+    "winkernel.enableDSR": value(boolean, false, { unused: true }),
+    "winkernel.rootHnsEndpointName": value(text, "", { unused: true }),
+    "winkernel.forwardHealthCheckVip": value(boolean, false, { unused: true }),
+    portRange: value(text, "", { unused: true }),
+    windowsRunAsService: value(boolean, false, { unused: true }),
+  },
+  flags: ["vmodule", "boot-id-file", "machine-id-file"].map(unused),
+});
+
+/** Which of Go's source files log more. */
+function vmoduleItem(
+  item: unknown,
+): { readonly filePattern: string; readonly verbosity: number } | Fault {
+  const { filePattern, verbosity }: { filePattern?: unknown; verbosity?: unknown } =
+    typeof item === "object" && item !== null ? item : {};
+  return typeof filePattern === "string" && typeof verbosity === "number"
+    ? { filePattern, verbosity }
+    : new Fault("must be a mapping with filePattern and verbosity");
+}
+
+/** A flag of Go's runtime and logger, without a setting. */
+function unused(name: string): Flag {
+  return { name, kind: "text", value: "VALUE", sets: [], help: NO_EFFECT };
+}
