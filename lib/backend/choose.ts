@@ -11,7 +11,7 @@ import { openModeWarning } from "../config/open_mode.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError, type Dataplane } from "../model/dataplane.ts";
 import type { DesiredState } from "../model/desired.ts";
-import type { Logger, ProcessRunner } from "../model/ports.ts";
+import type { Logger } from "../model/ports.ts";
 import { NftablesDataplane } from "./nftables/dataplane.ts";
 import { DriftWatch } from "./nftables/drift/drift.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
@@ -19,7 +19,7 @@ import { ElementCheck } from "./nftables/drift/element_check.ts";
 import { OwnDeletions } from "./nftables/drift/own_deletions.ts";
 import { probe } from "./nftables/kernel/probe.ts";
 import type { Runtime } from "../model/runtime.ts";
-import { Sysctl } from "./sysctl.ts";
+import { routeLocalnet } from "./route_localnet.ts";
 import { familiesBut, type MissingFamilies, missingFamilies } from "./ip_families.ts";
 import { FatalError } from "../model/fatal.ts";
 import { HandOver } from "./take_over.ts";
@@ -158,7 +158,7 @@ async function openIptables(
   const dataplane = new IptablesDataplane({
     runner: runtime.runner,
     iptables,
-    routeLocalnet: routeLocalnet({ runner: runtime.runner, logger }),
+    routeLocalnet: routeLocalnet({ ...runtime, logger }),
   });
   const { backend } = iptables;
   const mode = "iptables";
@@ -179,32 +179,5 @@ async function openIptables(
         if (missing.length > 0) onDrift(missing.join(", "));
       }
     },
-  };
-}
-
-const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
-
-/**
- * Sets `route_localnet`. Where that is refused (a read-only /proc/sys), one warning tells; all
- * other rules do not need it.
- */
-function routeLocalnet(
-  { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
-): () => Promise<void> {
-  const sysctl = new Sysctl(runner);
-  let told = false;
-  return async () => {
-    if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") === "1") return;
-    try {
-      await sysctl.write(ROUTE_LOCALNET, "1");
-    } catch (error) {
-      if (told) return;
-      told = true;
-      const reason = error instanceof Error ? error.message : String(error);
-      logger.warn(
-        `node ports do not answer on localhost: ${ROUTE_LOCALNET} cannot be set; set it to 1, or iptables.localhostNodePorts to false`,
-        { error: reason },
-      );
-    }
   };
 }

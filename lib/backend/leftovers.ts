@@ -24,17 +24,6 @@ export async function adviseOnIpvs({ runner, logger }: AdviceOptions): Promise<v
   );
 }
 
-/**
- * `route_localnet` stays as kube-proxy's iptables mode and signpost's set it: nobody knows who
- * else needs it. But the rule that kept strangers from localhost has gone with the others.
- */
-export async function adviseOnRouteLocalnet({ runner, logger }: AdviceOptions): Promise<void> {
-  if (await readSetting(runner, "net.ipv4.conf.all.route_localnet") !== "1") return;
-  logger.info(
-    "node ports on localhost are gone, and net.ipv4.conf.all.route_localnet is still 1: where nothing else needs it, set it to 0, so that neighbours cannot reach what listens on 127.0.0.1",
-  );
-}
-
 /** `undefined` where there is none, or no `sysctl`. */
 async function readSetting(runner: ProcessRunner, name: string): Promise<string | undefined> {
   try {

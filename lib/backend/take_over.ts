@@ -14,7 +14,8 @@ import type { Logger, ProcessRunner } from "../model/ports.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./nftables/kernel/tables.ts";
 import { kubeProxyProcesses } from "./kube_proxy_process.ts";
-import { adviseOnIpvs, adviseOnRouteLocalnet } from "./leftovers.ts";
+import { adviseOnIpvs } from "./leftovers.ts";
+import { giveBackRouteLocalnet, warnOfRouteLocalnet } from "./route_localnet.ts";
 
 /** What a hand-over works with. */
 export interface HandOverOptions {
@@ -59,6 +60,9 @@ export class HandOver {
   /** Called when our rules are in the kernel: removes what is left of the others. Never rejects. */
   async finish(): Promise<void> {
     await this.#removeOthers();
+    if (this.#options.mode === "nftables" && !await giveBackRouteLocalnet(this.#options)) {
+      await warnOfRouteLocalnet({ ...this.#options, guarded: true });
+    }
     await adviseOnIpvs(this.#options);
   }
 
@@ -95,14 +99,12 @@ export class HandOver {
 
   async #removeOthers(): Promise<void> {
     this.#state = "removing";
-    const { mode, logger } = this.#options;
+    const { logger } = this.#options;
     try {
       const removed = [...await this.#removeTables(), ...await this.#removeChains()];
       for (const what of removed) {
         logger.info("took over; the rules of before are removed", { what });
       }
-      const fromIptables = removed.some((what) => what.startsWith("KUBE chains"));
-      if (mode === "nftables" && fromIptables) await adviseOnRouteLocalnet(this.#options);
     } catch (error) {
       this.#fail(error);
     }

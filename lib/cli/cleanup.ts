@@ -9,8 +9,13 @@ import type { Logger } from "../model/ports.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "../backend/nftables/kernel/tables.ts";
 import type { Runtime } from "../model/runtime.ts";
+import {
+  giveBackRouteLocalnet,
+  ROUTE_LOCALNET,
+  warnOfRouteLocalnet,
+} from "../backend/route_localnet.ts";
 import { FatalError } from "../model/fatal.ts";
-import { adviseOnIpvs, adviseOnRouteLocalnet } from "../backend/leftovers.ts";
+import { adviseOnIpvs } from "../backend/leftovers.ts";
 
 /** What `cleanup` needs. */
 export interface CleanupOptions {
@@ -28,11 +33,19 @@ export interface CleanupOptions {
  * @throws {FatalError} that names every failure
  */
 export async function cleanup(options: CleanupOptions): Promise<void> {
+  await cleanRouteLocalnet(options);
   const failures = [...await cleanNftables(options), ...await cleanIptables(options)];
   if (options.kubeProxy) await adviseOnIpvs({ runner: options.runtime.runner, ...options });
   const [first] = failures;
   if (!first) return;
   throw new FatalError(failures.map(({ message }) => message).join("; "), { cause: first });
+}
+
+/** Before the rules that keep neighbours from localhost go. */
+async function cleanRouteLocalnet({ dryRun, runtime, logger }: CleanupOptions): Promise<void> {
+  const { runner } = runtime;
+  const isOurs = await giveBackRouteLocalnet({ runner, logger, dryRun });
+  if (isOurs && dryRun) await runtime.print(`# sysctl -w ${ROUTE_LOCALNET}=0\n`);
 }
 
 async function cleanNftables(
@@ -60,7 +73,9 @@ async function cleanIptables(options: CleanupOptions): Promise<ApplyError[]> {
   const entries = await cleanUpKernel(runtime.runner, { dryRun, kubeProxy });
   for (const entry of entries) if (!entry.failure) await report(entry, options);
   const removed = entries.some(({ text, failure }) => text !== "" && !failure);
-  if (removed && !dryRun) await adviseOnRouteLocalnet({ runner: runtime.runner, logger });
+  if (removed && !dryRun) {
+    await warnOfRouteLocalnet({ runner: runtime.runner, logger, guarded: false });
+  }
   return entries.flatMap(({ failure }) => failure ?? []);
 }
 

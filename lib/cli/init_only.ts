@@ -5,7 +5,7 @@
  */
 import { openDataplane } from "../backend/choose.ts";
 import { answersOnLoopback } from "../backend/iptables/script/fixed_rules.ts";
-import { Sysctl } from "../backend/sysctl.ts";
+import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/route_localnet.ts";
 import { applyConntrackSettings } from "../conntrack/kernel_settings.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { FatalError } from "../model/fatal.ts";
@@ -20,8 +20,6 @@ export interface InitOnlyOptions {
   readonly logger: Logger;
 }
 
-const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
-
 /**
  * Finds out whether the kernel can carry the rules, and makes the kernel settings that the daemon
  * would make: connection tracking, and `route_localnet` where node ports are to answer on localhost.
@@ -34,16 +32,14 @@ export async function initOnly(options: InitOnlyOptions): Promise<void> {
   // This loads the kernel's modules, too: without them, connection tracking has no settings.
   const { mode } = await openDataplane(options);
   const node = desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] });
-  if (mode === "iptables" && answersOnLoopback(node, 4)) await setRouteLocalnet(runtime);
+  if (mode === "iptables" && answersOnLoopback(node, 4)) await allowLocalhost(runtime);
   await applyConntrackSettings(options);
   logger.info("the node is initialised, and --init-only is set: done", { mode });
 }
 
-async function setRouteLocalnet({ runner }: Pick<Runtime, "runner">): Promise<void> {
-  const sysctl = new Sysctl(runner);
+async function allowLocalhost({ runner }: Pick<Runtime, "runner">): Promise<void> {
   try {
-    if (await sysctl.read(ROUTE_LOCALNET) === "1") return;
-    await sysctl.write(ROUTE_LOCALNET, "1");
+    await setRouteLocalnet(runner);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new FatalError(

@@ -212,14 +212,21 @@ Deno.test("what ipvs mode left is named at the start", async () => {
   assertMatch(logger.at("warn")[0] ?? "", /kube-ipvs0.*ip link delete kube-ipvs0/);
 });
 
-Deno.test("route_localnet is told of where the rules that it was for have gone", async () => {
-  for (const [backend, count] of [[undefined, 1], ["-legacy", 0]] as const) {
+Deno.test("in nftables mode a route_localnet of signpost's is set back, and another's is warned of", async () => {
+  for (
+    const [backend, before, after, count] of [
+      [undefined, "1", "1", 1],
+      [undefined, "2", "0", 0],
+      [undefined, "0", "0", 0],
+      ["-legacy", "1", "1", 0],
+      ["-legacy", "2", "2", 0],
+    ] as const
+  ) {
     const { node, logger, handOver } = setUp(backend);
-    node.sysctls.set("net.ipv4.conf.all.route_localnet", "1");
-    node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+    node.sysctls.set("net.ipv4.conf.all.route_localnet", before);
     await handOver.finish();
-    const told = logger.lines.filter((line) => line.includes("route_localnet is still 1"));
+    const told = logger.at("warn").filter((line) => line.includes("route_localnet is still 1"));
     assertEquals(told.length, count);
-    assertEquals(node.sysctls.get("net.ipv4.conf.all.route_localnet"), "1");
+    assertEquals(node.sysctls.get("net.ipv4.conf.all.route_localnet"), after);
   }
 });

@@ -108,6 +108,22 @@ COMMIT
   assertEquals(node.changes, ["iptables-nft-restore: -X KUBE-FORWARD"]);
 });
 
+Deno.test("the setting that signpost has set is set back before its rules go, or told of", async () => {
+  for (const dryRun of [true, false]) {
+    const node = fullNode();
+    node.sysctls.set("net.ipv4.conf.all.route_localnet", "2");
+    await run(node, { dryRun });
+    assertEquals(
+      node.changes[0],
+      dryRun ? undefined : "sysctl: net.ipv4.conf.all.route_localnet=0",
+    );
+    assertEquals(
+      node.printed.startsWith("# sysctl -w net.ipv4.conf.all.route_localnet=0\n"),
+      dryRun,
+    );
+  }
+});
+
 Deno.test("settings and interfaces that stay are told", async () => {
   const node = fullNode();
   node.sysctls.set("net.ipv4.conf.all.route_localnet", "1");

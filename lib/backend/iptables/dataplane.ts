@@ -22,9 +22,8 @@ export interface IptablesDataplaneOptions {
   /** What `findIptables` found. */
   readonly iptables: Pick<Iptables, "backend" | "families" | "abilities">;
   /**
-   * Sets `net.ipv4.conf.all.route_localnet` to 1, which node ports on 127.0.0.1 need.
-   *
-   * @throws where that is not possible
+   * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need; must neither reject
+   * nor take long.
    */
   readonly routeLocalnet: () => Promise<void>;
 }
@@ -55,13 +54,14 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    * @throws {ApplyError} where a restore program did not take it
    */
   async apply(script: IptablesScript): Promise<void> {
-    if (script.routeLocalnet) await this.#options.routeLocalnet();
     for (const input of script.families) {
       await this.#restore(
         script.kind === "full" ? fitToSaved(input, await this.saved(input.family)) : input,
       );
       this.#counts.applied(script.kind, input);
     }
+    // Now that the rule is there that keeps neighbours from localhost.
+    if (script.routeLocalnet) await this.#options.routeLocalnet();
   }
 
   /** How many rules the kernel holds of us, by family and table. */

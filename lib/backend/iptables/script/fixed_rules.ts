@@ -47,8 +47,9 @@ function filterRules(node: DesiredNode, family: Family): Record<string, readonly
       ),
     ],
     // `route_localnet` would let neighbours reach what listens on 127.0.0.1 only
-    // (kubernetes/kubernetes#90259). kubelet has the same rule in a chain of its own.
-    "KUBE-NODEPORTS": answersOnLoopback(node, family)
+    // (kubernetes/kubernetes#90259), whoever has set it. kubelet has the same rule in a chain of its
+    // own.
+    "KUBE-NODEPORTS": family === 4
       ? [
         rule(
           `! -s ${LOOPBACK[family]} -d ${LOOPBACK[family]}`,

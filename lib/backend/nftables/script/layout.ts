@@ -74,6 +74,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
     base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),
     base("nat-output", "nat hook output priority -100", ["jump services"]),
     base("filter-input", "filter hook input priority 0", [
+      ...LOCALHOST_GUARD,
       "ct state new jump no-endpoint-nodeports",
       "ct state new jump no-endpoints",
     ]),
@@ -89,6 +90,15 @@ export function fixedChains(node: DesiredNode): Chain[] {
     ]),
   ];
 }
+
+/**
+ * Where `route_localnet` is set, neighbours could reach what listens on 127.0.0.1 only
+ * (CVE-2020-8558). What another program sends there by dnat may pass, as in iptables mode.
+ */
+const LOCALHOST_GUARD = [
+  'iifname != "lo" ip daddr 127.0.0.0/8 ct state new ct status dnat accept',
+  'iifname != "lo" ip daddr 127.0.0.0/8 ct state new drop',
+];
 
 const CLUSTER_IP_GUARD = ["ct state new jump no-endpoints", "ct state new jump cluster-ips"];
 

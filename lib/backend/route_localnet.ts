@@ -1,0 +1,119 @@
+/**
+ * `net.ipv4.conf.all.route_localnet`: node ports on 127.0.0.1 need it, and it lets neighbours reach
+ * what listens there (CVE-2020-8558) where no rule keeps them out.
+ *
+ * @module
+ */
+import type { Clock, Logger, ProcessRunner } from "../model/ports.ts";
+import { Sysctl } from "./sysctl.ts";
+
+/** As sysctl(8) has it. */
+export const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
+
+/**
+ * What signpost writes. To the kernel it is the same as 1; it says whose it is, for as long as the
+ * setting itself lasts, so that signpost can set back what signpost has set.
+ */
+const OURS = "2";
+
+/** Milliseconds that a sync waits for the setting. */
+const PATIENCE = 1_000;
+
+/** What it takes to set it. */
+export interface RouteLocalnetOptions {
+  readonly runner: ProcessRunner;
+  readonly logger: Logger;
+  readonly clock: Pick<Clock, "sleep">;
+}
+
+/**
+ * Switches it on where it is off.
+ *
+ * @throws {Error} where it cannot be set
+ */
+export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
+  const sysctl = new Sysctl(runner);
+  if (await sysctl.read(ROUTE_LOCALNET).catch(() => "0") === "0") {
+    await sysctl.write(ROUTE_LOCALNET, OURS);
+  }
+}
+
+/**
+ * Switches it on beside the rules. Where that is refused (a read-only /proc/sys), one warning tells;
+ * all other rules do not need it. A `sysctl` that hangs holds no sync up.
+ */
+export function routeLocalnet(
+  { runner, logger, clock }: RouteLocalnetOptions,
+): () => Promise<void> {
+  let told = false;
+  let running: Promise<void> | undefined;
+  const set = async () => {
+    try {
+      await setRouteLocalnet(runner);
+    } catch (error) {
+      if (told) return;
+      told = true;
+      const reason = error instanceof Error ? error.message : String(error);
+      logger.warn(
+        `node ports do not answer on localhost: ${ROUTE_LOCALNET} cannot be set; set it to 1, or iptables.localhostNodePorts to false`,
+        { error: reason },
+      );
+    } finally {
+      running = undefined;
+    }
+  };
+  return async () => {
+    running ??= set();
+    const over = new AbortController();
+    await Promise.race([running, clock.sleep(PATIENCE, over.signal)]);
+    over.abort();
+  };
+}
+
+/** What is cleared, and who hears of it. */
+export interface ClearOptions {
+  readonly runner: ProcessRunner;
+  readonly logger: Logger;
+}
+
+/**
+ * Sets back what signpost has set. Never rejects.
+ *
+ * @param options `dryRun`: only look
+ * @returns whether it is, or would be, set back
+ */
+export async function giveBackRouteLocalnet(
+  { runner, logger, dryRun = false }: ClearOptions & { readonly dryRun?: boolean },
+): Promise<boolean> {
+  const sysctl = new Sysctl(runner);
+  try {
+    if (await sysctl.read(ROUTE_LOCALNET) !== OURS) return false;
+    if (dryRun) return true;
+    await sysctl.write(ROUTE_LOCALNET, "0");
+  } catch {
+    // No sysctl, no such setting, or read-only: a warning tells of what is left.
+    return false;
+  }
+  logger.info("signpost had switched this kernel setting on; it is off again", {
+    setting: ROUTE_LOCALNET,
+  });
+  return true;
+}
+
+/**
+ * Warns of a setting that is still on though no node port answers on localhost. Never rejects.
+ *
+ * @param options `guarded`: rules of signpost keep neighbours out for as long as they are there
+ */
+export async function warnOfRouteLocalnet(
+  { runner, logger, guarded }: ClearOptions & { readonly guarded: boolean },
+): Promise<void> {
+  const value = await new Sysctl(runner).read(ROUTE_LOCALNET).catch(() => "0");
+  if (value === "0") return;
+  const danger = guarded
+    ? "only signpost's rules keep neighbours from what listens on 127.0.0.1"
+    : "neighbours can reach what listens on 127.0.0.1";
+  logger.warn(
+    `no node port answers on localhost, and ${ROUTE_LOCALNET} is still ${value}: ${danger}; where nothing else needs it, set it to 0`,
+  );
+}

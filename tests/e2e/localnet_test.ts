@@ -1,0 +1,88 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import type { Network } from "../support/network.ts";
+import { runSignpost } from "../support/signpost.ts";
+import { NODE } from "../support/topology.ts";
+import { HandOverStage } from "./hand_over_stage.ts";
+
+const SETTING = "net.ipv4.conf.all.route_localnet";
+const NEIGHBOUR = "client";
+const PORT = 10249;
+
+/** A node with something that listens on 127.0.0.1 only, and a neighbour that sends there. */
+async function createStage(config: Record<string, unknown> = {}): Promise<HandOverStage> {
+  await using resources = new AsyncDisposableStack();
+  const stage = resources.use(await HandOverStage.create(config));
+  const { network } = stage;
+  network.serve(NODE, { protocol: "tcp", port: PORT, address: "127.0.0.1" });
+  await network.run(NEIGHBOUR, ["sysctl", "-q", "-w", `${SETTING}=1`]);
+  await network.run(NEIGHBOUR, ["ip", "address", "flush", "dev", "lo", "scope", "host"]);
+  const route = await network.run(NEIGHBOUR, ["ip", "-4", "route", "show", "default"]);
+  const [, rest = ""] = /^default (.*?)\s*$/m.exec(route) ?? [];
+  await network.run(NEIGHBOUR, ["ip", "route", "add", "127.0.0.0/8", ...rest.split(" ")]);
+  resources.move();
+  return stage;
+}
+
+/** What the neighbour gets: an answer, or silence. */
+async function neighbour(network: Network): Promise<string> {
+  await network.flushConntrack();
+  const request = { from: NEIGHBOUR, address: "127.0.0.1", port: PORT };
+  const [outcome] = await network.connect(request);
+  return outcome?.type ?? "";
+}
+
+async function setting({ network }: HandOverStage): Promise<string> {
+  return (await network.run(NODE, ["sysctl", "-n", SETTING])).trim();
+}
+
+async function set({ network }: HandOverStage, value: string): Promise<void> {
+  await network.run(NODE, ["sysctl", "-q", "-w", `${SETTING}=${value}`]);
+}
+
+Deno.test("without rules and with route_localnet a neighbour reaches localhost: the test sees it", async () => {
+  await using stage = await createStage();
+  assertEquals(await neighbour(stage.network) === "answer", false);
+  await set(stage, "1");
+  assertEquals(await neighbour(stage.network), "answer");
+});
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`where somebody has set route_localnet, ${mode} mode keeps neighbours from localhost`, async () => {
+    await using stage = await createStage({ iptables: { localhostNodePorts: false } });
+    await set(stage, "1");
+    await using signpost = await stage.startSynced(mode);
+    assertEquals(await neighbour(stage.network), "drop");
+    assertEquals(await setting(stage), "1");
+    if (mode === "nftables") await signpost.waitForLog(/ WARN .*route_localnet is still 1/);
+  });
+}
+
+Deno.test("what iptables mode has set is guarded, and set back by nftables mode", async () => {
+  await using stage = await createStage();
+  {
+    await using signpost = await stage.startSynced("iptables");
+    await signpost.until("the setting", async () => await setting(stage) === "2");
+    assertEquals(await neighbour(stage.network), "drop");
+    await signpost.stop();
+  }
+  assertEquals(await neighbour(stage.network), "drop");
+  await using signpost = await stage.startSynced("nftables");
+  await signpost.until("the setting", async () => await setting(stage) === "0");
+  assertEquals(await neighbour(stage.network) === "answer", false);
+});
+
+Deno.test("cleanup sets back what iptables mode has set, and leaves what others have set with a warning", async () => {
+  await using stage = await createStage();
+  for (const value of ["2", "1"]) {
+    await set(stage, value);
+    await using signpost = await stage.startSynced("iptables");
+    await signpost.stop();
+    const { code, stderr } = await runSignpost(stage.network, ["cleanup"]);
+    assertEquals(code, 0, stderr);
+    assertEquals(await setting(stage), value === "2" ? "0" : "1");
+    assertMatch(
+      stderr,
+      value === "2" ? /it is off again/ : /route_localnet is still 1: neighbours/,
+    );
+  }
+});
