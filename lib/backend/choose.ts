@@ -10,6 +10,7 @@ import type { Family } from "../model/address.ts";
 import { openModeWarning } from "../config/open_mode.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError, type Dataplane } from "../model/dataplane.ts";
+import type { RefusedFeatures } from "../model/features.ts";
 import type { DesiredState } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
 import { NftablesDataplane } from "./nftables/dataplane.ts";
@@ -53,6 +54,8 @@ export interface OpenDataplane {
   readonly handOver: HandOver;
   /** The families that no rules are written for. */
   readonly missing: MissingFamilies;
+  /** What only some Services need, and nft or the kernel refuses. */
+  readonly refusedFeatures: RefusedFeatures;
   /** Tells the metrics how much the kernel holds of us. */
   record(metrics: KernelCounts): void;
   /** Notices changes by others, until the signal aborts. */
@@ -62,7 +65,7 @@ export interface OpenDataplane {
 /** What it takes to open a dataplane. */
 export interface OpenOptions {
   readonly configuration: Configuration;
-  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock" | "readFile">;
+  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock" | "readFile" | "osRelease">;
   readonly logger: Logger;
 }
 
@@ -115,7 +118,10 @@ async function openNftables(
   const nft = new Nft(runtime.runner);
   const mode = "nftables";
   const inputs = { configuration, mode, node: undefined, serviceCIDRs: [] } as const;
-  await probe(nft, desiredNode({ ...inputs, ipFamilies: familiesBut(missing) }));
+  const refusedFeatures = await probe(nft, {
+    node: desiredNode({ ...inputs, ipFamilies: familiesBut(missing) }),
+    kernel: runtime.osRelease(),
+  });
   const own = new OwnDeletions();
   const handOver = new HandOver({ mode, backend: undefined, runner: runtime.runner, logger });
   const dataplane = new NftablesDataplane(nft, { own, prologue: () => handOver.prologue() });
@@ -125,6 +131,7 @@ async function openNftables(
     version: await nft.version(),
     handOver,
     missing,
+    refusedFeatures,
     record: (metrics) => metrics.elements(dataplane.elements),
     watchDrift: ({ desired, onDrift, signal }) => {
       const elements = new ElementCheck({ nft, dataplane, desired, clock: runtime.clock });
@@ -168,6 +175,7 @@ async function openIptables(
     version: iptables.version,
     handOver: new HandOver({ mode, backend, runner: runtime.runner, logger }),
     missing: new Map([...absent, ...iptables.missing]),
+    refusedFeatures: new Map(),
     record: (metrics) => {
       for (const { family, ...rules } of dataplane.ruleCounts) metrics.iptablesRules(family, rules);
     },

@@ -7,6 +7,7 @@ import { describeConflicts } from "../policy/claimed.ts";
 import { fullScript } from "../backend/iptables/script/script.ts";
 import { openModeWarning } from "../config/open_mode.ts";
 import { FAMILIES } from "../model/address.ts";
+import { describeUnsupported } from "../model/features.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
@@ -51,6 +52,9 @@ export async function once(options: OnceOptions): Promise<void> {
   }
   for (const [loser, lost] of Map.groupBy(conflicts, (each) => each.loser)) {
     logger.warn(`Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`);
+  }
+  for (const each of desired.unsupported()) {
+    logger.warn(`Service ${each.service} is refused: ${describeUnsupported(each)}`);
   }
   const text = output === "json"
     ? `${JSON.stringify(toJson(desired), undefined, 2)}\n`

@@ -1,9 +1,12 @@
 /**
- * Which mode holds on this node: for commands that look at the kernel.
+ * Which mode holds on this node, and what it cannot do: for commands that look at the kernel.
  *
  * @module
  */
 import { desiredNode } from "../policy/node.ts";
+import type { Family } from "../model/address.ts";
+import type { RefusedFeatures } from "../model/features.ts";
+import type { Service } from "../model/objects.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { ApplyError } from "../model/dataplane.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
@@ -18,7 +21,7 @@ import type { Runtime } from "../model/runtime.ts";
  */
 export async function activeMode(
   configuration: Configuration,
-  { runner, readFile }: Pick<Runtime, "runner" | "readFile">,
+  { runner, readFile, osRelease }: Pick<Runtime, "runner" | "readFile" | "osRelease">,
 ): Promise<"nftables" | "iptables"> {
   if (configuration.mode !== "") return configuration.mode;
   const mode = "nftables";
@@ -27,10 +30,38 @@ export async function activeMode(
     if ((await nft.listTables()).includes(TABLE)) return mode;
     const ipFamilies = familiesBut(await missingFamilies({ readFile }));
     const inputs = { configuration, mode, node: undefined, serviceCIDRs: [] } as const;
-    await probe(nft, desiredNode({ ...inputs, ipFamilies }));
+    await probe(nft, { node: desiredNode({ ...inputs, ipFamilies }), kernel: osRelease() });
     return mode;
   } catch (error) {
     if (error instanceof ApplyError) return "iptables";
+    throw error;
+  }
+}
+
+/** What the features are asked about. */
+interface FeatureInputs {
+  readonly configuration: Configuration;
+  readonly mode: "nftables" | "iptables";
+  readonly ipFamilies: readonly Family[];
+  readonly runtime: Pick<Runtime, "runner" | "osRelease">;
+  readonly services: Iterable<Service>;
+}
+
+/**
+ * What only some Services need, and nft or the kernel refuses here. Asked only where a Service needs
+ * it; where it cannot be asked (without root, say), nothing is refused.
+ */
+export async function refusedFeatures(inputs: FeatureInputs): Promise<RefusedFeatures> {
+  const { configuration, mode, ipFamilies, runtime, services } = inputs;
+  const isNeeded = [...services].some(({ sourceRanges, affinitySeconds }) =>
+    sourceRanges.length > 0 || affinitySeconds > 0
+  );
+  if (mode === "iptables" || !isNeeded) return new Map();
+  const node = desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [], ipFamilies });
+  try {
+    return await probe(new Nft(runtime.runner), { node, kernel: runtime.osRelease() });
+  } catch (error) {
+    if (error instanceof ApplyError) return new Map();
     throw error;
   }
 }

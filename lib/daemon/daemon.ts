@@ -106,6 +106,7 @@ export class Daemon {
       mode,
       nodeName,
       ipFamilies: familiesBut(missing),
+      refusedFeatures: opened.refusedFeatures,
     });
     this.#events = new EventRecorder({
       post: (path, body) => postJson(this.#opened.api, { path, body, signal: options.signal }),

@@ -10,6 +10,7 @@ import { countReadyLocalEndpoints } from "../policy/health_check.ts";
 import { FAMILIES } from "../model/address.ts";
 import type { ApplyError, Script } from "../model/dataplane.ts";
 import type { DesiredServicePort } from "../model/desired.ts";
+import { describeUnsupported, type Unsupported } from "../model/features.ts";
 import type { ObjectEvent, Omission, Refusal } from "../model/events.ts";
 import type { Kind } from "../model/objects.ts";
 import type { Clock } from "../model/ports.ts";
@@ -184,6 +185,16 @@ export class Observation implements SyncObserver, WatchObserver {
       reason: "Conflict",
       action: "Claim",
       note: `not all that this Service asks for is its own: ${describeConflicts(conflicts)}`,
+    });
+  }
+
+  /** @inheritdoc */
+  unsupported(refusal: Unsupported): void {
+    this.#options.report({
+      ...this.#about(refusal.service),
+      reason: "NotSupported",
+      action: "Apply",
+      note: `node ${this.#options.nodeName} refuses this Service: ${describeUnsupported(refusal)}`,
     });
   }
 

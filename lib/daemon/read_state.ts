@@ -12,6 +12,7 @@ import type { Logger } from "../model/ports.ts";
 import type { Runtime } from "../model/runtime.ts";
 import type { Family } from "../model/address.ts";
 import { familiesBut, missingFamilies } from "../backend/ip_families.ts";
+import { refusedFeatures } from "./active_mode.ts";
 import { FatalError } from "../model/fatal.ts";
 import { readSource, type SourceOptions } from "./source.ts";
 
@@ -39,7 +40,17 @@ export async function readState(options: StateOptions): Promise<State> {
   const { configuration, mode, nodeName } = options;
   const cache = await readCache(options);
   const ipFamilies = options.ipFamilies ?? familiesBut(await missingFamilies(options.runtime));
-  const desired = new Desired({ configuration, mode, nodeName, ipFamilies });
+  const desired = new Desired({
+    configuration,
+    mode,
+    nodeName,
+    ipFamilies,
+    refusedFeatures: await refusedFeatures({
+      ...options,
+      ipFamilies,
+      services: cache.services.values(),
+    }),
+  });
   const { conflicts } = desired.update(cache, cache.takeDirty());
   return { cache, desired, conflicts, refused: [...cache.refused] };
 }

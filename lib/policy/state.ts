@@ -12,10 +12,12 @@ import type {
   ServiceChange,
   StateChange,
 } from "../model/desired.ts";
+import type { RefusedFeatures, Unsupported } from "../model/features.ts";
 import type { EndpointSlice, Node, Service, ServiceCIDR } from "../model/objects.ts";
 import { sameValue } from "../model/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
+import { withoutRefused } from "./features.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts } from "./service.ts";
 
@@ -43,6 +45,8 @@ export interface DesiredOptions {
   readonly nodeName: string;
   /** The families that rules are written for; all where not given. */
   readonly ipFamilies?: readonly Family[];
+  /** Features that nft or the kernel refuses: Services that need them are refused. */
+  readonly refusedFeatures?: RefusedFeatures;
   /** Canonical addresses of this machine; those that the Node lists count anyway. */
   readonly ownAddresses?: () => readonly string[];
   /** Ports that this process needs itself: no Service becomes a frontend there. */
@@ -54,6 +58,8 @@ export interface Step {
   readonly change: StateChange;
   /** Conflicts over addresses and ports among the Services of this step. */
   readonly conflicts: readonly Conflict[];
+  /** Services of this step that need what nft or the kernel refuses. */
+  readonly unsupported: readonly Unsupported[];
 }
 
 /** All that Services depend on of the node; where it changes, each is worked out again. */
@@ -64,11 +70,14 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
+const NONE_REFUSED: RefusedFeatures = new Map();
+
 /** The desired state with the indexes that it takes to follow changes. */
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
   readonly #claims = new Claims();
+  readonly #unsupported = new Map<string, readonly Unsupported[]>();
   #node: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
   #surroundings: Surroundings;
@@ -97,6 +106,11 @@ export class Desired implements DesiredState {
     return [...this.#services.keys()].flatMap((service) => this.#claims.conflictsOf(service));
   }
 
+  /** Services that need what nft or the kernel refuses. */
+  unsupported(): Unsupported[] {
+    return [...this.#unsupported.values()].flat();
+  }
+
   /** Follows a change of the objects. */
   update(objects: Objects, changed: Changed): Step {
     const before = this.#node;
@@ -109,7 +123,8 @@ export class Desired implements DesiredState {
       for (const conflict of this.#claims.conflictsOf(key)) conflicts.push(conflict);
     }
     const node = before === this.#node ? undefined : { before, after: this.#node };
-    return { change: { node, services }, conflicts };
+    const unsupported = [...dirty].flatMap((key) => this.#unsupported.get(key) ?? []);
+    return { change: { node, services }, conflicts, unsupported };
   }
 
   /** @returns whether all Services have to be worked out again */
@@ -174,6 +189,7 @@ export class Desired implements DesiredState {
     const service = this.#serviceOf(objects, key);
     if (service === undefined) {
       this.#services.delete(key);
+      this.#unsupported.delete(key);
       return { before, after: [] };
     }
     const { zone, addresses: nodeAddresses } = this.#facts;
@@ -185,8 +201,30 @@ export class Desired implements DesiredState {
       previous: before,
     });
     const { ipFamilies } = this.#node;
-    const written = after.filter(({ family }) => ipFamilies.includes(family));
+    const written = this.#supported(
+      key,
+      after.filter(({ family }) => ipFamilies.includes(family)),
+    );
     this.#services.set(key, written);
     return { before, after: written };
+  }
+
+  /** What of a Service the kernel can hold; keeps in mind what it cannot. */
+  #supported(
+    service: string,
+    all: readonly DesiredServicePort[],
+  ): readonly DesiredServicePort[] {
+    const refused = this.#options.refusedFeatures ?? NONE_REFUSED;
+    const { ports, needed } = withoutRefused(all, refused);
+    if (needed.size === 0) this.#unsupported.delete(service);
+    else {
+      const list = [...needed].map((feature) => ({
+        service,
+        feature,
+        refusal: refused.get(feature) ?? "",
+      }));
+      this.#unsupported.set(service, list);
+    }
+    return ports;
   }
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { describeUnsupported, type Unsupported } from "../model/features.ts";
 import type { Dirty, ObjectCache } from "../cache/cache.ts";
 import { describeConflicts } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
@@ -36,6 +37,8 @@ export interface SyncObserver {
   omitted?(omission: Omission): void;
   /** A Service does not get all that it asks for; all that is new of it, once. */
   conflicts?(service: string, conflicts: readonly Conflict[]): void;
+  /** A Service needs what nft or the kernel refuses; once for each feature. */
+  unsupported?(unsupported: Unsupported): void;
 }
 
 /** How a try to sync ended. */
@@ -70,7 +73,11 @@ const FIRST_BACKOFF = 1_000;
 const MAX_BACKOFF = 30_000;
 
 /** Where everything is written again as it was. */
-const NO_STEP: Step = { change: { node: undefined, services: new Map() }, conflicts: [] };
+const NO_STEP: Step = {
+  change: { node: undefined, services: new Map() },
+  conflicts: [],
+  unsupported: [],
+};
 
 /** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
 export class SyncLoop {
@@ -78,6 +85,7 @@ export class SyncLoop {
   readonly #wakeup: Wakeup;
   /** What was warned of, by the Service that lost: what it asked for, and who had it. */
   readonly #conflicts = new Map<string, ReadonlyMap<string, string>>();
+  readonly #unsupported = new Map<string, ReadonlySet<string>>();
   #fullReason: string | undefined = "start";
   /** Monotonic time at which everything is written anew though nothing changed; after a first full sync. */
   #nextFull = Infinity;
@@ -197,6 +205,7 @@ export class SyncLoop {
     this.#roundWanted = false;
     const step = cache.complete ? desired.update(cache, this.#takeDirty()) : NO_STEP;
     this.#reportConflicts(step);
+    this.#reportUnsupported(step);
     const partial = this.#fullReason ? undefined : dataplane.partial(step.change, desired);
     const whole = this.#fullReason !== undefined;
     const reason = this.#fullReason ?? (partial ? "the partial sync failed" : "the node changed");
@@ -282,6 +291,21 @@ export class SyncLoop {
         `Service ${loser} does not get all that it asks for: ${describeConflicts(fresh)}`,
       );
       this.#options.observer.conflicts?.(loser, fresh);
+    }
+  }
+
+  /** Warns once of a Service that needs what nft or the kernel refuses, until it does no more. */
+  #reportUnsupported({ change, unsupported }: Step): void {
+    const byService = Map.groupBy(unsupported, ({ service }) => service);
+    for (const service of change.services.keys()) {
+      const list = byService.get(service) ?? [];
+      const known = this.#unsupported.get(service);
+      if (list.length === 0) this.#unsupported.delete(service);
+      else this.#unsupported.set(service, new Set(list.map(({ feature }) => feature)));
+      for (const each of list.filter(({ feature }) => !known?.has(feature))) {
+        this.#options.logger.warn(`Service ${service} is refused: ${describeUnsupported(each)}`);
+        this.#options.observer.unsupported?.(each);
+      }
     }
   }
 

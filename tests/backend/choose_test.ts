@@ -19,9 +19,16 @@ function open(
   logger = new MemoryLogger(),
   files: readonly string[] = DUAL_STACK,
 ) {
+  const osRelease = () => "6.12.117";
   const readFile = (path: string) =>
     files.includes(path) ? Promise.resolve("") : Promise.reject(new Error(`no file ${path}`));
-  const runtime = { runner: node.runner, streamer: SILENT, clock: new ManualClock(), readFile };
+  const runtime = {
+    runner: node.runner,
+    streamer: SILENT,
+    clock: new ManualClock(),
+    readFile,
+    osRelease,
+  };
   return openDataplane({ configuration: configuration({ mode }), runtime, logger });
 }
 

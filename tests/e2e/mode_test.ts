@@ -4,6 +4,7 @@ import { linkPrograms, programPath, type Programs } from "../support/programs.ts
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { HandOverStage } from "./hand_over_stage.ts";
+import { ADDRESSES } from "./cluster.ts";
 
 /** Every program of iptables that signpost may run. */
 const IPTABLES = ["iptables", "ip6tables"].flatMap((name) =>
@@ -34,7 +35,7 @@ Deno.test("without a mode nftables is used where it works", async () => {
   await signpost.waitForLog(/ synced kind=full/);
   assertMatch(signpost.log, / started .*mode=nftables/);
   assertMatch(await stage.network.run(NODE, ["nft", "list", "tables"]), /^table inet signpost$/m);
-  assertNotMatch(signpost.log, /iptables/);
+  assertNotMatch(signpost.log, /iptables is used|iptables backend/);
 });
 
 Deno.test("without a mode iptables is used where the kernel lacks fib, and one line says why", async () => {
@@ -47,9 +48,69 @@ Deno.test("without a mode iptables is used where the kernel lacks fib, and one l
   assertEquals(lines.length, 1, signpost.log);
   assertMatch(
     lines[0] ?? "",
-    / WARN .*lacks what the rules need: fib \(kernel option CONFIG_NFT_FIB/,
+    / WARN .*nft [\d.]+ on kernel \S+ refuses: .*No such file or directory.*: run modprobe -a nft_fib_inet on/,
   );
   assertMatch(await stage.rules(), /-A KUBE-SERVICES -d 10\.96\.0\.10/);
+});
+
+/** A Service with source ranges, and one without. */
+const RANGED_SERVICES = ["ranged", "open"].map((name, i) => ({
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { namespace: "shop", name },
+  spec: {
+    type: "LoadBalancer",
+    clusterIP: `10.96.7.${i + 1}`,
+    ports: [{ name: "http", port: 80, protocol: "TCP" }],
+    ...name === "ranged" && { loadBalancerSourceRanges: ["198.51.100.0/24"] },
+  },
+  status: { loadBalancer: { ingress: [{ ip: `192.0.2.${201 + i}` }] } },
+}));
+
+Deno.test("where only source ranges are refused, the Service that has some is refused by itself", async () => {
+  await using stage = await HandOverStage.create();
+  await using programs = await nftWithout(["source-ranges"]);
+  const manifest = await Deno.makeTempFile({ prefix: "signpost-ranged-", suffix: ".json" });
+  try {
+    await Deno.writeTextFile(
+      manifest,
+      JSON.stringify({ apiVersion: "v1", kind: "List", items: RANGED_SERVICES }),
+    );
+    const more = ["--manifests", manifest];
+    const refusal = /shop\/ranged is refused: its load-balancer IPs get no rules, .*No such file/g;
+    {
+      await using signpost = stage.start(more, programs.env);
+      await signpost.waitForLog(/ synced kind=full/);
+      assertMatch(signpost.log, / started .*mode=nftables/);
+      assertEquals(signpost.log.match(refusal)?.length, 1, signpost.log);
+    }
+    const rules = await stage.rules();
+    for (const address of ["10.96.7.1", "10.96.7.2", "192.0.2.202", ADDRESSES[4].loadBalancer]) {
+      assertMatch(rules, new RegExp(`${address.replaceAll(".", "\\.")} \\. tcp \\. `));
+    }
+    assertNotMatch(rules, /192\.0\.2\.201|firewall|source-ranges/);
+    const once = await runSignpost(stage.network, [...stage.args, ...more, "--once"], programs);
+    assertEquals([once.code, once.stderr.match(refusal)?.length], [0, 1], once.stderr);
+    assertNotMatch(once.stdout, /192\.0\.2\.201/);
+    const explain = await runSignpost(
+      stage.network,
+      ["explain", "shop/ranged", ...stage.args.slice(0, 4), ...more],
+      programs,
+    );
+    assertEquals(explain.code, 1);
+    assertMatch(
+      explain.stdout,
+      /refused on this node: its load-balancer IPs get no rules.*\[not-supported\]/,
+    );
+    const verify = await runSignpost(
+      stage.network,
+      ["verify", ...stage.args.slice(0, 4), ...more],
+      programs,
+    );
+    assertEquals(verify.code, 0, verify.stdout + verify.stderr);
+  } finally {
+    await Deno.remove(manifest);
+  }
 });
 
 Deno.test("without a mode iptables is used where there is no nft, and one line says why", async () => {
@@ -76,7 +137,7 @@ Deno.test("a mode that was asked for is not replaced by another", async () => {
   const nftables = [...stage.args, "--proxy-mode", "nftables"];
   const first = await runSignpost(stage.network, nftables, noFib);
   assertEquals(first.code, 1);
-  assertMatch(first.stderr, /lacks what the rules need: fib .*--proxy-mode iptables/);
+  assertMatch(first.stderr, /of what the rules need, fib .*--proxy-mode iptables/);
 
   await using noIptables = await linkPrograms(["ip", "nft"]);
   const iptables = [...stage.args, "--proxy-mode", "iptables"];

@@ -15,6 +15,8 @@ import type { State } from "../../lib/policy/view.ts";
 import type { PacketTarget } from "../../lib/config/arguments.ts";
 import type { Sender } from "../../lib/config/command.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Family } from "../../lib/model/address.ts";
+import type { RefusedFeatures } from "../../lib/model/features.ts";
 import { KINDS } from "../../lib/model/objects.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
 
@@ -91,6 +93,8 @@ export interface Options {
   readonly mode?: "nftables" | "iptables";
   readonly kernel?: KernelView;
   readonly port?: string;
+  readonly ipFamilies?: readonly Family[];
+  readonly refusedFeatures?: RefusedFeatures;
   /** Without the Node and the ServiceCIDR. */
   readonly bare?: boolean;
 }
@@ -98,10 +102,12 @@ export interface Options {
 /** The state that some objects lead to, and what packets meet there. */
 export function worldOf(
   objects: readonly ApiObject[],
-  { configuration, mode = "nftables", bare = false }: Options = {},
+  { configuration, mode = "nftables", bare = false, ipFamilies, refusedFeatures }: Options = {},
 ): { readonly state: State; readonly world: World; readonly inspector: Inspector } {
   const pipeline = new Pipeline({
     mode,
+    ...ipFamilies && { ipFamilies },
+    ...refusedFeatures && { refusedFeatures },
     configuration: { clusterCIDRs: ["10.244.0.0/16"], ...configuration },
   });
   const all = bare ? objects : [...CLUSTER, ...objects];

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { NFTABLES_MODULES } from "../../lib/backend/nftables/kernel/refusal.ts";
 import { bootSystemd, canRunSystemd, waitFor } from "./support/private_systemd.ts";
 
 const UNIT = new URL("../../systemd/signpost.service", import.meta.url);
@@ -118,3 +119,11 @@ function assertConfined(report: string): void {
   });
   assert(!/NOTIFY_SOCKET|WATCHDOG/.test(childEnvironment), childEnvironment);
 }
+
+Deno.test("signpost-modules.conf names the modules that messages of nftables mode name", async () => {
+  const file = await Deno.readTextFile(
+    new URL("../../systemd/signpost-modules.conf", import.meta.url),
+  );
+  const lines = file.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  assertEquals(lines, NFTABLES_MODULES);
+});

@@ -6,6 +6,7 @@
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import { Desired, type DesiredOptions, type Step } from "../../lib/policy/state.ts";
+import type { RefusedFeatures } from "../../lib/model/features.ts";
 import type { Family } from "../../lib/model/address.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
 import type { ObjectEvent, Refusal } from "../../lib/model/events.ts";
@@ -23,6 +24,7 @@ export interface PipelineOptions extends Pick<DesiredOptions, "ownAddresses" | "
   readonly mode?: "nftables" | "iptables";
   readonly nodeName?: string;
   readonly ipFamilies?: readonly Family[];
+  readonly refusedFeatures?: RefusedFeatures;
   readonly configuration?: Partial<Configuration>;
 }
 
@@ -38,6 +40,7 @@ export class Pipeline {
       configuration: configuration(options.configuration),
       mode: options.mode ?? "nftables",
       nodeName: options.nodeName ?? NODE_NAME,
+      ...options.refusedFeatures && { refusedFeatures: options.refusedFeatures },
       ...options.ipFamilies && { ipFamilies: options.ipFamilies },
     });
   }

@@ -89,6 +89,7 @@ function recordingObserver(lines: string[]): SyncObserver {
         lines.push(`conflict ${claim} ${holder} ${loser}`);
       }
     },
+    unsupported: ({ service, feature }) => lines.push(`unsupported ${service} ${feature}`),
   };
 }
 
@@ -105,6 +106,7 @@ export class SyncFixture implements AsyncDisposable {
     configuration: configuration(),
     mode: "nftables",
     nodeName: NODE_NAME,
+    refusedFeatures: new Map([["source-ranges", "nft refuses it"]]),
   });
   readonly dataplane = new FakeDataplane();
   readonly clock = new ManualClock();

@@ -141,3 +141,31 @@ Deno.test("what is left out of an object is warned of once, and the rest of it c
   assertEquals(logger.at("warn").length, 1);
   assertEquals(told.filter((each) => each.startsWith("omitted")), ["omitted Service default/s1"]);
 });
+
+Deno.test("a Service that needs what the kernel refuses is warned of once, until it needs it no more", async () => {
+  const lb = { status: { loadBalancer: { ingress: [{ ip: "192.0.2.9" }] } } };
+  const ranged = (changes = {}) => ({
+    ...service(1, {
+      type: "LoadBalancer",
+      loadBalancerSourceRanges: ["198.51.100.0/24"],
+      ...changes,
+    }),
+    ...lb,
+  });
+  await using fixture = await SyncFixture.synced([ranged(), service(2)]);
+  const { logger, told } = fixture;
+  const seen = () => told.filter((each) => each.startsWith("unsupported")).length;
+  assertEquals(seen(), 1);
+  assertMatch(
+    logger.at("warn").join(),
+    /Service default\/s1 is refused: its load-balancer IPs get no rules.*: nft refuses it/,
+  );
+  fixture.upsert(ranged({ sessionAffinity: "ClientIP" }));
+  await fixture.pass(1_000);
+  assertEquals([seen(), logger.at("warn").length], [1, 1]);
+  fixture.upsert(service(1));
+  await fixture.pass(1_000);
+  fixture.upsert(ranged());
+  await fixture.pass(1_000);
+  assertEquals([seen(), logger.at("warn").length], [2, 2]);
+});

@@ -4,6 +4,7 @@
  * @module
  */
 import { familyOf } from "../../model/address.ts";
+import { describeUnsupported, type Unsupported } from "../../model/features.ts";
 import type { DesiredNode } from "../../model/desired.ts";
 import { isServiceKey, nameOfHolder } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
@@ -16,6 +17,8 @@ import type { Finding, PortReport } from "../report.ts";
 export interface FindingInputs extends CauseInputs {
   readonly ports: readonly PortReport[];
   readonly conflicts: readonly Conflict[];
+  /** What the Service needs and the kernel refuses. */
+  readonly unsupported: readonly Unsupported[];
   readonly node: DesiredNode;
   /** Whether this node's Node object was seen. */
   readonly isNodeKnown: boolean;
@@ -27,6 +30,7 @@ export interface FindingInputs extends CauseInputs {
 export function findCauses(inputs: FindingInputs): Finding[] {
   const all = [
     ...conflictFindings(inputs),
+    ...unsupportedFindings(inputs),
     ...sliceFindings(inputs),
     ...inputs.ports.flatMap((port) => portFindings(port, inputs)),
     ...serviceFindings(inputs),
@@ -71,6 +75,21 @@ function conflictFinding({ claim, holder, loser, because }: Conflict): Finding {
       `${claim} belongs to ${nameOfHolder(holder)}, ${because}; ${loser} does not get it`,
       "take it out of the Service's externalIPs, ports or status",
     );
+}
+
+/** What nft or the kernel of this node refuses, and families that the node does not have. */
+function unsupportedFindings({ unsupported, service, node }: FindingInputs): Finding[] {
+  const families = [...new Set(service.clusterIPs.map(familyOf))];
+  const missing = families.filter((family) => !node.ipFamilies.includes(family));
+  const say = missing.length === families.length ? error : warning;
+  return [
+    ...unsupported.map((each) =>
+      error("not-supported", `refused on this node: ${describeUnsupported(each)}`)
+    ),
+    ...missing.map((family) =>
+      say("no-ip-family", `no IPv${family} rules: this node has no IPv${family}`)
+    ),
+  ];
 }
 
 function serviceFindings(inputs: FindingInputs): Finding[] {

@@ -57,13 +57,16 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
         unusedSlices,
         ports,
         conflicts: conflictsOf(key, { ports, state }),
+        unsupported: state.desired.unsupported().filter((each) => each.service === key),
         node: state.desired.node,
         isNodeKnown: state.cache.node !== undefined,
         nodeName,
         externalIPsAllowed: inputs.externalIPsAllowed,
       })
       : [notProxied(target, { inspector, refused: state.refused })],
-    ...service && desired.length === 0 ? [noSuchPort(service, target)] : [],
+    ...service && !service.ports.some((port) => isWanted(port, target))
+      ? [noSuchPort(service, target)]
+      : [],
     ...service ? kernelFindings(kernel, inputs.kernel) : [],
     ...omissionFindings(key, state.cache),
     ...connectionFindings(inputs.connections),

@@ -135,6 +135,21 @@ const BROKEN: readonly {
     verdict: "delivered",
   },
   {
+    name: "source ranges that nft or the kernel refuses",
+    objects: [loadBalancer({ loadBalancerSourceRanges: ["203.0.113.0/24"] }), slice([LOCAL])],
+    options: { refusedFeatures: new Map([["source-ranges", "nft 1.0.6 refuses it"]]) },
+    causes: [
+      "error not-supported: refused on this node: its load-balancer IPs get no rules, since its " +
+      "source ranges (loadBalancerSourceRanges) cannot be held: nft 1.0.6 refuses it",
+    ],
+  },
+  {
+    name: "a family that the node does not have",
+    objects: [web(), slice([LOCAL])],
+    options: { ipFamilies: [6] },
+    causes: ["error no-ip-family: no IPv4 rules: this node has no IPv4"],
+  },
+  {
     name: "an external IP that an older Service has",
     objects: [
       web({ externalIPs: ["192.0.2.30"] }),

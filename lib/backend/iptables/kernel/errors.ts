@@ -26,7 +26,11 @@ const PATTERNS: readonly (readonly [RegExp, ApplyFailure])[] = [
 const ADVICE: Readonly<Record<ApplyFailure, string>> = {
   "program-missing": "install iptables",
   "not-permitted": "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW",
-  "not-supported": "the kernel or this iptables lacks what the rule needs: load or install it",
+  "not-supported":
+    "the kernel or this iptables lacks what the rule needs: load the modules with modprobe on the " +
+    "node itself (systemd/signpost-modules.conf names them; iptables-legacy needs ip_tables, " +
+    "iptable_nat, iptable_filter, for IPv6 ip6_tables, ip6table_nat, ip6table_filter), or install a " +
+    "newer iptables",
   "conflict": "another program has changed the rules",
   "program-failed": "trying again later",
   "busy": `another program held the iptables lock for ${LOCK_WAIT_SECONDS} s`,

@@ -1,23 +1,35 @@
 /**
- * Finds out whether this kernel and this `nft` can carry signpost's rules, and what is missing if not.
+ * Finds out whether this kernel and this `nft` can carry signpost's rules, and what is refused if not.
  *
  * @module
  */
 import { ApplyError, type ApplyFailure } from "../../../model/dataplane.ts";
-import type { DesiredNode } from "../../../model/desired.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
+import type { Feature, RefusedFeatures } from "../../../model/features.ts";
 import { FullScript } from "../script/full_script.ts";
 import type { Nft } from "./nft.ts";
+import { adviceFor, refusalOf, type Versions } from "./refusal.ts";
 import { PROBE_SERVICES } from "./probe_services.ts";
 
-/** Expressions that the rules use, each by itself, with the kernel option that brings it. */
-const FEATURES: readonly (readonly [name: string, option: string, rule: string])[] = [
-  ["fib", "CONFIG_NFT_FIB_INET", "fib saddr type local accept"],
-  ["numgen", "CONFIG_NFT_NUMGEN", "numgen random mod 2 vmap { 0 : accept }"],
-  ["ct", "CONFIG_NFT_CT", "ct state new accept"],
-  ["reject", "CONFIG_NFT_REJECT_INET", "reject"],
-  ["dnat", "CONFIG_NFT_NAT", "meta l4proto tcp dnat ip to 192.0.2.1:80"],
-  ["masquerade", "CONFIG_NFT_MASQ", "masquerade fully-random"],
+/** Expressions that all tables use, each by itself, with the kernel module and option of each. */
+const EXPRESSIONS: readonly (readonly [
+  name: string,
+  module: string,
+  option: string,
+  rule: string,
+])[] = [
+  ["fib", "nft_fib_inet", "CONFIG_NFT_FIB_INET", "fib saddr type local accept"],
+  ["numgen", "nft_numgen", "CONFIG_NFT_NUMGEN", "numgen random mod 2 vmap { 0 : accept }"],
+  ["ct", "nft_ct", "CONFIG_NFT_CT", "ct state new accept"],
+  ["reject", "nft_reject_inet", "CONFIG_NFT_REJECT_INET", "reject"],
+  ["dnat", "nft_nat", "CONFIG_NFT_NAT", "meta l4proto tcp dnat ip to 192.0.2.1:80"],
+  ["masquerade", "nft_masq", "CONFIG_NFT_MASQ", "masquerade fully-random"],
 ];
+
+const HOOKS: Readonly<Record<string, string>> = {
+  dnat: "nat hook prerouting priority -100",
+  masquerade: "nat hook postrouting priority 100",
+};
 
 /** Failures that say nothing of what the kernel can do. */
 const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
@@ -26,49 +38,91 @@ const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
   "program-failed",
 ]);
 
-const HOOKS: Readonly<Record<string, string>> = {
-  dnat: "nat hook prerouting priority -100",
-  masquerade: "nat hook postrouting priority 100",
+/** Service ports by what they need besides what all need. */
+const OPTIONAL: Readonly<Record<Feature, (port: DesiredServicePort) => DesiredServicePort>> = {
+  "source-ranges": (port) => ({ ...port, sourceRanges: [] }),
+  "session-affinity": (port) => ({ ...port, affinitySeconds: 0 }),
 };
+const FEATURES: readonly Feature[] = ["source-ranges", "session-affinity"];
+
+/** What the probe asks about. */
+export interface ProbeOptions {
+  /** The node's part of the rules. */
+  readonly node: DesiredNode;
+  /** The kernel's release, for messages. */
+  readonly kernel: string;
+}
 
 /**
  * Has the kernel check a table with every expression that signpost may use, and takes nothing.
  *
- * @param nft the program
- * @param node the node's part of the rules
- * @throws {ApplyError} that says what is missing and how to get it
+ * @returns what only some Services need, and is refused
+ * @throws {ApplyError} that says what all tables need, how it was refused, and what to do
  */
-export async function probe(nft: Nft, node: DesiredNode): Promise<void> {
-  const services = PROBE_SERVICES.filter(({ family }) => node.ipFamilies.includes(family));
+export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<RefusedFeatures> {
+  const all = await checkTable(nft, node, FEATURES);
+  if (all === undefined) return new Map();
+  const versions = { nft: await nft.version().catch(() => ""), kernel };
+  const base = await checkTable(nft, node, []);
+  if (base !== undefined) {
+    const message = await explain(nft, { whole: base, versions });
+    throw new ApplyError("not-supported", message, { cause: base });
+  }
+  const refused = new Map<Feature, string>();
+  for (const feature of FEATURES) {
+    const error = await checkTable(nft, node, [feature]);
+    if (error) refused.set(feature, `${refusalOf(error, versions)}; ${adviceFor(error)}`);
+  }
+  return refused;
+}
+
+/** @returns the refusal of a table with these features; `undefined`: it is taken */
+async function checkTable(
+  nft: Nft,
+  node: DesiredNode,
+  features: readonly Feature[],
+): Promise<ApplyError | undefined> {
+  const without = FEATURES.filter((feature) => !features.includes(feature));
+  const services = PROBE_SERVICES.filter(({ family }) => node.ipFamilies.includes(family))
+    .map((port) => without.reduce((left, feature) => OPTIONAL[feature](left), port));
   const { text } = new FullScript({ node, services: new Map([["probe", services]]) });
+  return await check(nft, text);
+}
+
+/** @returns the refusal; `undefined`: the script is taken */
+async function check(nft: Nft, text: string): Promise<ApplyError | undefined> {
   try {
     await nft.check(text);
+    return undefined;
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;
     if (NOT_OF_THE_KERNEL.has(error.failure)) throw error;
-    throw new ApplyError("not-supported", await explain(nft, error), { cause: error });
+    return error;
   }
 }
 
-/** Tries each feature by itself. */
-async function explain(nft: Nft, whole: ApplyError): Promise<string> {
-  const missing: string[] = [];
-  for (const [name, option, rule] of FEATURES) {
+/** Tries each expression by itself. */
+async function explain(
+  nft: Nft,
+  { whole, versions }: { readonly whole: ApplyError; readonly versions: Versions },
+): Promise<string> {
+  const missing: { readonly text: string; readonly advice: string }[] = [];
+  for (const [name, module, option, rule] of EXPRESSIONS) {
     const hook = HOOKS[name] ?? "filter hook input priority 0";
-    const table =
-      `table inet signpost-probe {\n  chain probe {\n    type ${hook};\n    ${rule}\n  }\n}\n`;
-    try {
-      await nft.check(table);
-    } catch {
-      missing.push(`${name} (kernel option ${option})`);
+    const error = await check(
+      nft,
+      `table inet signpost-probe {\n  chain probe {\n    type ${hook};\n    ${rule}\n  }\n}\n`,
+    );
+    if (error) {
+      missing.push({
+        text: `${name} (kernel module ${module}, ${option})`,
+        advice: adviceFor(error, { modules: [module] }),
+      });
     }
   }
-  const version = await nft.version().catch(() => "");
-  return missing.length > 0
-    ? `this kernel lacks what the rules need: ${
-      missing.join(", ")
-    }; load the module, use a kernel ` +
-      "that has it, or run with --proxy-mode iptables"
-    : `nft ${version} and this kernel do not take the rules (nft 1.0.1 and Linux 5.13 or newer are ` +
-      `needed): ${whole.message}`;
+  const refusal = refusalOf(whole, versions);
+  if (missing.length === 0) return `${refusal}; ${adviceFor(whole)}`;
+  const parts = missing.map(({ text }) => text).join(", ");
+  const advice = [...new Set(missing.map(({ advice }) => advice))].join("; ");
+  return `${refusal}; of what the rules need, ${parts} cannot be had; ${advice}`;
 }

@@ -1,0 +1,33 @@
+/**
+ * What only some Services need of the kernel. Where it is refused, the others work.
+ *
+ * @module
+ */
+
+/** Something that not every Service needs. */
+export type Feature = "source-ranges" | "session-affinity";
+
+/** The features that nft or the kernel refuses, and how: who refuses what, in one line. */
+export type RefusedFeatures = ReadonlyMap<Feature, string>;
+
+/** A Service that needs what is refused. */
+export interface Unsupported {
+  /** `namespace/name`. */
+  readonly service: string;
+  readonly feature: Feature;
+  /** Who refuses what, in one line. */
+  readonly refusal: string;
+}
+
+/** What is left out of a Service for want of a feature. */
+const LEFT_OUT: Readonly<Record<Feature, string>> = {
+  "source-ranges":
+    "its load-balancer IPs get no rules, since its source ranges (loadBalancerSourceRanges) cannot be held",
+  "session-affinity":
+    "its ports get no rules, since its session affinity (sessionAffinity: ClientIP) cannot be held",
+};
+
+/** The refusal of a Service in one sentence. */
+export function describeUnsupported({ feature, refusal }: Unsupported): string {
+  return `${LEFT_OUT[feature]}: ${refusal}`;
+}

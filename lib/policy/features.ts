@@ -1,0 +1,45 @@
+/**
+ * Service ports without what needs a feature that nft or the kernel refuses.
+ *
+ * @module
+ */
+import type { DesiredServicePort } from "../model/desired.ts";
+import type { Feature, RefusedFeatures } from "../model/features.ts";
+
+/** What is left of a Service, and what it needed. */
+export interface Reduced {
+  readonly ports: readonly DesiredServicePort[];
+  /** The refused features that it needs. */
+  readonly needed: ReadonlySet<Feature>;
+}
+
+/** The features that a service port needs. */
+function featuresOf(port: DesiredServicePort): Feature[] {
+  return [
+    ...port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0
+      ? ["source-ranges" as const]
+      : [],
+    ...port.affinitySeconds > 0 ? ["session-affinity" as const] : [],
+  ];
+}
+
+/**
+ * Takes out what cannot be held. A load-balancer IP without its source ranges would be open to all:
+ * it gets no rules. A port without its session affinity would mix up its clients: neither does it.
+ */
+export function withoutRefused(
+  ports: readonly DesiredServicePort[],
+  refused: RefusedFeatures,
+): Reduced {
+  if (refused.size === 0) return { ports, needed: new Set() };
+  const needed = new Set<Feature>();
+  const left = ports.flatMap((port) => {
+    const missing = featuresOf(port).filter((feature) => refused.has(feature));
+    for (const feature of missing) needed.add(feature);
+    if (missing.includes("session-affinity")) return [];
+    return missing.includes("source-ranges")
+      ? [{ ...port, loadBalancerIPs: [], sourceRanges: [] }]
+      : [port];
+  });
+  return { ports: left, needed };
+}
