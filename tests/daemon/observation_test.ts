@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { Observation } from "../../lib/daemon/observation.ts";
+import type { EventReport } from "../../lib/model/event_report.ts";
 import type { ObjectEvent } from "../../lib/model/events.ts";
 import type { Node } from "../../lib/model/objects.ts";
 import { healthServer } from "../../lib/observe/endpoints.ts";
@@ -32,14 +33,12 @@ function upsert(object: Node): ObjectEvent {
   return { type: "upsert", kind: "Node", key: "node-1", object };
 }
 
-/** What `/healthz` answers after these events. */
-async function healthzAfter(
-  events: readonly ObjectEvent[],
-  standInNode?: { readonly deleting: boolean },
-): Promise<number> {
+/** An observation with its cache, its health, and the Events that it reports. */
+function observe(standInNode?: { readonly deleting: boolean }) {
   const clock = new FakeClock();
   const cache = new ObjectCache();
   const health = new ProxyHealth({ clock, timeout: 60_000 });
+  const events: EventReport[] = [];
   const observation = new Observation({
     cache,
     nodeName: "node-1",
@@ -56,10 +55,19 @@ async function healthzAfter(
     health,
     clock,
     standInNode,
-    report: () => {},
+    report: (event) => events.push(event),
     healthChecks: () => {},
     synced: () => {},
   });
+  return { cache, health, observation, events };
+}
+
+/** What `/healthz` answers after these events. */
+async function healthzAfter(
+  events: readonly ObjectEvent[],
+  standInNode?: { readonly deleting: boolean },
+): Promise<number> {
+  const { cache, health, observation } = observe(standInNode);
   for (const event of events) {
     observation.eventSeen(event);
     cache.apply(event);
@@ -88,4 +96,23 @@ Deno.test("a Node that was never seen is not eligible, one that goes stays as it
 Deno.test("manifests may do without a Node", async () => {
   assertEquals(await healthzAfter([NONE], { deleting: false }), 200);
   assertEquals(await healthzAfter([SEEN, DRAINED, GONE, NONE], { deleting: false }), 503);
+});
+
+Deno.test("a Service that needs what the kernel refuses gets a Warning Event that says what and why", () => {
+  const { observation, events } = observe();
+  observation.unsupported({
+    service: "shop/web",
+    feature: "source-ranges",
+    refusal: 'nft 1.0.6 on kernel 6.12.117 refuses: "Error: no"',
+  });
+  assertEquals(events, [{
+    regarding: { kind: "Service", namespace: "shop", name: "web", uid: "" },
+    type: "Warning",
+    reason: "NotSupported",
+    action: "Apply",
+    note:
+      "node node-1 refuses this Service: its load-balancer IPs get no rules, since its source " +
+      "ranges (loadBalancerSourceRanges) cannot be held: nft 1.0.6 on kernel 6.12.117 refuses: " +
+      '"Error: no"',
+  }]);
 });
