@@ -3,10 +3,18 @@
  *
  * @module
  */
+import { inEffect } from "../config/configz.ts";
+import { familyProblems, nodePortProblems } from "../config/families.ts";
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { lacksNodeAddress } from "../policy/node.ts";
-import { cidrContains, FAMILIES, type Family } from "../model/address.ts";
+import {
+  cidrContains,
+  FAMILIES,
+  type Family,
+  familyOf,
+  isSpecialAddress,
+} from "../model/address.ts";
 import type { DesiredNode, StateChange } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
 
@@ -34,6 +42,7 @@ export class Advice {
   readonly #options: AdviceOptions;
   readonly #told = new Set<Family>();
   #toldOfAddress = false;
+  #toldOfFamilies = false;
 
   /** @param options what to look at, whom to tell */
   constructor(options: AdviceOptions) {
@@ -44,6 +53,7 @@ export class Advice {
   afterSync({ services }: StateChange): void {
     const { node, logger } = this.#options;
     this.#adviseOnAddress();
+    this.#adviseOnFamilies();
     for (const family of FAMILIES) {
       const { localDetector } = node().families[family];
       if (this.#told.has(family) || localDetector?.type !== "cidr") continue;
@@ -63,6 +73,25 @@ export class Advice {
     if (!lacksNodeAddress({ ...inputs, node: cache.node })) return;
     this.#toldOfAddress = true;
     logger.warn(NO_NODE_ADDRESS, { node: nodeName });
+  }
+
+  /** What kube-proxy checks when it starts; it ends where a problem is fatal, signpost never does. */
+  #adviseOnFamilies(): void {
+    const { cache, configuration, mode, node, logger } = this.#options;
+    if (this.#toldOfFamilies || !cache.complete) return;
+    this.#toldOfFamilies = true;
+    const { bindAddress } = configuration;
+    const own = isSpecialAddress(bindAddress) ? cache.node?.addresses[0] : bindAddress;
+    const inputs = {
+      configuration: inEffect(configuration, mode),
+      primary: familyOf(own ?? bindAddress),
+      podCIDRs: cache.node?.podCIDRs ?? [],
+      dualStack: node().ipFamilies.length > 1,
+    };
+    for (const { message, fatal } of [...nodePortProblems(inputs), ...familyProblems(inputs)]) {
+      if (fatal) logger.error(message);
+      else logger.warn(message);
+    }
   }
 
   #findStray(services: StateChange["services"], family: Family, cidr: string): string | undefined {

@@ -42,7 +42,9 @@ Deno.test("a node of which no address is known is warned of once", () => {
   assertMatch(message, /--hostname-override.*nodePortAddresses/);
   assertEquals(more, []);
   assertEquals(adviceOf(false, "nftables"), [], "the Node may yet come");
-  assertEquals(adviceOf(true, "iptables"), [], "node ports are on all addresses there anyhow");
+  const [open = "", ...others] = adviceOf(true, "iptables");
+  assertMatch(open, /^nodePortAddresses is not set: node ports answer on all addresses/);
+  assertEquals(others, [], "node ports are on all addresses there anyhow");
 });
 
 Deno.test("a pod of this node outside the range of all pods is warned of", () => {

@@ -1,0 +1,307 @@
+/**
+ * kube-proxy's own cases for flags and file, by the names of its tests (cmd/kube-proxy/app and
+ * pkg/proxy/apis/config/validation), and the files that were laid beside it. Where signpost differs on
+ * purpose, the case says so.
+ *
+ * @module
+ */
+import { assertEquals, assertMatch } from "@std/assert";
+import { toKubeProxyConfiguration } from "../../lib/config/configz.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
+import { configurationOf, errorsOf, FILE, load, loadFile, runOf } from "./support.ts";
+
+interface LoadCase {
+  readonly name: string;
+  readonly mode?: string;
+  readonly bindAddress?: string;
+  readonly clusterCIDR?: string;
+  readonly healthzBindAddress?: string;
+  readonly metricsBindAddress?: string;
+  readonly extra?: string;
+}
+
+function yamlOf(each: LoadCase): string {
+  return `
+bindAddress: ${each.bindAddress ?? "9.8.7.6"}
+clientConnection:
+  acceptContentTypes: "abc"
+  burst: 100
+  contentType: content-type
+  kubeconfig: "/path/to/kubeconfig"
+  qps: 7
+clusterCIDR: "${each.clusterCIDR ?? "1.2.3.0/24"}"
+configSyncPeriod: 15s
+conntrack: {maxPerCore: 2, min: 1, tcpCloseWaitTimeout: 10s, tcpEstablishedTimeout: 20s}
+healthzBindAddress: "${each.healthzBindAddress ?? "1.2.3.4:12345"}"
+hostnameOverride: "foo"
+iptables:
+  masqueradeAll: true
+  masqueradeBit: 17
+  minSyncPeriod: 10s
+  syncPeriod: 60s
+  localhostNodePorts: true
+ipvs: {minSyncPeriod: 10s, syncPeriod: 60s, excludeCIDRs: ["10.20.30.40/16", "fd00:1::0/64"]}
+nftables: {masqueradeAll: true, masqueradeBit: 18, minSyncPeriod: 10s, syncPeriod: 60s}
+metricsBindAddress: "${each.metricsBindAddress ?? "2.3.4.5:23456"}"
+mode: "${each.mode ?? "iptables"}"
+oomScoreAdj: 17
+portRange: "2-7"
+detectLocalMode: "ClusterCIDR"
+detectLocal: {bridgeInterface: "cbr0", interfaceNamePrefix: "veth"}
+nodePortAddresses: ["10.20.30.40/16", "fd00:1::0/64"]
+${each.extra ?? ""}
+`;
+}
+
+const IPV6 = {
+  clusterCIDR: "fd00:1::0/64",
+  healthzBindAddress: "[fd00:1::5]:12345",
+  metricsBindAddress: "[fd00:2::5]:23456",
+};
+
+const LOADS: readonly LoadCase[] = [
+  { name: "iptables mode, IPv4 all-zeros bind address", bindAddress: "0.0.0.0" },
+  { name: "iptables mode, non-zeros IPv4 config" },
+  { name: 'iptables mode, IPv6 "::" bind address', bindAddress: '"::"', ...IPV6 },
+  { name: "iptables mode, IPv6 ::0 bind address", bindAddress: "::0", ...IPV6 },
+  { name: "unknown field", extra: "foo: bar" },
+  { name: "duplicate field", extra: "bindAddress: 9.8.7.6" },
+];
+
+for (const each of LOADS) {
+  Deno.test(`TestLoadConfig: ${each.name}`, async () => {
+    const { configuration, warnings } = runOf(await loadFile(yamlOf(each)));
+    assertEquals(configuration.iptables.masqueradeBit, 17);
+    assertEquals(configuration.ipvs.excludeCIDRs, ["10.20.0.0/16", "fd00:1::/64"]);
+    assertEquals(configuration.nodePortAddresses, ["10.20.0.0/16", "fd00:1::/64"]);
+    assertEquals(configuration.clientConnection.qps, 7);
+    const mine = warnings.filter((line) => !line.startsWith("without effect"));
+    assertEquals(mine.length, each.extra === undefined ? 0 : 1, mine.join());
+  });
+}
+
+/** What kube-proxy loads and refuses afterwards, or has and signpost has not. */
+const NOT_LOADED: readonly (readonly [LoadCase, RegExp])[] = [
+  [
+    { name: 'iptables mode, IPv6 "[::]" bind address', bindAddress: '"[::]"', ...IPV6 },
+    /bindAddress: must be an IP address/,
+  ],
+  [
+    { name: "ipvs mode, IPv6 config", mode: "ipvs", bindAddress: "2001:db8::1", ...IPV6 },
+    /mode: cannot be ipvs/,
+  ],
+];
+
+for (const [each, error] of NOT_LOADED) {
+  Deno.test(`TestLoadConfig: ${each.name}: refused in one line`, async () => {
+    const errors = errorsOf(await loadFile(yamlOf(each)));
+    assertEquals(errors.length, 1, errors.join());
+    assertMatch(errors[0] ?? "", error);
+  });
+}
+
+const FAILURES: readonly (readonly [string, string])[] = [
+  ["Decode error test", "Twas bryllyg, and ye slythy toves"],
+  ["Bad config type test", "kind: KubeSchedulerConfiguration"],
+  ["Missing quotes around :: bindAddress", "bindAddress: ::"],
+];
+
+for (const [name, yaml] of FAILURES) {
+  Deno.test(`TestLoadConfigFailures: ${name}`, async () => {
+    const text = `apiVersion: kubeproxy.config.k8s.io/v1alpha1\n${yaml}`;
+    assertEquals(errorsOf(await load(["--config=x"], { x: text })).length, 1);
+  });
+}
+
+Deno.test("TestProcessHostnameOverrideFlag", async () => {
+  const named = async (flag: string) =>
+    runOf(await loadFile("hostnameOverride: foo", [`--hostname-override=${flag}`])).configuration
+      .hostnameOverride;
+  assertEquals(configurationOf(await loadFile("hostnameOverride: foo")).hostnameOverride, "foo");
+  assertEquals(await named("  bar "), "bar");
+  assertEquals(errorsOf(await loadFile("", ["--hostname-override=   "])).length, 1);
+});
+
+const LOGGING = `logging:
+  format: json
+  flushFrequency: 1s
+  verbosity: 10
+  vmodule: [{filePattern: foo.go, verbosity: 6}, {filePattern: bar.go, verbosity: 8}]
+`;
+
+Deno.test("TestOptionsComplete", async () => {
+  const fresh = runOf(await load([])).configuration;
+  assertEquals(runOf(await loadFile("")).configuration, fresh);
+  const { configuration } = runOf(await loadFile(LOGGING));
+  assertEquals(configuration.logging, {
+    ...fresh.logging,
+    format: "json",
+    flushFrequency: 1_000,
+    verbosity: 10,
+    vmodule: [{ filePattern: "foo.go", verbosity: 6 }, { filePattern: "bar.go", verbosity: 8 }],
+  });
+  assertEquals(runOf(await load(["-v=7", "--vmodule", "goo.go=8"])).configuration.verbosity, 7);
+  // "both": flags win over the file, for all settings; kube-proxy lets only logging flags win.
+  const both = runOf(await loadFile(LOGGING, ["-v=7", "--ipvs-scheduler", "some"]));
+  assertEquals([both.configuration.verbosity, both.configuration.ipvs.scheduler], [7, "some"]);
+});
+
+Deno.test("TestAddressFromDeprecatedFlags", async () => {
+  const addresses = async (...argv: readonly string[]) => {
+    const { healthzBindAddress, metricsBindAddress } = runOf(await load(argv)).configuration;
+    return [healthzBindAddress, metricsBindAddress];
+  };
+  assertEquals(
+    await addresses(
+      "--healthz-bind-address=1.2.3.4",
+      "--healthz-port=12345",
+      "--metrics-bind-address=2.3.4.5",
+      "--metrics-port=23456",
+    ),
+    ["1.2.3.4:12345", "2.3.4.5:23456"],
+  );
+  assertEquals(
+    await addresses(
+      "--healthz-bind-address=1.2.3.4:12345",
+      "--healthz-port=23456",
+      "--metrics-bind-address=2.3.4.5:12345",
+      "--metrics-port=23456",
+    ),
+    ["1.2.3.4:12345", "2.3.4.5:12345"],
+  );
+  assertEquals(
+    await addresses("--healthz-bind-address=fd00:1::5", "--healthz-port=12345", "--metrics-port=0"),
+    ["[fd00:1::5]:12345", ""],
+  );
+});
+
+Deno.test("Test_platformApplyDefaults", async () => {
+  const applied = async (yaml: string) => {
+    const { mode, detectLocalMode } = runOf(await loadFile(yaml)).configuration;
+    return [mode, detectLocalMode];
+  };
+  // Deliberate: nftables is tried first where no mode is set; a warning says what differs.
+  assertEquals(await applied('mode: ""\ndetectLocalMode: ""'), ["", "ClusterCIDR"]);
+  assertEquals(await applied("mode: iptables\ndetectLocalMode: ClusterCIDR"), [
+    "iptables",
+    "ClusterCIDR",
+  ]);
+  assertEquals(
+    await applied("detectLocalMode: NodeCIDR"),
+    ["", "NodeCIDR"],
+  );
+});
+
+/** The base of kube-proxy's validation cases. */
+const VALID = `
+bindAddress: 192.168.59.103
+healthzBindAddress: 0.0.0.0:10256
+metricsBindAddress: 127.0.0.1:10249
+clusterCIDR: 192.168.59.0/24
+configSyncPeriod: 1s
+iptables: {masqueradeAll: true, syncPeriod: 5s, minSyncPeriod: 2s}
+nftables: {masqueradeAll: true, syncPeriod: 5s, minSyncPeriod: 2s}
+conntrack: {maxPerCore: 1, min: 1, tcpEstablishedTimeout: 5s, tcpCloseWaitTimeout: 5s}
+`;
+
+/** A line in the place of one of the base, and the setting that is refused; none: valid. */
+const VALIDATIONS: readonly (readonly [string, string, string?])[] = [
+  ["no changes", ""],
+  ["empty HealthzBindAddress", 'healthzBindAddress: ""'],
+  ["single family addresses", "bindAddress: fd00:192:168:59::103"],
+  ["dual-stack cluster CIDRs", "clusterCIDR: 192.168.59.0/24,fd00:192:168::/64"],
+  ["invalid BindAddress", "bindAddress: 10.10.12.11:2000", "bindAddress"],
+  ["invalid HealthzBindAddress", "healthzBindAddress: localhost", "healthzBindAddress"],
+  ["invalid MetricsBindAddress", "metricsBindAddress: localhost:1", "metricsBindAddress"],
+  ["ConfigSyncPeriod must be > 0", "configSyncPeriod: -1s", "configSyncPeriod"],
+  ["IPTables SyncPeriod", "iptables: {syncPeriod: -5s}\nmode: iptables", "iptables.syncPeriod"],
+  ["NFTables SyncPeriod", "nftables: {syncPeriod: -5s}\nmode: nftables", "nftables.syncPeriod"],
+  ["NFTables SyncPeriod, iptables mode", "nftables: {syncPeriod: -5s}\nmode: iptables"],
+  ["IPVS SyncPeriod, iptables mode", "ipvs: {syncPeriod: -5s}\nmode: iptables"],
+  ["ClusterCIDR missing subset range", "clusterCIDR: 192.168.59.0", "clusterCIDR"],
+  ["Invalid number of ClusterCIDRs", "clusterCIDR: 1.0.0.0/8,fd00::/8,2.0.0.0/8", "clusterCIDR"],
+  ["mixed IPv4/IPv6 BridgeInterface", "detectLocalMode: BridgeInterface", "detectLocalMode"],
+  ["invalid DetectLocalMode", "detectLocalMode: Guess", "detectLocalMode"],
+  ["invalid NodePortAddresses", 'nodePortAddresses: ["foo"]', "nodePortAddresses[0]"],
+  [
+    "NodePortAddresses primary and a CIDR",
+    "nodePortAddresses: [primary, 127.0.0.0/8]",
+    "nodePortAddresses",
+  ],
+  ["oom score out of range", "oomScoreAdj: -1001", "oomScoreAdj"],
+];
+
+for (const [name, line, refused] of VALIDATIONS) {
+  Deno.test(`TestValidateKubeProxyConfiguration: ${name}`, async () => {
+    const keys = line.split("\n").map((each) => each.split(":")[0] ?? "");
+    const base = VALID.split("\n").filter((each) => !keys.includes(each.split(":")[0] ?? ""));
+    const invocation = await loadFile([...base, line].join("\n"));
+    if (refused === undefined) return void runOf(invocation);
+    const errors = errorsOf(invocation);
+    assertEquals(errors.length, 1, errors.join());
+    assertEquals(errors[0]?.startsWith(`${FILE}: ${refused}`), true, errors[0]);
+  });
+}
+
+Deno.test("TestValidateProxyMode", async () => {
+  for (const mode of ["", "iptables", "nftables"]) runOf(await loadFile(`mode: "${mode}"`));
+  // Not here: ipvs. The section of it is read, whatever the mode.
+  for (const mode of ["ipvs", "non-existing", "kernelspace"]) {
+    assertEquals(errorsOf(await loadFile(`mode: ${mode}`)).length, 1);
+  }
+  runOf(await loadFile("ipvs: {scheduler: rr, syncPeriod: 10s, minSyncPeriod: 5s}"));
+});
+
+/** Loads a file of tests/testdata/parity. */
+async function parity(name: string) {
+  const path = new URL(`../testdata/parity/${name}.yaml`, import.meta.url);
+  return await load(["--config=x"], { x: await Deno.readTextFile(path) });
+}
+
+Deno.test("parity cfg1: a cluster CIDR that detects nothing is not judged", async () => {
+  const { configuration, warnings } = runOf(await parity("cfg1"));
+  assertEquals([configuration.mode, configuration.clusterCIDRs], ["nftables", []]);
+  assertEquals(warnings, ["without effect in signpost, ignored: x: logging.vmodule"]);
+});
+
+Deno.test("parity cfg2: mode ipvs is refused with advice", async () => {
+  assertEquals(errorsOf(await parity("cfg2")), [
+    "x: mode: cannot be ipvs, which signpost does not have: use nftables, its successor, or leave " +
+    "it empty",
+  ]);
+});
+
+Deno.test("parity cfg3: sections of other modes are not judged, an address is", async () => {
+  assertEquals(errorsOf(await parity("cfg3")), [
+    "x: metricsBindAddress: must be an IP address and a port, such as 0.0.0.0:10256 or " +
+    '[::]:10256, is "localhost:10249"',
+  ]);
+});
+
+/** What both files of kubeadm come to. */
+function isKubeadm(configuration: Configuration): boolean {
+  const { mode, clusterCIDRs, clientConnection } = configuration;
+  return mode === "" && clusterCIDRs.join() === "10.244.0.0/16" &&
+    clientConnection.kubeconfig === "/var/lib/kube-proxy/kubeconfig.conf";
+}
+
+Deno.test("parity oldkubeadm: fields of old releases are one warning each", async () => {
+  const { configuration, warnings } = runOf(await parity("oldkubeadm"));
+  assertEquals(isKubeadm(configuration), true);
+  assertEquals(warnings, [
+    "x: resourceContainer: is not a known field, ignored",
+    "x: udpIdleTimeout: is not a known field, ignored",
+    "without effect in signpost, ignored: x: featureGates.SupportIPVSProxyMode",
+  ]);
+});
+
+Deno.test("parity newkubeadm: loads, and /configz has kube-proxy's defaults", async () => {
+  const { configuration } = runOf(await parity("newkubeadm"));
+  assertEquals(isKubeadm(configuration), true);
+  const json = JSON.stringify(toKubeProxyConfiguration(configuration));
+  assertMatch(json, /"healthzBindAddress":"0\.0\.0\.0:10256"/);
+  assertMatch(
+    json,
+    /"iptables":\{"localhostNodePorts":true,"masqueradeAll":false,"masqueradeBit":14/,
+  );
+});
