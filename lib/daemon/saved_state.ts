@@ -5,7 +5,8 @@
  */
 import { ObjectCache } from "../cache/cache.ts";
 import type { Clock, Logger } from "../model/ports.ts";
-import { StateError } from "../source/saved/check.ts";
+import { createDecoder } from "../source/objects/decode.ts";
+import { StateError } from "../source/saved/format.ts";
 import { readStateFile, writeStateFile } from "../system/state_file.ts";
 import { StateKeeper } from "../source/saved/keeper.ts";
 import type { SyncLoop } from "../sync/sync.ts";
@@ -63,7 +64,7 @@ async function applySaved(
   { path, isOutdated, nodeName, loop, logger }: SavedStateOptions,
 ): Promise<number | undefined> {
   try {
-    const saved = await readStateFile(path, { nodeName });
+    const saved = await readStateFile(path, { nodeName, decode: createDecoder() });
     if (!saved) return undefined;
     if (isOutdated) {
       logger.info("the saved state is not used: kube-proxy's rules are newer", { path });

@@ -5,9 +5,14 @@
  */
 import type { FileInfo, Files, FileWatcher } from "../source/manifests/files.ts";
 
-/** Files of this machine, and standard input as `-`. */
+/** Files of this machine, those that end in `.gz` unpacked, and standard input as `-`. */
 export const denoFiles: Files = {
-  read: (path) => path === "-" ? new Response(Deno.stdin.readable).text() : Deno.readTextFile(path),
+  read: async (path) => {
+    if (path === "-") return await new Response(Deno.stdin.readable).text();
+    if (!path.endsWith(".gz")) return await Deno.readTextFile(path);
+    const { readable } = await Deno.open(path);
+    return await new Response(readable.pipeThrough(new DecompressionStream("gzip"))).text();
+  },
   list: async (folder) => {
     const names: string[] = [];
     for await (const { name } of Deno.readDir(folder)) names.push(name);

@@ -5,9 +5,11 @@
  */
 import { basename, dirname, join } from "node:path/posix";
 import process from "node:process";
-import { quote, StateError } from "../source/saved/check.ts";
+import type { Decoder } from "../model/events.ts";
+import { plain } from "../model/text.ts";
 import {
   type SavedState,
+  StateError,
   type StateHeader,
   stateLines,
   type StateObjects,
@@ -39,6 +41,7 @@ export interface WriteStateOptions extends StateHeader {
 export interface ReadStateOptions {
   /** This node; the state of another one is refused. */
   readonly nodeName: string;
+  readonly decode: Decoder;
   /** Bytes of uncompressed text at most; 256 MiB by default. */
   readonly maxBytes?: number;
 }
@@ -113,9 +116,9 @@ async function openTrusted(path: string): Promise<Deno.FsFile> {
 
 async function readGzip(
   compressed: ReadableStream<Uint8Array<ArrayBuffer>>,
-  { nodeName, maxBytes = MAX_BYTES }: ReadStateOptions,
+  { maxBytes = MAX_BYTES, ...options }: ReadStateOptions,
 ): Promise<SavedState> {
-  const reader = new StateReader(nodeName);
+  const reader = new StateReader(options);
   // A byte order mark is not skipped but refused, as all else that signpost does not write.
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let size = 0;
@@ -229,5 +232,5 @@ function readReason(error: unknown): string {
 
 /** One line; system errors name paths, which may hold anything. */
 function messageOf(error: unknown): string {
-  return quote(error instanceof Error ? error.message : String(error)).slice(1, -1);
+  return plain(error instanceof Error ? error.message : String(error));
 }

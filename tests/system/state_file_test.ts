@@ -1,18 +1,24 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import fc from "fast-check";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { StateError } from "../../lib/source/saved/check.ts";
 import {
   readStateFile,
   writeStateFile,
   type WriteStateOptions,
 } from "../../lib/system/state_file.ts";
-import type { StateObjects } from "../../lib/source/saved/format.ts";
+import type { ObjectEvent } from "../../lib/model/events.ts";
+import { loadManifests } from "../../lib/source/manifests/manifest_loader.ts";
+import { denoFiles } from "../../lib/system/files.ts";
+import { MemoryLogger } from "../source/api/fakes.ts";
+import { createDecoder } from "../../lib/source/objects/decode.ts";
+import { StateError, type StateObjects } from "../../lib/source/saved/format.ts";
 import { run } from "../support/command.ts";
 import { anyState, eventsOf, HEADER, stateOf, textOf } from "../source/saved/states.ts";
 
 /** Large enough for many batches. */
 const LARGE = stateOf({ services: 600, endpoints: 20 });
+
+const READ = { nodeName: HEADER.nodeName, decode: createDecoder() };
 
 async function inFolder(test: (path: string, folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "signpost-state-" });
@@ -37,7 +43,7 @@ function write(
 }
 
 async function read(path: string, options: { readonly maxBytes?: number } = {}) {
-  return (await readStateFile(path, { nodeName: HEADER.nodeName, ...options }))?.events;
+  return (await readStateFile(path, { ...READ, ...options }))?.events;
 }
 
 async function readFailure(path: string): Promise<string> {
@@ -70,10 +76,25 @@ Deno.test("a large state comes back, and its text is what zcat shows", () =>
     assertEquals(gunzipSync(Deno.readFileSync(path)).toString(), textOf(LARGE));
   }));
 
+Deno.test("a state file is a manifest, as it is", () =>
+  inFolder(async (path) => {
+    const objects = stateOf({ services: 3, endpoints: 2 });
+    await write(path, objects);
+    const events: ObjectEvent[] = [];
+    await loadManifests({
+      paths: [path],
+      ...READ,
+      sink: (event) => void events.push(event),
+      files: denoFiles,
+      logger: new MemoryLogger(),
+    });
+    assertEquals(events as readonly unknown[], eventsOf(objects));
+  }));
+
 Deno.test("the time of writing comes back", () =>
   inFolder(async (path) => {
     await write(path, LARGE);
-    assertEquals((await readStateFile(path, HEADER))?.written, HEADER.written);
+    assertEquals((await readStateFile(path, READ))?.written, HEADER.written);
   }));
 
 Deno.test("a file that is not there is nothing, and no error", () =>

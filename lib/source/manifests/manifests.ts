@@ -6,6 +6,7 @@
 import { parse as parseYaml } from "@std/yaml";
 import type { Decoded, Decoder } from "../../model/events.ts";
 import type { Kind } from "../../model/objects.ts";
+import { kindOf } from "../objects/kinds.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "../api/resources.ts";
 import { errorText, oneLine } from "./text.ts";
 
@@ -37,14 +38,6 @@ export interface ManifestOptions {
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
-const KIND_OF: Readonly<Record<string, Kind>> = {
-  "v1/Service": "Service",
-  "discovery.k8s.io/v1/EndpointSlice": "EndpointSlice",
-  "v1/Node": "Node",
-  "networking.k8s.io/v1/ServiceCIDR": "ServiceCIDR",
-  "networking.k8s.io/v1beta1/ServiceCIDR": "ServiceCIDR",
-};
-
 /** Lists in lists end here. */
 const MAX_DEPTH = 4;
 
@@ -65,7 +58,7 @@ export function parseManifest(text: string, options: ManifestOptions): Manifest 
     const place = `${oneLine(options.file)}:${line}`;
     for (const object of objectsIn(value, { place, depth: 0, apiVersion: "", kind: "" })) {
       const name = `${oneLine(String(object["kind"]))} ${oneLine(String(nameOf(object)))}`;
-      const kind = KIND_OF[`${object["apiVersion"]}/${object["kind"]}`];
+      const kind = kindOf(object);
       if (kind !== undefined) options.inspect?.(kind, object);
       if (kind === undefined) skipped.push(name);
       else if (isSelected(kind, object, options.nodeName)) {

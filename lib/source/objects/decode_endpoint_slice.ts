@@ -25,6 +25,12 @@ import {
   readTime,
 } from "./read.ts";
 
+/** The label that names a slice's Service. */
+export const SERVICE_NAME = "kubernetes.io/service-name";
+
+/** The annotation that says when the Pods changed for whose sake a slice was written. */
+export const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
+
 /** Shared by all endpoints without a hint. */
 const NO_HINTS: readonly string[] = [];
 
@@ -43,7 +49,7 @@ export function decodeEndpointSlice(
   context: DecodeContext,
 ): EndpointSlice | undefined {
   const { intern, omissions } = context;
-  const serviceName = metadata.labels["kubernetes.io/service-name"] ?? "";
+  const serviceName = metadata.labels[SERVICE_NAME] ?? "";
   const headless = metadata.labels["service.kubernetes.io/headless"] !== undefined;
   const otherProxy = metadata.labels["service.kubernetes.io/service-proxy-name"] !== undefined;
   const addressType = readChoice(raw["addressType"] || "missing", "addressType", [
@@ -57,7 +63,7 @@ export function decodeEndpointSlice(
   return {
     namespace: intern(metadata.namespace),
     name: metadata.name,
-    serviceName: intern(readName(serviceName, 'metadata.labels["kubernetes.io/service-name"]')),
+    serviceName: intern(readName(serviceName, `metadata.labels["${SERVICE_NAME}"]`)),
     family,
     ports: readEndpointPorts(raw, context),
     endpoints: readEntries(raw["endpoints"], "endpoints", {
@@ -65,7 +71,7 @@ export function decodeEndpointSlice(
       read: (value, path) => readEndpoint(value, { ...context, path, family }),
     }),
     lastChangeTriggerTime: readTime(
-      metadata.annotations["endpoints.kubernetes.io/last-change-trigger-time"],
+      metadata.annotations[CHANGE_TRIGGER],
     ),
   };
 }

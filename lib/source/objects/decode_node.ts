@@ -19,7 +19,11 @@ import {
   readString,
 } from "./read.ts";
 
-const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
+/** The taint of a Node that the cluster autoscaler is about to remove. */
+export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
+
+/** The label that names a Node's zone. */
+export const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /**
  * Decodes a Node. What cannot be used of its lists and its zone is left out.
@@ -28,7 +32,7 @@ const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
  */
 export function decodeNode(raw: Json, metadata: Metadata, { omissions }: DecodeContext): Node {
   const spec = readObject(raw["spec"], "spec");
-  const zone = metadata.labels["topology.kubernetes.io/zone"];
+  const zone = metadata.labels[ZONE_LABEL];
   const taints = readEntries(spec["taints"], "spec.taints", {
     omissions,
     read: (taint, path) => readObject(taint, path)["key"],
@@ -39,7 +43,7 @@ export function decodeNode(raw: Json, metadata: Metadata, { omissions }: DecodeC
     addresses: readNodeAddresses(readObject(raw["status"], "status"), omissions),
     podCIDRs: readPodCIDRs(spec, omissions),
     zone: readOrOmit(
-      () => readPlace(zone, 'metadata.labels["topology.kubernetes.io/zone"]'),
+      () => readPlace(zone, `metadata.labels["${ZONE_LABEL}"]`),
       omissions,
     ) ?? "",
     deleting: Boolean(metadata.raw["deletionTimestamp"]) || taints.includes(AUTOSCALER_TAINT),

@@ -1,19 +1,23 @@
 /**
- * The text of a state file: a header, one line of JSON for each object, and a trailer with counts
- * and a checksum. Line by line, so that nobody ever holds the whole text.
+ * The text of a state file: a List of Kubernetes objects that the decoder reads like any other, so
+ * that `--manifests` takes it too. Each object has a line of its own; two ConfigMaps around them say
+ * whose state it is, and hold a checksum of all lines before.
  *
  * ```
- * {"signpost":"state","version":1,"nodeName":"node-1","written":1767225600000}
- * {"kind":"Service","object":{"namespace":"default","name":"web",…}}
- * {"end":{"Service":1,"EndpointSlice":0,"Node":0,"ServiceCIDR":0},"sha256":"…"}
+ * {"apiVersion":"v1","kind":"List","items":[
+ * {"apiVersion":"v1","kind":"ConfigMap",…,"data":{"version":"2","nodeName":"node-1","written":"…"}}
+ * ,{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"default","name":"web",…
+ * ,{"apiVersion":"v1","kind":"ConfigMap",…,"data":{"sha256":"…"}}
+ * ]}
  * ```
  *
- * The checksum finds damage. It does not make the text trustworthy: each object is checked anew.
+ * The checksum finds damage. It does not make the text trustworthy: each object is decoded like one
+ * of an API server.
  *
  * @module
  */
 import { createHash } from "node:crypto";
-import type { ObjectEvent } from "../../model/events.ts";
+import type { Decoded, Decoder, ObjectEvent } from "../../model/events.ts";
 import { objectKey } from "../../model/names.ts";
 import {
   type EndpointSlice,
@@ -24,11 +28,17 @@ import {
   type Service,
   type ServiceCIDR,
 } from "../../model/objects.ts";
-import { isJsonObject, Mismatch, quote, StateError } from "./check.ts";
-import { createKindChecks, time } from "./objects.ts";
+import { show } from "../../model/text.ts";
+import { encodeObject } from "../objects/encode.ts";
+import { kindOf } from "../objects/kinds.ts";
+
+/** A state file that cannot be used. The message is one line: what is wrong with it, and where. */
+export class StateError extends Error {
+  override name = "StateError";
+}
 
 /** The version that is written, and the only one that is read. */
-export const STATE_VERSION = 1;
+export const STATE_VERSION = 2;
 
 /** Characters; an EndpointSlice of 1,000 endpoints, the most that the API takes, has 250,000. */
 const MAX_LINE = 16 * 1024 * 1024;
@@ -60,7 +70,10 @@ export interface SavedState {
 /** The complete state of one kind. */
 export type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
 
-type Counts = Record<Kind, number>;
+const FIRST_LINE = '{"apiVersion":"v1","kind":"List","items":[';
+const LAST_LINE = "]}";
+/** How the first line of versions before 2 began. */
+const OLD_START = '{"signpost":"state",';
 
 /**
  * The lines of a state, each with its line end.
@@ -78,17 +91,13 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
     ["ServiceCIDR", [...objects.serviceCIDRs.values()]],
   ];
   const hash = createHash("sha256");
-  const counts = noCounts();
-  const { nodeName, written } = header;
-  const first = `${
-    JSON.stringify({ signpost: "state", version: STATE_VERSION, nodeName, written })
-  }\n`;
-  hash.update(first);
-  yield first;
+  for (const line of [FIRST_LINE, headerLine(header)]) {
+    hash.update(`${line}\n`);
+    yield `${line}\n`;
+  }
   for (const [kind, all] of states) {
-    counts[kind] = all.length;
     for (const object of all) {
-      const line = `${JSON.stringify({ kind, object: kept(object) })}\n`;
+      const line = `,${JSON.stringify(encodeObject(kind, object))}\n`;
       if (line.length > MAX_LINE) {
         throw new StateError(`${kind} ${objectKey(object)} is too large to be kept`);
       }
@@ -96,33 +105,31 @@ export function* stateLines(objects: StateObjects, header: StateHeader): Generat
       yield line;
     }
   }
-  yield `${trailer(counts, hash.digest("hex"))}\n`;
-}
-
-/** What was left out of an object is told of again when its source has it again. */
-function kept(object: KindMap[Kind]): KindMap[Kind] {
-  if (!object.omitted) return object;
-  const { omitted: _, ...rest } = object;
-  return rest;
+  yield `${checksumLine(hash.digest("hex"))}\n`;
+  yield `${LAST_LINE}\n`;
 }
 
 /** Reads the text of a state file, in pieces of any size. */
 export class StateReader {
   readonly #hash = createHash("sha256");
-  readonly #checks = createKindChecks();
   readonly #objects: { readonly [K in Kind]: Map<string, KindMap[K]> } = {
     Service: new Map(),
     EndpointSlice: new Map(),
     Node: new Map(),
     ServiceCIDR: new Map(),
   };
+  readonly #nodeName: string;
+  readonly #decode: Decoder;
   #rest = "";
   #lines = 0;
   #written: number | undefined;
-  #ended = false;
+  #end: "none" | "checksum" | "last line" = "none";
 
-  /** @param nodeName this node; the state of another one is refused */
-  constructor(private readonly nodeName: string) {}
+  /** @param options this node, for the state of another one is refused, and the decoder */
+  constructor({ nodeName, decode }: { readonly nodeName: string; readonly decode: Decoder }) {
+    this.#nodeName = nodeName;
+    this.#decode = decode;
+  }
 
   /**
    * Takes the next piece of text.
@@ -148,7 +155,7 @@ export class StateReader {
   finish(): SavedState {
     if (this.#lines === 0 && this.#rest === "") throw new StateError("it is empty");
     if (this.#lines === 0) throw foreign();
-    if (!this.#ended || this.#rest !== "" || this.#written === undefined) {
+    if (this.#end !== "last line" || this.#rest !== "" || this.#written === undefined) {
       throw new StateError("it is truncated: its last line is missing");
     }
     const events = KINDS.map((kind) => ({
@@ -162,45 +169,48 @@ export class StateReader {
 
   #line(line: string): void {
     this.#lines++;
-    if (this.#ended) throw this.#damaged("comes after the end");
-    if (this.#lines === 1) this.#written = readHeader(line, this.nodeName);
-    else if (line.startsWith('{"end":')) return this.#end(line);
+    if (this.#end === "last line") throw this.#damaged("comes after the end");
+    if (this.#end === "checksum") return this.#last(line);
+    if (this.#lines === 1) readFirstLine(line);
+    else if (this.#lines === 2) this.#written = readHeader(line, this.#nodeName);
+    else if (line.startsWith(CHECKSUM_START)) return this.#checksum(line);
     else this.#object(line);
     this.#hash.update(`${line}\n`);
   }
 
   #object(line: string): void {
-    const value = parseJson(line);
-    if (!isJsonObject(value)) throw this.#damaged("is not a JSON object");
-    const kind = KINDS.find((each) => each === value["kind"]);
-    if (kind === undefined || Object.keys(value).length !== 2) {
-      throw this.#damaged(`is of an unknown kind ${quote(value["kind"])}`);
-    }
-    try {
-      this.#store(kind, this.#checks[kind](value["object"]));
-    } catch (error) {
-      throw error instanceof Mismatch ? this.#damaged(`(${kind}): ${error.message}`) : error;
-    }
+    const raw = line.startsWith(",") ? parseJson(line.slice(1)) : undefined;
+    if (!isJsonObject(raw)) throw this.#damaged("is not a JSON object");
+    const kind = kindOf(raw);
+    if (kind === undefined) throw this.#damaged(`is of an unknown kind ${show(raw["kind"])}`);
+    this.#store(kind, this.#decode(kind, raw));
   }
 
-  #store(kind: Kind, object: KindMap[Kind]): void {
+  #store(kind: Kind, decoded: Decoded<Kind>): void {
+    if (decoded.type !== "object") {
+      const reason = decoded.type === "refused" ? decoded.reason : "it makes no rules";
+      throw this.#damaged(`(${kind}): ${reason}`);
+    }
     const objects: Map<string, KindMap[Kind]> = this.#objects[kind];
-    const key = objectKey(object);
+    const { key, object } = decoded;
     if (objects.has(key)) throw this.#damaged(`names ${kind} ${key} a second time`);
-    if (kind === "Node" && object.name !== this.nodeName) {
-      throw this.#damaged(`is Node ${object.name}, and this is ${quote(this.nodeName)}`);
+    if (kind === "Node" && key !== this.#nodeName) {
+      throw this.#damaged(`is Node ${key}, and this is ${show(this.#nodeName)}`);
     }
     objects.set(key, object);
   }
 
-  /** The trailer can be written in one way only, so that no change of it goes unseen. */
-  #end(line: string): void {
-    const counts = noCounts();
-    for (const kind of KINDS) counts[kind] = this.#objects[kind].size;
-    if (line !== trailer(counts, this.#hash.digest("hex"))) {
-      throw this.#damaged("does not have the counts and the checksum of the lines before it");
+  /** The line can be written in one way only, so that no change of it goes unseen. */
+  #checksum(line: string): void {
+    if (line !== checksumLine(this.#hash.digest("hex"))) {
+      throw this.#damaged("does not have the checksum of the lines before it");
     }
-    this.#ended = true;
+    this.#end = "checksum";
+  }
+
+  #last(line: string): void {
+    if (line !== LAST_LINE) throw this.#damaged(`is not ${LAST_LINE}`);
+    this.#end = "last line";
   }
 
   #damaged(what: string): StateError {
@@ -208,42 +218,63 @@ export class StateReader {
   }
 }
 
+function configMap(name: string, data: Readonly<Record<string, string>>): string {
+  return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name }, data });
+}
+
+function headerLine({ nodeName, written }: StateHeader): string {
+  return configMap("signpost-state", {
+    version: String(STATE_VERSION),
+    nodeName,
+    written: new Date(written).toISOString(),
+  });
+}
+
+function checksumLine(sha256: string): string {
+  return `,${configMap("signpost-state-end", { sha256 })}`;
+}
+
+const CHECKSUM_START = checksumLine("").slice(0, -'"}}'.length);
+
+function readFirstLine(line: string): void {
+  if (line === FIRST_LINE) return;
+  if (!line.startsWith(OLD_START)) throw foreign();
+  throw new StateError(
+    `it is of an older signpost's format; this signpost reads version ${STATE_VERSION}`,
+  );
+}
+
 /** @returns when the state was written */
 function readHeader(line: string, nodeName: string): number {
-  const header = parseJson(line);
-  if (!isJsonObject(header) || header["signpost"] !== "state") throw foreign();
-  const { version } = header;
-  if (version !== STATE_VERSION) {
-    const isNewer = typeof version === "number" && version > STATE_VERSION;
+  const object = parseJson(line);
+  const data = isJsonObject(object) ? object["data"] : undefined;
+  if (!isJsonObject(data) || typeof data["version"] !== "string") throw foreign();
+  const { version } = data;
+  if (version !== String(STATE_VERSION)) {
+    const isNewer = Number(version) > STATE_VERSION;
     throw new StateError(
-      `it is of format version ${quote(version)}${isNewer ? ", from a newer signpost" : ""}; ` +
+      `it is of format version ${show(version)}${isNewer ? ", from a newer signpost" : ""}; ` +
         `this signpost reads version ${STATE_VERSION}`,
     );
   }
-  if (header["nodeName"] !== nodeName) {
+  if (data["nodeName"] !== nodeName) {
     throw new StateError(
-      `it is the state of node ${quote(header["nodeName"])}, and this is node ${quote(nodeName)}`,
+      `it is the state of node ${show(data["nodeName"])}, and this is node ${show(nodeName)}`,
     );
   }
-  try {
-    if (Object.keys(header).length !== 4) throw new Mismatch("must have 4 fields", header);
-    return time(header["written"]);
-  } catch (error) {
-    if (!(error instanceof Mismatch)) throw error;
-    throw new StateError(`it is damaged: line 1: ${error.message}`);
+  const written = Date.parse(String(data["written"]));
+  if (Number.isNaN(written) || headerLine({ nodeName, written }) !== line) {
+    throw new StateError("it is damaged: line 2 is not what signpost writes");
   }
+  return written;
 }
 
 function foreign(): StateError {
   return new StateError("it is not a state file of signpost");
 }
 
-function trailer(counts: Counts, sha256: string): string {
-  return JSON.stringify({ end: counts, sha256 });
-}
-
-function noCounts(): Counts {
-  return { Service: 0, EndpointSlice: 0, Node: 0, ServiceCIDR: 0 };
+function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function parseJson(text: string): unknown {

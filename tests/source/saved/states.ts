@@ -26,6 +26,7 @@ import {
   type ServicePort,
   type TrafficPolicy,
 } from "../../../lib/model/objects.ts";
+import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { NODE_NAME } from "../../support/pipeline.ts";
 
 /** The header of all these states. */
@@ -33,6 +34,7 @@ export const HEADER: StateHeader = { nodeName: NODE_NAME, written: 1_767_225_600
 
 const name = fc.stringMatching(/^[a-z0-9](?:[-a-z0-9.]{0,8}[a-z0-9])?$/);
 const recurringName = fc.constantFrom("default", "web", "node-1", "node-2", "zone-a", "http");
+const place = fc.oneof(recurringName, fc.constantFrom("Zone_A", ""));
 const port = fc.integer({ min: 1, max: 65535 });
 const portOrNone = fc.oneof(fc.constant(0), port);
 const protocol = fc.constantFrom<Protocol>("tcp", "udp", "sctp");
@@ -83,7 +85,10 @@ const service: fc.Arbitrary<Service> = fc.record({
   externalTrafficPolicy: policy,
   affinitySeconds: fc.nat(86_400),
   healthCheckNodePort: portOrNone,
-});
+}).map(({ healthCheckNodePort, ...rest }) => ({
+  ...rest,
+  healthCheckNodePort: rest.externalTrafficPolicy === "Local" ? healthCheckNodePort : 0,
+}));
 
 function endpoint(family: Family): fc.Arbitrary<Endpoint> {
   return fc.record({
@@ -92,8 +97,8 @@ function endpoint(family: Family): fc.Arbitrary<Endpoint> {
     ready: fc.boolean(),
     serving: fc.boolean(),
     terminating: fc.boolean(),
-    zoneHints: fc.array(recurringName, { maxLength: 2 }),
-    nodeHints: fc.array(recurringName, { maxLength: 2 }),
+    zoneHints: fc.array(place, { maxLength: 2 }),
+    nodeHints: fc.array(place, { maxLength: 2 }),
   });
 }
 
@@ -117,7 +122,7 @@ const node: fc.Arbitrary<Node> = fc.record({
   uid: fc.string(),
   addresses: fc.uniqueArray(address, { maxLength: 3 }),
   podCIDRs: fc.array(cidr, { maxLength: 2 }),
-  zone: fc.string(),
+  zone: place,
   deleting: fc.boolean(),
 });
 
@@ -192,7 +197,7 @@ export function textOf(objects: StateObjects, header: StateHeader = HEADER): str
 
 /** Reads a whole text, as this node. */
 export function readText(text: string): SavedState {
-  const reader = new StateReader(NODE_NAME);
+  const reader = new StateReader({ nodeName: NODE_NAME, decode: createDecoder() });
   reader.push(text);
   return reader.finish();
 }
