@@ -15,7 +15,7 @@ import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import { createMetrics, type Metrics } from "../observe/metrics/metrics.ts";
 import { processUsage } from "../system/process_usage.ts";
-import { httpListen } from "../system/http/servers.ts";
+import { httpListenByFamily } from "../system/http/servers.ts";
 import type { ProgramWatch } from "../observe/program_watch.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import type { StateKeeper } from "../source/saved/keeper.ts";
@@ -29,7 +29,7 @@ import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import { Observation } from "./observation.ts";
 import { isServedByKubeProxy, openSavedState } from "./saved_state.ts";
-import { healthCheckAddresses, serveAll } from "./servers.ts";
+import { serveAll } from "./servers.ts";
 import { announceReady, tellOfWaiting } from "./service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
 import { plainFacts, statusReport } from "./status_report.ts";
@@ -116,13 +116,12 @@ export class Daemon {
       dropped: () => this.#metrics.eventDropped(),
     });
     this.#healthChecks = new HealthCheckNodePorts({
-      addresses: () => healthCheckAddresses(this.#desired.node, runtime.addresses()),
-      listen: httpListen(),
+      ...options,
+      where: () => ({ node: this.#desired.node, ownAddresses: runtime.addresses() }),
+      listen: httpListenByFamily(),
       isHealthy: () => this.#health.isHealthy(),
-      logger,
       clock,
       report: (event) => this.#report(event),
-      nodeName,
     });
     this.observation = new Observation({
       cache: this.#cache,
@@ -132,7 +131,6 @@ export class Daemon {
       clock,
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
-      healthChecks: (checks) => void this.#healthChecks.sync(checks),
       synced: (report) => this.#synced(report),
     });
     this.#advice = new Advice({
@@ -157,7 +155,10 @@ export class Daemon {
       observer: this.observation,
       minSyncPeriod: settings.minSyncPeriod,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
-      afterSync: (outcome) => conntrack.afterSync(outcome),
+      afterSync: (outcome) => {
+        if (outcome.done) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
+        conntrack.afterSync(outcome);
+      },
     });
   }
 

@@ -6,7 +6,6 @@
 import type { ObjectCache } from "../cache/cache.ts";
 import { describeConflicts } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
-import { countReadyLocalEndpoints } from "../policy/health_check.ts";
 import { FAMILIES } from "../model/address.ts";
 import type { ApplyError, Script } from "../model/dataplane.ts";
 import type { DesiredServicePort } from "../model/desired.ts";
@@ -16,7 +15,6 @@ import type { Kind } from "../model/objects.ts";
 import type { Clock } from "../model/ports.ts";
 import type { EventReport } from "../model/event_report.ts";
 import type { ProxyHealth } from "../observe/health.ts";
-import type { HealthCheck } from "../healthcheck/node_ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
 import { SyncHistory, type SyncSpan } from "../observe/sync_history.ts";
 import type { SyncObserver, SyncReport } from "../sync/sync.ts";
@@ -33,8 +31,6 @@ export interface ObservationOptions {
   readonly standInNode: { readonly deleting: boolean } | undefined;
   /** Sends an Event. */
   readonly report: (event: EventReport) => void;
-  /** The Services with a health-check node port have changed. */
-  readonly healthChecks: (checks: ReadonlyMap<string, HealthCheck>) => void;
   /** The kernel has the state of the cache. */
   readonly synced: (report: SyncReport) => void;
 }
@@ -53,7 +49,6 @@ export interface LastSync {
 export class Observation implements SyncObserver, WatchObserver {
   readonly #options: ObservationOptions;
   readonly #started: number;
-  readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #conflicts = new Map<string, number>();
   readonly #noLocal = { 4: noCounts(), 6: noCounts() };
   readonly #watches = new Map<Kind, WatchStatus>();
@@ -139,7 +134,6 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#pending = { endpoints: 0, services: 0 };
     metrics.changesPending(this.#pending);
     this.#countServices(step);
-    this.#followHealthChecks(step.change.services.keys());
     this.#options.synced(sync);
   }
 
@@ -257,23 +251,6 @@ export class Observation implements SyncObserver, WatchObserver {
     }
     metrics.vipConflicts([...this.#conflicts.values()].reduce((sum, each) => sum + each, 0));
     for (const family of FAMILIES) metrics.noLocalEndpoints(family, this.#noLocal[family]);
-  }
-
-  #followHealthChecks(services: Iterable<string>): void {
-    const { cache, nodeName, healthChecks } = this.#options;
-    let changed = false;
-    for (const key of services) {
-      const service = cache.services.get(key);
-      if (service && service.healthCheckNodePort !== 0) {
-        const localEndpoints = countReadyLocalEndpoints(cache.slicesOf(key), nodeName);
-        const { healthCheckNodePort: port, uid } = service;
-        this.#healthChecks.set(key, { port, localEndpoints, uid });
-        changed = true;
-      } else {
-        changed = this.#healthChecks.delete(key) || changed;
-      }
-    }
-    if (changed) healthChecks(new Map(this.#healthChecks));
   }
 }
 

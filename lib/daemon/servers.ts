@@ -4,9 +4,7 @@
  * @module
  */
 import { inEffect, toKubeProxyConfiguration } from "../config/configz.ts";
-import { cidrContains, FAMILIES } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { DesiredNode } from "../model/desired.ts";
 import type { Logger } from "../model/ports.ts";
 import { healthServer, metricsServer } from "../observe/endpoints.ts";
 import type { ProxyHealth } from "../observe/health.ts";
@@ -96,12 +94,4 @@ function splitAddress(address: string): ListenAddress {
 function flags(configuration: Configuration): Record<string, string> {
   const entries = Object.entries(configuration).filter(([, value]) => typeof value !== "object");
   return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
-}
-
-/** Where health-check node ports listen: on the node's addresses that take node ports. */
-export function healthCheckAddresses(node: DesiredNode, ownAddresses: readonly string[]): string[] {
-  const settings = FAMILIES.map((family) => node.families[family].nodePortAddresses);
-  if (settings.some(({ type }) => type === "all")) return ["0.0.0.0"];
-  const cidrs = settings.flatMap((setting) => setting.type === "cidrs" ? setting.cidrs : []);
-  return ownAddresses.filter((address) => cidrs.some((cidr) => cidrContains(cidr, address)));
 }

@@ -5,7 +5,10 @@
  *
  * @module
  */
+import { type Family, familyOf } from "../model/address.ts";
 import type { Clock, Logger } from "../model/ports.ts";
+import type { HealthCheck } from "../policy/health_check.ts";
+import { type AddressInputs, healthCheckAddresses } from "./addresses.ts";
 import { ChangeFilter } from "../model/change_filter.ts";
 import type { EventReport } from "../model/event_report.ts";
 import {
@@ -16,20 +19,11 @@ import {
   readOnly,
 } from "../model/http.ts";
 
-/** What one Service wants. */
-export interface HealthCheck {
-  /** `spec.healthCheckNodePort`. */
-  readonly port: number;
-  /** Number of distinct addresses of ready endpoints on this node. */
-  readonly localEndpoints: number;
-  /** Of the Service, for Events; `""`: not known. */
-  readonly uid: string;
-}
-
 /** What `HealthCheckNodePorts` needs. */
 export interface HealthCheckNodePortsOptions {
-  /** The node's addresses that take node ports; `0.0.0.0`: all of both families. */
-  readonly addresses: () => readonly string[];
+  /** What decides on which addresses to listen. */
+  readonly where: () => AddressInputs;
+  /** Listens on one address, or on all of both families for `::`. */
   readonly listen: HttpListen;
   /** Whether the proxy keeps up, whatever the Node's state. */
   readonly isHealthy: () => boolean;
@@ -44,16 +38,24 @@ export interface HealthCheckNodePortsOptions {
 /** Milliseconds after which a port that could not be opened is tried again. */
 const RETRY_MILLISECONDS = 5_000;
 
-interface OpenPort {
+/** One group of addresses of a Service. */
+interface Place {
+  /** `namespace/name`. */
+  readonly service: string;
   readonly port: number;
-  readonly addresses: string;
+  readonly addresses: readonly string[];
+}
+
+interface OpenPlace extends Place {
   readonly listeners: readonly HttpListener[];
 }
 
 /** Keeps one listener per Service and address, and follows changes. */
 export class HealthCheckNodePorts {
   readonly #options: HealthCheckNodePortsOptions;
-  readonly #open = new Map<string, OpenPort>();
+  /** By what a place is, in one text. */
+  readonly #open = new Map<string, OpenPlace>();
+  readonly #failed = new Set<string>();
   readonly #failures = new ChangeFilter();
   readonly #closing = new AbortController();
   #desired: ReadonlyMap<string, HealthCheck> = new Map();
@@ -83,51 +85,67 @@ export class HealthCheckNodePorts {
   }
 
   async #reconcile(): Promise<void> {
-    const addresses = [...new Set(this.#options.addresses())];
-    const wanted = addresses.join(" ");
-    for (const [service, open] of [...this.#open]) {
-      const { port } = this.#desired.get(service) ?? {};
-      if (port !== open.port || wanted !== open.addresses) await this.#shut(service, open);
+    if (this.#desired.size === 0 && this.#open.size === 0) return;
+    const wanted = this.#places();
+    for (const [key, place] of [...this.#open]) {
+      if (!wanted.has(key)) await this.#shut(key, place);
     }
-    let failed = false;
-    for (const [service, check] of this.#desired) {
-      if (this.#open.has(service)) continue;
-      failed = !await this.#start(service, { check, addresses }) || failed;
+    for (const key of [...this.#failed]) {
+      if (!wanted.has(key)) this.#recovered(key);
     }
-    if (failed) this.#retryLater();
+    for (const [key, place] of wanted) {
+      if (!this.#open.has(key)) await this.#start(key, place);
+    }
+    if (this.#failed.size > 0) this.#retryLater();
   }
 
-  async #shut(service: string, { port, listeners }: OpenPort): Promise<void> {
+  #places(): ReadonlyMap<string, Place> {
+    const places = new Map<string, Place>();
+    const where = this.#options.where();
+    for (const [service, { port, localEndpoints }] of this.#desired) {
+      for (const addresses of healthCheckAddresses([...localEndpoints.keys()], where)) {
+        places.set(`${service} ${port} ${addresses.join(" ")}`, { service, port, addresses });
+      }
+    }
+    return places;
+  }
+
+  async #shut(key: string, { service, port, listeners }: OpenPlace): Promise<void> {
     this.#options.logger.debug(2, "closing health check", { service, port });
-    this.#open.delete(service);
-    this.#failures.clear(service);
+    this.#open.delete(key);
     await Promise.all(listeners.map((listener) => listener.close()));
   }
 
   /** Opens the port on all addresses, or on none. */
-  async #start(
-    service: string,
-    { check, addresses }: { readonly check: HealthCheck; readonly addresses: readonly string[] },
-  ): Promise<boolean> {
+  async #start(key: string, place: Place): Promise<void> {
     const { listen, logger } = this.#options;
-    const { port } = check;
+    const { service, port, addresses } = place;
     const listeners: HttpListener[] = [];
-    const handler = readOnly(() => this.#answer(service));
     try {
-      for (const hostname of addresses) listeners.push(listen({ hostname, port }, handler));
+      for (const hostname of addresses) {
+        const handler = readOnly(({ family }) =>
+          this.#answer(service, family ?? familyOf(hostname))
+        );
+        listeners.push(listen({ hostname, port }, handler));
+      }
     } catch (error) {
       await Promise.all(listeners.map((listener) => listener.close()));
-      this.#fail(service, { check, error });
-      return false;
+      this.#fail(key, { place, error });
+      return;
     }
     logger.debug(2, "opened health check", { service, port });
-    this.#failures.clear(service);
-    this.#open.set(service, { port, addresses: addresses.join(" "), listeners });
-    return true;
+    this.#recovered(key);
+    this.#open.set(key, { ...place, listeners });
   }
 
-  #answer(service: string): HttpAnswer {
-    const { localEndpoints } = this.#desired.get(service) ?? { localEndpoints: 0 };
+  #recovered(key: string): void {
+    this.#failed.delete(key);
+    this.#failures.clear(key);
+  }
+
+  /** Each family has its own endpoints, as in kube-proxy. */
+  #answer(service: string, family: Family): HttpAnswer {
+    const localEndpoints = this.#desired.get(service)?.localEndpoints.get(family) ?? 0;
     const serviceProxyHealthy = this.#options.isHealthy();
     const { namespace, name } = splitKey(service);
     const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy };
@@ -140,12 +158,14 @@ export class HealthCheckNodePorts {
   }
 
   #fail(
-    service: string,
-    { check, error }: { readonly check: HealthCheck; readonly error: unknown },
+    key: string,
+    { place, error }: { readonly place: Place; readonly error: unknown },
   ): void {
     const reason = error instanceof Error ? error.message : String(error);
-    const { port, uid } = check;
-    if (!this.#failures.changed(service, `${port} ${reason}`)) return;
+    const { service, port } = place;
+    this.#failed.add(key);
+    if (!this.#failures.changed(key, reason)) return;
+    const uid = this.#desired.get(service)?.uid ?? "";
     const { logger, report, nodeName } = this.#options;
     logger.error("cannot open health check node port; trying again every 5 seconds", {
       service,

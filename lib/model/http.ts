@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { Family } from "./address.ts";
+
 /** What of a request matters here. */
 export interface HttpRequest {
   readonly method: string;
@@ -13,6 +15,8 @@ export interface HttpRequest {
   readonly search?: string;
   /** The host that the client asked for, with the port as it wrote it; without it, unknown. */
   readonly host?: string;
+  /** The family that the client uses; without it, that of the listener's address. */
+  readonly family?: Family;
 }
 
 /** A complete answer. */

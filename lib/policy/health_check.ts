@@ -3,17 +3,55 @@
  *
  * @module
  */
-import type { EndpointSlice } from "../model/objects.ts";
+import { type Family, familyOf } from "../model/address.ts";
+import type { EndpointSlice, Service } from "../model/objects.ts";
+import { findCandidates } from "./endpoints.ts";
 
-/** Number of distinct addresses of ready endpoints on this node, as kube-proxy counts them. */
-export function countReadyLocalEndpoints(
-  slices: Iterable<EndpointSlice>,
-  nodeName: string,
+/** What one Service wants. */
+export interface HealthCheck {
+  /** `spec.healthCheckNodePort`. */
+  readonly port: number;
+  /**
+   * For each family in which the Service has a cluster IP, the number of distinct addresses of ready
+   * endpoints on this node.
+   */
+  readonly localEndpoints: ReadonlyMap<Family, number>;
+  /** Of the Service, for Events; `""`: not known. */
+  readonly uid: string;
+}
+
+/** What a health check depends on besides its Service. */
+export interface HealthCheckInputs {
+  /** The Service's slices, by name. */
+  readonly slices: readonly EndpointSlice[];
+  readonly nodeName: string;
+  /** The families that rules are written for. */
+  readonly ipFamilies: readonly Family[];
+}
+
+/** The health check of a Service; `undefined` where it has none. */
+export function healthCheckOf(
+  service: Service,
+  { ipFamilies, ...inputs }: HealthCheckInputs,
+): HealthCheck | undefined {
+  const { healthCheckNodePort: port, uid, clusterIPs } = service;
+  if (port === 0) return undefined;
+  const families = ipFamilies.filter((each) => clusterIPs.some((ip) => familyOf(ip) === each));
+  const localEndpoints = new Map(
+    families.map((family) => [family, countReadyLocalEndpoints(service, { ...inputs, family })]),
+  );
+  return { port, localEndpoints, uid };
+}
+
+/** Of the same entries that the rules go by: a terminating one does not count beside a ready one. */
+function countReadyLocalEndpoints(
+  service: Service,
+  { slices, nodeName, family }: Omit<HealthCheckInputs, "ipFamilies"> & { readonly family: Family },
 ): number {
   const addresses = new Set<string>();
-  for (const { endpoints } of slices) {
-    for (const { address, ready, nodeName: node } of endpoints) {
-      if (ready && node === nodeName) addresses.add(address);
+  for (const port of service.ports) {
+    for (const { endpoint } of findCandidates(slices, { port, family, nodeName })) {
+      if (endpoint.ready && endpoint.nodeName === nodeName) addresses.add(endpoint.address);
     }
   }
   return addresses.size;

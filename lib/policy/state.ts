@@ -18,6 +18,7 @@ import { sameValue } from "../model/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { withoutRefused } from "./features.ts";
+import { type HealthCheck, healthCheckOf } from "./health_check.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts } from "./service.ts";
 
@@ -76,6 +77,7 @@ const NONE_REFUSED: RefusedFeatures = new Map();
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
+  readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   #node: DesiredNode;
@@ -99,6 +101,11 @@ export class Desired implements DesiredState {
   /** @inheritdoc */
   get services(): ReadonlyMap<string, readonly DesiredServicePort[]> {
     return this.#services;
+  }
+
+  /** By `namespace/name`, what the health-check node ports of Services tell. */
+  get healthChecks(): ReadonlyMap<string, HealthCheck> {
+    return this.#healthChecks;
   }
 
   /** Conflicts of all Services. */
@@ -190,17 +197,23 @@ export class Desired implements DesiredState {
     if (service === undefined) {
       this.#services.delete(key);
       this.#unsupported.delete(key);
+      this.#healthChecks.delete(key);
       return { before, after: [] };
     }
     const { zone, addresses: nodeAddresses } = this.#facts;
+    const { nodeName } = this.#options;
+    const { ipFamilies } = this.#node;
+    const slices = [...objects.slicesOf(key)].sort((a, b) => a.name < b.name ? -1 : 1);
+    const healthCheck = healthCheckOf(service, { slices, nodeName, ipFamilies });
+    if (healthCheck) this.#healthChecks.set(key, healthCheck);
+    else this.#healthChecks.delete(key);
     const after = desiredServicePorts(service, {
-      slices: [...objects.slicesOf(key)].sort((a, b) => a.name < b.name ? -1 : 1),
-      place: { nodeName: this.#options.nodeName, zone },
+      slices,
+      place: { nodeName, zone },
       nodeAddresses,
       holds: (claim) => this.#claims.holds(key, claim),
       previous: before,
     });
-    const { ipFamilies } = this.#node;
     const written = this.#supported(
       key,
       after.filter(({ family }) => ipFamilies.includes(family)),

@@ -143,6 +143,47 @@ Deno.test("health-check node ports follow the endpoints of their Services", asyn
   });
 });
 
+Deno.test("health-check node ports are where node ports are, and each family counts its own endpoints", async () => {
+  const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
+  const port = 32_000;
+  const spec = {
+    type: "LoadBalancer",
+    externalTrafficPolicy: "Local",
+    healthCheckNodePort: port,
+    clusterIPs: [four.clusterIP, six.clusterIP],
+    ipFamilies: ["IPv4", "IPv6"],
+  };
+  await using stage = await Stage.create({
+    objects: [
+      service(four, { spec, ingress: [{ ip: four.loadBalancer }] }),
+      slice(four, ["local1"]),
+      slice(six, ["remote1"], { name: "web-6" }),
+    ],
+    // As most set it: nothing is said of IPv6, which takes node ports on all its addresses then.
+    config: { nodePortAddresses: [four.nodeSecondCIDR] },
+  });
+  await using signpost = await stage.startSynced();
+  const ask = (address: string) =>
+    httpGet(stage.network, { from: "client", address, port, path: "/" });
+  const answers = (address: string, status: number, localEndpoints: number) =>
+    signpost.until(`${status} at ${address}`, async () => {
+      const answer = await ask(address);
+      assertEquals([answer.status, JSON.parse(answer.body).localEndpoints], [
+        status,
+        localEndpoints,
+      ]);
+      return true;
+    });
+  await answers(four.nodeSecond, 200, 1);
+  await answers(six.node, 503, 0);
+  await answers(six.nodeSecond, 503, 0);
+  await assertRejects(() => ask(four.node), Error, "ECONNREFUSED");
+  await assertRejects(() => stage.get("/", port), Error, "ECONNREFUSED");
+  stage.apply(slice(six, ["local1", "local2"], { name: "web-6" }));
+  await answers(six.node, 200, 2);
+  await answers(four.nodeSecond, 200, 1);
+});
+
 /** Two Services with one external IP, and one with a port that there is not. */
 const TROUBLE = [
   service(ADDRESSES[4], { spec: { externalIPs: ["192.0.2.30"] } }),

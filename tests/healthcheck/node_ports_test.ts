@@ -1,9 +1,13 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import type { EventReport } from "../../lib/model/event_report.ts";
-import { type HealthCheck, HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
+import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
+import { type Family, familyOf } from "../../lib/model/address.ts";
+import type { DesiredNode } from "../../lib/model/desired.ts";
 import type { HttpHandler, HttpListen } from "../../lib/model/http.ts";
-import { listenHttp } from "../../lib/system/http/servers.ts";
+import type { HealthCheck } from "../../lib/policy/health_check.ts";
+import { httpListenByFamily } from "../../lib/system/http/servers.ts";
 import { FakeClock, FakeLogger } from "../observe/support/fakes.ts";
+import { Pipeline } from "../support/pipeline.ts";
 
 /** Listeners without sockets: one handler per `address port`, one owner each. */
 function fakeNetwork() {
@@ -19,13 +23,26 @@ function fakeNetwork() {
   return { open, taken, listen };
 }
 
+/** Node ports in these ranges of each family, and on no address of a family without one. */
+function nodeWith(cidrs: readonly string[]): DesiredNode {
+  const { node } = new Pipeline().desired;
+  const inFamily = (family: Family) => ({
+    ...node.families[family],
+    nodePortAddresses: {
+      type: "cidrs" as const,
+      cidrs: cidrs.filter((each) => familyOf(each) === family),
+    },
+  });
+  return { ...node, families: { 4: inFamily(4), 6: inFamily(6) } };
+}
+
 function start(listen: HttpListen, addresses: readonly string[] = ["192.0.2.1"]) {
-  const state = { isHealthy: true, addresses };
+  const state = { isHealthy: true, addresses, node: nodeWith(["0.0.0.0/0", "::/0"]) };
   const clock = new FakeClock();
   const logger = new FakeLogger();
   const events: EventReport[] = [];
   const ports = new HealthCheckNodePorts({
-    addresses: () => state.addresses,
+    where: () => ({ node: state.node, ownAddresses: state.addresses }),
     listen,
     isHealthy: () => state.isHealthy,
     logger,
@@ -36,8 +53,8 @@ function start(listen: HttpListen, addresses: readonly string[] = ["192.0.2.1"])
   return { state, clock, logger, events, ports };
 }
 
-function check(port: number, localEndpoints = 1): HealthCheck {
-  return { port, localEndpoints, uid: "u1" };
+function check(port: number, four = 1, six = four): HealthCheck {
+  return { port, localEndpoints: new Map([[4, four], [6, six]]), uid: "u1" };
 }
 
 Deno.test("body, headers and codes are kube-proxy's", async () => {
@@ -122,13 +139,76 @@ Deno.test("a port that is taken is reported once, tried again, and opened when i
   await ports.close();
 });
 
-Deno.test("a real listener answers, and the next service can take its port", async () => {
-  const probe = listenHttp({ hostname: "127.0.0.1", port: 0 }, () => {
+Deno.test("one family that cannot listen is nothing to the other", async () => {
+  const network = fakeNetwork();
+  const { ports, events } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
+  network.taken.add("2001:db8::1 31000");
+  await ports.sync(new Map([["shop/web", check(31000)]]));
+  assertEquals([...network.open.keys()], ["192.0.2.1 31000"]);
+  assertEquals(events.length, 1);
+  await ports.close();
+});
+
+Deno.test("each family tells of its own endpoints", async () => {
+  const network = fakeNetwork();
+  const { ports } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
+  await ports.sync(new Map([["shop/web", check(31000, 1, 0)]]));
+  const answers = await Promise.all(
+    ["192.0.2.1", "2001:db8::1"].map((address) =>
+      network.open.get(`${address} 31000`)?.({ method: "GET", path: "/" })
+    ),
+  );
+  assertEquals(answers.map((answer) => answer?.status), [200, 503]);
+  assertEquals(answers.map((answer) => answer?.headers["X-Load-Balancing-Endpoint-Weight"]), [
+    "1",
+    "0",
+  ]);
+  await ports.close();
+});
+
+/** A port that is free on all addresses now. */
+async function freePort(): Promise<number> {
+  const probe = httpListenByFamily()({ hostname: "::", port: 0 }, () => {
     throw new Error("not asked");
   });
-  const { port } = probe;
   await probe.close();
-  const { ports } = start(listenHttp, ["127.0.0.1"]);
+  return probe.port;
+}
+
+async function weight(host: string, port: number): Promise<string | null> {
+  const response = await fetch(`http://${host}:${port}/healthz`);
+  await response.body?.cancel();
+  return response.headers.get("x-load-balancing-endpoint-weight");
+}
+
+Deno.test("on all addresses each client is told of its own family", async () => {
+  const port = await freePort();
+  const { ports, state } = start(httpListenByFamily());
+  const node = nodeWith([]);
+  const open = { ...node.families[4], nodePortAddresses: { type: "all" as const } };
+  state.node = { ...node, families: { 4: open, 6: open } };
+  await ports.sync(new Map([["shop/web", check(port, 2, 3)]]));
+  assertEquals([await weight("127.0.0.1", port), await weight("[::1]", port)], ["2", "3"]);
+  await ports.close();
+});
+
+Deno.test("TestServerWithSelectiveListeningAddress: only 127.0.0.1 answers for 127.0.0.0/8", async () => {
+  const port = await freePort();
+  const { ports, state } = start(httpListenByFamily(), ["127.0.0.1", "::1"]);
+  state.node = nodeWith(["127.0.0.0/8"]);
+  await ports.sync(new Map([["shop/web", check(port, 2)]]));
+  assertEquals(await weight("127.0.0.1", port), "2");
+  await assertRejects(() => Deno.connect({ hostname: "::1", port }), Deno.errors.ConnectionRefused);
+  await assertRejects(
+    () => Deno.connect({ hostname: "127.0.0.2", port }),
+    Deno.errors.ConnectionRefused,
+  );
+  await ports.close();
+});
+
+Deno.test("a real listener answers, and the next service can take its port", async () => {
+  const port = await freePort();
+  const { ports } = start(httpListenByFamily(), ["127.0.0.1"]);
   for (const name of ["one", "two"]) {
     await ports.sync(new Map([[`shop/${name}`, check(port, 2)]]));
     const response = await fetch(`http://127.0.0.1:${port}/healthz`);

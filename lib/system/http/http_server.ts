@@ -7,7 +7,13 @@
  *
  * @module
  */
-import type { HttpAnswer, HttpHandler, HttpListener, ListenAddress } from "../../model/http.ts";
+import type {
+  HttpAnswer,
+  HttpHandler,
+  HttpListener,
+  HttpRequest,
+  ListenAddress,
+} from "../../model/http.ts";
 import { parseHead } from "../../model/http_head.ts";
 
 /** How much the clients of a server may take. */
@@ -119,10 +125,17 @@ class Connection {
       await this.#send(plain(head.status), { close: true });
       return false;
     }
-    const answer = await this.#answer(head.request);
+    const answer = await this.#answer({ ...head.request, ...this.#client() });
     const close = head.hasBody || !head.keepAlive;
     await this.#send(answer, { close, headOnly: head.request.method === "HEAD" });
     return !close;
+  }
+
+  /** On a socket of both families, IPv4 clients are `::ffff:192.0.2.1`. */
+  #client(): Partial<Pick<HttpRequest, "family">> {
+    const { remoteAddr } = this.#conn;
+    if (remoteAddr.transport !== "tcp") return {};
+    return { family: remoteAddr.hostname.includes(".") ? 4 : 6 };
   }
 
   async #answer(request: Parameters<HttpHandler>[0]): Promise<HttpAnswer> {

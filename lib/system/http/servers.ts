@@ -25,9 +25,18 @@ const LIMITS: HttpLimits = { connections: 256, time: 30_000 };
  * @returns throws `Deno.errors.AddrInUse` and other errors of bind(2)
  */
 export function httpListen(limits: HttpLimits = LIMITS): HttpListen {
+  return listenWith(limits, WILDCARDS);
+}
+
+/** As `httpListen`, but `0.0.0.0` are the addresses of IPv4 alone. */
+export function httpListenByFamily(limits: HttpLimits = LIMITS): HttpListen {
+  return listenWith(limits, new Set(["::"]));
+}
+
+function listenWith(limits: HttpLimits, everywhere: ReadonlySet<string>): HttpListen {
   const pool = new ConnectionPool(limits);
   return (address, handler) =>
-    WILDCARDS.has(address.hostname)
+    everywhere.has(address.hostname)
       ? listenEverywhere(address.port, { handler, pool })
       : serveOn(address, { handler, pool });
 }

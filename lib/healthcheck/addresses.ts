@@ -1,0 +1,46 @@
+/**
+ * Where health-check node ports listen: on the node's addresses that take node ports, of the families
+ * that the Service has.
+ *
+ * @module
+ */
+import { cidrContains, type Family, familyOf } from "../model/address.ts";
+import type { DesiredNode } from "../model/desired.ts";
+
+/** What the addresses follow from. */
+export interface AddressInputs {
+  readonly node: DesiredNode;
+  /** The addresses of all network interfaces, canonical. */
+  readonly ownAddresses: readonly string[];
+}
+
+/**
+ * Addresses in groups, each to be opened as one: that one family cannot listen is nothing to the other.
+ *
+ * kube-proxy has a server for each family. Where both families take node ports on all addresses, one
+ * socket on `::` serves both, which the system offers for IPv6 only together with IPv4. Otherwise `::`
+ * would answer on IPv4 addresses that take no node ports: then each IPv6 address has its own socket.
+ */
+export function healthCheckAddresses(
+  families: readonly Family[],
+  { node, ownAddresses }: AddressInputs,
+): readonly (readonly string[])[] {
+  const isAll = (family: Family) => node.families[family].nodePortAddresses.type === "all";
+  if (families.includes(6) && isAll(4) && isAll(6)) return [["::"]];
+  const groups = families.map((family) => {
+    const { nodePortAddresses } = node.families[family];
+    if (family === 4 && nodePortAddresses.type === "all") return ["0.0.0.0"];
+    const own = ownAddresses.filter((each) => familyOf(each) === family && !isLinkLocal(each));
+    return nodePortAddresses.type === "all"
+      ? own
+      : own.filter((address) =>
+        nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address))
+      );
+  });
+  return groups.map((group) => [...new Set(group)].sort()).filter((group) => group.length > 0);
+}
+
+/** IPv6 addresses of a link mean nothing without the interface. */
+function isLinkLocal(address: string): boolean {
+  return cidrContains("fe80::/10", address);
+}
