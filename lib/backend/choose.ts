@@ -31,6 +31,8 @@ export interface DriftOptions {
   readonly desired: DesiredState;
   /** Called with one line that says what is missing. */
   readonly onDrift: (missing: string) => void;
+  /** Called with the reason where a setting of the node has changed that the rules go by. */
+  readonly onChange: (reason: string) => void;
   readonly signal: AbortSignal;
 }
 
@@ -179,10 +181,12 @@ async function openIptables(
     record: (metrics) => {
       for (const { family, ...rules } of dataplane.ruleCounts) metrics.iptablesRules(family, rules);
     },
-    watchDrift: async ({ onDrift, signal }) => {
+    watchDrift: async ({ onDrift, onChange, signal }) => {
       while (!signal.aborted) {
         await runtime.clock.sleep(configuration.iptables.syncPeriod, signal);
         if (signal.aborted) return;
+        const change = await dataplane.refresh();
+        if (change !== undefined) onChange(change);
         const missing = await dataplane.missingCanaries().catch(() => []);
         if (missing.length > 0) onDrift(missing.join(", "));
       }

@@ -29,6 +29,9 @@ const PREFIX = "net.netfilter.nf_conntrack_";
 /** So many entries share a bucket of the hash table when it is full, as kube-proxy has it. */
 const ENTRIES_PER_BUCKET = 4;
 
+/** More entries than these come of `min` alone, whatever the number of processors, as in kube-proxy 1.36. */
+const MAX_SCALED = 1_048_576;
+
 /**
  * The settings that a configuration asks for, in the order in which they are to be set.
  *
@@ -44,7 +47,7 @@ export function conntrackSysctls(
   { cpus }: { readonly cpus: number },
 ): ConntrackSysctl[] {
   const { maxPerCore, min, tcpBeLiberal } = conntrack;
-  const max = maxPerCore > 0 ? Math.max(maxPerCore * cpus, min) : 0;
+  const max = maxPerCore > 0 ? Math.max(Math.min(maxPerCore * cpus, MAX_SCALED), min) : 0;
   return [
     ...setting("max", max, "at least"),
     ...setting("buckets", Math.floor(max / ENTRIES_PER_BUCKET), "at least"),

@@ -283,6 +283,7 @@ export class Daemon {
         this.observation.drifted();
         this.#loop.requestFull("drift");
       },
+      onChange: (reason) => this.#loop.requestFull(reason),
       signal,
     });
   }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import process from "node:process";
 import { parseAddress } from "../model/address.ts";
 import type { Runtime } from "../model/runtime.ts";
 import { SystemClock } from "./clock.ts";
@@ -19,7 +20,8 @@ export function systemRuntime(): Runtime {
     pid: Deno.pid,
     osRelease: () => Deno.osRelease(),
     releaseMemory,
-    cpus: () => navigator.hardwareConcurrency,
+    // All that the kernel lists: `navigator.hardwareConcurrency` is this process's share of them.
+    cpus: () => process.getBuiltinModule("node:os").cpus().length,
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),

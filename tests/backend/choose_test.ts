@@ -92,6 +92,48 @@ async function applyTwice(node: FakeNode, logger: MemoryLogger): Promise<void> {
   for (let i = 0; i < 2; i++) await dataplane.apply(dataplane.full(pipeline.desired));
 }
 
+Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and when it changes", async () => {
+  const name = "net.netfilter.nf_conntrack_tcp_be_liberal";
+  const node = new FakeNode();
+  node.sysctls.set(name, "1");
+  const clock = new ManualClock();
+  const runtime = {
+    runner: node.runner,
+    streamer: SILENT,
+    clock,
+    readFile: () => Promise.resolve(""),
+    osRelease: () => "6.1.0",
+  };
+  const opened = await openDataplane({
+    configuration: configuration({ mode: "iptables" }),
+    runtime,
+    logger: new MemoryLogger(),
+  });
+  const pipeline = new Pipeline({ mode: "iptables" });
+  pipeline.load([]);
+  const drops = () => opened.dataplane.full(pipeline.desired).text.includes("INVALID -j DROP");
+  assertEquals(drops(), false);
+  const reasons: string[] = [];
+  const stop = new AbortController();
+  const watching = opened.watchDrift({
+    desired: pipeline.desired,
+    onDrift: () => {},
+    onChange: (reason) => reasons.push(reason),
+    signal: stop.signal,
+  });
+  const period = configuration().iptables.syncPeriod;
+  await clock.advance(period);
+  assertEquals(reasons, []);
+  node.sysctls.set(name, "0");
+  await clock.advance(period);
+  assertEquals([drops(), reasons], [true, ["nf_conntrack_tcp_be_liberal is not set any more"]]);
+  node.sysctls.set(name, "1");
+  await clock.advance(period);
+  assertEquals([drops(), reasons.length], [false, 2]);
+  stop.abort();
+  await watching;
+});
+
 Deno.test("route_localnet is set once, and not where it is already", async () => {
   const node = new FakeNode();
   const logger = new MemoryLogger();

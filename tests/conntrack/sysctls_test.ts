@@ -95,3 +95,24 @@ Deno.test("what cannot be set is named in one warning, and the others are set", 
     /: max=100 \(Read-only file system\), timeout=10 \(cannot stat timeout\); set them/,
   );
 });
+
+/** `net.netfilter.nf_conntrack_max` for kube-proxy's two settings; 0: it is left as it is. */
+function conntrackMax(settings: { maxPerCore: number; min: number }, cpus: number): number {
+  const sysctls = conntrackSysctls({ ...NOTHING, ...settings }, { cpus });
+  return sysctls.find(({ name }) => name === `${P}max`)?.value ?? 0;
+}
+
+Deno.test("TestGetConntrackMax", () => {
+  for (const cpus of [1, 2, 16, 64]) {
+    assertEquals(conntrackMax({ maxPerCore: 0, min: 0 }, cpus), 0);
+    const scaled = Math.min(67_890 * cpus, 1_048_576);
+    assertEquals(conntrackMax({ maxPerCore: 67_890, min: 1 }, cpus), scaled);
+    assertEquals(conntrackMax({ maxPerCore: 1, min: 123_456 }, cpus), 123_456);
+    assertEquals(conntrackMax({ maxPerCore: 0, min: 123_456 }, cpus), 0);
+  }
+});
+
+Deno.test("TestGetConntrackMax_Capped", () => {
+  assertEquals(conntrackMax({ maxPerCore: 32_768, min: 0 }, 512), 1_048_576);
+  assertEquals(conntrackMax({ maxPerCore: 32_768, min: 2_000_000 }, 512), 2_000_000);
+});

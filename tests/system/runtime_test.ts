@@ -13,3 +13,28 @@ Deno.test("a reader that has seen enough of the output is no error", async () =>
   assertEquals(code, 0);
   assertEquals(stderr.split("\n").filter((line) => !/Warning|^$/.test(line)), []);
 });
+
+Deno.test("the processors are those that the kernel lists, not this process's share of them", async () => {
+  const online = (await Deno.readTextFile("/sys/devices/system/cpu/online")).trim();
+  const listed = online.split(",").reduce((sum, range) => {
+    const [first = 0, last = first] = range.split("-").map(Number);
+    return sum + last - first + 1;
+  }, 0);
+  const root = new URL("../../", import.meta.url).pathname;
+  const script =
+    `import { systemRuntime } from "${root}lib/system/runtime.ts"; console.log(systemRuntime().cpus());`;
+  const folder = await Deno.makeTempDir({ prefix: "signpost-cpus-" });
+  try {
+    await Deno.writeTextFile(`${folder}/main.ts`, script);
+    const { stdout, stderr } = await new Deno.Command("taskset", {
+      args: [
+        ...["-c", "0", Deno.execPath(), "run", "-q", "-P"],
+        ...["--config", `${root}deno.json`, `${folder}/main.ts`],
+      ],
+    }).output();
+    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+    assertEquals(text(stdout), `${listed}\n`, text(stderr));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -7,7 +7,7 @@ import type { Family } from "../../model/address.ts";
 import { type Dataplane, rethrowAsApplyError } from "../../model/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/desired.ts";
 import { type ProcessResult, type ProcessRunner, ProgramMissingError } from "../../model/ports.ts";
-import type { Iptables } from "./kernel/backend.ts";
+import { type Iptables, isTcpLiberal } from "./kernel/backend.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/errors.ts";
 import { fitToSaved } from "./script/full.ts";
 import { CANARY_CHAIN, TABLES } from "./script/names.ts";
@@ -32,20 +32,35 @@ export interface IptablesDataplaneOptions {
 export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
   readonly #counts = new RuleCounts();
+  #iptables: Pick<Iptables, "families" | "abilities">;
 
   /** @param options what it works with */
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options;
+    this.#iptables = options.iptables;
+  }
+
+  /**
+   * Looks whether the administrator has changed what the rules go by.
+   *
+   * @returns why a full sync is needed; `undefined`: nothing has changed
+   */
+  async refresh(): Promise<string | undefined> {
+    const { families, abilities } = this.#iptables;
+    const tcpBeLiberal = await isTcpLiberal(this.#options.runner);
+    if (tcpBeLiberal === (abilities.tcpBeLiberal ?? false)) return undefined;
+    this.#iptables = { families, abilities: { ...abilities, tcpBeLiberal } };
+    return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
   }
 
   /** The script that makes the whole state. */
   full(state: DesiredState): IptablesScript {
-    return fullScript(state, this.#options.iptables);
+    return fullScript(state, this.#iptables);
   }
 
   /** The script for one step, or `undefined` where the step needs a full one. */
   partial(change: StateChange, state: DesiredState): IptablesScript | undefined {
-    return partialScript(change, state, this.#options.iptables);
+    return partialScript(change, state, this.#iptables);
   }
 
   /**

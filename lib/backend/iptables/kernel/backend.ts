@@ -11,6 +11,7 @@ import { ApplyError } from "../../../model/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports.ts";
 import type { Abilities } from "../script/fixed_rules.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./errors.ts";
+import { Sysctl } from "../../sysctl.ts";
 import { runIfThere } from "./run.ts";
 import { programName } from "../script/script.ts";
 
@@ -63,7 +64,18 @@ export async function findIptables(
   if (first === undefined) throw errors[0];
   const version = await runIfThere(runner, [programName(first, "", choice.backend), "--version"]);
   const text = version?.stdout.trim() ?? "";
-  return { ...choice, families, missing, abilities: abilitiesOf(text), version: text };
+  const abilities = {
+    ...abilitiesOf(text),
+    ...await isTcpLiberal(runner) && { tcpBeLiberal: true },
+  };
+  return { ...choice, families, missing, abilities, version: text };
+}
+
+/** Whether the node lets TCP packets out of window pass (a sysctl that administrators set, too). */
+export async function isTcpLiberal(runner: ProcessRunner): Promise<boolean> {
+  const name = "net.netfilter.nf_conntrack_tcp_be_liberal";
+  const value = await new Sysctl(runner).read(name).catch(() => "");
+  return /^[1-9]/.test(value);
 }
 
 /** What a version of iptables can do, from the output of `iptables --version`. */

@@ -12,6 +12,8 @@ import { comment, markAndMask, rule } from "./rule.ts";
 export interface Abilities {
   /** `MASQUERADE --random-fully` (iptables 1.6.2): fewer clashes of source ports. */
   readonly randomFully: boolean;
+  /** `nf_conntrack_tcp_be_liberal` is set, whoever has set it: few packets are invalid, and none is dropped. */
+  readonly tcpBeLiberal?: boolean;
 }
 
 const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1/128" };
@@ -28,18 +30,22 @@ export function fixedChains(
   options: { readonly family: Family; readonly abilities: Abilities },
 ): ReadonlyMap<string, readonly string[]> {
   const rules: Readonly<Record<string, readonly string[]>> = table === "filter"
-    ? filterRules(node, options.family)
+    ? filterRules(node, options)
     : natRules(node, options);
   return new Map(FIXED_CHAINS[table].map((chain) => [chain, rules[chain] ?? []]));
 }
 
-function filterRules(node: DesiredNode, family: Family): Record<string, readonly string[]> {
+function filterRules(
+  node: DesiredNode,
+  { family, abilities }: { readonly family: Family; readonly abilities: Abilities },
+): Record<string, readonly string[]> {
+  const isLiberal = node.tcpBeLiberal || abilities.tcpBeLiberal === true;
   const mark = markAndMask(node.masqueradeMark);
   return {
     "KUBE-FORWARD": [
       // A packet that conntrack does not know would leave without its address translated back,
       // and the far end would reset the connection (kubernetes/kubernetes#74839).
-      ...(node.tcpBeLiberal ? [] : ["-m conntrack --ctstate INVALID -j DROP"]),
+      ...(isLiberal ? [] : ["-m conntrack --ctstate INVALID -j DROP"]),
       `${comment("kubernetes forwarding rules")} -m mark --mark ${mark} -j ACCEPT`,
       rule(
         comment("kubernetes forwarding conntrack rule"),

@@ -94,6 +94,13 @@ Deno.test("a range around localhost does not open its node ports where they are 
   assertEquals(jump?.includes("-d 64.0.0.0/2"), true);
 });
 
+Deno.test("an administrator's nf_conntrack_tcp_be_liberal counts as the configuration's", () => {
+  const drops = (abilities: { randomFully: boolean; tcpBeLiberal?: boolean }) =>
+    fullScript(desired([]), { ...OPTIONS, abilities }).text.includes("INVALID -j DROP");
+  assertEquals(drops({ randomFully: true }), true);
+  assertEquals(drops({ randomFully: true, tcpBeLiberal: true }), false);
+});
+
 Deno.test("route_localnet is asked for where node ports answer on localhost", () => {
   assertEquals(fullScript(desired(EXAMPLE), OPTIONS).routeLocalnet, true);
   assertEquals(fullScript(desired(EXAMPLE), { ...OPTIONS, families: [6] }).routeLocalnet, false);
