@@ -6,9 +6,8 @@
  *
  * @module
  */
-// The first of all: one works while the others are loaded, the other is for them.
+// The first of all: it works while the others are loaded.
 import "./lib/system/entropy.ts";
-import "./lib/system/segmenter.ts";
 import { runCommand } from "./lib/cli/command.ts";
 import { systemRuntime } from "./lib/system/runtime.ts";
 import { onReload, stopSignal } from "./lib/system/signals.ts";

@@ -1,5 +1,5 @@
 /**
- * From the words of the command line to what they ask for.
+ * From the words of the command line to what they ask for. Each command is loaded when it is asked for.
  *
  * @module
  */
@@ -7,18 +7,12 @@ import { type Invocation, loadConfiguration } from "../config/load.ts";
 import { FatalError } from "../model/fatal.ts";
 import type { Logger } from "../model/ports.ts";
 import { VERSION_TEXT } from "../model/version.ts";
-import { cleanup } from "./cleanup.ts";
 import { ConfigurationFile } from "./configuration_file.ts";
 import type { CommandContext } from "./context.ts";
-import { initOnly } from "./init_only.ts";
 import { nodeNameOf } from "./node_name.ts";
-import { once } from "./once.ts";
 import { openLog } from "./open_log.ts";
-import { performQuery } from "./queries.ts";
 import { isQuery } from "./query.ts";
-import { run } from "./run.ts";
 import { terseLog } from "./terse_log.ts";
-import { writeConfig } from "./write_config.ts";
 
 /**
  * Does what the command line says.
@@ -35,7 +29,11 @@ export async function runCommand(
   const file = new ConfigurationFile(runtime.readFile);
   const invocation = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
   switch (invocation.type) {
-    case "help":
+    case "help": {
+      const { helpText } = await import("../config/help.ts");
+      await runtime.print(helpText(invocation.command));
+      return 0;
+    }
     case "version":
       await runtime.print(invocation.text);
       return 0;
@@ -73,25 +71,58 @@ async function guarded(invocation: Run, context: Given): Promise<number> {
   }
 }
 
+/** @returns the exit code */
 async function perform(
   { command, configuration }: Run,
   given: Given & { readonly logger: Logger },
 ): Promise<number> {
   const nodeName = nodeNameOf(configuration, given.runtime);
   const context = { ...given, configuration, nodeName };
-  if (isQuery(command)) return await performQuery(command, context);
   switch (command.name) {
-    case "cleanup":
+    case "run": {
+      if (command.once) {
+        const { once } = await import("./once.ts");
+        await once({ ...context, output: command.output });
+        return 0;
+      }
+      const { run } = await import("./run.ts");
+      await run(context);
+      return 0;
+    }
+    case "cleanup": {
+      const { cleanup } = await import("./cleanup.ts");
       await cleanup({ ...context, ...command });
-      break;
-    case "init-only":
+      return 0;
+    }
+    case "init-only": {
+      const { initOnly } = await import("./init_only.ts");
       await initOnly(context);
-      break;
-    case "write-config":
+      return 0;
+    }
+    case "write-config": {
+      const { writeConfig } = await import("./write_config.ts");
       await writeConfig({ ...context, ...command });
-      break;
-    case "run":
-      await (command.once ? once({ ...context, output: command.output }) : run(context));
+      return 0;
+    }
+    case "explain": {
+      const { explain } = await import("./explain/command.ts");
+      return await explain(command, context);
+    }
+    case "diff": {
+      const { diff } = await import("./diff/command.ts");
+      return await diff(command, context);
+    }
+    case "status": {
+      const { status } = await import("./status/command.ts");
+      return await status(command, context);
+    }
+    case "verify": {
+      const { verify } = await import("./verify/command.ts");
+      return await verify(command, context);
+    }
+    case "completions": {
+      const { completions } = await import("./completions/command.ts");
+      return await completions(command, context);
+    }
   }
-  return 0;
 }

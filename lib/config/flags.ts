@@ -4,7 +4,7 @@
  * @module
  */
 import type { CommandName, Flag } from "./flags/flag.ts";
-import { parseFlag } from "./grammar.ts";
+import { parseFlag } from "./flags/values.ts";
 import { checkValue, formatPath, type ProblemLine } from "./issues.ts";
 import { type GivenFlag, scan } from "./scan.ts";
 import { type GivenSettings, ROWS } from "./settings/table.ts";

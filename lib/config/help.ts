@@ -3,32 +3,37 @@
  *
  * @module
  */
-import { formatDocPage, getDocPageSync } from "@optique/core";
 import { COMMAND_FACTS, type CommandFacts } from "./flags/commands.ts";
-import type { CommandName } from "./flags/flag.ts";
-import { FLAG_GROUPS } from "./flags/table.ts";
+import type { CommandName, Flag } from "./flags/flag.ts";
+import { FLAG_GROUPS, isOf } from "./flags/table.ts";
 import { UNUSED_TITLE } from "./settings/table.ts";
-import { commandGrammar } from "./grammar.ts";
+
+/** Characters before the descriptions, without the indentation. */
+const NAMES_WIDTH = 46;
 
 /** The help text of a command, ending with a line feed. */
 export function helpText(command: CommandName): string {
   const facts = COMMAND_FACTS[command];
-  const page = getDocPageSync(commandGrammar(command), []);
-  const sections = (page?.sections ?? [])
-    .filter(({ title }) => title !== UNUSED_TITLE)
-    .map(({ title, entries }) => ({ title: title ?? "", entries }));
-  const flags = formatDocPage("signpost", { sections }, {
-    colors: false,
-    showUsage: false,
-    termWidth: 46,
-  });
   return [
     facts.introduction,
-    flags.trim(),
+    ...usedFlags(command),
     ...unusedFlags(facts),
     `Examples:\n${facts.examples.map((line) => `  ${line}`).join("\n")}`,
     `Exit codes:\n${facts.exitCodes.map(([code, text]) => `  ${code}  ${text}`).join("\n")}`,
   ].join("\n\n") + "\n";
+}
+
+function usedFlags(command: CommandName): string[] {
+  return FLAG_GROUPS.filter(COMMAND_FACTS[command].shows).flatMap(({ title, flags }) => {
+    const shown = flags.filter((flag) => isOf(flag, command) && !flag.hidden);
+    if (title === UNUSED_TITLE || shown.length === 0) return [];
+    return [`${title}:\n${shown.map(flagLine).join("\n")}`];
+  });
+}
+
+function flagLine({ name, letter, value, help }: Flag): string {
+  const names = `${letter === undefined ? "" : `-${letter}, `}--${name}`;
+  return `  ${(value === undefined ? names : `${names} ${value}`).padEnd(NAMES_WIDTH)}  ${help}`;
 }
 
 function unusedFlags({ shows }: CommandFacts): string[] {

@@ -12,7 +12,7 @@ import { completeSettings, mergeSettings } from "./complete.ts";
 import { type FileResult, NO_FILE, readConfigurationFile } from "./file.ts";
 import { checkFeatureGates } from "./feature_gates.ts";
 import { readFlags } from "./flags.ts";
-import { helpText } from "./help.ts";
+import type { CommandName } from "./flags/flag.ts";
 import { isJudged } from "./judged.ts";
 import { plain } from "../model/text.ts";
 import { warningsOf } from "./warnings.ts";
@@ -26,8 +26,10 @@ export type Invocation =
     /** One line each, for stderr or the log. */
     readonly warnings: readonly string[];
   }
+  /** The help text of that command is asked for; exit code 0. */
+  | { readonly type: "help"; readonly command: CommandName }
   /** To be printed on stdout; exit code 0. */
-  | { readonly type: "help" | "version"; readonly text: string }
+  | { readonly type: "version"; readonly text: string }
   /** One line each; exit code 2. */
   | {
     readonly type: "errors";
@@ -58,7 +60,7 @@ export async function loadConfiguration(
   options: LoadOptions,
 ): Promise<Invocation> {
   const flags = readFlags(argv);
-  if (flags.information === "help") return { type: "help", text: helpText(flags.command) };
+  if (flags.information === "help") return { type: "help", command: flags.command };
   if (flags.information === "version") return { type: "version", text: `${options.version}\n` };
 
   const fileName = flags.settings["command.config"] ?? "";

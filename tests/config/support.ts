@@ -4,6 +4,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
+import { helpText } from "../../lib/config/help.ts";
 import { type Invocation, loadConfiguration } from "../../lib/config/load.ts";
 import type { Configuration, UnusedConfiguration } from "../../lib/model/configuration.ts";
 
@@ -87,5 +88,5 @@ export function configurationOf(invocation: Invocation): Configuration {
 /** The text of a load that is to be help. */
 export function helpOf(invocation: Invocation): string {
   if (invocation.type !== "help") throw new Error(JSON.stringify(invocation));
-  return invocation.text;
+  return helpText(invocation.command);
 }
