@@ -24,6 +24,8 @@ export interface MachineRun {
   readonly nft: Suite;
   /** What the kernel is told besides. */
   readonly kernelArguments?: readonly string[];
+  /** Leaves iptables out: it does not run nft, and the kernel's other row has it. */
+  readonly isNftablesOnly?: true;
   /** What is special about it, for the list and the table. */
   readonly note: string;
 }
@@ -68,6 +70,7 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
     package: "linux-image-amd64",
     series: "6.12",
     nft: "bookworm",
+    isNftablesOnly: true,
     note: "Debian 13, nft in an image of Debian 12",
   },
   {
@@ -82,6 +85,7 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
     suite: "sid",
     package: "linux-image-amd64",
     nft: "bookworm",
+    isNftablesOnly: true,
     note: "Debian's newest kernel, nft in an image of Debian 12",
   },
   {

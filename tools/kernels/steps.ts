@@ -68,7 +68,8 @@ export function stepsOf(
 ): (Step & { readonly part: Part })[] {
   // The namespaces of the recorded flows have IPv6.
   const hasFlows = options.hasFlows && !isWithoutIpv6(run);
-  const backends = BACKENDS.filter((each) => !options.isShort || each !== "iptables-legacy");
+  const left = options.isShort ? BACKENDS.filter((each) => each !== "iptables-legacy") : BACKENDS;
+  const backends = run.isNftablesOnly ? left.filter((each) => each === "nftables") : left;
   return backends.flatMap((backend) =>
     PARTS.filter((part) => part !== "flows" || hasFlows).map((part) => ({ backend, part }))
   );

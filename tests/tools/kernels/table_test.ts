@@ -66,7 +66,7 @@ Deno.test("the table goes between a document's marks, again and again", () => {
 });
 
 Deno.test("a machine tries every part with every backend; flows where they are at hand and IPv6 is", () => {
-  const [bookworm, noIpv6] = ["bookworm", "no-ipv6"].map((name) => {
+  const [bookworm, noIpv6, oldNft] = ["bookworm", "no-ipv6", "sid-old-nft"].map((name) => {
     const run = MACHINE_RUNS.find((each) => each.name === name);
     if (run === undefined) throw new Error(`no ${name}`);
     return (hasFlows: boolean, isShort = false) => stepsOf(run, { hasFlows, isShort }).length;
@@ -76,6 +76,7 @@ Deno.test("a machine tries every part with every backend; flows where they are a
   assertEquals(bookworm?.(false), all - BACKENDS.length);
   assertEquals(bookworm?.(true, true), all - PARTS.length);
   assertEquals(noIpv6?.(true), all - BACKENDS.length);
+  assertEquals(oldNft?.(true), PARTS.length);
 });
 
 Deno.test("a step without a result has failed, and says how the machine ended", () => {
