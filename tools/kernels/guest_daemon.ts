@@ -3,10 +3,12 @@
  *
  * @module
  */
+import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import type { Family } from "../../lib/model/address.ts";
 import { createCluster, type InputFiles, writeInput } from "../../tests/e2e/case.ts";
 import { assertFlows, type Flow } from "../../tests/e2e/flow.ts";
 import { CommandError } from "../../tests/support/command.ts";
+import { httpGet } from "../../tests/support/http.ts";
 import type { Network } from "../../tests/support/network.ts";
 import { runSignpost, Signpost } from "../../tests/support/signpost.ts";
 import { NODE } from "../../tests/support/topology.ts";
@@ -41,6 +43,7 @@ export class DaemonLife implements AsyncDisposable {
   readonly #backend: Backend;
   readonly #network: Network;
   readonly #input: InputFiles;
+  readonly #families: readonly Family[];
   readonly #flows: { readonly [name in "present" | "absent"]: readonly Flow[] };
   readonly #resources: AsyncDisposableStack;
   #daemon: Signpost | undefined;
@@ -54,6 +57,7 @@ export class DaemonLife implements AsyncDisposable {
     this.#backend = backend;
     this.#network = parts.network;
     this.#input = parts.input;
+    this.#families = parts.families;
     this.#flows = { present: flowsWith(parts.families), absent: flowsWithout(parts.families) };
     this.#resources = parts.resources;
   }
@@ -110,6 +114,18 @@ export class DaemonLife implements AsyncDisposable {
     const daemon = this.#daemon = Signpost.start(this.#network, args);
     await daemon.until("the first sync", () => /\bfull\b/.test(daemon.log), DEADLINE);
     await this.#flowsBecome(daemon);
+    if (!this.#families.includes(6)) await this.#assertNoIpv6(daemon);
+  }
+
+  /** No rule, one line in the log, and a reason in the health answer. */
+  async #assertNoIpv6(daemon: Signpost): Promise<void> {
+    assertEquals(daemon.log.match(/no IPv6 rules/g)?.length, 1, daemon.log);
+    const health = { from: NODE, source: "127.0.0.1", address: "127.0.0.1", port: 10_256 };
+    const { body } = await httpGet(this.#network, { ...health, path: "/healthz" });
+    assertMatch(body, /this node has no IPv6/);
+    if (this.#backend !== "nftables") return;
+    const table = await this.#network.run(NODE, ["nft", "list", "table", "inet", "signpost"]);
+    assertNotMatch(table, /\bip6 |\bipv6_addr\b/);
   }
 
   async #drift(): Promise<void> {
