@@ -29,11 +29,13 @@ import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import { Observation } from "./observation.ts";
 import { isServedByKubeProxy, openSavedState } from "./saved_state.ts";
+import { OwnPorts } from "./own_ports.ts";
 import { serveAll } from "./servers.ts";
 import { announceReady, tellOfWaiting } from "./service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
 import { plainFacts, statusReport } from "./status_report.ts";
 import { type ApiServer, postJson } from "./source.ts";
+import { untilAborted } from "./until_aborted.ts";
 import { VERSION } from "../model/version.ts";
 
 /** What the daemon needs. */
@@ -83,6 +85,7 @@ export class Daemon {
   readonly #firstSync = Promise.withResolvers<void>();
   readonly #advice: Advice;
   readonly #started: number;
+  readonly #ownPorts: OwnPorts;
   #keeper: StateKeeper | undefined;
 
   /**
@@ -101,12 +104,14 @@ export class Daemon {
     opened.programs.reportTo((program, failure) => this.#metrics.programFailed(program, failure));
     const { missing } = opened;
     this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod, missing });
+    this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate });
     this.#desired = new Desired({
       configuration,
       mode,
       nodeName,
       ipFamilies: familiesBut(missing),
       refusedFeatures: opened.refusedFeatures,
+      ...this.#ownPorts.around,
     });
     this.#events = new EventRecorder({
       post: (path, body) => postJson(this.#opened.api, { path, body, signal: options.signal }),
@@ -204,6 +209,7 @@ export class Daemon {
         }),
         answering,
         announceReady(manager, { runtime, firstSync, signal }),
+        this.#ownPorts.follow(() => this.#loop.requestRound(), signal),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
         firstSync.then(() => this.#watchDrift(signal)),
         firstSync.then(() => this.#handOver(signal)),
@@ -243,6 +249,7 @@ export class Daemon {
   /** The saved state comes first; meanwhile the sources fill the cache. */
   async #runLoop(signal: AbortSignal): Promise<void> {
     const path = this.#options.configuration.signpost.stateFile;
+    await this.#ownPorts.begin(signal);
     if (this.#opened.api && path !== "") {
       const [cache, loop] = [this.#cache, this.#loop];
       const isOutdated = await isServedByKubeProxy(this.#opened.handOver, {
@@ -334,17 +341,4 @@ export class Daemon {
       snapshotAge: this.#keeper?.age(),
     });
   }
-}
-
-/** Ends when the signal aborts, or with the first failure. */
-async function untilAborted(
-  signal: AbortSignal,
-  parts: readonly Promise<unknown>[],
-): Promise<void> {
-  const aborted = new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
-  const failed = Promise.all(parts).then(() => aborted);
-  await Promise.race([aborted, failed]);
 }

@@ -50,6 +50,7 @@ export class Observation implements SyncObserver, WatchObserver {
   readonly #options: ObservationOptions;
   readonly #started: number;
   readonly #conflicts = new Map<string, number>();
+  readonly #overLimit = new Set<string>();
   readonly #noLocal = { 4: noCounts(), 6: noCounts() };
   readonly #watches = new Map<Kind, WatchStatus>();
   readonly #history: SyncHistory;
@@ -146,10 +147,9 @@ export class Observation implements SyncObserver, WatchObserver {
 
   /** @inheritdoc */
   refused({ kind, key, reason }: Refusal): void {
-    const { metrics, cache, report } = this.#options;
+    const { metrics, report } = this.#options;
     metrics.objectRefused(kind);
-    const count = [...cache.refused].filter((each) => each.kind === kind).length;
-    metrics.objectsRefusedNow(kind, count);
+    metrics.objectsRefusedNow(kind, this.#countRefused(kind));
     if (kind !== "Service") return;
     report({
       ...this.#about(key),
@@ -239,13 +239,22 @@ export class Observation implements SyncObserver, WatchObserver {
     };
   }
 
-  #countServices({ change, conflicts }: SyncReport["step"]): void {
+  #countRefused(kind: Kind): number {
+    const { cache } = this.#options;
+    const malformed = [...cache.refused].filter((each) => each.kind === kind).length;
+    return malformed + (kind === "Service" ? this.#overLimit.size : 0);
+  }
+
+  #countServices({ change, conflicts, overLimit }: SyncReport["step"]): void {
     const { metrics } = this.#options;
     for (const [key, { before, after }] of change.services) {
       this.#conflicts.delete(key);
+      this.#overLimit.delete(key);
       for (const port of before) count(this.#noLocal[port.family], port, -1);
       for (const port of after) count(this.#noLocal[port.family], port, 1);
     }
+    for (const { key } of overLimit) this.#overLimit.add(key);
+    metrics.objectsRefusedNow("Service", this.#countRefused("Service"));
     for (const { loser } of conflicts) {
       this.#conflicts.set(loser, (this.#conflicts.get(loser) ?? 0) + 1);
     }

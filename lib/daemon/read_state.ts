@@ -14,7 +14,8 @@ import type { Family } from "../model/address.ts";
 import { familiesBut, missingFamilies } from "../backend/ip_families.ts";
 import { refusedFeatures } from "./active_mode.ts";
 import { FatalError } from "../model/fatal.ts";
-import { readSource, type SourceOptions } from "./source.ts";
+import { OwnPorts } from "./own_ports.ts";
+import { findApiServer, readSource, type SourceOptions } from "./source.ts";
 
 /** What it takes to read the state. */
 export interface StateOptions extends Pick<SourceOptions, "inspect"> {
@@ -37,22 +38,27 @@ export interface StateOptions extends Pick<SourceOptions, "inspect"> {
  * @throws {FatalError} where the objects cannot be had, or not in time
  */
 export async function readState(options: StateOptions): Promise<State> {
-  const { configuration, mode, nodeName } = options;
+  const { configuration, mode, nodeName, runtime } = options;
   const cache = await readCache(options);
-  const ipFamilies = options.ipFamilies ?? familiesBut(await missingFamilies(options.runtime));
+  const ipFamilies = options.ipFamilies ?? familiesBut(await missingFamilies(runtime));
+  const isLocal = configuration.signpost.manifests.length > 0;
+  const api = isLocal ? undefined : await findApiServer({ ...options, observer: {} });
+  const own = new OwnPorts({ configuration, runtime, locate: api?.locate });
+  await own.look();
   const desired = new Desired({
     configuration,
     mode,
     nodeName,
     ipFamilies,
+    ...own.around,
     refusedFeatures: await refusedFeatures({
       ...options,
       ipFamilies,
       services: cache.services.values(),
     }),
   });
-  const { conflicts } = desired.update(cache, cache.takeDirty());
-  return { cache, desired, conflicts, refused: [...cache.refused] };
+  const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
+  return { cache, desired, conflicts, refused: [...cache.refused, ...overLimit] };
 }
 
 async function readCache(options: StateOptions): Promise<ObjectCache> {

@@ -115,6 +115,8 @@ async function manifestErrors(work: Promise<void>): Promise<void> {
 export interface ApiServer {
   readonly client: ApiClient;
   readonly url: URL;
+  /** Where the server is, as the kubeconfig says now; rejects where that cannot be read. */
+  readonly locate: () => Promise<URL>;
 }
 
 /**
@@ -145,7 +147,7 @@ export async function findApiServer(
     observer,
     userAgent: `signpost/${VERSION}`,
   });
-  return { client, url: server };
+  return { client, url: server, locate: async () => (await access()).server };
 }
 
 /**

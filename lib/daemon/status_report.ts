@@ -73,7 +73,11 @@ export function statusReport(sources: StatusSources): Status {
         at: formatTime(sync.at),
         seconds: Math.round(sync.seconds * 1e6) / 1e6,
       })),
-    refused: [...cache.refused].map(({ kind, key, reason }) => ({ kind, key, reason })),
+    refused: [...cache.refused, ...desired.overLimit()].map(({ kind, key, reason }) => ({
+      kind,
+      key,
+      reason,
+    })),
     conflicts: shorten(desired.conflicts()),
   };
 }

@@ -35,6 +35,12 @@ export interface Runtime {
   hostname(): string;
   /** The addresses of all network interfaces, canonical. */
   addresses(): readonly string[];
+  /**
+   * All addresses of a host name, canonical, as this machine's own configuration has them.
+   *
+   * @throws where the name cannot be resolved
+   */
+  resolve(host: string): Promise<readonly string[]>;
   /** A file as text. */
   readFile(path: string): Promise<string>;
   /** Writes a text file, where signpost may write. */

@@ -13,12 +13,14 @@ import type {
   StateChange,
 } from "../model/desired.ts";
 import type { RefusedFeatures, Unsupported } from "../model/features.ts";
+import { vipKey } from "../model/names.ts";
 import type { EndpointSlice, Node, Service, ServiceCIDR } from "../model/objects.ts";
 import { sameValue } from "../model/same_value.ts";
-import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
+import { claimsOf, nodePortClaim, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { withoutRefused } from "./features.ts";
 import { type HealthCheck, healthCheckOf } from "./health_check.ts";
+import { Admission, type OverLimit } from "./limits.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts } from "./service.ts";
 
@@ -61,6 +63,8 @@ export interface Step {
   readonly conflicts: readonly Conflict[];
   /** Services of this step that need what nft or the kernel refuses. */
   readonly unsupported: readonly Unsupported[];
+  /** Those of this step's Services that are over a limit. */
+  readonly overLimit: readonly OverLimit[];
 }
 
 /** All that Services depend on of the node; where it changes, each is worked out again. */
@@ -80,6 +84,7 @@ export class Desired implements DesiredState {
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
+  readonly #admission: Admission;
   #node: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
   #surroundings: Surroundings;
@@ -89,6 +94,7 @@ export class Desired implements DesiredState {
   /** @param options the configuration and who this node is */
   constructor(options: DesiredOptions) {
     this.#options = options;
+    this.#admission = new Admission(options.configuration.signpost.limits);
     this.#node = desiredNode({ ...options, node: undefined, serviceCIDRs: [] });
     this.#surroundings = { node: this.#node, ownAddresses: new Set(), ownPorts: [] };
   }
@@ -118,6 +124,11 @@ export class Desired implements DesiredState {
     return [...this.#unsupported.values()].flat();
   }
 
+  /** All Services that are over a limit. */
+  overLimit(): OverLimit[] {
+    return [...this.#admission.over.values()];
+  }
+
   /** Follows a change of the objects. */
   update(objects: Objects, changed: Changed): Step {
     const before = this.#node;
@@ -125,13 +136,16 @@ export class Desired implements DesiredState {
     const dirty = this.#settleClaims(objects, all ? objects.services.keys() : [], changed.services);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
+    const overLimit: OverLimit[] = [];
     for (const key of dirty) {
       services.set(key, this.#updateService(objects, key));
       for (const conflict of this.#claims.conflictsOf(key)) conflicts.push(conflict);
+      const over = this.#admission.over.get(key);
+      if (over) overLimit.push(over);
     }
     const node = before === this.#node ? undefined : { before, after: this.#node };
     const unsupported = [...dirty].flatMap((key) => this.#unsupported.get(key) ?? []);
-    return { change: { node, services }, conflicts, unsupported };
+    return { change: { node, services }, conflicts, unsupported, overLimit };
   }
 
   /** @returns whether all Services have to be worked out again */
@@ -154,15 +168,31 @@ export class Desired implements DesiredState {
     alsoDirty: Iterable<string>,
     changed: ReadonlySet<string>,
   ): ReadonlySet<string> {
-    const dirty = new Set([...changed, ...alsoDirty]);
+    const judged = this.#judge(objects, changed);
+    const dirty = new Set([...judged, ...alsoDirty]);
     const moved = this.#updateSurroundings(objects);
-    for (const key of moved ? new Set([...changed, ...objects.services.keys()]) : changed) {
-      const service = this.#serviceOf(objects, key);
+    for (const key of moved ? new Set([...judged, ...objects.services.keys()]) : judged) {
+      const service = this.#admission.inForce(key);
       const claims = service === undefined ? [] : claimsOf(service, this.#surroundings);
       const affected = this.#claims.set(key, { claims, created: service?.created ?? 0 });
       for (const other of affected) dirty.add(other);
     }
     return dirty;
+  }
+
+  /** Judges what has changed, the oldest first, and then what may fit now. */
+  #judge(objects: Objects, changed: ReadonlySet<string>): ReadonlySet<string> {
+    const judge = (keys: readonly string[]) => {
+      const byAge = keys.map((key) => ({ key, service: this.#serviceOf(objects, key) }))
+        .sort((a, b) => (a.service?.created ?? 0) - (b.service?.created ?? 0));
+      for (const { key, service } of byAge) {
+        this.#admission.judge(key, service, objects.slicesOf(key));
+      }
+    };
+    judge([...changed].sort());
+    const retries = this.#admission.takeRetries().filter((key) => !changed.has(key)).sort();
+    judge(retries);
+    return retries.length === 0 ? changed : new Set([...changed, ...retries]);
   }
 
   /** @returns whether all claims have to be looked at again */
@@ -193,12 +223,17 @@ export class Desired implements DesiredState {
 
   #updateService(objects: Objects, key: string): ServiceChange {
     const before = this.#services.get(key) ?? [];
-    const service = this.#serviceOf(objects, key);
-    if (service === undefined) {
-      this.#services.delete(key);
-      this.#unsupported.delete(key);
-      this.#healthChecks.delete(key);
-      return { before, after: [] };
+    const service = this.#admission.inForce(key);
+    const holds = (claim: string) => this.#claims.holds(key, claim);
+    if (service === undefined || this.#admission.isFrozen(key)) {
+      const after = service ? before.map((port) => withoutLost(port, holds)) : [];
+      if (objects.services.has(key)) this.#services.set(key, after);
+      else this.#services.delete(key);
+      if (!service) {
+        this.#unsupported.delete(key);
+        this.#healthChecks.delete(key);
+      }
+      return { before, after };
     }
     const { zone, addresses: nodeAddresses } = this.#facts;
     const { nodeName } = this.#options;
@@ -211,7 +246,7 @@ export class Desired implements DesiredState {
       slices,
       place: { nodeName, zone },
       nodeAddresses,
-      holds: (claim) => this.#claims.holds(key, claim),
+      holds,
       previous: before,
     });
     const written = this.#supported(
@@ -240,4 +275,21 @@ export class Desired implements DesiredState {
     }
     return ports;
   }
+}
+
+/** A port without what another Service has taken over. */
+function withoutLost(
+  port: DesiredServicePort,
+  holds: (claim: string) => boolean,
+): DesiredServicePort {
+  const { family, protocol, nodePort } = port;
+  const held = (addresses: readonly string[]) =>
+    addresses.filter((address) => holds(vipKey(address, protocol, port.port)));
+  return {
+    ...port,
+    clusterIPs: held(port.clusterIPs),
+    externalIPs: held(port.externalIPs),
+    loadBalancerIPs: held(port.loadBalancerIPs),
+    nodePort: nodePort !== 0 && holds(nodePortClaim({ protocol, nodePort }, family)) ? nodePort : 0,
+  };
 }

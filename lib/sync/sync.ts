@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { describeUnsupported, type Unsupported } from "../model/features.ts";
+import type { Unsupported } from "../model/features.ts";
 import type { Dirty, ObjectCache } from "../cache/cache.ts";
-import { describeConflicts } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import { ApplyError, type ApplyFailure, type Dataplane, type Script } from "../model/dataplane.ts";
 import type { StateChange } from "../model/desired.ts";
 import type { ObjectEvent, Omission, Refusal } from "../model/events.ts";
 import type { Clock, Logger } from "../model/ports.ts";
+import { StepReports } from "./step_reports.ts";
 import { Wakeup } from "./wakeup.ts";
 
 /** What a sync did. */
@@ -77,21 +77,21 @@ const NO_STEP: Step = {
   change: { node: undefined, services: new Map() },
   conflicts: [],
   unsupported: [],
+  overLimit: [],
 };
 
 /** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
 export class SyncLoop {
   readonly #options: SyncOptions;
   readonly #wakeup: Wakeup;
-  /** What was warned of, by the Service that lost: what it asked for, and who had it. */
-  readonly #conflicts = new Map<string, ReadonlyMap<string, string>>();
-  readonly #unsupported = new Map<string, ReadonlySet<string>>();
+  readonly #reports: StepReports;
   #fullReason: string | undefined = "start";
   /** Monotonic time at which everything is written anew though nothing changed; after a first full sync. */
   #nextFull = Infinity;
   #lastEnd = -Infinity;
   #failures = 0;
-  #seeded = false;
+  /** The state of before the start, while the sources have not delivered. */
+  #seed: ObjectCache | undefined;
   #roundWanted = false;
   /** Monotonic time at which the start, or the round at hand, began. */
   #busySince: number | undefined;
@@ -99,6 +99,7 @@ export class SyncLoop {
   /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
     this.#options = options;
+    this.#reports = new StepReports(options);
     this.#busySince = options.clock.monotonic();
     this.#wakeup = new Wakeup(options.clock);
   }
@@ -106,10 +107,7 @@ export class SyncLoop {
   /** Takes an event of a source in. */
   handle(event: ObjectEvent): void {
     const { cache, observer, logger } = this.#options;
-    for (const refusal of cache.apply(event)) {
-      logger.warn("object refused, its last good state is kept", { ...refusal });
-      observer.refused?.(refusal);
-    }
+    for (const refusal of cache.apply(event)) this.#reports.refuse(refusal);
     for (const omission of cache.takeOmissions()) {
       logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
       observer.omitted?.(omission);
@@ -142,8 +140,9 @@ export class SyncLoop {
     const { cache, desired, clock } = this.#options;
     cache.remember(objects.node);
     const step = desired.update(objects, objects.takeDirty());
+    this.#reports.report(step);
     const done = await this.#applyFull({ step, started: clock.monotonic(), reason: "state file" });
-    this.#seeded = true;
+    this.#seed = objects;
     await this.#options.afterSync?.({ change: step.change, done, whole: true });
     return done;
   }
@@ -158,7 +157,7 @@ export class SyncLoop {
 
   /** Whether the rules are of a state from before the start. */
   get stale(): boolean {
-    return this.#seeded;
+    return this.#seed !== undefined;
   }
 
   /** Runs until the signal aborts. The rules stay in the kernel. */
@@ -190,8 +189,8 @@ export class SyncLoop {
   /** Without a complete cache there is nothing to apply, but a state from before the start to repair. */
   #hasWork(): boolean {
     const { cache } = this.#options;
-    if (!cache.complete) return this.#seeded && this.#fullReason !== undefined;
-    return this.#fullReason !== undefined || cache.isDirty || this.#roundWanted;
+    if (!cache.complete && this.#seed === undefined) return false;
+    return this.#fullReason !== undefined || this.#roundWanted || cache.complete && cache.isDirty;
   }
 
   /**
@@ -203,9 +202,12 @@ export class SyncLoop {
     const { cache, desired, dataplane, clock } = this.#options;
     const started = clock.monotonic();
     this.#roundWanted = false;
-    const step = cache.complete ? desired.update(cache, this.#takeDirty()) : NO_STEP;
-    this.#reportConflicts(step);
-    this.#reportUnsupported(step);
+    const step = cache.complete
+      ? desired.update(cache, this.#takeDirty())
+      : this.#seed
+      ? desired.update(this.#seed, this.#seed.takeDirty())
+      : NO_STEP;
+    this.#reports.report(step);
     const partial = this.#fullReason ? undefined : dataplane.partial(step.change, desired);
     const whole = this.#fullReason !== undefined;
     const reason = this.#fullReason ?? (partial ? "the partial sync failed" : "the node changed");
@@ -224,8 +226,8 @@ export class SyncLoop {
   #takeDirty(): Dirty {
     const { cache, desired } = this.#options;
     const dirty = cache.takeDirty();
-    if (!this.#seeded) return dirty;
-    this.#seeded = false;
+    if (!this.#seed) return dirty;
+    this.#seed = undefined;
     return { services: new Set([...dirty.services, ...desired.services.keys()]), node: true };
   }
 
@@ -275,38 +277,6 @@ export class SyncLoop {
     });
     observer.synced?.({ script, seconds, step });
     return "done";
-  }
-
-  /** Warns once of what a Service does not get, in one line however much it is, until it is over. */
-  #reportConflicts({ change, conflicts }: Step): void {
-    const byLoser = Map.groupBy(conflicts, ({ loser }) => loser);
-    for (const loser of change.services.keys()) {
-      const lost = byLoser.get(loser) ?? [];
-      const known = this.#conflicts.get(loser);
-      if (lost.length === 0) this.#conflicts.delete(loser);
-      else this.#conflicts.set(loser, new Map(lost.map((each) => [each.claim, each.holder])));
-      const fresh = lost.filter(({ claim, holder }) => known?.get(claim) !== holder);
-      if (fresh.length === 0) continue;
-      this.#options.logger.warn(
-        `Service ${loser} does not get all that it asks for: ${describeConflicts(fresh)}`,
-      );
-      this.#options.observer.conflicts?.(loser, fresh);
-    }
-  }
-
-  /** Warns once of a Service that needs what nft or the kernel refuses, until it does no more. */
-  #reportUnsupported({ change, unsupported }: Step): void {
-    const byService = Map.groupBy(unsupported, ({ service }) => service);
-    for (const service of change.services.keys()) {
-      const list = byService.get(service) ?? [];
-      const known = this.#unsupported.get(service);
-      if (list.length === 0) this.#unsupported.delete(service);
-      else this.#unsupported.set(service, new Set(list.map(({ feature }) => feature)));
-      for (const each of list.filter(({ feature }) => !known?.has(feature))) {
-        this.#options.logger.warn(`Service ${service} is refused: ${describeUnsupported(each)}`);
-        this.#options.observer.unsupported?.(each);
-      }
-    }
   }
 
   /** After failures the next try waits longer each time. */

@@ -4,6 +4,7 @@
  * @module
  */
 import process from "node:process";
+import { lookup } from "node:dns/promises";
 import { parseAddress } from "../model/address.ts";
 import type { Runtime } from "../model/runtime.ts";
 import { SystemClock } from "./clock.ts";
@@ -25,6 +26,8 @@ export function systemRuntime(): Runtime {
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
+    resolve: async (host) =>
+      (await lookup(host, { all: true })).flatMap(({ address }) => parseAddress(address) ?? []),
     readFile: (path) => Deno.readTextFile(path),
     writeFile: (path, text) => Deno.writeTextFile(path, text),
     print: (text) => writeAll(Deno.stdout, text),

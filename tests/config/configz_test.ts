@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { inEffect, toKubeProxyConfiguration } from "../../lib/config/configz.ts";
+import { DEFAULT_LIMITS } from "../../lib/model/configuration.ts";
 import { configurationOf, load, loadFile, runOf } from "./support.ts";
 
 Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, every field of it", async () => {
@@ -63,6 +64,7 @@ Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, ev
     nodePortAddresses: ["primary"],
     oomScoreAdj: -999,
     portRange: "",
+    signpost: { limits: DEFAULT_LIMITS },
     showHiddenMetricsForVersion: "",
     windowsRunAsService: false,
     winkernel: {
@@ -90,6 +92,8 @@ Deno.test("the printed configuration is read as the same one", async () => {
     "--kube-api-content-type=application/json",
     "--logging-format=json",
     "--nodeport-addresses=10.0.0.0/8",
+    "--max-service-elements=7",
+    "--max-namespace-affinity-chains=8",
   ];
   const configuration = configurationOf(await load(flags));
   const text = JSON.stringify(toKubeProxyConfiguration(configuration));

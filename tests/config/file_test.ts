@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../lib/model/configuration.ts";
 import { configurationOf, errorsOf, FILE, load, loadFile, runOf, UNUSED } from "./support.ts";
 
 /** As `kubeadm init` writes it into the ConfigMap kube-proxy, but for the kubeconfig. */
@@ -155,6 +156,7 @@ logging: {verbosity: 4, format: json}
       stateFile: "/var/lib/signpost/state.json.gz",
       socket: "/run/signpost/signpost.sock",
       statusPage: "auto",
+      limits: DEFAULT_LIMITS,
     },
   });
 });

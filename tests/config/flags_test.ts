@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import { type Configuration, DEFAULT_LIMITS } from "../../lib/model/configuration.ts";
 import {
   configurationOf,
   errorsOf,
@@ -63,6 +63,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
         stateFile: "/var/lib/signpost/state.json.gz",
         socket: "/run/signpost/signpost.sock",
         statusPage: "auto",
+        limits: DEFAULT_LIMITS,
       },
     },
     warnings: [],
@@ -378,4 +379,33 @@ Deno.test("the help text has every flag on a line of its own", async () => {
   assert(flags.length > 60, `${flags.length}`);
   const names = flags.map((line) => /--[a-z-]+/.exec(line)?.[0]);
   assertEquals(new Set(names).size, names.length);
+});
+
+Deno.test("each limit has a flag and a field of the file, and the flag wins", async () => {
+  const file = {
+    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+    kind: "KubeProxyConfiguration",
+    signpost: {
+      limits: {
+        service: { frontends: 1, elements: 2, sourceRanges: 3, affinityChains: 4 },
+        namespace: { frontends: 5, elements: 6, sourceRanges: 7, affinityChains: 8 },
+      },
+    },
+  };
+  const names = ["frontends", "elements", "source-ranges", "affinity-chains"];
+  const flags = ["service", "namespace"].flatMap((scope, i) =>
+    names.map((name, j) => `--max-${scope}-${name}=${10 * i + j + 11}`)
+  );
+  const files = { x: JSON.stringify(file) };
+  const limits = async (argv: readonly string[]) =>
+    configurationOf(await load(["--config=x", ...argv], files)).signpost.limits;
+  assertEquals(await limits([]), file.signpost.limits);
+  assertEquals(await limits(flags), {
+    service: { frontends: 11, elements: 12, sourceRanges: 13, affinityChains: 14 },
+    namespace: { frontends: 21, elements: 22, sourceRanges: 23, affinityChains: 24 },
+  });
+  assertEquals(await limits(flags.slice(1)), {
+    service: { frontends: 1, elements: 12, sourceRanges: 13, affinityChains: 14 },
+    namespace: { frontends: 21, elements: 22, sourceRanges: 23, affinityChains: 24 },
+  });
 });

@@ -5,18 +5,21 @@
  */
 import type { Network } from "./network.ts";
 
-/** Takes connections on a port of 127.0.0.1 in a host and passes them on to the same port outside. */
+/** Takes connections on a port of 127.0.0.1, or another address, in a host and passes them on to the same port outside. */
 export class Forwarder implements AsyncDisposable {
   readonly #listener: Deno.TcpListener;
   readonly #port: number;
   readonly #open = new Set<Deno.TcpConn>();
   readonly #running: Promise<void>;
 
-  constructor(network: Network, options: { readonly host: string; readonly port: number }) {
-    const { host, port } = options;
+  constructor(
+    network: Network,
+    options: { readonly host: string; readonly address?: string; readonly port: number },
+  ) {
+    const { host, address: hostname = "127.0.0.1", port } = options;
     this.#port = port;
     // The socket is made before this returns, and stays in the namespace where it was made.
-    this.#listener = network.inside(host, () => Deno.listen({ hostname: "127.0.0.1", port }));
+    this.#listener = network.inside(host, () => Deno.listen({ hostname, port }));
     this.#running = this.#run();
   }
 

@@ -8,6 +8,7 @@
  * @module
  */
 import type { Flag, FlagGroup } from "../flags/flag.ts";
+import { LIMIT_GROUP } from "./limits.ts";
 import { CONNTRACK_GROUP, HEALTH_GROUP, PROCESS_GROUP } from "./process.ts";
 import { RULE_GROUP } from "./rules.ts";
 import type { Setting, SettingGroup } from "./setting.ts";
@@ -19,6 +20,7 @@ export const SETTINGS = {
   ...COMMAND_GROUP.settings,
   ...SOURCE_GROUP.settings,
   ...RULE_GROUP.settings,
+  ...LIMIT_GROUP.settings,
   ...HEALTH_GROUP.settings,
   ...CONNTRACK_GROUP.settings,
   ...PROCESS_GROUP.settings,
@@ -49,6 +51,7 @@ export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = [
   COMMAND_GROUP,
   SOURCE_GROUP,
   RULE_GROUP,
+  LIMIT_GROUP,
   HEALTH_GROUP,
   CONNTRACK_GROUP,
   PROCESS_GROUP,

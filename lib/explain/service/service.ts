@@ -64,6 +64,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
         externalIPsAllowed: inputs.externalIPsAllowed,
       })
       : [notProxied(target, { inspector, refused: state.refused })],
+    ...service ? refusalFindings(key, state) : [],
     ...service && !service.ports.some((port) => isWanted(port, target))
       ? [noSuchPort(service, target)]
       : [],
@@ -116,6 +117,12 @@ function omissionFindings(key: string, cache: State["cache"]): Finding[] {
   return objects.flatMap(({ name, omitted = [] }) =>
     omitted.map((reason) => warning("part-left-out", `${name}: a part is left out: ${reason}`))
   );
+}
+
+/** What is wrong with a Service that is well-formed: it is over a limit. */
+function refusalFindings(key: string, { refused }: State): Finding[] {
+  return refused.filter((each) => each.kind === "Service" && each.key === key)
+    .map(({ reason }) => error("service-refused", `${key} is refused: ${reason}`));
 }
 
 /** Slices that were refused, or that are not for this proxy. */

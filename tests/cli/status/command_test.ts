@@ -1,3 +1,4 @@
+import { DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
 import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { parse } from "@std/yaml";
 import type { Ask } from "../../../lib/daemon/client.ts";
@@ -37,6 +38,7 @@ const SOCKET = {
     stateFile: "",
     socket: "/run/s.sock",
     statusPage: "auto",
+    limits: DEFAULT_LIMITS,
   },
 } as const;
 

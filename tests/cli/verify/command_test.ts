@@ -1,3 +1,4 @@
+import { DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import { parse } from "@std/yaml";
 import { serveSocket } from "../../../lib/system/socket.ts";
@@ -89,6 +90,7 @@ class Node implements AsyncDisposable {
           stateFile: "",
           socket: this.socket,
           statusPage: "auto",
+          limits: DEFAULT_LIMITS,
         },
       }),
     });

@@ -1,0 +1,189 @@
+/**
+ * Limits for what one Service and one namespace may ask of every node.
+ *
+ * A Service over a limit is refused by itself, as a malformed object is: its last state that was
+ * within the limits stays in force. Where endpoints alone have grown too many, its rules stay as they
+ * are. One that never was within the limits has no rules.
+ *
+ * @module
+ */
+import { familyOf } from "../model/address.ts";
+import type { Limits, Size } from "../model/configuration.ts";
+import type { Refusal } from "../model/events.ts";
+import type { EndpointSlice, Service } from "../model/objects.ts";
+import { familiesOf } from "./claimed.ts";
+
+/** A Service over a limit. */
+export interface OverLimit extends Refusal {
+  readonly kind: "Service";
+  /** The setting that names the limit. */
+  readonly limit: string;
+}
+
+/** A state of a Service that is within the limits. */
+interface Admitted {
+  readonly service: Service;
+  readonly size: Size;
+}
+
+const WHAT: readonly (readonly [keyof Size, words: string, flag: string])[] = [
+  ["frontends", "frontends (each address with each port, and node ports)", "frontends"],
+  ["elements", "elements in the kernel (frontends with endpoints and source ranges)", "elements"],
+  ["sourceRanges", "source ranges", "source-ranges"],
+  ["affinityChains", "chains for session affinity (ports with endpoints)", "affinity-chains"],
+];
+const NOTHING: Readonly<Size> = { frontends: 0, elements: 0, sourceRanges: 0, affinityChains: 0 };
+
+/**
+ * What a Service asks of the node at most: every endpoint counts, ready or not. The work is linear in
+ * the number of its addresses, ports and slices.
+ */
+export function sizeOf(service: Service, slices: Iterable<EndpointSlice>): Size {
+  const endpoints = { 4: 0, 6: 0 };
+  for (const slice of slices) endpoints[slice.family] += slice.endpoints.length;
+  const count = { ...NOTHING, sourceRanges: service.sourceRanges.length };
+  const nodePorts = service.ports.filter(({ nodePort }) => nodePort !== 0).length;
+  for (const family of familiesOf(service)) {
+    const ofFamily = (list: readonly string[]) =>
+      list.reduce((sum, each) => sum + (familyOf(each) === family ? 1 : 0), 0);
+    const balanced = ofFamily(service.loadBalancerIPs);
+    const addresses = ofFamily(service.clusterIPs) + balanced + ofFamily(service.externalIPs);
+    const ports = service.ports.length;
+    const frontends = addresses * ports + nodePorts;
+    count.frontends += frontends;
+    count.elements += frontends * (1 + endpoints[family]) +
+      (balanced === 0 ? 0 : balanced * ports * ofFamily(service.sourceRanges));
+    if (service.affinitySeconds > 0) count.affinityChains += ports * endpoints[family];
+  }
+  return count;
+}
+
+/** Which Services are within the limits. */
+export class Admission {
+  readonly #limits: Limits;
+  readonly #admitted = new Map<string, Admitted>();
+  readonly #totals = new Map<string, Size>();
+  readonly #over = new Map<string, OverLimit>();
+  /** Services whose rules stay as they are. */
+  readonly #frozen = new Set<string>();
+  /** Namespaces that ask for less than before. */
+  #shrunk = new Set<string>();
+
+  /** @param limits what is too much */
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  /** The state of a Service that is in force; `undefined`: none, it has no rules. */
+  inForce(key: string): Service | undefined {
+    return this.#admitted.get(key)?.service;
+  }
+
+  /** Whether the rules of a Service stay as they are, whatever its endpoints do. */
+  isFrozen(key: string): boolean {
+    return this.#frozen.has(key);
+  }
+
+  /** Services over a limit. */
+  get over(): ReadonlyMap<string, OverLimit> {
+    return this.#over;
+  }
+
+  /**
+   * Judges a Service that is new or has changed, or has gone.
+   *
+   * @param key its `namespace/name`
+   */
+  judge(key: string, service: Service | undefined, slices: Iterable<EndpointSlice>): void {
+    this.#over.delete(key);
+    this.#frozen.delete(key);
+    const last = this.#admitted.get(key);
+    if (service === undefined) return this.#release(key);
+    const all = [...slices];
+    for (
+      const candidate of last && last.service !== service ? [service, last.service] : [service]
+    ) {
+      const size = sizeOf(candidate, all);
+      const over = this.#excess(key, size, candidate.namespace);
+      if (over === undefined) return this.#admit(key, { service: candidate, size });
+      if (!this.#over.has(key)) this.#over.set(key, over);
+    }
+    if (last) this.#frozen.add(key);
+  }
+
+  /** Services over a limit that may be within it now that others of their namespace ask for less. */
+  takeRetries(): string[] {
+    if (this.#shrunk.size === 0) return [];
+    const shrunk = this.#shrunk;
+    this.#shrunk = new Set();
+    return [...this.#over.keys()].filter((key) => shrunk.has(namespaceOf(key)));
+  }
+
+  #excess(key: string, size: Size, namespace: string): OverLimit | undefined {
+    const total = this.#totals.get(namespace) ?? NOTHING;
+    const own = this.#admitted.get(key)?.size ?? NOTHING;
+    for (const [what, words, flag] of WHAT) {
+      const [service, all] = [this.#limits.service[what], this.#limits.namespace[what]];
+      const sum = total[what] - own[what] + size[what];
+      // What grows no further is no reason to refuse a change.
+      const isGrowth = size[what] > own[what];
+      if (size[what] > service) {
+        return over(key, `--max-service-${flag}`, {
+          asks: `it asks for ${number(size[what])} ${words}`,
+          limit: `one Service may have ${number(service)}`,
+        });
+      }
+      if (isGrowth && sum > all) {
+        return over(key, `--max-namespace-${flag}`, {
+          asks: `with it, namespace ${namespace} asks for ${number(sum)} ${words}`,
+          limit: `one namespace may have ${number(all)}`,
+        });
+      }
+    }
+    return undefined;
+  }
+
+  #admit(key: string, admitted: Admitted): void {
+    this.#count(key, admitted.size);
+    this.#admitted.set(key, admitted);
+  }
+
+  #release(key: string): void {
+    this.#count(key, NOTHING);
+    this.#admitted.delete(key);
+  }
+
+  /** Replaces a Service's part of its namespace's total. */
+  #count(key: string, size: Size): void {
+    const namespace = namespaceOf(key);
+    const before = this.#admitted.get(key)?.size ?? NOTHING;
+    const total = { ...(this.#totals.get(namespace) ?? NOTHING) };
+    for (const [what] of WHAT) {
+      total[what] += size[what] - before[what];
+      if (size[what] < before[what]) this.#shrunk.add(namespace);
+    }
+    if (WHAT.every(([what]) => total[what] === 0)) this.#totals.delete(namespace);
+    else this.#totals.set(namespace, total);
+  }
+}
+
+function over(
+  key: string,
+  limit: string,
+  texts: { readonly asks: string; readonly limit: string },
+): OverLimit {
+  return {
+    kind: "Service",
+    key,
+    limit,
+    reason: `${texts.asks}, ${texts.limit} (${limit}): ask for less, or raise the limit`,
+  };
+}
+
+function number(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
+function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf("/"));
+}

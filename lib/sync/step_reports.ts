@@ -1,0 +1,78 @@
+/**
+ * Tells the log and the observer what Services do not get, each thing once.
+ *
+ * @module
+ */
+import type { Refusal } from "../model/events.ts";
+import { describeUnsupported } from "../model/features.ts";
+import { describeConflicts } from "../policy/claimed.ts";
+import type { Step } from "../policy/state.ts";
+import type { SyncOptions } from "./sync.ts";
+
+/** Remembers what was told of, until it is over. */
+export class StepReports {
+  readonly #options: Pick<SyncOptions, "logger" | "observer">;
+  /** What was warned of, by the Service that lost: what it asked for, and who had it. */
+  readonly #conflicts = new Map<string, ReadonlyMap<string, string>>();
+  readonly #unsupported = new Map<string, ReadonlySet<string>>();
+  /** Services over a limit that were warned of, with the limit. */
+  readonly #overLimit = new Map<string, string>();
+
+  /** @param options who is told */
+  constructor(options: Pick<SyncOptions, "logger" | "observer">) {
+    this.#options = options;
+  }
+
+  /** Reports what is new in a step. */
+  report(step: Step): void {
+    this.#reportConflicts(step);
+    this.#reportUnsupported(step);
+    const over = new Map(step.overLimit.map((each) => [each.key, each]));
+    for (const key of step.change.services.keys()) {
+      const refusal = over.get(key);
+      // How far it is over the limit may change with each endpoint.
+      if (refusal && this.#overLimit.get(key) !== refusal.limit) this.refuse(refusal);
+      if (refusal) this.#overLimit.set(key, refusal.limit);
+      else this.#overLimit.delete(key);
+    }
+  }
+
+  /** Reports an object that cannot be used. */
+  refuse({ kind, key, reason }: Refusal): void {
+    const { logger, observer } = this.#options;
+    logger.warn("object refused, its last good state is kept", { kind, key, reason });
+    observer.refused?.({ kind, key, reason });
+  }
+
+  /** Warns once of what a Service does not get, in one line however much it is, until it is over. */
+  #reportConflicts({ change, conflicts }: Step): void {
+    const byLoser = Map.groupBy(conflicts, ({ loser }) => loser);
+    for (const loser of change.services.keys()) {
+      const lost = byLoser.get(loser) ?? [];
+      const known = this.#conflicts.get(loser);
+      if (lost.length === 0) this.#conflicts.delete(loser);
+      else this.#conflicts.set(loser, new Map(lost.map((each) => [each.claim, each.holder])));
+      const fresh = lost.filter(({ claim, holder }) => known?.get(claim) !== holder);
+      if (fresh.length === 0) continue;
+      this.#options.logger.warn(
+        `Service ${loser} does not get all that it asks for: ${describeConflicts(fresh)}`,
+      );
+      this.#options.observer.conflicts?.(loser, fresh);
+    }
+  }
+
+  /** Warns once of a Service that needs what nft or the kernel refuses, until it does no more. */
+  #reportUnsupported({ change, unsupported }: Step): void {
+    const byService = Map.groupBy(unsupported, ({ service }) => service);
+    for (const service of change.services.keys()) {
+      const list = byService.get(service) ?? [];
+      const known = this.#unsupported.get(service);
+      if (list.length === 0) this.#unsupported.delete(service);
+      else this.#unsupported.set(service, new Set(list.map(({ feature }) => feature)));
+      for (const each of list.filter(({ feature }) => !known?.has(feature))) {
+        this.#options.logger.warn(`Service ${service} is refused: ${describeUnsupported(each)}`);
+        this.#options.observer.unsupported?.(each);
+      }
+    }
+  }
+}

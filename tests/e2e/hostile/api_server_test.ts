@@ -1,0 +1,90 @@
+/**
+ * A Service asks for the API server's own address: the daemon must not be locked out of the place
+ * that tells when the Service goes.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { Forwarder } from "../../support/forward.ts";
+import { NODE } from "../../support/topology.ts";
+import { ADDRESSES, type Manifest, service, slice } from "../cluster.ts";
+import { Stage } from "../stage.ts";
+
+const a = ADDRESSES[4];
+
+/** Has the node reach the API server at an address of its own. */
+async function move(stage: Stage): Promise<AsyncDisposable> {
+  const { port = 0 } = stage.api.options;
+  const forwarder = new Forwarder(stage.network, { host: NODE, address: a.node, port });
+  const kubeconfig = JSON.parse(stage.api.kubeconfig());
+  Object.assign(kubeconfig.clusters[0].cluster, {
+    "server": `https://${a.node}:${port}`,
+    "tls-server-name": "localhost",
+  });
+  await Deno.writeTextFile(`${stage.folder}/kubeconfig`, JSON.stringify(kubeconfig));
+  return forwarder;
+}
+
+/** A Service without endpoints, whose traffic is rejected, on the API server's address. */
+function thief(stage: Stage): Manifest {
+  const { port } = stage.api.options;
+  return service(a, {
+    name: "thief",
+    spec: {
+      clusterIP: a.clusterIP2,
+      externalIPs: [a.node],
+      ports: [{ protocol: "TCP", port, name: "api" }, { protocol: "TCP", port: 81, name: "http" }],
+    },
+  });
+}
+
+/** Whether the rules know the node's address with a TCP port. */
+async function isFrontend(stage: Stage, port: number | undefined): Promise<boolean> {
+  const table = await stage.network.run(NODE, ["nft", "list", "table", "inet", "signpost"]);
+  return table.includes(`${a.node} . tcp . ${port} `);
+}
+
+const WEB = service(a);
+
+Deno.test("a Service on the API server's address does not lock the daemon out", async () => {
+  await using stage = await Stage.create({ objects: [WEB, slice(a, ["local1"])] });
+  await using _server = await move(stage);
+  stage.apply(thief(stage));
+  await using signpost = await stage.startSynced();
+  await signpost.waitForLog(/shop\/thief does not get.*the API server/);
+  const { port } = stage.api.options;
+  assertEquals([await isFrontend(stage, port), await isFrontend(stage, 81)], [false, true]);
+
+  await stage.api.stop();
+  await stage.api.start();
+  stage.remove("Service", "shop/thief");
+  stage.apply(slice(a, ["local2"]));
+  await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
+  await stage.tableBecomesExpected(signpost);
+});
+
+Deno.test("a state file with a Service on the API server's address does not survive a reboot", async () => {
+  await Deno.mkdir("/var/lib/signpost", { recursive: true });
+  const folder = await Deno.makeTempDir({ dir: "/var/lib/signpost", prefix: "e2e-" });
+  try {
+    const args = ["--state-file", `${folder}/state.json.gz`];
+    await using stage = await Stage.create({ objects: [WEB, slice(a, ["local1"])] });
+    stage.apply(thief(stage));
+    // While the server is elsewhere, the address is like any other.
+    await using first = await stage.startSynced(args);
+    const { port } = stage.api.options;
+    assertEquals(await isFrontend(stage, port), true);
+    await first.stop();
+
+    await using _server = await move(stage);
+    await stage.api.stop();
+    await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
+    await using second = await stage.startSynced(args);
+    await second.waitForLog(/the saved state is in the kernel/);
+    await stage.api.start();
+    stage.apply(slice(a, ["local2"]));
+    await stage.flowsBecome(second, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
