@@ -4,14 +4,31 @@
  * @module
  */
 import type { Refusal } from "../model/events.ts";
-import { describeUnsupported } from "../model/features.ts";
+import { describeUnsupported, type Unsupported } from "../model/features.ts";
+import type { Logger } from "../model/ports.ts";
 import { describeConflicts } from "../policy/claimed.ts";
+import type { Conflict } from "../policy/claims.ts";
 import type { Step } from "../policy/state.ts";
-import type { SyncOptions } from "./sync.ts";
+
+/** Hears of what Services do not get. Every member may be left out. */
+export interface StepObserver {
+  /** An object cannot be used; each state of it is reported once. */
+  refused?(refusal: Refusal): void;
+  /** A Service does not get all that it asks for; all that is new of it, once. */
+  conflicts?(service: string, conflicts: readonly Conflict[]): void;
+  /** A Service needs what nft or the kernel refuses; once for each feature. */
+  unsupported?(unsupported: Unsupported): void;
+}
+
+/** Who is told. */
+export interface StepReportsOptions {
+  readonly logger: Logger;
+  readonly observer: StepObserver;
+}
 
 /** Remembers what was told of, until it is over. */
 export class StepReports {
-  readonly #options: Pick<SyncOptions, "logger" | "observer">;
+  readonly #options: StepReportsOptions;
   /** What was warned of, by the Service that lost: what it asked for, and who had it. */
   readonly #conflicts = new Map<string, ReadonlyMap<string, string>>();
   readonly #unsupported = new Map<string, ReadonlySet<string>>();
@@ -19,7 +36,7 @@ export class StepReports {
   readonly #overLimit = new Map<string, string>();
 
   /** @param options who is told */
-  constructor(options: Pick<SyncOptions, "logger" | "observer">) {
+  constructor(options: StepReportsOptions) {
     this.#options = options;
   }
 

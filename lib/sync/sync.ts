@@ -3,15 +3,13 @@
  *
  * @module
  */
-import type { Unsupported } from "../model/features.ts";
 import type { Dirty, ObjectCache } from "../cache/cache.ts";
-import type { Conflict } from "../policy/claims.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import { ApplyError, type ApplyFailure, type Dataplane, type Script } from "../model/dataplane.ts";
 import type { StateChange } from "../model/desired.ts";
-import type { ObjectEvent, Omission, Refusal } from "../model/events.ts";
+import type { ObjectEvent, Omission } from "../model/events.ts";
 import type { Clock, Logger } from "../model/ports.ts";
-import { StepReports } from "./step_reports.ts";
+import { type StepObserver, StepReports } from "./step_reports.ts";
 import { Wakeup } from "./wakeup.ts";
 
 /** What a sync did. */
@@ -24,21 +22,15 @@ export interface SyncReport {
 }
 
 /** Learns what the loop does: metrics, health, Events, systemd. Every member may be left out. */
-export interface SyncObserver {
+export interface SyncObserver extends StepObserver {
   /** Something waits for a sync from now on. */
   queued?(): void;
   /** A script was applied. */
   synced?(report: SyncReport): void;
   /** A script was refused. */
   failed?(failure: { readonly kind: Script["kind"]; readonly error: ApplyError }): void;
-  /** An object cannot be used; each state of it is reported once. */
-  refused?(refusal: Refusal): void;
   /** A part of an object cannot be used and is left out; each state of it is reported once. */
   omitted?(omission: Omission): void;
-  /** A Service does not get all that it asks for; all that is new of it, once. */
-  conflicts?(service: string, conflicts: readonly Conflict[]): void;
-  /** A Service needs what nft or the kernel refuses; once for each feature. */
-  unsupported?(unsupported: Unsupported): void;
 }
 
 /** How a try to sync ended. */
