@@ -106,6 +106,9 @@ async function explain(
   nft: Nft,
   { whole, versions }: { readonly whole: ApplyError; readonly versions: Versions },
 ): Promise<string> {
+  // Where there is no nf_tables at all, no expression is to blame.
+  const bare = await check(nft, "table inet signpost-probe {\n}\n");
+  if (bare) return `${refusalOf(bare, versions)}; ${adviceFor(bare)}`;
   const missing: { readonly text: string; readonly advice: string }[] = [];
   for (const [name, module, option, rule] of EXPRESSIONS) {
     const hook = HOOKS[name] ?? "filter hook input priority 0";

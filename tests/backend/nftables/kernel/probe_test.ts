@@ -90,6 +90,21 @@ Deno.test("where each part is taken but not the table, the words are quoted, and
   );
 });
 
+Deno.test("where nf_tables itself is missing, no expression is blamed, and all modules are named", async () => {
+  const { nft } = refusing(
+    /./,
+    "mnl.c:60: Unable to initialize Netlink socket: Protocol not supported\n",
+  );
+  const { message } = await assertRejects(() => probeNode(nft), ApplyError);
+  assertEquals(
+    message,
+    'nft 1.0.6 on kernel 6.12.117 refuses: "mnl.c:60: Unable to initialize Netlink socket: Protocol ' +
+      'not supported"; a kernel module is missing: run modprobe -a nf_tables nf_conntrack nft_ct ' +
+      "nft_chain_nat nft_nat nft_masq nft_numgen nft_fib_inet nft_reject_inet on the node itself " +
+      "(systemd/signpost-modules.conf does so at boot), or use --proxy-mode iptables",
+  );
+});
+
 Deno.test("an nft that does not know the words is told to be too old", async () => {
   const { nft } = refusing(
     /typeof .* : verdict/,
