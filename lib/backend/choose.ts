@@ -12,12 +12,13 @@ import type { Configuration } from "../model/configuration.ts";
 import { ApplyError, type Dataplane } from "../model/dataplane.ts";
 import type { RefusedFeatures } from "../model/features.ts";
 import type { DesiredState } from "../model/desired.ts";
+import type { Drift } from "../model/drift.ts";
 import type { Logger } from "../model/ports.ts";
 import { NftablesDataplane } from "./nftables/dataplane.ts";
 import { DriftWatch } from "./nftables/drift/drift.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
-import { ElementCheck } from "./nftables/drift/element_check.ts";
-import { OwnDeletions } from "./nftables/drift/own_deletions.ts";
+import { Look } from "./nftables/drift/look.ts";
+import { Marks } from "./nftables/drift/marks.ts";
 import { probe } from "./nftables/kernel/probe.ts";
 import type { Runtime } from "../model/runtime.ts";
 import { routeLocalnet } from "./route_localnet.ts";
@@ -29,8 +30,8 @@ import { HandOver } from "./take_over.ts";
 export interface DriftOptions {
   /** The state that the kernel is held to. */
   readonly desired: DesiredState;
-  /** Called with one line that says what is missing. */
-  readonly onDrift: (missing: string) => void;
+  /** Called with what another program has changed. */
+  readonly onDrift: (drift: Drift) => void;
   /** Called with the reason where a setting of the node has changed that the rules go by. */
   readonly onChange: (reason: string) => void;
   readonly signal: AbortSignal;
@@ -124,9 +125,9 @@ async function openNftables(
     node: desiredNode({ ...inputs, ipFamilies: familiesBut(missing) }),
     kernel: runtime.osRelease(),
   });
-  const own = new OwnDeletions();
+  const marks = new Marks(randomMark());
   const handOver = new HandOver({ mode, backend: undefined, runner: runtime.runner, logger });
-  const dataplane = new NftablesDataplane(nft, { own, prologue: () => handOver.prologue() });
+  const dataplane = new NftablesDataplane(nft, { marks, prologue: () => handOver.prologue() });
   return {
     mode,
     dataplane,
@@ -135,22 +136,24 @@ async function openNftables(
     missing,
     refusedFeatures,
     record: (metrics) => metrics.elements(dataplane.elements),
-    watchDrift: ({ desired, onDrift, signal }) => {
-      const elements = new ElementCheck({ nft, dataplane, desired, clock: runtime.clock });
-      return new DriftWatch({
+    watchDrift: ({ desired, onDrift, signal }) =>
+      new DriftWatch({
         streamer: runtime.streamer,
         nft,
-        own,
-        expectedRules: () => dataplane.ruleCounts(desired.node),
-        lookAtElements: () => elements.look(),
-        load: () => dataplane.load,
+        marks,
+        look: new Look({ nft, dataplane, desired, clock: runtime.clock }),
+        replacements: () => dataplane.replacements,
         clock: runtime.clock,
         logger,
         checkPeriod: configuration[mode].syncPeriod,
         onDrift,
-      }).run(signal);
-    },
+      }).run(signal),
   };
+}
+
+/** Below 2^31: there is room for as many marks again. */
+function randomMark(): number {
+  return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
 }
 
 async function openIptables(
@@ -188,7 +191,7 @@ async function openIptables(
         const change = await dataplane.refresh();
         if (change !== undefined) onChange(change);
         const missing = await dataplane.missingCanaries().catch(() => []);
-        if (missing.length > 0) onDrift(missing.join(", "));
+        if (missing.length > 0) onDrift({ missing: missing.join(", "), added: "", by: "" });
       }
     },
   };

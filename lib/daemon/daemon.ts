@@ -6,6 +6,7 @@
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { Configuration } from "../model/configuration.ts";
+import type { Drift } from "../model/drift.ts";
 import type { ObjectEvent } from "../model/events.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Status } from "../model/status.ts";
@@ -27,6 +28,7 @@ import { ConntrackCleanup } from "./conntrack_cleanup.ts";
 import type { OpenDataplane } from "../backend/choose.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
+import { DriftRepairs } from "./drift_repairs.ts";
 import { Observation } from "./observation.ts";
 import { isServedByKubeProxy, openSavedState } from "./saved_state.ts";
 import { OwnPorts } from "./own_ports.ts";
@@ -280,19 +282,15 @@ export class Daemon {
   }
 
   #watchDrift(signal: AbortSignal): Promise<void> {
-    return this.#opened.watchDrift({
-      desired: this.#desired,
-      onDrift: (missing) => {
-        this.#options.logger.warn(
-          "another program has changed our rules; writing all of them anew",
-          { missing },
-        );
-        this.observation.drifted();
-        this.#loop.requestFull("drift");
-      },
-      onChange: (reason) => this.#loop.requestFull(reason),
-      signal,
-    });
+    const repair = () => {
+      this.observation.drifted();
+      this.#loop.requestFull("drift");
+    };
+    const { clock } = this.#options.runtime;
+    const repairs = new DriftRepairs({ ...this.#options, clock, repair, signal });
+    const onDrift = (drift: Drift) => void repairs.report(drift);
+    const onChange = (reason: string) => this.#loop.requestFull(reason);
+    return this.#opened.watchDrift({ desired: this.#desired, onDrift, onChange, signal });
   }
 
   /** Others' rules go when ours are there; then it is watched whether they come back. */

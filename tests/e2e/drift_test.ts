@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import type { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, ENDPOINT_HOSTS, service, slice } from "./cluster.ts";
+import { killMonitor } from "./soak_faults.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
 
 const OBJECTS = both((a) => [
@@ -12,7 +13,7 @@ const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOIN
 const REPAIRS = "signpost_drift_repairs_total";
 const VIP = `${ADDRESSES[4].clusterIP} . tcp . 80`;
 
-/** What another program does, and what the log then says was missing. */
+/** What another program does, and what the log then says of it. */
 const DAMAGES: readonly (readonly [what: string, command: string, missing: RegExp])[] = [
   ["flushes the ruleset", "nft flush ruleset", /missing="the whole table"/],
   ["deletes the table", "nft delete table inet signpost", /missing="the whole table"/],
@@ -33,6 +34,7 @@ const DAMAGES: readonly (readonly [what: string, command: string, missing: RegEx
     /missing="rule of nat-prerouting"/,
   ],
   ["flushes a chain", "nft flush chain inet signpost services", /missing="rule of services"/],
+  ["adds a rule", "nft insert rule inet signpost services drop", /added="rule of services"/],
 ];
 
 Deno.test("what another program removes is put back, counted and logged", async (test) => {
@@ -49,6 +51,7 @@ Deno.test("what another program removes is put back, counted and logged", async 
       });
       assertMatch(signpost.log.slice(said), /WARN another program has changed our rules/);
       assertMatch(signpost.log.slice(said), missing);
+      assertMatch(signpost.log.slice(said), /by="nft \(pid \d+\)"/);
       await stage.flowsBecome(signpost, FLOWS);
     });
   }
@@ -84,6 +87,20 @@ Deno.test("signpost's own syncs are never taken for changes by others", async ()
   assertEquals(syncs(signpost, "full"), 1);
 });
 
+Deno.test("where nft monitor dies, the table is compared, and only a difference has it written again", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using signpost = await stage.startSynced();
+  await signpost.until("the first look", () => LOOKED.test(signpost.log));
+  const said = signpost.log.length;
+  await killMonitor(signpost);
+  await signpost.until("the comparison", () => {
+    const [, after] = signpost.log.slice(said).split("nft monitor has ended");
+    return after !== undefined && LOOKED.test(after);
+  });
+  assertEquals([await stage.metric(REPAIRS), syncs(signpost, "full")], [0, 1]);
+  assertEquals(signpost.log.includes("another program"), false);
+});
+
 Deno.test("in iptables mode rules that another program removes are put back", async (test) => {
   const iptables = { minSyncPeriod: "50ms", syncPeriod: "1s" };
   await using stage = await Stage.create({
@@ -103,6 +120,8 @@ Deno.test("in iptables mode rules that another program removes are put back", as
     });
   }
 });
+
+const LOOKED = /the table is as it should be/;
 
 /** Changes endpoints all the time, and adds and removes another Service. */
 function startChurn(stage: Stage): Disposable & { stop(): void } {

@@ -79,7 +79,7 @@ export class Faults {
       "table deleted": () => this.#nft("delete table inet signpost"),
       "map flushed": () => this.#nft("flush map inet signpost services4"),
       "chain flushed": () => this.#nft("flush chain inet signpost services"),
-      "nft monitor killed": () => this.#killMonitor(signpost),
+      "nft monitor killed": () => killMonitor(signpost),
     };
     const names = Object.keys(all);
     const name = names[this.#random(names.length)] ?? "";
@@ -119,12 +119,13 @@ export class Faults {
     const namespace = this.#stage.network.namespaceOf(NODE);
     await execute(["ip", "netns", "exec", namespace, "nft", ...command.split(" ")]);
   }
+}
 
-  async #killMonitor({ pid }: Signpost): Promise<void> {
-    for (const child of (await childrenOf(pid)).split(" ").filter((each) => each !== "")) {
-      const words = await Deno.readTextFile(`/proc/${child}/cmdline`).catch(() => "");
-      if (words.split("\0").includes("monitor")) Deno.kill(Number(child), "SIGKILL");
-    }
+/** Kills the daemon's `nft monitor`. */
+export async function killMonitor({ pid }: Signpost): Promise<void> {
+  for (const child of (await childrenOf(pid)).split(" ").filter((each) => each !== "")) {
+    const words = await Deno.readTextFile(`/proc/${child}/cmdline`).catch(() => "");
+    if (words.split("\0").includes("monitor")) Deno.kill(Number(child), "SIGKILL");
   }
 }
 

@@ -4,25 +4,14 @@
  * @module
  */
 import type { Dataplane, Script } from "../../model/dataplane.ts";
-import type {
-  DesiredNode,
-  DesiredServicePort,
-  DesiredState,
-  StateChange,
-} from "../../model/desired.ts";
+import type { DesiredNode, DesiredState, StateChange } from "../../model/desired.ts";
 import { changesFixedRules } from "../../model/node_change.ts";
 import { diffServices, type Operations, type References } from "./script/diff.ts";
-import type { TableLoad } from "./drift/drift.ts";
+import type { Marks } from "./drift/marks.ts";
 import { FullScript } from "./script/full_script.ts";
 import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
-import { type Deletions, deletionsOf, type OwnDeletions } from "./drift/own_deletions.ts";
-import {
-  countOperations,
-  nodeElementChanges,
-  renderElements,
-  renderStep,
-} from "./script/script.ts";
+import { countOperations, nodeElementChanges, renderStep } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
 
 /** A step from what was applied last, with what holds once the kernel has taken it. */
@@ -30,16 +19,12 @@ export interface PartialScript extends Script {
   readonly kind: "partial";
   /** The beginning of the text, which is a transaction of its own; `""`: there is only one. */
   readonly preparation: string;
-  /** What it deletes. */
-  readonly deletions: Deletions;
   /** New counts of the shared objects whose count changed. */
   readonly references: References;
   /** By set or map, how many elements more there are. */
   readonly elements: ReadonlyMap<string, number>;
   /** By chain that is new or changed, how many rules it has; by set or map, 0; `undefined`: gone. */
   readonly rules: ReadonlyMap<string, number | undefined>;
-  /** Elements that it adds. */
-  readonly added: number;
 }
 
 /** What the dataplane makes and applies. */
@@ -51,26 +36,29 @@ export type NftScript = FullScript | PartialScript;
  */
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
-  readonly #own: OwnDeletions | undefined;
+  readonly #marks: Pick<Marks, "next"> | undefined;
   readonly #prologue: () => Promise<string>;
   #references = new Map<string, number>();
   #elements = new Map<string, number>();
   /** By chain that services share, how many rules it has; by set or map, 0. */
   #rules = new Map<string, number>();
-  #added = 0;
-  #steps = 0;
+  #replacements = 0;
+  #applied: symbol | undefined;
 
   /**
    * @param nft the program
-   * @param options `own` is told of what each script deletes; `prologue` gives commands that go
+   * @param options `marks` gives the commands that mark a transaction as ours; `prologue` gives commands that go
    *   into the transaction of a full script, before ours: the end of another proxy's tables
    */
   constructor(
     nft: Nft,
-    options: { readonly own?: OwnDeletions; readonly prologue?: () => Promise<string> } = {},
+    options: {
+      readonly marks?: Pick<Marks, "next">;
+      readonly prologue?: () => Promise<string>;
+    } = {},
   ) {
     this.#nft = nft;
-    this.#own = options.own;
+    this.#marks = options.marks;
     this.#prologue = options.prologue ?? (() => Promise.resolve(""));
   }
 
@@ -79,30 +67,14 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#elements;
   }
 
-  /** What the table asks of a program that follows it. */
-  get load(): TableLoad {
-    const elements = sum(this.#elements.values());
-    return { elements, added: this.#added, steps: this.#steps, isBusy: this.isBusy };
+  /** How many full scripts have been begun. */
+  get replacements(): number {
+    return this.#replacements;
   }
 
-  /** How often a script was begun or ended: a look between two equal numbers saw one state. */
-  get steps(): number {
-    return this.#steps;
-  }
-
-  /** Whether a script is on its way to the kernel. */
-  get isBusy(): boolean {
-    return this.#steps % 2 === 1;
-  }
-
-  /**
-   * A script for `Nft.check`, which the kernel finds good only where it has all elements that are
-   * there for these Services alone. Of the state that was applied last.
-   */
-  presence(services: Iterable<readonly DesiredServicePort[]>, node: DesiredNode): string {
-    const changes = [...services].map((before) => ({ before, after: [] }));
-    const { operations } = diffServices(changes, { node, references: this.#references });
-    return renderElements("delete", operations.deleteElements).join("");
+  /** Names the state that the kernel holds; `undefined` while a script is under way or failed. */
+  get applied(): symbol | undefined {
+    return this.#applied;
   }
 
   /**
@@ -136,44 +108,39 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       bytes: text.length,
       operations: countOperations(all),
       references,
-      deletions: deletionsOf(all),
       elements: countElements(all),
       rules: countRules(all),
-      added: all.addElements.length,
     };
   }
 
   /** @inheritdoc */
   async apply(script: NftScript): Promise<void> {
     if (script.kind === "partial" && script.text === "") return;
-    this.#steps++;
-    this.#own?.announce(script.deletions);
-    try {
-      await (script.kind === "full" ? this.#replace(script) : this.#step(script));
-      this.#own?.settle(script.deletions);
-    } catch (error) {
-      this.#own?.withdraw(script.deletions);
-      throw error;
-    } finally {
-      this.#steps++;
-    }
+    this.#applied = undefined;
+    await (script.kind === "full" ? this.#replace(script) : this.#step(script));
+    this.#applied = Symbol("applied");
   }
 
   async #replace(script: FullScript): Promise<void> {
+    this.#replacements++;
     const prologue = await this.#prologue();
+    const mark = this.#mark();
     const clients = script.hasAffinity ? await this.#nft.listSets() : "";
-    await this.#nft.stream(() => withClients(script, { prologue, clients }));
+    await this.#nft.stream(() => withClients(script, { prologue, clients, mark }));
     const { references, elements, rules } = script.contents;
     this.#references = new Map(references);
     this.#elements = new Map(elements);
     this.#rules = new Map(rules);
-    this.#added += sum(elements.values());
+  }
+
+  #mark(): string {
+    return this.#marks?.next() ?? "";
   }
 
   async #step(script: PartialScript): Promise<void> {
-    const { preparation, text, references, elements, rules, added } = script;
-    if (preparation !== "") await this.#nft.apply(preparation);
-    await this.#nft.apply(text.slice(preparation.length));
+    const { preparation, text, references, elements, rules } = script;
+    if (preparation !== "") await this.#nft.apply(preparation + this.#mark());
+    await this.#nft.apply(text.slice(preparation.length) + this.#mark());
     for (const [id, count] of references) setCount(this.#references, id, count);
     for (const [name, count] of rules) {
       if (count === undefined) this.#rules.delete(name);
@@ -182,17 +149,17 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     for (const [set, more] of elements) {
       setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
     }
-    this.#added += added;
   }
 }
 
-/** Replacing the table must not forget who is on which endpoint. */
+/** Replacing the table must not forget who is on which endpoint; the mark goes last. */
 function* withClients(
   script: FullScript,
-  options: { readonly prologue: string; readonly clients: string },
+  options: { readonly prologue: string; readonly clients: string; readonly mark: string },
 ): Generator<string, void> {
   const { affinitySets } = yield* script.pieces(options.prologue);
   if (affinitySets.length > 0) yield renderStickyClients(options.clients, affinitySets);
+  if (options.mark !== "") yield options.mark;
 }
 
 function withNodeElements(operations: Operations, { node }: StateChange): Operations {
@@ -203,12 +170,6 @@ function withNodeElements(operations: Operations, { node }: StateChange): Operat
     deleteElements: [...operations.deleteElements, ...deleteElements],
     addElements: [...operations.addElements, ...addElements],
   };
-}
-
-function sum(counts: Iterable<number>): number {
-  let total = 0;
-  for (const count of counts) total += count;
-  return total;
 }
 
 function setCount(counts: Map<string, number>, key: string, count: number): void {

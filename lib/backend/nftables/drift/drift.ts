@@ -1,71 +1,55 @@
 /**
- * Notices when somebody else changes our table: at once by `nft monitor`, and by a look at the
- * table now and then, for what a monitor cannot tell.
+ * Notices when another program changes our table: at once by `nft monitor`, and by a look at the
+ * table now and then.
  *
- * `nft monitor` (1.0.6) takes 1.6 kB for each element: for those that the kernel has when it starts
- * and for each that is ever added, and it never gives them back. So it is started anew after very
- * many additions, and a table with very many elements is only looked at, but often.
+ * Each of our own transactions carries a mark; what changes our table without one was another
+ * program. After a time without a monitor, the kernel is compared with what it should hold, and
+ * only a difference is drift.
  *
  * @module
  */
+import type { Drift } from "../../../model/drift.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { type OwnDeletions, parseDeletion } from "./own_deletions.ts";
-
-/** What a table asks of a program that follows it. */
-export interface TableLoad {
-  /** Elements in all its sets and maps. */
-  readonly elements: number;
-  /** Elements that have been added since the process began. */
-  readonly added: number;
-  /** How often a script for it was begun or ended. */
-  readonly steps: number;
-  /** Whether a script is on its way to the kernel. */
-  readonly isBusy: boolean;
-}
+import type { Look } from "./look.ts";
+import type { Marks } from "./marks.ts";
+import { monitorCommand, outgrown } from "./monitor.ts";
+import { inWords, type Transaction, TransactionReader } from "./transactions.ts";
 
 /** What the watch works with. */
-export interface DriftOptions {
+export interface DriftWatchOptions {
   readonly streamer: ProcessStreamer;
-  readonly nft: Nft;
-  readonly own: OwnDeletions;
-  /** All chains and sets that should be in the table, with the number of their rules. */
-  readonly expectedRules: () => Iterable<readonly [name: string, rules: number]>;
-  /** Looks at some elements of a large table. @returns what is missing */
-  readonly lookAtElements: () => Promise<string | undefined>;
-  /** Of our table, at present. */
-  readonly load: () => TableLoad;
+  readonly nft: Pick<Nft, "listSetNames">;
+  readonly marks: Pick<Marks, "isOwn">;
+  readonly look: Pick<Look, "structure" | "contents">;
+  /** How many full scripts have been begun. */
+  readonly replacements: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Milliseconds between two looks at the table, while a monitor follows it. */
+  /** Milliseconds between two looks at the structure of the table. */
   readonly checkPeriod: number;
-  /** Called with one line that says what is missing. */
-  readonly onDrift: (missing: string) => void;
+  readonly onDrift: (drift: Drift) => void;
 }
 
-/** Deletions of one transaction come together: so long they are gathered, in milliseconds. */
+/** What another program does may take several transactions: so long they are gathered, in milliseconds. */
 const GATHER = 50;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
-/** Most elements that a monitor may hold of a table, and most that it may gather: 30 MB each. */
-const MOST_ELEMENTS = 20_000;
-const SMALL_AGAIN = 15_000;
-/** Milliseconds between two looks at a table that no monitor follows, and at its load. */
-const LOOK = 900;
-/** Milliseconds between two looks at some elements of a large table: all take 8 minutes at 100,000. */
-const ELEMENTS_PERIOD = 10_000;
 const FIRST_PAUSE = 200;
 const MAX_PAUSE = 30_000;
 
 /** Follows the kernel until the signal aborts. */
 export class DriftWatch {
-  readonly #options: DriftOptions;
-  #foreign: string[] = [];
-  #wasLarge = false;
+  readonly #options: DriftWatchOptions;
+  #foreign: Drift[] = [];
+  #looking: Promise<void> = Promise.resolve();
+  /** Full scripts of which the monitor has told, or whose events were too many for it. */
+  #seenReplacements: number;
 
   /** @param options what to follow and whom to tell */
-  constructor(options: DriftOptions) {
+  constructor(options: DriftWatchOptions) {
     this.#options = options;
+    this.#seenReplacements = options.replacements();
   }
 
   /** Runs both ways of noticing. Never rejects. */
@@ -73,174 +57,112 @@ export class DriftWatch {
     await Promise.all([this.#follow(signal), this.#check(signal)]);
   }
 
-  /** A table that was large has to become a good deal smaller, lest it goes to and fro. */
-  #isLarge(): boolean {
-    const limit = this.#wasLarge ? SMALL_AGAIN : MOST_ELEMENTS;
-    this.#wasLarge = this.#options.load().elements > limit;
-    return this.#wasLarge;
-  }
-
-  /** Has a monitor follow the table as long as that is small enough. */
   async #follow(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
+    const { clock, logger, look } = this.#options;
     let pause = FIRST_PAUSE;
+    void this.#whenSubscribed(signal, () => look.structure());
     while (!signal.aborted) {
-      if (this.#isLarge()) {
-        await this.#whileLarge(signal);
-        continue;
-      }
       const started = clock.monotonic();
-      const isFull = await this.#monitor(signal);
+      await this.#monitor(signal);
       if (signal.aborted) return;
-      if (isFull) {
-        if (this.#isLarge()) continue;
-        logger.debug(2, "nft monitor has gathered much and is started again");
-        void this.#whenSubscribed(signal, () => this.#look(signal));
-        continue;
-      }
-      // 1.0.6 crashes when source ranges go. Meanwhile anything may have happened.
-      logger.warn("nft monitor has ended and is started again; the table is written anew");
-      await clock.sleep(pause, signal);
-      void this.#whenSubscribed(signal, () => {
-        this.#options.onDrift("unknown: nft monitor was not running");
-      });
+      logger.info(
+        "nft monitor has ended (1.0.6 does where source ranges change); it is started again, and the table compared",
+      );
       const lasted = clock.monotonic() - started;
-      pause = lasted > MAX_PAUSE ? FIRST_PAUSE : Math.min(MAX_PAUSE, pause * 2);
+      if (lasted > MAX_PAUSE) pause = FIRST_PAUSE;
+      await clock.sleep(pause, signal);
+      pause = Math.min(MAX_PAUSE, pause * 2);
+      void this.#whenSubscribed(signal, () => look.contents());
     }
   }
 
-  /** The looks go on, and are all that there is. */
-  async #whileLarge(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
-    logger.info(
-      `more than ${MOST_ELEMENTS} elements: too many for nft monitor; chains, sets and rules that ` +
-        "others delete are noticed within a second, single elements within minutes",
-    );
-    while (this.#isLarge() && !signal.aborted) await clock.sleep(LOOK, signal);
-  }
-
-  async #whenSubscribed(signal: AbortSignal, body: () => void): Promise<void> {
+  async #whenSubscribed(
+    signal: AbortSignal,
+    look: () => Promise<Drift | undefined>,
+  ): Promise<void> {
     await this.#options.clock.sleep(SUBSCRIBED, signal);
-    if (!signal.aborted) body();
+    if (!signal.aborted) await this.#look(look);
   }
 
-  /** Runs `nft monitor` once. @returns whether it was ended because it held too much */
-  async #monitor(signal: AbortSignal): Promise<boolean> {
-    const { streamer, own, logger } = this.#options;
-    // What was announced while nobody followed will not be seen.
-    own.clear();
-    const end = new AbortController();
-    const stop = () => end.abort();
-    signal.addEventListener("abort", stop, { once: true });
-    const isFull = this.#whenFull(end.signal).then((full) => {
-      stop();
-      return full;
-    });
+  /** Runs `nft monitor` to its end. Where sets come that it does not know, another one takes over. */
+  async #monitor(signal: AbortSignal): Promise<void> {
+    const { streamer, nft, clock, logger } = this.#options;
+    const reader = new TransactionReader();
+    const stop = new AbortController();
+    let successor: Promise<void> | undefined;
     try {
-      for await (const line of streamer.lines(["nft", "monitor", "destroy"], end.signal)) {
-        this.#take(line);
+      const sets = await nft.listSetNames();
+      const either = AbortSignal.any([signal, stop.signal]);
+      for await (const line of streamer.lines(monitorCommand(sets), either)) {
+        const transaction = reader.read(line);
+        if (transaction === "lost") this.#lost();
+        else if (transaction) this.#take(transaction);
+        if (typeof transaction !== "object" || successor) continue;
+        if (!outgrown(sets, transaction.newSets)) continue;
+        successor = this.#monitor(signal);
+        void clock.sleep(SUBSCRIBED, signal).then(() => stop.abort());
       }
     } catch (error) {
       logger.debug(2, "nft monitor failed", { error: String(error) });
-    } finally {
-      stop();
-      signal.removeEventListener("abort", stop);
     }
-    return await isFull;
+    await successor;
   }
 
-  /** @returns whether a monitor of now has come to hold too much; not before it has, or the signal */
-  async #whenFull(signal: AbortSignal): Promise<boolean> {
-    const { load, clock } = this.#options;
-    const { added } = load();
-    while (!signal.aborted) {
-      if (this.#isLarge() || load().added - added > MOST_ELEMENTS) return true;
-      await clock.sleep(LOOK, signal);
+  #take(transaction: Transaction): void {
+    const { marks, replacements } = this.#options;
+    if (transaction.marks.some((mark) => marks.isOwn(mark))) {
+      if (!transaction.isWholeTable) return;
+      // What others did before is undone.
+      this.#foreign = [];
+      this.#seenReplacements = replacements();
+    } else if (transaction.missing !== "" || transaction.added !== "") {
+      this.#report(transaction);
     }
-    return false;
   }
 
-  #take(line: string): void {
-    if (/lost .*events/i.test(line)) {
-      this.#options.own.clear();
-      this.#report("unknown: nft monitor lost events");
-      return;
-    }
-    const deletion = parseDeletion(line);
-    if (!deletion || this.#options.own.take(deletion)) return;
-    this.#report(
-      deletion.kind === "table" ? "the whole table" : `${deletion.kind} of ${deletion.name}`,
-    );
+  /** A very large full script is itself too much for the monitor. */
+  #lost(): void {
+    const { replacements, look, logger } = this.#options;
+    const isOwn = replacements() > this.#seenReplacements;
+    this.#seenReplacements = replacements();
+    logger.debug(2, "nft monitor lost events; the table is looked at");
+    void this.#look(() => isOwn ? look.structure() : look.contents());
   }
 
-  /** The first deletion starts the gathering, the rest of its transaction joins. */
-  #report(what: string): void {
-    this.#foreign.push(what);
+  /** The first report starts the gathering, those that follow at once join. */
+  #report(drift: Drift): void {
+    this.#foreign.push(drift);
     if (this.#foreign.length > 1) return;
     void this.#options.clock.sleep(GATHER).then(() => {
-      const all = [...new Set(this.#foreign)];
+      const all = this.#foreign;
       this.#foreign = [];
-      const whole = all.find((each) => each === "the whole table");
-      const named = all.slice(0, MAX_NAMED).join(", ");
-      const more = all.length - MAX_NAMED;
-      this.#options.onDrift(whole ?? (more > 0 ? `${named} and ${more} more` : named));
+      if (all.length === 0) return;
+      const some = (what: keyof Drift) =>
+        inWords(all.map((each) => each[what]).filter((text) => text !== ""));
+      this.#options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
     });
   }
 
   async #check(signal: AbortSignal): Promise<void> {
-    const { clock, checkPeriod, own, load, lookAtElements, onDrift } = this.#options;
-    let checked = clock.monotonic();
-    let lookedAtElements = checked;
-    let { steps } = load();
+    const { clock, checkPeriod, look } = this.#options;
     while (!signal.aborted) {
-      await clock.sleep(LOOK, signal);
-      if (signal.aborted) return;
-      const now = clock.monotonic();
-      // While the kernel takes changes of the table, the table is there.
-      const isQuiet = steps === load().steps;
-      steps = load().steps;
-      if (isQuiet && this.#isLarge() || now - checked >= checkPeriod) {
-        checked = now;
-        own.expire();
-        await this.#look(signal);
-      }
-      if (this.#isLarge() && now - lookedAtElements >= ELEMENTS_PERIOD) {
-        lookedAtElements = now;
-        const missing = await lookAtElements();
-        if (missing !== undefined) onDrift(missing);
-      }
+      await clock.sleep(checkPeriod, signal);
+      if (!signal.aborted) await this.#look(() => look.structure());
     }
   }
 
-  /** Looks for chains and sets that are gone, and for chains that have fewer rules than they should. */
-  async #look(signal: AbortSignal): Promise<void> {
-    const { clock, load, onDrift } = this.#options;
-    let gone = await this.#findGone();
-    const { steps, isBusy } = load();
-    if (isBusy && gone.length > 0) {
-      // A script may have deleted what is expected until it has ended.
-      while (load().steps === steps && !signal.aborted) await clock.sleep(GATHER, signal);
-      const still = new Set(await this.#findGone());
-      gone = gone.filter((each) => still.has(each));
-    }
-    if (gone.length > 0) onDrift(gone.slice(0, MAX_NAMED).join(", "));
-  }
-
-  async #findGone(): Promise<readonly string[]> {
-    const { nft, expectedRules } = this.#options;
-    const before = [...expectedRules()];
-    const found = await nft.ruleCounts().catch(() => undefined);
-    if (!found) return [];
-    // A sync that ran meanwhile may have changed what was expected when the look began.
-    const after = new Map(expectedRules());
-    return before.flatMap(([name, rules]) => {
-      const rulesNow = after.get(name);
-      if (rulesNow === undefined) return [];
-      const present = found.get(name);
-      if (present === undefined) return [name];
-      return present < Math.min(rules, rulesNow) ? [`rule of ${name}`] : [];
+  /** One look at a time. What cannot be read now is read at the next one. */
+  #look(look: () => Promise<Drift | undefined>): Promise<void> {
+    const { onDrift, logger } = this.#options;
+    this.#looking = this.#looking.then(async () => {
+      try {
+        const drift = await look();
+        if (drift) onDrift(drift);
+        else logger.debug(2, "the table is as it should be");
+      } catch (error) {
+        logger.debug(2, "the table cannot be looked at", { error: String(error) });
+      }
     });
+    return this.#looking;
   }
 }
-
-const MAX_NAMED = 5;

@@ -7,9 +7,13 @@ import type { Difference } from "../../../model/verification.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { TABLE } from "../script/objects.ts";
+import { TRANSACTIONS } from "../script/layout.ts";
 import { AFFINITY_SET } from "../script/pick.ts";
 
-/** All differences, by set and key. Clients of session affinity are the kernel's own. */
+/**
+ * All differences, by set and key. Clients of session affinity are the kernel's own, and marks of
+ * transactions pass.
+ */
 export function compareContents(desired: Contents, held: Contents): Difference[] {
   const place = { in: `table ${TABLE}`, key: "flags", desired: "", held: "dormant" };
   return [
@@ -76,7 +80,7 @@ function compareSets(desired: Contents, held: Contents): Difference[] {
       differences.push({ type, in: name, key: "", desired: "", held: "" });
       continue;
     }
-    if (name.startsWith(AFFINITY_SET)) continue;
+    if (name.startsWith(AFFINITY_SET) || name === TRANSACTIONS) continue;
     const left = SLOTS.test(name) ? inSlotsOf(there, wanted) : wanted;
     differences.push(...compareElements(left, there, name));
   }

@@ -13,6 +13,12 @@ import {
 } from "../../../model/ports.ts";
 import { TABLE } from "../script/objects.ts";
 
+/** A set or map, by the word that nft has for it. */
+export interface ListedSet {
+  readonly kind: "set" | "map";
+  readonly name: string;
+}
+
 /** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
 export class Nft {
   readonly #runner: ProcessRunner;
@@ -104,16 +110,27 @@ export class Nft {
    * `--terse` or not.
    */
   async ruleCounts(): Promise<ReadonlyMap<string, number>> {
-    const [family = ""] = TABLE.split(" ");
-    const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", family]);
-    const table = stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`));
-    const blocks = table?.matchAll(/^\t(chain|set|map) (\S+) \{\n([^]*?)^\t\}/gm) ?? [];
     return new Map(
-      [...blocks].map(([, kind, name = "", body = ""]) => [
+      [...await this.#structure()].map(([, kind, name = "", body = ""]) => [
         name,
         kind === "chain" ? body.match(/^\t\t(?!type \w+ hook )/gm)?.length ?? 0 : 0,
       ]),
     );
+  }
+
+  /** The sets and maps of our table; none where there is no table. Elements are not read. */
+  async listSetNames(): Promise<readonly ListedSet[]> {
+    return [...await this.#structure()].flatMap(([, kind, name = ""]) =>
+      kind === "set" || kind === "map" ? [{ kind, name }] : []
+    );
+  }
+
+  /** The blocks of our table: kind, name and body. */
+  async #structure(): Promise<Iterable<RegExpExecArray>> {
+    const [family = ""] = TABLE.split(" ");
+    const { stdout } = await this.#run(["nft", "-t", "list", "ruleset", family]);
+    const table = stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`));
+    return table?.matchAll(/^\t(chain|set|map) (\S+) \{\n([^]*?)^\t\}/gm) ?? [];
   }
 
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {

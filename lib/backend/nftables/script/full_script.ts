@@ -7,7 +7,6 @@ import type { Script } from "../../../model/dataplane.ts";
 import type { DesiredNode, DesiredServicePort, DesiredState } from "../../../model/desired.ts";
 import { gatherServices, type References } from "./diff.ts";
 import type { NamedSet } from "./objects.ts";
-import { type Deletions, WHOLE_TABLE } from "../drift/own_deletions.ts";
 import { AFFINITY_SET } from "./pick.ts";
 import { TableText } from "./table_text.ts";
 
@@ -32,8 +31,6 @@ const BATCH = 128;
 export class FullScript implements Script {
   /** @inheritdoc */
   readonly kind = "full";
-  /** What it deletes. */
-  readonly deletions: Deletions = WHOLE_TABLE;
   readonly #node: DesiredNode;
   readonly #services: readonly (readonly DesiredServicePort[])[];
   #contents: TableContents | undefined;

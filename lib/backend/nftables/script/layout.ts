@@ -13,24 +13,34 @@ import { type Chain, type Element, type NamedSet, NFT_FAMILY } from "./objects.t
 /** How a packet from outside finds a service port: by virtual IP or by node port. */
 export type FrontendKind = "vip" | "nodeport";
 
+/**
+ * The set that holds the mark of each of our transactions, for milliseconds: `nft monitor` tells of
+ * it, and so of whose transaction that is.
+ */
+export const TRANSACTIONS = "transactions";
+
 /** The sets and maps of every table, in the order of their printing. */
 export function fixedSets({ ipFamilies }: DesiredNode): NamedSet[] {
-  return ipFamilies.flatMap((family) => {
-    const ip = NFT_FAMILY[family];
-    const vip = vipType(family);
-    const nodePort = "meta l4proto . tcp dport";
-    return [
-      namedSet("map", `services${family}`, `typeof ${vip} : verdict`),
-      namedSet("map", `short-circuits${family}`, `typeof ${vip} : verdict`),
-      namedSet("map", `no-endpoints${family}`, `typeof ${vip} : verdict`),
-      namedSet("map", `nodeports${family}`, `typeof ${nodePort} : verdict`),
-      namedSet("map", `nodeport-short-circuits${family}`, `typeof ${nodePort} : verdict`),
-      namedSet("map", `no-endpoint-nodeports${family}`, `typeof ${nodePort} : verdict`),
-      namedSet("set", `cluster-ips${family}`, `typeof ${ip} daddr`),
-      namedSet("set", `service-cidrs${family}`, `typeof ${ip} daddr; flags interval`),
-      namedSet("set", `hairpins${family}`, `typeof ${ip} saddr . ${ip} daddr`),
-    ];
-  });
+  const marks = "typeof meta mark; flags timeout; gc-interval 10s";
+  return [
+    namedSet("set", TRANSACTIONS, marks),
+    ...ipFamilies.flatMap((family) => {
+      const ip = NFT_FAMILY[family];
+      const vip = vipType(family);
+      const nodePort = "meta l4proto . tcp dport";
+      return [
+        namedSet("map", `services${family}`, `typeof ${vip} : verdict`),
+        namedSet("map", `short-circuits${family}`, `typeof ${vip} : verdict`),
+        namedSet("map", `no-endpoints${family}`, `typeof ${vip} : verdict`),
+        namedSet("map", `nodeports${family}`, `typeof ${nodePort} : verdict`),
+        namedSet("map", `nodeport-short-circuits${family}`, `typeof ${nodePort} : verdict`),
+        namedSet("map", `no-endpoint-nodeports${family}`, `typeof ${nodePort} : verdict`),
+        namedSet("set", `cluster-ips${family}`, `typeof ${ip} daddr`),
+        namedSet("set", `service-cidrs${family}`, `typeof ${ip} daddr; flags interval`),
+        namedSet("set", `hairpins${family}`, `typeof ${ip} saddr . ${ip} daddr`),
+      ];
+    }),
+  ];
 }
 
 /** A set or map with the body of its declaration. */

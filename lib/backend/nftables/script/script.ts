@@ -69,7 +69,7 @@ function renderRules({ name, rules }: Chain): string {
 }
 
 /** Commands that add or delete elements, one for each set or map. */
-export function renderElements(verb: "add" | "delete", elements: readonly Element[]): string[] {
+function renderElements(verb: "add" | "delete", elements: readonly Element[]): string[] {
   return [...groupBySet(elements)].map(([set, members]) =>
     `${verb} element ${TABLE} ${set} {\n${renderElementList(members, "  ")}\n}\n`
   );

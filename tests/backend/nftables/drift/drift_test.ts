@@ -1,90 +1,91 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { DriftWatch } from "../../../../lib/backend/nftables/drift/drift.ts";
-import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
-import { OwnDeletions, WHOLE_TABLE } from "../../../../lib/backend/nftables/drift/own_deletions.ts";
+import { Marks } from "../../../../lib/backend/nftables/drift/marks.ts";
+import type { Drift } from "../../../../lib/model/drift.ts";
 import { ProgramMissingError } from "../../../../lib/model/ports.ts";
 import { ManualClock, MemoryLogger, settle } from "../../../source/api/fakes.ts";
+
+/** The end of a transaction. */
+const END = "# new generation 7 by process 4711 (nft)";
+
+const MISSING: Drift = { missing: "element of services4", added: "", by: "" };
 
 /** A watch with a monitor that prints what the test says. */
 class Fixture implements AsyncDisposable {
   readonly clock = new ManualClock();
   readonly logger = new MemoryLogger();
-  readonly own = new OwnDeletions();
-  readonly drift: string[] = [];
-  /** What `nft list table` prints. */
-  listing = "";
-  /** What should be there; a chain has its rules. */
-  expected: readonly (readonly [name: string, rules: number])[] = [];
-  /** What is in the table, and what was ever added. */
-  load = { elements: 0, added: 0, steps: 0 };
-  /** Whether a script is under way. */
-  isBusy = false;
-  /** What a look at some elements finds missing. */
-  missingElements: string | undefined;
-  /** How often the table was listed. */
-  looks = 0;
-  /** How often the monitor was started. */
-  started = 0;
+  readonly marks = new Marks(4096);
+  readonly drift: Drift[] = [];
+  /** What looks find. */
+  found: Drift | undefined;
+  /** The looks that were taken. */
+  readonly looks: string[] = [];
+  replacements = 1;
+  /** The command lines of the monitors. */
+  readonly started: string[] = [];
   /** Whether the program is missing. */
-  missing = false;
-  /** Called while the table is listed. */
-  during: () => void = () => {};
+  isMissing = false;
   readonly #stop = new AbortController();
-  #monitor: ReadableStreamDefaultController<string> | undefined;
+  /** Those that run. */
+  readonly #monitors = new Set<ReadableStreamDefaultController<string>>();
   readonly #watching: Promise<void>;
 
   constructor() {
+    const look = (what: string) => {
+      this.looks.push(what);
+      return Promise.resolve(this.found);
+    };
     const watch = new DriftWatch({
-      streamer: { lines: (_argv, signal) => this.#lines(signal) },
-      nft: new Nft({ run: () => this.#list() }),
-      own: this.own,
-      expectedRules: () => this.expected,
-      lookAtElements: () => Promise.resolve(this.missingElements),
-      load: () => ({ ...this.load, isBusy: this.isBusy }),
+      streamer: { lines: (argv, signal) => this.#lines(argv, signal) },
+      nft: {
+        listSetNames: () =>
+          Promise.resolve([{ kind: "map", name: "services4" }, { kind: "set", name: "hairpins4" }]),
+      },
+      marks: this.marks,
+      look: { structure: () => look("structure"), contents: () => look("contents") },
+      replacements: () => this.replacements,
       clock: this.clock,
       logger: this.logger,
       checkPeriod: 30_000,
-      onDrift: (what) => this.drift.push(what),
+      onDrift: (drift) => this.drift.push(drift),
     });
     this.#watching = watch.run(this.#stop.signal);
   }
 
   /** Has the monitor print lines, and lets time pass until they are reported. */
   async print(...lines: readonly string[]): Promise<void> {
-    for (const line of lines) this.#monitor?.enqueue(line);
+    await settle();
+    for (const line of lines) for (const monitor of this.#monitors) monitor.enqueue(line);
     await settle();
     await this.clock.advance(50);
   }
 
-  /** Lets so many milliseconds pass, little by little. */
-  async pass(milliseconds: number): Promise<void> {
-    for (let i = 0; i < milliseconds; i += 250) await this.clock.advance(250);
+  /** The line that tells of a mark of ours. */
+  mark(): string {
+    return this.marks.next().replace(/ timeout.*\n/, " timeout 8ms expires 8ms }");
   }
 
   /** Ends the monitor. */
   async end(): Promise<void> {
+    await settle();
     this.#close();
     await settle();
   }
 
   #close(): void {
-    this.#monitor?.close();
-    this.#monitor = undefined;
+    for (const monitor of this.#monitors) monitor.close();
+    this.#monitors.clear();
   }
 
-  #list() {
-    this.looks++;
-    this.during();
-    return Promise.resolve({ code: 0, stdout: this.listing, stderr: "" });
-  }
-
-  #lines(signal: AbortSignal): AsyncIterable<string> {
-    this.started++;
-    if (this.missing) throw new ProgramMissingError("nft");
+  #lines(argv: readonly string[], signal: AbortSignal): AsyncIterable<string> {
+    this.started.push(argv.join(" "));
+    if (this.isMissing) throw new ProgramMissingError("nft");
     return new ReadableStream<string>({
       start: (controller) => {
-        this.#monitor = controller;
-        signal.addEventListener("abort", () => this.#close(), { once: true });
+        this.#monitors.add(controller);
+        signal.addEventListener("abort", () => {
+          if (this.#monitors.delete(controller)) controller.close();
+        }, { once: true });
       },
     });
   }
@@ -95,190 +96,139 @@ class Fixture implements AsyncDisposable {
   }
 }
 
-const LISTING =
-  "table inet signpost {\n\tset a {\n\t}\n\n\tmap b {\n\t\ttypeof ip daddr : verdict\n\t}\n\n" +
-  "\tchain c {\n\t\ttype nat hook output priority -100; policy accept;\n\t\taccept\n\t\tdrop\n\t}\n}\n";
+Deno.test("the monitor reads the sets of our table without their elements, and sends nothing", async () => {
+  await using fixture = new Fixture();
+  await settle();
+  assertEquals(fixture.started, [
+    "nft --check --echo flush map inet signpost services4 ; flush set inet signpost hairpins4 ; " +
+    "monitor ; list table inet signpost",
+  ]);
+});
 
-const EXPECTED = [["a", 0], ["b", 0], ["c", 2]] as const;
+Deno.test("a transaction without our mark that changes our table is reported, with its process", async () => {
+  await using fixture = new Fixture();
+  await fixture.print("delete element inet signpost services4 { 1 }", END);
+  assertEquals(fixture.drift.splice(0), [{ ...MISSING, by: "nft (pid 4711)" }]);
+  await fixture.print("add rule inet signpost services drop", END);
+  assertEquals(fixture.drift, [{ missing: "", added: "rule of services", by: "nft (pid 4711)" }]);
+});
 
-Deno.test("the deletions of one transaction are one report", async () => {
+Deno.test("transactions that come at once are one report", async () => {
+  await using fixture = new Fixture();
+  const line = "delete element inet signpost services4 { 1 }";
+  await fixture.print(line, END, line, END, "delete chain inet signpost services", END);
+  assertEquals(fixture.drift, [
+    { missing: "element of services4, chain of services", added: "", by: "nft (pid 4711)" },
+  ]);
+});
+
+Deno.test("what carries our mark is not reported, whatever it deletes", async () => {
+  await using fixture = new Fixture();
+  await fixture.print("delete element inet signpost services4 { 1 }", fixture.mark(), END);
+  await fixture.print("delete table inet signpost", fixture.mark(), END);
+  assertEquals(fixture.drift, []);
+  await fixture.print(
+    "delete element inet signpost services4 { 1 }",
+    fixture.mark().replace("0x", "0xf"),
+    END,
+  );
+  assertEquals(fixture.drift.length, 1);
+});
+
+Deno.test("what others do to other tables is not reported", async () => {
+  await using fixture = new Fixture();
+  await fixture.print("delete table ip nat", END, END);
+  assertEquals([fixture.drift, fixture.looks], [[], []]);
+});
+
+Deno.test("what a full script of ours has put right already is not reported", async () => {
   await using fixture = new Fixture();
   await fixture.print(
-    "delete element inet signpost services4 { 10.96.0.1 . tcp . 80 : goto x }",
-    "delete element inet signpost services4 { 10.96.0.2 . tcp . 80 : goto x }",
-    "delete chain inet signpost services",
+    ...["delete element inet signpost services4 { 1 }", END],
+    ...["delete table inet signpost", fixture.mark(), END],
   );
-  assertEquals(fixture.drift, ["element of services4, chain of services"]);
-});
-
-Deno.test("a report that the whole table is gone does not list its parts", async () => {
-  await using fixture = new Fixture();
-  await fixture.print("delete chain inet signpost services", "delete table inet signpost");
-  assertEquals(fixture.drift, ["the whole table"]);
-});
-
-Deno.test("a long report names a few parts and counts the rest", async () => {
-  await using fixture = new Fixture();
-  await fixture.print(..."abcdefg".split("").map((name) => `delete chain inet signpost ${name}`));
-  assertEquals(fixture.drift.length, 1);
-  assertMatch(fixture.drift.join(), /^chain of a, .*chain of e and 2 more$/);
-});
-
-Deno.test("what we announced is not reported", async () => {
-  await using fixture = new Fixture();
-  fixture.own.announce(new Map([["chain services", 1]]));
-  await fixture.print("delete chain inet signpost services");
-  assertEquals(fixture.drift, []);
-  fixture.own.announce(WHOLE_TABLE);
-  await fixture.print("delete chain inet signpost services", "delete table inet signpost");
   assertEquals(fixture.drift, []);
 });
 
-Deno.test("events that the monitor lost may have been anything", async () => {
+Deno.test("after a monitor that ended the table is compared, and nothing is written where it holds", async () => {
   await using fixture = new Fixture();
-  await fixture.print("# ERROR: We lost some netlink events!");
-  assertEquals(fixture.drift, ["unknown: nft monitor lost events"]);
+  await fixture.clock.advance(300);
+  assertEquals(fixture.looks.splice(0), ["structure"]);
+  await fixture.end();
+  await fixture.clock.advance(200);
+  await fixture.clock.advance(300);
+  assertEquals([fixture.looks.splice(0), fixture.drift], [["contents"], []]);
+  assertMatch(fixture.logger.at("info").join(), /nft monitor has ended/);
+  assertEquals(fixture.logger.at("warn"), []);
+  fixture.found = MISSING;
+  await fixture.end();
+  await fixture.clock.advance(400);
+  await fixture.clock.advance(300);
+  assertEquals([fixture.looks, fixture.drift], [["contents"], [MISSING]]);
 });
 
-Deno.test("a monitor that ends is started again, later each time, and what it missed is written anew", async () => {
+Deno.test("a monitor that keeps ending is started again later each time", async () => {
   await using fixture = new Fixture();
   for (const [i, pause] of [200, 400, 800, 1_600, 3_200, 6_400].entries()) {
-    assertEquals(fixture.started, i + 1);
+    assertEquals(fixture.started.length, i + (i === 0 ? 0 : 1));
     await fixture.end();
     await fixture.clock.advance(pause - 1);
-    assertEquals(fixture.started, i + 1, `before ${pause} ms`);
+    assertEquals(fixture.started.length, i + 1, `before ${pause} ms`);
     await fixture.clock.advance(1);
   }
-  await fixture.clock.advance(300);
-  assertEquals(new Set(fixture.drift), new Set(["unknown: nft monitor was not running"]));
-  assertEquals(fixture.drift.length, 6);
 });
 
-Deno.test("what was announced and never seen does not count for ever", async () => {
+Deno.test("where our own script adds a set, a monitor that knows it takes over at once", async () => {
   await using fixture = new Fixture();
-  fixture.own.announce(WHOLE_TABLE);
-  await fixture.clock.advance(30_000);
-  await fixture.clock.advance(30_000);
-  await fixture.print("delete table inet signpost");
-  assertEquals(fixture.drift, ["the whole table"]);
+  await fixture.print("add set inet signpost affinity4-1 { type ipv4_addr; }", fixture.mark(), END);
+  await fixture.print("add map inet signpost services4 { type mark; }", fixture.mark(), END);
+  assertEquals(fixture.started.length, 1);
+  await fixture.print("add set inet signpost source-ranges-tcp4 { }", fixture.mark(), END);
+  assertEquals([fixture.started.length, fixture.drift], [2, []]);
+  await fixture.clock.advance(300);
+  await fixture.print("delete element inet signpost services4 { 1 }", END);
+  assertEquals([fixture.drift.length, fixture.started.length], [1, 2]);
+  assertEquals(fixture.logger.at("info"), []);
 });
 
 Deno.test("a program that cannot be run does not end the watch", async () => {
   await using fixture = new Fixture();
-  fixture.missing = true;
+  await settle();
+  fixture.isMissing = true;
   await fixture.end();
   for (let times = 0; times < 5; times++) await fixture.clock.advance(30_000);
-  assertEquals(fixture.started > 3, true);
+  assert(fixture.started.length > 3, `${fixture.started.length}`);
 });
 
-Deno.test("a look at the table now and then finds what no monitor told", async () => {
+Deno.test("events that were lost have the table compared", async () => {
   await using fixture = new Fixture();
-  fixture.listing = LISTING;
-  fixture.expected = EXPECTED;
-  await fixture.clock.advance(30_000);
-  assertEquals(fixture.drift, []);
-  fixture.expected = [...EXPECTED, ["d", 0]];
-  await fixture.clock.advance(30_000);
-  assertEquals(fixture.drift.length, 1);
-  assertMatch(fixture.drift.join(), /\bd\b/);
+  await fixture.clock.advance(300);
+  fixture.looks.length = 0;
+  fixture.found = MISSING;
+  await fixture.print("# ERROR: We lost some netlink events!");
+  assertEquals([fixture.looks, fixture.drift], [["contents"], [MISSING]]);
 });
 
-Deno.test("a chain that has lost rules is found, one that has more than ours is let be", async () => {
+Deno.test("events that were lost of a full script of our own have only the structure looked at", async () => {
   await using fixture = new Fixture();
-  fixture.listing = LISTING;
-  fixture.expected = [["a", 0], ["b", 0], ["c", 1]];
-  await fixture.clock.advance(30_000);
-  assertEquals(fixture.drift, []);
-  fixture.expected = [["a", 0], ["b", 0], ["c", 3]];
-  await fixture.clock.advance(30_000);
-  assertEquals(fixture.drift.splice(0), ["rule of c"]);
-  for (const [before, after] of [[2, 3], [3, 2]] as const) {
-    fixture.expected = [["c", before]];
-    fixture.during = () => {
-      fixture.expected = [["c", after]];
-    };
-    await fixture.clock.advance(30_000);
-  }
-  assertEquals(fixture.drift, []);
+  await fixture.clock.advance(300);
+  fixture.looks.length = 0;
+  fixture.replacements = 2;
+  await fixture.print("# ERROR: We lost some netlink events!");
+  assertEquals(fixture.looks, ["structure"]);
+  await fixture.print("# ERROR: We lost some netlink events!");
+  assertEquals(fixture.looks, ["structure", "contents"]);
+  fixture.replacements = 3;
+  await fixture.print("delete table inet signpost", fixture.mark(), END);
+  await fixture.print("# ERROR: We lost some netlink events!");
+  assertEquals(fixture.looks, ["structure", "contents", "contents"]);
 });
 
-Deno.test("what a sync removed during the look is not missing", async () => {
+Deno.test("a look at the structure now and then finds what no monitor told", async () => {
   await using fixture = new Fixture();
-  fixture.listing = LISTING;
-  fixture.expected = [...EXPECTED, ["d", 0]];
-  fixture.during = () => {
-    fixture.expected = EXPECTED;
-  };
-  await fixture.clock.advance(30_000);
-  assertEquals(fixture.drift, []);
-});
-
-Deno.test("what a script that is under way has removed is not missing, what else is gone is", async () => {
-  for (const expected of [EXPECTED, [...EXPECTED, ["e", 0] as const]]) {
-    await using fixture = new Fixture();
-    fixture.listing = LISTING;
-    fixture.isBusy = true;
-    fixture.expected = [...expected, ["d", 0]];
-    await fixture.clock.advance(30_000);
-    assertEquals(fixture.drift, []);
-    fixture.expected = expected;
-    fixture.isBusy = false;
-    fixture.load = { elements: 0, added: 0, steps: 1 };
-    await fixture.pass(250);
-    assertEquals(fixture.drift, expected === EXPECTED ? [] : ["e"]);
-  }
-});
-
-Deno.test("a monitor that has seen very many additions is replaced, and nothing is reported", async () => {
-  await using fixture = new Fixture();
-  fixture.load = { elements: 20_000, added: 20_000, steps: 0 };
-  await fixture.pass(10_000);
-  assertEquals([fixture.started, fixture.looks], [1, 0]);
-  fixture.load = { elements: 20_000, added: 20_001, steps: 0 };
-  await fixture.pass(10_000);
-  assertEquals([fixture.started, fixture.looks], [2, 1]);
-  fixture.load = { elements: 20_000, added: 40_001, steps: 0 };
-  await fixture.pass(5_000);
-  assertEquals([fixture.started, fixture.looks], [2, 1]);
-  assertEquals(fixture.drift, []);
-  assertEquals(fixture.logger.at("warn"), []);
-});
-
-Deno.test("no monitor follows a very large table, but it is looked at within each second", async () => {
-  await using fixture = new Fixture();
-  fixture.listing = LISTING;
-  fixture.expected = EXPECTED;
-  fixture.load = { elements: 20_001, added: 20_001, steps: 0 };
-  await fixture.pass(1_000);
-  const { looks } = fixture;
-  await fixture.pass(10_000);
-  assertEquals(fixture.looks - looks >= 10, true, `${fixture.looks - looks}`);
-  assertEquals([fixture.started, fixture.drift.length], [1, 0]);
-  fixture.load = { elements: 20_001, added: 20_001, steps: 1 };
-  fixture.missingElements = "elements of shop/a to shop/z";
-  await fixture.pass(12_000);
-  assertEquals(fixture.drift.splice(0), ["elements of shop/a to shop/z"]);
-  fixture.missingElements = undefined;
-  fixture.listing = "";
-  await fixture.pass(1_000);
-  assertMatch(fixture.drift.join(), /^a, b, c/);
-  fixture.load = { elements: 15_001, added: 40_002, steps: 0 };
-  await fixture.pass(2_000);
-  assertEquals(fixture.started, 1);
-  fixture.load = { elements: 15_000, added: 40_003, steps: 0 };
-  await fixture.pass(2_000);
-  assertEquals(fixture.started, 2);
-});
-
-Deno.test("where the kernel has just taken a change of a large table, it need not be looked at", async () => {
-  await using fixture = new Fixture();
-  fixture.load = { elements: 20_001, added: 20_001, steps: 0 };
-  await fixture.pass(1_000);
-  for (let steps = 1; steps < 20; steps++) {
-    fixture.load = { elements: 20_001, added: 20_001, steps };
-    await fixture.pass(900);
-  }
-  assertEquals(fixture.looks <= 2, true, `${fixture.looks}`);
-  await fixture.pass(20_000);
-  assertEquals(fixture.looks > 15, true, `${fixture.looks}`);
+  await fixture.clock.advance(300);
+  fixture.looks.length = 0;
+  fixture.found = MISSING;
+  await fixture.clock.advance(29_700);
+  assertEquals([fixture.looks, fixture.drift], [["structure"], [MISSING]]);
 });

@@ -1,0 +1,115 @@
+/**
+ * Looks whether the kernel holds what it should.
+ *
+ * @module
+ */
+import type { DesiredState } from "../../../model/desired.ts";
+import type { Drift } from "../../../model/drift.ts";
+import type { Clock } from "../../../model/ports.ts";
+import type { Difference } from "../../../model/verification.ts";
+import { compareContents } from "../kernel/compare.ts";
+import { desiredContents, parseListing } from "../kernel/contents.ts";
+import type { Nft } from "../kernel/nft.ts";
+import type { NftablesDataplane } from "../dataplane.ts";
+import { inWords } from "./transactions.ts";
+
+/** What a look works with. */
+export interface LookOptions {
+  readonly nft: Pick<Nft, "ruleCounts" | "listTable">;
+  readonly dataplane: Pick<NftablesDataplane, "applied" | "ruleCounts" | "elements">;
+  /** The state that the dataplane holds the kernel to. */
+  readonly desired: DesiredState;
+  readonly clock: Clock;
+}
+
+/** Looks, and milliseconds between two of them, where scripts come between. */
+const TRIES = 5;
+const PAUSE = 200;
+
+/** Most elements that are listed and compared: nft takes 2 kB for each. */
+export const MAX_COMPARED = 200_000;
+
+/** Something that differs. */
+interface Finding {
+  /** Two looks that find the same have the same id. */
+  readonly id: string;
+  readonly what: string;
+  readonly isAdded: boolean;
+}
+
+/** Compares the kernel's table with the state that was applied last. */
+export class Look {
+  readonly #options: LookOptions;
+
+  /** @param options what to compare, and how to read it */
+  constructor(options: LookOptions) {
+    this.#options = options;
+  }
+
+  /** Names of chains and sets, and numbers of rules. @returns `undefined` where nothing is missing */
+  structure(): Promise<Drift | undefined> {
+    return this.#settle(() => this.#missingObjects());
+  }
+
+  /** Everything, or of a very large table the structure. @returns `undefined` where nothing differs */
+  contents(): Promise<Drift | undefined> {
+    let elements = 0;
+    for (const count of this.#options.dataplane.elements.values()) elements += count;
+    return elements > MAX_COMPARED ? this.structure() : this.#settle(() => this.#differences());
+  }
+
+  /** What is found while a script is under way counts only where it is found again. */
+  async #settle(find: () => Promise<readonly Finding[]>): Promise<Drift | undefined> {
+    const { dataplane, clock } = this.#options;
+    let { applied } = dataplane;
+    let findings = await find();
+    for (let tries = 1; tries < TRIES && findings.length > 0; tries++) {
+      if (applied !== undefined && applied === dataplane.applied) break;
+      await clock.sleep(PAUSE);
+      applied = dataplane.applied;
+      const again = new Set((await find()).map(({ id }) => id));
+      findings = findings.filter(({ id }) => again.has(id));
+    }
+    if (findings.length === 0) return undefined;
+    const some = (isAdded: boolean) =>
+      inWords(findings.filter((each) => each.isAdded === isAdded).map(({ what }) => what));
+    return { missing: some(false), added: some(true), by: "" };
+  }
+
+  async #missingObjects(): Promise<readonly Finding[]> {
+    const { nft, dataplane, desired } = this.#options;
+    const expected = [...dataplane.ruleCounts(desired.node)];
+    const found = await nft.ruleCounts();
+    if (found.size === 0) return [WHOLE_TABLE];
+    return expected.flatMap(([name, rules]) => {
+      const present = found.get(name);
+      if (present !== undefined && present >= rules) return [];
+      const what = present === undefined ? name : `rule of ${name}`;
+      return [{ id: what, what, isAdded: false }];
+    });
+  }
+
+  async #differences(): Promise<readonly Finding[]> {
+    const desired = desiredContents(this.#options.desired);
+    const held = parseListing(await this.#options.nft.listTable());
+    if (!held) return [WHOLE_TABLE];
+    const differences = compareContents(desired, held);
+    return differences.map((each) => ({
+      id: JSON.stringify(each),
+      what: describe(each),
+      isAdded: each.type === "extra",
+    }));
+  }
+}
+
+const WHOLE_TABLE: Finding = { id: "table", what: "the whole table", isAdded: false };
+
+function describe({ in: place, key }: Difference): string {
+  const [, chain] = /^chain (.*)$/.exec(place) ?? [];
+  if (key === "" && chain === undefined) return place;
+  return chain === undefined
+    ? `element of ${place}`
+    : key === ""
+    ? `chain of ${chain}`
+    : `rule of ${chain}`;
+}

@@ -1,0 +1,44 @@
+/**
+ * Marks that tell our own transactions from those of other programs.
+ *
+ * @module
+ */
+import { TRANSACTIONS } from "../script/layout.ts";
+import { TABLE } from "../script/objects.ts";
+
+/**
+ * A mark is an element that times out at once, so it leaves nothing behind. Deleting something
+ * instead would have `nft` wait for the kernel's clean-up: 10 ms for each script.
+ */
+const TIMEOUT = "10ms";
+
+const LINE = new RegExp(`^add element ${TABLE} ${TRANSACTIONS} \\{ (0x[0-9a-f]+)`);
+
+/** Numbers our own transactions. */
+export class Marks {
+  readonly #first: number;
+  #next: number;
+
+  /** @param first the number of the first mark: random, so that another process uses other ones */
+  constructor(first: number) {
+    this.#first = first;
+    this.#next = first;
+  }
+
+  /** The commands that mark one more transaction as ours. */
+  next(): string {
+    const mark = this.#next++;
+    return `add element ${TABLE} ${TRANSACTIONS} { 0x${mark.toString(16)} timeout ${TIMEOUT} }\n`;
+  }
+
+  /** Whether we made this mark. */
+  isOwn(mark: number): boolean {
+    return mark >= this.#first && mark < this.#next;
+  }
+}
+
+/** The mark that a line of `nft monitor` tells of. */
+export function parseMark(line: string): number | undefined {
+  const [, mark] = LINE.exec(line) ?? [];
+  return mark === undefined ? undefined : Number.parseInt(mark, 16);
+}

@@ -1,0 +1,98 @@
+/**
+ * Reads what `nft monitor` prints: transactions, each of which ends with a line that names the
+ * process.
+ *
+ * @module
+ */
+import type { Drift } from "../../../model/drift.ts";
+import { TABLE } from "../script/objects.ts";
+import { parseMark } from "./marks.ts";
+
+/** One commit of one program, as far as it is about our table. */
+export interface Transaction extends Drift {
+  /** The marks that it carries. */
+  readonly marks: readonly number[];
+  /** Our table was deleted. */
+  readonly isWholeTable: boolean;
+  /** Names of sets and maps that were added. */
+  readonly newSets: readonly string[];
+}
+
+const CHANGE = new RegExp(`^(\\w+) (?:ct )?(\\w+) ${TABLE}(?: (\\S+)|\\s*$)`);
+const GENERATION = /^# new generation \d+(?: by process (\d+) \((.*)\))?/;
+const LOST = /lost .*events/i;
+
+/** A set or map that stands in a rule, as the kernel names it; it goes with its rule. */
+const ANONYMOUS = /^__(?:set|map)\d+$/;
+
+/** Gathers lines to transactions. */
+export class TransactionReader {
+  #missing = new Set<string>();
+  #added = new Set<string>();
+  #marks: number[] = [];
+  #isWholeTable = false;
+  #newSets: string[] = [];
+
+  /**
+   * Takes the next line.
+   *
+   * @returns the transaction that it ends; `"lost"` where the kernel dropped events; `undefined`
+   *   in the midst of one
+   */
+  read(line: string): Transaction | "lost" | undefined {
+    if (!line.startsWith("#")) return this.#readChange(line);
+    if (LOST.test(line)) {
+      this.#end("");
+      return "lost";
+    }
+    const [match, pid = "", name = ""] = GENERATION.exec(line) ?? [];
+    return match === undefined ? undefined : this.#end(pid === "" ? "" : `${name} (pid ${pid})`);
+  }
+
+  #readChange(line: string): undefined {
+    const mark = parseMark(line);
+    if (mark !== undefined) {
+      this.#marks.push(mark);
+      return;
+    }
+    const [, verb, kind = "", name = ""] = CHANGE.exec(line) ?? [];
+    if (verb === undefined || ANONYMOUS.test(name)) return;
+    if (verb === "add" && (kind === "set" || kind === "map")) this.#newSets.push(name);
+    const isDeletion = verb === "delete" || verb === "destroy";
+    if (kind === "table") this.#isWholeTable ||= isDeletion;
+    else (isDeletion ? this.#missing : this.#added).add(describe(kind, name));
+  }
+
+  #end(by: string): Transaction {
+    const isWholeTable = this.#isWholeTable;
+    const transaction = {
+      missing: isWholeTable ? "the whole table" : inWords(this.#missing),
+      added: inWords(this.#added),
+      by,
+      marks: this.#marks,
+      isWholeTable,
+      newSets: this.#newSets,
+    };
+    this.#missing = new Set();
+    this.#added = new Set();
+    this.#marks = [];
+    this.#isWholeTable = false;
+    this.#newSets = [];
+    return transaction;
+  }
+}
+
+/** nft 1.0.6 calls a map that is deleted a set; newer ones call it a map. */
+function describe(kind: string, name: string): string {
+  return `${kind === "map" ? "set" : kind} of ${name}`;
+}
+
+const MAX_NAMED = 5;
+
+/** The first few of some things, and how many more there are. */
+export function inWords(things: Iterable<string>): string {
+  const all = [...new Set(things)];
+  const named = all.slice(0, MAX_NAMED).join(", ");
+  const more = all.length - MAX_NAMED;
+  return more > 0 ? `${named} and ${more} more` : named;
+}
