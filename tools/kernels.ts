@@ -80,7 +80,7 @@ async function runAll(options: Options): Promise<RunResult[]> {
     bundles,
     busybox: locateProgram("busybox") ?? "/bin/busybox",
     flows: hasMachines ? await prepareFlows(options, bundles.signpost, scratch) : undefined,
-    isShort: options.isShort,
+    backends: options.backends,
     signal: ending.signal,
   };
   const results: RunResult[] = [];
@@ -94,7 +94,7 @@ async function runAll(options: Options): Promise<RunResult[]> {
     }
     results.push(result);
     // Not at the end: what was run stays known when something interrupts the rest.
-    if (options.writesDocs) await writeDocuments(`${ROOT}docs/`, [result]);
+    if (options.writesDocs) await writeDocuments(ROOT, [result]);
     await Deno.remove(folder, { recursive: true });
   }
   return results;
@@ -135,6 +135,8 @@ async function prepareFlows(
 }
 
 if (import.meta.main) {
+  // depmod and modprobe are where only root looks.
+  Deno.env.set("PATH", `${Deno.env.get("PATH") ?? ""}:/usr/sbin:/sbin`);
   Deno.exit(
     await main(Deno.args).catch((error) => {
       complain(`deno task kernels: ${error instanceof Error ? error.message : error}`);

@@ -19,7 +19,7 @@ import type { Backend, Part } from "./steps.ts";
 export type LifePart = Exclude<Part, "flows">;
 
 /** Milliseconds. A machine by emulation is slow, and slower beside other work. */
-const DEADLINE = 240_000;
+const DEADLINE = 600_000;
 const PATIENCE = 4_000;
 
 /** What another program does to our rules. */

@@ -5,6 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { MACHINE_RUNS, NAMES, runOfDay, selectNames } from "./catalog.ts";
+import { type Backend, BACKENDS } from "./steps.ts";
 
 /** What to do. */
 export interface Options {
@@ -13,8 +14,8 @@ export interface Options {
   readonly cache?: string;
   /** The folder with `flows.py`. */
   readonly conformance: string;
-  /** Leaves out what takes long. */
-  readonly isShort: boolean;
+  /** What the rules are tried with. */
+  readonly backends: readonly Backend[];
   /** Whether the documents are to have the results. */
   readonly writesDocs: boolean;
   /** Milliseconds, for everything. */
@@ -33,7 +34,7 @@ restart and cleanup. Ends with "N passed, N failed".
 
   --list             names what there is, and runs nothing
   --of-day           the one of today, none of the machine's own series
-  --short            leaves iptables-legacy out
+  --backend NAME     only ${BACKENDS.join(", ")}; more than once for more than one
   --cache DIR        keeps downloads there for the next time
   --conformance DIR  the recorded flows (default: ../shared/conformance, beside the checkout)
   --limit MINUTES    ends everything then (default: ${MINUTES_PER_NAME} for each name)
@@ -62,7 +63,7 @@ export function readOptions(
       help: { type: "boolean" },
       list: { type: "boolean" },
       "of-day": { type: "boolean" },
-      short: { type: "boolean" },
+      backend: { type: "string", multiple: true },
       cache: { type: "string" },
       conformance: { type: "string" },
       limit: { type: "string" },
@@ -83,10 +84,18 @@ export function readOptions(
     names,
     ...(values.cache !== undefined && { cache: values.cache }),
     conformance: values.conformance ?? `${context.root}../shared/conformance`,
-    isShort: values.short ?? false,
+    backends: selectBackends(values.backend ?? []),
     writesDocs: values["write-docs"] ?? false,
     limit: minutes * 60_000,
   };
+}
+
+function selectBackends(wanted: readonly string[]): Backend[] {
+  const unknown = wanted.filter((name) => !(BACKENDS as readonly string[]).includes(name));
+  if (unknown.length > 0) {
+    throw new Error(`--backend ${unknown.join(", ")}: the names are ${BACKENDS.join(", ")}`);
+  }
+  return BACKENDS.filter((name) => wanted.length === 0 || wanted.includes(name));
 }
 
 /** What `--list` prints. */

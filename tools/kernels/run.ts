@@ -10,7 +10,13 @@ import type { Plan } from "./guest.ts";
 import { runMachine } from "./machine.ts";
 import { prepareNft } from "./nft.ts";
 import type { Packages } from "./packages.ts";
-import { collectResults, type MachineFacts, type RunResult, stepsOf } from "./steps.ts";
+import {
+  type Backend,
+  collectResults,
+  type MachineFacts,
+  type RunResult,
+  stepsOf,
+} from "./steps.ts";
 
 /** What all runs have in common. */
 export interface Workshop {
@@ -20,7 +26,7 @@ export interface Workshop {
   readonly busybox: string;
   /** The folder with `flows.py`, and one with its rules; `undefined` where it is not there. */
   readonly flows: { readonly conformance: string; readonly rules: string } | undefined;
-  readonly isShort: boolean;
+  readonly backends: readonly Backend[];
   /** Ends the machine. */
   readonly signal: AbortSignal;
 }
@@ -40,7 +46,7 @@ export async function runKernel(
   shop: Workshop,
   folder: string,
 ): Promise<RunResult> {
-  const steps = stepsOf(run, { hasFlows: shop.flows !== undefined, isShort: shop.isShort });
+  const steps = stepsOf(run, { hasFlows: shop.flows !== undefined, backends: shop.backends });
   if (shop.signal.aborted) {
     const failed = collectResults(steps, [], TIME_LIMIT);
     return { name: run.name, note: run.note, version: "", steps: failed, seconds: 0 };

@@ -30,6 +30,8 @@ export interface StepResult extends Step {
   readonly detail: string;
   /** Seconds. */
   readonly seconds: number;
+  /** False: the machine had ended before. */
+  readonly isTried?: false;
 }
 
 /** What a machine tells of itself. */
@@ -60,16 +62,17 @@ export interface RunResult {
  * The steps of a run.
  *
  * @param options.hasFlows whether the recorded flows are at hand
- * @param options.isShort only what one machine can do in some minutes
+ * @param options.backends which of them; those that make no sense in a run are left out
  */
 export function stepsOf(
   run: MachineRun,
-  options: { readonly hasFlows: boolean; readonly isShort: boolean },
+  options: { readonly hasFlows: boolean; readonly backends: readonly Backend[] },
 ): (Step & { readonly part: Part })[] {
   // The namespaces of the recorded flows have IPv6.
   const hasFlows = options.hasFlows && !isWithoutIpv6(run);
-  const left = options.isShort ? BACKENDS.filter((each) => each !== "iptables-legacy") : BACKENDS;
-  const backends = run.isNftablesOnly ? left.filter((each) => each === "nftables") : left;
+  const backends = run.isNftablesOnly
+    ? options.backends.filter((each) => each === "nftables")
+    : options.backends;
   return backends.flatMap((backend) =>
     PARTS.filter((part) => part !== "flows" || hasFlows).map((part) => ({ backend, part }))
   );
@@ -89,6 +92,6 @@ export function collectResults(
   const results = lines.map((line) => JSON.parse(line) as StepResult);
   return steps.map((step) =>
     results.find(({ backend, part }) => backend === step.backend && part === step.part) ??
-      { ...step, passed: false, detail: ended, seconds: 0 }
+      { ...step, passed: false, detail: ended, seconds: 0, isTried: false }
   );
 }

@@ -46,6 +46,11 @@ export function countSteps(results: readonly RunResult[]): { passed: number; fai
   return { passed, failed: steps.length - passed };
 }
 
+/** Whether a document has the marks for the table. */
+export function hasTable(document: string): boolean {
+  return document.includes(BEGIN);
+}
+
 /**
  * Puts a text between a document's marks.
  *
@@ -85,5 +90,7 @@ function daemonCell(steps: readonly StepResult[]): string {
   const own = steps.filter(({ part }) => part !== "flows" && part !== "once");
   if (own.length === 0) return "";
   const failed = PARTS.filter((part) => own.some((step) => step.part === part && !step.passed));
-  return failed.length === 0 ? "works" : `failed: ${failed.join(", ")}`;
+  if (failed.length > 0) return `failed: ${failed.join(", ")}`;
+  const isAll = own.length === PARTS.length - 1;
+  return isAll ? "works" : own.map(({ part }) => part).join(", ");
 }

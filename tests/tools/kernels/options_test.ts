@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { NAMES, runOfDay } from "../../../tools/kernels/catalog.ts";
 import { type Options, readOptions, renderList } from "../../../tools/kernels/options.ts";
+import { BACKENDS } from "../../../tools/kernels/steps.ts";
 
 const CONTEXT = { day: 42, release: "6.18.44", root: "/work/signpost/" };
 
@@ -14,21 +15,31 @@ Deno.test("deno task kernels without arguments runs everything, and keeps nothin
   assertEquals(options(), {
     names: NAMES,
     conformance: "/work/signpost/../shared/conformance",
-    isShort: false,
+    backends: BACKENDS,
     writesDocs: false,
     limit: NAMES.length * 40 * 60_000,
   });
 });
 
 Deno.test("deno task kernels takes names, folders and a limit", () => {
-  assertEquals(options("sid", "--short", "--cache", "/c", "--limit=12", "--write-docs"), {
-    names: ["sid"],
-    cache: "/c",
-    conformance: "/work/signpost/../shared/conformance",
-    isShort: true,
-    writesDocs: true,
-    limit: 720_000,
-  });
+  assertEquals(
+    options(
+      ...["--backend=iptables", "--backend", "nftables"],
+      "sid",
+      "--cache",
+      "/c",
+      "--limit=12",
+      "--write-docs",
+    ),
+    {
+      names: ["sid"],
+      cache: "/c",
+      conformance: "/work/signpost/../shared/conformance",
+      backends: ["nftables", "iptables"],
+      writesDocs: true,
+      limit: 720_000,
+    },
+  );
 });
 
 Deno.test("the kernel of the day is one, and takes no names", () => {
@@ -39,6 +50,7 @@ Deno.test("the kernel of the day is one, and takes no names", () => {
 Deno.test("wrong arguments of deno task kernels are refused", () => {
   assertThrows(() => options("woody"), Error, "there is no woody");
   assertThrows(() => options("--limit=soon"), Error, "--limit soon: it is a number");
+  assertThrows(() => options("--backend=ipvs"), Error, "--backend ipvs: the names are nftables,");
   assertThrows(() => options("--fast"), Error, "--fast");
 });
 
