@@ -58,7 +58,7 @@ export class ConntrackCleanup {
    * Starts to delete what a sync has made stale, and does not wait for it; a sync that failed is
    * remembered for the next one.
    */
-  afterSync({ change, done, whole }: SyncOutcome): void {
+  afterSync({ change, done, whole }: Omit<SyncOutcome, "report">): void {
     const cleaner = this.#cleaner;
     if (whole || !done || this.#running) cleaner.remember(change, this.#options.state);
     if (!done) return;

@@ -138,7 +138,6 @@ export class Daemon {
       clock,
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
-      synced: (report) => this.#synced(report),
     });
     this.#advice = new Advice({
       ...options,
@@ -162,10 +161,13 @@ export class Daemon {
       observer: this.observation,
       minSyncPeriod: settings.minSyncPeriod,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
-      afterSync: (outcome) => {
-        if (outcome.done) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
-        conntrack.afterSync(outcome);
-      },
+      afterSync: [
+        ({ report }) => report && this.#synced(report),
+        ({ done }) => {
+          if (done) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
+        },
+        (outcome) => conntrack.afterSync(outcome),
+      ],
     });
   }
 

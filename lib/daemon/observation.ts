@@ -31,8 +31,6 @@ export interface ObservationOptions {
   readonly standInNode: { readonly deleting: boolean } | undefined;
   /** Sends an Event. */
   readonly report: (event: EventReport) => void;
-  /** The kernel has the state of the cache. */
-  readonly synced: (report: SyncReport) => void;
 }
 
 /** The last sync, for people. */
@@ -135,7 +133,6 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#pending = { endpoints: 0, services: 0 };
     metrics.changesPending(this.#pending);
     this.#countServices(step);
-    this.#options.synced(sync);
   }
 
   /** @inheritdoc */

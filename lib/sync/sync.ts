@@ -21,7 +21,7 @@ export interface SyncReport {
   readonly step: Step;
 }
 
-/** Learns what the loop does: metrics, health, Events, systemd. Every member may be left out. */
+/** Learns what the loop does, for metrics, health and Events; does nothing. Every member may be left out. */
 export interface SyncObserver extends StepObserver {
   /** Something waits for a sync from now on. */
   queued?(): void;
@@ -41,7 +41,12 @@ export interface SyncOutcome {
   readonly done: boolean;
   /** The kernel may have held something else before: at a start, after failures and drift. */
   readonly whole: boolean;
+  /** What was applied; `undefined`: the kernel did not take it. */
+  readonly report: SyncReport | undefined;
 }
+
+/** Something that has to be done after a try to sync. Must not reject. */
+export type SyncStep = (outcome: SyncOutcome) => Promise<void> | void;
 
 /** What the loop works with. */
 export interface SyncOptions {
@@ -55,8 +60,8 @@ export interface SyncOptions {
   readonly minSyncPeriod: number;
   /** Milliseconds between replacements of everything. */
   readonly fullSyncPeriod: number;
-  /** What has to be done after a try to sync and before the next one. Must not reject. */
-  readonly afterSync?: (outcome: SyncOutcome) => Promise<void> | void;
+  /** What has to be done after a try to sync and before the next one, in this order. */
+  readonly afterSync: readonly SyncStep[];
 }
 
 /** Between repairs, so that a program that keeps on deleting does not get all of the processor. */
@@ -133,10 +138,10 @@ export class SyncLoop {
     cache.remember(objects.node);
     const step = desired.update(objects, objects.takeDirty());
     this.#reports.report(step);
-    const done = await this.#applyFull({ step, started: clock.monotonic(), reason: "state file" });
+    const started = clock.monotonic();
+    const report = await this.#applyFull({ step, started, reason: "state file" });
     this.#seed = objects;
-    await this.#options.afterSync?.({ change: step.change, done, whole: true });
-    return done;
+    return await this.#follow({ change: step.change, whole: true, report });
   }
 
   /**
@@ -205,12 +210,21 @@ export class SyncLoop {
     const reason = this.#fullReason ?? (partial ? "the partial sync failed" : "the node changed");
     const result = partial && await this.#apply(partial, { step, started });
     // A program that hangs or cannot be started is not asked again at once.
-    const isOver = result === "done" || result === "program-failed";
     if (result === "program-failed") this.#fullReason = "the last sync failed";
-    const done = isOver ? result === "done" : await this.#applyFull({ step, started, reason });
-    this.#failures = done ? 0 : this.#failures + 1;
+    const report = typeof result === "object"
+      ? result
+      : result === "program-failed"
+      ? undefined
+      : await this.#applyFull({ step, started, reason });
+    this.#failures = report ? 0 : this.#failures + 1;
     this.#lastEnd = clock.monotonic();
-    await this.#options.afterSync?.({ change: step.change, done, whole });
+    return await this.#follow({ change: step.change, whole, report });
+  }
+
+  /** Takes the steps that follow a try. @returns whether the kernel has it */
+  async #follow(outcome: Omit<SyncOutcome, "done">): Promise<boolean> {
+    const done = outcome.report !== undefined;
+    for (const step of this.#options.afterSync) await step({ ...outcome, done });
     return done;
   }
 
@@ -229,23 +243,23 @@ export class SyncLoop {
       readonly started: number;
       readonly reason: string;
     },
-  ): Promise<boolean> {
+  ): Promise<SyncReport | undefined> {
     const { desired, dataplane, clock, logger } = this.#options;
     this.#fullReason = undefined;
-    const done = await this.#apply(dataplane.full(desired), { step, started }) === "done";
-    if (done) {
+    const result = await this.#apply(dataplane.full(desired), { step, started });
+    if (typeof result === "object") {
       this.#nextFull = clock.monotonic() + this.#options.fullSyncPeriod;
       logger.debug(2, "full sync", { reason });
-    } else {
-      this.#fullReason = "the last sync failed";
+      return result;
     }
-    return done;
+    this.#fullReason = "the last sync failed";
+    return undefined;
   }
 
   async #apply(
     script: Script,
     { step, started }: { readonly step: Step; readonly started: number },
-  ): Promise<"done" | ApplyFailure> {
+  ): Promise<SyncReport | ApplyFailure> {
     const { dataplane, clock, logger, observer } = this.#options;
     try {
       await dataplane.apply(script);
@@ -267,8 +281,9 @@ export class SyncLoop {
       bytes: script.bytes,
       seconds,
     });
-    observer.synced?.({ script, seconds, step });
-    return "done";
+    const report = { script, seconds, step };
+    observer.synced?.(report);
+    return report;
   }
 
   /** After failures the next try waits longer each time. */

@@ -56,7 +56,6 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     clock,
     standInNode,
     report: (event) => events.push(event),
-    synced: () => {},
   });
   return { cache, health, observation, events };
 }

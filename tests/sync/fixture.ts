@@ -115,7 +115,9 @@ export class SyncFixture implements AsyncDisposable {
   readonly told: string[] = [];
   /** What `afterSync` was told. */
   readonly outcomes: SyncOutcome[] = [];
-  /** Ends `afterSync`. */
+  /** What the second step was told, after the first was over. */
+  readonly followed: boolean[] = [];
+  /** Ends the first step of `afterSync`. */
   finish: () => Promise<void> = () => Promise.resolve();
   readonly loop: SyncLoop;
   readonly #decode = createDecoder();
@@ -132,10 +134,15 @@ export class SyncFixture implements AsyncDisposable {
       observer: recordingObserver(this.told),
       minSyncPeriod: options.minSyncPeriod ?? 1_000,
       fullSyncPeriod: options.fullSyncPeriod ?? 3_600_000,
-      afterSync: (outcome) => {
-        this.outcomes.push(outcome);
-        return this.finish();
-      },
+      afterSync: [
+        (outcome) => {
+          this.outcomes.push(outcome);
+          return this.finish();
+        },
+        ({ done }) => {
+          this.followed.push(done);
+        },
+      ],
     });
   }
 

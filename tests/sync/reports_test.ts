@@ -72,17 +72,19 @@ Deno.test("after each try its outcome is told: what changed, and whether the ker
   assertEquals(outcomesOf(fixture), [" done whole"]);
 });
 
-Deno.test("the next sync waits for what is to be done after the last one", async () => {
+Deno.test("what follows a sync is done in order, and the next sync waits for it", async () => {
   await using fixture = await SyncFixture.synced([]);
+  fixture.followed.splice(0);
   const { promise, resolve } = Promise.withResolvers<void>();
   fixture.finish = () => promise;
   fixture.upsert(service(1));
   await fixture.pass(0);
   fixture.upsert(service(2));
   await fixture.pass(10_000);
-  assertEquals(fixture.dataplane.log.length, 2);
+  assertEquals([fixture.dataplane.log.length, fixture.followed], [2, []]);
   resolve();
   await fixture.pass(0);
+  assertEquals(fixture.followed, [true, true]);
   assertEquals(fixture.dataplane.log.length, 3);
 });
 
