@@ -6,24 +6,26 @@
 import type { Decoded, Decoder } from "../../model/events.ts";
 import { objectKey } from "../../model/names.ts";
 import type { Kind, KindMap } from "../../model/objects.ts";
+import type { Raw } from "./fields.ts";
 import { decodeEndpointSlice } from "./decode_endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./decode_node.ts";
 import { decodeService } from "./decode_service.ts";
 import {
   type DecodeContext,
   type Intern,
-  type Json,
   MalformedError,
   type Metadata,
   Omissions,
   quote,
+  readMap,
   readName,
   readObject,
 } from "./read.ts";
+import type { METADATA, Tables } from "./tables.ts";
 
 type KindDecoders = {
   readonly [K in Kind]: (
-    raw: Json,
+    raw: Raw<Tables[K]>,
     metadata: Metadata,
     context: DecodeContext,
   ) => KindMap[K] | undefined;
@@ -54,8 +56,8 @@ export function createDecoder(): Decoder {
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
     let key = quote(nameOf(raw));
     try {
-      const object = readObject(raw, kind);
-      const metadata = readObject(object["metadata"], "metadata");
+      const object = readTable(kind, raw);
+      const metadata = readObject<typeof METADATA>(object.metadata, "metadata");
       const names = readNames(metadata, kind);
       key = objectKey(NAMESPACED.has(kind) ? names : { name: names.name });
       const context = { intern, omissions: new Omissions() };
@@ -70,19 +72,23 @@ export function createDecoder(): Decoder {
   };
 }
 
-function readNames(raw: Json, kind: Kind): Pick<Metadata, "namespace" | "name"> {
+function readTable<K extends Kind>(kind: K, raw: unknown): Raw<Tables[K]> {
+  return readMap(raw, kind) as Raw<Tables[K]>;
+}
+
+function readNames(raw: Raw<typeof METADATA>, kind: Kind): Pick<Metadata, "namespace" | "name"> {
   return {
     namespace: NAMESPACED.has(kind)
-      ? readName(raw["namespace"] ?? "default", "metadata.namespace")
+      ? readName(raw.namespace ?? "default", "metadata.namespace")
       : "",
-    name: readName(raw["name"], "metadata.name"),
+    name: readName(raw.name, "metadata.name"),
   };
 }
 
-function readMetadata(raw: Json): Omit<Metadata, "namespace" | "name"> {
+function readMetadata(raw: Raw<typeof METADATA>): Omit<Metadata, "namespace" | "name"> {
   return {
-    labels: readObject(raw["labels"], "metadata.labels"),
-    annotations: readObject(raw["annotations"], "metadata.annotations"),
+    labels: readMap(raw.labels, "metadata.labels"),
+    annotations: readMap(raw.annotations, "metadata.annotations"),
     raw,
   };
 }

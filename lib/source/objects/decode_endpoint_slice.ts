@@ -5,9 +5,9 @@
  */
 import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/objects.ts";
+import type { Field, ListField, Raw, Unread } from "./fields.ts";
 import {
   type DecodeContext,
-  type Json,
   MalformedError,
   type Metadata,
   readAddress,
@@ -24,12 +24,17 @@ import {
   readProtocol,
   readTime,
 } from "./read.ts";
+import type { ENDPOINT_SLICE } from "./tables.ts";
 
 /** The label that names a slice's Service. */
 export const SERVICE_NAME = "kubernetes.io/service-name";
 
 /** The annotation that says when the Pods changed for whose sake a slice was written. */
 export const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
+
+type EndpointFields = (typeof ENDPOINT_SLICE)["endpoints"]["value"];
+type EndpointHints = Unread<EndpointFields["hints"]>;
+type PlaceFields = EndpointFields["hints"]["value"]["forZones"]["value"];
 
 /** Shared by all endpoints without a hint. */
 const NO_HINTS: readonly string[] = [];
@@ -44,7 +49,7 @@ const NO_HINTS: readonly string[] = [];
  * @throws {MalformedError} where the slice cannot be used
  */
 export function decodeEndpointSlice(
-  raw: Json,
+  raw: Raw<typeof ENDPOINT_SLICE>,
   metadata: Metadata,
   context: DecodeContext,
 ): EndpointSlice | undefined {
@@ -52,7 +57,7 @@ export function decodeEndpointSlice(
   const serviceName = metadata.labels[SERVICE_NAME] ?? "";
   const headless = metadata.labels["service.kubernetes.io/headless"] !== undefined;
   const otherProxy = metadata.labels["service.kubernetes.io/service-proxy-name"] !== undefined;
-  const addressType = readChoice(raw["addressType"] || "missing", "addressType", [
+  const addressType = readChoice(raw.addressType || "missing", "addressType", [
     "IPv4",
     "IPv6",
     "FQDN",
@@ -66,7 +71,7 @@ export function decodeEndpointSlice(
     serviceName: intern(readName(serviceName, `metadata.labels["${SERVICE_NAME}"]`)),
     family,
     ports: readEndpointPorts(raw, context),
-    endpoints: readEntries(raw["endpoints"], "endpoints", {
+    endpoints: readEntries(raw.endpoints, "endpoints", {
       omissions,
       read: (value, path) => readEndpoint(value, { ...context, path, family }),
     }),
@@ -77,16 +82,19 @@ export function decodeEndpointSlice(
 }
 
 /** Ports without a number (null means every port) cannot be forwarded to and are left out, as kube-proxy does. */
-function readEndpointPorts(raw: Json, { intern, omissions }: DecodeContext): EndpointPort[] {
-  return readEntries(raw["ports"], "ports", {
+function readEndpointPorts(
+  raw: Raw<typeof ENDPOINT_SLICE>,
+  { intern, omissions }: DecodeContext,
+): EndpointPort[] {
+  return readEntries(raw.ports, "ports", {
     omissions,
     read: (value, path): EndpointPort | undefined => {
       const port = readObject(value, path);
-      if (port["port"] === undefined || port["port"] === null) return undefined;
+      if (port.port === undefined || port.port === null) return undefined;
       return {
-        name: intern(readOptionalName(port["name"], `${path}.name`)),
-        protocol: readProtocol(port["protocol"], `${path}.protocol`),
-        port: readPort(port["port"], `${path}.port`),
+        name: intern(readOptionalName(port.name, `${path}.name`)),
+        protocol: readProtocol(port.protocol, `${path}.protocol`),
+        port: readPort(port.port, `${path}.port`),
       };
     },
   });
@@ -97,26 +105,26 @@ interface EndpointContext extends DecodeContext {
   readonly family: Family;
 }
 
-function readEndpoint(value: unknown, context: EndpointContext): Endpoint {
+function readEndpoint(value: Unread<Field<EndpointFields>>, context: EndpointContext): Endpoint {
   const { path, family, intern } = context;
   const endpoint = readObject(value, path);
-  const conditions = readObject(endpoint["conditions"], `${path}.conditions`);
-  const hints = readHints(endpoint["hints"], context);
-  const nodeName = readOptionalName(endpoint["nodeName"], `${path}.nodeName`);
+  const conditions = readObject(endpoint.conditions, `${path}.conditions`);
+  const hints = readHints(endpoint.hints, context);
+  const nodeName = readOptionalName(endpoint.nodeName, `${path}.nodeName`);
   return {
     address: readEndpointAddress(endpoint, path, family),
     nodeName: nodeName === "" ? undefined : intern(nodeName),
-    ready: readBoolean(conditions["ready"], `${path}.conditions.ready`, true),
-    serving: readBoolean(conditions["serving"], `${path}.conditions.serving`, true),
-    terminating: readBoolean(conditions["terminating"], `${path}.conditions.terminating`, false),
+    ready: readBoolean(conditions.ready, `${path}.conditions.ready`, true),
+    serving: readBoolean(conditions.serving, `${path}.conditions.serving`, true),
+    terminating: readBoolean(conditions.terminating, `${path}.conditions.terminating`, false),
     zoneHints: hints.zoneHints,
     nodeHints: hints.nodeHints,
   };
 }
 
 /** The first address: the API says that consumers need not look at more. */
-function readEndpointAddress(endpoint: Json, path: string, family: Family): string {
-  const first = readArray(endpoint["addresses"], `${path}.addresses`)[0];
+function readEndpointAddress(endpoint: Raw<EndpointFields>, path: string, family: Family): string {
+  const first = readArray(endpoint.addresses, `${path}.addresses`)[0];
   const address = readAddress(first, `${path}.addresses[0]`);
   if (familyOf(address) !== family) {
     throw new MalformedError(`${path}.addresses[0]`, `must be an IPv${family} address`, first);
@@ -140,23 +148,23 @@ interface Hints {
 const WITHOUT_HINTS: Hints = { zoneHints: NO_HINTS, nodeHints: NO_HINTS };
 
 /** No hint ever costs the endpoint. */
-function readHints(value: unknown, context: EndpointContext): Hints {
+function readHints(value: EndpointHints | undefined, context: EndpointContext): Hints {
   if (value === undefined || value === null) return WITHOUT_HINTS;
   const path = `${context.path}.hints`;
   const hints = readOrOmit(() => readObject(value, path), context.omissions) ?? {};
   return {
-    zoneHints: readPlaces(hints["forZones"], `${path}.forZones`, context),
-    nodeHints: readPlaces(hints["forNodes"], `${path}.forNodes`, context),
+    zoneHints: readPlaces(hints.forZones, `${path}.forZones`, context),
+    nodeHints: readPlaces(hints.forNodes, `${path}.forNodes`, context),
   };
 }
 
 function readPlaces(
-  value: unknown,
+  value: Unread<ListField<PlaceFields>> | undefined,
   path: string,
   { intern, omissions }: EndpointContext,
 ): readonly string[] {
-  const read = (hint: unknown, place: string) =>
-    intern(readPlace(readObject(hint, place)["name"], `${place}.name`));
+  const read = (hint: Unread<Field<PlaceFields>>, place: string) =>
+    intern(readPlace(readObject(hint, place).name, `${place}.name`));
   const places = readOrOmit(() => readEntries(value, path, { omissions, read }), omissions);
   return places === undefined || places.length === 0 ? NO_HINTS : places;
 }

@@ -4,9 +4,9 @@
  * @module
  */
 import type { Node, ServiceCIDR } from "../../model/objects.ts";
+import type { Raw } from "./fields.ts";
 import {
   type DecodeContext,
-  type Json,
   type Metadata,
   type Omissions,
   readAddress,
@@ -18,6 +18,7 @@ import {
   readPlace,
   readString,
 } from "./read.ts";
+import type { NODE, SERVICE_CIDR } from "./tables.ts";
 
 /** The taint of a Node that the cluster autoscaler is about to remove. */
 export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
@@ -30,23 +31,27 @@ export const ZONE_LABEL = "topology.kubernetes.io/zone";
  *
  * @throws {MalformedError} where the Node cannot be used
  */
-export function decodeNode(raw: Json, metadata: Metadata, { omissions }: DecodeContext): Node {
-  const spec = readObject(raw["spec"], "spec");
+export function decodeNode(
+  raw: Raw<typeof NODE>,
+  metadata: Metadata,
+  { omissions }: DecodeContext,
+): Node {
+  const spec = readObject(raw.spec, "spec");
   const zone = metadata.labels[ZONE_LABEL];
-  const taints = readEntries(spec["taints"], "spec.taints", {
+  const taints = readEntries(spec.taints, "spec.taints", {
     omissions,
-    read: (taint, path) => readObject(taint, path)["key"],
+    read: (taint, path) => readString(readObject(taint, path).key, `${path}.key`),
   });
   return {
     name: metadata.name,
-    uid: readString(metadata.raw["uid"], "metadata.uid"),
-    addresses: readNodeAddresses(readObject(raw["status"], "status"), omissions),
+    uid: readString(metadata.raw.uid, "metadata.uid"),
+    addresses: readNodeAddresses(readObject(raw.status, "status"), omissions),
     podCIDRs: readPodCIDRs(spec, omissions),
     zone: readOrOmit(
       () => readPlace(zone, `metadata.labels["${ZONE_LABEL}"]`),
       omissions,
     ) ?? "",
-    deleting: Boolean(metadata.raw["deletionTimestamp"]) || taints.includes(AUTOSCALER_TAINT),
+    deleting: Boolean(metadata.raw.deletionTimestamp) || taints.includes(AUTOSCALER_TAINT),
   };
 }
 
@@ -56,22 +61,25 @@ export function decodeNode(raw: Json, metadata: Metadata, { omissions }: DecodeC
  * @throws {MalformedError} where the ServiceCIDR cannot be used
  */
 export function decodeServiceCIDR(
-  raw: Json,
+  raw: Raw<typeof SERVICE_CIDR>,
   metadata: Metadata,
   { omissions }: DecodeContext,
 ): ServiceCIDR {
-  const spec = readObject(raw["spec"], "spec");
+  const spec = readObject(raw.spec, "spec");
   return {
     name: metadata.name,
-    cidrs: readEntries(spec["cidrs"], "spec.cidrs", { omissions, read: readCidr }),
+    cidrs: readEntries(spec.cidrs, "spec.cidrs", { omissions, read: readCidr }),
   };
 }
 
 const ADDRESS_TYPES: readonly unknown[] = ["InternalIP", "ExternalIP"];
 
 /** Internal addresses, then external ones: the order in which kube-proxy looks for the node's own. */
-function readNodeAddresses(status: Json, omissions: Omissions): string[] {
-  const entries = readEntries(status["addresses"], "status.addresses", {
+function readNodeAddresses(
+  status: Raw<(typeof NODE)["status"]["value"]>,
+  omissions: Omissions,
+): string[] {
+  const entries = readEntries(status.addresses, "status.addresses", {
     omissions,
     read: (value, path) => {
       const { type, address } = readObject(value, path);
@@ -85,12 +93,12 @@ function readNodeAddresses(status: Json, omissions: Omissions): string[] {
   return [...new Set(ADDRESS_TYPES.flatMap(ofType))];
 }
 
-function readPodCIDRs(spec: Json, omissions: Omissions): string[] {
-  const listed = readArray(spec["podCIDRs"], "spec.podCIDRs");
+function readPodCIDRs(spec: Raw<(typeof NODE)["spec"]["value"]>, omissions: Omissions): string[] {
+  const listed = readArray(spec.podCIDRs, "spec.podCIDRs");
   if (listed.length > 0) {
-    return readEntries(listed, "spec.podCIDRs", { omissions, read: readCidr });
+    return readEntries(spec.podCIDRs, "spec.podCIDRs", { omissions, read: readCidr });
   }
-  const single = spec["podCIDR"];
+  const single = spec.podCIDR;
   if (!single) return [];
   const cidr = readOrOmit(() => readCidr(single, "spec.podCIDR"), omissions);
   return cidr === undefined ? [] : [cidr];

@@ -5,9 +5,9 @@
  */
 import { canBeVirtual, type Family, familyOf } from "../../model/address.ts";
 import type { Service, ServicePort } from "../../model/objects.ts";
+import type { Raw } from "./fields.ts";
 import {
   type DecodeContext,
-  type Json,
   MalformedError,
   type Metadata,
   type Omissions,
@@ -24,63 +24,65 @@ import {
   readString,
   readTime,
 } from "./read.ts";
+import type { SERVICE } from "./tables.ts";
 
 /** The API server's default for `sessionAffinityConfig.clientIP.timeoutSeconds`. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 const MAX_AFFINITY_SECONDS = 86_400;
 
+type Spec = Raw<(typeof SERVICE)["spec"]["value"]>;
+type Status = Raw<(typeof SERVICE)["status"]["value"]>;
+
 /**
- * Decodes a Service.
+ * Decodes a Service. An entry of a list that cannot be used is left out.
  *
  * @returns `undefined` for one that makes no rules: headless, ExternalName, without a cluster IP
  *   yet, or meant for another proxy (label `service.kubernetes.io/service-proxy-name`)
- * An entry of a list that cannot be used is left out.
- *
  * @throws {MalformedError} where the Service cannot be used
  */
 export function decodeService(
-  raw: Json,
+  raw: Raw<typeof SERVICE>,
   metadata: Metadata,
   context: DecodeContext,
 ): Service | undefined {
   const { intern, omissions } = context;
-  const spec = readObject(raw["spec"], "spec");
-  const status = readObject(raw["status"], "status");
-  const type = readString(spec["type"], "spec.type");
-  const clusterIP = readString(spec["clusterIP"], "spec.clusterIP");
+  const spec = readObject(raw.spec, "spec");
+  const status = readObject(raw.status, "status");
+  const type = readString(spec.type, "spec.type");
+  const clusterIP = readString(spec.clusterIP, "spec.clusterIP");
   const otherProxy = metadata.labels["service.kubernetes.io/service-proxy-name"] !== undefined;
   if (otherProxy || type === "ExternalName" || clusterIP === "" || clusterIP === "None") {
     return undefined;
   }
 
-  const externalIPs = readEntries(spec["externalIPs"], "spec.externalIPs", {
+  const externalIPs = readEntries(spec.externalIPs, "spec.externalIPs", {
     omissions,
     read: readVirtualIP,
   });
   const external = type === "LoadBalancer" || type === "NodePort" || externalIPs.length > 0;
   const externalTrafficPolicy = external
-    ? readChoice(spec["externalTrafficPolicy"], "spec.externalTrafficPolicy", ["Cluster", "Local"])
+    ? readChoice(spec.externalTrafficPolicy, "spec.externalTrafficPolicy", ["Cluster", "Local"])
     : "Cluster";
   const needsHealthCheck = type === "LoadBalancer" && externalTrafficPolicy === "Local";
   return {
     namespace: intern(metadata.namespace),
     name: metadata.name,
-    uid: readString(metadata.raw["uid"], "metadata.uid"),
-    created: readTime(metadata.raw["creationTimestamp"]),
+    uid: readString(metadata.raw.uid, "metadata.uid"),
+    created: readTime(metadata.raw.creationTimestamp),
     clusterIPs: readClusterIPs(spec, clusterIP, omissions),
     externalIPs: [...new Set(externalIPs)],
     loadBalancerIPs: readLoadBalancerIPs(status, omissions),
     sourceRanges: readSourceRanges(spec, omissions),
     ports: readPorts(spec, context),
     internalTrafficPolicy: readChoice(
-      spec["internalTrafficPolicy"],
+      spec.internalTrafficPolicy,
       "spec.internalTrafficPolicy",
       ["Cluster", "Local"],
     ),
     externalTrafficPolicy,
     affinitySeconds: readAffinitySeconds(spec),
-    healthCheckNodePort: needsHealthCheck && spec["healthCheckNodePort"]
-      ? readPort(spec["healthCheckNodePort"], "spec.healthCheckNodePort")
+    healthCheckNodePort: needsHealthCheck && spec.healthCheckNodePort
+      ? readPort(spec.healthCheckNodePort, "spec.healthCheckNodePort")
       : 0,
   };
 }
@@ -97,11 +99,11 @@ function readVirtualIP(value: unknown, path: string): string {
   return address;
 }
 
-function readClusterIPs(spec: Json, clusterIP: string, omissions: Omissions): string[] {
-  const listed = readArray(spec["clusterIPs"], "spec.clusterIPs");
+function readClusterIPs(spec: Spec, clusterIP: string, omissions: Omissions): string[] {
+  const listed = readArray(spec.clusterIPs, "spec.clusterIPs");
   if (listed.length === 0) return [readVirtualIP(clusterIP, "spec.clusterIP")];
   const families = new Set<Family>();
-  const addresses = readEntries(listed, "spec.clusterIPs", {
+  const addresses = readEntries(spec.clusterIPs, "spec.clusterIPs", {
     omissions,
     read: (value, path) => {
       const address = readVirtualIP(value, path);
@@ -119,15 +121,15 @@ function readClusterIPs(spec: Json, clusterIP: string, omissions: Omissions): st
 }
 
 /** Addresses that the load balancer hands to the node as they are (KEP-1860: `ipMode` is not `Proxy`). */
-function readLoadBalancerIPs(status: Json, omissions: Omissions): string[] {
+function readLoadBalancerIPs(status: Status, omissions: Omissions): string[] {
   const path = "status.loadBalancer";
-  const ingress = readObject(status["loadBalancer"], path)["ingress"];
+  const ingress = readObject(status.loadBalancer, path).ingress;
   const addresses = readEntries(ingress, `${path}.ingress`, {
     omissions,
     read: (value, path) => {
       const entry = readObject(value, path);
-      if (!entry["ip"] || entry["ipMode"] === "Proxy") return undefined;
-      return readVirtualIP(entry["ip"], `${path}.ip`);
+      if (!entry.ip || readString(entry.ipMode, `${path}.ipMode`) === "Proxy") return undefined;
+      return readVirtualIP(entry.ip, `${path}.ip`);
     },
   });
   return [...new Set(addresses)];
@@ -137,10 +139,10 @@ function readLoadBalancerIPs(status: Json, omissions: Omissions): string[] {
  * Ranges that do not parse are left out as kube-proxy does, but for one case: where nothing but
  * rubbish is listed, an empty list would let every source in. Blank entries say nothing.
  */
-function readSourceRanges(spec: Json, omissions: Omissions): string[] {
+function readSourceRanges(spec: Spec, omissions: Omissions): string[] {
   const path = "spec.loadBalancerSourceRanges";
-  const listed = readArray(spec["loadBalancerSourceRanges"], path);
-  const ranges = readEntries(listed, path, { omissions, read: readCidr });
+  const listed = readArray(spec.loadBalancerSourceRanges, path);
+  const ranges = readEntries(spec.loadBalancerSourceRanges, path, { omissions, read: readCidr });
   const isBlank = (range: unknown) => typeof range === "string" && range.trim() === "";
   if (ranges.length === 0 && !listed.every(isBlank)) {
     throw new MalformedError(
@@ -152,43 +154,43 @@ function readSourceRanges(spec: Json, omissions: Omissions): string[] {
   return ranges;
 }
 
-function readPorts(spec: Json, { intern, omissions }: DecodeContext): ServicePort[] {
+function readPorts(spec: Spec, { intern, omissions }: DecodeContext): ServicePort[] {
   const names = new Set<string>();
-  const ports = readEntries(spec["ports"], "spec.ports", {
+  const ports = readEntries(spec.ports, "spec.ports", {
     omissions,
     read: (value, path): ServicePort => {
       const port = readObject(value, path);
-      const name = intern(readOptionalName(port["name"], `${path}.name`));
+      const name = intern(readOptionalName(port.name, `${path}.name`));
       if (names.has(name)) {
         throw new MalformedError(`${path}.name`, "must be of one port only", name);
       }
       const decoded: ServicePort = {
         name,
-        protocol: readProtocol(port["protocol"], `${path}.protocol`),
-        port: readPort(port["port"], `${path}.port`),
-        nodePort: port["nodePort"] ? readPort(port["nodePort"], `${path}.nodePort`) : 0,
+        protocol: readProtocol(port.protocol, `${path}.protocol`),
+        port: readPort(port.port, `${path}.port`),
+        nodePort: port.nodePort ? readPort(port.nodePort, `${path}.nodePort`) : 0,
       };
       names.add(name);
       return decoded;
     },
   });
   if (ports.length === 0) {
-    throw new MalformedError("spec.ports", "must hold at least one usable port", spec["ports"]);
+    throw new MalformedError("spec.ports", "must hold at least one usable port", spec.ports);
   }
   return ports;
 }
 
-function readAffinitySeconds(spec: Json): number {
+function readAffinitySeconds(spec: Spec): number {
   if (
-    readChoice(spec["sessionAffinity"], "spec.sessionAffinity", ["None", "ClientIP"]) === "None"
+    readChoice(spec.sessionAffinity, "spec.sessionAffinity", ["None", "ClientIP"]) === "None"
   ) return 0;
   const path = "spec.sessionAffinityConfig";
   const clientIP = readObject(
-    readObject(spec["sessionAffinityConfig"], path)["clientIP"],
+    readObject(spec.sessionAffinityConfig, path).clientIP,
     `${path}.clientIP`,
   );
   return readInteger(
-    clientIP["timeoutSeconds"] ?? DEFAULT_AFFINITY_SECONDS,
+    clientIP.timeoutSeconds ?? DEFAULT_AFFINITY_SECONDS,
     `${path}.clientIP.timeoutSeconds`,
     { min: 1, max: MAX_AFFINITY_SECONDS },
   );

@@ -5,6 +5,8 @@
  */
 import { parseAddress, parseCidr } from "../../model/address.ts";
 import type { Protocol } from "../../model/objects.ts";
+import type { Field, Fields, ListField, Raw, Scalar, Unread } from "./fields.ts";
+import type { METADATA } from "./tables.ts";
 
 /** A JSON object of which nothing is known yet. */
 export type Json = Readonly<Record<string, unknown>>;
@@ -16,7 +18,7 @@ export interface Metadata {
   readonly name: string;
   readonly labels: Json;
   readonly annotations: Json;
-  readonly raw: Json;
+  readonly raw: Raw<typeof METADATA>;
 }
 
 /** Makes strings that recur one string in memory. */
@@ -78,8 +80,16 @@ function toJson(value: unknown): string {
   }
 }
 
-/** An object; absent or null gives an empty one. */
-export function readObject(value: unknown, path: string): Json {
+/** An object of which the fields of its table may be asked for; absent or null gives an empty one. */
+export function readObject<F extends Fields>(
+  value: Unread<Field<F>> | undefined,
+  path: string,
+): Raw<F> {
+  return readMap(value, path) as Raw<F>;
+}
+
+/** An object of any fields; absent or null gives an empty one. */
+export function readMap(value: unknown, path: string): Json {
   if (value === undefined || value === null) return {};
   if (typeof value !== "object" || Array.isArray(value)) {
     throw new MalformedError(path, "must be an object", value);
@@ -100,22 +110,33 @@ export function readArray(value: unknown, path: string): readonly unknown[] {
  *
  * @throws {MalformedError} where the value is no list
  */
-export function readEntries<T>(
-  value: unknown,
+export function readEntries<V extends Scalar | Fields, T>(
+  value: Unread<ListField<V>> | undefined,
   path: string,
   options: {
     readonly omissions: Omissions;
     /** `undefined` for an entry that says nothing. */
-    readonly read: (entry: unknown, path: string) => T | undefined;
+    readonly read: (entry: Unread<Field<V>>, path: string) => T | undefined;
   },
 ): T[] {
   const { omissions, read } = options;
   const entries: T[] = [];
-  for (const [i, entry] of readArray(value, path).entries()) {
-    const decoded = readOrOmit(() => read(entry, `${path}[${i}]`), omissions);
-    if (decoded !== undefined) entries.push(decoded);
+  const raw = readArray(value, path);
+  for (let i = 0; i < raw.length; i++) {
+    try {
+      const entry = read(raw[i] as Unread<Field<V>>, `${path}[${i}]`);
+      if (entry !== undefined) entries.push(entry);
+    } catch (error) {
+      omissions.add(malformed(error));
+    }
   }
   return entries;
+}
+
+/** Passes on what is no `MalformedError`. */
+function malformed(error: unknown): MalformedError {
+  if (error instanceof MalformedError) return error;
+  throw error;
 }
 
 /** What the function reads; `undefined` where that is malformed and therefore left out. */
@@ -123,8 +144,7 @@ export function readOrOmit<T>(read: () => T, omissions: Omissions): T | undefine
   try {
     return read();
   } catch (error) {
-    if (!(error instanceof MalformedError)) throw error;
-    omissions.add(error);
+    omissions.add(malformed(error));
     return undefined;
   }
 }

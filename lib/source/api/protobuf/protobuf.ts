@@ -6,20 +6,27 @@
  * @module
  */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { type Fields, long, type Scalar, string } from "../../objects/fields.ts";
 
 /** Fields by their numbers. */
-export type Message = Readonly<Record<number, Field>>;
+export type Message = Readonly<Record<number, NumberedField>>;
 
 /** One field of a message. */
-export interface Field {
+interface NumberedField {
   /** Its name in JSON. */
   readonly name: string;
-  /**
-   * What it holds. `integer` has 32 bits, `long` 64; `bytes` are a view of what was read; `time` is
-   * meta/v1 Time and gives RFC 3339; `map` is one from strings to strings.
-   */
-  readonly value: "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map" | Message;
-  readonly repeated?: true;
+  readonly value: Scalar | Message;
+  readonly repeated: boolean;
+}
+
+/** The message that a table of fields tells of. */
+export function messageOf(fields: Fields): Message {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, { number, value, repeated }]) => [
+      number,
+      { name, value: typeof value === "string" ? value : messageOf(value), repeated },
+    ]),
+  );
 }
 
 /** What a message gives: the values of JSON, and `Uint8Array`. */
@@ -48,19 +55,19 @@ function readFields(reader: BinaryReader, end: number, message: Message): Messag
   return object;
 }
 
-function wireTypeOf({ value }: Field): WireType {
+function wireTypeOf({ value }: NumberedField): WireType {
   const isVarint = value === "integer" || value === "long" || value === "boolean";
   return isVarint ? WireType.Varint : WireType.LengthDelimited;
 }
 
-function readField(reader: BinaryReader, field: Field, object: MessageObject): void {
+function readField(reader: BinaryReader, field: NumberedField, object: MessageObject): void {
   const { name, value, repeated } = field;
   if (value === "map") readEntry(reader, (object[name] ??= {}) as MessageObject);
   else if (repeated) ((object[name] ??= []) as unknown[]).push(readValue(reader, value));
   else object[name] = readValue(reader, value);
 }
 
-function readValue(reader: BinaryReader, value: Exclude<Field["value"], "map">): unknown {
+function readValue(reader: BinaryReader, value: Exclude<NumberedField["value"], "map">): unknown {
   switch (value) {
     case "string":
       return reader.string();
@@ -85,17 +92,14 @@ function readNested(reader: BinaryReader, message: Message): MessageObject {
   return readFields(reader, reader.pos + length, message);
 }
 
-const ENTRY: Message = {
-  1: { name: "key", value: "string" },
-  2: { name: "value", value: "string" },
-};
+const ENTRY: Message = messageOf({ key: string(1), value: string(2) });
 
 function readEntry(reader: BinaryReader, map: MessageObject): void {
   const { key = "", value = "" } = readNested(reader, ENTRY);
   map[key as string] = value;
 }
 
-const TIME: Message = { 1: { name: "seconds", value: "long" } };
+const TIME: Message = messageOf({ seconds: long(1) });
 
 /** What no calendar knows gives `""`. */
 function readTime(reader: BinaryReader): string {
