@@ -129,3 +129,15 @@ Deno.test("a state from before the start is applied at once, and followed by a s
   assertEquals(dataplane.log.slice(1), ["partial: default/s1 default/s2 default/s3"]);
   assertEquals([...dataplane.kernel.keys()].sort(), ["default/s2", "default/s3"]);
 });
+
+Deno.test("what a state from before the start knew of the Node is kept where the sources have none", async () => {
+  await using fixture = new SyncFixture();
+  const { dataplane, desired, loop } = fixture;
+  await loop.seed(stored([service(1), NODE]));
+  const { node } = desired;
+  await fixture.start();
+  fixture.deliver([service(1)]);
+  await fixture.pass(0);
+  assertEquals(desired.node, node);
+  assertEquals(dataplane.log.slice(1), ["partial: default/s1"]);
+});
