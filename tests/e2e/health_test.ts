@@ -35,6 +35,8 @@ Deno.test("the health and metrics servers answer as kube-proxy's do", async () =
   assertEquals([mode.status, mode.body], [200, "nftables"]);
   const configz = JSON.parse((await stage.get("/configz", METRICS_PORT)).body);
   assertEquals(configz["kubeproxy.config.k8s.io"].hostnameOverride, "node1");
+  assertEquals(configz["kubeproxy.config.k8s.io"].mode, "nftables");
+  assertEquals(configz["kubeproxy.config.k8s.io"].nodePortAddresses, ["primary"]);
   assertEquals(configz["kubeproxy.config.k8s.io"].nftables.minSyncPeriod, "50ms");
 });
 
