@@ -207,7 +207,8 @@ export class SyncLoop {
     this.#reports.report(step);
     const partial = this.#fullReason ? undefined : dataplane.partial(step.change, desired);
     const whole = this.#fullReason !== undefined;
-    const reason = this.#fullReason ?? (partial ? "the partial sync failed" : "the node changed");
+    const reason = this.#fullReason ??
+      (partial ? "the partial sync failed" : "the node changed, or very much");
     const result = partial && await this.#apply(partial, { step, started });
     // A program that hangs or cannot be started is not asked again at once.
     if (result === "program-failed") this.#fullReason = "the last sync failed";

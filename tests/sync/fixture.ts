@@ -5,6 +5,7 @@
  */
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
+import type { OwnPort } from "../../lib/policy/claimed.ts";
 import { Desired } from "../../lib/policy/state.ts";
 import {
   ApplyError,
@@ -102,7 +103,10 @@ export interface FixtureOptions {
 /** A loop that runs until it is disposed. */
 export class SyncFixture implements AsyncDisposable {
   readonly cache = new ObjectCache();
+  /** What no Service may have. */
+  ownPorts: readonly OwnPort[] = [];
   readonly desired = new Desired({
+    ownPorts: () => this.ownPorts,
     configuration: configuration(),
     mode: "nftables",
     nodeName: NODE_NAME,

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { service, SyncFixture } from "./fixture.ts";
+import { service, stored, SyncFixture } from "./fixture.ts";
 
 Deno.test("each refusal is warned of once, and the Service keeps its last good rules", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
@@ -170,4 +170,52 @@ Deno.test("a Service that needs what the kernel refuses is warned of once, until
   fixture.upsert(ranged());
   await fixture.pass(1_000);
   assertEquals([seen(), logger.at("warn").length], [2, 2]);
+});
+
+Deno.test("a Service that loses thousands of claims is one line, and one report", async () => {
+  const externalIPs = Array.from({ length: 900 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
+  const ports = Array.from({ length: 10 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
+  const greedy = { externalIPs, ports };
+  await using fixture = await SyncFixture.synced([service(1, greedy), service(2, greedy)]);
+  const { logger, told } = fixture;
+  assertEquals(logger.at("warn").length, 1);
+  assertMatch(logger.at("warn").join(), /Service default\/s2 does not get .*; … and 8,995 more/);
+  assertEquals(told.filter((each) => each.startsWith("conflict")).length, 9_000);
+  fixture.upsert(service(2, { ...greedy, sessionAffinity: "ClientIP" }));
+  await fixture.pass(1_000);
+  assertEquals(logger.at("warn").length, 1);
+});
+
+Deno.test("a Service over a limit is refused by itself, once, and told of again when it comes back", async () => {
+  const externalIPs = Array.from({ length: 10_000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
+  const ports = Array.from({ length: 400 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
+  await using fixture = await SyncFixture.synced([service(1), service(2)]);
+  const { dataplane, logger, told } = fixture;
+  const before = new Map(dataplane.kernel);
+  for (const affinity of ["None", "ClientIP", "None"]) {
+    fixture.upsert(service(1, { externalIPs, ports, sessionAffinity: affinity }));
+    await fixture.pass(1_000);
+  }
+  assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
+  assertMatch(logger.at("warn").join(), /last good state is kept.*4,000,400 frontends/);
+  assertEquals(dataplane.kernel, before);
+  fixture.upsert(service(1));
+  await fixture.pass(1_000);
+  fixture.upsert(service(1, { externalIPs, ports }));
+  await fixture.pass(1_000);
+  assertEquals(logger.at("warn").length, 2);
+});
+
+Deno.test("a state from before the start lets go of what the process needs itself", async () => {
+  await using fixture = new SyncFixture();
+  const { loop, dataplane } = fixture;
+  await loop.seed(stored([service(1, { externalIPs: ["192.0.2.6"] })]));
+  assertMatch(dataplane.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
+  await fixture.start();
+  fixture.ownPorts = [{ holder: "the API server", because: "", address: "192.0.2.6", port: 80 }];
+  loop.requestRound();
+  await fixture.pass(0);
+  await fixture.pass(1_000);
+  assertEquals(dataplane.kernel.get("default/s1")?.includes("192.0.2.6"), false);
+  assertEquals(loop.stale, true);
 });

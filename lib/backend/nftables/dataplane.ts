@@ -13,6 +13,7 @@ import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { countOperations, nodeElementChanges, renderStep } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
+import { weightOf } from "./script/weight.ts";
 
 /** A step from what was applied last, with what holds once the kernel has taken it. */
 export interface PartialScript extends Script {
@@ -93,7 +94,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** @inheritdoc */
   partial(change: StateChange, state: DesiredState): PartialScript | undefined {
-    if (changesFixedRules(change)) return undefined;
+    if (changesFixedRules(change) || isLarge(change)) return undefined;
     const { operations, references } = diffServices(change.services.values(), {
       node: state.node,
       references: this.#references,
@@ -150,6 +151,21 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
     }
   }
+}
+
+/**
+ * A change of more elements than this, by `weightOf`, is written as a full script: that is made in
+ * pieces, and other work is done between them. Two seconds of a processor.
+ */
+const LARGE_CHANGE = 250_000;
+
+function isLarge({ services }: StateChange): boolean {
+  let weight = 0;
+  for (const { before, after } of services.values()) {
+    weight += weightOf(before) + weightOf(after);
+    if (weight > LARGE_CHANGE) return true;
+  }
+  return false;
 }
 
 /** Replacing the table must not forget who is on which endpoint; the mark goes last. */

@@ -351,3 +351,30 @@ Deno.test("the longest names that objects can have make names and comments that 
   assertEquals([...counts.keys()].filter((each) => each.startsWith("affinity6-")).length, 3);
   assertEquals(new Map(dataplane.ruleCounts(pipeline.desired.node)), counts);
 });
+
+/** Services `big0` to `bigN` of 100 external IPs, 10 ports and 19 endpoints each: 20,000 elements. */
+function bigServices(count: number): ApiObject[] {
+  const ports = Array.from({ length: 10 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
+  return Array.from({ length: count }, (_, i) => `big${i}`).flatMap((name, i) => {
+    const externalIPs = Array.from({ length: 99 }, (_, j) => address(i * 100 + j + 1_000_000));
+    return [
+      service(name, { clusterIP: address(i + 2_000_000), externalIPs, ports }),
+      {
+        ...slice(`${name}-1`, name, Array.from({ length: 19 }, (_, j) => i * 19 + j)),
+        ports: ports.map((port) => ({ name: port.name, port: 8080 })),
+      },
+    ];
+  });
+}
+
+Deno.test("a change of very many elements is left to a full script, which is made in pieces", () => {
+  const dataplane = new NftablesDataplane(new FakeNft().nft);
+  const pipeline = new Pipeline();
+  const some = bigServices(12);
+  assert(dataplane.partial(pipeline.load(some).change, pipeline.desired));
+  const { change } = new Pipeline().load(bigServices(13));
+  assertEquals(dataplane.partial(change, pipeline.desired), undefined);
+  const pieces = [...dataplane.full(pipeline.desired).pieces()].map(({ length }) => length);
+  const total = pieces.reduce((sum, each) => sum + each);
+  assertEquals(pieces.filter((length) => length > total / 6), [], `${pieces}`);
+});

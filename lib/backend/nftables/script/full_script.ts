@@ -9,6 +9,7 @@ import { gatherServices, type References } from "./diff.ts";
 import type { NamedSet } from "./objects.ts";
 import { AFFINITY_SET } from "./pick.ts";
 import { TableText } from "./table_text.ts";
+import { weightOf } from "./weight.ts";
 
 /** What the kernel holds once it has taken a full script. */
 export interface TableContents {
@@ -26,6 +27,8 @@ export interface TableContents {
 
 /** Services whose part is worked out at once: a few ms, in which `nft` reads the part before. */
 const BATCH = 128;
+/** The same for Services with many elements, by `weightOf`: nothing else runs until they are done. */
+const BATCH_WEIGHT = 20_000;
 
 /** The way from nothing to a state, which later changes of that state do not touch. */
 export class FullScript implements Script {
@@ -94,9 +97,8 @@ export class FullScript implements Script {
 
   *#write(table: TableText, references: Map<string, number>): Generator<string, void> {
     yield table.begin();
-    for (let start = 0; start < this.#services.length; start += BATCH) {
-      const changes = this.#services.slice(start, start + BATCH)
-        .map((after) => ({ before: [], after }));
+    for (const batch of batches(this.#services)) {
+      const changes = batch.map((after) => ({ before: [], after }));
       const difference = gatherServices(changes, { node: this.#node, references });
       for (const [id, count] of difference.references) references.set(id, count);
       table.add(difference.operations);
@@ -104,4 +106,19 @@ export class FullScript implements Script {
     }
     yield table.end();
   }
+}
+
+function* batches(
+  services: readonly (readonly DesiredServicePort[])[],
+): Generator<readonly (readonly DesiredServicePort[])[]> {
+  let batch: (readonly DesiredServicePort[])[] = [];
+  let weight = 0;
+  for (const ports of services) {
+    batch.push(ports);
+    weight += weightOf(ports);
+    if (batch.length < BATCH && weight < BATCH_WEIGHT) continue;
+    yield batch;
+    [batch, weight] = [[], 0];
+  }
+  if (batch.length > 0) yield batch;
 }
