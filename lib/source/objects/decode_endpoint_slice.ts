@@ -114,12 +114,22 @@ function readEndpoint(value: Unread<Field<EndpointFields>>, context: EndpointCon
   return {
     address: readEndpointAddress(endpoint, path, family),
     nodeName: nodeName === "" ? undefined : intern(nodeName),
-    ready: readBoolean(conditions.ready, `${path}.conditions.ready`, true),
-    serving: readBoolean(conditions.serving, `${path}.conditions.serving`, true),
-    terminating: readBoolean(conditions.terminating, `${path}.conditions.terminating`, false),
+    ready: readCondition(conditions, "ready", path),
+    serving: readCondition(conditions, "serving", path),
+    terminating: readCondition(conditions, "terminating", path),
     zoneHints: hints.zoneHints,
     nodeHints: hints.nodeHints,
   };
+}
+
+type Conditions = EndpointFields["conditions"]["value"];
+
+/** As the API says, one that is not known counts as true, but for `terminating`. */
+function readCondition(conditions: Raw<Conditions>, name: keyof Conditions, path: string): boolean {
+  const value: unknown = conditions[name];
+  // Nearly always; the text of the path would cost more than all the rest.
+  if (typeof value === "boolean") return value;
+  return readBoolean(value, `${path}.conditions.${name}`, name !== "terminating");
 }
 
 /** The first address: the API says that consumers need not look at more. */
