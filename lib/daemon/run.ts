@@ -6,7 +6,9 @@
 import { ProgramWatch } from "../observe/program_watch.ts";
 import { Daemon, type DaemonOptions } from "./daemon.ts";
 import { openDataplane } from "../backend/choose.ts";
+import { VERSION } from "../model/version.ts";
 import { Mailbox } from "./mailbox.ts";
+import { beTheOnlyDaemon } from "./one_daemon.ts";
 import { openSource, type SourceOptions } from "./source.ts";
 
 /**
@@ -36,6 +38,18 @@ const HEAD_START = 20;
 /** The lists are asked for first: they come in while nft is asked what the kernel can do. */
 async function start(given: DaemonOptions): Promise<void> {
   const { runtime, logger } = given;
+  await beTheOnlyDaemon({
+    lock: runtime.lock,
+    self: {
+      pid: runtime.pid,
+      version: VERSION,
+      since: new Date(runtime.clock.now()).toISOString(),
+    },
+    wait: given.configuration.signpost.wait,
+    logger,
+    signal: given.signal,
+  });
+  if (given.signal.aborted) return;
   const programs = new ProgramWatch({ ...runtime, logger });
   const options = { ...given, runtime: { ...runtime, runner: programs } };
   const mailbox = new Mailbox<Daemon>();

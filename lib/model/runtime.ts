@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { NodeLock } from "./node_lock.ts";
 import type { Clock, ProcessRunner, ProcessStreamer } from "./ports.ts";
 
 /** What to send, and where from. */
@@ -21,6 +22,8 @@ export interface Runtime {
   readonly clock: Clock;
   readonly runner: ProcessRunner;
   readonly streamer: ProcessStreamer;
+  /** What one daemon of this network namespace holds. */
+  readonly lock: NodeLock;
   /** Number of this process. */
   readonly pid: number;
   /** The kernel's release. */

@@ -10,6 +10,7 @@ import type { Runtime } from "../model/runtime.ts";
 import { SystemClock } from "./clock.ts";
 import { sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";
+import { AbstractSocketLock } from "./node_lock.ts";
 import { denoStreamer } from "./streamer.ts";
 
 /** The real one. */
@@ -18,6 +19,7 @@ export function systemRuntime(): Runtime {
     clock: new SystemClock(),
     runner: new DenoProcessRunner(),
     streamer: denoStreamer,
+    lock: new AbstractSocketLock(),
     pid: Deno.pid,
     osRelease: () => Deno.osRelease(),
     releaseMemory,

@@ -154,6 +154,7 @@ logging: {verbosity: 4, format: json}
       manifests: [],
       fullSyncPeriod: 3_600_000,
       stateFile: "/var/lib/signpost/state.json.gz",
+      wait: false,
       socket: "/run/signpost/signpost.sock",
       statusPage: "auto",
       limits: DEFAULT_LIMITS,

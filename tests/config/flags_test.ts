@@ -61,6 +61,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
         manifests: [],
         fullSyncPeriod: 3_600_000,
         stateFile: "/var/lib/signpost/state.json.gz",
+        wait: false,
         socket: "/run/signpost/signpost.sock",
         statusPage: "auto",
         limits: DEFAULT_LIMITS,
@@ -162,6 +163,7 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
   [["--manifests", "-"], (c) => c.signpost.manifests, ["-"]],
   [["--state-file", ""], (c) => c.signpost.stateFile, ""],
   [["--socket=/s"], (c) => c.signpost.socket, "/s"],
+  [["--wait"], (c) => c.signpost.wait, true],
   [["--full-sync-period=10m"], (c) => c.signpost.fullSyncPeriod, 600_000],
 ];
 

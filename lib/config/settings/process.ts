@@ -184,6 +184,15 @@ export const PROCESS_GROUP = group({
         help: "The last complete state; empty: none. Default /var/lib/signpost/state.json.gz.",
       },
     }),
+    "signpost.wait": value(boolean, false, {
+      inFile: false,
+      flag: {
+        name: "wait",
+        kind: "boolean",
+        only: ["run"],
+        help: "Where another signpost writes this node's rules, wait for its end, then start.",
+      },
+    }),
     "signpost.socket": value(path, "/run/signpost/signpost.sock", {
       inFile: false,
       flag: {

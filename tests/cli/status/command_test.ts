@@ -36,6 +36,7 @@ const SOCKET = {
     manifests: [],
     fullSyncPeriod: 3_600_000,
     stateFile: "",
+    wait: false,
     socket: "/run/s.sock",
     statusPage: "auto",
     limits: DEFAULT_LIMITS,

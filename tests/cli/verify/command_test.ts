@@ -88,6 +88,7 @@ class Node implements AsyncDisposable {
           manifests: [this.folder],
           fullSyncPeriod: 3_600_000,
           stateFile: "",
+          wait: false,
           socket: this.socket,
           statusPage: "auto",
           limits: DEFAULT_LIMITS,

@@ -1,0 +1,50 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { ADDRESSES, ENDPOINT_HOSTS, service, slice } from "./cluster.ts";
+import { both, bothFlows, Stage, syncs } from "./stage.ts";
+
+const OBJECTS = both((a) => [
+  service(a, { name: `web${a.family}` }),
+  slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
+]);
+const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
+
+Deno.test("a second daemon ends with a line that names the first, and has written nothing", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using first = await stage.startSynced();
+  await using second = stage.start(["--healthz-bind-address=", "--metrics-bind-address="]);
+  await second.until("its end", () => second.log.includes("--wait"));
+  assertMatch(
+    second.log,
+    /ERROR another signpost runs in this network namespace \(pid \d+, version [\d.]+, since 2\d{3}-.*Z\): stop it/,
+  );
+  assertEquals([syncs(second, "full"), syncs(first, "full")], [0, 1]);
+  await stage.flowsBecome(first, FLOWS);
+});
+
+Deno.test("a second daemon with --wait takes over when the first ends, however that is", async (test) => {
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    await test.step(signal, async () => {
+      await using stage = await Stage.create({ objects: OBJECTS });
+      await using first = await stage.startSynced();
+      await using second = stage.start(["--wait"]);
+      await second.until("it waits", () => second.log.includes("waiting for its end"));
+      assertEquals(syncs(second, "full"), 0);
+      first.kill(signal);
+      await second.until("its first sync", () => syncs(second, "full") === 1);
+      await stage.flowsBecome(second, FLOWS);
+      assertEquals(first.log.includes("another program"), false);
+    });
+  }
+});
+
+Deno.test("a daemon that reads its configuration again keeps the lock", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using first = await stage.startSynced();
+  await using second = stage.start(["--wait"]);
+  await second.until("it waits", () => second.log.includes("waiting for its end"));
+  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  first.kill("SIGHUP");
+  await first.until("another full sync", () => syncs(first, "full") === 2);
+  await stage.flowsBecome(first, FLOWS);
+  assertEquals(syncs(second, "full"), 0);
+});
