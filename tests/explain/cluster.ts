@@ -111,7 +111,7 @@ export function worldOf(
     configuration: { clusterCIDRs: ["10.244.0.0/16"], ...configuration },
   });
   const all = bare ? objects : [...CLUSTER, ...objects];
-  const { conflicts, refused } = pipeline.load(all);
+  const { conflicts, refused, overLimit } = pipeline.load(all);
   const inspector = new Inspector({ namespace: "shop", name: "web" });
   for (const object of all) {
     const kind = KINDS.find((each) => each === object.kind);
@@ -124,7 +124,11 @@ export function worldOf(
     ownAddresses: ["127.0.0.1", "::1", NODE_ADDRESS],
     rules: ruleNames(mode, desired.node),
   };
-  return { state: { cache, desired, conflicts, refused }, world, inspector };
+  return {
+    state: { cache, desired, conflicts, refused: [...refused, ...overLimit] },
+    world,
+    inspector,
+  };
 }
 
 /** A kernel that was not read. */

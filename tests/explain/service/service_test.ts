@@ -166,6 +166,30 @@ const BROKEN: readonly {
     ],
   },
   {
+    name: "an external IP that no Service gets",
+    objects: [
+      web({ externalIPs: ["10.96.0.77"] }),
+      slice([LOCAL]),
+      { kind: "ServiceCIDR", metadata: { name: "k" }, spec: { cidrs: ["10.96.0.0/16"] } },
+    ],
+    causes: [
+      "error conflict: 10.96.0.77 . tcp . 80 belongs to the ServiceCIDR 10.96.0.0/16, where only " +
+      "the API server gives addresses out; shop/web does not get it",
+    ],
+  },
+  {
+    name: "a Service over a limit",
+    objects: [
+      web({ externalIPs: Array.from({ length: 10_000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`) }),
+      slice([LOCAL]),
+    ],
+    causes: [
+      "error service-refused: shop/web is refused: it asks for 10,001 frontends (each address " +
+      "with each port, and node ports), one Service may have 10,000 (--max-service-frontends): " +
+      "ask for less, or raise the limit",
+    ],
+  },
+  {
     name: "a slice that is refused",
     objects: [web(), slice([endpoint("10.244.1.11", "node-2")], { ports: 80 })],
     causes: [
