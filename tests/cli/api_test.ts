@@ -138,16 +138,23 @@ Deno.test("diff warns of what has no address yet, and of what would be refused",
   };
   const bad = {
     apiVersion: "discovery.k8s.io/v1",
-    ...slice([endpoint("127.0.0.1", "node-1")]),
+    ...slice([endpoint("10.244.0.11", "node-1")]),
+    ports: 80,
+  };
+  const partlyBad = {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: "shop", name: "partly" },
+    spec: { clusterIP: "10.96.0.99", externalIPs: [""], ports: [{ port: 80 }] },
   };
   const { code, printed } = await withManifest(
-    [fresh, bad],
+    [fresh, bad, partlyBad],
     (path) => signpost(server, "diff", path, "-o", "json"),
   );
-  const { changes, warnings } = JSON.parse(printed);
-  assertEquals([code, changes, warnings], [0, [], [
-    "EndpointSlice shop/web-1 would be refused: endpoints[0].addresses[0] must not be a " +
-    'loopback, link-local or unspecified address, is "127.0.0.1"',
+  const { warnings } = JSON.parse(printed);
+  assertEquals([code, warnings], [1, [
+    'of Service shop/partly a part would be left out: spec.externalIPs[0] must be an IP address, is ""',
+    "EndpointSlice shop/web-1 would be refused: ports must be a list, is 80",
     "Service shop/fresh has no cluster IP yet: the API server gives it one when it is applied",
   ]]);
 });
