@@ -6,7 +6,6 @@
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { Drift } from "../model/drift.ts";
 import type { ObjectEvent } from "../model/events.ts";
 import type { Logger } from "../model/ports.ts";
 import type { Status } from "../model/status.ts";
@@ -28,8 +27,9 @@ import { ConntrackCleanup } from "./conntrack_cleanup.ts";
 import type { OpenDataplane } from "../backend/choose.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
-import { DriftRepairs } from "./drift_repairs.ts";
+import { releaseMemoryAfter } from "./memory_release.ts";
 import { Observation } from "./observation.ts";
+import { dealWithOthers } from "./others.ts";
 import { isServedByKubeProxy, openSavedState } from "./saved_state.ts";
 import { OwnPorts } from "./own_ports.ts";
 import { serveAll } from "./servers.ts";
@@ -53,15 +53,6 @@ export interface DaemonOptions {
 
 /** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
-
-/** Characters of a partial script that is worth a tidy-up of the memory, as every full one is. */
-const LARGE_SCRIPT = 1_000_000;
-
-/** Milliseconds after such a script: the syncs that follow at once come first. */
-const RELEASE_DELAY = 1_000;
-
-/** Sync periods between two looks for rules of other proxies. */
-const CHECK_OTHERS = 4;
 
 /** What a daemon is made from. */
 export interface Opened extends OpenDataplane {
@@ -215,8 +206,7 @@ export class Daemon {
         announceReady(manager, { runtime, firstSync, signal }),
         this.#ownPorts.follow(() => this.#loop.requestRound(), signal),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
-        firstSync.then(() => this.#watchDrift(signal)),
-        firstSync.then(() => this.#handOver(signal)),
+        firstSync.then(() => this.#dealWithOthers()),
         firstSync.then(() => applyKernelSettings(this.#options)),
         tellOfWaiting({
           clock: runtime.clock,
@@ -269,41 +259,20 @@ export class Daemon {
     this.#firstSync.resolve();
     this.#opened.record(this.#metrics);
     this.#advice.afterSync(step.change);
-    if (script.kind === "full" || script.bytes > LARGE_SCRIPT) this.#releaseMemory();
+    releaseMemoryAfter(script, this.#options);
     // What came from the state file is not to be written back as if it were new.
     if (this.#cache.complete) this.#keeper?.changed();
   }
 
-  /**
-   * A large script leaves several times its size behind, and so does the start of the process:
-   * V8 would keep it for the next one.
-   */
-  #releaseMemory(): void {
-    const { runtime, signal } = this.#options;
-    void runtime.clock.sleep(RELEASE_DELAY, signal).then(() => runtime.releaseMemory());
-  }
-
-  #watchDrift(signal: AbortSignal): Promise<void> {
-    const repair = () => {
-      this.observation.drifted();
-      this.#loop.requestFull("drift");
-    };
-    const { clock } = this.#options.runtime;
-    const repairs = new DriftRepairs({ ...this.#options, clock, repair, signal });
-    const onDrift = (drift: Drift) => void repairs.report(drift);
-    const onChange = (reason: string) => this.#loop.requestFull(reason);
-    return this.#opened.watchDrift({ desired: this.#desired, onDrift, onChange, signal });
-  }
-
-  /** Others' rules go when ours are there; then it is watched whether they come back. */
-  async #handOver(signal: AbortSignal): Promise<void> {
-    const { configuration, runtime } = this.#options;
-    const { handOver, mode } = this.#opened;
-    await handOver.finish();
-    while (!signal.aborted) {
-      await runtime.clock.sleep(configuration[mode].syncPeriod * CHECK_OTHERS, signal);
-      if (!signal.aborted && await handOver.check()) this.#loop.requestFull("kube-proxy has gone");
-    }
+  #dealWithOthers(): Promise<void> {
+    return dealWithOthers({
+      ...this.#options,
+      clock: this.#options.runtime.clock,
+      opened: this.#opened,
+      desired: this.#desired,
+      drifted: () => this.observation.drifted(),
+      requestFull: (reason) => this.#loop.requestFull(reason),
+    });
   }
 
   #createMetrics(): Metrics {

@@ -1,0 +1,55 @@
+/**
+ * What the daemon does about other programs: repairs what they change, takes over from other proxies.
+ *
+ * @module
+ */
+import type { OpenDataplane } from "../backend/choose.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { DesiredState } from "../model/desired.ts";
+import type { Drift } from "../model/drift.ts";
+import type { Clock, Logger } from "../model/ports.ts";
+import { DriftRepairs } from "./drift_repairs.ts";
+
+/** What it takes to deal with others. */
+export interface OthersOptions {
+  readonly opened: Pick<OpenDataplane, "mode" | "handOver" | "watchDrift">;
+  readonly configuration: Configuration;
+  /** The state that the kernel is held to. */
+  readonly desired: DesiredState;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Counts that another program has changed our rules. */
+  readonly drifted: () => void;
+  /** Asks for a full sync. */
+  readonly requestFull: (reason: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Sync periods between two looks for rules of other proxies. */
+const CHECK_OTHERS = 4;
+
+/** Begins when our rules are in the kernel, and ends when the signal aborts. */
+export async function dealWithOthers(options: OthersOptions): Promise<void> {
+  await Promise.all([repairDrift(options), takeOver(options)]);
+}
+
+function repairDrift(options: OthersOptions): Promise<void> {
+  const { opened, desired, drifted, requestFull, signal } = options;
+  const repair = () => {
+    drifted();
+    requestFull("drift");
+  };
+  const repairs = new DriftRepairs({ ...options, repair });
+  const onDrift = (drift: Drift) => void repairs.report(drift);
+  return opened.watchDrift({ desired, onDrift, onChange: requestFull, signal });
+}
+
+/** Others' rules go when ours are there; then it is watched whether they come back. */
+async function takeOver(options: OthersOptions): Promise<void> {
+  const { opened: { handOver, mode }, configuration, clock, requestFull, signal } = options;
+  await handOver.finish();
+  while (!signal.aborted) {
+    await clock.sleep(configuration[mode].syncPeriod * CHECK_OTHERS, signal);
+    if (!signal.aborted && await handOver.check()) requestFull("kube-proxy has gone");
+  }
+}
