@@ -18,7 +18,7 @@ export interface Plan {
   readonly rules: string;
 }
 
-const LONGEST_DETAIL = 600;
+const LONGEST_DETAIL = 1_000;
 
 /** Reads the plan, and does it. */
 async function main(folder: string): Promise<void> {
@@ -84,11 +84,17 @@ async function judge(step: Step, body: () => Promise<string>): Promise<StepResul
   const started = performance.now();
   const [passed, detail] = await body().then(
     (text) => [true, text] as const,
-    (error) => [false, error instanceof Error ? error.message : String(error)] as const,
+    (error) => [false, describe(error)] as const,
   );
   const seconds = Math.round((performance.now() - started) / 100) / 10;
   const text = detail.replaceAll(/\s*\n\s*/g, "; ");
   return { ...step, passed, detail: shorten(text), seconds };
+}
+
+/** An error with what caused it. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message}: ${describe(error.cause)}`;
 }
 
 /** The beginning says what, the end why. */

@@ -20,7 +20,7 @@ export type LifePart = Exclude<Part, "flows">;
 
 /** Milliseconds. A machine by emulation is slow, and slower beside other work. */
 const DEADLINE = 600_000;
-const PATIENCE = 4_000;
+const PATIENCE = 20_000;
 
 /** What another program does to our rules. */
 const DAMAGE: Readonly<Record<Backend, string>> = {
