@@ -8,7 +8,7 @@ import type { Command } from "../../config/command.ts";
 import type { Shell } from "../../config/arguments.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import { listPages } from "../../source/api/http/list_pages.ts";
-import { resourceOf } from "../../source/api/resources.ts";
+import { resourceOf, withoutFieldSelector } from "../../source/api/resources.ts";
 import { FatalError } from "../../model/fatal.ts";
 import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/read_state.ts";
@@ -59,7 +59,7 @@ async function serviceNames(context: QueryContext): Promise<string[]> {
     const { client } = await findApiServer({ ...context, observer: {} });
     const { snapshot } = await listPages("Service", {
       client,
-      resource: resourceOf("Service", nodeName),
+      resource: withoutFieldSelector(resourceOf("Service", nodeName)),
       decode: createDecoder(),
       signal,
       pageSize: PAGE_SIZE,

@@ -13,13 +13,14 @@ import { Backoff, type BackoffLimits } from "./backoff.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import type { WatchObserver } from "./observer.ts";
 import { WatchReport } from "./report.ts";
-import { type Resource, resourceOf } from "./resources.ts";
+import { type Resource, resourceOf, selecting, withoutFieldSelector } from "./resources.ts";
 import { listPages } from "./http/list_pages.ts";
 import { emptyState } from "./snapshot.ts";
 import { errorText } from "../manifests/text.ts";
 import {
   fallbackFrom,
   followStream,
+  speaksAgainstFieldSelector,
   speaksAgainstProtobuf,
   type StreamOptions,
 } from "./watch_stream.ts";
@@ -81,22 +82,30 @@ const LONGEST_RETRY_AFTER = 120_000;
 
 /** Lists and watches one kind. */
 export class Reflector<K extends Kind> {
-  readonly #resource: Resource;
+  readonly #collection: Resource;
   readonly #limits: WatchLimits;
+  /** Between failures. */
   readonly #backoff: Backoff;
+  /** Between lists that resource versions asked for that were too old. */
+  readonly #relists: Backoff;
   readonly #random: () => number;
   readonly #report: WatchReport;
   /** `""`: a list is due. */
   #resourceVersion = "";
   #streamingList = true;
+  /** Whether the server is asked to select by fields; else the objects are selected here. */
+  #selectsFields = true;
+  /** Monotonic time at which the last such list was asked for. */
+  #relisted = -Infinity;
   #protobuf: boolean;
 
   constructor(private readonly kind: K, private readonly options: ReflectorOptions) {
-    this.#resource = resourceOf(kind, options.nodeName);
+    this.#collection = resourceOf(kind, options.nodeName);
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
     this.#protobuf = options.protobuf;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
+    this.#relists = new Backoff(this.#limits.backoff, this.#random);
     this.#report = new WatchReport(kind, {
       clock: options.clock,
       logger: options.logger,
@@ -124,6 +133,7 @@ export class Reflector<K extends Kind> {
       } catch (error) {
         const fallback = this.#resourceVersion === "" ? fallbackFrom(error) : undefined;
         if (fallback === undefined || this.options.signal.aborted) throw error;
+        if (this.#selectsFields && speaksAgainstFieldSelector(error)) throw error;
         this.#streamingList = fallback !== "for good";
         this.options.logger.debug(
           1,
@@ -140,12 +150,11 @@ export class Reflector<K extends Kind> {
 
   async #list(): Promise<void> {
     this.#report.state("listing");
-    const { client, decode, signal } = this.options;
+    const { client, signal } = this.options;
     const { snapshot, resourceVersion } = await listPages(this.kind, {
       client,
-      decode,
       signal,
-      resource: this.#resource,
+      ...this.#selection(),
       pageSize: this.#limits.pageSize,
     });
     if (signal.aborted) return;
@@ -192,19 +201,28 @@ export class Reflector<K extends Kind> {
   }
 
   #streamOptions(initial: boolean): Omit<StreamOptions<K>, "onListed" | "onProgress" | "onOpen"> {
-    const { client, decode, sink, signal, clock } = this.options;
+    const { client, sink, signal, clock } = this.options;
     return {
       client,
-      decode,
       sink,
       signal,
       clock,
+      ...this.#selection(),
       protobuf: this.#protobuf,
-      resource: this.#resource,
       resourceVersion: initial ? undefined : this.#resourceVersion,
       timeoutSeconds: 300 + Math.floor(300 * this.#random()),
       stall: this.#limits.stall,
       initialQuiet: this.#limits.initialQuiet,
+    };
+  }
+
+  /** What is asked for, and the decoder that leaves out what the server is not asked to. */
+  #selection(): { readonly resource: Resource; readonly decode: Decoder } {
+    const { decode } = this.options;
+    if (this.#selectsFields) return { resource: this.#collection, decode };
+    return {
+      resource: withoutFieldSelector(this.#collection),
+      decode: selecting(this.#collection, decode),
     };
   }
 
@@ -222,18 +240,55 @@ export class Reflector<K extends Kind> {
       ? cause
       : new WatchError("garbage", `the watch failed: ${errorText(cause)}`, { cause });
     if (this.#mustList(error)) this.#resourceVersion = "";
+    if (this.#changeSelection(error)) return;
     this.#deliverNothing(error);
-    if (this.#resource.optional && error.reason === "not-found") {
+    if (this.#collection.optional && error.reason === "not-found") {
       this.#backoff.reset();
       this.#report.state("absent");
       return await clock.sleep(this.#limits.absent, signal);
     }
-    const isFirst = this.#backoff.failures === 0;
+    const isGone = error.reason === "gone";
+    if (isGone) this.#forgetOutage();
+    const backoff = isGone ? this.#relists : this.#backoff;
+    const isFirst = backoff.failures === 0;
     const wish = error instanceof StatusError ? error.retryAfter ?? 0 : 0;
-    const delay = this.#backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
-    const isRoutine = error.reason === "dropped" || error.reason === "gone";
+    const delay = backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
+    const isRoutine = error.reason === "dropped" || isGone;
     this.#report.failed(error, { state: "backoff", delay, loud: !(isFirst && isRoutine) });
     await clock.sleep(delay, signal);
+    if (isGone) this.#relisted = clock.monotonic();
+  }
+
+  /**
+   * A server that says that a resource version is too old is well, so what failed before it came
+   * back counts no longer. One that says so again and again is asked later and later.
+   */
+  #forgetOutage(): void {
+    if (this.options.clock.monotonic() - this.#relisted < GOOD_STREAM) return;
+    this.#relists.reset();
+    this.#backoff.reset();
+  }
+
+  /**
+   * Asks without the field selector where the server refuses the request, and with it again where
+   * that was not the reason.
+   *
+   * @returns whether to ask again at once
+   */
+  #changeSelection(error: WatchError): boolean {
+    if (this.#collection.selectors.fieldSelector === undefined) return false;
+    if (this.#selectsFields) {
+      if (!(error instanceof StatusError) || error.status !== 400) return false;
+      this.#selectsFields = false;
+      this.options.logger.info(
+        `asking for ${this.kind} objects without a field selector, and selecting them here`,
+        { error: errorText(error) },
+      );
+      return true;
+    }
+    const isRefused = error instanceof StatusError && [400, 403].includes(error.status);
+    if (isRefused) this.#selectsFields = true;
+    return false;
   }
 
   /** Whether the resource version that we have leads nowhere. */
@@ -250,7 +305,7 @@ export class Reflector<K extends Kind> {
    */
   #deliverNothing({ reason }: WatchError): void {
     const isDenied = reason === "not-found" || reason === "forbidden";
-    if (!this.#resource.optional || !isDenied || this.#report.status.synced) return;
+    if (!this.#collection.optional || !isDenied || this.#report.status.synced) return;
     this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
     this.options.sink(emptyState(this.kind));
     this.#report.listed("", 0);

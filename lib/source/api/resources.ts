@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Decoder } from "../../model/events.ts";
 import type { Kind } from "../../model/objects.ts";
 
 /** Label of Services that another proxy looks after. */
@@ -11,11 +12,18 @@ export const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
 /** Label of EndpointSlices of headless Services. */
 export const HEADLESS = "service.kubernetes.io/headless";
 
+/** Query parameters. */
+export interface Selectors {
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
 /** A collection of objects and what to take of it. */
 export interface Resource {
   readonly path: string;
-  /** Label and field selectors, as query parameters. */
-  readonly selectors: Readonly<Record<string, string>>;
+  readonly selectors: Selectors;
+  /** Whether an object is one that the field selector asks for, where the server did not judge. */
+  readonly selects: (raw: unknown) => boolean;
   /** Whether a cluster may do without it: ServiceCIDRs came with Kubernetes 1.33. */
   readonly optional: boolean;
 }
@@ -34,25 +42,54 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
           labelSelector: `!${SERVICE_PROXY_NAME}`,
           fieldSelector: "spec.clusterIP!=None",
         },
+        selects: (raw) => fieldOf(raw, ["spec", "clusterIP"]) !== "None",
         optional: false,
       };
     case "EndpointSlice":
       return {
         path: "/apis/discovery.k8s.io/v1/endpointslices",
         selectors: { labelSelector: `!${HEADLESS}` },
+        selects: () => true,
         optional: false,
       };
     case "Node":
       return {
         path: "/api/v1/nodes",
         selectors: { fieldSelector: `metadata.name=${nodeName}` },
+        selects: (raw) => fieldOf(raw, ["metadata", "name"]) === nodeName,
         optional: false,
       };
     case "ServiceCIDR":
       return {
         path: "/apis/networking.k8s.io/v1/servicecidrs",
         selectors: {},
+        selects: () => true,
         optional: true,
       };
   }
+}
+
+/**
+ * The same collection, asked for without its field selector: Kubernetes before 1.31 has none for
+ * cluster IPs (kubernetes/kubernetes#123905). Put what comes through `selecting`.
+ */
+export function withoutFieldSelector(resource: Resource): Resource {
+  const { fieldSelector: _, ...selectors } = resource.selectors;
+  return { ...resource, selectors };
+}
+
+/** A decoder that ignores what the field selector of a collection would have left out. */
+export function selecting({ selects }: Resource, decode: Decoder): Decoder {
+  return (kind, raw) => {
+    const decoded = decode(kind, raw);
+    return selects(raw) ? decoded : { type: "ignored", key: decoded.key };
+  };
+}
+
+function fieldOf(raw: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>(
+    (value, name) =>
+      typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined,
+    raw,
+  );
 }

@@ -101,6 +101,12 @@ export function speaksAgainstProtobuf(error: unknown): boolean {
     !(error instanceof UnmarkedListError);
 }
 
+/** Whether a server that refuses a request names the field selector as the reason. */
+export function speaksAgainstFieldSelector(error: unknown): boolean {
+  return error instanceof StatusError && error.status === 400 &&
+    /field (?:selector|label)/i.test(error.message);
+}
+
 /**
  * Whether a streaming list failed in a way that asks for a paged list at once.
  *

@@ -250,3 +250,76 @@ Deno.test("a resource version from a future that never came leads to a new list"
     assertEquals(http.query.get("sendInitialEvents"), "true");
   });
 });
+
+const UNKNOWN_FIELD = JSON.stringify({ message: "field label not supported: spec.clusterIP" });
+
+Deno.test("a server that refuses the field selector is asked without it, at once", async () => {
+  await play(async ({ http, sink }) => {
+    await http.answer(400, UNKNOWN_FIELD);
+    assertEquals(http.requests.length, 2);
+    assertEquals(http.query.get("fieldSelector"), null);
+    assertEquals(http.query.get("labelSelector"), "!service.kubernetes.io/service-proxy-name");
+    assertEquals(http.query.get("sendInitialEvents"), "true", "streaming lists are not given up");
+    const send = await http.stream();
+    await send(event("ADDED", "a", 1));
+    await send(
+      JSON.stringify({
+        type: "ADDED",
+        object: { metadata: { name: "b", resourceVersion: "2" }, spec: { clusterIP: "None" } },
+      }),
+    );
+    await send(END);
+    assertEquals(sink.summary("Service"), ["replace a"]);
+  });
+});
+
+Deno.test("a server that refuses every request is asked in both ways, later and later", async () => {
+  await play(async ({ http, clock }) => {
+    const asked: (string | null)[] = [];
+    for (let request = 0; request < 6; request++) {
+      asked.push(http.query.get("fieldSelector"));
+      await http.answer(400, "no");
+      if (request >= 2 && request % 2 === 0) {
+        assertEquals(http.requests.length, request + 1, "no request without a wait");
+        await clock.advance(30_000);
+      }
+    }
+    const selector = "spec.clusterIP!=None";
+    assertEquals(asked, [selector, selector, null, selector, null, selector]);
+  });
+});
+
+Deno.test("after an outage, 410 leads to a new list at once", async () => {
+  await play(async ({ http, clock, status }) => {
+    const send = await http.stream();
+    await send(END);
+    await send(undefined);
+    await clock.advance(1_000);
+    for (let failure = 0; failure < 8; failure++) {
+      await http.answer(503);
+      await clock.advance(30_000);
+    }
+    const { length } = http.requests;
+    await http.answer(410);
+    await clock.advance(250);
+    assertEquals(http.requests.length, length + 1);
+    assertEquals(http.query.get("sendInitialEvents"), "true");
+    assertEquals(status()?.failures["gone"], 1);
+  });
+});
+
+Deno.test("a server that says 410 to every watch is listed later and later", async () => {
+  await play(async ({ http, clock, logger }) => {
+    const waits: number[] = [];
+    for (let round = 0; round < 9; round++) {
+      const send = await http.stream();
+      await send(END);
+      clock.sleeps.length = 0;
+      await send(JSON.stringify({ type: "ERROR", object: { code: 410, message: "too old" } }));
+      waits.push(Math.min(...clock.sleeps));
+      await clock.advance(30_000);
+    }
+    assertEquals(waits, [187.5, 375, 750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
+    assertEquals(logger.at("warn").length, 8);
+  });
+});

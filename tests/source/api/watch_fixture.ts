@@ -39,6 +39,8 @@ export function service(
 export interface WatchSetup {
   /** `Service` by default, with the object `default/a` of version 1. */
   readonly kind?: Kind;
+  /** Several kinds instead. */
+  readonly kinds?: readonly Kind[];
   readonly server?: ApiServerOptions;
   /** True by default. */
   readonly protobuf?: boolean;
@@ -91,7 +93,7 @@ export async function withWatch(
   const access = () =>
     loadAccess({ kubeconfig, master: "", environment: () => undefined, readFile });
   const watching = watchAll({
-    kinds: [kind],
+    kinds: setup.kinds ?? [kind],
     client: new ApiClient({
       http,
       access,

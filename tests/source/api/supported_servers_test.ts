@@ -1,0 +1,75 @@
+/**
+ * The API servers of Kubernetes 1.21 (EndpointSlice v1) and newer, each with what it cannot do yet:
+ * every kind is read from all of them.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { KINDS } from "../../../lib/model/objects.ts";
+import type { ApiServerOptions } from "../../support/api_server.ts";
+import type { ApiObject, ApiStore } from "../../support/api_store.ts";
+import { eventually } from "../../support/eventually.ts";
+import { service, withWatch } from "./watch_fixture.ts";
+
+/** What servers cannot do, with the version from which on they can. */
+const SERVERS: Readonly<Record<string, ApiServerOptions>> = {
+  "that streams no lists (before 1.32, where a cluster turned it off)": {
+    streamingLists: "refuse",
+  },
+  "that knows nothing of streaming lists": { streamingLists: "ignore" },
+  "that selects no Services by cluster IP (before 1.31)": { fieldSelectors: false },
+  "that has no ServiceCIDRs (before 1.33)": { serviceCIDRs: false },
+  "that is asked through something that speaks JSON only": { protobuf: false },
+  "of Kubernetes 1.21": {
+    streamingLists: "refuse",
+    fieldSelectors: false,
+    serviceCIDRs: false,
+  },
+  "that can do none of this": {
+    streamingLists: "ignore",
+    fieldSelectors: false,
+    serviceCIDRs: false,
+    protobuf: false,
+  },
+};
+
+function headless(name: string): ApiObject {
+  return { ...service(name, "1"), spec: { clusterIP: "None" } };
+}
+
+function fill(store: ApiStore): void {
+  store.put(headless("headless"));
+  store.put({ kind: "EndpointSlice", metadata: { name: "a-1" } });
+  store.put({ kind: "Node", metadata: { name: "node-1" } });
+  store.put({ kind: "Node", metadata: { name: "node-2" } });
+  store.put({ kind: "ServiceCIDR", metadata: { name: "kubernetes" } });
+}
+
+for (const [which, options] of Object.entries(SERVERS)) {
+  Deno.test(`a server ${which} is read and followed`, async () => {
+    await withWatch({
+      kinds: KINDS,
+      server: options,
+      limits: { initialQuiet: 100 },
+      early: ({ store }) => fill(store),
+    }, async ({ server, sink }) => {
+      const keys = () => KINDS.map((kind) => [...sink.state.get(kind)?.keys() ?? ["none yet"]]);
+      const cidrs = options.serviceCIDRs === false ? [] : ["kubernetes"];
+      const nodes = ["node-1"];
+      const expected = {
+        Service: ["default/a"],
+        EndpointSlice: ["default/a-1"],
+        Node: nodes,
+        ServiceCIDR: cidrs,
+      };
+      const first = KINDS.map((kind) => expected[kind]);
+      await eventually("all kinds", () => JSON.stringify(keys()) === JSON.stringify(first));
+      server.store.put(headless("a"));
+      server.store.put(headless("b"));
+      server.store.put(service("c", "1"));
+      await eventually("the change", () => sink.version("Service", "default/c") === "1");
+      assertEquals([...sink.state.get("Service")?.keys() ?? []], ["default/c"]);
+      assertEquals(sink.lost, []);
+    });
+  });
+}
