@@ -68,7 +68,7 @@ export interface OpenDataplane {
 /** What it takes to open a dataplane. */
 export interface OpenOptions {
   readonly configuration: Configuration;
-  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock" | "readFile" | "osRelease">;
+  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock" | "hasIpv6" | "osRelease">;
   readonly logger: Logger;
 }
 
@@ -83,7 +83,7 @@ type NodeOptions = OpenOptions & { readonly missing: MissingFamilies };
  */
 export async function openDataplane(given: OpenOptions): Promise<OpenDataplane> {
   const { mode } = given.configuration;
-  const missing = await missingFamilies(given.runtime);
+  const missing = missingFamilies(given.runtime);
   for (const [family, reason] of missing) given.logger.info(`no IPv${family} rules: ${reason}`);
   const options = { ...given, missing };
   try {

@@ -21,14 +21,14 @@ import type { Runtime } from "../model/runtime.ts";
  */
 export async function activeMode(
   configuration: Configuration,
-  { runner, readFile, osRelease }: Pick<Runtime, "runner" | "readFile" | "osRelease">,
+  { runner, hasIpv6, osRelease }: Pick<Runtime, "runner" | "hasIpv6" | "osRelease">,
 ): Promise<"nftables" | "iptables"> {
   if (configuration.mode !== "") return configuration.mode;
   const mode = "nftables";
   const nft = new Nft(runner);
   try {
     if ((await nft.listTables()).includes(TABLE)) return mode;
-    const ipFamilies = familiesBut(await missingFamilies({ readFile }));
+    const ipFamilies = familiesBut(missingFamilies({ hasIpv6 }));
     const inputs = { configuration, mode, node: undefined, serviceCIDRs: [] } as const;
     await probe(nft, { node: desiredNode({ ...inputs, ipFamilies }), kernel: osRelease() });
     return mode;

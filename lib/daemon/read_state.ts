@@ -40,7 +40,7 @@ export interface StateOptions extends Pick<SourceOptions, "inspect"> {
 export async function readState(options: StateOptions): Promise<State> {
   const { configuration, mode, nodeName, runtime } = options;
   const cache = await readCache(options);
-  const ipFamilies = options.ipFamilies ?? familiesBut(await missingFamilies(runtime));
+  const ipFamilies = options.ipFamilies ?? familiesBut(missingFamilies(runtime));
   const isLocal = configuration.signpost.manifests.length > 0;
   const api = isLocal ? undefined : await findApiServer({ ...options, observer: {} });
   const own = new OwnPorts({ configuration, runtime, locate: api?.locate });

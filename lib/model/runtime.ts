@@ -36,6 +36,8 @@ export interface Runtime {
   environment(name: string): string | undefined;
   /** The machine's host name. */
   hostname(): string;
+  /** Whether the kernel has IPv6 at all: not after `ipv6.disable=1`. */
+  hasIpv6(): boolean;
   /** The addresses of all network interfaces, canonical. */
   addresses(): readonly string[];
   /**

@@ -27,6 +27,7 @@ export function systemRuntime(): Runtime {
     cpus: () => process.getBuiltinModule("node:os").cpus().length,
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
+    hasIpv6,
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
     resolve: async (host) =>
       (await lookup(host, { all: true })).flatMap(({ address }) => parseAddress(address) ?? []),
@@ -68,4 +69,17 @@ type GarbageCollector = (options: {
 function releaseMemory(): void {
   const { gc } = globalThis as { readonly gc?: GarbageCollector };
   gc?.({ type: "major", execution: "sync", flavor: "last-resort" });
+}
+
+/** Linux's error where a kernel has no sockets of a family (EAFNOSUPPORT). */
+const NO_FAMILY = /os error 97\b/;
+
+/** A socket is asked for: Deno reads files below /proc only where everything is allowed. */
+function hasIpv6(): boolean {
+  try {
+    Deno.listenDatagram({ transport: "udp", hostname: "::", port: 0 }).close();
+    return true;
+  } catch (error) {
+    return !(error instanceof Error && NO_FAMILY.test(error.message));
+  }
 }

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { existsSync } from "node:fs";
 import { signpostCommand } from "../support/signpost.ts";
 
 Deno.test("a reader that has seen enough of the output is no error", async () => {
@@ -34,6 +35,22 @@ Deno.test("the processors are those that the kernel lists, not this process's sh
     }).output();
     const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
     assertEquals(text(stdout), `${listed}\n`, text(stderr));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("with signpost's own permissions it is known whether the kernel has IPv6", async () => {
+  const root = new URL("../../", import.meta.url).pathname;
+  const folder = await Deno.makeTempDir({ prefix: "signpost-test-" });
+  try {
+    const script =
+      `import { systemRuntime } from "${root}lib/system/runtime.ts"; console.log(systemRuntime().hasIpv6());`;
+    await Deno.writeTextFile(`${folder}/main.ts`, script);
+    const args = ["run", "-q", "-P", "--config", `${root}deno.json`, `${folder}/main.ts`];
+    const { stdout } = await new Deno.Command(Deno.execPath(), { args, stderr: "null" }).output();
+    const expected = existsSync("/proc/net/if_inet6");
+    assertEquals(new TextDecoder().decode(stdout).trim(), `${expected}`);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -206,8 +206,8 @@ Deno.test("watching as JSON is one document a line", async () => {
 });
 
 Deno.test("an IP family without rules is a line of the status, with the reason", async () => {
-  const reason = "this node has no IPv6 (there is no /proc/net/if_inet6)";
+  const reason = "this node has no IPv6 (the kernel has no IPv6 sockets)";
   const status = { ...STATUS, missingFamilies: [{ family: "IPv6", reason }] };
   const { printed } = await run({ ask: () => Promise.resolve(status) });
-  assertMatch(printed.join(""), /^ {2}IPv6 +no rules: this node has no IPv6 \(there is no /m);
+  assertMatch(printed.join(""), /^ {2}IPv6 +no rules: this node has no IPv6 \(the kernel has no /m);
 });
