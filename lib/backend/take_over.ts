@@ -31,6 +31,7 @@ export class HandOver {
   readonly #options: HandOverOptions;
   readonly #nft: Nft;
   #state: "waiting" | "removing" | "done" = "waiting";
+  #onFailure: () => void = () => {};
   /** Failures that were told. */
   readonly #failures = new Set<string>();
   /** The kube-proxy processes that were told of; `undefined`: there was nothing to tell. */
@@ -40,6 +41,11 @@ export class HandOver {
   constructor(options: HandOverOptions) {
     this.#options = options;
     this.#nft = new Nft(options.runner);
+  }
+
+  /** Calls back at each removal that fails. */
+  reportTo(onFailure: () => void): void {
+    this.#onFailure = onFailure;
   }
 
   /** Whether kube-proxy's rules serve this node now; they know more than a file from before them. */
@@ -168,6 +174,7 @@ export class HandOver {
   }
 
   #fail(error: unknown): void {
+    this.#onFailure();
     const reason = error instanceof Error ? error.message : String(error);
     if (this.#failures.has(reason)) return;
     this.#failures.add(reason);

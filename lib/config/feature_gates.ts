@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Configuration } from "../model/configuration.ts";
 import { type Origin, placeOf } from "./origin.ts";
 import { nearest, plain } from "../model/text.ts";
 
@@ -14,6 +15,26 @@ const LOCKED_ON: ReadonlySet<string> = new Set([
   "MultiCIDRServiceAllocator",
   "PreferSameTrafficDistribution",
 ]);
+
+/** A gate that signpost knows, for `kubernetes_feature_enabled`. */
+export interface KnownGate {
+  readonly name: string;
+  /** `""`: generally available. */
+  readonly stage: "" | "DEPRECATED";
+  readonly enabled: boolean;
+}
+
+/** The gates that say something of the rules, as they stand. */
+export function knownGates({ featureGates }: Pick<Configuration, "featureGates">): KnownGate[] {
+  return [
+    {
+      name: GATE_WITH_EFFECT,
+      stage: "DEPRECATED",
+      enabled: featureGates[GATE_WITH_EFFECT] !== false,
+    },
+    ...[...LOCKED_ON].map((name) => ({ name, stage: "" as const, enabled: true })),
+  ];
+}
 
 /**
  * Names the gates that kube-proxy refuses for certain: a misspelt one of those above, a name that

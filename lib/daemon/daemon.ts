@@ -4,6 +4,7 @@
  * @module
  */
 import { ObjectCache } from "../cache/cache.ts";
+import { knownGates } from "../config/feature_gates.ts";
 import { Desired } from "../policy/state.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { ObjectEvent } from "../model/events.ts";
@@ -95,6 +96,7 @@ export class Daemon {
     this.#started = clock.now();
     this.#metrics = this.#createMetrics();
     opened.programs.reportTo((program, failure) => this.#metrics.programFailed(program, failure));
+    opened.handOver.reportTo(() => this.#metrics.cleanupFailed());
     const { missing } = opened;
     this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod, missing });
     this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate });
@@ -286,6 +288,7 @@ export class Daemon {
       snapshotAge: () => this.#keeper?.age(),
       isStale: () => this.#loop.stale,
       process: processUsage(),
+      featureGates: knownGates(this.#options.configuration),
     });
   }
 

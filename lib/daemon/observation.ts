@@ -18,7 +18,12 @@ import type { ProxyHealth } from "../observe/health.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
 import { SyncHistory, type SyncSpan } from "../observe/sync_history.ts";
 import type { SyncObserver, SyncReport } from "../sync/sync.ts";
-import type { RequestResult, WatchObserver, WatchStatus } from "../source/api/observer.ts";
+import type {
+  RequestResult,
+  ResponseRead,
+  WatchObserver,
+  WatchStatus,
+} from "../source/api/observer.ts";
 
 /** What is told to. */
 export interface ObservationOptions {
@@ -42,6 +47,9 @@ export interface LastSync {
   readonly operations: number;
   readonly bytes: number;
 }
+
+/** Changes whose latency is measured with one sync: while syncs fail, many more may come in. */
+const MAX_TRIGGERS = 10_000;
 
 /** Listens to the loop and the watches. */
 export class Observation implements SyncObserver, WatchObserver {
@@ -107,7 +115,8 @@ export class Observation implements SyncObserver, WatchObserver {
     if (event.kind !== "EndpointSlice" || event.type !== "upsert") return;
     // Changes from before the start say nothing about this process (as in kube-proxy).
     const { lastChangeTriggerTime } = event.object;
-    if (lastChangeTriggerTime > this.#started) this.#triggers.push(lastChangeTriggerTime);
+    if (lastChangeTriggerTime <= this.#started || this.#triggers.length >= MAX_TRIGGERS) return;
+    this.#triggers.push(lastChangeTriggerTime);
   }
 
   /** @inheritdoc */
@@ -200,14 +209,13 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /** @inheritdoc */
-  requestDone({ verb, host, path, code, duration }: RequestResult): void {
-    this.#options.metrics.request({
-      method: verb,
-      path,
-      host,
-      status: /^\d+$/.test(code) ? Number(code) : undefined,
-      seconds: duration / 1000,
-    });
+  requestDone({ duration, ...request }: RequestResult): void {
+    this.#options.metrics.request({ ...request, seconds: duration / 1000 });
+  }
+
+  /** @inheritdoc */
+  responseRead(response: ResponseRead): void {
+    this.#options.metrics.response(response);
   }
 
   /**

@@ -71,6 +71,7 @@ function reportsTo(mailbox: Mailbox<Daemon>): Pick<SourceOptions, "observer" | "
     observer: {
       watchChanged: (status) => mailbox.send(({ observation }) => observation.watchChanged(status)),
       requestDone: (result) => mailbox.send(({ observation }) => observation.requestDone(result)),
+      responseRead: (read) => mailbox.send(({ observation }) => observation.responseRead(read)),
     },
     sink: (event) => mailbox.send((daemon) => daemon.take(event)),
   };

@@ -117,6 +117,8 @@ export interface ApiServer {
   readonly url: URL;
   /** Where the server is, as the kubeconfig says now; rejects where that cannot be read. */
   readonly locate: () => Promise<URL>;
+  /** Closes connections that nothing uses. */
+  readonly close: () => void;
 }
 
 /**
@@ -139,19 +141,22 @@ export async function findApiServer(
     throw error instanceof AccessError ? new FatalError(error.message, { cause: error }) : error;
   });
   refuse(refuseClusterIPServer(server, { serviceCIDRs: [], environment: runtime.environment }));
+  const http = createHttpClient();
   const client = new ApiClient({
-    http: createHttpClient(),
+    http,
     access,
     readFile: runtime.readFile,
     clock: runtime.clock,
     observer,
     userAgent: `signpost/${VERSION}`,
   });
-  return { client, url: server, locate: async () => (await access()).server };
+  const locate = async () => (await access()).server;
+  return { client, url: server, locate, close: () => http.close() };
 }
 
 /**
- * Lists and watches until the signal aborts.
+ * Lists and watches until the signal aborts; then connections are closed: after a reload there are
+ * others.
  *
  * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
  */
@@ -176,7 +181,7 @@ export async function watchApiServer(server: ApiServer, options: SourceOptions):
     observer,
     signal,
   });
-  await Promise.race([watching, failed.promise]);
+  await Promise.race([watching, failed.promise]).finally(server.close);
 }
 
 /** As client-go reads these settings: the one for answers, else the one for requests. */

@@ -10,7 +10,7 @@
 import { FAMILIES, type Family } from "../model/address.ts";
 import type { Clock } from "../model/ports.ts";
 
-/** Health of one IP family. */
+/** Health of one IP family: one transaction has the rules of both, so that they do not differ. */
 export interface FamilyHealth {
   /** Wall-clock time of the last finished sync, milliseconds since the epoch. */
   readonly lastUpdated: number;
@@ -19,14 +19,14 @@ export interface FamilyHealth {
 
 /** Health at one moment. */
 export interface HealthReport {
-  /** No family has an update that waits for too long. */
+  /** No update waits for too long. */
   readonly healthy: boolean;
   /** The Node was seen, and is not being deleted: load balancers may send traffic here. */
   readonly nodeEligible: boolean;
   /** Wall-clock times, milliseconds since the epoch; `undefined` before the first sync. */
   readonly lastUpdated: number | undefined;
   readonly currentTime: number;
-  /** The families that were synced at least once. */
+  /** The families that rules are written for; none before the first sync. */
   readonly families: ReadonlyMap<Family, FamilyHealth>;
   /** The families that no rules are written for, and why. */
   readonly missing: ReadonlyMap<Family, string>;
@@ -46,9 +46,9 @@ const NONE: ReadonlyMap<Family, string> = new Map();
 /** Follows queued updates, finished syncs and the Node. */
 export class ProxyHealth {
   readonly #options: ProxyHealthOptions;
-  readonly #lastUpdated = new Map<Family, number>();
+  #lastUpdated: number | undefined;
   /** Monotonic time of the oldest update that waits. */
-  readonly #pendingSince = new Map<Family, number>();
+  #pendingSince: number | undefined;
   #nodeEligible = false;
 
   constructor(options: ProxyHealthOptions) {
@@ -56,20 +56,14 @@ export class ProxyHealth {
   }
 
   /** An update came in that the kernel does not have yet. */
-  queued(families: readonly Family[] = FAMILIES): void {
-    for (const family of families) {
-      if (!this.#pendingSince.has(family)) {
-        this.#pendingSince.set(family, this.#options.clock.monotonic());
-      }
-    }
+  queued(): void {
+    this.#pendingSince ??= this.#options.clock.monotonic();
   }
 
   /** The kernel has everything that was queued. */
-  updated(families: readonly Family[] = FAMILIES): void {
-    for (const family of families) {
-      this.#pendingSince.delete(family);
-      this.#lastUpdated.set(family, this.#options.clock.now());
-    }
+  updated(): void {
+    this.#pendingSince = undefined;
+    this.#lastUpdated = this.#options.clock.now();
   }
 
   /** The Node as it was seen last; one that goes is not told, and its last state holds on. */
@@ -84,27 +78,25 @@ export class ProxyHealth {
 
   /** Everything at this moment. */
   report(): HealthReport {
-    const families = new Map<Family, FamilyHealth>();
     const missing = this.#options.missing ?? NONE;
-    for (const family of FAMILIES) {
-      if (missing.has(family)) continue;
-      const lastUpdated = this.#lastUpdated.get(family);
-      if (lastUpdated === undefined) continue; // It is still starting up, and healthy.
-      families.set(family, { lastUpdated, healthy: !this.#isLate(family) });
-    }
-    const all = [...families.values()];
+    const lastUpdated = this.#lastUpdated;
+    // Before the first sync it is still starting up, and healthy.
+    const healthy = lastUpdated === undefined || !this.#isLate();
+    const synced = lastUpdated === undefined ? [] : FAMILIES.filter((each) => !missing.has(each));
     return {
-      healthy: all.every(({ healthy }) => healthy),
+      healthy,
       nodeEligible: this.#nodeEligible,
-      lastUpdated: all.length === 0 ? undefined : Math.max(...all.map((one) => one.lastUpdated)),
+      lastUpdated,
       currentTime: this.#options.clock.now(),
-      families,
+      families: new Map(
+        synced.map((family) => [family, { lastUpdated: lastUpdated ?? 0, healthy }]),
+      ),
       missing,
     };
   }
 
-  #isLate(family: Family): boolean {
-    const since = this.#pendingSince.get(family);
+  #isLate(): boolean {
+    const since = this.#pendingSince;
     return since !== undefined && this.#options.clock.monotonic() - since >= this.#options.timeout;
   }
 }

@@ -69,24 +69,18 @@ export interface ServiceManagerOptions {
 export class ServiceManager {
   readonly #options: ServiceManagerOptions;
   readonly #failures = new ChangeFilter();
-  #status = "";
 
   constructor(options: ServiceManagerOptions) {
     this.#options = options;
   }
 
-  /** Start-up, or a reload, is over. */
+  /**
+   * Start-up, or a reload, is over.
+   *
+   * @param status the text that `systemctl status` shows
+   */
   ready(status: string): Promise<void> {
-    this.#status = statusLine(status);
-    return this.#send(["READY=1", this.#status]);
-  }
-
-  /** The text that `systemctl status` shows; sent where it changed. */
-  async status(text: string): Promise<void> {
-    const line = statusLine(text);
-    if (line === this.#status) return;
-    this.#status = line;
-    await this.#send([line]);
+    return this.#send(["READY=1", statusLine(status)]);
   }
 
   /**

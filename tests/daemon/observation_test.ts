@@ -3,10 +3,11 @@ import { ObjectCache } from "../../lib/cache/cache.ts";
 import { Observation } from "../../lib/daemon/observation.ts";
 import type { EventReport } from "../../lib/model/event_report.ts";
 import type { ObjectEvent } from "../../lib/model/events.ts";
-import type { Node } from "../../lib/model/objects.ts";
+import type { EndpointSlice, Node } from "../../lib/model/objects.ts";
 import { healthServer } from "../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../lib/observe/health.ts";
 import { createMetrics } from "../../lib/observe/metrics/metrics.ts";
+import type { SyncReport } from "../../lib/sync/sync.ts";
 import { FakeClock } from "../observe/support/fakes.ts";
 
 const NODE: Node = {
@@ -33,31 +34,53 @@ function upsert(object: Node): ObjectEvent {
   return { type: "upsert", kind: "Node", key: "node-1", object };
 }
 
+/** A slice whose endpoints changed at this time, milliseconds since the epoch. */
+function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
+  const object: EndpointSlice = {
+    namespace: "shop",
+    name,
+    serviceName: "web",
+    family: 4,
+    ports: [],
+    endpoints: [],
+    lastChangeTriggerTime,
+  };
+  return { type: "upsert", kind: "EndpointSlice", key: `shop/${name}`, object };
+}
+
 /** An observation with its cache, its health, and the Events that it reports. */
 function observe(standInNode?: { readonly deleting: boolean }) {
   const clock = new FakeClock();
   const cache = new ObjectCache();
   const health = new ProxyHealth({ clock, timeout: 60_000 });
   const events: EventReport[] = [];
+  const metrics = createMetrics({
+    mode: "nftables",
+    families: [4, 6],
+    now: () => 0,
+    version: "",
+    commit: "",
+    snapshotAge: () => undefined,
+    isStale: () => false,
+    process: {
+      residentMemory: () => 0,
+      heap: () => ({ total: 0, used: 0, external: 0 }),
+      cpu: () => 0,
+      started: 0,
+      platform: "linux/amd64",
+    },
+    featureGates: [],
+  });
   const observation = new Observation({
     cache,
     nodeName: "node-1",
-    metrics: createMetrics({
-      mode: "nftables",
-      families: [4, 6],
-      now: () => 0,
-      version: "",
-      commit: "",
-      snapshotAge: () => undefined,
-      isStale: () => false,
-      process: { residentMemory: () => 0, cpu: () => 0, started: 0 },
-    }),
+    metrics,
     health,
     clock,
     standInNode,
     report: (event) => events.push(event),
   });
-  return { cache, health, observation, events };
+  return { cache, clock, health, metrics, observation, events };
 }
 
 /** What `/healthz` answers after these events. */
@@ -113,4 +136,34 @@ Deno.test("a Service that needs what the kernel refuses gets a Warning Event tha
       "ranges (loadBalancerSourceRanges) cannot be held: nft 1.0.6 on kernel 6.12.117 refuses: " +
       '"Error: no"',
   }]);
+});
+
+/** The report of a sync that changed nothing. */
+const SYNCED: SyncReport = {
+  script: { kind: "full", text: "", bytes: 0, operations: 0 },
+  seconds: 0.1,
+  step: {
+    change: { node: undefined, services: new Map() },
+    conflicts: [],
+    overLimit: [],
+    unsupported: [],
+  },
+};
+
+Deno.test("the latency of each change is measured by the sync that follows; while none does, only so many are kept", async () => {
+  const { clock, metrics, observation } = observe();
+  const name = "kubeproxy_network_programming_duration_seconds_count";
+  const measured = async () => {
+    const { body } = await metrics.render();
+    return [...body.matchAll(new RegExp(`^${name}{[^}]*} (\\d+)$`, "gm"))].map(([, n]) =>
+      Number(n)
+    );
+  };
+  observation.eventSeen(slice("before", clock.now() - 1));
+  for (let i = 0; i < 3; i++) observation.eventSeen(slice(`s${i}`, clock.now() + 1));
+  observation.synced(SYNCED);
+  assertEquals(await measured(), [3, 3]);
+  for (let i = 0; i < 12_000; i++) observation.eventSeen(slice(`s${i % 100}`, clock.now() + 1));
+  observation.synced(SYNCED);
+  assertEquals(await measured(), [10_003, 10_003]);
 });

@@ -51,19 +51,16 @@ Deno.test("addresses that are neither a path nor abstract are left alone", () =>
 
 Deno.test("the messages are those of sd_notify(3)", async () => {
   const { manager, sent } = start();
-  await manager.status("waiting");
-  await manager.status("waiting");
   await manager.ready("3 Services");
   await manager.reloading();
   await manager.reloading(12n);
-  await manager.status("a\nREADY=1");
+  await manager.ready("a\nSTOPPING=1");
   await manager.stopping();
   assertEquals(sent, [
-    "STATUS=waiting",
     "READY=1\nSTATUS=3 Services",
     "RELOADING=1",
     "RELOADING=1\nMONOTONIC_USEC=12",
-    "STATUS=a\\nREADY=1",
+    "READY=1\nSTATUS=a\\nSTOPPING=1",
     "STOPPING=1",
   ]);
 });
@@ -106,7 +103,7 @@ Deno.test("a socket that does not take it is a warning, once", async () => {
     logger,
   });
   await manager.ready("a");
-  await manager.status("b");
+  await manager.stopping();
   assertEquals(logger.messages, ["cannot notify systemd"]);
   socket.close();
 });

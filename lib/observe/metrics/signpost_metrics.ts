@@ -1,6 +1,5 @@
 /**
- * Metrics that kube-proxy does not have, those of client-go's REST client, and those that every
- * process has.
+ * Metrics that kube-proxy does not have.
  *
  * @module
  */
@@ -8,20 +7,6 @@ import { exponentialBuckets } from "./prom_client.ts";
 import type { Kind } from "../../model/objects.ts";
 import type { ProgramFailure } from "../../model/ports.ts";
 import type { MetricFactory } from "./metric_factory.ts";
-
-/** One request to the API server. */
-export interface RestRequest {
-  /** `GET`, `POST`; lists and watches are GET. */
-  readonly method: string;
-  /** Path of the request; the query and names of namespaces are taken out. */
-  readonly path: string;
-  /** Host and port of the API server. */
-  readonly host: string;
-  /** HTTP status; `undefined`: there was no answer. */
-  readonly status: number | undefined;
-  /** Until the answer's headers were in. */
-  readonly seconds: number;
-}
 
 /** Records what is signpost's own. */
 export interface SignpostMetrics {
@@ -47,35 +32,18 @@ export interface SignpostMetrics {
   vipConflicts(count: number): void;
   /** An Event was not sent. */
   eventDropped(): void;
-  /** A request to the API server has been answered, or has failed. */
-  request(request: RestRequest): void;
 }
 
 /** What these metrics read. */
 export interface SignpostMetricsOptions {
   /** Seconds since the epoch. */
   readonly now: () => number;
-  readonly version: string;
-  readonly commit: string;
   /** Seconds since the state file was written; `undefined`: there is none. */
   readonly snapshotAge: () => number | undefined;
   /** The rules are those of the snapshot: the watches have not delivered yet. */
   readonly isStale: () => boolean;
-  readonly process: ProcessUsage;
 }
 
-/** What the process takes of the machine. */
-export interface ProcessUsage {
-  /** Bytes of resident memory. */
-  residentMemory(): number;
-  /** Seconds of processor time, user and system. */
-  cpu(): number;
-  /** When the process was started, seconds since the epoch. */
-  readonly started: number;
-}
-
-/** client-go's, seconds. */
-const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 /** 256 bytes to 64 MiB. */
 const BYTES_BUCKETS = exponentialBuckets(256, 4, 10);
 
@@ -89,14 +57,11 @@ export function signpostMetrics(
     ...dataplaneMetrics(make),
     ...watchMetrics(make, options),
     ...objectMetrics(make),
-    ...requestMetrics(make),
   };
 }
 
 function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): void {
-  const { version, commit, snapshotAge, isStale, process } = options;
-  make.gauge(["signpost_build_info", "Version and commit; always 1"], ["version", "commit"])
-    .set({ version, commit }, 1);
+  const { snapshotAge, isStale } = options;
   make.readGauge(
     ["signpost_snapshot_age_seconds", "Seconds since the state file was written"],
     snapshotAge,
@@ -104,18 +69,6 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
   make.readGauge(
     ["signpost_state_stale", "1 while the rules are those of the state file"],
     () => isStale() ? 1 : 0,
-  );
-  make.readGauge(
-    ["process_resident_memory_bytes", "Resident memory, in bytes"],
-    () => process.residentMemory(),
-  );
-  make.readGauge(
-    ["process_start_time_seconds", "When the process was started, seconds since the epoch"],
-    () => process.started,
-  );
-  make.readCounter(
-    ["process_cpu_seconds_total", "Processor time, user and system, in seconds"],
-    () => process.cpu(),
   );
 }
 
@@ -197,28 +150,4 @@ function objectMetrics(
     vipConflicts: (count) => conflicts.set(count),
     eventDropped: () => dropped.inc(),
   };
-}
-
-/** client-go's own metrics, and the label `url` that older dashboards group by. */
-function requestMetrics(make: MetricFactory): Pick<SignpostMetrics, "request"> {
-  const requests = make.counter(
-    ["rest_client_requests_total", "Requests to the API server"],
-    ["code", "host", "method"],
-  );
-  const durations = make.histogram(
-    ["rest_client_request_duration_seconds", "Until the API server answered, in seconds"],
-    { labels: ["host", "url", "verb"], buckets: REQUEST_BUCKETS },
-  );
-  return {
-    request: ({ method, path, host, status, seconds }) => {
-      // client-go says <error> where there was no answer.
-      requests.inc({ code: status === undefined ? "<error>" : String(status), host, method });
-      durations.observe({ host, url: pathTemplate(path), verb: method }, seconds);
-    },
-  };
-}
-
-/** Takes out what would make a label of every namespace. */
-function pathTemplate(path: string): string {
-  return path.replace(/[?#].*$/, "").replace(/\/namespaces\/[^/]+/, "/namespaces/{namespace}");
 }

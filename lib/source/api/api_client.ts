@@ -15,6 +15,7 @@ import { StatusError, WatchError } from "./failure.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "./http/http.ts";
 import { IdleLimit } from "./http/idle_limit.ts";
 import type { WatchObserver } from "./observer.ts";
+import { RequestReports } from "./request_report.ts";
 import { Remainder } from "./http/pieces.ts";
 import { isApiObject, readApiObject } from "./protobuf/protobuf_messages.ts";
 import { errorText, oneLine } from "../manifests/text.ts";
@@ -69,7 +70,11 @@ const MAX_BODY = 256 * 1024 * 1024;
 
 /** Talks to one API server. */
 export class ApiClient {
-  constructor(private readonly options: ApiClientOptions) {}
+  readonly #reports: RequestReports;
+
+  constructor(private readonly options: ApiClientOptions) {
+    this.#reports = new RequestReports(options);
+  }
 
   /**
    * Sends a request and waits for the headers of the answer.
@@ -122,40 +127,24 @@ export class ApiClient {
     path: string,
     { request, exchange }: { readonly request: ApiRequest; readonly exchange: Exchange },
   ): Promise<HttpResponse> {
-    const { http, clock, userAgent, observer } = this.options;
+    const { http, userAgent } = this.options;
     const credentials = await this.#credentials();
     const url = requestUrl(credentials.server, path, request.query ?? {});
-    const method = request.method ?? "GET";
-    const start = clock.monotonic();
-    const report = (code: string) =>
-      observer?.requestDone?.({
-        verb: method,
-        host: url.host,
-        path,
-        code,
-        duration: clock.monotonic() - start,
-      });
-    try {
-      const response = await http.request({
-        method,
-        url,
-        headers: {
-          "accept": request.accept ?? "application/json",
-          "user-agent": userAgent,
-          ...(credentials.authorization && { authorization: credentials.authorization }),
-          ...(request.body !== undefined &&
-            { "content-type": request.contentType ?? "application/json" }),
-        },
-        ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
-        tls: credentials.tls,
-        signal: exchange.signal,
-      });
-      report(String(response.status));
-      return response;
-    } catch (error) {
-      report("<error>");
-      throw error;
-    }
+    const sent: HttpRequest = {
+      method: request.method ?? "GET",
+      url,
+      headers: {
+        "accept": request.accept ?? "application/json",
+        "user-agent": userAgent,
+        ...(credentials.authorization && { authorization: credentials.authorization }),
+        ...(request.body !== undefined &&
+          { "content-type": request.contentType ?? "application/json" }),
+      },
+      ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
+      tls: credentials.tls,
+      signal: exchange.signal,
+    };
+    return await this.#reports.follow(sent, () => http.request(sent));
   }
 }
 

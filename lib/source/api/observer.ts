@@ -41,12 +41,20 @@ export interface RequestResult {
   readonly verb: string;
   /** `host:port`. */
   readonly host: string;
-  /** Path of the URL, without the query. */
-  readonly path: string;
   /** HTTP status as text, `<error>` where there was no answer. */
   readonly code: string;
   /** Milliseconds until the headers of the answer were in. */
   readonly duration: number;
+  /** Bytes of its body. */
+  readonly size: number;
+  /** The code of the same request before, where that failed. */
+  readonly retryOf?: string;
+}
+
+/** The body of an answer. */
+export interface ResponseRead extends Pick<RequestResult, "verb" | "host"> {
+  /** Bytes. */
+  readonly size: number;
 }
 
 /** Takes reports. Called often; it must be quick and must not throw. */
@@ -56,4 +64,6 @@ export interface WatchObserver {
   /** A watch failed and goes on. */
   watchFailed?(kind: Kind, reason: FailureReason): void;
   requestDone?(result: RequestResult): void;
+  /** The body of an answer has ended, or was given up; that of a watch is not told. */
+  responseRead?(response: ResponseRead): void;
 }

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { createMetrics, type MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
 import { processUsage } from "../../../lib/system/process_usage.ts";
 
@@ -11,7 +11,17 @@ function start(options: Partial<MetricsOptions> = {}) {
     commit: "abc",
     snapshotAge: () => 7,
     isStale: () => false,
-    process: { residentMemory: () => 1024, cpu: () => 2.5, started: 100 },
+    process: {
+      residentMemory: () => 1024,
+      heap: () => ({ total: 30, used: 20, external: 10 }),
+      cpu: () => 2.5,
+      started: 100,
+      platform: "linux/arm64",
+    },
+    featureGates: [
+      { name: "AllowServiceExternalIPs", stage: "DEPRECATED", enabled: false },
+      { name: "MultiCIDRServiceAllocator", stage: "", enabled: true },
+    ],
     ...options,
   });
 }
@@ -42,11 +52,19 @@ const COMMON = [
   "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
   "kubeproxy_sync_proxy_rules_service_changes_pending",
   "kubeproxy_sync_proxy_rules_service_changes_total",
+  "kubernetes_build_info",
+  "kubernetes_feature_enabled",
+  "nodejs_external_memory_bytes",
+  "nodejs_heap_size_total_bytes",
+  "nodejs_heap_size_used_bytes",
   "process_cpu_seconds_total",
   "process_resident_memory_bytes",
   "process_start_time_seconds",
   "rest_client_request_duration_seconds",
+  "rest_client_request_retries_total",
+  "rest_client_request_size_bytes",
   "rest_client_requests_total",
+  "rest_client_response_size_bytes",
 ];
 
 Deno.test("each mode has kube-proxy's metrics of that mode, and only those", async () => {
@@ -97,6 +115,9 @@ Deno.test("failures are counted from zero, under the name of the mode", async ()
   const nft = start({ families: [4] });
   const name = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total";
   assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 0`]);
+  nft.cleanupFailed();
+  const cleanup = "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total";
+  assertEquals(samples((await nft.render()).body, cleanup), [`${cleanup}{ip_family="IPv4"} 1`]);
   nft.syncFailed("full");
   assertEquals(samples((await nft.render()).body, name), [`${name}{ip_family="IPv4"} 1`]);
 
@@ -142,20 +163,51 @@ Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labe
   ) assertStringIncludes(body, `${line}\n`);
 });
 
-Deno.test("requests are counted by code, without a label for each namespace", async () => {
+Deno.test("requests have client-go's labels and buckets", async () => {
   const metrics = start();
-  const request = { method: "POST", host: "api:6443", seconds: 0.02 };
-  for (const namespace of ["a", "b"]) {
-    const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events?x=y`;
-    metrics.request({ ...request, path, status: 201 });
-  }
-  metrics.request({ ...request, path: "/api/v1/services", status: undefined });
+  const request = { verb: "GET", host: "api:6443", seconds: 0.02, size: 0 };
+  metrics.request({ ...request, code: "200" });
+  metrics.request({ ...request, code: "<error>", retryOf: "503" });
+  metrics.request({ ...request, verb: "POST", code: "201", size: 300 });
+  metrics.response({ verb: "GET", host: "api:6443", size: 20_000_000 });
   const { body } = await metrics.render();
   assertEquals(samples(body, "rest_client_requests_total"), [
-    'rest_client_requests_total{code="201",host="api:6443",method="POST"} 2',
-    'rest_client_requests_total{code="<error>",host="api:6443",method="POST"} 1',
+    'rest_client_requests_total{code="200",host="api:6443",method="GET"} 1',
+    'rest_client_requests_total{code="<error>",host="api:6443",method="GET"} 1',
+    'rest_client_requests_total{code="201",host="api:6443",method="POST"} 1',
   ]);
-  assertEquals(samples(body, "rest_client_request_duration_seconds_count").length, 2);
+  assertEquals(samples(body, "rest_client_request_retries_total"), [
+    'rest_client_request_retries_total{code="503",host="api:6443",verb="GET"} 1',
+  ]);
+  assertEquals(samples(body, "rest_client_request_duration_seconds_count"), [
+    'rest_client_request_duration_seconds_count{host="api:6443",verb="GET"} 2',
+    'rest_client_request_duration_seconds_count{host="api:6443",verb="POST"} 1',
+  ]);
+  const buckets = (name: string, verb: string) =>
+    samples(body, `${name}_bucket`).filter((line) => line.includes(`verb="${verb}"`))
+      .map((line) => line.replace(/^.*le="([^"]+)".* (\d+)$/, "$1 $2"));
+  assertEquals(buckets("rest_client_request_size_bytes", "POST"), [
+    ...["64 0", "256 0", "512 1", "1024 1", "4096 1", "16384 1", "65536 1", "262144 1"],
+    ...["1048576 1", "4194304 1", "16777216 1", "+Inf 1"],
+  ]);
+  assertEquals(buckets("rest_client_response_size_bytes", "GET").slice(-2), [
+    "16777216 0",
+    "+Inf 1",
+  ]);
+});
+
+Deno.test("the build and the feature gates are told as by Kubernetes' own components", async () => {
+  const { body } = await start().render();
+  for (
+    const line of [
+      'kubernetes_build_info{major="1",minor="36",git_version="v1.36.2+signpost.1.2.3",git_commit="abc",git_tree_state="",build_date="",go_version="",compiler="deno",platform="linux/arm64"} 1',
+      'kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage="DEPRECATED"} 0',
+      'kubernetes_feature_enabled{name="MultiCIDRServiceAllocator",stage=""} 1',
+      "nodejs_heap_size_total_bytes 30",
+      "nodejs_heap_size_used_bytes 20",
+      "nodejs_external_memory_bytes 10",
+    ]
+  ) assertStringIncludes(body, `${line}\n`);
 });
 
 Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
@@ -219,6 +271,8 @@ Deno.test({
     const usage = processUsage();
     assert(usage.residentMemory() > 1_000_000);
     assert(usage.cpu() > 0);
+    assert(usage.heap().total >= usage.heap().used && usage.heap().used > 100_000);
+    assertMatch(usage.platform, /^linux\/(?:amd64|arm64)$/);
     assert(usage.started > 1_600_000_000);
   },
 });

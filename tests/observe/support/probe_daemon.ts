@@ -81,7 +81,6 @@ Deno.addSignalListener("SIGTERM", () => {
   void manager.stopping().then(() => Deno.exit(0));
 });
 
-await manager.status("looking around");
 await Deno.writeTextFile(REPORT, JSON.stringify(await probe()));
 await manager.ready("in service");
 await manager.feedWatchdog(() => isAlive, abort.signal);

@@ -1,6 +1,11 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
 import { ApiClient } from "../../../lib/source/api/api_client.ts";
+import type {
+  RequestResult,
+  ResponseRead,
+  WatchObserver,
+} from "../../../lib/source/api/observer.ts";
 import { StatusError, WatchError } from "../../../lib/source/api/failure.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
 import { encodeObject } from "../../support/protobuf.ts";
@@ -28,10 +33,15 @@ class FakeHttp implements HttpClient {
   close(): void {}
 }
 
-function client(http: HttpClient, clock = new ManualClock()): ApiClient {
+function client(
+  http: HttpClient,
+  clock = new ManualClock(),
+  observer: WatchObserver = {},
+): ApiClient {
   return new ApiClient({
     http,
     clock,
+    observer,
     access: () => Promise.resolve(ACCESS),
     readFile: () => Promise.reject(new Error("no files")),
     userAgent: "signpost/test",
@@ -144,4 +154,44 @@ Deno.test("an aborted caller ends its request", async () => {
   stop.abort();
   await pending;
   assert(http.requests[0]?.signal.aborted);
+});
+
+Deno.test("requests, retries and sizes are told as client-go counts them; watches have no size", async () => {
+  const done: RequestResult[] = [];
+  const read: ResponseRead[] = [];
+  const answers = [answer(503, body("later")), new Error("reset"), answer(200, body("{", "}"))];
+  const http: HttpClient = {
+    request: () => {
+      const next = answers.shift() ?? answer(201, body("{}"));
+      return next instanceof Error ? Promise.reject(next) : Promise.resolve(next);
+    },
+    close: () => {},
+  };
+  const asking = client(http, new ManualClock(), {
+    requestDone: (result) => void done.push(result),
+    responseRead: (response) => void read.push(response),
+  });
+  const path = "/api/v1/services";
+  await assertRejects(() => asking.json(path, { signal }));
+  await assertRejects(() => asking.json(path, { signal }));
+  await asking.json(path, { signal });
+  await asking.json(path, { signal });
+  await asking.json("/events", { signal, method: "POST", body: { a: "\u00e4" } });
+  const watch = await asking.open(path, { signal, query: { watch: "true" } });
+  for await (const _ of watch.body);
+  assertEquals(done.map(({ verb, code, size, retryOf }) => [verb, code, size, retryOf]), [
+    ["GET", "503", 0, undefined],
+    ["GET", "<error>", 0, "503"],
+    ["GET", "200", 0, "<error>"],
+    ["GET", "201", 0, undefined],
+    ["POST", "201", 10, undefined],
+    ["GET", "201", 0, undefined],
+  ]);
+  const host = "192.0.2.1:8080";
+  assertEquals(read, [
+    { verb: "GET", host, size: 5 },
+    { verb: "GET", host, size: 2 },
+    { verb: "GET", host, size: 2 },
+    { verb: "POST", host, size: 2 },
+  ]);
 });

@@ -1,8 +1,8 @@
 /**
  * The fixed part of the table: its sets and maps, and the chains that every packet meets.
  *
- * Names and priorities of the base chains are kube-proxy's (KEP-3866), so that other programs on
- * the node that order themselves around them keep working.
+ * Hooks and priorities of the base chains are kube-proxy's (KEP-3866), so that other programs on the
+ * node that order themselves around them keep working. The names are signpost's own.
  *
  * @module
  */

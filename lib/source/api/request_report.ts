@@ -1,0 +1,97 @@
+/**
+ * Tells the observer of requests and answers, as client-go counts them.
+ *
+ * @module
+ */
+import { BoundedMap } from "../../model/bounded_map.ts";
+import type { Clock } from "../../model/ports.ts";
+import type { HttpRequest, HttpResponse } from "./http/http.ts";
+import type { WatchObserver } from "./observer.ts";
+
+/** As client-go says where there was no answer. */
+const NO_ANSWER = "<error>";
+
+/** Paths of failed requests that are remembered. */
+const MAX_REMEMBERED = 100;
+
+/** Who is told, and by which clock. */
+export interface RequestReportsOptions {
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly observer?: WatchObserver;
+}
+
+/** Tells of requests; one that repeats a failed one is a retry. Only GETs are repeated. */
+export class RequestReports {
+  readonly #options: RequestReportsOptions;
+  /** By path, the code of the last GET where that failed. */
+  readonly #failed = new BoundedMap<string, string>(MAX_REMEMBERED);
+
+  /** @param options whom to tell */
+  constructor(options: RequestReportsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Sends a request, and tells of it and of its answer.
+   *
+   * @param send gives the answer; what it throws is thrown
+   */
+  async follow(
+    request: Pick<HttpRequest, "method" | "url" | "body">,
+    send: () => Promise<HttpResponse>,
+  ): Promise<HttpResponse> {
+    const tell = this.#begin(request);
+    let response: HttpResponse;
+    try {
+      response = await send();
+    } catch (error) {
+      tell(NO_ANSWER);
+      throw error;
+    }
+    tell(String(response.status));
+    const { method: verb, url } = request;
+    if (url.searchParams.has("watch")) return response;
+    return counted(
+      response,
+      (size) => this.#options.observer?.responseRead?.({ verb, host: url.host, size }),
+    );
+  }
+
+  #begin(
+    { method: verb, url, body }: Pick<HttpRequest, "method" | "url" | "body">,
+  ): (code: string) => void {
+    const { clock, observer } = this.#options;
+    const start = clock.monotonic();
+    const retryOf = verb === "GET" ? this.#failed.get(url.pathname) : undefined;
+    return (code) => {
+      if (verb === "GET") {
+        if (code.startsWith("2")) this.#failed.delete(url.pathname);
+        else this.#failed.set(url.pathname, code);
+      }
+      observer?.requestDone?.({
+        verb,
+        host: url.host,
+        code,
+        duration: clock.monotonic() - start,
+        size: body === undefined ? 0 : new TextEncoder().encode(body).length,
+        ...retryOf !== undefined && { retryOf },
+      });
+    };
+  }
+}
+
+/** Counts the bytes of a body until it ends or is given up. */
+function counted(response: HttpResponse, done: (size: number) => void): HttpResponse {
+  async function* body() {
+    let size = 0;
+    try {
+      for await (const chunk of response.body) {
+        size += chunk.length;
+        yield chunk;
+      }
+    } finally {
+      done(size);
+    }
+  }
+  return { ...response, body: body() };
+}
