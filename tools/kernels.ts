@@ -15,7 +15,7 @@ import { HELP, type Options, readOptions, renderList } from "./kernels/options.t
 import { exists, NotAvailable, Packages } from "./kernels/packages.ts";
 import { makeRules } from "./kernels/rules.ts";
 import { runKernel, type Workshop } from "./kernels/run.ts";
-import type { RunResult } from "./kernels/steps.ts";
+import { BACKENDS, type RunResult, stepsOf } from "./kernels/steps.ts";
 import { countSteps, renderProblems, renderTable } from "./kernels/table.ts";
 import { installPrograms, locateProgram } from "./programs.ts";
 
@@ -74,12 +74,15 @@ async function runAll(options: Options): Promise<RunResult[]> {
   }
   const packages = new Packages(options.cache ?? `${scratch}/cache`);
   const bundles = await makeBundles(ROOT, scratch);
-  const hasMachines = options.names.some((name) => name !== AARCH64);
+  const hasFlows = MACHINE_RUNS.some((run) =>
+    options.names.includes(run.name) && stepsOf(run, { hasFlows: true, backends: BACKENDS })
+      .some(({ part }) => part === "flows")
+  );
   const shop: Workshop = {
     packages,
     bundles,
     busybox: locateProgram("busybox") ?? "/bin/busybox",
-    flows: hasMachines ? await prepareFlows(options, bundles.signpost, scratch) : undefined,
+    flows: hasFlows ? await prepareFlows(options, bundles.signpost, scratch) : undefined,
     backends: options.backends,
     signal: ending.signal,
   };
