@@ -15,7 +15,7 @@ import type { WatchObserver } from "./observer.ts";
 import { WatchReport } from "./report.ts";
 import { type Resource, resourceOf, selecting, withoutFieldSelector } from "./resources.ts";
 import { listPages } from "./http/list_pages.ts";
-import { emptyState } from "./snapshot.ts";
+import { emptyState, MAX_OBJECTS, type Snapshot } from "./snapshot.ts";
 import { errorText } from "../manifests/text.ts";
 import {
   fallbackFrom,
@@ -42,6 +42,8 @@ export interface WatchLimits {
   readonly backoff: BackoffLimits;
   /** Objects in a page of a list, as client-go. */
   readonly pageSize: number;
+  /** Objects of the kind that are kept. */
+  readonly maxObjects: number;
 }
 
 /** The limits that hold where none are given. */
@@ -51,6 +53,7 @@ export const DEFAULT_LIMITS: WatchLimits = {
   absent: 600_000,
   backoff: { first: 250, longest: 30_000 },
   pageSize: 500,
+  maxObjects: MAX_OBJECTS,
 };
 
 /** What a reflector works with. */
@@ -92,6 +95,8 @@ export class Reflector<K extends Kind> {
   readonly #report: WatchReport;
   /** `""`: a list is due. */
   #resourceVersion = "";
+  /** Keys of the objects that were delivered. */
+  readonly #known = new Set<string>();
   #streamingList = true;
   /** Whether the server is asked to select by fields; else the objects are selected here. */
   #selectsFields = true;
@@ -156,9 +161,16 @@ export class Reflector<K extends Kind> {
       signal,
       ...this.#selection(),
       pageSize: this.#limits.pageSize,
+      maxObjects: this.#limits.maxObjects,
     });
     if (signal.aborted) return;
     this.options.sink(snapshot.toEvent());
+    this.#listed(snapshot, resourceVersion);
+  }
+
+  #listed(snapshot: Snapshot<K>, resourceVersion: string): void {
+    this.#known.clear();
+    for (const key of snapshot.keys()) this.#known.add(key);
     this.#resourceVersion = resourceVersion;
     this.#report.listed(resourceVersion, snapshot.size);
   }
@@ -172,10 +184,7 @@ export class Reflector<K extends Kind> {
     try {
       await followStream(this.kind, {
         ...this.#streamOptions(initial),
-        onListed: (snapshot, resourceVersion) => {
-          this.#resourceVersion = resourceVersion;
-          this.#report.listed(resourceVersion, snapshot.size);
-        },
+        onListed: (snapshot, resourceVersion) => this.#listed(snapshot, resourceVersion),
         onProgress: (resourceVersion) => {
           progress = true;
           this.#resourceVersion = resourceVersion;
@@ -209,6 +218,8 @@ export class Reflector<K extends Kind> {
       clock,
       ...this.#selection(),
       protobuf: this.#protobuf,
+      known: this.#known,
+      maxObjects: this.#limits.maxObjects,
       resourceVersion: initial ? undefined : this.#resourceVersion,
       timeoutSeconds: 300 + Math.floor(300 * this.#random()),
       stall: this.#limits.stall,

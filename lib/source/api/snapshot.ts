@@ -5,6 +5,26 @@
  */
 import type { Decoded, ObjectEvent } from "../../model/events.ts";
 import type { Kind, KindMap } from "../../model/objects.ts";
+import { WatchError } from "./failure.ts";
+
+/**
+ * Objects of a kind that are kept. Kubernetes is made for 150,000 pods and 5,000 nodes, so no
+ * cluster has that many; a server that names objects without end would take all of the memory.
+ */
+export const MAX_OBJECTS = 500_000;
+
+/** The server names more objects than are kept. */
+export class TooManyObjectsError extends WatchError {
+  override name = "TooManyObjectsError";
+  /** @param max how many are kept */
+  constructor(kind: Kind, max: number) {
+    super(
+      "garbage",
+      `the API server names more than ${max} ${kind} objects, more than any cluster has: ` +
+        "is it the right server?",
+    );
+  }
+}
 
 /** Gathers decoded objects until a list is complete. */
 export class Snapshot<K extends Kind> {
@@ -12,21 +32,30 @@ export class Snapshot<K extends Kind> {
   readonly #refused = new Map<string, string>();
   readonly #seen = new Set<string>();
 
-  constructor(private readonly kind: K) {}
+  /** @param max objects that are taken; `MAX_OBJECTS` by default */
+  constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
 
   /**
    * Takes an object as it is now.
    *
    * @returns whether this object was not named before
+   * @throws {TooManyObjectsError} where it is one too many
    */
   put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
     const isNew = !this.#seen.has(key);
+    if (isNew && this.#seen.size >= this.max) throw new TooManyObjectsError(this.kind, this.max);
     if (isNew) this.#seen.add(key);
     else this.remove(key);
     if (decoded.type === "object") this.#objects.set(key, decoded.object);
     if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
     return isNew;
+  }
+
+  /** The keys of those that are not ignored. */
+  *keys(): Iterable<string> {
+    yield* this.#objects.keys();
+    yield* this.#refused.keys();
   }
 
   /** How many objects there are. */

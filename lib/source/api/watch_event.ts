@@ -104,7 +104,25 @@ function statusError(status: Readonly<Record<string, unknown>>): StatusError {
   );
 }
 
+/**
+ * Values that a line may hold, as far as commas and brackets tell: about one for each byte of the
+ * largest object that etcd takes. More of them in 16 MiB would take hundreds of MB in memory.
+ */
+const MAX_VALUES = 2_000_000;
+
+/** Whether a line has more commas and opening brackets than the values of any stored object need. */
+function hasTooManyValues(line: string): boolean {
+  if (line.length <= MAX_VALUES) return false;
+  let values = 0;
+  for (let i = 0; i < line.length; i++) {
+    const code = line.charCodeAt(i);
+    if (code === 0x2c || code === 0x5b || code === 0x7b) values++;
+  }
+  return values > MAX_VALUES;
+}
+
 function parseJson(line: string): unknown {
+  if (hasTooManyValues(line)) throw garbage(`more than ${MAX_VALUES} values`, line);
   try {
     return JSON.parse(line);
   } catch {

@@ -14,7 +14,7 @@ import { splitFrames } from "./http/frames.ts";
 import { splitLines } from "./http/lines.ts";
 import { SplitError } from "./http/pieces.ts";
 import type { Resource } from "./resources.ts";
-import { changeEvent, Snapshot } from "./snapshot.ts";
+import { changeEvent, Snapshot, TooManyObjectsError } from "./snapshot.ts";
 import { parseWatchEvent, type WatchEvent } from "./watch_event.ts";
 
 /** What to follow, and who hears of it. */
@@ -35,6 +35,10 @@ export interface StreamOptions<K extends Kind> {
   readonly stall: number;
   /** Milliseconds without a new object after which a streaming list is given up. */
   readonly initialQuiet: number;
+  /** Keys of the objects that were delivered; kept up to date here. */
+  readonly known: Set<string>;
+  /** Objects that are kept. */
+  readonly maxObjects: number;
   /** The server has accepted the watch. */
   readonly onOpen: () => void;
   /** The initial state was delivered. */
@@ -98,7 +102,7 @@ function piecesOf(stream: ApiStream): AsyncIterable<readonly (string | Uint8Arra
 export function speaksAgainstProtobuf(error: unknown): boolean {
   if (error instanceof StatusError) return error.status === 406 || error.status === 415;
   return error instanceof WatchError && error.reason === "garbage" &&
-    !(error instanceof UnmarkedListError);
+    !(error instanceof UnmarkedListError || error instanceof TooManyObjectsError);
 }
 
 /** Whether a server that refuses a request names the field selector as the reason. */
@@ -115,6 +119,7 @@ export function speaksAgainstFieldSelector(error: unknown): boolean {
  */
 export function fallbackFrom(error: unknown): "for good" | "for now" | undefined {
   if (error instanceof UnmarkedListError) return "for good";
+  if (error instanceof TooManyObjectsError) return undefined;
   if (error instanceof StatusError) {
     if (REFUSALS.includes(error.status)) return "for good";
     return error.status === 403 ? "for now" : undefined;
@@ -154,7 +159,9 @@ class Follower<K extends Kind> {
     private readonly kind: K,
     private readonly options: StreamOptions<K> & { readonly quiet: IdleLimit | undefined },
   ) {
-    if (options.resourceVersion === undefined) this.#snapshot = new Snapshot(kind);
+    if (options.resourceVersion === undefined) {
+      this.#snapshot = new Snapshot(kind, options.maxObjects);
+    }
   }
 
   /** Whether the end of the initial state has not come yet. */
@@ -197,6 +204,7 @@ class Follower<K extends Kind> {
     const { decode, sink } = this.options;
     if (event.type !== "bookmark") {
       const decoded = decode(this.kind, event.object);
+      this.#count(decoded.key, event.type === "changed" && decoded.type !== "ignored");
       sink(
         event.type === "deleted"
           ? { type: "delete", kind: this.kind, key: decoded.key }
@@ -204,5 +212,12 @@ class Follower<K extends Kind> {
       );
     }
     this.#resourceVersion = event.resourceVersion;
+  }
+
+  #count(key: string, isThere: boolean): void {
+    const { known, maxObjects } = this.options;
+    if (!isThere) known.delete(key);
+    else if (known.size < maxObjects || known.has(key)) known.add(key);
+    else throw new TooManyObjectsError(this.kind, maxObjects);
   }
 }

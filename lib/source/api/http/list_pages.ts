@@ -20,7 +20,12 @@ export interface ListOptions {
   readonly signal: AbortSignal;
   /** Objects in a page; 0: all in one. */
   readonly pageSize: number;
+  /** Objects that are kept; `MAX_OBJECTS` by default. */
+  readonly maxObjects?: number;
 }
+
+/** A server may send a page of nothing where its filter leaves nothing; so many on end no sound one does. */
+const MAX_IDLE_PAGES = 10;
 
 /** A complete list. */
 export interface Listed<K extends Kind> {
@@ -42,7 +47,8 @@ export async function listPages<K extends Kind>(
   options: ListOptions,
 ): Promise<Listed<K>> {
   const { client, resource, decode, signal, pageSize } = options;
-  const snapshot = new Snapshot(kind);
+  const snapshot = new Snapshot(kind, options.maxObjects);
+  let idlePages = 0;
   let token = "";
   try {
     for (;;) {
@@ -56,8 +62,15 @@ export async function listPages<K extends Kind>(
           signal,
         }),
       );
-      for (const item of page.items) snapshot.put(decode(kind, item));
+      let isIdle = true;
+      for (const item of page.items) {
+        if (snapshot.put(decode(kind, item))) isIdle = false;
+      }
       if (page.next === "") return { snapshot, resourceVersion: page.resourceVersion };
+      idlePages = isIdle ? idlePages + 1 : 0;
+      if (page.next === token || idlePages >= MAX_IDLE_PAGES) {
+        throw new WatchError("garbage", "the pages of the list have no end and nothing new");
+      }
       token = page.next;
     }
   } catch (error) {

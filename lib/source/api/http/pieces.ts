@@ -12,9 +12,10 @@ export class SplitError extends Error {
 /** Longest line or frame in bytes; etcd takes objects of 1.5 MiB, so nothing sound comes near it. */
 export const MAX_PIECE = 16 * 1024 * 1024;
 
-/** Gathers the parts of a piece whose end has not come yet. */
+/** Gathers the parts of a piece whose end has not come yet, however small they are. */
 export class Remainder {
-  #parts: Uint8Array[] = [];
+  /** Grows by doubling; what is beyond `#length` is free. */
+  #buffer = new Uint8Array();
   #length = 0;
 
   /** Bytes gathered. */
@@ -24,23 +25,24 @@ export class Remainder {
 
   /** Adds a copy of a part: the chunk that it lies in will be overwritten. */
   keep(part: Uint8Array): void {
-    if (part.length === 0) return;
-    this.#parts.push(part.slice());
-    this.#length += part.length;
+    const length = this.#length + part.length;
+    if (length > this.#buffer.length) {
+      const buffer = new Uint8Array(Math.max(length, 2 * this.#buffer.length));
+      buffer.set(this.#buffer.subarray(0, this.#length));
+      this.#buffer = buffer;
+    }
+    this.#buffer.set(part, this.#length);
+    this.#length = length;
   }
 
-  /** The whole piece, of which this is the last part. What follows is another one. */
+  /** All of the piece, of which this is the last part. What follows is another one. */
   join(last: Uint8Array): Uint8Array {
     if (this.#length === 0) return last;
-    const whole = new Uint8Array(this.#length + last.length);
-    let offset = 0;
-    for (const part of [...this.#parts, last]) {
-      whole.set(part, offset);
-      offset += part.length;
-    }
-    this.#parts = [];
+    this.keep(last);
+    const piece = this.#buffer.subarray(0, this.#length);
+    this.#buffer = new Uint8Array();
     this.#length = 0;
-    return whole;
+    return piece;
   }
 }
 

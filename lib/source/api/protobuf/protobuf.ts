@@ -33,15 +33,32 @@ export function messageOf(fields: Fields): Message {
 export type MessageObject = Record<string, unknown>;
 
 /**
+ * Values that a message may hold, with those of the messages in it. A value takes two bytes at
+ * least and etcd takes objects of 1.5 MiB, so no object that was stored has more; in memory an empty
+ * one takes fifty times of that.
+ */
+const MAX_VALUES = 800_000;
+
+/**
  * Reads a message.
  *
- * @throws {Error} where it ends within a field, or a field is not of the type that the table says
+ * @throws {Error} where it ends within a field, a field is not of the type that the table says, or
+ *   there are more values than any stored object has
  */
 export function readMessage(bytes: Uint8Array, message: Message): MessageObject {
-  return readFields(new BinaryReader(bytes), bytes.length, message);
+  return readFields(new CountingReader(bytes), bytes.length, message);
 }
 
-function readFields(reader: BinaryReader, end: number, message: Message): MessageObject {
+/** Knows how many values were read. */
+class CountingReader extends BinaryReader {
+  #values = 0;
+
+  count(): void {
+    if (++this.#values > MAX_VALUES) throw new Error(`it has more than ${MAX_VALUES} values`);
+  }
+}
+
+function readFields(reader: CountingReader, end: number, message: Message): MessageObject {
   const object: MessageObject = {};
   while (reader.pos < end) {
     const tag = reader.uint32();
@@ -60,14 +77,15 @@ function wireTypeOf({ value }: NumberedField): WireType {
   return isVarint ? WireType.Varint : WireType.LengthDelimited;
 }
 
-function readField(reader: BinaryReader, field: NumberedField, object: MessageObject): void {
+function readField(reader: CountingReader, field: NumberedField, object: MessageObject): void {
   const { name, value, repeated } = field;
+  reader.count();
   if (value === "map") readEntry(reader, (object[name] ??= {}) as MessageObject);
   else if (repeated) ((object[name] ??= []) as unknown[]).push(readValue(reader, value));
   else object[name] = readValue(reader, value);
 }
 
-function readValue(reader: BinaryReader, value: Exclude<NumberedField["value"], "map">): unknown {
+function readValue(reader: CountingReader, value: Exclude<NumberedField["value"], "map">): unknown {
   switch (value) {
     case "string":
       return reader.string();
@@ -87,14 +105,14 @@ function readValue(reader: BinaryReader, value: Exclude<NumberedField["value"], 
 }
 
 /** A message, or the entry of a map, behind its length. */
-function readNested(reader: BinaryReader, message: Message): MessageObject {
+function readNested(reader: CountingReader, message: Message): MessageObject {
   const length = reader.uint32();
   return readFields(reader, reader.pos + length, message);
 }
 
 const ENTRY: Message = messageOf({ key: string(1), value: string(2) });
 
-function readEntry(reader: BinaryReader, map: MessageObject): void {
+function readEntry(reader: CountingReader, map: MessageObject): void {
   const { key = "", value = "" } = readNested(reader, ENTRY);
   map[key as string] = value;
 }
@@ -102,7 +120,7 @@ function readEntry(reader: BinaryReader, map: MessageObject): void {
 const TIME: Message = messageOf({ seconds: long(1) });
 
 /** What no calendar knows gives `""`. */
-function readTime(reader: BinaryReader): string {
+function readTime(reader: CountingReader): string {
   const { seconds = 0 } = readNested(reader, TIME);
   const time = new Date(seconds as number * 1000);
   return Number.isNaN(time.getTime()) ? "" : time.toISOString();
