@@ -1,113 +1,126 @@
 /**
- * `deno task compile`: one binary for each target in `dist/`, as far as the runtimes are at hand.
+ * `deno task compile`: one binary for each target in `dist/`.
  *
- * The runtime is what `DENORT_BIN` names, or what Deno has in its cache. It compiles a copy of
- * the sources in which `lib/model/commit.ts` has the commit; the checkout stays as it is.
+ * The runtime is what `DENORT_BIN` names, for its own target alone; else Deno's cache has it; else
+ * Deno downloads it.
  *
  * @module
  */
-import { execute } from "../tests/support/command.ts";
 import {
-  compileArguments,
+  binaryName,
+  type Engine,
+  ENGINES,
   type Permissions,
   type Target,
   targetOf,
   TARGETS,
 } from "./compile/arguments.ts";
+import { makeBinary } from "./compile/binary.ts";
+import { makeBundle, modulesOf, packagesOf } from "./compile/bundle.ts";
+import { readCommit } from "./compile/commit.ts";
 import { complain, say } from "./terminal.ts";
+import { parseArgs } from "node:util";
 
 const ROOT = new URL("..", import.meta.url).pathname;
-const SOURCES = ["deno.json", "deno.lock", "main.ts", "lib"];
 
-/** Compiles what can be compiled. @returns the exit code: 1 where a runtime is missing */
-async function main(): Promise<number> {
-  const { ready, missing } = await findRuntimes();
-  for (const line of missing) complain(line);
-  if (ready.length === 0) return 1;
-  const source = await Deno.makeTempDir({ prefix: "signpost-compile-" });
-  try {
-    await execute(["cp", "-r", ...SOURCES.map((name) => `${ROOT}${name}`), source]);
-    const commit = await commitOf();
-    await Deno.writeTextFile(
-      `${source}/lib/cli/commit.ts`,
-      `/** Written by tools/compile.ts. */\nexport const COMMIT: string = ${
-        JSON.stringify(commit)
-      };\n`,
-    );
-    for (const target of ready) {
-      if (!await compile(target, source)) return 1;
-    }
-    say(`compiled from commit ${commit || "(unknown: this is no git checkout)"}`);
-    return missing.length === 0 ? 0 : 1;
-  } finally {
-    await Deno.remove(source, { recursive: true });
-  }
+const HELP = `deno task compile: makes a binary of signpost for each target
+
+  --engine v8|quickjs  what runs the JavaScript; quickjs is Deno's experiment: smaller, makes no code
+                       at run time, large clusters take it longer (default v8)
+  --target TARGET      only this one: ${TARGETS.join(" or ")}
+  --dist FOLDER        where the binaries go (default dist)
+
+DENORT_BIN names the runtime; without it, deno compile takes it from its cache or downloads it.`;
+
+/** What the command line asks for. */
+interface Request {
+  readonly engine: Engine;
+  readonly targets: readonly Target[];
+  /** Absolute. */
+  readonly dist: string;
 }
 
-/** @returns whether it could be compiled */
-async function compile(target: Target, source: string): Promise<boolean> {
-  const { permissions } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.json`)) as {
-    readonly permissions: { readonly default: Permissions };
-  };
-  const name = `dist/signpost-${target}`;
-  const output = `${source}/${name}`;
-  const args = compileArguments({ target, permissions: permissions.default, output });
-  const { code, stderr } = await execute([Deno.execPath(), ...args], { cwd: source });
-  if (code !== 0) {
-    complain(`deno compile for ${target} failed: ${stderr.trim()}`);
-    return false;
-  }
-  // A half-written binary never gets there.
-  await Deno.mkdir(`${ROOT}dist`, { recursive: true });
-  await Deno.copyFile(output, `${ROOT}${name}.new`);
-  await Deno.rename(`${ROOT}${name}.new`, `${ROOT}${name}`);
-  const { size } = await Deno.stat(output);
-  say(`${name}: ${Math.round(size / 2 ** 20)} MiB`);
-  return true;
+/** @returns the request, or a line that says what is wrong */
+function readRequest(args: readonly string[]): Request | string {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      engine: { type: "string", default: "v8" },
+      target: { type: "string" },
+      dist: { type: "string", default: "dist" },
+    },
+  });
+  const engine = ENGINES.find((each) => each === values.engine);
+  if (engine === undefined) return `--engine must be ${ENGINES.join(" or ")}, is ${values.engine}`;
+  const targets = TARGETS.filter((each) => values.target === undefined || each === values.target);
+  if (targets.length === 0) return `--target must be ${TARGETS.join(" or ")}, is ${values.target}`;
+  const dist = values.dist.startsWith("/") ? values.dist : `${ROOT}${values.dist}`;
+  return { engine, targets, dist };
 }
 
-/** The targets whose runtime is there, and a line for each one whose runtime is not. */
-async function findRuntimes(): Promise<{ ready: readonly Target[]; missing: readonly string[] }> {
+/** Those of the targets that the runtime in `DENORT_BIN` is for, or a line that says why none is. */
+async function possibleTargets(targets: readonly Target[]): Promise<readonly Target[] | string> {
   const named = Deno.env.get("DENORT_BIN");
-  if (named) {
-    const target = targetOf(await Deno.readFile(named).catch(() => new Uint8Array()));
-    return target
-      ? { ready: [target], missing: [] }
-      : { ready: [], missing: [`DENORT_BIN=${named} is no denort for ${TARGETS.join(" or ")}`] };
+  if (!named) {
+    // deno compile takes an empty name for one.
+    Deno.env.delete("DENORT_BIN");
+    return targets;
   }
-  const paths = new Map(TARGETS.map((target) => [target, cachedRuntime(target)]));
-  const found = await Promise.all([...paths].map(async ([target, path]) => ({
-    target,
-    isThere: await Deno.stat(path).then(() => true, () => false),
-  })));
-  const missing = found.filter(({ isThere }) => !isThere).map(({ target }) =>
-    `no runtime for ${target}: download https://dl.deno.land/release/v${Deno.version.deno}/` +
-    `denort-${target}.zip to ${paths.get(target)}, or unpack it and name it in DENORT_BIN`
+  const target = targetOf(await Deno.readFile(named).catch(() => new Uint8Array()));
+  if (target !== undefined && targets.includes(target)) return [target];
+  return `DENORT_BIN=${named} is no denort for ${targets.join(" or ")}`;
+}
+
+/** Compiles what can be compiled. @returns the exit code: 1 where a binary could not be made, 2 for wrong flags */
+async function main(args: readonly string[]): Promise<number> {
+  if (args.includes("--help")) {
+    say(HELP);
+    return 0;
+  }
+  const request = readRequest(args);
+  if (typeof request === "string") {
+    complain(request);
+    return 2;
+  }
+  const targets = await possibleTargets(request.targets);
+  if (typeof targets === "string") {
+    complain(targets);
+    return 1;
+  }
+  const folder = await Deno.makeTempDir({ prefix: "signpost-compile-" });
+  try {
+    return await compileAll(folder, { ...request, targets });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function compileAll(folder: string, { engine, targets, dist }: Request): Promise<number> {
+  const config = JSON.parse(await Deno.readTextFile(`${ROOT}deno.json`)) as {
+    readonly permissions: { readonly default: Permissions };
+    readonly unstable: readonly string[];
+  };
+  const commit = await readCommit();
+  const bundle = await makeBundle(folder, { commit, engine });
+  say(
+    `bundle: ${Math.round(bundle.length / 1024)} KiB, ${modulesOf(bundle).length} modules, ` +
+      `packages ${packagesOf(bundle).join(", ")}`,
   );
-  return { ready: found.filter(({ isThere }) => isThere).map(({ target }) => target), missing };
+  let code = 0;
+  for (const target of targets) {
+    const output = `${dist}/${binaryName(target, engine)}`;
+    const { permissions: { default: permissions }, unstable } = config;
+    const problem = await makeBinary(folder, { target, engine, permissions, unstable, output });
+    if (problem === undefined) {
+      const { size } = await Deno.stat(output);
+      say(`${output.replace(ROOT, "")}: ${(size / 2 ** 20).toFixed(1)} MiB`);
+    } else {
+      complain(problem);
+      code = 1;
+    }
+  }
+  say(`commit: ${commit.hash || "unknown, this is no git checkout"}`);
+  return code;
 }
 
-/** Where `deno compile` keeps the runtime of its own version. */
-function cachedRuntime(target: Target): string {
-  const cache = Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`;
-  const folder = Deno.env.get("DENO_DIR") ?? `${cache}/deno`;
-  return `${folder}/dl/release/v${Deno.version.deno}/denort-${target}.zip`;
-}
-
-/** The abbreviated hash, with `-dirty` where files differ from it; `""` without git. */
-async function commitOf(): Promise<string> {
-  const words = [
-    "git",
-    "-C",
-    ROOT,
-    "describe",
-    "--always",
-    "--dirty",
-    "--abbrev=12",
-    "--exclude=*",
-  ];
-  const result = await execute(words).catch(() => undefined);
-  return result?.code === 0 ? result.stdout.trim() : "";
-}
-
-if (import.meta.main) Deno.exit(await main());
+if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -124,5 +124,15 @@ async function perform(
       const { completions } = await import("./completions/command.ts");
       return await completions(command, context);
     }
+    case "version": {
+      const { versionReport } = await import("./version.ts");
+      await context.runtime.print(versionReport(context.runtime.build));
+      return 0;
+    }
+    case "licenses": {
+      const { licensesReport } = await import("./licenses/report.ts");
+      await context.runtime.print(licensesReport());
+      return 0;
+    }
   }
 }

@@ -72,7 +72,9 @@ export type Command =
     readonly name: "completions";
     /** `services`: not a script, but the names of all Services. */
     readonly print: Shell | "services";
-  };
+  }
+  | { readonly name: "version" }
+  | { readonly name: "licenses" };
 
 /** The command, or one line for each thing that is wrong with its words. */
 export type CommandResult =
@@ -107,6 +109,9 @@ export function readCommand(flags: FlagResult): CommandResult {
     case "completions":
       if (services) return command({ name, print: "services" });
       return map(readShell(words), (print) => ({ name, print }), name);
+    case "version":
+    case "licenses":
+      return command({ name });
   }
 }
 

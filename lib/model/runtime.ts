@@ -17,6 +17,15 @@ export interface ProbeRequest {
   readonly timeout: number;
 }
 
+/** What the program was built with. */
+export interface Build {
+  readonly deno: string;
+  /** The version of V8. Deno with QuickJS has a number here, too. */
+  readonly v8: string;
+  /** The machine, as `x86_64-unknown-linux-gnu`. */
+  readonly target: string;
+}
+
 /** This process and machine, as the commands see them. */
 export interface Runtime {
   readonly clock: Clock;
@@ -26,6 +35,7 @@ export interface Runtime {
   readonly lock: NodeLock;
   /** Number of this process. */
   readonly pid: number;
+  readonly build: Build;
   /** The kernel's release. */
   osRelease(): string;
   /** Gives memory back to the machine, where V8 was started with `--expose-gc`; takes a moment. */

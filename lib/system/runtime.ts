@@ -21,6 +21,7 @@ export function systemRuntime(): Runtime {
     streamer: denoStreamer,
     lock: new AbstractSocketLock(),
     pid: Deno.pid,
+    build: { deno: Deno.version.deno, v8: Deno.version.v8, target: Deno.build.target },
     osRelease: () => Deno.osRelease(),
     releaseMemory,
     // All that the kernel lists: `navigator.hardwareConcurrency` is this process's share of them.

@@ -63,6 +63,8 @@ const RIGHT: readonly [readonly string[], unknown][] = [
   }],
   [["completions", "zsh"], { name: "completions", print: "zsh" }],
   [["completions", "--services"], { name: "completions", print: "services" }],
+  [["version"], { name: "version" }],
+  [["licenses"], { name: "licenses" }],
 ];
 
 for (const [argv, command] of RIGHT) {

@@ -241,7 +241,7 @@ const WRONG: readonly [readonly string[], string][] = [
   [
     ["begin"],
     '"begin": unknown command or unexpected word ' +
-    "(commands: run, cleanup, explain, verify, status, diff, completions)",
+    "(commands: run, cleanup, explain, verify, status, diff, completions, version, licenses)",
   ],
   [["--once", "cleanup"], "cleanup: the command must be the first word"],
   [["--masquerade-all", "false"], "false: unexpected word (write --masquerade-all=false)"],
@@ -261,7 +261,7 @@ const WRONG: readonly [readonly string[], string][] = [
   [
     ["verify", "now"],
     '"now": unknown command or unexpected word ' +
-    "(commands: run, cleanup, explain, verify, status, diff, completions)",
+    "(commands: run, cleanup, explain, verify, status, diff, completions, version, licenses)",
   ],
   [
     ["--proxy-mode=ipvs"],

@@ -1,6 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import {
+  binaryName,
+  bundleArguments,
   compileArguments,
   permissionFlags,
   targetOf,
@@ -11,16 +13,16 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
   const permissions = config.permissions.default as Record<string, true | string[]>;
   const args = compileArguments({
     target: "aarch64-unknown-linux-gnu",
+    engine: "v8",
     permissions,
     output: "/tmp/dist/signpost",
   });
   const { run, write, sys } = config.permissions.default;
   assertEquals(args, [
     "compile",
-    "--frozen",
-    "--bundle",
-    "--minify",
-    "--config=deno.json",
+    "--no-check",
+    "--no-lock",
+    "--config=compile.json",
     "--target=aarch64-unknown-linux-gnu",
     "--output=/tmp/dist/signpost",
     `--v8-flags=--max-old-space-size=1024,${V8_FLAGS}`,
@@ -31,8 +33,30 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
     `--allow-sys=${sys.join(",")}`,
     `--allow-run=${run.join(",")}`,
     `--allow-write=${write.join(",")}`,
-    "main.ts",
+    "signpost.js",
   ]);
+});
+
+Deno.test("QuickJS gets no flags of V8, and nothing is minified", () => {
+  const args = compileArguments({
+    target: "x86_64-unknown-linux-gnu",
+    engine: "quickjs",
+    permissions: {},
+    output: "/tmp/dist/signpost",
+  });
+  assertEquals(args.filter((each) => /v8|engine/.test(each)), ["--engine=quickjs"]);
+  assertEquals([...bundleArguments(), ...args].includes("--minify"), false);
+});
+
+Deno.test("binaries are named after their target, and after their engine where it is not V8", () => {
+  assertEquals(
+    binaryName("x86_64-unknown-linux-gnu", "v8"),
+    "signpost-x86_64-unknown-linux-gnu",
+  );
+  assertEquals(
+    binaryName("x86_64-unknown-linux-gnu", "quickjs"),
+    "signpost-quickjs-x86_64-unknown-linux-gnu",
+  );
 });
 
 Deno.test("the task start runs V8 as the binary does", () => {

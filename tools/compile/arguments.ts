@@ -32,35 +32,59 @@ export const V8_FLAGS = [
 /** The permissions in `deno.json`: everything of a kind, or a list of names and paths. */
 export type Permissions = Readonly<Record<string, true | readonly string[]>>;
 
+/** What runs the JavaScript in a binary; QuickJS is Deno's experiment. */
+export const ENGINES = ["v8", "quickjs"] as const;
+
+/** One of them. */
+export type Engine = typeof ENGINES[number];
+
+/** The file that all modules become. `deno compile` puts its name into the binary. */
+export const BUNDLE = "signpost.js";
+
 /** What to compile, and where to. */
 export interface CompileOptions {
   readonly target: Target;
+  readonly engine: Engine;
   readonly permissions: Permissions;
   /** Path of the binary. */
   readonly output: string;
 }
 
 /**
- * The arguments for `deno` in the folder with `main.ts`. Whatever is not allowed is refused: nobody is there to be asked.
+ * The arguments for `deno` that join all modules to `BUNDLE`, in the folder with `main.ts`. What
+ * is not in `deno.lock` is refused.
  *
- * `--bundle` joins all modules into one: without it Deno 2.9.6 overflows its stack over the
- * packages (denoland/deno#36746), and the daemon takes more memory. So it does without `--minify`:
- * V8 keeps the source.
+ * Joined, because Deno 2.9.6 overflows its stack over the packages (denoland/deno#36746), and
+ * because the daemon takes less memory. Not by `deno compile --bundle`, which puts a random name
+ * into each binary. Not minified: QuickJS does not instantiate that, and it saves nothing there.
  */
+export function bundleArguments(): string[] {
+  return [
+    "bundle",
+    "--quiet",
+    "--check",
+    "--frozen-lockfile",
+    "--config=deno.json",
+    `--output=${BUNDLE}`,
+    "main.ts",
+  ];
+}
+
+/** The arguments for `deno` in the folder with `BUNDLE`. What is not allowed is refused: there is no one to ask. */
 export function compileArguments(options: CompileOptions): string[] {
-  const { target, permissions, output } = options;
+  const { target, engine, permissions, output } = options;
   return [
     "compile",
-    "--frozen",
-    "--bundle",
-    "--minify",
-    "--config=deno.json",
+    "--no-check",
+    "--no-lock",
+    "--config=compile.json",
+    ...engine === "v8" ? [] : [`--engine=${engine}`],
     `--target=${target}`,
     `--output=${output}`,
-    `--v8-flags=--max-old-space-size=${MAX_HEAP},${V8_FLAGS}`,
+    ...engine === "v8" ? [`--v8-flags=--max-old-space-size=${MAX_HEAP},${V8_FLAGS}`] : [],
     "--no-prompt",
     ...permissionFlags(permissions),
-    "main.ts",
+    BUNDLE,
   ];
 }
 
@@ -82,4 +106,9 @@ export function targetOf(header: Uint8Array): Target | undefined {
   const isElf = header[0] === 0x7f && String.fromCharCode(...header.slice(1, 4)) === "ELF";
   if (!isElf || header.length < 20) return undefined;
   return MACHINES.get(new DataView(header.buffer, header.byteOffset).getUint16(18, true));
+}
+
+/** The name of a binary, and of its archive without the ending. */
+export function binaryName(target: Target, engine: Engine): string {
+  return engine === "v8" ? `signpost-${target}` : `signpost-${engine}-${target}`;
 }

@@ -28,6 +28,11 @@ const RUN_CODES: CommandFacts["exitCodes"] = [
 
 const CANNOT = "the command line is wrong, or the objects or the kernel cannot be read";
 
+const PRINTED: CommandFacts["exitCodes"] = [[0, "printed"], [2, "the command line is wrong"]];
+
+/** Commands that need no configuration. */
+const informs = ({ title }: FlagGroup): boolean => title === "Information";
+
 const QUERY_GROUPS: ReadonlySet<string> = new Set([
   "What to do",
   "Sources",
@@ -58,6 +63,8 @@ Usage:
   signpost status               ask the running daemon how it is
   signpost diff --manifests F   what applying objects would change in the kernel
   signpost completions SHELL    a completion script for bash, zsh or fish
+  signpost version              what this program is made of
+  signpost licenses             the licences of what is in this program
   signpost COMMAND --help       the flags of a command
 
 Flags are --flag=value or --flag value; they win over the file that --config names.
@@ -183,5 +190,32 @@ script runs "signpost completions --services" with the source flags of the comma
     exitCodes: [[0, "printed"], [2, CANNOT]],
     takesWords: true,
     shows: ({ title }) => title === "Sources" || title === "Information",
+  },
+  version: {
+    summary: "say what this program is made of",
+    introduction: `signpost version: what this program is made of
+
+Usage:
+  signpost version
+
+Prints the release, its commit and that commit's day, and the Deno, the engine of JavaScript and
+the machine that it was made for, one on a line. signpost --version prints the first line alone.`,
+    examples: ["signpost version"],
+    exitCodes: PRINTED,
+    takesWords: false,
+    shows: informs,
+  },
+  licenses: {
+    summary: "print the licences of what is in this program",
+    introduction: `signpost licenses: the licences of what is in this program
+
+Usage:
+  signpost licenses
+
+Prints name, version, publisher, licence and notices of each package that is in the program.`,
+    examples: ["signpost licenses | less"],
+    exitCodes: PRINTED,
+    takesWords: false,
+    shows: informs,
   },
 };

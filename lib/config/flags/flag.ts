@@ -13,6 +13,8 @@ export const COMMANDS = [
   "status",
   "diff",
   "completions",
+  "version",
+  "licenses",
 ] as const;
 
 /** The name of a command. */

@@ -1,0 +1,19 @@
+/**
+ * `signpost licenses`: the notices of what is in this program.
+ *
+ * @module
+ */
+import { type Notice, NOTICES } from "./notices.ts";
+
+const HEADING = `signpost is under the Apache License 2.0. These are in the program, too:`;
+
+/** The report's text. */
+export function licensesReport(notices: readonly Notice[] = NOTICES): string {
+  const list = notices.map(({ name, version, publisher, license }) =>
+    `  ${name} ${version} (${publisher}): ${license}`
+  );
+  const texts = notices.map(({ name, version, text }) =>
+    `${"=".repeat(76)}\n${name} ${version}\n\n${text}\n`
+  );
+  return `${HEADING}\n\n${list.join("\n")}\n\n${texts.join("\n")}`;
+}

@@ -1,0 +1,45 @@
+import { assertEquals } from "@std/assert";
+import { runCommand } from "../../lib/cli/command.ts";
+import { versionReport } from "../../lib/cli/version.ts";
+import { VERSION } from "../../lib/model/version.ts";
+import { world } from "./runtime.ts";
+import config from "../../deno.json" with { type: "json" };
+
+const BUILD = { deno: "2.9.6", v8: "15.0", target: "x86_64-unknown-linux-gnu" };
+
+Deno.test("signpost version tells release, commit, day, Deno, engine and target", () => {
+  assertEquals(
+    versionReport(BUILD, { commit: "0123456789ab", date: "2026-11-23", engine: "v8" }),
+    `signpost ${VERSION}
+commit: 0123456789ab
+date: 2026-11-23
+Deno: 2.9.6
+engine: V8 15.0
+target: x86_64-unknown-linux-gnu
+`,
+  );
+});
+
+Deno.test("a binary with QuickJS says so, and V8's number is not told", () => {
+  const report = versionReport(BUILD, { commit: "0", date: "2026-11-23", engine: "quickjs" });
+  assertEquals(report.split("\n")[4], "engine: QuickJS (experimental)");
+});
+
+Deno.test("signpost version from its source has no commit and no day", async () => {
+  const { runtime, printed } = world({ build: BUILD });
+  const code = await runCommand(["version"], {
+    runtime,
+    signal: new AbortController().signal,
+    systemd: { notifySocket: undefined, watchdog: undefined },
+    reload: () => () => {},
+  });
+  assertEquals([code, printed.join("").split("\n").slice(0, 3)], [0, [
+    `signpost ${VERSION}`,
+    "commit: unknown, runs from its source",
+    "Deno: 2.9.6",
+  ]]);
+});
+
+Deno.test("the release is that of deno.json", () => {
+  assertEquals(config.version, VERSION);
+});

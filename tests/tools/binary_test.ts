@@ -1,0 +1,144 @@
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { NOTICES } from "../../lib/cli/licenses/notices.ts";
+import { adviceFor, makeBinary } from "../../tools/compile/binary.ts";
+import { makeBundle, modulesOf, packagesOf } from "../../tools/compile/bundle.ts";
+import { execute, run } from "../support/command.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+const COMMIT = { hash: "0123456789ab", time: 1_795_000_000, isTagged: false };
+
+/** A program that stands in for Deno's runtime: `deno compile` wants an ELF file for the target. */
+async function makeRuntime(folder: string, machine: number): Promise<string> {
+  const bytes = await Deno.readFile("/bin/true");
+  bytes[18] = machine;
+  await Deno.writeFile(`${folder}/denort`, bytes, { mode: 0o755 });
+  return `${folder}/denort`;
+}
+
+async function withFolder(body: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-binary-" });
+  try {
+    await body(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("the task makes a binary for each runtime that DENORT_BIN names, and says its size", async () => {
+  await withFolder(async (dist) => {
+    const compile = (machine: number, ...flags: string[]) =>
+      makeRuntime(dist, machine).then((runtime) =>
+        execute([
+          Deno.execPath(),
+          "run",
+          "-qA",
+          `${ROOT}tools/compile.ts`,
+          `--dist=${dist}`,
+          ...flags,
+        ], { env: { DENORT_BIN: runtime } })
+      );
+    const arm = await compile(183);
+    assertEquals([arm.code, arm.stderr], [0, ""]);
+    assertMatch(arm.stdout, /^bundle: \d+ KiB, \d+ modules, packages @bufbuild\/protobuf@[\d.]+, /);
+    assertStringIncludes(arm.stdout, `${dist}/signpost-aarch64-unknown-linux-gnu: `);
+
+    const quick = await compile(62, "--engine=quickjs");
+    assertStringIncludes(quick.stdout, `${dist}/signpost-quickjs-x86_64-unknown-linux-gnu: `);
+    const binary = await Deno.readFile(`${dist}/signpost-quickjs-x86_64-unknown-linux-gnu`);
+    const text = new TextDecoder("latin1").decode(binary);
+    assertEquals(text.includes('ENGINE = "quickjs"'), true);
+    assertEquals(text.includes('"prompt":false'), true);
+    assertEquals(text.includes("max-semi-space-size"), false);
+
+    const other = await compile(62, "--target=aarch64-unknown-linux-gnu");
+    assertEquals(other.code, 1);
+    assertMatch(other.stderr, /^DENORT_BIN=\S+ is no denort for aarch64-unknown-linux-gnu\n$/);
+    const wrong = await compile(62, "--engine=spidermonkey");
+    assertEquals(
+      [wrong.code, wrong.stderr],
+      [2, "--engine must be v8 or quickjs, is spidermonkey\n"],
+    );
+  });
+});
+
+Deno.test("a bundle has each module once, none that is unused, and the same bytes wherever it is made", async () => {
+  await withFolder(async (folder) => {
+    await Deno.mkdir(`${folder}/deep/er`, { recursive: true });
+    await Deno.mkdir(`${folder}/flat`);
+    const options = { commit: COMMIT, engine: "v8" } as const;
+    const bundle = await makeBundle(`${folder}/flat`, options);
+    assertEquals(await makeBundle(`${folder}/deep/er`, options), bundle);
+
+    const modules = modulesOf(bundle);
+    assertEquals(modules.filter((path) => /^tests|^tools|fast-check|std\/assert/.test(path)), []);
+    for (const path of ["main.ts", "lib/config/help.ts", "lib/cli/diff/command.ts"]) {
+      assertEquals(modules.includes(path), true, path);
+    }
+    assertEquals(modules.filter((path) => path.startsWith("..")), []);
+    // The first notice is of Deno itself.
+    const notices = NOTICES.slice(1).map(({ name, version }) => `${name}@${version}`);
+    assertEquals(packagesOf(bundle), notices, "tools/notices/read.ts has the list");
+    // Nothing is loaded beside it.
+    assertEquals(/\bimport\("[./]/.test(bundle), false);
+
+    const file = `${folder}/flat/signpost.js`;
+    const version = [Deno.execPath(), "run", "-qA", "--no-config", file, "--version"];
+    assertEquals(await run(version), "signpost 0.1.0 (commit 0123456789ab)\n");
+  });
+});
+
+Deno.test("the same bundle and runtime give the same binary", async () => {
+  await withFolder(async (folder) => {
+    const env = { DENORT_BIN: await makeRuntime(folder, 62) };
+    const make = async (name: string) => {
+      await Deno.mkdir(`${folder}/${name}`);
+      const bundle = `${folder}/${name}/signpost.js`;
+      await Deno.writeTextFile(bundle, "console.log(1);\n");
+      await Deno.utime(bundle, COMMIT.time, COMMIT.time);
+      const problem = await makeBinary(`${folder}/${name}`, {
+        target: "x86_64-unknown-linux-gnu",
+        engine: "v8",
+        permissions: { read: true },
+        unstable: ["net"],
+        output: `${folder}/${name}/out`,
+        env,
+      });
+      assertEquals(problem, undefined);
+      return await Deno.readFile(`${folder}/${name}/out`);
+    };
+    assertEquals(await make("one") + "", await make("two") + "");
+  });
+});
+
+Deno.test("where no runtime can be had, one line says what to do", async () => {
+  await withFolder(async (folder) => {
+    await Deno.writeTextFile(`${folder}/signpost.js`, "");
+    const problem = await makeBinary(folder, {
+      target: "aarch64-unknown-linux-gnu",
+      engine: "quickjs",
+      permissions: {},
+      unstable: [],
+      output: `${folder}/out`,
+      // An empty cache, and a way to the network that leads to no server.
+      env: {
+        DENO_DIR: `${folder}/cache`,
+        HTTPS_PROXY: "http://127.0.0.1:1",
+        https_proxy: "http://127.0.0.1:1",
+        NO_PROXY: "",
+        no_proxy: "",
+      },
+    });
+    assertMatch(
+      problem ?? "",
+      /^no runtime for aarch64-unknown-linux-gnu: https:\/\/\S+\/denort-quickjs-aarch64-unknown-linux-gnu\.zip cannot be downloaded \(.+\); download it elsewhere to \S+\/denort-quickjs-aarch64-unknown-linux-gnu\.zip, or unpack it and name it in DENORT_BIN$/,
+    );
+  });
+});
+
+Deno.test("another failure of deno compile is told in its words", () => {
+  const stderr = "Compile file:///x\nerror: Permission denied (os error 13)\n";
+  assertEquals(
+    adviceFor(stderr, { target: "x86_64-unknown-linux-gnu", engine: "v8" }),
+    "deno compile for x86_64-unknown-linux-gnu failed: Permission denied (os error 13)",
+  );
+});

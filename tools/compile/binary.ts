@@ -1,0 +1,61 @@
+/**
+ * From the bundle to a binary: `deno compile` with the runtime of a target.
+ *
+ * @module
+ */
+import { execute } from "../../tests/support/command.ts";
+import { compileArguments, type CompileOptions, type Engine, type Target } from "./arguments.ts";
+
+/**
+ * Compiles the bundle that is in a folder. The runtime is what `DENORT_BIN` names, else what Deno
+ * has in its cache, else Deno downloads it.
+ *
+ * @param options.output where the binary goes; a half-written one never gets there
+ * @param options.env variables for `deno`, beside this process's own
+ * @returns one line that says what is in the way and what to do; `undefined` where it was compiled
+ */
+export async function makeBinary(
+  folder: string,
+  options: CompileOptions & {
+    readonly unstable: readonly string[];
+    readonly env?: Readonly<Record<string, string>>;
+  },
+): Promise<string | undefined> {
+  const { target, engine, unstable, output, env } = options;
+  // Of deno.json, the binary needs nothing else: its import map would be in it, too.
+  await Deno.writeTextFile(`${folder}/compile.json`, JSON.stringify({ unstable }));
+  const made = `${folder}/${target}`;
+  const args = compileArguments({ ...options, output: made });
+  const { code, stderr } = await execute([Deno.execPath(), ...args], {
+    cwd: folder,
+    env: { ...env, NO_COLOR: "1" },
+  });
+  if (code !== 0) return adviceFor(stderr, { target, engine });
+  await Deno.mkdir(new URL(".", `file://${output}`).pathname, { recursive: true });
+  await Deno.copyFile(made, `${output}.new`);
+  await Deno.rename(`${output}.new`, output);
+  return undefined;
+}
+
+/** One line out of what `deno compile` said before it failed. */
+export function adviceFor(
+  stderr: string,
+  { target, engine }: { readonly target: Target; readonly engine: Engine },
+): string {
+  const url = /^Download (https?:\S+)$/m.exec(stderr)?.[1];
+  const causes = [...stderr.matchAll(/^\s*(?:\d+: |error: )(.+)$/gm)].map(([, text]) => text);
+  const cause = causes.at(-1) ?? stderr.trim().split("\n").at(-1) ?? "";
+  if (url === undefined) return `deno compile for ${target} failed: ${causes.join(": ") || cause}`;
+  return `no runtime for ${target}: ${url} cannot be downloaded (${cause}); ` +
+    `download it elsewhere to ${
+      cachedRuntime(target, engine)
+    }, or unpack it and name it in DENORT_BIN`;
+}
+
+/** Where `deno compile` keeps the runtime of its own version. */
+function cachedRuntime(target: Target, engine: Engine): string {
+  const cache = Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`;
+  const folder = Deno.env.get("DENO_DIR") ?? `${cache}/deno`;
+  const name = engine === "v8" ? `denort-${target}` : `denort-${engine}-${target}`;
+  return `${folder}/dl/release/v${Deno.version.deno}/${name}.zip`;
+}
