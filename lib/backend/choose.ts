@@ -6,6 +6,8 @@
 import { desiredNode } from "../policy/node.ts";
 import { findIptables } from "./iptables/kernel/backend.ts";
 import { IptablesDataplane } from "./iptables/dataplane.ts";
+import type { PacketCounts } from "./iptables/kernel/packet_counts.ts";
+import { packetReader } from "./iptables/packet_reader.ts";
 import type { Family } from "../model/address.ts";
 import { openModeWarning } from "../config/open_mode.ts";
 import type { Configuration } from "../model/configuration.ts";
@@ -59,6 +61,8 @@ export interface OpenDataplane {
   readonly missing: MissingFamilies;
   /** What only some Services need, and nft or the kernel refuses. */
   readonly refusedFeatures: RefusedFeatures;
+  /** Reads how many packets some rules have met (iptables mode); never rejects, and takes seconds at most. */
+  readonly packetCounts?: () => Promise<PacketCounts>;
   /** Tells the metrics how much the kernel holds of us. */
   record(metrics: KernelCounts): void;
   /** Notices changes by others, until the signal aborts. */
@@ -180,6 +184,11 @@ async function openIptables(
     version: iptables.version,
     handOver: new HandOver({ mode, backend, runner: runtime.runner, logger }),
     missing: new Map([...absent, ...iptables.missing]),
+    packetCounts: packetReader({
+      clock: runtime.clock,
+      refresh: () => dataplane.readPackets(),
+      known: () => dataplane.packets,
+    }),
     refusedFeatures: new Map(),
     record: (metrics) => {
       for (const { family, ...rules } of dataplane.ruleCounts) metrics.iptablesRules(family, rules);

@@ -289,6 +289,7 @@ export class Daemon {
       isStale: () => this.#loop.stale,
       process: processUsage(),
       featureGates: knownGates(this.#options.configuration),
+      packetCounts: this.#opened.packetCounts,
     });
   }
 

@@ -11,6 +11,13 @@ import { type Iptables, isTcpLiberal } from "./kernel/backend.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/errors.ts";
 import { fitToSaved } from "./script/full.ts";
 import { CANARY_CHAIN, TABLES } from "./script/names.ts";
+import {
+  COUNTED_PACKETS,
+  countInChain,
+  type PacketCounts,
+  PacketSums,
+  placeOf,
+} from "./kernel/packet_counts.ts";
 import { type RuleCount, RuleCounts } from "./kernel/rule_counts.ts";
 import { type FamilyInput, renderFamily } from "./script/ruleset.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
@@ -32,6 +39,7 @@ export interface IptablesDataplaneOptions {
 export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
   readonly #counts = new RuleCounts();
+  readonly #packets = new PacketSums();
   #iptables: Pick<Iptables, "families" | "abilities">;
 
   /** @param options what it works with */
@@ -70,9 +78,8 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    */
   async apply(script: IptablesScript): Promise<void> {
     for (const input of script.families) {
-      await this.#restore(
-        script.kind === "full" ? fitToSaved(input, await this.saved(input.family)) : input,
-      );
+      if (script.kind === "full") await this.#replace(input);
+      else await this.#restore(input);
       this.#counts.applied(script.kind, input);
     }
     // Now that the rule is there that keeps neighbours from localhost.
@@ -84,16 +91,59 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return this.#counts.counts;
   }
 
+  /** How many packets some rules have met, as of the last `readPackets` or full script. */
+  get packets(): PacketCounts {
+    return this.#packets.counts;
+  }
+
+  /**
+   * Reads the counters of these rules.
+   *
+   * @throws {ApplyError} where the programs are missing
+   */
+  async readPackets(): Promise<void> {
+    for (const family of this.#options.iptables.families) {
+      const program = programName(family, "", this.#options.iptables.backend);
+      for (const what of COUNTED_PACKETS) {
+        if (what === "localhostNodePorts" && family === 6) continue;
+        const { table, chain } = placeOf(what);
+        const wait = ["-w", `${LOCK_WAIT_SECONDS}`];
+        const { code, stdout } = await this.#run([
+          program,
+          ...wait,
+          "-t",
+          table,
+          "-v",
+          "-S",
+          chain,
+        ]);
+        const count = code === 0 ? countInChain(what, stdout) : undefined;
+        if (count !== undefined) this.#packets.seen(what, family, count);
+      }
+    }
+  }
+
   /**
    * What the kernel holds of one family.
    *
    * @throws {ApplyError} where it cannot be read
    */
   async saved(family: Family): Promise<Saved> {
+    return parseSaved(await this.#save(family));
+  }
+
+  async #save(family: Family, ...options: readonly string[]): Promise<string> {
     const program = programName(family, "-save", this.#options.iptables.backend);
-    const result = await this.#run([program]);
+    const result = await this.#run([program, ...options]);
     if (result.code !== 0) throw failureOf(program, result);
-    return parseSaved(result.stdout);
+    return result.stdout;
+  }
+
+  /** The whole of our rules; what they have counted is not lost. */
+  async #replace(input: FamilyInput): Promise<void> {
+    const saved = await this.#save(input.family, "-c");
+    await this.#restore(fitToSaved(input, parseSaved(saved)));
+    this.#packets.replaced(input.family, saved);
   }
 
   /**

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { PacketCounts } from "../../backend/iptables/kernel/packet_counts.ts";
 import { exponentialBuckets, linearBuckets } from "./prom_client.ts";
 import type { Family } from "../../model/address.ts";
 import { FAMILY_NAMES } from "../family_names.ts";
@@ -59,6 +60,8 @@ export interface KubeProxyMetricsOptions {
   readonly families: readonly Family[];
   /** Seconds since the epoch. */
   readonly now: () => number;
+  /** Reads how many packets some rules have met (iptables mode). */
+  readonly packetCounts?: (() => Promise<PacketCounts>) | undefined;
 }
 
 /** 1 ms to 16 s. */
@@ -78,6 +81,7 @@ export function kubeProxyMetrics(
   make: MetricFactory,
   options: KubeProxyMetricsOptions,
 ): KubeProxyMetrics {
+  if (options.mode === "iptables") packetMetrics(make, options);
   return {
     ...syncMetrics(make, options),
     ...failureMetrics(make, options),
@@ -166,6 +170,25 @@ function failureMetrics(
       last.set(label, written);
     },
   };
+}
+
+/** kube-proxy's come from nfacct counters; these are the rules' own, which need no kernel module. */
+function packetMetrics(make: MetricFactory, { packetCounts }: KubeProxyMetricsOptions): void {
+  const define = (name: string, help: string, what: keyof PacketCounts) =>
+    make.readCounter(
+      [`kubeproxy_iptables_${name}_packets_total`, help],
+      async () => (await packetCounts?.())?.[what] ?? 0,
+    );
+  define(
+    "ct_state_invalid_dropped",
+    "Packets that were dropped since conntrack takes them for invalid",
+    "invalidDropped",
+  );
+  define(
+    "localhost_nodeports_accepted",
+    "First packets of connections to node ports on the loopback address",
+    "localhostNodePorts",
+  );
 }
 
 function changeMetrics(

@@ -22,7 +22,7 @@ export interface MetricFactory {
   /** A gauge that is read when it is asked for; `undefined`: it is left out. */
   readGauge(definition: Definition, read: () => number | undefined): void;
   /** A counter that is read when it is asked for. */
-  readCounter(definition: Definition, read: () => number): void;
+  readCounter(definition: Definition, read: () => number | Promise<number>): void;
 }
 
 /** Makes metrics that belong to this registry, and to no other. */
@@ -42,9 +42,10 @@ export function metricFactory(registry: client.Registry): MetricFactory {
       const gauge = new Gauge({ name, help, registers, collect });
     },
     readCounter: ([name, help], read) => {
-      const collect = () => {
+      const collect = async () => {
+        const value = await read();
         counter.reset();
-        counter.inc(read());
+        counter.inc(value);
       };
       const counter = new Counter({ name, help, registers, collect });
     },

@@ -46,9 +46,9 @@ Deno.test("a full script is applied with bounded waits for the lock, family afte
   const dataplane = newDataplane({ runner, backend: "-legacy" });
   await dataplane.apply(dataplane.full(load(EXAMPLE).desired));
   assertEquals(lines, [
-    "iptables-legacy-save",
+    "iptables-legacy-save -c",
     "iptables-legacy-restore -w 5 --noflush",
-    "ip6tables-legacy-save",
+    "ip6tables-legacy-save -c",
     "ip6tables-legacy-restore -w 5 --noflush",
   ]);
 });

@@ -67,6 +67,11 @@ const COMMON = [
   "rest_client_response_size_bytes",
 ];
 
+const PACKETS = [
+  "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
+  "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
+];
+
 Deno.test("each mode has kube-proxy's metrics of that mode, and only those", async () => {
   const own = {
     nftables: ["nftables_cleanup_failures_total", "nftables_sync_failures_total"],
@@ -81,7 +86,11 @@ Deno.test("each mode has kube-proxy's metrics of that mode, and only those", asy
     const { body } = await start({ mode }).render();
     assertEquals(
       names(body).filter((name) => !name.startsWith("signpost_")),
-      [...COMMON, ...own[mode].map((name) => `kubeproxy_sync_proxy_rules_${name}`)].sort(),
+      [
+        ...COMMON,
+        ...own[mode].map((name) => `kubeproxy_sync_proxy_rules_${name}`),
+        ...mode === "iptables" ? PACKETS : [],
+      ].sort(),
     );
   }
 });
@@ -161,6 +170,19 @@ Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labe
       'kubeproxy_proxy_healthz_total{code="503"} 1',
     ]
   ) assertStringIncludes(body, `${line}\n`);
+});
+
+Deno.test("packets are read when they are asked for", async () => {
+  let packets = 1;
+  const metrics = start({
+    mode: "iptables",
+    packetCounts: () => Promise.resolve({ invalidDropped: packets++, localhostNodePorts: 70 }),
+  });
+  await metrics.render();
+  const { body } = await metrics.render();
+  const [dropped, accepted] = PACKETS;
+  assertStringIncludes(body, `# TYPE ${dropped} counter\n${dropped} 3\n`);
+  assertStringIncludes(body, `# TYPE ${accepted} counter\n${accepted} 70\n`);
 });
 
 Deno.test("requests have client-go's labels and buckets", async () => {

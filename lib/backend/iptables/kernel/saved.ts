@@ -25,13 +25,20 @@ export interface SavedTable {
 /** A family's tables by name. */
 export type Saved = ReadonlyMap<string, SavedTable>;
 
-/** Parses the output of `iptables-save` or `ip6tables-save`; lines that it does not know are passed over. */
+/** What `iptables-save -c` prints before a rule. */
+const COUNTERS = /^\[\d+:\d+\] /;
+
+/**
+ * Parses the output of `iptables-save` or `ip6tables-save`, with counters or without; lines that it
+ * does not know are passed over.
+ */
 export function parseSaved(text: string): Saved {
   const tables = new Map<string, SavedTable>();
   let chains = new Set<string>();
   let builtIn = new Map<string, string>();
   let rules: SavedRule[] = [];
-  for (const line of text.split("\n")) {
+  for (const printed of text.split("\n")) {
+    const line = printed.startsWith("[") ? printed.replace(COUNTERS, "") : printed;
     if (line.startsWith("-A ")) {
       const end = line.indexOf(" ", 3);
       rules.push(

@@ -81,6 +81,13 @@ function natRules(
         `-m conntrack --ctstate DNAT -j ${HAIRPIN_CHAIN}`,
       ),
       `-m mark ! --mark ${mark} -j RETURN`,
+      // Goes nowhere: it counts for kubeproxy_iptables_localhost_nodeports_accepted_packets_total.
+      ...answersOnLoopback(node, family)
+        ? [rule(
+          comment("packets accepted on localhost node ports"),
+          `-m conntrack --ctstate DNAT --ctorigdst ${LOOPBACK[family]}`,
+        )]
+        : [],
       // The mark goes, or a packet that passes a second time (a tunnel) would be masqueraded again.
       `-j MARK --set-xmark ${bit}/0x0`,
       rule(

@@ -1,0 +1,159 @@
+import { assertEquals } from "@std/assert";
+import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
+import {
+  countInChain,
+  countInSaved,
+  PacketSums,
+} from "../../../lib/backend/iptables/kernel/packet_counts.ts";
+import { packetReader } from "../../../lib/backend/iptables/packet_reader.ts";
+import { FAMILIES } from "../../../lib/model/address.ts";
+import { ManualClock, settle } from "../../source/api/fakes.ts";
+import { execute } from "../../support/command.ts";
+import { Network } from "../../support/network.ts";
+import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { BACKENDS } from "./kernel.ts";
+
+const POD = "10.244.0.11";
+const NODE_PORT = 30080;
+const TOPOLOGY = {
+  node: ["192.168.0.2", "2001:db8::2"],
+  hosts: {
+    web: [POD, "fd00:10:244::11"],
+    client: ["203.0.113.10", "2001:db8:1::10"],
+  },
+};
+const OBJECTS: readonly ApiObject[] = [
+  {
+    kind: "Service",
+    metadata: { namespace: "default", name: "web" },
+    spec: {
+      type: "NodePort",
+      clusterIP: "10.96.0.1",
+      clusterIPs: ["10.96.0.1"],
+      ports: [{ name: "http", port: 80, protocol: "TCP", nodePort: NODE_PORT }],
+    },
+  },
+  {
+    kind: "EndpointSlice",
+    metadata: {
+      namespace: "default",
+      name: "web-4",
+      labels: { "kubernetes.io/service-name": "web" },
+    },
+    addressType: "IPv4",
+    ports: [{ name: "http", port: 8080, protocol: "TCP" }],
+    endpoints: [{ addresses: [POD], nodeName: "node-1", conditions: { ready: true } }],
+  },
+];
+
+for (const backend of BACKENDS) {
+  Deno.test(`iptables${backend}: the rules count invalid packets and localhost node ports, and full syncs lose none`, async () => {
+    await using network = await Network.create(TOPOLOGY);
+    network.serve("web", { protocol: "tcp", port: 8080 });
+    const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
+    const dataplane = new IptablesDataplane({
+      runner: {
+        run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
+      },
+      iptables: { backend, families: FAMILIES, abilities: { randomFully: true } },
+      routeLocalnet: async () => {
+        await network.run("node", ["sysctl", "-q", "-w", "net.ipv4.conf.all.route_localnet=1"]);
+      },
+    });
+    const pipeline = new Pipeline({ mode: "iptables" });
+    pipeline.load(OBJECTS);
+    const sync = () => dataplane.apply(dataplane.full(pipeline.desired));
+    const read = async () => {
+      await dataplane.readPackets();
+      return dataplane.packets;
+    };
+    const connect = async (from: "node" | "client", address: string, port: number) => {
+      const [outcome] = await network.connect({ from, address, port });
+      return outcome?.type;
+    };
+
+    await sync();
+    assertEquals(await read(), { invalidDropped: 0, localhostNodePorts: 0 });
+
+    assertEquals(await connect("node", "127.0.0.1", NODE_PORT), "answer");
+    assertEquals(await connect("node", "192.168.0.2", NODE_PORT), "answer");
+    assertEquals(await connect("client", "192.168.0.2", NODE_PORT), "answer");
+    assertEquals(await read(), { invalidDropped: 0, localhostNodePorts: 1 });
+
+    // A reset of a connection that the node does not know is invalid.
+    await network.run("client", ["nft", "-f", "-"], {
+      stdin: `table ip t {
+        chain c {
+          type filter hook postrouting priority 0
+          ip daddr ${POD} tcp flags set rst
+        }
+      }`,
+    });
+    assertEquals(await connect("client", POD, 8080), "drop");
+    const { invalidDropped, localhostNodePorts } = await read();
+    assertEquals([invalidDropped > 0, localhostNodePorts], [true, 1]);
+
+    await sync();
+    assertEquals(await connect("node", "127.0.0.1", NODE_PORT), "answer");
+    assertEquals(await read(), { invalidDropped, localhostNodePorts: 2 });
+  });
+}
+
+Deno.test("counters are read where the program prints them", () => {
+  const listing = "-N KUBE-FORWARD\n" +
+    "-A KUBE-FORWARD -m conntrack --ctstate INVALID -c 7 280 -j DROP\n" +
+    '-A KUBE-FORWARD -m comment --comment "-c 9 9" -c 3 120 -j ACCEPT\n';
+  assertEquals(countInChain("invalidDropped", listing), 7);
+  assertEquals(countInChain("localhostNodePorts", listing), undefined);
+  const end = "-A KUBE-POSTROUTING -m conntrack --ctstate DNAT --ctorigdst 127.0.0.0/8 -c 5 300\n";
+  assertEquals(countInChain("localhostNodePorts", end), 5);
+  const saved = "*nat\n[4:0] -A KUBE-FORWARD --ctstate INVALID\nCOMMIT\n" +
+    "*filter\n:KUBE-FORWARD - [1:1]\n[7:280] -A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP\nCOMMIT\n";
+  assertEquals(countInSaved("invalidDropped", saved), 7);
+  assertEquals(countInSaved("invalidDropped", "*filter\nCOMMIT\n"), 0);
+  assertEquals(countInSaved("localhostNodePorts", ""), 0);
+});
+
+Deno.test("a counter never goes back, whoever writes its rule again", () => {
+  const sums = new PacketSums();
+  const dropped = (count: number) => {
+    sums.seen("invalidDropped", 4, count);
+    return sums.counts.invalidDropped;
+  };
+  assertEquals([dropped(5), dropped(8), dropped(2)], [5, 8, 10]);
+  sums.replaced(4, "*filter\n[6:0] -A KUBE-FORWARD --ctstate INVALID\nCOMMIT\n");
+  assertEquals([sums.counts.invalidDropped, dropped(0), dropped(1)], [14, 14, 15]);
+  sums.seen("invalidDropped", 6, 1);
+  assertEquals(sums.counts, { invalidDropped: 16, localhostNodePorts: 0 });
+});
+
+Deno.test("many scrapes are one reading, and a program that hangs or fails holds none up", async () => {
+  const clock = new ManualClock();
+  let count = 0;
+  const readings: PromiseWithResolvers<void>[] = [];
+  const read = packetReader({
+    clock,
+    refresh: () => {
+      const reading = Promise.withResolvers<void>();
+      readings.push(reading);
+      return reading.promise;
+    },
+    known: () => ({ invalidDropped: count, localhostNodePorts: 0 }),
+  });
+  const both = [read(), read()];
+  await settle();
+  count = 1;
+  readings[0]?.resolve();
+  assertEquals((await Promise.all(both)).map(({ invalidDropped }) => invalidDropped), [1, 1]);
+  await read();
+  assertEquals(readings.length, 1);
+
+  await clock.advance(5_000);
+  const hanging = read();
+  await clock.advance(2_000);
+  assertEquals((await hanging).invalidDropped, 1);
+  const late = read();
+  assertEquals(readings.length, 2);
+  readings[1]?.reject(new Error("no"));
+  assertEquals((await late).invalidDropped, 1);
+});
