@@ -51,7 +51,7 @@ export function kernelChanges(state: DesiredState, held: HeldTable): KernelChang
     (set, key) => !fixed.sets.get(set)?.has(key) && !isForeign(set, key),
   );
   const there = elementsOf(
-    held.contents ?? { ...desired, sets: new Map(), chains: new Map() },
+    held.contents ?? NOTHING,
     (set, key) =>
       !isForeign(set, key) &&
       (owner(set, key) !== "" || wanted.sets.get(set)?.has(key) === true),
@@ -110,6 +110,16 @@ function serviceOf(servicePort: string): string {
   return servicePort.split(":")[0] ?? "";
 }
 
+/** Comments and declarations are no matter of a Service's rules. */
+const NOTHING: Contents = {
+  sets: new Map(),
+  declarations: new Map(),
+  remarks: new Map(),
+  chains: new Map(),
+  flags: "",
+  others: [],
+};
+
 function elementsOf(
   contents: Contents,
   isWanted: (set: string, key: string) => boolean,
@@ -117,7 +127,7 @@ function elementsOf(
   const sets = [...contents.sets].map(([set, elements]) =>
     [set, new Map([...elements].filter(([key]) => isWanted(set, key)))] as const
   );
-  return { ...contents, sets: new Map(sets), chains: new Map() };
+  return { ...NOTHING, sets: new Map(sets) };
 }
 
 /** Sets that are missing are named apart: here they count as empty. */

@@ -6,7 +6,7 @@
 import type { Difference } from "../../../model/verification.ts";
 import { HAIRPIN_CHAIN, isServiceChain } from "../script/names.ts";
 import type { FamilyInput, TableInput } from "../script/ruleset.ts";
-import { referencedByOthers, type Saved, type SavedTable, tokens } from "./saved.ts";
+import { isOurJump, referencedByOthers, type Saved, type SavedTable, tokens } from "./saved.ts";
 import { programName } from "../script/script.ts";
 
 /**
@@ -45,23 +45,27 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
         })
         : [difference("missing", `${place} ${chain}`)]
     ),
-    ...compareJumps(input, rules, place),
+    ...compareJumps(input, held, place),
     ...stale.sort().map((chain) => difference("extra", `${place} ${chain}`)),
   ];
 }
 
-/** Built-in chains hold others' rules too: ours must be among them, once. */
-function compareJumps(
-  { inserted }: TableInput,
-  rules: ReadonlyMap<string, readonly string[]>,
-  place: string,
-): Difference[] {
-  const jumps = Map.groupBy(inserted, (jump) => jump.slice(0, jump.indexOf(" ")));
-  return [...jumps].flatMap(([chain, own]) => {
-    const wanted = own.map((jump) => jump.slice(chain.length + 1));
-    const known = new Set(wanted.map(wordsOf));
-    const there = (rules.get(chain) ?? []).filter((rule) => known.has(wordsOf(rule)));
-    return compareRules(wanted, there, { place: `${place} ${chain}`, isExclusive: false });
+/**
+ * Built-in chains hold others' rules too: ours must be among them, once. What has the comment of our
+ * jumps and leads to a chain of ours is no other program's.
+ */
+function compareJumps({ inserted }: TableInput, held: SavedTable, place: string): Difference[] {
+  const wanted = Map.groupBy(inserted, (jump) => jump.slice(0, jump.indexOf(" ")));
+  return [...new Set([...wanted.keys(), ...held.builtIn.keys()])].flatMap((chain) => {
+    const own = (wanted.get(chain) ?? []).map((jump) => jump.slice(chain.length + 1));
+    const known = new Set(own.map(wordsOf));
+    const there = held.rules.filter((saved) =>
+      saved.chain === chain && (known.has(wordsOf(saved.rule)) || isOurJump(held, saved))
+    );
+    return compareRules(own, there.map(({ rule }) => rule), {
+      place: `${place} ${chain}`,
+      isExclusive: false,
+    });
   });
 }
 

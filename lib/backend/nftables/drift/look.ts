@@ -107,6 +107,7 @@ const WHOLE_TABLE: Finding = { id: "table", what: "the whole table", isAdded: fa
 function describe({ in: place, key }: Difference): string {
   const [, chain] = /^chain (.*)$/.exec(place) ?? [];
   if (key === "" && chain === undefined) return place;
+  if (place.startsWith("table ")) return `${key} of the table`;
   return chain === undefined
     ? `element of ${place}`
     : key === ""

@@ -15,10 +15,20 @@ import { AFFINITY_SET } from "../script/pick.ts";
  * transactions pass.
  */
 export function compareContents(desired: Contents, held: Contents): Difference[] {
-  const place = { in: `table ${TABLE}`, key: "flags", desired: "", held: "dormant" };
   return [
-    ...held.isDormant ? [{ type: "wrong" as const, ...place }] : [],
+    ...compareTable(desired, held),
     ...[...compareChains(desired, held), ...compareSets(desired, held)].sort(byPlace),
+  ];
+}
+
+function compareTable(desired: Contents, held: Contents): Difference[] {
+  const place = { in: `table ${TABLE}`, desired: "", held: "" };
+  const extra = held.others.filter((other) => !desired.others.includes(other));
+  return [
+    ...held.flags === desired.flags
+      ? []
+      : [{ ...place, type: "wrong" as const, key: "flags", held: held.flags }],
+    ...extra.map((key) => ({ ...place, type: "extra" as const, key })),
   ];
 }
 
@@ -38,6 +48,9 @@ function compareChains(desired: Contents, held: Contents): Difference[] {
   });
 }
 
+/** A rule that looks for a client among those of one endpoint. */
+const LOOK_UP = /^ip6? saddr @\S+ goto \S+$/;
+
 /** Rules have no keys: the rule itself is the key. Where only their order differs, that is told. */
 function compareRules(
   wanted: readonly string[],
@@ -50,8 +63,9 @@ function compareRules(
     ...missing.map((rule) => ({ ...place, type: "missing" as const, key: rule })),
     ...extra.map((rule) => ({ ...place, type: "extra" as const, key: rule })),
   ];
-  if (differences.length > 0 || anyOrder) return differences;
-  const moved = wanted.findIndex((rule, i) => fingerprint(rule) !== fingerprint(there[i] ?? ""));
+  if (differences.length > 0) return differences;
+  const inPlace = (rule = "") => anyOrder && LOOK_UP.test(rule) ? "" : fingerprint(rule);
+  const moved = wanted.findIndex((rule, i) => inPlace(rule) !== inPlace(there[i]));
   if (moved < 0) return [];
   const at = (rules: readonly string[]) => `rule ${moved + 1}: ${rules[moved]}`;
   return [{ ...place, type: "wrong", key: "", desired: at(wanted), held: at(there) }];
@@ -80,9 +94,54 @@ function compareSets(desired: Contents, held: Contents): Difference[] {
       differences.push({ type, in: name, key: "", desired: "", held: "" });
       continue;
     }
-    if (name.startsWith(AFFINITY_SET) || name === TRANSACTIONS) continue;
-    const left = SLOTS.test(name) ? inSlotsOf(there, wanted) : wanted;
+    differences.push(...compareDeclarations(desired, held, name));
+    const left = isOfKernel(name) ? there : SLOTS.test(name) ? inSlotsOf(there, wanted) : wanted;
     differences.push(...compareElements(left, there, name));
+    differences.push(...compareRemarks(desired, held, name));
+  }
+  return differences;
+}
+
+/** Whether the kernel itself adds and forgets a set's elements. */
+function isOfKernel(set: string): boolean {
+  return set.startsWith(AFFINITY_SET) || set === TRANSACTIONS;
+}
+
+function compareDeclarations(desired: Contents, held: Contents, name: string): Difference[] {
+  const [wanted = "", there = ""] = [desired, held].map((each) => each.declarations.get(name));
+  return wanted === there
+    ? []
+    : [{ type: "wrong", in: name, key: "", desired: wanted, held: there }];
+}
+
+/** What an element of the kernel's own has besides: the time until it goes. */
+const EXPIRING = /^(?:timeout \S+ )?expires \S+$/;
+
+/** Comments, times and counters of the elements that both have. */
+function compareRemarks(desired: Contents, held: Contents, name: string): Difference[] {
+  const wanted = desired.remarks.get(name);
+  const there = held.remarks.get(name);
+  const keys = isOfKernel(name)
+    ? held.sets.get(name)?.keys() ?? []
+    : new Set([...wanted?.keys() ?? [], ...there?.keys() ?? []]);
+  const differences: Difference[] = [];
+  for (const key of keys) {
+    const remarks = { desired: wanted?.get(key) ?? "", held: there?.get(key) ?? "" };
+    if (isOfKernel(name)) {
+      if (EXPIRING.test(remarks.held)) continue;
+      differences.push({ type: "extra", in: name, key, desired: "", held: remarks.held });
+    } else if (remarks.desired !== remarks.held) {
+      const data = held.sets.get(name)?.get(key);
+      if (data === undefined || data !== desired.sets.get(name)?.get(key)) continue;
+      const withData = (remark: string) => [data, remark].filter((each) => each !== "").join(" ");
+      differences.push({
+        type: "wrong",
+        in: name,
+        key,
+        desired: withData(remarks.desired),
+        held: withData(remarks.held),
+      });
+    }
   }
   return differences;
 }

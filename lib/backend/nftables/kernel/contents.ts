@@ -7,15 +7,24 @@ import type { DesiredState } from "../../../model/desired.ts";
 import { diffServices } from "../script/diff.ts";
 import { fixedChains, fixedSets, nodeElements } from "../script/layout.ts";
 import type { Chain } from "../script/objects.ts";
+import { commentOf } from "../script/script.ts";
+import { canonicalDeclaration, hookRule, parseHook } from "./declaration.ts";
+import { PROTOCOL_NAMES } from "./fingerprint.ts";
 
 /** The contents of a table, comparable. */
 export interface Contents {
   /** By set or map, by key, the data; `""` in sets. */
   readonly sets: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /** By set or map, its declaration; see `canonicalDeclaration`. */
+  readonly declarations: ReadonlyMap<string, string>;
+  /** By set or map, by key, what an element has besides: a comment, a time, a counter. */
+  readonly remarks: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** By chain, its rules as they are written or printed; a base chain's hook comes first. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** Whether the table is switched off (nft(8), flag `dormant`): then no packet sees it. */
-  readonly isDormant: boolean;
+  /** The table's flags, such as `dormant`: then no packet sees it (nft(8)). */
+  readonly flags: string;
+  /** What else is in the table, by the line that begins it: `counter hits`, `comment "…"`. */
+  readonly others: readonly string[];
 }
 
 /** What the table holds when it is in the desired state. */
@@ -24,28 +33,35 @@ export function desiredContents(state: DesiredState): Contents {
   const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
   const { operations } = diffServices(changes, { node: state.node, references: new Map() });
   const sets = new Map<string, Map<string, string>>();
-  for (const { name } of [...fixedSets(state.node), ...operations.addSets]) {
+  const declarations = new Map<string, string>();
+  const remarks = new Map<string, Map<string, string>>();
+  for (const { kind, name, body } of [...fixedSets(state.node), ...operations.addSets]) {
     sets.set(name, new Map());
+    declarations.set(name, canonicalDeclaration(kind, body.split("; ")));
   }
-  for (const { set, key, data } of [...nodeElements(state.node), ...operations.addElements]) {
-    sets.get(set)?.set(withoutHostLength(key), data);
+  for (const element of [...nodeElements(state.node), ...operations.addElements]) {
+    const key = withoutHostLength(element.key);
+    sets.get(element.set)?.set(key, element.data);
+    remark(remarks, { set: element.set, key, text: commentOf(element) });
   }
   const chains = [...fixedChains(state.node), ...operations.addChains];
   const rules = new Map(chains.map((chain) => [chain.name, rulesOf(chain)]));
-  return { sets, chains: rules, isDormant: false };
+  return { sets, declarations, remarks, chains: rules, flags: "", others: [] };
 }
 
 function rulesOf({ hook, rules }: Chain): readonly string[] {
-  return hook === undefined ? rules : [hookRule(hook, "accept"), ...rules];
+  return hook === undefined ? rules : [hookRule(`type ${hook}`, "accept"), ...rules];
 }
 
-/** A base chain's hook as if it were a rule. nft prints priorities as numbers or as names. */
-function hookRule(hook: string, policy: string): string {
-  return `type ${hook.replace(/ priority .*$/, "")} policy ${policy}`;
+function remark(
+  remarks: Map<string, Map<string, string>>,
+  { set, key, text }: { readonly set: string; readonly key: string; readonly text: string },
+): void {
+  if (text === "") return;
+  const known = remarks.get(set);
+  if (known) known.set(key, text);
+  else remarks.set(set, new Map([[key, text]]));
 }
-
-const HOOK = /^\t\ttype (.* priority [^;]*);(?: policy (\w+);)?$/;
-const BLOCK = /^\t(set|map|chain) (\S+) \{$/;
 
 /**
  * Reads what `nft list table` prints.
@@ -54,49 +70,92 @@ const BLOCK = /^\t(set|map|chain) (\S+) \{$/;
  */
 export function parseListing(listing: string): Contents | undefined {
   if (!/^table /m.test(listing)) return undefined;
-  const sets = new Map<string, Map<string, string>>();
-  const chains = new Map<string, string[]>();
-  let elements: Map<string, string> | undefined;
-  let hasProtocols = false;
-  let rules: string[] | undefined;
-  for (const line of listing.split("\n")) {
-    const [, kind, name = ""] = BLOCK.exec(line) ?? [];
-    if (kind === "chain") {
-      chains.set(name, rules = []);
-    } else if (kind) {
-      sets.set(name, elements = new Map());
-      hasProtocols = !/(?:endpoints|source-ranges)-/.test(name);
-    } else if (line === "\t}") {
-      elements = undefined;
-      rules = undefined;
-    } else if (elements) {
-      for (const [key, data] of parseElements(line)) {
-        elements.set(hasProtocols ? withProtocolName(key) : key, data);
-      }
-    } else if (rules) {
-      const [, hook, policy = ""] = HOOK.exec(line) ?? [];
-      rules.push(hook === undefined ? line.trim() : hookRule(hook, policy));
-    }
-  }
-  return { sets, chains, isDormant: /^\tflags .*\bdormant\b/m.test(listing) };
+  const reader = new Reader();
+  for (const line of listing.split("\n")) reader.read(line);
+  return reader;
 }
 
-/** nft lists protocols by name or, from 1.1.3 on, by number. */
-const PROTOCOLS: Readonly<Record<string, string>> = { "6": "tcp", "17": "udp", "132": "sctp" };
+const BLOCK = /^\t(\S.*) \{(?: # .*)?$/;
+const NAMED = /^(set|map|chain) (\S+)$/;
+
+/** nft 1.1.7 says behind a set's size how many elements it has. */
+const COUNT = /\s+# count \d+$/;
+
+/** Takes a listing line by line. */
+class Reader implements Contents {
+  readonly sets = new Map<string, Map<string, string>>();
+  readonly declarations = new Map<string, string>();
+  readonly remarks = new Map<string, Map<string, string>>();
+  readonly chains = new Map<string, string[]>();
+  flags = "";
+  readonly others: string[] = [];
+  /** What becomes of the lines of the block that is open. */
+  #block: { readonly add: (line: string) => void; readonly end?: () => void } | undefined;
+
+  read(line: string): void {
+    if (line === "\t}") {
+      this.#block?.end?.();
+      this.#block = undefined;
+    } else if (line.startsWith("\t\t")) {
+      this.#block?.add(line.trim());
+    } else if (BLOCK.test(line)) {
+      const [, head = ""] = BLOCK.exec(line) ?? [];
+      const [, kind = "", name = ""] = NAMED.exec(head) ?? [];
+      if (kind === "") this.others.push(head);
+      this.#block = kind === "chain"
+        ? this.#chain(name)
+        : kind === ""
+        ? { add() {} }
+        : this.#set(kind, name);
+    } else if (line.startsWith("\t")) {
+      const [, flags] = /^flags (.*)$/.exec(line.trim()) ?? [];
+      if (flags === undefined) this.others.push(line.trim());
+      else this.flags = flags;
+    }
+  }
+
+  #chain(name: string) {
+    const rules: string[] = [];
+    this.chains.set(name, rules);
+    return { add: (line: string) => void rules.push(parseHook(line) ?? line) };
+  }
+
+  #set(kind: string, name: string) {
+    const elements = new Map<string, string>();
+    this.sets.set(name, elements);
+    const statements: string[] = [];
+    const hasProtocols = !/(?:endpoints|source-ranges)-/.test(name);
+    let isInElements = false;
+    const add = (line: string) => {
+      isInElements ||= line.startsWith("elements = {");
+      if (!isInElements) return void statements.push(line.replace(COUNT, ""));
+      const text = line.replace(/^elements = \{ /, "").replace(/( \})?,?$/, "");
+      isInElements = !line.endsWith("}");
+      for (const { key: printed, data, text: besides } of parseElements(text)) {
+        const key = hasProtocols ? withProtocolName(printed) : printed;
+        elements.set(key, data);
+        remark(this.remarks, { set: name, key, text: besides });
+      }
+    };
+    const end = () => void this.declarations.set(name, canonicalDeclaration(kind, statements));
+    return { add, end };
+  }
+}
+
+/** What stands between the commas that are in no quotes. */
+const ELEMENTS = /(?:"[^"]*"|[^",])+/g;
+const KEY = /^(\S+(?: \. \S+)*)(.*)$/;
+const BESIDES = /^((?: (?:"[^"]*"|(?!: )\S+))*)(?: : (.*))?$/;
 
 /** The elements that stand on one line of a listing. */
-function* parseElements(line: string): Iterable<readonly [key: string, data: string]> {
-  const text = line.trim().replace(/^elements = \{ /, "").replace(/( \})?,?$/, "");
-  if (
-    /^(typeof|type|flags|size|timeout|policy|gc-interval|auto-merge|counter|comment) ?/.test(text)
-  ) {
-    return;
-  }
-  for (const element of text.split(", ")) {
-    const plain = element.replace(/ comment "[^"]*"/, "").replace(/ (timeout|expires) \S+/g, "");
-    const [, key = "", data = ""] = /^(.*?)(?: : (.*))?$/.exec(plain) ?? [];
+function* parseElements(
+  text: string,
+): Iterable<{ readonly key: string; readonly data: string; readonly text: string }> {
+  for (const [element] of text.matchAll(ELEMENTS)) {
+    const [, key = "", rest = ""] = KEY.exec(element.trim()) ?? [];
     if (key === "") continue;
-    yield [withoutHostLength(key), data];
+    const [, besides = rest, data = ""] = BESIDES.exec(rest) ?? [];
+    yield { key: withoutHostLength(key), data, text: besides.trim() };
   }
 }
 
@@ -104,7 +163,7 @@ function* parseElements(line: string): Iterable<readonly [key: string, data: str
 function withProtocolName(key: string): string {
   const parts = key.split(" . ");
   const place = /[.:]/.test(parts[0] ?? "") ? 1 : 0;
-  return parts.map((part, i) => i === place ? PROTOCOLS[part] ?? part : part).join(" . ");
+  return parts.map((part, i) => i === place ? PROTOCOL_NAMES[part] ?? part : part).join(" . ");
 }
 
 /** nft lists a range of one address as the address. */

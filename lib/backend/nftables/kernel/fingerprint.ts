@@ -1,6 +1,9 @@
 /**
- * What a rule does, apart from how it is spelled: versions of nft print the same rule in different
+ * What a rule says, apart from how it is spelled: versions of nft print the same rule in different
  * ways, and not as it was written.
+ *
+ * Every word of a rule counts. Only spellings that are known to mean the same are made the same, so
+ * a match or a statement that signpost does not write is never passed over.
  *
  * @module
  */
@@ -14,54 +17,126 @@ import {
   parseAddress,
 } from "../../../model/address.ts";
 
-/** Where a rule looks or leads: sets, chains, interfaces, marks, times, addresses, verdicts. */
-const WORDS =
-  /@\S+|(?:jump|goto) [^\s,}]+|"[^"]*"|0x[0-9a-f]+|timeout \S+|mod \d+|!=|\b(?:drop|reject|accept|return|masquerade|fully-random|dnat|saddr|daddr|local|new|set|update|meta l4proto (?:tcp|udp|sctp|\d+) )\b|[0-9a-f]*[.:][0-9a-f:.[\]/-]*[0-9a-f\]]/g;
+/** A text in quotes, a brace or a comma, or what stands between those and spaces. */
+const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;
 
 /**
- * The words of a rule that matter, canonical. Two rules of signpost with the same fingerprint do
- * the same; a rule that was put in by hand has another one, or is one too many.
+ * The words of a rule, canonical. Two rules with the same fingerprint do the same.
  *
  * The choices of an anonymous map and the addresses of an anonymous set have no order.
  */
 export function fingerprint(rule: string): string {
-  const [before = "", inside, after = ""] = /^(.*?)\{(.*)\}(.*)$/.exec(rule)?.slice(1) ?? [rule];
-  if (inside === undefined) return words(before).map(canonical).join(" ");
-  const members = words(inside).map(canonical);
-  return [
-    ...words(before).map(canonical),
-    ...members.every(isRange) ? merge(members) : members.sort(),
-    ...words(after).map(canonical),
-  ].join(" ");
-}
-
-function words(text: string): string[] {
-  return [...text.matchAll(WORDS)].map(([word]) => word.trim());
-}
-
-const PROTOCOLS: Readonly<Record<string, string>> = { "6": "tcp", "17": "udp", "132": "sctp" };
-
-function canonical(word: string): string {
-  if (word.startsWith("0x")) return `0x${Number(word).toString(16)}`;
-  if (word.startsWith("timeout ")) return `timeout ${seconds(word.slice("timeout ".length))}`;
-  if (word.startsWith("meta l4proto ")) {
-    const name = word.slice("meta l4proto ".length);
-    return PROTOCOLS[name] ?? name;
+  const tokens: readonly string[] = rule.match(TOKENS) ?? [];
+  const words: string[] = [];
+  for (let at = 0; at < tokens.length; at++) {
+    const token = tokens[at] ?? "";
+    if (token !== "{") {
+      words.push(...isRange(token) ? members([token]) : [canonical(token, words.at(-1))]);
+      continue;
+    }
+    const end = tokens.indexOf("}", at);
+    const inside = tokens.slice(at + 1, end < 0 ? undefined : end);
+    words.push(
+      ...members(inside, { isRandom: /numgen random mod \d+ vmap$/.test(words.join(" ")) }),
+    );
+    at = end < 0 ? tokens.length : end;
   }
-  return isRange(word) ? merge([word]).join(" ") : word;
+  return withoutDefaults(words).join(" ");
 }
 
-const UNIT_SECONDS: Readonly<Record<string, number>> = { d: 86_400, h: 3_600, m: 60, s: 1 };
+/**
+ * What stands between braces, whose parts have no order.
+ *
+ * @param options.isRandom whether a random number chooses: then it is the same which has which number
+ */
+function members(tokens: readonly string[], { isRandom = false } = {}): string[] {
+  const parts: string[][] = [[]];
+  for (const token of tokens) {
+    const part = parts.at(-1) ?? [];
+    if (token === ",") parts.push([]);
+    else part.push(canonical(token, part.at(-1)));
+  }
+  const texts = parts.map((part) => part.join(" "));
+  if (!texts.every(isRange)) {
+    return ["{", (isRandom ? renumber(texts) : texts.sort()).join(" , "), "}"];
+  }
+  const merged = merge(texts);
+  return merged.length === 1 ? merged : ["{", merged.join(" , "), "}"];
+}
 
-function seconds(time: string): number {
-  return [...time.matchAll(/(\d+)([dhms])/g)]
-    .reduce((sum, [, number, unit = ""]) => sum + Number(number) * (UNIT_SECONDS[unit] ?? 0), 0);
+/** Sorts the numbers, and apart from them what they choose: `1 : goto a` and `0 : goto b` change. */
+function renumber(choices: readonly string[]): string[] {
+  const pairs = choices.map((choice) => choice.split(" : "));
+  const numbers = pairs.map(([number = ""]) => number).sort();
+  const chosen = pairs.map(([, ...rest]) => rest.join(" : ")).sort();
+  return numbers.map((number, i) => `${number} : ${chosen[i]}`);
+}
+
+/** Names of protocols: nft before 1.1 prints them where it finds /etc/protocols. */
+export const PROTOCOL_NAMES: Readonly<Record<string, string>> = {
+  "6": "tcp",
+  "17": "udp",
+  "132": "sctp",
+};
+
+function canonical(word: string, before: string | undefined): string {
+  if (before === "timeout") return `${milliseconds(word) ?? word}`;
+  if (before === "l4proto") return PROTOCOL_NAMES[word] ?? word;
+  const [, number, prefix] = /^(0x[0-9a-f]+)(?:\/(\d+))?$/.exec(word) ?? [];
+  if (number !== undefined) return canonicalMark(Number(number), prefix);
+  return word;
+}
+
+/** nft 1.0.6 prints a mask of leading bits as a prefix: `0x80000000/1`. */
+function canonicalMark(mark: number, prefix: string | undefined): string {
+  const text = `0x${mark.toString(16)}`;
+  if (prefix === undefined) return text;
+  const mask = (2 ** Number(prefix) - 1) * 2 ** (32 - Number(prefix));
+  return `& 0x${mask.toString(16)} == ${text}`;
+}
+
+/**
+ * What nft adds where nothing is said: the kind of a refusal. `icmp` and `icmpv6` are the default
+ * behind a match of that family only; elsewhere they would refuse one family alone.
+ */
+function withoutDefaults(words: readonly string[]): readonly string[] {
+  const at = words.indexOf("reject");
+  if (at < 0 || words[at + 1] !== "with" || words.at(-1) !== "port-unreachable") return words;
+  const kind = words.slice(at + 2, -1).join(" ").replace(/ type$/, "");
+  const isDefault = kind === "icmpx" || kind === "icmp" && words[0] === "ip" ||
+    kind === "icmpv6" && words[0] === "ip6";
+  return isDefault ? words.slice(0, at + 1) : words;
+}
+
+const UNIT_MILLISECONDS: Readonly<Record<string, number>> = {
+  d: 86_400_000,
+  h: 3_600_000,
+  m: 60_000,
+  s: 1_000,
+  ms: 1,
+};
+
+/**
+ * nft's way to write a time, such as `2h59m59s980ms`.
+ *
+ * @returns `undefined` where the text is no time
+ */
+export function milliseconds(time: string): number | undefined {
+  if (!/^(?:\d+(?:ms|[dhms]))+$/.test(time)) return undefined;
+  return [...time.matchAll(/(\d+)(ms|[dhms])/g)].reduce(
+    (sum, [, number, unit = ""]) => sum + Number(number) * (UNIT_MILLISECONDS[unit] ?? 0),
+    0,
+  );
 }
 
 /** An address, a CIDR, or a range as nft prints neighbouring CIDRs: `10.0.0.0-10.0.2.255`. */
 function isRange(word: string): boolean {
-  const [first = "", ...others] = word.split(/[/-]/);
-  return others.length <= 1 && parseAddress(first) !== undefined;
+  const [, first = "", last, length] =
+    /^([0-9a-f.:]+)(?:-([0-9a-f.:]+)|\/(\d{1,3}))?$/.exec(word) ?? [];
+  if (parseAddress(first) === undefined) return false;
+  if (length !== undefined) return Number(length) <= ADDRESS_BITS[familyOf(first)];
+  return last === undefined ||
+    parseAddress(last) !== undefined && familyOf(last) === familyOf(first);
 }
 
 function merge(ranges: readonly string[]): string[] {

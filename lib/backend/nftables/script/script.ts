@@ -83,9 +83,16 @@ export function renderElementList(elements: readonly Element[], indent: string):
 /** nft takes comments of up to 128 bytes; names are ASCII. */
 const MAX_COMMENT = 127;
 
-function renderElement({ key, data, comment }: Element): string {
-  const remark = comment === "" ? "" : ` comment "${comment.slice(0, MAX_COMMENT)}"`;
-  return data === "" ? `${key}${remark}` : renderPair(`${key}${remark}`, data);
+/** An element's comment as nft takes and prints it; `""` where it has none. */
+export function commentOf({ comment }: Pick<Element, "comment">): string {
+  return comment === "" ? "" : `comment "${comment.slice(0, MAX_COMMENT)}"`;
+}
+
+function renderElement(element: Element): string {
+  const { key, data } = element;
+  const remark = commentOf(element);
+  const left = remark === "" ? key : `${key} ${remark}`;
+  return data === "" ? left : renderPair(left, data);
 }
 
 /** An element of a map: what it maps from, and what to. */

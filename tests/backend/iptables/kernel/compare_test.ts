@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { compareSaved } from "../../../../lib/backend/iptables/kernel/compare.ts";
 import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { fullInput } from "../../../../lib/backend/iptables/script/full.ts";
-import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
+import { parseSaved, type Saved } from "../../../../lib/backend/iptables/kernel/saved.ts";
+import type { FamilyInput } from "../../../../lib/backend/iptables/script/ruleset.ts";
 import { FAMILIES } from "../../../../lib/model/address.ts";
 import type { DesiredState } from "../../../../lib/model/desired.ts";
 import type { Difference } from "../../../../lib/model/verification.ts";
@@ -126,6 +127,90 @@ for (const backend of BACKENDS) {
     assertEquals(all.length > 0, true);
   });
 }
+
+/** Matches and targets' options that signpost writes nowhere. */
+const FOREIGN = [
+  "-s 203.0.113.7/32",
+  "! -d 203.0.113.0/24",
+  "-i eth9",
+  "-p icmp",
+  "-m tcp --sport 22",
+  "-m limit --limit 1/sec",
+  "-m owner --uid-owner 0",
+  "-m conntrack --ctstate ESTABLISHED",
+  "-m statistic --mode nth --every 3 --packet 0",
+  "-m mark --mark 0x99",
+  "-m time --timestart 01:00",
+  '-m comment --comment "by hand"',
+  "-f",
+  "-g",
+] as const;
+
+Deno.test("a foreign word in any rule of any cluster is a difference in iptables mode", () => {
+  fc.assert(
+    fc.property(
+      cluster,
+      fc.constantFrom(...FAMILIES),
+      fc.constantFrom(...FOREIGN),
+      fc.tuple(fc.nat(), fc.nat(), fc.nat()),
+      (objects, family, foreign, [anyTable, anyRule, anyPlace]) => {
+        const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
+        pipeline.load(objects);
+        const desired = fullInput(pipeline.desired, { family, abilities: ABILITIES });
+        const rules = rulesOf(desired);
+        const at = anyTable % desired.tables.length;
+        const tampered = rules.map((all, table) => {
+          if (table !== at || all.length === 0) return all;
+          const rule = anyRule % all.length;
+          const parts = (all[rule] ?? "").split(/ (?=-)/);
+          parts.splice(1 + anyPlace % parts.length, 0, foreign);
+          return all.with(rule, parts.join(" "));
+        });
+        assertEquals(compareSaved(desired, saved(desired, rules)), []);
+        assertEquals(compareSaved(desired, saved(desired, tampered)).length > 0, true);
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
+const BUILT_IN: Readonly<Record<string, readonly string[]>> = {
+  filter: ["INPUT", "FORWARD", "OUTPUT"],
+  nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+};
+
+/** The rules of each table as `iptables-save` prints them behind `-A`. */
+function rulesOf({ tables }: FamilyInput): string[][] {
+  return tables.map(({ chains, inserted }) => [
+    ...[...chains].flatMap(([chain, all]) => all.map((rule) => `${chain} ${rule}`)),
+    ...inserted,
+  ]);
+}
+
+/** What the kernel would hold with the chains of a state, and these rules in each table. */
+function saved({ tables }: FamilyInput, rules: readonly (readonly string[])[]): Saved {
+  const lines = tables.flatMap(({ table, chains }, i) => [
+    `*${table}`,
+    ...(BUILT_IN[table] ?? []).map((name) => `:${name} ACCEPT [0:0]`),
+    ...[...chains.keys()].map((name) => `:${name} - [0:0]`),
+    ...(rules[i] ?? []).map((rule) => `-A ${rule}`),
+    "COMMIT",
+  ]);
+  return parseSaved(lines.join("\n"));
+}
+
+Deno.test("a jump of ours with one match more is extra, another program's is its own", () => {
+  const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
+  const desired = fullInput(pipeline.desired, { family: 4, abilities: ABILITIES });
+  const withJumps = (...jumps: string[]) =>
+    saved(desired, rulesOf(desired).map((rules, i) => i === 1 ? [...rules, ...jumps] : rules));
+  const others = withJumps("PREROUTING -j DOCKER", "INPUT -j CNI");
+  assertEquals(compareSaved(desired, others), []);
+  const jump = `-s 203.0.113.7/32 ${JUMP} -j KUBE-SERVICES`;
+  assertEquals(compareSaved(desired, withJumps(`INPUT ${jump}`)), [
+    { type: "extra", in: "iptables nat INPUT", key: jump, desired: "", held: "" },
+  ]);
+});
 
 function words(rule: string): string[] {
   return [...rule.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");

@@ -170,13 +170,13 @@ add rule inet signpost nodeport4-tcp-2 jump mark-for-masquerade`,
   expected: [{
     type: "missing",
     in: "chain filter-forward",
-    key: "type filter hook forward policy accept",
+    key: "type filter hook forward priority 0 policy accept",
     desired: "",
     held: "",
   }, {
     type: "extra",
     in: "chain filter-forward",
-    key: "type filter hook forward policy drop",
+    key: "type filter hook forward priority 0 policy drop",
     desired: "",
     held: "",
   }],
@@ -190,6 +190,79 @@ add rule inet signpost nodeport4-tcp-2 jump mark-for-masquerade`,
     desired: "",
     held: "dormant",
   }],
+}, {
+  name: "a base chain at another priority is missing and extra",
+  script: `delete chain inet signpost filter-forward
+add chain inet signpost filter-forward { type filter hook forward priority 7; }
+add rule inet signpost filter-forward ct state new jump no-endpoints
+add rule inet signpost filter-forward ct state new jump cluster-ips`,
+  expected: [{
+    type: "missing",
+    in: "chain filter-forward",
+    key: "type filter hook forward priority 0 policy accept",
+    desired: "",
+    held: "",
+  }, {
+    type: "extra",
+    in: "chain filter-forward",
+    key: "type filter hook forward priority 7 policy accept",
+    desired: "",
+    held: "",
+  }],
+}, {
+  name: "a counter, a set and a chain that signpost does not make are extra",
+  script: `add counter inet signpost hits
+add set inet signpost blocked { type ipv4_addr; }
+add chain inet signpost mine`,
+  expected: [
+    { type: "extra", in: "table inet signpost", key: "counter hits", desired: "", held: "" },
+    { type: "extra", in: "blocked", key: "", desired: "", held: "" },
+    { type: "extra", in: "chain mine", key: "", desired: "", held: "" },
+  ],
+}, {
+  name: "a set that was made with other flags is wrong",
+  script: `flush chain inet signpost cluster-ips
+delete set inet signpost cluster-ips4
+add set inet signpost cluster-ips4 { type ipv4_addr; flags interval; }
+add element inet signpost cluster-ips4 { 10.96.0.10, 10.96.0.11 }
+add rule inet signpost cluster-ips ip daddr @cluster-ips4 reject
+add rule inet signpost cluster-ips ip6 daddr @cluster-ips6 reject
+add rule inet signpost cluster-ips ip daddr @service-cidrs4 drop
+add rule inet signpost cluster-ips ip6 daddr @service-cidrs6 drop`,
+  expected: [{
+    type: "wrong",
+    in: "cluster-ips4",
+    key: "",
+    desired: "set; type ipv4_addr",
+    held: "set; flags interval; type ipv4_addr",
+  }],
+}, {
+  name: "an element with another comment is wrong",
+  script: `delete element inet signpost nodeports4 { tcp . 30080 }
+add element inet signpost nodeports4 {
+  tcp . 30080 comment "by hand" : goto nodeport4-tcp-2
+}`,
+  expected: [{
+    type: "wrong",
+    in: "nodeports4",
+    key: "tcp . 30080",
+    desired: 'goto nodeport4-tcp-2 comment "shop/web:http"',
+    held: 'goto nodeport4-tcp-2 comment "by hand"',
+  }],
+}, {
+  name: "a rule that refuses one family alone is not the rule that refuses both",
+  script: `flush chain inet signpost reject-traffic
+add rule inet signpost reject-traffic reject with icmp port-unreachable`,
+  expected: [
+    { type: "missing", in: "chain reject-traffic", key: "reject", desired: "", held: "" },
+    {
+      type: "extra",
+      in: "chain reject-traffic",
+      key: "reject with icmp port-unreachable",
+      desired: "",
+      held: "",
+    },
+  ],
 }];
 
 for (const { name, script, expected } of CASES) {
@@ -214,6 +287,38 @@ Deno.test("clients of session affinity are the kernel's own", async () => {
     .find((each) => each.startsWith("affinity4-"));
   await table.kernel.script(`add element inet signpost ${set} { 203.0.113.7 timeout 60s }`);
   assertEquals(await table.differences(), []);
+});
+
+Deno.test("a random choice in front of the look for the client is wrong", async () => {
+  await using table = await Table.create();
+  await table.load([STICKY, slice(TWO, "sticky")]);
+  const [chain = "", rules = []] = [...desiredContents(table.pipeline.desired).chains]
+    .find(([name]) => name.startsWith("affinity4-")) ?? [];
+  const write = (all: readonly string[]) =>
+    table.kernel.script(
+      [
+        `flush chain inet signpost ${chain}`,
+        ...all.map((each) => `add rule inet signpost ${chain} ${each}`),
+      ].join("\n"),
+    );
+  const [first = "", second = "", random = "", last = ""] = rules;
+  await write([second, first, random, last]);
+  assertEquals(await table.differences(), []);
+  await write([random, first, second, last]);
+  assertEquals((await table.differences())?.map(({ type, in: place }) => [type, place]), [
+    ["wrong", `chain ${chain}`],
+  ]);
+});
+
+Deno.test("a client of session affinity that never goes is extra", async () => {
+  await using table = await Table.create();
+  await table.load([STICKY, slice(TWO, "sticky")]);
+  const set = [...desiredContents(table.pipeline.desired).sets.keys()]
+    .find((each) => each.startsWith("affinity4-")) ?? "";
+  await table.kernel.script(`add element inet signpost ${set} { 203.0.113.7 }`);
+  assertEquals(await table.differences(), [
+    { type: "extra", in: set, key: "203.0.113.7", desired: "", held: "" },
+  ]);
 });
 
 Deno.test("forty endpoints in other slots are the same choice", async () => {
@@ -243,8 +348,11 @@ class Shuffled {
 Deno.test("a hole among the slots is missing, and a slot beyond them extra", () => {
   const contents = (slots: Readonly<Record<string, string>>): Contents => ({
     sets: new Map([["endpoints-tcp4", new Map(Object.entries(slots))]]),
+    declarations: new Map(),
+    remarks: new Map(),
     chains: new Map(),
-    isDormant: false,
+    flags: "",
+    others: [],
   });
   const wanted = contents({ "10.96.0.1 . 80 . 0": "a . 1", "10.96.0.1 . 80 . 1": "b . 1" });
   const held = contents({ "10.96.0.1 . 80 . 1": "a . 1", "10.96.0.1 . 80 . 5": "b . 1" });

@@ -1,5 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { parseListing } from "../../../../lib/backend/nftables/kernel/contents.ts";
+import {
+  canonicalDeclaration,
+  parseHook,
+} from "../../../../lib/backend/nftables/kernel/declaration.ts";
 import { fingerprint } from "../../../../lib/backend/nftables/kernel/fingerprint.ts";
 
 /** As nft 1.1.3 prints it: protocols as numbers, one element a line, types in the place of names. */
@@ -60,7 +64,7 @@ Deno.test("a listing of nft 1.1 is read as one of nft 1.0", () => {
     "affinity4-x": [["203.0.113.7", ""]],
   });
   assertEquals(Object.fromEntries(contents?.chains ?? []), {
-    "nat-prerouting": ["type nat hook prerouting policy accept", "jump services"],
+    "nat-prerouting": ["type nat hook prerouting priority -100 policy accept", "jump services"],
     empty: [],
   });
 });
@@ -74,6 +78,15 @@ Deno.test("rules that are spelled in different ways do the same", () => {
     const [written, printed] of [
       ["meta mark set meta mark | 0x4000", "meta mark set meta mark | 0x00004000"],
       ["reject", "reject with icmpx port-unreachable"],
+      [
+        "ip6 daddr @cluster-ips6 reject",
+        "ip6 daddr @cluster-ips6 reject with icmpv6 port-unreachable",
+      ],
+      ["reject", "reject with icmpx type port-unreachable"],
+      [
+        "meta mark & 0x80000000 == 0x80000000 masquerade fully-random",
+        "meta mark 0x80000000/1 masquerade fully-random",
+      ],
       ["ip daddr @cluster-ips4 reject", "ip daddr @cluster-ips4 reject with icmp port-unreachable"],
       [
         "update @affinity4-x { ip saddr timeout 10800s }",
@@ -115,6 +128,103 @@ Deno.test("rules that do different things have different fingerprints", () => {
     "update @s { ip saddr timeout 61s }",
     "dnat ip to numgen random mod 2 map @m",
     "dnat ip to numgen random mod 1 map @m",
+    "reject with icmp port-unreachable",
+    "reject with icmp admin-prohibited",
+    "reject with tcp reset",
+    "reject",
+    "tcp sport 22 jump services",
+    "limit rate 1/second jump services",
+    "meta skuid 0 jump services",
+    "counter packets 0 bytes 0 jump services",
+    'jump services comment "by hand"',
+    "meta mark & 0x4000 == 0x4000 jump a",
+    "meta mark & 0xc000 == 0x4000 jump a",
+    "meta mark 0x4000 jump a",
+    "update @s { ip saddr timeout 60s500ms }",
+    "add @s { ip saddr timeout 60s }",
+    "update @s { ip saddr timeout 60s limit rate 1/second }",
+    "ip daddr { 10.0.0.1, 10.0.0.9 } jump a",
+    "ip daddr != { 10.0.0.1, 10.0.0.9 } jump a",
+    "numgen random mod 2 vmap { 0 : goto a, 1 : goto b }",
+    "numgen inc mod 2 vmap { 0 : goto a, 1 : goto b }",
+    "numgen random mod 2 vmap { 0 : goto a, 1 : goto c }",
+    "numgen random mod 2 vmap { 0 : goto a, 2 : goto b }",
   ];
   assertEquals(new Set(rules.map(fingerprint)).size, rules.length);
+});
+
+Deno.test("declarations that versions of nft spell in different ways are the same", () => {
+  for (
+    const [kind, written, printed] of [
+      ["set", "typeof meta mark; flags timeout; gc-interval 10s", [
+        "type mark",
+        "gc-interval 10s",
+        "flags timeout",
+      ]],
+      ["set", "typeof ip saddr; flags dynamic,timeout", [
+        "type ipv4_addr",
+        "size 65535",
+        "flags timeout,dynamic",
+      ]],
+      ["map", "typeof ip daddr . tcp dport . numgen random mod 2 : ip daddr . tcp dport", [
+        "type ipv4_addr . inet_service . integer : ipv4_addr . inet_service",
+      ]],
+    ] as const
+  ) {
+    assertEquals(
+      canonicalDeclaration(kind, printed),
+      canonicalDeclaration(kind, written.split("; ")),
+    );
+  }
+});
+
+Deno.test("hooks are the same with names of priorities and with numbers", () => {
+  for (
+    const [printed, number] of [
+      ["dstnat", -100],
+      ["-100", -100],
+      ["dstnat - 10", -110],
+      ["filter + 5", 5],
+      ["srcnat", 100],
+    ] as const
+  ) {
+    assertEquals(
+      parseHook(`type nat hook output priority ${printed}; policy accept;`),
+      `type nat hook output priority ${number} policy accept`,
+    );
+  }
+  assertEquals(parseHook("jump services"), undefined);
+});
+
+Deno.test("what else stands in a table, and what elements have besides, is read", () => {
+  const contents = parseListing(`table inet signpost {
+	comment "by hand"
+	flags dormant, owner
+	counter hits {
+		packets 0 bytes 0
+	}
+	set cluster-ips4 {
+		typeof ip daddr
+		size 65535	# count 3
+		counter
+		elements = { 10.96.0.1 counter packets 0 bytes 0 comment "a, b : c", 10.96.0.2,
+			     10.96.0.3 timeout 1h expires 59m }
+	}
+}
+`);
+  assertEquals(contents?.flags, "dormant, owner");
+  assertEquals(contents?.others, ['comment "by hand"', "counter hits"]);
+  assertEquals(
+    contents?.declarations.get("cluster-ips4"),
+    "set; counter; size 65535; type ipv4_addr",
+  );
+  assertEquals([...contents?.sets.get("cluster-ips4")?.keys() ?? []], [
+    "10.96.0.1",
+    "10.96.0.2",
+    "10.96.0.3",
+  ]);
+  assertEquals([...contents?.remarks.get("cluster-ips4") ?? []], [
+    ["10.96.0.1", 'counter packets 0 bytes 0 comment "a, b : c"'],
+    ["10.96.0.3", "timeout 1h expires 59m"],
+  ]);
 });
