@@ -1,0 +1,171 @@
+import { assert, assertEquals } from "@std/assert";
+import { parse } from "@std/yaml";
+import { stringify } from "@std/yaml/stringify";
+import { createMetrics } from "../../lib/observe/metrics/metrics.ts";
+import { unpackedProgram } from "../../tools/unpacked.ts";
+import { run } from "../support/command.ts";
+import { EXAMPLES } from "./examples.ts";
+import { groupings, selectors } from "./promql.ts";
+
+const FOLDER = `${EXAMPLES}monitoring/`;
+/** What Prometheus adds by itself. */
+const TARGET_LABELS = ["job", "instance"];
+const TARGET_METRICS = ["up"];
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+}
+
+interface Panel {
+  readonly id: number;
+  readonly type: string;
+  readonly title: string;
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; h: number };
+  readonly targets?: readonly { readonly refId: string; readonly expr: string }[];
+}
+
+interface Dashboard {
+  readonly panels: readonly Panel[];
+  readonly templating: { readonly list: readonly { readonly name: string; query: unknown }[] };
+}
+
+const alerts = (parse(await Deno.readTextFile(`${FOLDER}alerts.yaml`)) as {
+  readonly groups: readonly { readonly rules: readonly Rule[] }[];
+}).groups.flatMap(({ rules }) => rules);
+const dashboard = JSON.parse(await Deno.readTextFile(`${FOLDER}dashboard.json`)) as Dashboard;
+const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+
+/** Every metric that a daemon can show, with its labels. */
+async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const found = new Map<string, Set<string>>();
+  for (const mode of ["nftables", "iptables"] as const) {
+    const metrics = createMetrics({
+      mode,
+      families: [4, 6],
+      now: () => 1000,
+      version: "1",
+      commit: "c",
+      snapshotAge: () => 1,
+      isStale: () => false,
+      process: {
+        residentMemory: () => 1,
+        heap: () => ({ total: 1, used: 1, external: 1 }),
+        cpu: () => 1,
+        started: 1,
+        platform: "linux/amd64",
+      },
+      featureGates: [{ name: "Gate", stage: "", enabled: true }],
+    });
+    recordEverything(metrics);
+    const { body } = await metrics.render();
+    for (const [, name = "", , labels = ""] of body.matchAll(/^(\w+)(\{(.*)\})? \S+$/gm)) {
+      const names = [...labels.matchAll(/(\w+)="/g)].map(([, label = ""]) => label);
+      found.set(name, new Set([...found.get(name) ?? [], ...names]));
+    }
+  }
+  return found;
+}
+
+function recordEverything(metrics: ReturnType<typeof createMetrics>): void {
+  metrics.syncQueued();
+  for (const kind of ["full", "partial"] as const) {
+    metrics.syncFinished({ kind, seconds: 1 });
+    metrics.syncFailed(kind);
+    metrics.transaction(kind, 1);
+  }
+  metrics.cleanupFailed();
+  metrics.networkProgrammed(1);
+  metrics.noLocalEndpoints(4, { internal: 1, external: 1 });
+  metrics.iptablesRules(4, { table: "nat", total: 1, written: 1 });
+  metrics.conntrackReconciled(4, { seconds: 1, deleted: 1 });
+  metrics.healthAnswered("healthz", 200);
+  metrics.driftRepaired();
+  metrics.programFailed("nft", "timeout");
+  metrics.elements(new Map([["services4", 1]]));
+  metrics.watch("Service", true);
+  metrics.watchActive("Service");
+  metrics.relisted("Service");
+  metrics.objectRefused("Service");
+  metrics.objectsRefusedNow("Service", 1);
+  metrics.vipConflicts(1);
+  metrics.request({ verb: "GET", host: "h", code: "200", seconds: 1, size: 0 });
+}
+
+const variables = dashboard.templating.list
+  .map(({ query }) => (query as { readonly query?: string }).query ?? "")
+  .map((query) => /^label_values\((.*), \w+\)$/.exec(query)?.[1] ?? "");
+
+Deno.test("every metric and label in the alerts and on the dashboard is signpost's", async () => {
+  const exposed = await exposedMetrics();
+  const wrong = [...alerts.map(({ expr }) => expr), ...queries, ...variables].flatMap((expr) => {
+    const named = selectors(expr);
+    const known = new Set([
+      ...TARGET_LABELS,
+      ...named.flatMap(({ metric }) => [...exposed.get(metric) ?? []]),
+    ]);
+    return [
+      ...named.map(({ metric }) => metric)
+        .filter((metric) => !exposed.has(metric) && !TARGET_METRICS.includes(metric)),
+      ...named.flatMap(({ metric, labels }) =>
+        labels.filter((label) =>
+          !TARGET_LABELS.includes(label) && exposed.get(metric)?.has(label) !== true
+        ).map((label) => `${metric}{${label}}`)
+      ),
+      ...groupings(expr).filter((label) => !known.has(label)).map((label) =>
+        `by ${label}: ${expr}`
+      ),
+    ];
+  });
+  assertEquals(wrong, []);
+});
+
+Deno.test("selectors finds metrics, not functions, labels or durations", () => {
+  assertEquals(
+    selectors('sum by (le) (rate(a_bucket{x="y{z}", job=~"$j"}[5m])) or vector(0) - time() > b'),
+    [{ metric: "a_bucket", labels: ["x", "job"] }, { metric: "b", labels: [] }],
+  );
+});
+
+Deno.test("each panel of the dashboard has its own place, title and queries", () => {
+  const { panels } = dashboard;
+  const shown = panels.filter(({ type }) => type !== "row");
+  assertEquals(new Set(panels.map(({ id }) => id)).size, panels.length);
+  assertEquals(new Set(panels.map(({ title }) => title)).size, panels.length);
+  assertEquals(shown.filter(({ targets = [] }) => targets.length === 0), []);
+  const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+    Array.from({ length: w * h }, (_, i) => `${x + i % w},${y + Math.floor(i / w)}`)
+  );
+  assertEquals(cells.length, new Set(cells).size, "panels overlap");
+  assert(cells.every((cell) => Number(cell.split(",")[0]) < 24), "a panel leaves the grid");
+});
+
+Deno.test("each alert has a case that fires it", async () => {
+  const cases = await Deno.readTextFile(`${FOLDER}alerts_test.yaml`);
+  const fired = new Set([...cases.matchAll(/alertname="(\w+)"|alertname: (\w+)/g)]
+    .map(([, first, second]) => first ?? second));
+  assertEquals(new Set(alerts.map(({ alert }) => alert)), fired);
+});
+
+const promtool = await unpackedProgram({ name: "promtool", package: "prometheus" });
+// deno-lint-ignore no-console
+if (promtool === undefined) console.log("promtool cannot be had here: its checks are left out.");
+
+Deno.test({
+  name: "promtool takes the alerts, their cases and the dashboard's queries",
+  ignore: promtool === undefined,
+  fn: async () => {
+    const check = (...args: string[]) => run([promtool ?? "", ...args]);
+    await check("check", "rules", `${FOLDER}alerts.yaml`);
+    await check("test", "rules", `${FOLDER}alerts_test.yaml`);
+    const plain = queries.map((expr) => expr.replaceAll("$__rate_interval", "5m"));
+    const rules = plain.map((expr, i) => ({ record: `panel:query:${i}`, expr }));
+    const file = await Deno.makeTempFile({ prefix: "signpost-dashboard-", suffix: ".yaml" });
+    try {
+      await Deno.writeTextFile(file, stringify({ groups: [{ name: "dashboard", rules }] }));
+      await check("check", "rules", file);
+    } finally {
+      await Deno.remove(file);
+    }
+  },
+});
