@@ -1,0 +1,44 @@
+{{- /* One for each cluster, so its objects have fixed names: those of examples/install. */}}
+{{- define "signpost.selector" -}}
+app.kubernetes.io/name: signpost
+{{- end }}
+
+{{- define "signpost.labels" -}}
+{{ include "signpost.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "signpost.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default "signpost" }}
+{{- end }}
+
+{{- define "signpost.image" -}}
+{{- $repository := required "image.repository: name your image, see examples/install/Containerfile" .Values.image.repository -}}
+{{- if .Values.image.digest -}}
+{{ $repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- /* The KubeProxyConfiguration, with .Values.config laid over what has a value of its own. */}}
+{{- define "signpost.config" -}}
+{{- $own := dict
+  "apiVersion" "kubeproxy.config.k8s.io/v1alpha1"
+  "kind" "KubeProxyConfiguration"
+  "clientConnection" (dict "kubeconfig" "/etc/signpost/kubeconfig.yaml")
+-}}
+{{- if .Values.clusterCIDR }}{{ $_ := set $own "clusterCIDR" .Values.clusterCIDR }}
+{{- else if eq .Values.detectLocalMode "ClusterCIDR" -}}
+{{- $_ := required "clusterCIDR: name the range of all pods, or another detectLocalMode" .Values.clusterCIDR }}
+{{- end -}}
+{{- if .Values.mode }}{{ $_ := set $own "mode" .Values.mode }}{{ end -}}
+{{- if ne .Values.detectLocalMode "ClusterCIDR" }}{{ $_ := set $own "detectLocalMode" .Values.detectLocalMode }}{{ end -}}
+{{- if .Values.detectLocal }}{{ $_ := set $own "detectLocal" .Values.detectLocal }}{{ end -}}
+{{- if .Values.nodePortAddresses }}{{ $_ := set $own "nodePortAddresses" .Values.nodePortAddresses }}{{ end -}}
+{{- if ne .Values.metricsBindAddress "127.0.0.1:10249" }}{{ $_ := set $own "metricsBindAddress" .Values.metricsBindAddress }}{{ end -}}
+{{- if ne .Values.healthzBindAddress "0.0.0.0:10256" }}{{ $_ := set $own "healthzBindAddress" .Values.healthzBindAddress }}{{ end -}}
+{{- toYaml (mergeOverwrite $own (deepCopy .Values.config)) -}}
+{{- end }}

@@ -1,0 +1,130 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { loadConfiguration } from "../../lib/config/load.ts";
+import { parseKubeconfig } from "../../lib/source/api/access/kubeconfig.ts";
+import { CHART, findHelm, lint, template } from "./helm.ts";
+import { EXAMPLES } from "./examples.ts";
+import { comparable, fileIn, objectsIn } from "./installed_objects.ts";
+import { typeErrors } from "./kubernetes_types.ts";
+
+const EXAMPLE_FILES = ["install/daemonset.yaml", "install/rbac.yaml"];
+const VALUES = ["default", "dual-stack", "iptables-edge"];
+const valuesFile = (name: string) => `${CHART}/ci/${name}-values.yaml`;
+
+const examples = objectsIn(
+  (await Promise.all(EXAMPLE_FILES.map((name) => Deno.readTextFile(EXAMPLES + name))))
+    .join("\n---\n"),
+);
+
+Deno.test("the installation's objects are those that Kubernetes knows", async () => {
+  assertEquals(await typeErrors(examples), "");
+});
+
+Deno.test("the check of types finds a field that Kubernetes does not know", async () => {
+  const pod = {
+    metadata: { name: "a" },
+    spec: { containers: [{ name: "a", imagePullpolicy: "Always" }] },
+  };
+  const wrong = await typeErrors([{ apiVersion: "v1", kind: "Pod", ...pod }]);
+  assertStringIncludes(wrong, "imagePullpolicy");
+});
+
+const helm = await findHelm() ?? "";
+const ignore = helm === "";
+const render = async (...args: string[]) => {
+  const { code, stdout, stderr } = await template(helm, args);
+  assertEquals({ code, stderr }, { code: 0, stderr: "" });
+  return objectsIn(stdout);
+};
+
+for (const name of VALUES) {
+  Deno.test({
+    name: `helm takes the chart with ${name} values, and Kubernetes what comes of it`,
+    ignore,
+    fn: async () => {
+      const linted = await lint(helm, ["-f", valuesFile(name)]);
+      assertEquals(linted.code, 0, linted.stdout + linted.stderr);
+      const objects = await render("-f", valuesFile(name));
+      assertEquals(await typeErrors(objects), "");
+      const loaded = await loadConfiguration(["--config", "config.yaml"], {
+        readFile: (path) => Promise.resolve(fileIn(objects, path)),
+        version: "",
+      });
+      assertEquals(loaded.type === "run" && loaded.warnings, []);
+      const access = parseKubeconfig(fileIn(objects, "kubeconfig.yaml"), {
+        path: "/etc/signpost/kubeconfig.yaml",
+      });
+      assertEquals([access.server.protocol, access.verify], ["https:", true]);
+    },
+  });
+}
+
+Deno.test({
+  name: "the chart makes what examples/install has",
+  ignore,
+  fn: async () => {
+    // The token of nodes without pods is none of the chart's.
+    const expected = examples.filter(({ kind }) => kind !== "Secret");
+    assertEquals(comparable(await render("-f", valuesFile("default"))), comparable(expected));
+  },
+});
+
+Deno.test({
+  name: "each of the chart's values comes out where it belongs",
+  ignore,
+  fn: async () => {
+    const objects = comparable(await render("-f", valuesFile("iptables-edge")));
+    assertEquals(Object.keys(objects), ["ConfigMap signpost", "DaemonSet signpost"]);
+    const text = JSON.stringify(objects);
+    for (
+      const part of [
+        `"image":"registry.example.com/signpost:0.1.0-edge"`,
+        `"server":"https://127.0.0.1:6444"`,
+        `"mode":"iptables"`,
+        `"detectLocal":{"bridgeInterface":"cni0"}`,
+        `"limits":{"memory":"256Mi"}`,
+        `"tolerations":[{"effect":"NoSchedule","key":"node-role.kubernetes.io/edge",` +
+        `"operator":"Exists"}]`,
+        `"priorityClassName":"edge-critical"`,
+        `"proxy":"signpost"`,
+        `"serviceAccountName":"edge-proxy"`,
+        `"host":"192.0.2.7"`,
+        `"updateStrategy":{"type":"OnDelete"}`,
+      ]
+    ) assertStringIncludes(text, part);
+  },
+});
+
+Deno.test({
+  name: "the chart says which value is missing or wrong",
+  ignore,
+  fn: async () => {
+    const file = valuesFile("default");
+    for (
+      const [setting, words] of [
+        ["apiServer=", "apiServer: name the API server's own address"],
+        ["clusterCIDR=", "clusterCIDR: name the range of all pods"],
+        ["image.repository=", "image.repository: name your image"],
+        ["mode=ipvs", "mode"],
+        ["tolerance=x", "tolerance"],
+      ] as const
+    ) {
+      const { code, stderr } = await template(helm, ["-f", file, "--set", setting]);
+      assert(code !== 0, setting);
+      assertStringIncludes(stderr, words);
+    }
+  },
+});
+
+Deno.test({
+  name: "a change of the configuration replaces the pods",
+  ignore,
+  fn: async () => {
+    const checksum = async (...args: string[]) => {
+      const { stdout } = await template(helm, ["-f", valuesFile("default"), ...args]);
+      return /checksum\/config: (\w+)/.exec(stdout)?.[1];
+    };
+    const before = await checksum();
+    assertEquals(await checksum("--set", "resources.limits.memory=1Gi"), before);
+    assert(await checksum("--set", "mode=iptables") !== before);
+  },
+});

@@ -1,0 +1,38 @@
+/**
+ * Checks objects against the types that are generated from Kubernetes' API.
+ *
+ * @module
+ */
+import type { ApiObject } from "../support/pipeline.ts";
+import { execute } from "../support/command.ts";
+
+const DENO_JSON = new URL("../../deno.json", import.meta.url).pathname;
+
+/** The module of `kubernetes-types` that has each API group and version. */
+const MODULES: Readonly<Record<string, string>> = {
+  v1: "core/v1",
+  "apps/v1": "apps/v1",
+  "rbac.authorization.k8s.io/v1": "rbac/v1",
+};
+
+/**
+ * What the compiler has against these objects; empty where they are right.
+ *
+ * As object literals they may have no field that their type does not know.
+ */
+export async function typeErrors(objects: readonly ApiObject[]): Promise<string> {
+  const source = objects.map((object, i) => {
+    const module = MODULES[String(object["apiVersion"])];
+    const type = `import("kubernetes-types/${module}").${object.kind}`;
+    return `export const object${i}: ${type} = ${JSON.stringify(object, undefined, 2)};\n`;
+  });
+  const file = await Deno.makeTempFile({ prefix: "signpost-objects-", suffix: ".ts" });
+  try {
+    await Deno.writeTextFile(file, source.join("\n"));
+    const command = [Deno.execPath(), "check", "-q", "--config", DENO_JSON, file];
+    const { code, stdout, stderr } = await execute(command, { env: { NO_COLOR: "1" } });
+    return code === 0 ? "" : stdout + stderr;
+  } finally {
+    await Deno.remove(file);
+  }
+}
