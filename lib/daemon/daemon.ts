@@ -29,6 +29,7 @@ import type { OpenDataplane } from "../backend/choose.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import { releaseMemoryAfter } from "./memory_release.ts";
+import { startingEvent } from "./node_events.ts";
 import { Observation } from "./observation.ts";
 import { dealWithOthers } from "./others.ts";
 import { isServedByKubeProxy, openSavedState } from "./saved_state.ts";
@@ -54,6 +55,9 @@ export interface DaemonOptions {
 
 /** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
+
+/** Milliseconds for Events when another part has failed. */
+const LAST_EVENTS = 1_000;
 
 /** What a daemon is made from. */
 export interface Opened extends OpenDataplane {
@@ -81,6 +85,8 @@ export class Daemon {
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
   #keeper: StateKeeper | undefined;
+  /** The Event of the start was sent. */
+  #isAnnounced = false;
 
   /**
    * @param options how to run
@@ -189,6 +195,8 @@ export class Daemon {
         this.#runLoop(signal),
         delivering,
         serveAll({
+          nodeName: this.#options.nodeName,
+          report: (event) => this.#report(event),
           configuration: () => configuration,
           mode: this.#opened.mode,
           health: this.#health,
@@ -222,6 +230,8 @@ export class Daemon {
       await Promise.all([
         this.#healthChecks.close(),
         this.#keeper?.stop(),
+        // What ends the daemon may be told in an Event.
+        signal.aborted ? undefined : this.#lastEvents(),
         // The socket is removed at the end; where another part failed, that is not yet.
         signal.aborted ? answering : undefined,
       ]);
@@ -263,7 +273,17 @@ export class Daemon {
     this.#advice.afterSync(step.change);
     releaseMemoryAfter(script, this.#options);
     // What came from the state file is not to be written back as if it were new.
-    if (this.#cache.complete) this.#keeper?.changed();
+    if (!this.#cache.complete) return;
+    this.#keeper?.changed();
+    if (this.#isAnnounced) return;
+    this.#isAnnounced = true;
+    this.#report(startingEvent(this.#options.nodeName, this.#opened.mode));
+  }
+
+  /** Waits for Events that are to be sent yet, but not for long. */
+  async #lastEvents(): Promise<void> {
+    const enough = this.#options.runtime.clock.sleep(LAST_EVENTS, this.#options.signal);
+    await Promise.race([this.#events.flushed(), enough]);
   }
 
   #dealWithOthers(): Promise<void> {

@@ -5,6 +5,7 @@
  */
 import { inEffect, toKubeProxyConfiguration } from "../config/configz.ts";
 import type { Configuration } from "../model/configuration.ts";
+import type { EventReport } from "../model/event_report.ts";
 import type { Logger } from "../model/ports.ts";
 import { healthServer, metricsServer } from "../observe/endpoints.ts";
 import type { ProxyHealth } from "../observe/health.ts";
@@ -15,6 +16,7 @@ import type { PageContents } from "../observe/page/page.ts";
 import { listenHttp, serveHttp } from "../system/http/servers.ts";
 import type { Runtime } from "../model/runtime.ts";
 import { FatalError } from "../model/fatal.ts";
+import { serverFailedEvent } from "./node_events.ts";
 
 /** What the servers show. */
 export interface ServersOptions {
@@ -26,7 +28,10 @@ export interface ServersOptions {
   readonly status: () => Readonly<Record<string, string>>;
   /** What the status page shows. */
   readonly page: () => PageContents;
-  readonly runtime: Runtime;
+  readonly nodeName: string;
+  /** Sends an Event. */
+  readonly report: (event: EventReport) => void;
+  readonly runtime: Pick<Runtime, "clock">;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
@@ -63,16 +68,17 @@ export async function serveAll(options: ServersOptions): Promise<void> {
 }
 
 async function serve(
-  name: string,
+  server: "healthz" | "metrics",
   address: string,
   options: ServersOptions & { readonly handler: HttpHandler },
 ): Promise<void> {
   if (address === "") return;
-  const { runtime, logger, signal, handler, configuration } = options;
+  const { runtime, logger, signal, handler, configuration, nodeName, report } = options;
   try {
     await serveHttp(splitAddress(address), {
-      name,
+      name: server,
       handler,
+      failed: (error) => report(serverFailedEvent(nodeName, { server, error })),
       hardFail: configuration().bindAddressHardFail,
       listen: listenHttp,
       clock: runtime.clock,

@@ -186,6 +186,47 @@ Deno.test("health-check node ports are where node ports are, and each family cou
   await answers(four.nodeSecond, 200, 1);
 });
 
+/** The Event of the Node with this reason, once the API server has it. */
+function nodeEvent(stage: Stage, reason: string) {
+  const event = stage.api.store.list("Event").map(({ object }) => object)
+    .find((each) => each["reason"] === reason);
+  if (!event) return undefined;
+  const { regarding, type, action, note } = event as ApiObject & {
+    regarding: Record<string, string>;
+    note: string;
+  };
+  assertEquals(regarding, { apiVersion: "v1", kind: "Node", name: "node1", uid: "node1" });
+  assertEquals(action, "StartKubeProxy");
+  return { type, note };
+}
+
+Deno.test("the start, and servers that cannot listen, become Events on the Node, as kube-proxy sends them", async (test) => {
+  await using stage = await Stage.create({ objects: WEB });
+  stage.network.serve("node", { protocol: "tcp", port: METRICS_PORT, address: "127.0.0.1" });
+  await test.step("the daemon goes on", async () => {
+    await using signpost = await stage.startSynced();
+    const starting = await signpost.until("the start", () => nodeEvent(stage, "Starting"));
+    assertEquals([starting.type, starting.note], ["Normal", "signpost 0.1.0 in nftables mode"]);
+    const failed = await signpost.until(
+      "the failure",
+      () => nodeEvent(stage, "FailedToStartMetricServer"),
+    );
+    assertEquals(failed.type, "Warning");
+    assertMatch(failed.note, /^metrics server: cannot listen on 127\.0\.0\.1:10249: /);
+  });
+  await test.step("the daemon ends, but not before it has said why", async () => {
+    await stage.configure({
+      bindAddressHardFail: true,
+      healthzBindAddress: `127.0.0.1:${METRICS_PORT}`,
+      metricsBindAddress: "",
+    });
+    await using signpost = stage.start();
+    assertEquals((await signpost.status).code, 1);
+    const failed = nodeEvent(stage, "FailedToStartProxierHealthcheck");
+    assertMatch(failed?.note ?? "", /^healthz server: cannot listen on 127\.0\.0\.1:10249: /);
+  });
+});
+
 /** Two Services with one external IP, and one with a port that there is not. */
 const TROUBLE = [
   service(ADDRESSES[4], { spec: { externalIPs: ["192.0.2.30"] } }),

@@ -83,6 +83,8 @@ export interface ServeOptions {
   /** `bindAddressHardFail`: the first failure is final. */
   readonly hardFail: boolean;
   readonly listen: HttpListen;
+  /** Called with each new reason for which it cannot listen. */
+  readonly failed?: (message: string) => void;
   readonly clock: Pick<Clock, "sleep">;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -96,7 +98,7 @@ export interface ServeOptions {
  * @throws {Error} where binding fails and `hardFail` is set
  */
 export async function serveHttp(address: ListenAddress, options: ServeOptions): Promise<void> {
-  const { name, hardFail, clock, logger, signal } = options;
+  const { name, hardFail, failed, clock, logger, signal } = options;
   const where = hostPort(address.hostname, address.port);
   const failures = new ChangeFilter();
   while (!signal.aborted) {
@@ -105,10 +107,11 @@ export async function serveHttp(address: ListenAddress, options: ServeOptions): 
       failures.clear(name);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (hardFail) {
-        throw new Error(`${name} server: cannot listen on ${where}: ${reason}`, { cause: error });
-      }
-      if (failures.changed(name, reason)) {
+      const message = `${name} server: cannot listen on ${where}: ${reason}`;
+      const isNew = failures.changed(name, reason);
+      if (isNew) failed?.(message);
+      if (hardFail) throw new Error(message, { cause: error });
+      if (isNew) {
         logger.error("cannot listen; trying again every 5 seconds", {
           server: name,
           address: where,

@@ -85,11 +85,13 @@ Deno.test("binding is tried again every five seconds, and the failure is logged 
   const logger = new FakeLogger();
   const stop = new AbortController();
   const flaky = flakyListen(3);
+  const failures: string[] = [];
   const served = serveHttp({ hostname: "::1", port: 10256 }, {
     name: "healthz",
     handler: hello,
     hardFail: false,
     listen: flaky.listen,
+    failed: (message) => void failures.push(message),
     clock,
     logger,
     signal: stop.signal,
@@ -102,6 +104,7 @@ Deno.test("binding is tried again every five seconds, and the failure is logged 
   assertEquals(flaky.attempts, 4);
   assertEquals(logger.messages, ["cannot listen; trying again every 5 seconds"]);
   assertEquals(logger.lines[0]?.fields.address, "[::1]:10256");
+  assertEquals(failures, ["healthz server: cannot listen on [::1]:10256: in use"]);
   stop.abort();
   await served;
 });
