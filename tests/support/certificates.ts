@@ -64,6 +64,43 @@ export async function makeCertificates(
   };
 }
 
+const CA_CONFIG = `[ca]
+default_ca = own
+[own]
+database = index.txt
+new_certs_dir = .
+serial = ca.serial
+default_md = sha256
+policy = any
+x509_extensions = authority
+[any]
+commonName = supplied
+[authority]
+basicConstraints = critical,CA:TRUE
+`;
+
+/** Writes `expired.crt`: the authority by its own key and name, valid on the first day of 2020 alone. */
+export async function expireAuthority({ folder }: Certificates): Promise<void> {
+  await Deno.writeTextFile(`${folder}/ca.cnf`, CA_CONFIG);
+  await Deno.writeTextFile(`${folder}/index.txt`, "");
+  await Deno.writeTextFile(`${folder}/ca.serial`, "01\n");
+  await openssl(folder, [
+    "x509",
+    "-x509toreq",
+    "-in",
+    "ca.crt",
+    "-key",
+    "ca.key",
+    "-out",
+    "ca.csr",
+  ]);
+  await openssl(folder, [
+    ...["ca", "-config", "ca.cnf", "-batch", "-notext", "-selfsign", "-keyfile", "ca.key"],
+    ...["-in", "ca.csr", "-out", "expired.crt"],
+    ...["-startdate", "20200101000000Z", "-enddate", "20200102000000Z"],
+  ]);
+}
+
 interface Leaf {
   readonly name: string;
   readonly subject: string;

@@ -116,7 +116,8 @@ export class ApiClient {
 
   async #credentials(): Promise<Credentials> {
     try {
-      return await readCredentials(await this.options.access(), this.options.readFile);
+      const { access, readFile, clock } = this.options;
+      return await readCredentials(await access(), { readFile, now: () => clock.now() });
     } catch (cause) {
       if (!(cause instanceof AccessError)) throw cause;
       throw new WatchError("credentials", cause.message, { cause });

@@ -34,6 +34,9 @@ export interface DecodeContext {
 /** Lines that are kept of what is left out of one object: a warning is to be read. */
 const MAX_OMISSIONS = 5;
 
+/** Entries of one list that may be left out; more of them are rubbish, and each takes its time. */
+const MAX_OMITTED_ENTRIES = 10_000;
+
 /** What is left out of one object because it cannot be used. */
 export class Omissions {
   readonly #lines: string[] = [];
@@ -122,12 +125,16 @@ export function readEntries<V extends Scalar | Fields, T>(
   const { omissions, read } = options;
   const entries: T[] = [];
   const raw = readArray(value, path);
+  let omitted = 0;
   for (let i = 0; i < raw.length; i++) {
     try {
       const entry = read(raw[i] as Unread<Field<V>>, `${path}[${i}]`);
       if (entry !== undefined) entries.push(entry);
     } catch (error) {
       omissions.add(malformed(error));
+      if (++omitted > MAX_OMITTED_ENTRIES) {
+        throw new MalformedError(path, `must have ${MAX_OMITTED_ENTRIES} unusable entries at most`);
+      }
     }
   }
   return entries;

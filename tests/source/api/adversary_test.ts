@@ -10,6 +10,7 @@ import { listPages } from "../../../lib/source/api/http/list_pages.ts";
 import { Remainder } from "../../../lib/source/api/http/pieces.ts";
 import { resourceOf } from "../../../lib/source/api/resources.ts";
 import { parseWatchEvent } from "../../../lib/source/api/watch_event.ts";
+import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { eventually } from "../../support/eventually.ts";
 import { encodeEvent } from "../../support/protobuf.ts";
 import { ANONYMOUS, fakeDecode, ManualClock } from "./fakes.ts";
@@ -146,6 +147,17 @@ for (const [what, text] of [["[", "["], ["{}", "{},"], ["0", "0,"]] as const) {
     assert(used() - before < 32 * MB, `${used() - before} bytes`);
   });
 }
+
+Deno.test("a list with nothing usable in it is given up after ten thousand entries", () => {
+  const ports = Array.from({ length: 10_002 }, () => ({}));
+  const raw = { metadata: { name: "web" }, spec: { clusterIP: "10.96.0.1", ports } };
+  const decoded = createDecoder()("Service", raw);
+  assertEquals(decoded, {
+    type: "refused",
+    key: "default/web",
+    reason: "spec.ports must have 10000 unusable entries at most",
+  });
+});
 
 /** An EndpointSlice as the API server sends it. */
 function wrap(raw: Uint8Array): Uint8Array {

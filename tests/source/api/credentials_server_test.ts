@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { makeCertificates } from "../../support/certificates.ts";
+import { expireAuthority, makeCertificates } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
 import { service, type Watched, type WatchSetup, withWatch } from "./watch_fixture.ts";
 
@@ -99,6 +99,24 @@ Deno.test("insecure-skip-tls-verify trusts any server", async () => {
     return Promise.resolve();
   });
 });
+
+for (const [adapter, name] of [["fetch", ""], ["node:https", "localhost"]] as const) {
+  Deno.test(`an expired authority is refused, as Go refuses it, with ${adapter}`, async () => {
+    const early: WatchSetup["early"] = async (server, folder) => {
+      const { certificates } = server.options;
+      if (certificates) await expireAuthority(certificates);
+      const data = { "certificate-authority-data": "", "certificate-authority": "expired.crt" };
+      await changeCluster(folder, { ...data, "tls-server-name": name });
+    };
+    await withWatch({ early, waitForList: false }, async (watched) => {
+      const error = await failsWith(watched, "credentials");
+      assert(/expired\.crt: the certificate authority expired on 2020-01-02/.test(error), error);
+      assertEquals(watched.server.requests.length, 0, "not one request was sent");
+      await Deno.copyFile(`${watched.folder}/ca.crt`, `${watched.folder}/expired.crt`);
+      await eventually("the list", () => watched.sink.events.length === 1);
+    });
+  });
+}
 
 Deno.test("a kubeconfig that breaks keeps the state, and is used again when it is whole", async () => {
   await withWatch({}, async (watched) => {

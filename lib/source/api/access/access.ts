@@ -4,6 +4,7 @@
  * @module
  */
 import { oneLine } from "../../manifests/text.ts";
+import { judgeAuthorities } from "./validity.ts";
 
 /** Text that a configuration carries itself, or names by a file that may change. */
 export type Material =
@@ -66,9 +67,13 @@ const TOKEN = /^[\x21-\x7e]+$/;
  * Called before each request, so that a renewed token, certificate or authority is used from
  * the next connection on.
  *
- * @throws {AccessError} where a file cannot be read or does not hold what it should
+ * @throws {AccessError} where a file cannot be read or does not hold what it should, or where no
+ *   authority is valid at the time
  */
-export async function readCredentials(access: ApiAccess, readFile: ReadFile): Promise<Credentials> {
+export async function readCredentials(
+  access: ApiAccess,
+  { readFile, now }: { readonly readFile: ReadFile; readonly now: () => number },
+): Promise<Credentials> {
   const read = (material: Material | undefined) => readMaterial(material, readFile);
   const [authority, certificate, key, token] = await Promise.all([
     read(access.certificateAuthority),
@@ -80,7 +85,7 @@ export async function readCredentials(access: ApiAccess, readFile: ReadFile): Pr
     server: access.server,
     authorization: authorization(access, token),
     tls: {
-      authorities: authority && certificatesIn(authority),
+      authorities: authority && authoritiesIn(authority, now()),
       certificate: certificate && certificatesIn(certificate).join("\n"),
       key: key && privateKeyIn(key),
       serverName: access.tlsServerName,
@@ -117,6 +122,15 @@ function certificatesIn({ text, origin }: ReadText): readonly string[] {
   const certificates = text.match(CERTIFICATES);
   if (!certificates) throw new AccessError([`${oneLine(origin)}: holds no PEM certificate`]);
   return certificates;
+}
+
+function authoritiesIn(material: ReadText, now: number): readonly string[] {
+  const { valid, invalid } = judgeAuthorities(certificatesIn(material), now);
+  if (valid.length > 0) return valid;
+  throw new AccessError([
+    `${oneLine(material.origin)}: the certificate authority ${invalid.at(-1)}: ` +
+    "put a valid one there, and see that this node's clock is right",
+  ]);
 }
 
 function privateKeyIn({ text, origin }: ReadText): string {

@@ -1,11 +1,13 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import {
   AccessError,
   type ApiAccess,
   readCredentials,
+  type ReadFile,
 } from "../../../../lib/source/api/access/access.ts";
 import { inClusterAccess, loadAccess } from "../../../../lib/source/api/access/access_source.ts";
 import { refuseClusterIPServer } from "../../../../lib/source/api/access/cold_start.ts";
+import { makeCertificates } from "../../../support/certificates.ts";
 import { ANONYMOUS } from "../fakes.ts";
 
 const POD: Readonly<Record<string, string>> = {
@@ -16,6 +18,9 @@ const POD: Readonly<Record<string, string>> = {
 const pod = (name: string) => POD[name];
 const nowhere = () => undefined;
 const CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----";
+
+const read = (access: ApiAccess, readFile: ReadFile) =>
+  readCredentials(access, { readFile, now: () => Date.now() });
 
 const files = (contents: Readonly<Record<string, string>>) => (path: string) => {
   const text = contents[path];
@@ -62,16 +67,16 @@ Deno.test("files are read anew each time, tokens are trimmed, bundles are split"
     certificateAuthority: { type: "file", path: "ca" },
   };
   const bundle = `# ours\n${CERTIFICATE}\n# theirs\n${CERTIFICATE}\n`;
-  const first = await readCredentials(access, files({ token: "one\n", ca: bundle }));
+  const first = await read(access, files({ token: "one\n", ca: bundle }));
   assertEquals(first.authorization, "Bearer one");
   assertEquals(first.tls.authorities, [CERTIFICATE, CERTIFICATE]);
-  const second = await readCredentials(access, files({ token: "two", ca: bundle }));
+  const second = await read(access, files({ token: "two", ca: bundle }));
   assertEquals(second.authorization, "Bearer two");
 });
 
 Deno.test("username and password make basic authentication, in UTF-8", async () => {
   const basic = { username: "jörg", password: "x" };
-  const { authorization } = await readCredentials({ ...ANONYMOUS, basic }, files({}));
+  const { authorization } = await read({ ...ANONYMOUS, basic }, files({}));
   assertEquals(authorization, "Basic asO2cmc6eA==");
 });
 
@@ -84,7 +89,7 @@ Deno.test("files that do not hold what they should are named, their contents are
     [{ token: { type: "file", path: "g" } }, /^g: cannot be read: No such file/],
   ];
   for (const [access, message] of cases) {
-    const reading = () => readCredentials({ ...ANONYMOUS, ...access }, files({ f: secret }));
+    const reading = () => read({ ...ANONYMOUS, ...access }, files({ f: secret }));
     const error = await assertRejects(reading, AccessError);
     assert(message.test(error.message), error.message);
   }
@@ -126,4 +131,29 @@ Deno.test("the cluster's own name for its API server is refused", () => {
   }
   const real = new URL("https://kubernetes.example.org");
   assertEquals(refuseClusterIPServer(real, { serviceCIDRs: [] }), undefined);
+});
+
+Deno.test("an authority that has expired, or is not valid yet, is refused by name and date", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-expired-" });
+  try {
+    const { authority } = await makeCertificates(folder);
+    const access: ApiAccess = {
+      ...ANONYMOUS,
+      certificateAuthority: { type: "file", path: "ca.crt" },
+    };
+    const at = (days: number, text = authority) =>
+      readCredentials(access, {
+        readFile: files({ "ca.crt": text }),
+        now: () => Date.now() + days * 86_400_000,
+      });
+    const { tls } = await at(1);
+    assertEquals(tls.authorities?.length, 1);
+    const late = await assertRejects(() => at(3), AccessError, "ca.crt: the certificate authority");
+    assertMatch(late.message, /expired on \d{4}-.*Z: put a valid one there/);
+    await assertRejects(() => at(-1), AccessError, "is not valid before");
+    const bundle = await at(3, `${authority}\n${CERTIFICATE}\n`);
+    assertEquals(bundle.tls.authorities, [CERTIFICATE], "the others of a bundle count");
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
