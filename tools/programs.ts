@@ -16,6 +16,8 @@ const PACKAGES: Readonly<Record<string, string>> = {
   openssl: "openssl",
   "systemd-analyze": "systemd",
   chromium: "chromium",
+  "dpkg-deb": "dpkg",
+  lintian: "lintian",
 };
 
 /** Packages of what only `deno task kernels` runs. */

@@ -38,6 +38,11 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
+/** An integer with commas between groups of three digits. Not by Intl, which QuickJS has in part. */
+export function grouped(value: number): string {
+  return String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");
+}
+
 /** Levenshtein's distance: insertions, deletions and replacements from one text to the other. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);

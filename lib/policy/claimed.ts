@@ -8,6 +8,7 @@ import { cidrContains, FAMILIES, type Family, familyOf } from "../model/address.
 import type { DesiredNode } from "../model/desired.ts";
 import { nodePortKey, vipKey } from "../model/names.ts";
 import type { Service, ServicePort } from "../model/objects.ts";
+import { grouped } from "../model/text.ts";
 import type { Claim, ClaimType, Reservation } from "./claims.ts";
 
 /** A TCP port that the daemon needs itself: no Service becomes a frontend there. */
@@ -165,5 +166,5 @@ export function describeConflicts(
     `${claim} belongs to ${nameOfHolder(holder)}, ${because}`
   );
   const more = conflicts.length - named.length;
-  return named.join("; ") + (more > 0 ? `; … and ${more.toLocaleString("en-US")} more` : "");
+  return named.join("; ") + (more > 0 ? `; … and ${grouped(more)} more` : "");
 }

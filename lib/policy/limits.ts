@@ -11,6 +11,7 @@ import { familyOf } from "../model/address.ts";
 import type { Limits, Size } from "../model/configuration.ts";
 import type { Refusal } from "../model/events.ts";
 import type { EndpointSlice, Service } from "../model/objects.ts";
+import { grouped } from "../model/text.ts";
 import { familiesOf } from "./claimed.ts";
 
 /** A Service over a limit. */
@@ -129,14 +130,14 @@ export class Admission {
       const isGrowth = size[what] > own[what];
       if (size[what] > service) {
         return over(key, `--max-service-${flag}`, {
-          asks: `it asks for ${number(size[what])} ${words}`,
-          limit: `one Service may have ${number(service)}`,
+          asks: `it asks for ${grouped(size[what])} ${words}`,
+          limit: `one Service may have ${grouped(service)}`,
         });
       }
       if (isGrowth && sum > all) {
         return over(key, `--max-namespace-${flag}`, {
-          asks: `with it, namespace ${namespace} asks for ${number(sum)} ${words}`,
-          limit: `one namespace may have ${number(all)}`,
+          asks: `with it, namespace ${namespace} asks for ${grouped(sum)} ${words}`,
+          limit: `one namespace may have ${grouped(all)}`,
         });
       }
     }
@@ -178,10 +179,6 @@ function over(
     limit,
     reason: `${texts.asks}, ${texts.limit} (${limit}): ask for less, or raise the limit`,
   };
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
 }
 
 function namespaceOf(key: string): string {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { nearest, plain, show } from "../../lib/model/text.ts";
+import { grouped, nearest, plain, show } from "../../lib/model/text.ts";
 
 Deno.test("values appear in messages as one printable line", () => {
   assertEquals(show("a\nb\u001b[31m"), '"a\\nb\\u001b[31m"');
@@ -20,4 +20,14 @@ Deno.test("a misspelt name finds the nearest one, a strange one finds none", () 
   assertEquals(nearest("confg", names), "config");
   assertEquals(nearest("zzz", names), undefined);
   assertEquals(nearest("", names), undefined);
+});
+
+Deno.test("long numbers have commas", () => {
+  assertEquals([0, 999, 1_000, 65_536, 1_234_567].map(grouped), [
+    "0",
+    "999",
+    "1,000",
+    "65,536",
+    "1,234,567",
+  ]);
 });

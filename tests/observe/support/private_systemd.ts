@@ -31,7 +31,7 @@ mount --make-rprivate /
 mount -o remount,bind,ro /
 awk '$2 !~ "^/(proc|dev/pts|sys/fs/cgroup|tmp|var|run|opt)(/|$)" { print $2 }' /proc/self/mounts |
   while read -r path; do mount -o remount,bind,ro "$path"; done
-for path in /tmp /var /run /opt /etc/systemd/system; do mount -t tmpfs tmpfs $path; done
+for path in /tmp /var /run /opt /etc/systemd/system /lib/systemd/system; do mount -t tmpfs tmpfs $path; done
 mkdir -p /var/tmp /var/lib /run/systemd/system /run/lock /opt/checkout
 touch /opt/deno
 mount -c --bind /proc/self/fd/3 /opt/deno
@@ -44,7 +44,7 @@ for target in sysinit basic network multi-user shutdown; do
   printf '[Unit]\\nDefaultDependencies=no\\n' > /etc/systemd/system/$target.target
 done
 exec env -i container=signpost-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
-  SYSTEMD_UNIT_PATH=/etc/systemd/system \\
+  SYSTEMD_UNIT_PATH=/etc/systemd/system:/lib/systemd/system \\
   ${INIT} --system --unit=multi-user.target --log-target=null --show-status=no
 `;
 

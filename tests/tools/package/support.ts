@@ -1,0 +1,47 @@
+/**
+ * Packages for tests: of this checkout's files, around a binary that stands in for the real one.
+ *
+ * @module
+ */
+import { buildArchive, buildDebian, type BuildOptions } from "../../../tools/package/build.ts";
+import { readContent } from "../../../tools/package/content.ts";
+import type { Release } from "../../../tools/package/release.ts";
+
+/** A release of some day. */
+export const RELEASE: Release = {
+  target: "x86_64-unknown-linux-gnu",
+  engine: "v8",
+  commit: { hash: "0123456789ab", time: 1_795_000_000, isTagged: true },
+  version: "0.1.0",
+};
+
+/**
+ * Packages a binary.
+ *
+ * @param binary path of what stands in for it
+ * @returns the names of the `.deb` and of the archive
+ */
+export async function makePackages(
+  output: string,
+  { binary, ...changes }: { readonly binary: string } & Partial<Release>,
+): Promise<{ readonly deb: string; readonly archive: string }> {
+  const options: BuildOptions = {
+    release: { ...RELEASE, ...changes },
+    content: await readContent(),
+    maintainer: { name: "signpost maintainers", email: "signpost@users.noreply.github.com" },
+    binary,
+    output,
+  };
+  return { deb: await buildDebian(options), archive: await buildArchive(options) };
+}
+
+/** A folder for as long as `body` takes. */
+export async function withFolder(body: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-packages-" });
+  try {
+    await Deno.chmod(folder, 0o755);
+    await body(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * `deno task package`: `.deb` and `.tar.gz` of the binaries in `dist/`, with checksums and a bill of
+ * materials. The same commit and binary give the same bytes.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { NOTICES } from "../lib/cli/licenses/notices.ts";
+import { VERSION } from "../lib/model/version.ts";
+import { binaryName, ENGINES, TARGETS } from "./compile/arguments.ts";
+import { type Commit, readCommit } from "./compile/commit.ts";
+import { buildArchive, buildDebian, writeSums } from "./package/build.ts";
+import { readContent } from "./package/content.ts";
+import type { Maintainer } from "./package/debian.ts";
+import { type Release, upstreamVersion } from "./package/release.ts";
+import { billOfMaterials, type Integrities } from "./package/sbom.ts";
+import { installPrograms } from "./programs.ts";
+import { complain, say } from "./terminal.ts";
+
+const ROOT = new URL("..", import.meta.url).pathname;
+
+const HELP = `deno task package: packages the binaries that deno task compile has made
+
+  --dist FOLDER      where the binaries are and the packages go (default dist)
+  --version VERSION  another version than that of the source
+
+DEBFULLNAME and DEBEMAIL name the maintainer of the .deb; SOURCE_DATE_EPOCH is the commit's time.`;
+
+/** Packages what is there. @returns the exit code */
+async function main(args: readonly string[]): Promise<number> {
+  if (args.includes("--help")) {
+    say(HELP);
+    return 0;
+  }
+  const { values: { dist: given, version } } = parseArgs({
+    args: [...args],
+    options: {
+      dist: { type: "string", default: "dist" },
+      version: { type: "string", default: VERSION },
+    },
+  });
+  const dist = given.startsWith("/") ? given : `${ROOT}${given}`;
+  const problem = await installPrograms(["dpkg-deb"], { needsRoot: false });
+  if (problem !== undefined) {
+    complain(`deno task package: ${problem}`);
+    return 1;
+  }
+  const commit = await readCommit();
+  const names = await packageAll(dist, { commit, version });
+  if (names.length === 0) {
+    complain(`${dist} has no binary: run deno task compile`);
+    return 1;
+  }
+  for (const name of names) {
+    const { size } = await Deno.stat(`${dist}/${name}`);
+    say(`${given}/${name}: ${(size / 2 ** 20).toFixed(1)} MiB`);
+  }
+  say(`${given}/SHA256SUMS`);
+  return 0;
+}
+
+/** @returns the names of what was made */
+async function packageAll(
+  dist: string,
+  { commit, version }: { readonly commit: Commit; readonly version: string },
+): Promise<string[]> {
+  const content = await readContent();
+  const names: string[] = [];
+  for (const engine of ENGINES) {
+    for (const target of TARGETS) {
+      const name = binaryName(target, engine);
+      const isThere = await Deno.stat(`${dist}/${name}`).then(() => true, () => false);
+      if (!isThere) continue;
+      const release = { target, engine, commit, version };
+      const binary = `${dist}/${name}`;
+      const options = { release, content, maintainer: maintainer(), binary, output: dist };
+      names.push(name, await buildDebian(options), await buildArchive(options));
+    }
+  }
+  if (names.length === 0) return [];
+  names.push(await writeBill(dist, { engine: "v8", target: TARGETS[0], commit, version }));
+  await writeSums(dist, names);
+  return names;
+}
+
+async function writeBill(dist: string, release: Release): Promise<string> {
+  const { npm } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`)) as { npm: Integrities };
+  const version = upstreamVersion(release).replace("~", "-");
+  const bill = billOfMaterials({ version, commit: release.commit, notices: NOTICES, npm });
+  const name = `signpost-${version}.spdx.json`;
+  await Deno.writeTextFile(`${dist}/${name}`, `${JSON.stringify(bill, null, 2)}\n`);
+  return name;
+}
+
+function maintainer(): Maintainer {
+  return {
+    name: Deno.env.get("DEBFULLNAME") ?? "signpost maintainers",
+    email: Deno.env.get("DEBEMAIL") ?? "maintainers@signpost.invalid",
+  };
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -1,0 +1,115 @@
+/**
+ * Writes packages and archives. The same input gives the same bytes.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+import { run } from "../../tests/support/command.ts";
+import { archiveFiles, type Content } from "./content.ts";
+import { controlFiles, type Maintainer, type PackageFile, packageFiles } from "./debian.ts";
+import { ARCHITECTURES, debianVersion, type Release, upstreamVersion } from "./release.ts";
+import { MAINTAINER_SCRIPTS } from "./scripts.ts";
+
+/** What is needed to make a package. */
+export interface BuildOptions {
+  readonly release: Release;
+  readonly content: Content;
+  readonly maintainer: Maintainer;
+  /** Path of the binary. */
+  readonly binary: string;
+  /** The folder that the package goes to; it exists. */
+  readonly output: string;
+}
+
+/** Makes the `.deb` with dpkg-deb. @returns its name */
+export async function buildDebian(options: BuildOptions): Promise<string> {
+  const { release, content, maintainer, binary, output } = options;
+  const files: readonly PackageFile[] = [
+    ...packageFiles(content, { release, maintainer }),
+    { path: "usr/bin/signpost", data: await Deno.readFile(binary), mode: 0o755 },
+  ];
+  const size = files.reduce((sum, { data }) => sum + data.length, 0);
+  const control = controlFiles({ release, maintainer, size });
+  const architecture = ARCHITECTURES[release.target];
+  const name = `signpost_${debianVersion(release)}_${architecture}.deb`;
+  await inTree([...files, ...control, ...MAINTAINER_SCRIPTS], release, async (root) => {
+    // One thread: how xz cuts its blocks follows from their number.
+    const flags = ["--root-owner-group", "-Zxz", "--threads-max=1"];
+    await run(["dpkg-deb", ...flags, "--build", root, `${output}/${name}`], {
+      env: { SOURCE_DATE_EPOCH: String(release.commit.time) },
+    });
+  });
+  return name;
+}
+
+/** Makes the `.tar.gz` for machines without dpkg. @returns its name */
+export async function buildArchive(options: BuildOptions): Promise<string> {
+  const { release, content, binary, output } = options;
+  const version = upstreamVersion(release).replace("~", "-");
+  const top = `signpost-${version}-${release.target.replace(/-.*/, "")}-linux`;
+  const files: readonly PackageFile[] = [
+    ...archiveFiles(content).map(({ path, text }) => ({ path: `${top}/${path}`, data: text })),
+    { path: `${top}/signpost`, data: await Deno.readFile(binary), mode: 0o755 },
+  ];
+  const name = `${top}.tar.gz`;
+  await inTree(files, release, async (root) => {
+    const plain = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar"];
+    const time = `--mtime=@${release.commit.time}`;
+    await run([
+      "tar",
+      "-C",
+      root,
+      ...plain,
+      time,
+      "-I",
+      "gzip -9n",
+      "-cf",
+      `${output}/${name}`,
+      top,
+    ]);
+  });
+  return name;
+}
+
+/** Writes `SHA256SUMS` beside the files; `sha256sum -c SHA256SUMS` checks them. */
+export async function writeSums(folder: string, names: readonly string[]): Promise<void> {
+  const lines = await Promise.all(
+    [...names].sort().map(async (name) => {
+      const bytes = await Deno.readFile(`${folder}/${name}`);
+      return `${createHash("sha256").update(bytes).digest("hex")}  ${name}\n`;
+    }),
+  );
+  await Deno.writeTextFile(`${folder}/SHA256SUMS`, lines.join(""));
+}
+
+/** A tree of the files for as long as `use` takes, everything in it with the commit's time. */
+async function inTree(
+  files: readonly PackageFile[],
+  { commit }: Release,
+  use: (root: string) => Promise<void>,
+): Promise<void> {
+  const root = await Deno.makeTempDir({ prefix: "signpost-package-" });
+  try {
+    await Deno.chmod(root, 0o755);
+    const folders = new Set<string>([root]);
+    for (const { path, data, mode = 0o644 } of files) {
+      const steps = path.split("/").slice(0, -1);
+      for (const [index] of steps.entries()) {
+        const folder = `${root}/${steps.slice(0, index + 1).join("/")}`;
+        if (folders.has(folder)) continue;
+        await Deno.mkdir(folder);
+        // Whatever the umask is.
+        await Deno.chmod(folder, 0o755);
+        folders.add(folder);
+      }
+      const file = `${root}/${path}`;
+      await Deno.writeFile(file, typeof data === "string" ? new TextEncoder().encode(data) : data);
+      await Deno.chmod(file, mode);
+      await Deno.utime(file, commit.time, commit.time);
+    }
+    for (const folder of folders) await Deno.utime(folder, commit.time, commit.time);
+    await use(root);
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * The files that packages and archives have beside the binary.
+ *
+ * @module
+ */
+import { bashScript } from "../../lib/cli/completions/bash.ts";
+import { fishScript } from "../../lib/cli/completions/fish.ts";
+import { zshScript } from "../../lib/cli/completions/zsh.ts";
+import { licensesReport } from "../../lib/cli/licenses/report.ts";
+import { manPage } from "../../lib/cli/man.ts";
+
+const ROOT = new URL("../..", import.meta.url).pathname;
+
+/** A text file to be packaged. */
+export interface TextFile {
+  /** Below the root of the package or archive, without a slash in front. */
+  readonly path: string;
+  readonly text: string;
+}
+
+/** What every form of signpost comes with. */
+export interface Content {
+  readonly unit: string;
+  /** The drop-in of the unit for binaries with QuickJS. */
+  readonly quickjsDropIn: string;
+  readonly modules: string;
+  readonly configuration: string;
+  /** For `/etc/default/signpost`. */
+  readonly defaults: string;
+  readonly kubeconfig: string;
+  readonly rbac: string;
+  readonly manPage: string;
+  readonly completions: { readonly bash: string; readonly zsh: string; readonly fish: string };
+  readonly license: string;
+  readonly notices: string;
+  readonly changelog: string;
+}
+
+/** Reads and makes all of it, from this checkout. */
+export async function readContent(): Promise<Content> {
+  const read = (name: string) => Deno.readTextFile(`${ROOT}${name}`);
+  return {
+    unit: await read("systemd/signpost.service"),
+    quickjsDropIn: await read("systemd/signpost-quickjs.conf"),
+    modules: await read("systemd/signpost-modules.conf"),
+    configuration: await read("examples/config.yaml"),
+    defaults: await read("examples/install/signpost.default"),
+    kubeconfig: await read("examples/install/kubeconfig.yaml"),
+    rbac: await read("examples/install/rbac.yaml"),
+    manPage: manPage(),
+    completions: { bash: bashScript(), zsh: zshScript(), fish: fishScript() },
+    license: await read("LICENSE"),
+    notices: licensesReport(),
+    changelog: await read("CHANGELOG.md"),
+  };
+}
+
+/** The files of the archive, for machines without dpkg; the binary is `signpost`. */
+export function archiveFiles(content: Content): TextFile[] {
+  return [
+    { path: "LICENSE", text: content.license },
+    { path: "NOTICES", text: content.notices },
+    { path: "CHANGELOG.md", text: content.changelog },
+    { path: "signpost.1", text: content.manPage },
+    { path: "completions/signpost.bash", text: content.completions.bash },
+    { path: "completions/_signpost", text: content.completions.zsh },
+    { path: "completions/signpost.fish", text: content.completions.fish },
+    { path: "systemd/signpost.service", text: content.unit },
+    { path: "systemd/signpost-quickjs.conf", text: content.quickjsDropIn },
+    { path: "systemd/signpost-modules.conf", text: content.modules },
+    { path: "examples/config.yaml", text: content.configuration },
+    { path: "examples/signpost.default", text: content.defaults },
+    { path: "examples/kubeconfig.yaml", text: content.kubeconfig },
+    { path: "examples/rbac.yaml", text: content.rbac },
+  ];
+}

@@ -1,0 +1,40 @@
+/**
+ * What a package is of: version, machine, engine, commit.
+ *
+ * @module
+ */
+import { type Engine, type Target, TARGETS } from "../compile/arguments.ts";
+import { type Commit, dayOf } from "../compile/commit.ts";
+
+/** What is packaged. */
+export interface Release {
+  readonly target: Target;
+  readonly engine: Engine;
+  readonly commit: Commit;
+  /** That of `lib/model/version.ts`, or of the test's. */
+  readonly version: string;
+}
+
+/** What Debian calls the machine of a target. */
+export const ARCHITECTURES: Readonly<Record<Target, string>> = {
+  [TARGETS[0]]: "amd64",
+  [TARGETS[1]]: "arm64",
+};
+
+/**
+ * The version of a package. What is made between releases sorts before the next one; the revision
+ * is Debian's, as there may be more than one package of a release.
+ */
+export function debianVersion(release: Release): string {
+  return `${upstreamVersion(release)}-1`;
+}
+
+/** The version in names of archives: `0.1.0`, or `0.1.0~git20261123.0123456` of an untagged commit. */
+export function upstreamVersion({ version, commit, engine }: Release): string {
+  const day = dayOf(commit).replaceAll("-", "");
+  const isDirty = commit.hash.endsWith("-dirty");
+  const between = commit.isTagged
+    ? ""
+    : `~git${day}.${commit.hash.slice(0, 7)}${isDirty ? ".dirty" : ""}`;
+  return `${version}${between}${engine === "v8" ? "" : `+${engine}`}`;
+}

@@ -1,0 +1,86 @@
+/**
+ * The bill of materials of a release, in SPDX 2.3 (https://spdx.github.io/spdx-spec/v2.3/).
+ *
+ * @module
+ */
+import type { Notice } from "../../lib/cli/licenses/notices.ts";
+import type { Commit } from "../compile/commit.ts";
+
+/** What `deno.lock` says of a package. */
+export type Integrities = Readonly<Record<string, { readonly integrity: string }>>;
+
+/** What the document is made of. */
+export interface BillOptions {
+  readonly version: string;
+  readonly commit: Commit;
+  readonly notices: readonly Notice[];
+  readonly npm: Integrities;
+}
+
+/** The document: signpost, and what it contains. */
+export function billOfMaterials({ version, commit, notices, npm }: BillOptions): object {
+  const packages = notices.map((notice) => ({
+    ...named(notice.name, notice.version),
+    supplier: `Organization: ${notice.publisher}`,
+    licenseDeclared: notice.license,
+    ...originOf(notice, npm),
+  }));
+  const own = {
+    ...named("signpost", version),
+    supplier: "NOASSERTION",
+    licenseDeclared: "Apache-2.0",
+    downloadLocation: "NOASSERTION",
+  };
+  return {
+    spdxVersion: "SPDX-2.3",
+    dataLicense: "CC0-1.0",
+    SPDXID: "SPDXRef-DOCUMENT",
+    name: `signpost-${version}`,
+    documentNamespace: `https://spdx.org/spdxdocs/signpost-${version}-${commit.hash}`,
+    creationInfo: {
+      created: new Date(commit.time * 1000).toISOString().replace(".000", ""),
+      creators: ["Tool: signpost-tools/package.ts"],
+    },
+    packages: [own, ...packages],
+    relationships: [
+      relation("SPDXRef-DOCUMENT", "DESCRIBES", own.SPDXID),
+      ...packages.map(({ SPDXID }) => relation(own.SPDXID, "CONTAINS", SPDXID)),
+    ],
+  };
+}
+
+function named(name: string, versionInfo: string) {
+  const SPDXID = `SPDXRef-Package-${name.replace(/[^A-Za-z0-9.]+/g, "-").replace(/^-/, "")}`;
+  return {
+    SPDXID,
+    name,
+    versionInfo,
+    filesAnalyzed: false,
+    licenseConcluded: "NOASSERTION",
+    copyrightText: "NOASSERTION",
+  };
+}
+
+function relation(spdxElementId: string, relationshipType: string, relatedSpdxElement: string) {
+  return { spdxElementId, relationshipType, relatedSpdxElement };
+}
+
+/** Deno is no package of npm: its runtime comes with `deno compile`. */
+function originOf({ name, version }: Notice, npm: Integrities): object {
+  const integrity = npm[`${name}@${version}`]?.integrity;
+  if (integrity === undefined) {
+    return { downloadLocation: `https://github.com/denoland/deno/releases/tag/v${version}` };
+  }
+  const bytes = Uint8Array.from(atob(integrity.replace("sha512-", "")), (c) => c.charCodeAt(0));
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const url = `pkg:npm/${name.replace("@", "%40")}@${version}`;
+  return {
+    downloadLocation: `https://www.npmjs.com/package/${name}/v/${version}`,
+    checksums: [{ algorithm: "SHA512", checksumValue: hex }],
+    externalRefs: [{
+      referenceCategory: "PACKAGE-MANAGER",
+      referenceType: "purl",
+      referenceLocator: url,
+    }],
+  };
+}
