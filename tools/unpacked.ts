@@ -20,24 +20,42 @@ export interface PackagedProgram {
 export async function unpackedProgram(program: PackagedProgram): Promise<string | undefined> {
   const installed = locateProgram(program.name);
   if (installed !== undefined) return installed;
-  const folder = `${cacheFolder()}/${program.package}`;
+  const [folder = ""] = await unpackedPackages([program.package]) ?? [];
   const path = `${folder}/usr/bin/${program.name}`;
-  if (await isFile(path)) return path;
+  return await exists(path) ? path : undefined;
+}
+
+/**
+ * Folders with the files of Debian's packages, without what they depend on; nothing is installed.
+ *
+ * @returns `undefined` where one of them is not to be had
+ */
+export async function unpackedPackages(names: readonly string[]): Promise<string[] | undefined> {
+  const folders: string[] = [];
+  for (const name of names) {
+    const folder = `${cacheFolder()}/${name}`;
+    if (!await exists(folder) && !await unpack(name, folder)) return undefined;
+    folders.push(folder);
+  }
+  return folders;
+}
+
+async function unpack(name: string, folder: string): Promise<boolean> {
   if (locateProgram("apt-get") === undefined || locateProgram("dpkg-deb") === undefined) {
-    return undefined;
+    return false;
   }
   await Deno.mkdir(cacheFolder(), { recursive: true });
-  const scratch = await Deno.makeTempDir({ dir: cacheFolder(), prefix: `${program.package}-` });
+  const scratch = await Deno.makeTempDir({ dir: cacheFolder(), prefix: `${name}-` });
   try {
     await run(["chmod", "0755", scratch]);
-    const download = ["apt-get", "download", "-q", program.package];
+    const download = ["apt-get", "download", "-q", name];
     const done = await run(download, scratch) ||
       await run(["apt-get", "update", "-q"]) && await run(download, scratch);
     const archive = [...Deno.readDirSync(scratch)].find(({ name }) => name.endsWith(".deb"));
-    if (!done || archive === undefined) return undefined;
-    if (!await run(["dpkg-deb", "-x", archive.name, "files"], scratch)) return undefined;
+    if (!done || archive === undefined) return false;
+    if (!await run(["dpkg-deb", "-x", archive.name, "files"], scratch)) return false;
     await Deno.rename(`${scratch}/files`, folder).catch(() => {}); // Another process was first.
-    return await isFile(path) ? path : undefined;
+    return await exists(folder);
   } finally {
     await Deno.remove(scratch, { recursive: true });
   }
@@ -56,6 +74,6 @@ async function run(command: readonly string[], cwd?: string): Promise<boolean> {
   return (await child.output()).success;
 }
 
-async function isFile(path: string): Promise<boolean> {
-  return await Deno.stat(path).then(({ isFile }) => isFile, () => false);
+async function exists(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(() => true, () => false);
 }
