@@ -39,9 +39,7 @@ const MIT_TEXT_OF = "zod";
 
 /** The notices of all packages, in the order of their names, and Deno's before them. */
 export async function readNotices(): Promise<Notice[]> {
-  const lock = JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`)) as {
-    readonly npm: Readonly<Record<string, unknown>>;
-  };
+  const lock = await readLock();
   const cache = await npmCache();
   const mit = await mitText(`${cache}/${MIT_TEXT_OF}`, lock.npm);
   const packages = await Promise.all(SOURCES.map(async ({ name, publisher, headersIn }) => {
@@ -63,6 +61,12 @@ export async function readNotices(): Promise<Notice[]> {
     };
   }));
   return [denoNotice(mit), ...packages];
+}
+
+/** Where a package of `deno.lock` is in Deno's cache. */
+export async function packageFolder(name: string): Promise<string> {
+  const { npm } = await readLock();
+  return `${await npmCache()}/${name}/${versionOf(name, npm)}`;
 }
 
 /** The source of `lib/cli/licenses/notices.ts`. */
@@ -95,6 +99,10 @@ export interface Notice {
 export const NOTICES: readonly Notice[] = [
 ${entries.join("")}];
 `;
+}
+
+async function readLock(): Promise<{ readonly npm: Readonly<Record<string, unknown>> }> {
+  return JSON.parse(await Deno.readTextFile(`${ROOT}deno.lock`));
 }
 
 function denoNotice(mit: string): Notice {
