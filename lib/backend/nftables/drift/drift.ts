@@ -11,10 +11,10 @@
 import type { Drift } from "../../../model/drift.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { followMonitor } from "./follow.ts";
 import type { Look } from "./look.ts";
 import type { Marks } from "./marks.ts";
-import { monitorCommand, outgrown } from "./monitor.ts";
-import { inWords, type Transaction, TransactionReader } from "./transactions.ts";
+import { inWords, type Transaction } from "./transactions.ts";
 
 /** What the watch works with. */
 export interface DriftWatchOptions {
@@ -37,6 +37,8 @@ const GATHER = 50;
 const SUBSCRIBED = 300;
 const FIRST_PAUSE = 200;
 const MAX_PAUSE = 30_000;
+/** A monitor that lasted so many times the pause before it is started again soon. */
+const LONG = 10;
 
 /** Follows the kernel until the signal aborts. */
 export class DriftWatch {
@@ -63,13 +65,17 @@ export class DriftWatch {
     void this.#whenSubscribed(signal, () => look.structure());
     while (!signal.aborted) {
       const started = clock.monotonic();
-      await this.#monitor(signal);
+      await followMonitor({
+        ...this.#options,
+        onTransaction: (transaction) => this.#take(transaction),
+        onLost: () => this.#lost(),
+      }, signal);
       if (signal.aborted) return;
       logger.info(
         "nft monitor has ended (1.0.6 does where source ranges change); it is started again, and the table compared",
       );
       const lasted = clock.monotonic() - started;
-      if (lasted > MAX_PAUSE) pause = FIRST_PAUSE;
+      if (lasted > Math.min(MAX_PAUSE, LONG * pause)) pause = FIRST_PAUSE;
       await clock.sleep(pause, signal);
       pause = Math.min(MAX_PAUSE, pause * 2);
       void this.#whenSubscribed(signal, () => look.contents());
@@ -82,30 +88,6 @@ export class DriftWatch {
   ): Promise<void> {
     await this.#options.clock.sleep(SUBSCRIBED, signal);
     if (!signal.aborted) await this.#look(look);
-  }
-
-  /** Runs `nft monitor` to its end. Where sets come that it does not know, another one takes over. */
-  async #monitor(signal: AbortSignal): Promise<void> {
-    const { streamer, nft, clock, logger } = this.#options;
-    const reader = new TransactionReader();
-    const stop = new AbortController();
-    let successor: Promise<void> | undefined;
-    try {
-      const sets = await nft.listSetNames();
-      const either = AbortSignal.any([signal, stop.signal]);
-      for await (const line of streamer.lines(monitorCommand(sets), either)) {
-        const transaction = reader.read(line);
-        if (transaction === "lost") this.#lost();
-        else if (transaction) this.#take(transaction);
-        if (typeof transaction !== "object" || successor) continue;
-        if (!outgrown(sets, transaction.newSets)) continue;
-        successor = this.#monitor(signal);
-        void clock.sleep(SUBSCRIBED, signal).then(() => stop.abort());
-      }
-    } catch (error) {
-      logger.debug(2, "nft monitor failed", { error: String(error) });
-    }
-    await successor;
   }
 
   #take(transaction: Transaction): void {

@@ -10,6 +10,8 @@ import { parseMark } from "./marks.ts";
 
 /** One commit of one program, as far as it is about our table. */
 export interface Transaction extends Drift {
+  /** The number of the ruleset that it made; 32 bits, counted on and on. */
+  readonly generation: number;
   /** The marks that it carries. */
   readonly marks: readonly number[];
   /** Our table was deleted. */
@@ -19,7 +21,7 @@ export interface Transaction extends Drift {
 }
 
 const CHANGE = new RegExp(`^(\\w+) (?:ct )?(\\w+) ${TABLE}(?: (\\S+)|\\s*$)`);
-const GENERATION = /^# new generation \d+(?: by process (\d+) \((.*)\))?/;
+const GENERATION = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
 const LOST = /lost .*events/i;
 
 /** A set or map that stands in a rule, as the kernel names it; it goes with its rule. */
@@ -42,11 +44,13 @@ export class TransactionReader {
   read(line: string): Transaction | "lost" | undefined {
     if (!line.startsWith("#")) return this.#readChange(line);
     if (LOST.test(line)) {
-      this.#end("");
+      this.#end({ by: "", generation: 0 });
       return "lost";
     }
-    const [match, pid = "", name = ""] = GENERATION.exec(line) ?? [];
-    return match === undefined ? undefined : this.#end(pid === "" ? "" : `${name} (pid ${pid})`);
+    const [match, generation, pid = "", name = ""] = GENERATION.exec(line) ?? [];
+    if (match === undefined) return undefined;
+    const by = pid === "" ? "" : `${name} (pid ${pid})`;
+    return this.#end({ by, generation: Number(generation) });
   }
 
   #readChange(line: string): undefined {
@@ -63,12 +67,12 @@ export class TransactionReader {
     else (isDeletion ? this.#missing : this.#added).add(describe(kind, name));
   }
 
-  #end(by: string): Transaction {
+  #end(last: Pick<Transaction, "by" | "generation">): Transaction {
     const isWholeTable = this.#isWholeTable;
     const transaction = {
       missing: isWholeTable ? "the whole table" : inWords(this.#missing),
       added: inWords(this.#added),
-      by,
+      ...last,
       marks: this.#marks,
       isWholeTable,
       newSets: this.#newSets,

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { ListedSet } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { DriftWatch } from "../../../../lib/backend/nftables/drift/drift.ts";
 import { Marks } from "../../../../lib/backend/nftables/drift/marks.ts";
 import type { Drift } from "../../../../lib/model/drift.ts";
@@ -18,6 +19,11 @@ class Fixture implements AsyncDisposable {
   readonly drift: Drift[] = [];
   /** What looks find. */
   found: Drift | undefined;
+  /** The sets that the table has. */
+  sets: readonly ListedSet[] = [
+    { kind: "map", name: "services4" },
+    { kind: "set", name: "hairpins4" },
+  ];
   /** The looks that were taken. */
   readonly looks: string[] = [];
   replacements = 1;
@@ -26,7 +32,7 @@ class Fixture implements AsyncDisposable {
   /** Whether the program is missing. */
   isMissing = false;
   readonly #stop = new AbortController();
-  /** Those that run. */
+  /** Those that run, the first one first. */
   readonly #monitors = new Set<ReadableStreamDefaultController<string>>();
   readonly #watching: Promise<void>;
 
@@ -38,8 +44,7 @@ class Fixture implements AsyncDisposable {
     const watch = new DriftWatch({
       streamer: { lines: (argv, signal) => this.#lines(argv, signal) },
       nft: {
-        listSetNames: () =>
-          Promise.resolve([{ kind: "map", name: "services4" }, { kind: "set", name: "hairpins4" }]),
+        listSetNames: () => Promise.resolve(this.sets),
       },
       marks: this.marks,
       look: { structure: () => look("structure"), contents: () => look("contents") },
@@ -55,9 +60,42 @@ class Fixture implements AsyncDisposable {
   /** Has the monitor print lines, and lets time pass until they are reported. */
   async print(...lines: readonly string[]): Promise<void> {
     await settle();
-    for (const line of lines) for (const monitor of this.#monitors) monitor.enqueue(line);
+    await this.#printTo([...this.#monitors], lines);
+  }
+
+  /** Has one of the monitors print lines, the first being 0. */
+  async printBy(which: number, ...lines: readonly string[]): Promise<void> {
+    await this.#printTo([...this.#monitors].slice(which, which + 1), lines);
+  }
+
+  async #printTo(
+    monitors: readonly ReadableStreamDefaultController<string>[],
+    lines: readonly string[],
+  ): Promise<void> {
+    for (const line of lines) for (const monitor of monitors) monitor.enqueue(line);
     await settle();
     await this.clock.advance(50);
+  }
+
+  /** The monitors that run. */
+  get running(): number {
+    return this.#monitors.size;
+  }
+
+  /** Ends the monitor that was started first. */
+  async endFirst(): Promise<void> {
+    const [first] = this.#monitors;
+    if (first) this.#monitors.delete(first);
+    first?.close();
+    await settle();
+  }
+
+  /** Ends the newest monitor, as `nft` does where a set that it is told of has gone. */
+  async refuse(): Promise<void> {
+    const newest = [...this.#monitors].at(-1);
+    if (newest) this.#monitors.delete(newest);
+    newest?.close();
+    await settle();
   }
 
   /** The line that tells of a mark of ours. */
@@ -189,6 +227,74 @@ Deno.test("where our own script adds a set, a monitor that knows it takes over a
   await fixture.print("delete element inet signpost services4 { 1 }", END);
   assertEquals([fixture.drift.length, fixture.started.length], [1, 2]);
   assertEquals(fixture.logger.at("info"), []);
+});
+
+/** A script of our own that adds a set. */
+const NEW_SET = "add set inet signpost source-ranges-tcp4 { }";
+
+/** The end of a transaction with this number. */
+const generation = (number: number) => `# new generation ${number} by process 4711 (nft)`;
+
+Deno.test("a monitor goes on until it has told what its successor heard first", async () => {
+  await using fixture = new Fixture();
+  await fixture.print(NEW_SET, fixture.mark(), generation(7));
+  assertEquals(fixture.running, 2);
+  await fixture.printBy(1, generation(9));
+  assertEquals(fixture.running, 2);
+  await fixture.printBy(0, "delete element inet signpost services4 { 1 }", generation(8));
+  assertEquals([fixture.running, fixture.drift.length], [2, 1]);
+  await fixture.printBy(0, generation(9));
+  assertEquals([fixture.running, fixture.started.length], [1, 2]);
+  await fixture.print("delete element inet signpost services4 { 1 }", generation(10));
+  assertEquals(fixture.drift.length, 2);
+});
+
+Deno.test("a successor that hears before the other has told as much takes over at the next transaction, past 32 bits too", async () => {
+  await using fixture = new Fixture();
+  await fixture.print(NEW_SET, fixture.mark(), generation(2 ** 32 - 1));
+  await fixture.printBy(1, generation(1));
+  assertEquals(fixture.running, 2);
+  await fixture.printBy(0, generation(2));
+  assertEquals(fixture.running, 1);
+});
+
+Deno.test("a successor that is refused, because a set has gone, is tried again, and nothing is missed", async () => {
+  await using fixture = new Fixture();
+  await fixture.print(NEW_SET, fixture.mark(), generation(7));
+  for (const [started, pause] of [[2, 50], [3, 100], [4, 200]] as const) {
+    assertEquals(fixture.started.length, started);
+    await fixture.refuse();
+    assertEquals(fixture.running, 1);
+    await fixture.clock.advance(pause);
+  }
+  assertEquals([fixture.started.length, fixture.running], [5, 2]);
+  await fixture.print("delete element inet signpost services4 { 1 }", generation(8));
+  assertEquals([fixture.drift.length, fixture.running], [1, 1]);
+  assertEquals(fixture.logger.at("info"), []);
+});
+
+Deno.test("where the monitor ends before its successor hears, the table is compared", async () => {
+  await using fixture = new Fixture();
+  await fixture.clock.advance(300);
+  fixture.looks.length = 0;
+  await fixture.print(NEW_SET, fixture.mark(), generation(7));
+  await fixture.endFirst();
+  assertEquals(fixture.running, 0);
+  await fixture.clock.advance(200);
+  assertEquals(fixture.running, 1);
+  await fixture.clock.advance(300);
+  assertEquals(fixture.looks, ["contents"]);
+});
+
+Deno.test("of sets that come while a monitor starts, another one knows", async () => {
+  await using fixture = new Fixture();
+  await settle();
+  fixture.sets = [...fixture.sets, { kind: "map", name: "endpoints-tcp4" }];
+  await fixture.print(generation(7));
+  assertEquals([fixture.started.length, fixture.running], [2, 2]);
+  assertMatch(fixture.started[1] ?? "", /flush map inet signpost endpoints-tcp4/);
+  await fixture.print(generation(8));
+  assertEquals([fixture.started.length, fixture.running], [2, 1]);
 });
 
 Deno.test("a program that cannot be run does not end the watch", async () => {
