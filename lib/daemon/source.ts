@@ -11,6 +11,8 @@ import type { Logger } from "../model/ports.ts";
 import type { Runtime } from "../model/runtime.ts";
 import { AccessError } from "../source/api/access/access.ts";
 import { loadAccess } from "../source/api/access/access_source.ts";
+import { proxiesIn } from "../source/api/access/proxies.ts";
+import { accessWarnings } from "../source/api/access/warnings.ts";
 import { ApiClient } from "../source/api/api_client.ts";
 import { refuseClusterIPServer } from "../source/api/access/cold_start.ts";
 import { StatusError } from "../source/api/failure.ts";
@@ -61,6 +63,7 @@ export interface Source {
 export async function openSource(options: SourceOptions): Promise<Source> {
   if (options.configuration.signpost.manifests.length === 0) {
     const api = await findApiServer(options);
+    for (const warning of api.warnings) options.logger.warn(warning);
     return { api, run: () => watchApiServer(api, options) };
   }
   const run = () =>
@@ -117,6 +120,8 @@ export interface ApiServer {
   readonly url: URL;
   /** Where the server is, as the kubeconfig says now; rejects where that cannot be read. */
   readonly locate: () => Promise<URL>;
+  /** What is unsafe in the way there, one line each. */
+  readonly warnings: readonly string[];
   /** Closes connections that nothing uses. */
   readonly close: () => void;
 }
@@ -137,11 +142,13 @@ export async function findApiServer(
       environment: runtime.environment,
       readFile: runtime.readFile,
     });
-  const { server } = await access().catch((error) => {
+  const first = await access().catch((error) => {
     throw error instanceof AccessError ? new FatalError(error.message, { cause: error }) : error;
   });
+  const { server } = first;
   refuse(refuseClusterIPServer(server, { serviceCIDRs: [], environment: runtime.environment }));
-  const http = createHttpClient();
+  const proxies = configuration.signpost.proxyFromEnvironment ? proxiesIn(runtime.environment) : {};
+  const http = createHttpClient({ proxies });
   const client = new ApiClient({
     http,
     access,
@@ -151,7 +158,8 @@ export async function findApiServer(
     userAgent: `signpost/${VERSION}`,
   });
   const locate = async () => (await access()).server;
-  return { client, url: server, locate, close: () => http.close() };
+  const warnings = accessWarnings(first);
+  return { client, url: server, locate, warnings, close: () => http.close() };
 }
 
 /**

@@ -186,6 +186,8 @@ export interface SignpostConfiguration {
   readonly stateFile: string;
   /** The local socket of `signpost status` and its kin; `""`: none. */
   readonly socket: string;
+  /** Whether the API server is reached through the proxies that the environment names. */
+  readonly proxyFromEnvironment: boolean;
   /** Whether to wait for the end of another signpost in this network namespace. */
   readonly wait: boolean;
   /** Whether the metrics server shows the status page; `auto`: where it listens on loopback alone. */

@@ -155,6 +155,7 @@ logging: {verbosity: 4, format: json}
       fullSyncPeriod: 3_600_000,
       stateFile: "/var/lib/signpost/state.json.gz",
       wait: false,
+      proxyFromEnvironment: false,
       socket: "/run/signpost/signpost.sock",
       statusPage: "auto",
       limits: DEFAULT_LIMITS,

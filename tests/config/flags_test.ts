@@ -62,6 +62,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
         fullSyncPeriod: 3_600_000,
         stateFile: "/var/lib/signpost/state.json.gz",
         wait: false,
+        proxyFromEnvironment: false,
         socket: "/run/signpost/signpost.sock",
         statusPage: "auto",
         limits: DEFAULT_LIMITS,
@@ -163,6 +164,7 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
   [["--manifests", "-"], (c) => c.signpost.manifests, ["-"]],
   [["--state-file", ""], (c) => c.signpost.stateFile, ""],
   [["--socket=/s"], (c) => c.signpost.socket, "/s"],
+  [["--proxy-from-environment"], (c) => c.signpost.proxyFromEnvironment, true],
   [["--wait"], (c) => c.signpost.wait, true],
   [["--full-sync-period=10m"], (c) => c.signpost.fullSyncPeriod, 600_000],
 ];

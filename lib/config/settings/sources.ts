@@ -184,6 +184,14 @@ export const SOURCE_GROUP = group({
         help: "The API server's URL, instead of the kubeconfig's.",
       },
     }),
+    "signpost.proxyFromEnvironment": value(boolean, false, {
+      inFile: false,
+      flag: {
+        name: "proxy-from-environment",
+        kind: "boolean",
+        help: "Reach the API server through the proxy that HTTPS_PROXY or HTTP_PROXY names.",
+      },
+    }),
     "clientConnection.contentType": word(text, PROTOBUF, {
       flag: {
         name: "kube-api-content-type",

@@ -7,6 +7,7 @@
  * @module
  */
 import type { TlsSettings } from "../../source/api/access/access.ts";
+import { type Proxies, PROXY_VARIABLES } from "../../source/api/access/proxies.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../source/api/http/http.ts";
 
 /** Bytes that are read at once. */
@@ -33,14 +34,14 @@ export function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolea
  *
  * Connections are pooled by TLS settings, as those of `createNodeHttpClient`.
  */
-export function createFetchHttpClient(): HttpClient {
+export function createFetchHttpClient(proxies: Proxies): HttpClient {
   trustGivenAuthoritiesOnly();
   let pool: Pool | undefined;
   const poolFor = ({ url, tls }: HttpRequest): Pool => {
     const key = url.protocol === "https:" ? JSON.stringify(tls) : "";
     if (pool?.key === key) return pool;
     if (pool?.inUse === 0) pool.client.close();
-    return pool = { key, client: createClient(tls), inUse: 0 };
+    return pool = { key, client: withProxies(proxies, () => createClient(tls)), inUse: 0 };
   };
   const release = (used: Pool) => {
     used.inUse--;
@@ -65,6 +66,22 @@ export function createFetchHttpClient(): HttpClient {
  */
 function trustGivenAuthoritiesOnly(): void {
   Deno.env.set("DENO_TLS_CA_STORE", ",");
+}
+
+/** A client takes its proxies from the environment as it is when the client is made. */
+function withProxies<T>(proxies: Proxies, make: () => T): T {
+  const saved = PROXY_VARIABLES.map((name) => [name, Deno.env.get(name)] as const);
+  try {
+    for (const name of PROXY_VARIABLES) setVariable(name, proxies[name]);
+    return make();
+  } finally {
+    for (const [name, text] of saved) setVariable(name, text);
+  }
+}
+
+function setVariable(name: string, text: string | undefined): void {
+  if (text === undefined) Deno.env.delete(name);
+  else Deno.env.set(name, text);
 }
 
 function createClient(tls: TlsSettings): Deno.HttpClient {

@@ -9,6 +9,7 @@ import type * as http from "node:http";
 import type * as https from "node:https";
 import process from "node:process";
 import type { TlsSettings } from "../../source/api/access/access.ts";
+import type { Proxies } from "../../source/api/access/proxies.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../source/api/http/http.ts";
 
 /** Milliseconds after which an idle connection is probed by TCP keepalive. */
@@ -30,13 +31,13 @@ interface Pool {
  * Connections are pooled by TLS settings: when a certificate or authority has changed, the next
  * request opens a new connection, and the old ones end with the requests that use them.
  */
-export function createNodeHttpClient(): HttpClient {
+export function createNodeHttpClient(proxies: Proxies): HttpClient {
   let pool: Pool | undefined;
   const poolFor = (request: HttpRequest): Pool => {
     const key = JSON.stringify(request.tls);
     if (pool?.key === key) return pool;
     if (pool?.inUse === 0) pool.agent.destroy();
-    pool = { key, agent: createAgent(request.tls), inUse: 0 };
+    pool = { key, agent: createAgent(request.tls, proxies), inUse: 0 };
     return pool;
   };
   const release = (used: Pool) => {
@@ -56,9 +57,10 @@ export function createNodeHttpClient(): HttpClient {
   };
 }
 
-function createAgent(tls: TlsSettings): https.Agent {
+function createAgent(tls: TlsSettings, proxies: Proxies): https.Agent {
   const { Agent } = loadHttps();
   return new Agent({
+    ...(Object.keys(proxies).length > 0 && { proxyEnv: proxies }),
     keepAlive: true,
     keepAliveMsecs: KEEP_ALIVE_PROBE,
     maxFreeSockets: MAX_FREE_SOCKETS,

@@ -37,6 +37,7 @@ const SOCKET = {
     fullSyncPeriod: 3_600_000,
     stateFile: "",
     wait: false,
+    proxyFromEnvironment: false,
     socket: "/run/s.sock",
     statusPage: "auto",
     limits: DEFAULT_LIMITS,

@@ -89,6 +89,7 @@ class Node implements AsyncDisposable {
           fullSyncPeriod: 3_600_000,
           stateFile: "",
           wait: false,
+          proxyFromEnvironment: false,
           socket: this.socket,
           statusPage: "auto",
           limits: DEFAULT_LIMITS,

@@ -1,0 +1,35 @@
+/**
+ * What is unsafe in the way to the API server, though it was asked for.
+ *
+ * @module
+ */
+import { cidrContains, parseAddress } from "../../../model/address.ts";
+import type { ApiAccess } from "./access.ts";
+
+const LOOPBACK = ["127.0.0.0/8", "::1/128"];
+
+/** One line for each thing that an administrator should know of. Holds no credentials. */
+export function accessWarnings(access: ApiAccess): readonly string[] {
+  const { server, verify, token, basic } = access;
+  const warnings: string[] = [];
+  if (server.protocol === "https:" && !verify) {
+    warnings.push(
+      `insecure-skip-tls-verify is set: whoever answers at ${server.origin} gets the credentials ` +
+        "and decides on this node's rules; set certificate-authority instead",
+    );
+  }
+  const hasSecret = token !== undefined || basic !== undefined;
+  if (server.protocol === "http:" && hasSecret && !isLocal(server.hostname)) {
+    warnings.push(
+      `the credentials go to ${server.origin} unencrypted: who is on the way can read them, and ` +
+        "decide on this node's rules; use https",
+    );
+  }
+  return warnings;
+}
+
+function isLocal(hostname: string): boolean {
+  const address = parseAddress(hostname.replace(/^\[(.*)\]$/, "$1"));
+  if (address === undefined) return hostname === "localhost";
+  return LOOPBACK.some((cidr) => cidrContains(cidr, address));
+}
