@@ -6,6 +6,9 @@
 import type { ProcessStreamer } from "../model/ports.ts";
 import { spawnError } from "./process.ts";
 
+/** Characters; a program whose line is longer is ended, as if it had ended by itself. */
+const MAX_LINE = 1024 * 1024;
+
 /** Children of this process that print line by line. */
 export const denoStreamer: ProcessStreamer = { lines };
 
@@ -25,11 +28,17 @@ async function* lines(
   };
   signal.addEventListener("abort", kill, { once: true });
   try {
-    let rest = "";
+    let parts: string[] = [];
+    let length = 0;
     for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-      const parts = (rest + chunk).split("\n");
-      rest = parts.pop() ?? "";
-      yield* parts;
+      let start = 0;
+      for (let end = chunk.indexOf("\n"); end >= 0; end = chunk.indexOf("\n", start)) {
+        yield parts.join("") + chunk.slice(start, end);
+        [parts, length, start] = [[], 0, end + 1];
+      }
+      parts.push(chunk.slice(start));
+      length += chunk.length - start;
+      if (length > MAX_LINE) return void kill();
     }
   } finally {
     signal.removeEventListener("abort", kill);

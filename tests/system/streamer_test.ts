@@ -1,0 +1,21 @@
+import { assertEquals } from "@std/assert";
+import { denoStreamer } from "../../lib/system/streamer.ts";
+
+async function linesOf(script: string): Promise<string[]> {
+  const lines = denoStreamer.lines(["sh", "-c", script], new AbortController().signal);
+  return await Array.fromAsync(lines);
+}
+
+Deno.test("lines come whole, however they are cut, and the last one needs its end", async () => {
+  const script = "printf 'a\\nb'; sleep 0.05; printf 'c\\n\\nd'";
+  assertEquals(await linesOf(script), ["a", "bc", ""]);
+});
+
+Deno.test("a long line comes whole", async () => {
+  const [line = ""] = await linesOf("head -c 500000 /dev/zero | tr '\\0' x; echo");
+  assertEquals(line.length, 500_000);
+});
+
+Deno.test("a line without end ends the program, and nothing more of it is read", async () => {
+  assertEquals(await linesOf("echo a; exec tr '\\0' x < /dev/zero"), ["a"]);
+});
