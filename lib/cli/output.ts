@@ -5,27 +5,36 @@
  */
 import { stringify } from "@std/yaml/stringify";
 import type { OutputFormat } from "../config/command.ts";
-import { plain } from "../model/text.ts";
+import { plain, plainData } from "../model/text.ts";
 import type { Runtime } from "../model/runtime.ts";
 
 /**
- * A report as text.
+ * A report as text. Whatever names and messages it has, no terminal obeys them.
  *
  * @param report plain data
- * @param options.table the same for people
+ * @param options.table the same for people; it is given texts that are plain already
  */
-export function renderReport(
-  report: object,
-  options: { readonly output: OutputFormat; readonly table: () => string },
+export function renderReport<Report extends object>(
+  report: Report,
+  options: { readonly output: OutputFormat; readonly table: (report: Report) => string },
 ): string {
   switch (options.output) {
     case "json":
-      return `${JSON.stringify(report, undefined, 2)}\n`;
+      return `${jsonText(report, 2)}\n`;
     case "yaml":
-      return stringify(report, { lineWidth: -1, skipInvalid: true });
+      return stringify(plainData(report), { lineWidth: -1, skipInvalid: true });
     case "table":
-      return options.table();
+      return options.table(plainData(report));
   }
+}
+
+/**
+ * Plain data as JSON. Unsafe characters stand in its texts only, and there an escape is the same.
+ *
+ * @param indent blanks for each level; 0: all on one line
+ */
+export function jsonText(data: object, indent: number): string {
+  return JSON.stringify(data, undefined, indent).split("\n").map(plain).join("\n");
 }
 
 /**

@@ -6,7 +6,7 @@
  */
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
-import { printable } from "./text.ts";
+import { oneLine } from "../model/text.ts";
 
 /** A kernel setting and what it is to be. */
 export interface ConntrackSysctl {
@@ -114,5 +114,5 @@ function seconds(milliseconds: number): number {
 }
 
 function reason(error: unknown): string {
-  return printable(error instanceof Error ? error.message : String(error));
+  return oneLine(error instanceof Error ? error.message : String(error), 200);
 }

@@ -7,7 +7,7 @@ import type { Family } from "../model/address.ts";
 import { type ProcessResult, type ProcessRunner, ProgramFailedError } from "../model/ports.ts";
 import type { Frontends } from "./frontends.ts";
 import { type ConntrackEntry, parseEntries } from "./parse.ts";
-import { printable } from "./text.ts";
+import { oneLine } from "../model/text.ts";
 
 /** Which UDP entries of a family to list. What is left out matches all. */
 export interface ListFilter {
@@ -158,5 +158,5 @@ function countEntries({ stdout }: ProcessResult): number {
 
 function failure(action: string, { code, stderr }: ProcessResult): ConntrackError {
   const line = stderr.split("\n").find((each) => each.trim() !== "") ?? "it does not say why";
-  return new ConntrackError(`conntrack cannot ${action} (exit ${code}): ${printable(line)}`);
+  return new ConntrackError(`conntrack cannot ${action} (exit ${code}): ${oneLine(line, 200)}`);
 }

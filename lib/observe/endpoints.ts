@@ -14,7 +14,8 @@ import {
   routePaths,
   textAnswer,
 } from "../model/http.ts";
-import { escapeControls, redactSecrets } from "./log/redact.ts";
+import { redactSecrets } from "./log/redact.ts";
+import { plain } from "../model/text.ts";
 
 /** What a time looks like that never was: Go's zero time. */
 const NEVER = "0001-01-01T00:00:00Z";
@@ -119,7 +120,7 @@ interface PageOptions {
 
 function page(title: string, { facts, separator }: PageOptions): string {
   const lines = Object.entries(facts).map(([name, value]) =>
-    `${name}${separator}${escapeControls(redactSecrets(value))}`
+    `${name}${separator}${plain(redactSecrets(value))}`
   );
   return `signpost ${title}\nFor people to read; the format may change.\n\n${lines.join("\n")}\n`;
 }

@@ -4,7 +4,8 @@
  * @module
  */
 import type { EventReport } from "../model/event_report.ts";
-import { escapeControls, sanitizeText } from "./log/redact.ts";
+import { sanitizeText } from "./log/redact.ts";
+import { plain } from "../model/text.ts";
 
 /** When and by whom an Event is sent. */
 export interface EventStamp {
@@ -58,7 +59,7 @@ export function eventBody(report: EventReport, stamp: EventStamp): Record<string
       ...(regarding.namespace !== undefined && { namespace: regarding.namespace }),
       ...(regarding.uid !== "" && { uid: regarding.uid }),
     },
-    note: cutToBytes(escapeControls(sanitizeText(note)), MAXIMUM_NOTE_BYTES),
+    note: cutToBytes(plain(sanitizeText(note)), MAXIMUM_NOTE_BYTES),
     ...(stamp.count > 1 && { series: { count: stamp.count, lastObservedTime: time } }),
   };
 }

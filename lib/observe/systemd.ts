@@ -5,7 +5,7 @@
  */
 import type { Clock, Logger } from "../model/ports.ts";
 import { ChangeFilter } from "../model/change_filter.ts";
-import { escapeControls } from "./log/redact.ts";
+import { plain } from "../model/text.ts";
 
 /** What systemd told this process at its start. */
 export interface SystemdEnvironment {
@@ -131,5 +131,5 @@ export class ServiceManager {
 }
 
 function statusLine(text: string): string {
-  return `STATUS=${escapeControls(text.slice(0, MAXIMUM_STATUS_LENGTH))}`;
+  return `STATUS=${plain(text.slice(0, MAXIMUM_STATUS_LENGTH))}`;
 }

@@ -7,6 +7,7 @@ import process from "node:process";
 import { lookup } from "node:dns/promises";
 import { parseAddress } from "../model/address.ts";
 import type { Runtime } from "../model/runtime.ts";
+import { plain } from "../model/text.ts";
 import { SystemClock } from "./clock.ts";
 import { sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";
@@ -38,7 +39,7 @@ export function systemRuntime(): Runtime {
     sendProbe,
     isTerminal: () => Deno.stdout.isTerminal(),
     terminalSize,
-    complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${line}\n`)),
+    complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${plain(line)}\n`)),
   };
 }
 

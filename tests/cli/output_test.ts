@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { colourTable, painter, usesColours } from "../../lib/cli/output.ts";
+import { colourTable, painter, renderReport, usesColours } from "../../lib/cli/output.ts";
 import { terseLog } from "../../lib/cli/terse_log.ts";
 
 Deno.test("colours are for terminals, and for people who want them", () => {
@@ -21,7 +21,7 @@ Deno.test("a table with colours has the columns of one without", () => {
   const plain = colourTable(rows, { paint: painter(false), indent: "  " });
   assertEquals(
     plain,
-    "  NAME           STATE  NOTE\n  web\\u000a      wrong  x\n  a longer name  ok\n",
+    "  NAME           STATE  NOTE\n  web\\n          wrong  x\n  a longer name  ok\n",
   );
   const coloured = colourTable(rows, { paint: painter(true), indent: "  " });
   assertEquals(coloured.replace(/\p{Cc}\[\d+m/gu, ""), plain);
@@ -41,7 +41,19 @@ Deno.test("commands that end at once complain in short lines", () => {
   };
   assertEquals(lines(0), [
     "signpost: it failed",
-    "signpost: warning: object refused: key=a/b\\u000a, count=2",
+    "signpost: warning: object refused: key=a/b\\n, count=2",
   ]);
   assertEquals(lines(2).slice(2), ["signpost: started", "signpost: details"]);
+});
+
+Deno.test("whatever a report says, no terminal obeys it, in any format", () => {
+  const hostile = "a\x1b[2J\x07\u009b31m\n\u202eb\u2028\u2066c\u{e0001}";
+  const report = { zone: hostile, lists: [[hostile]], [hostile]: { deep: hostile } };
+  for (const output of ["json", "yaml", "table"] as const) {
+    const text = renderReport(report, { output, table: ({ zone }) => `zone ${zone}\n` });
+    assertEquals(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text.replaceAll("\n", "")), false, text);
+    assertEquals(text.includes("\n\u202eb"), false);
+  }
+  const json = renderReport(report, { output: "json", table: () => "" });
+  assertEquals(JSON.parse(json), report);
 });

@@ -179,6 +179,6 @@ Deno.test("a file that is no KubeProxyConfiguration is one error", async () => {
 
 Deno.test("a file that cannot be read is an error", async () => {
   assertEquals(errorsOf(await load(["--config", "/no\nwhere"])), [
-    "/no\\u000awhere: cannot be read: No such file",
+    "/no\\nwhere: cannot be read: No such file",
   ]);
 });

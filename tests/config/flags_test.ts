@@ -236,7 +236,7 @@ Deno.test("the deprecated port flags set the port, or turn the server off, with 
 const WRONG: readonly [readonly string[], string][] = [
   [["--proxy-mod=nftables"], "--proxy-mod: unknown flag (did you mean --proxy-mode?)"],
   [["--xyzzy", "1"], "--xyzzy: unknown flag"],
-  [["--x\ny=1"], "--x\\u000ay: unknown flag"],
+  [["--x\ny=1"], "--x\\ny: unknown flag"],
   [["-x"], "-x: unknown flag"],
   [["-once"], "-once: unknown flag (did you mean --once?)"],
   [["clenup"], '"clenup": unknown command or unexpected word (did you mean cleanup?)'],

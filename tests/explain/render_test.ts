@@ -92,5 +92,5 @@ Deno.test("names from objects cannot move the cursor or make lines", () => {
   ]);
   const text = renderService(report, plain);
   assertEquals(/\p{Cc}/u.test(text.replaceAll("\n", "")), false);
-  assertStringIncludes(text, "a\\u000ab=\\u001b[2J");
+  assertStringIncludes(text, "a\\nb=\\u001b[2J");
 });

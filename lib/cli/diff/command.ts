@@ -45,7 +45,7 @@ export async function diff(command: DiffCommand, context: QueryContext): Promise
     : await againstKernel(options).catch((error) => {
       throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
     });
-  const table = () => renderDiff(report, painter(usesColours(runtime)));
+  const table = (shown: DiffReport) => renderDiff(shown, painter(usesColours(runtime)));
   await runtime.print(renderReport(report, { output: command.output, table }));
   return report.changes.length === 0 ? 0 : 1;
 }

@@ -95,7 +95,7 @@ async function printService(
       }),
     },
   });
-  await print(report, { ...asked, render: (paint) => renderService(report, paint) });
+  await print(report, { ...asked, render: renderService });
   return report.verdict === "broken" ? 1 : 0;
 }
 
@@ -118,7 +118,7 @@ async function printPacket(target: PacketTarget, asked: Asked): Promise<number> 
     },
   };
   const report = explainTarget({ ...inputs, ...await traceIfAsked(inputs, asked) });
-  await print(report, { ...asked, render: (paint) => renderPacket(report, paint) });
+  await print(report, { ...asked, render: renderPacket });
   return report.findings.some(({ severity }) => severity === "error") ? 1 : 0;
 }
 
@@ -151,11 +151,13 @@ async function traceIfAsked(
   }
 }
 
-async function print(
-  report: object,
-  { command, context: { runtime }, render }: Asked & { readonly render: (paint: Paint) => string },
+async function print<Report extends object>(
+  report: Report,
+  { command, context: { runtime }, render }: Asked & {
+    readonly render: (report: Report, paint: Paint) => string;
+  },
 ): Promise<void> {
   const { output } = command;
-  const table = () => render(painter(usesColours(runtime)));
+  const table = (shown: Report) => render(shown, painter(usesColours(runtime)));
   await runtime.print(renderReport(report, { output, table }));
 }

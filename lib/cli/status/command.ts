@@ -6,9 +6,10 @@
 import type { Command } from "../../config/command.ts";
 import type { Status } from "../../model/status.ts";
 import type { Runtime } from "../../model/runtime.ts";
+import { plain } from "../../model/text.ts";
 import { type Ask, askStatus } from "../../daemon/client.ts";
 import { FatalError } from "../../model/fatal.ts";
-import { painter, renderReport, usesColours } from "../output.ts";
+import { jsonText, painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { statusLine, statusTable } from "./table.ts";
 
@@ -61,7 +62,7 @@ async function follow(
       status = await askStatus(configuration.signpost.socket, ask);
     } catch (error) {
       if (!(error instanceof FatalError)) throw error;
-      [status, problem] = [undefined, query.output === "table" ? `${error.message}\n` : ""];
+      [status, problem] = [undefined, query.output === "table" ? `${plain(error.message)}\n` : ""];
     }
   }
   return 0;
@@ -70,8 +71,8 @@ async function follow(
 function render(status: Status, { output }: StatusQuery, runtime: Runtime): string {
   return renderReport(status, {
     output,
-    table: () =>
-      statusTable(status, { now: runtime.clock.now(), paint: painter(usesColours(runtime)) }),
+    table: (shown) =>
+      statusTable(shown, { now: runtime.clock.now(), paint: painter(usesColours(runtime)) }),
   });
 }
 
@@ -86,7 +87,7 @@ function renderNext(
     case "table":
       return statusLine(status, runtime.clock.now());
     case "json":
-      return `${JSON.stringify(status)}\n`;
+      return `${jsonText(status, 0)}\n`;
     case "yaml":
       return `---\n${render(status, query, runtime)}`;
   }

@@ -39,7 +39,7 @@ export async function verify(
   const { runtime } = context;
   await runtime.print(renderReport(report, {
     output: query.output,
-    table: () => verificationTable(report, painter(usesColours(runtime))),
+    table: (shown) => verificationTable(shown, painter(usesColours(runtime))),
   }));
   const isFixed = report.fix?.result === "fixed" && report.otherProxies.length === 0;
   return report.same || isFixed ? 0 : 1;

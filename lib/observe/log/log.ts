@@ -7,7 +7,8 @@
  * @module
  */
 import type { Clock, LogFields, Logger } from "../../model/ports.ts";
-import { escapeControls, sanitizeText } from "./redact.ts";
+import { sanitizeText } from "./redact.ts";
+import { plain } from "../../model/text.ts";
 
 /** How lines look: `message key=value …`, or one JSON object each. */
 export type LogFormat = "text" | "json";
@@ -75,7 +76,7 @@ export function createLogger(options: LoggerOptions): Logger {
 /** @param time `""`: journald keeps time and level. */
 function textLine({ level, message, fields }: Entry, time: string): string {
   const parts = time === "" ? [] : [time, level.toUpperCase()];
-  parts.push(escapeControls(sanitizeText(message)));
+  parts.push(plain(sanitizeText(message)));
   for (const [name, value] of Object.entries(fields)) {
     if (value !== undefined) parts.push(`${fieldName(name)}=${textValue(value)}`);
   }
@@ -85,7 +86,7 @@ function textLine({ level, message, fields }: Entry, time: string): string {
 function textValue(value: string | number | boolean): string {
   if (typeof value !== "string") return String(value);
   const text = sanitizeText(value);
-  return BARE.test(text) ? text : escapeControls(JSON.stringify(text));
+  return BARE.test(text) ? text : plain(JSON.stringify(text));
 }
 
 function jsonLine({ level, message, fields, verbosity }: Entry, time: string): string {
@@ -102,7 +103,7 @@ function jsonLine({ level, message, fields, verbosity }: Entry, time: string): s
       ? sanitizeText(value)
       : value;
   }
-  return escapeControls(JSON.stringify(line));
+  return plain(JSON.stringify(line));
 }
 
 function fieldName(name: string): string {

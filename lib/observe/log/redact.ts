@@ -1,5 +1,5 @@
 /**
- * Makes text safe for one log line: no secrets, no control characters, not too long.
+ * Makes text fit for a log: no secrets, not too long. `plain` makes it one line.
  *
  * @module
  */
@@ -8,9 +8,6 @@
 export const MAXIMUM_TEXT_LENGTH = 4096;
 
 const REDACTED = "[redacted]";
-
-/** Control and format characters (line breaks, escapes, text direction) and line separators. */
-const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /** What looks like a secret, and what takes its place. */
 const SECRETS: readonly (readonly [RegExp, string])[] = [
@@ -47,31 +44,4 @@ export function sanitizeText(text: string): string {
   return safe.length > MAXIMUM_TEXT_LENGTH || text.length > 2 * MAXIMUM_TEXT_LENGTH
     ? `${safe.slice(0, MAXIMUM_TEXT_LENGTH)}…`
     : safe;
-}
-
-/**
- * Writes control characters, line separators and format characters as escapes, as in JSON.
- *
- * @param text anything; the result is one line that does not move the cursor of a terminal
- */
-export function escapeControls(text: string): string {
-  return text.replace(UNSAFE, (character) => {
-    switch (character) {
-      case "\n":
-        return "\\n";
-      case "\r":
-        return "\\r";
-      case "\t":
-        return "\\t";
-      default:
-        return unicodeEscape(character);
-    }
-  });
-}
-
-function unicodeEscape(character: string): string {
-  return Array.from(
-    { length: character.length },
-    (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`,
-  ).join("");
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { replaceUnsafe } from "../../model/text.ts";
 
 /** Markup. The class does not leave this module: nothing else can make one out of text. */
 class Markup {
@@ -53,6 +54,6 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 /** Characters that a page may not have, or that turn text around, show as a replacement character. */
 function escape(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? "")
-    .replace(/[\p{Cc}\p{Cs}\p{Bidi_Control}]/gu, "\ufffd");
+  return replaceUnsafe(text, "\ufffd")
+    .replace(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
 }

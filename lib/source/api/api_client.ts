@@ -18,7 +18,7 @@ import type { WatchObserver } from "./observer.ts";
 import { RequestReports } from "./request_report.ts";
 import { Remainder } from "./http/pieces.ts";
 import { isApiObject, readApiObject } from "./protobuf/protobuf_messages.ts";
-import { errorText, oneLine } from "../manifests/text.ts";
+import { errorText, oneLine } from "../../model/text.ts";
 
 /** What an `ApiClient` is made of. */
 export interface ApiClientOptions {

@@ -16,7 +16,7 @@ import { WatchReport } from "./report.ts";
 import { type Resource, resourceOf, selecting, withoutFieldSelector } from "./resources.ts";
 import { listPages } from "./http/list_pages.ts";
 import { emptyState, MAX_OBJECTS, type Snapshot } from "./snapshot.ts";
-import { errorText } from "../manifests/text.ts";
+import { errorText } from "../../model/text.ts";
 import {
   fallbackFrom,
   followStream,

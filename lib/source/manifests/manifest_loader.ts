@@ -10,7 +10,7 @@ import type { Clock, Logger } from "../../model/ports.ts";
 import type { Files, FileWatcher } from "./files.ts";
 import { joinManifests } from "./manifest_set.ts";
 import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";
-import { errorText, oneLine } from "./text.ts";
+import { errorText, oneLine } from "../../model/text.ts";
 
 /** What to load. */
 export interface ManifestSourceOptions {

@@ -8,7 +8,7 @@ import type { Decoded, Decoder } from "../../model/events.ts";
 import type { Kind } from "../../model/objects.ts";
 import { kindOf } from "../objects/kinds.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "../api/resources.ts";
-import { errorText, oneLine } from "./text.ts";
+import { errorText, oneLine } from "../../model/text.ts";
 
 /** A file that cannot be used, by file and line. */
 export class ManifestError extends Error {

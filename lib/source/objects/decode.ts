@@ -6,6 +6,7 @@
 import type { Decoded, Decoder } from "../../model/events.ts";
 import { objectKey } from "../../model/names.ts";
 import type { Kind, KindMap } from "../../model/objects.ts";
+import { quote } from "../../model/text.ts";
 import type { Raw } from "./fields.ts";
 import { decodeEndpointSlice } from "./decode_endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./decode_node.ts";
@@ -16,7 +17,6 @@ import {
   MalformedError,
   type Metadata,
   Omissions,
-  quote,
   readMap,
   readName,
   readObject,

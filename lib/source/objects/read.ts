@@ -5,6 +5,7 @@
  */
 import { parseAddress, parseCidr } from "../../model/address.ts";
 import type { Protocol } from "../../model/objects.ts";
+import { quote } from "../../model/text.ts";
 import type { Field, Fields, ListField, Raw, Scalar, Unread } from "./fields.ts";
 import type { METADATA } from "./tables.ts";
 
@@ -65,21 +66,6 @@ export class MalformedError extends Error {
    */
   constructor(path: string, rule: string, value?: unknown) {
     super(`${path} ${rule}${value === undefined ? "" : `, is ${quote(value)}`}`);
-  }
-}
-
-/** A value as part of a log line: JSON, no control characters, at most 80 characters. */
-export function quote(value: unknown): string {
-  const plain = toJson(value).replace(/[\u007f-\u009f\u2028\u2029]/g, "?");
-  return plain.length > 80 ? `${plain.slice(0, 77)}...` : plain;
-}
-
-/** A YAML file can hold what JSON cannot: an object that contains itself. */
-function toJson(value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    return `(${typeof value} that JSON cannot express)`;
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import { ApplyError, type ApplyFailure } from "../../../model/dataplane.ts";
 import type { ProcessResult } from "../../../model/ports.ts";
+import { oneLine } from "../../../model/text.ts";
 
 /** Seconds that a program waits for the lock that all iptables-legacy programs share. */
 export const LOCK_WAIT_SECONDS = 5;
@@ -47,8 +48,8 @@ export function failureOf(program: string, result: ProcessResult, input = ""): A
   const said = `${result.stderr}\n${result.stdout}`;
   const failure = PATTERNS.find(([pattern]) => pattern.test(said))?.[1] ?? "unknown";
   const line = faultyLine(said, input);
-  const reason = oneLine(result.stderr) || `exit code ${result.code}`;
-  const place = line === undefined ? "" : ` (line: ${oneLine(line)})`;
+  const reason = joinLines(result.stderr) || `exit code ${result.code}`;
+  const place = line === undefined ? "" : ` (line: ${joinLines(line)})`;
   return new ApplyError(failure, `${program}: ${reason}${place}; ${ADVICE[failure]}`);
 }
 
@@ -67,8 +68,8 @@ function faultyLine(said: string, input: string): string | undefined {
 
 const LONGEST_QUOTE = 400;
 
-function oneLine(text: string): string {
+function joinLines(text: string): string {
   const line = text.split("\n").map((part) => part.trim())
     .filter((part) => part !== "" && !/^(?:#|Try `)/.test(part)).join(", ");
-  return line.replace(/[^\x20-\x7e]/g, "?").slice(0, LONGEST_QUOTE);
+  return oneLine(line, LONGEST_QUOTE);
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { ApplyError } from "../../../model/dataplane.ts";
+import { oneLine } from "../../../model/text.ts";
 
 /** The versions that were found; `""`: not known. */
 export interface Versions {
@@ -26,11 +27,7 @@ function quote({ cause, message }: ApplyError): { readonly words: string; readon
   const at = lines.findIndex((line) => line.includes("Error:"));
   const words = (lines[at] ?? lines[0] ?? "").replace(/^.*?(?=Error:)/, "");
   const rule = at < 0 ? "" : lines[at + 1] ?? "";
-  return { words: oneLine(words), rule: oneLine(rule) };
-}
-
-function oneLine(text: string): string {
-  return text.replace(/[^\x20-\x7e]+/g, " ").trim().slice(0, LONGEST_QUOTE);
+  return { words: oneLine(words, LONGEST_QUOTE), rule: oneLine(rule, LONGEST_QUOTE) };
 }
 
 /** The modules that nftables mode needs, in the order of systemd/signpost-modules.conf. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { oneLine } from "../../manifests/text.ts";
+import { oneLine } from "../../../model/text.ts";
 import { judgeAuthorities } from "./validity.ts";
 
 /** Text that a configuration carries itself, or names by a file that may change. */

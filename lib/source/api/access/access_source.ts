@@ -7,7 +7,7 @@
 import { hostPort } from "../../../model/names.ts";
 import { AccessError, type ApiAccess, type ReadFile } from "./access.ts";
 import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
-import { errorText, oneLine } from "../../manifests/text.ts";
+import { errorText, oneLine } from "../../../model/text.ts";
 
 /** The folder that kubelet mounts into every pod (API doc "Accessing the Kubernetes API from a Pod"). */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
