@@ -27,7 +27,9 @@ export async function runCommand(
 ): Promise<number> {
   const { runtime } = context;
   const file = new ConfigurationFile(runtime.readFile);
-  const invocation = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  const given = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  const invocation = await onThisNode(given, { argv, runtime });
+  if (typeof invocation === "number") return invocation;
   switch (invocation.type) {
     case "help": {
       const { helpText } = await import("../config/help.ts");
@@ -43,6 +45,25 @@ export async function runCommand(
       return 2;
     case "run":
       return await guarded(invocation, { ...context, argv, file });
+  }
+}
+
+/** Commands that are typed on a node without flags and mean its daemon. */
+const OF_THE_NODE: ReadonlySet<string> = new Set(["cleanup", "diff", "explain", "verify"]);
+
+/** @returns the command line with the configuration of this node; an exit code where it has none */
+async function onThisNode(
+  invocation: Invocation,
+  { argv, runtime }: Pick<Given, "argv" | "runtime">,
+): Promise<Invocation | number> {
+  if (invocation.type !== "run" || !OF_THE_NODE.has(invocation.command.name)) return invocation;
+  const { nodeConfiguration } = await import("./node_configuration.ts");
+  try {
+    return await nodeConfiguration({ argv, invocation, runtime, version: VERSION_TEXT });
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    runtime.complain(`signpost: ${error.message}`);
+    return 2;
   }
 }
 

@@ -23,6 +23,13 @@ export class ConfigurationFile {
     this.#read = read;
   }
 
+  /** What was read last; `null`: nothing was. */
+  get contents(): { readonly path: string; readonly text: string } | null {
+    return this.#path === undefined || this.#last === undefined
+      ? null
+      : { path: this.#path, text: this.#last };
+  }
+
   /** Reads a file, and remembers it as the one to watch. */
   readonly read = async (path: string): Promise<string> => {
     this.#path = path;

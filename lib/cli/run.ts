@@ -49,6 +49,7 @@ export async function run(options: RunOptions): Promise<void> {
     const watching = file.watch(fileChanged, { clock: runtime.clock, signal: changed.signal });
     await runDaemon({
       configuration,
+      commandLine: { argv, workingDirectory: runtime.workingDirectory(), file: file.contents },
       nodeName: nodeNameOf(configuration, runtime),
       runtime,
       logger,

@@ -15,6 +15,7 @@ import { readFlags } from "./flags.ts";
 import type { CommandName } from "./flags/flag.ts";
 import { isJudged } from "./judged.ts";
 import { plain } from "../model/text.ts";
+import type { GivenSettings } from "./settings/table.ts";
 import { warningsOf } from "./warnings.ts";
 
 /** What a command line comes to. */
@@ -23,6 +24,8 @@ export type Invocation =
     readonly type: "run";
     readonly command: Command;
     readonly configuration: Configuration;
+    /** All flags of the command line, as `--name`. */
+    readonly given: readonly string[];
     /** One line each, for stderr or the log. */
     readonly warnings: readonly string[];
   }
@@ -47,6 +50,11 @@ export interface LoadOptions {
   readFile(path: string): Promise<string>;
   /** What `--version` prints. */
   readonly version: string;
+  /**
+   * Another command line, for example that of the running daemon: its settings hold where this one
+   * says nothing, its command does not count.
+   */
+  readonly base?: readonly string[];
 }
 
 /**
@@ -63,15 +71,21 @@ export async function loadConfiguration(
   if (flags.information === "help") return { type: "help", command: flags.command };
   if (flags.information === "version") return { type: "version", text: `${options.version}\n` };
 
-  const fileName = flags.settings["command.config"] ?? "";
+  const base = readFlags(options.base ?? []);
+  const fileName = flags.settings["command.config"] ?? base.settings["command.config"] ?? "";
   const file = await loadFile(fileName, options);
-  const settings = mergeSettings(file.settings, flags.settings);
+  const settings = mergeSettings(
+    mergeSettings(file.settings, withoutCommand(base.settings)),
+    flags.settings,
+  );
   const configuration = completeSettings(settings);
-  const origin = { settings, file: file.settings, fileName, setBy: flags.setBy };
+  const setBy = new Map([...base.setBy, ...flags.setBy]);
+  const origin = { settings, file: file.settings, fileName, setBy };
   const asked = readCommand(flags);
-  const problems = [...flags.problems, ...file.problems];
+  const problems = [...base.problems, ...flags.problems, ...file.problems];
   const judged = problems.filter((problem) => isJudged(problem, configuration));
   const errors = [
+    ...base.errors,
     ...flags.errors,
     ...new Set(judged.map(({ line }) => line)),
     ...file.errors,
@@ -83,7 +97,14 @@ export async function loadConfiguration(
   const warnings = [...ignored, ...file.warnings];
   if (errors.length > 0 || asked.type === "errors") return { type: "errors", errors, warnings };
   warnings.push(...warningsOf(configuration, { origin, given: flags.given }));
-  return { type: "run", command: asked.command, configuration, warnings };
+  return { type: "run", command: asked.command, configuration, given: flags.given, warnings };
+}
+
+/** The settings of a command line that say nothing of its command. */
+function withoutCommand(settings: GivenSettings): GivenSettings {
+  return Object.fromEntries(
+    Object.entries(settings).filter(([path]) => !path.startsWith("command.")),
+  );
 }
 
 async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileResult> {

@@ -4,6 +4,7 @@
  * @module
  */
 import * as z from "zod/mini";
+import type { CommandLine } from "../model/command_line.ts";
 import { plain } from "../model/text.ts";
 import { KINDS } from "../model/objects.ts";
 import { type Status, STATUS_VERSION } from "../model/status.ts";
@@ -91,6 +92,24 @@ export function readStatus(answer: unknown): Status {
  */
 export async function askStatus(socket: string, ask: Ask = askDaemon): Promise<Status> {
   return readStatus(await request(socket, { method: "GET", path: "/v1/status" }, ask));
+}
+
+const commandLine: z.ZodMiniType<CommandLine> = z.object({
+  argv: z.array(z.string()),
+  workingDirectory: z.string(),
+  file: z.nullable(z.object({ path: z.string(), text: z.string() })),
+});
+
+/**
+ * Asks the daemon what it was started with.
+ *
+ * @throws {FatalError} where nobody answers, or not as a daemon of this version does
+ */
+export async function askCommandLine(socket: string, ask: Ask = askDaemon): Promise<CommandLine> {
+  const answer = await request(socket, { method: "GET", path: "/v1/command-line" }, ask);
+  const checked = commandLine.safeParse(answer, { jitless: true });
+  if (!checked.success) throw new FatalError("what answers at the socket is no such signpost");
+  return checked.data;
 }
 
 /**

@@ -6,6 +6,7 @@
 import { ObjectCache } from "../cache/cache.ts";
 import { knownGates } from "../config/feature_gates.ts";
 import { Desired } from "../policy/state.ts";
+import type { CommandLine } from "../model/command_line.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { ObjectEvent } from "../model/events.ts";
 import type { Logger } from "../model/ports.ts";
@@ -45,6 +46,8 @@ import { VERSION } from "../model/version.ts";
 /** What the daemon needs. */
 export interface DaemonOptions {
   readonly configuration: Configuration;
+  /** What the configuration comes from. */
+  readonly commandLine: CommandLine;
   readonly nodeName: string;
   readonly runtime: Runtime;
   readonly logger: Logger;
@@ -240,12 +243,13 @@ export class Daemon {
 
   /** Answers at the local socket, where there is one, until the signal aborts. */
   #answer(signal: AbortSignal): Promise<void> {
-    const { configuration, logger } = this.#options;
+    const { configuration, commandLine, logger } = this.#options;
     const path = configuration.signpost.socket;
     if (path === "") return Promise.resolve();
     return serveSocket({
       path,
       status: () => this.#status(),
+      commandLine,
       requestFull: (reason) => this.#loop.requestFull(reason),
       logger,
       signal,

@@ -44,6 +44,8 @@ export interface Runtime {
   cpus(): number;
   /** An environment variable; `undefined` where it is not set. */
   environment(name: string): string | undefined;
+  /** The folder in which relative paths start. */
+  workingDirectory(): string;
   /** The machine's host name. */
   hostname(): string;
   /** Whether the kernel has IPv6 at all: not after `ipv6.disable=1`. */

@@ -33,6 +33,7 @@ export function systemRuntime(): Runtime {
     addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
     resolve: async (host) =>
       (await lookup(host, { all: true })).flatMap(({ address }) => parseAddress(address) ?? []),
+    workingDirectory: () => Deno.cwd(),
     readFile: (path) => Deno.readTextFile(path),
     writeFile: (path, text) => Deno.writeTextFile(path, text),
     print: (text) => writeAll(Deno.stdout, text),

@@ -8,6 +8,7 @@
  * @module
  */
 import { dirname } from "node:path/posix";
+import type { CommandLine } from "../model/command_line.ts";
 import type { Status } from "../model/status.ts";
 import type { Logger } from "../model/ports.ts";
 
@@ -15,6 +16,8 @@ import type { Logger } from "../model/ports.ts";
 export interface SocketOptions {
   readonly path: string;
   readonly status: () => Status;
+  /** What the daemon was started with, for commands that are to have its configuration. */
+  readonly commandLine: CommandLine;
   readonly requestFull: (reason: string) => void;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -65,9 +68,15 @@ async function removeOwn(
   else await Deno.rename(own, path);
 }
 
-function answer(request: Request, { status, requestFull }: SocketOptions): Response {
+function answer(
+  request: Request,
+  { status, commandLine, requestFull }: SocketOptions,
+): Response {
   const { pathname } = new URL(request.url);
   if (request.method === "GET" && pathname === "/v1/status") return Response.json(status());
+  if (request.method === "GET" && pathname === "/v1/command-line") {
+    return Response.json(commandLine);
+  }
   if (request.method === "POST" && pathname === "/v1/full-sync") {
     requestFull("asked for at the local socket");
     return Response.json({ requested: true });
@@ -79,7 +88,7 @@ function answer(request: Request, { status, requestFull }: SocketOptions): Respo
  * Asks the daemon behind a socket.
  *
  * @param path of the socket
- * @param request `GET /v1/status` or `POST /v1/full-sync`
+ * @param request `GET /v1/status`, `GET /v1/command-line` or `POST /v1/full-sync`
  * @returns the JSON value of the answer
  * @throws {Error} where nobody listens or answers in time, or the daemon does not know the request
  */

@@ -21,6 +21,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
   assertEquals(await load([]), {
     type: "run",
     command: { name: "run", once: false, output: "script" },
+    given: [],
     configuration: {
       bindAddress: "0.0.0.0",
       bindAddressHardFail: false,

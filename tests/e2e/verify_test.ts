@@ -65,6 +65,11 @@ class Case implements AsyncDisposable {
     return runSignpost(this.stage.network, args);
   }
 
+  /** Runs a command with no more than the daemon's socket. */
+  runBare(...words: readonly string[]): Promise<CommandResult> {
+    return runSignpost(this.stage.network, [...words, ...this.#flags]);
+  }
+
   async verify(...words: readonly string[]): Promise<[number, Verification]> {
     const { code, stdout, stderr } = await this.run("verify", "-o", "json", ...words);
     assert(stdout !== "", stderr);
@@ -75,6 +80,29 @@ class Case implements AsyncDisposable {
     await this.stage[Symbol.asyncDispose]();
   }
 }
+
+Deno.test("on the node, explain and verify without flags have the daemon's configuration", async () => {
+  await using it = await Case.create();
+  await using _signpost = await it.start();
+  const { code, stdout, stderr } = await it.runBare("verify");
+  assertEquals([code, /^signpost: with the configuration of the running daemon/.test(stderr)], [
+    0,
+    true,
+  ]);
+  assertMatch(stdout, /the kernel holds what it should/);
+  const packet = ["explain", "--from", "node", "to", `${FOUR.clusterIP}:80`];
+  const delivered = await it.runBare(...packet);
+  assertEquals([delivered.code, /is delivered/.test(delivered.stdout)], [0, true]);
+});
+
+Deno.test("where the kernel holds no rules, explain does not say that a packet is delivered", async () => {
+  await using it = await Case.create();
+  const packet = ["explain", "--from", "node", "to", `${FOUR.clusterIP}:80`];
+  const { code, stdout } = await it.run(...packet, "--proxy-mode", "nftables");
+  assertEquals(code, 1);
+  assertMatch(stdout, /should be delivered, but the kernel holds no rules of signpost's\n/);
+  assertEquals(/is delivered/.test(stdout), false);
+});
 
 Deno.test("verify names the element that was deleted by hand, and the Service that it broke", async () => {
   await using it = await Case.create();

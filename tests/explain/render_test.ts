@@ -75,6 +75,16 @@ Deno.test("a packet is a few lines", async () => {
   await assertGolden("explain-packet-rejected.txt", renderPacket(rejected, plain));
 });
 
+Deno.test("a packet for which the kernel holds no rules is not said to be delivered, or refused", () => {
+  const kernel = { type: "empty", kubeProxy: [] } as const;
+  const head = (objects: Parameters<typeof explainFrom>[1]) =>
+    renderPacket(explainFrom({ source: "10.244.0.11" }, objects, { kernel }), plain).split("\n")[0];
+  const packet = "Packet from 10.244.0.11 to 10.96.0.10:80/tcp";
+  const but = "but the kernel holds no rules of signpost's";
+  assertEquals(head([web(), slice([LOCAL])]), `${packet} should be delivered, ${but}`);
+  assertEquals(head([web(), slice([])]), `${packet} should be rejected, ${but}`);
+});
+
 Deno.test("colours go around the text and change nothing else", () => {
   const report = explainWeb([web(), slice([])]);
   const coloured = renderService(report, painter(true));

@@ -4,6 +4,8 @@ import { STATUS } from "../observe/page/contents.ts";
 import { eventually } from "../support/eventually.ts";
 import { FakeLogger } from "../observe/support/fakes.ts";
 
+const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
+
 /** A socket that is served until disposed. */
 async function serve(path: string) {
   const before = await inodeOf(path);
@@ -13,6 +15,7 @@ async function serve(path: string) {
   const done = serveSocket({
     path,
     status: () => STATUS,
+    commandLine: COMMAND_LINE,
     requestFull: (reason) => asked.push(reason),
     logger,
     signal: stop.signal,
@@ -49,6 +52,8 @@ Deno.test("the socket gives the status, takes the wish for a full sync, and is f
     {
       await using daemon = await serve(path);
       assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
+      const commandLine = { method: "GET", path: "/v1/command-line" } as const;
+      assertEquals(await askDaemon(path, commandLine), COMMAND_LINE);
       const requested = await askDaemon(path, { method: "POST", path: "/v1/full-sync" });
       assertEquals(requested, { requested: true });
       assertEquals(daemon.asked, ["asked for at the local socket"]);

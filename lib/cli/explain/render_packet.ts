@@ -18,12 +18,26 @@ const VERDICTS: Readonly<Record<Outcome["verdict"], readonly [Colour, string]>> 
   none: ["yellow", "is none of signpost's business"],
 };
 
+/** What rules should do that are not there. */
+const WISHES: Readonly<Record<Exclude<Outcome["verdict"], "none">, string>> = {
+  dnat: "should be delivered",
+  reject: "should be rejected",
+  drop: "should be dropped",
+};
+
+/** What becomes of the packet; nothing does where the kernel holds no rules. */
+function verdictOf({ outcome: { verdict }, kernel }: PacketReport): readonly [Colour, string] {
+  return kernel.state === "empty" && verdict !== "none"
+    ? ["red", `${WISHES[verdict]}, but the kernel holds no rules of signpost's`]
+    : VERDICTS[verdict];
+}
+
 const SENDERS = { pod: "a pod", node: "this node", external: "outside" } as const;
 
 /** A few lines about the packet, then what the kernel holds. */
 export function renderPacket(report: PacketReport, paint: Paint): string {
   const { packet, outcome, stickyEndpoint } = report;
-  const [colour, verdict] = VERDICTS[outcome.verdict];
+  const [colour, verdict] = verdictOf(report);
   const to = `${hostPort(packet.address, packet.port)}/${packet.protocol}`;
   const from = packet.source === null ? SENDERS[packet.sender] : packet.source;
   const service = outcome.servicePort === null

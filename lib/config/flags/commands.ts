@@ -45,8 +45,9 @@ const QUERY_GROUPS: ReadonlySet<string> = new Set([
 const shows = ({ title }: FlagGroup): boolean => QUERY_GROUPS.has(title);
 
 const DAEMON_FLAGS =
-  `Give it the flags that the daemon has (--config, --kubeconfig and so on): it reads the same
-objects and works out the same rules. Nothing is changed.`;
+  `Without --config, --kubeconfig, --master or --manifests it has the configuration of the daemon
+that runs on this node, which it asks at --socket, else that of /etc/signpost/config.yaml, and says
+which. It reads the same objects and works out the same rules. Other flags win. Nothing is changed.`;
 
 /** All commands in the order of the help text. */
 export const COMMAND_FACTS: Readonly<Record<CommandName, CommandFacts>> = {
@@ -157,9 +158,10 @@ Usage:
 Usage:
   signpost diff --manifests FILE... [flags]
 
-With --kubeconfig or --master, the present objects are those of the API server, and the
-files are laid over them. Without, the files are compared with what the kernel holds of the
-Services that they name. Nothing is changed.`,
+The present objects are those of the API server, and the files are laid over them. Without
+--config, --kubeconfig or --master it is the API server of the daemon that runs on this node, else
+that of /etc/signpost/config.yaml. Where there is none (or --kubeconfig= says so), the files are
+compared with what the kernel holds of the Services that they name. Nothing is changed.`,
     examples: [
       "signpost diff --manifests web.yaml",
       "signpost diff --kubeconfig /etc/signpost/kubeconfig --manifests web.yaml dns.yaml",

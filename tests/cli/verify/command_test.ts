@@ -246,6 +246,7 @@ function daemon(node: Node, write: () => Promise<void>) {
     syncs: STATUS.syncs.map((sync) => ({ ...sync, at: new Date(written).toISOString() })),
   });
   const done = serveSocket({
+    commandLine: { argv: [], workingDirectory: "/", file: null },
     path: node.socket,
     status,
     requestFull: () => void write().then(() => written += 1),

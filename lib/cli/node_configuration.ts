@@ -1,0 +1,155 @@
+/**
+ * The configuration of commands that are given no cluster: that of the daemon which runs on this
+ * node, else that of the node's configuration file.
+ *
+ * @module
+ */
+import { isAbsolute, join } from "node:path/posix";
+import { type Invocation, loadConfiguration } from "../config/load.ts";
+import { type Ask, askCommandLine } from "../daemon/client.ts";
+import { FatalError } from "../model/fatal.ts";
+import type { Configuration } from "../model/configuration.ts";
+import { plain } from "../model/text.ts";
+import type { Runtime } from "../model/runtime.ts";
+
+type Run = Extract<Invocation, { readonly type: "run" }>;
+
+/** Where the packages' unit has its configuration. */
+const NODE_FILE = "/etc/signpost/config.yaml";
+
+/** Flags that name a cluster: with one of them, flags are all that counts. */
+const SOURCE_FLAGS = ["--config", "--kubeconfig", "--master", "--manifests"];
+
+/** What it takes to find the configuration. */
+export interface NodeConfigurationOptions {
+  /** The command's own words; their flags win. */
+  readonly argv: readonly string[];
+  /** What they come to by themselves. */
+  readonly invocation: Run;
+  readonly runtime: Pick<Runtime, "readFile" | "environment" | "complain">;
+  readonly version: string;
+  /** In tests, another than the socket's. */
+  readonly ask?: Ask;
+}
+
+/**
+ * Finds the configuration, and says in one line whose it is.
+ *
+ * @returns what the command line comes to with it; the same where flags name a cluster, or where the
+ *   node has no configuration and the command can do without
+ * @throws {FatalError} where the command cannot do without
+ */
+export async function nodeConfiguration(options: NodeConfigurationOptions): Promise<Invocation> {
+  const { invocation } = options;
+  try {
+    const found = await find(options);
+    // Rules can be removed all the same.
+    return found.type === "errors" && invocation.command.name === "cleanup" ? invocation : found;
+  } catch (error) {
+    if (error instanceof FatalError && invocation.command.name === "cleanup") return invocation;
+    throw error;
+  }
+}
+
+async function find(options: NodeConfigurationOptions): Promise<Invocation> {
+  const { invocation, runtime } = options;
+  const { command, given, configuration } = invocation;
+  const names = SOURCE_FLAGS.filter((name) => name !== "--manifests" || !diffs(invocation));
+  if (given.some((name) => names.includes(name))) return invocation;
+  const { socket } = configuration.signpost;
+  const found = await fromDaemon(socket, options) ?? await fromFile(options);
+  if (found) {
+    if (found.invocation.type === "run") {
+      runtime.complain(`signpost: with the configuration of ${found.whose}`);
+      return found.invocation;
+    }
+    return asErrors(found.invocation, found.whose);
+  }
+  const needsCluster = command.name === "explain" || command.name === "verify";
+  if (!needsCluster || runtime.environment("KUBERNETES_SERVICE_HOST")) return invocation;
+  const daemon = socket === ""
+    ? "there is no socket to ask a daemon at"
+    : `no daemon answers at ${plain(socket)} (only root and its group may ask)`;
+  throw new FatalError(
+    `no configuration: ${daemon}, and there is no ${NODE_FILE}: start signpost, or name the cluster with --config, --kubeconfig, --master or --manifests`,
+  );
+}
+
+interface Found {
+  /** Ends a sentence. */
+  readonly whose: string;
+  readonly invocation: Invocation;
+}
+
+async function fromDaemon(
+  socket: string,
+  { argv, runtime, version, ask }: NodeConfigurationOptions,
+): Promise<Found | undefined> {
+  const said = socket === "" ? undefined : await askCommandLine(socket, ask).catch(() => undefined);
+  if (!said) return undefined;
+  const { file, workingDirectory } = said;
+  const whose = `the running daemon (${plain(socket)})`;
+  const invocation = await loadConfiguration(argv, {
+    version,
+    // What the daemon has taken over, whatever the file says by now.
+    readFile: (path) => file?.path === path ? Promise.resolve(file.text) : runtime.readFile(path),
+    base: said.argv,
+  });
+  if (invocation.type !== "run") return { whose, invocation };
+  if (invocation.configuration.signpost.manifests.includes("-") && !diffs(invocation)) {
+    throw new FatalError(`${whose} reads its objects from its standard input: name --manifests`);
+  }
+  const configuration = startingFrom(workingDirectory, invocation.configuration);
+  return { whose, invocation: { ...invocation, configuration } };
+}
+
+/** The manifests of a diff are what might be applied, not the cluster. */
+function diffs({ command }: Run): boolean {
+  return command.name === "diff";
+}
+
+/** The paths that a daemon with this working directory means. */
+function startingFrom(folder: string, configuration: Configuration): Configuration {
+  const absolute = (path: string) => path === "" || isAbsolute(path) ? path : join(folder, path);
+  const { clientConnection, signpost } = configuration;
+  return {
+    ...configuration,
+    clientConnection: {
+      ...clientConnection,
+      kubeconfig: absolute(clientConnection.kubeconfig),
+    },
+    signpost: {
+      ...signpost,
+      manifests: signpost.manifests.map((path) => path === "-" ? path : absolute(path)),
+    },
+  };
+}
+
+async function fromFile(
+  { argv, runtime, version }: NodeConfigurationOptions,
+): Promise<Found | undefined> {
+  let text: string;
+  try {
+    text = await runtime.readFile(NODE_FILE);
+  } catch (error) {
+    if (error instanceof Error && error.name === "NotFound") return undefined;
+    throw error instanceof Error
+      ? new FatalError(`${NODE_FILE}: cannot be read: ${plain(error.message)}`, { cause: error })
+      : error;
+  }
+  const invocation = await loadConfiguration(argv, {
+    version,
+    readFile: (path) => path === NODE_FILE ? Promise.resolve(text) : runtime.readFile(path),
+    base: ["--config", NODE_FILE],
+  });
+  return { whose: `this node (${NODE_FILE})`, invocation };
+}
+
+/** Errors of a configuration that nobody has named here say whose they are. */
+function asErrors(invocation: Invocation, whose: string): Invocation {
+  if (invocation.type !== "errors") return invocation;
+  return {
+    ...invocation,
+    errors: invocation.errors.map((line) => `the configuration of ${whose}: ${line}`),
+  };
+}
