@@ -4,71 +4,42 @@
  * @module
  */
 import { ObjectCache } from "../cache/cache.ts";
-import { knownGates } from "../config/feature_gates.ts";
 import { Desired } from "../policy/state.ts";
-import type { CommandLine } from "../model/command_line.ts";
-import type { Configuration } from "../model/configuration.ts";
 import type { ObjectEvent } from "../model/events.ts";
-import type { Logger } from "../model/ports.ts";
 import type { Status } from "../model/status.ts";
 import type { EventReport } from "../model/event_report.ts";
 import { EventRecorder } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
-import { createMetrics, type Metrics } from "../observe/metrics/metrics.ts";
-import { processUsage } from "../system/process_usage.ts";
+import type { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListenByFamily } from "../system/http/servers.ts";
-import type { ProgramWatch } from "../observe/program_watch.ts";
-import type { ServiceManager } from "../observe/systemd.ts";
 import type { StateKeeper } from "../source/saved/keeper.ts";
 import { SyncLoop, type SyncReport } from "../sync/sync.ts";
-import type { Runtime } from "../model/runtime.ts";
 import { Advice } from "./advice.ts";
-import { COMMIT } from "../model/commit.ts";
 import { ConntrackCleanup } from "./conntrack_cleanup.ts";
-import type { OpenDataplane } from "../backend/choose.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
+import { openMetrics } from "./daemon_metrics.ts";
 import { releaseMemoryAfter } from "./memory_release.ts";
 import { startingEvent } from "./node_events.ts";
 import { Observation } from "./observation.ts";
 import { dealWithOthers } from "./others.ts";
+import type { DaemonOptions, Opened } from "./options.ts";
 import { isServedByKubeProxy, openSavedState } from "./saved_state.ts";
 import { OwnPorts } from "./own_ports.ts";
 import { serveAll } from "./servers.ts";
 import { announceReady, tellOfWaiting } from "./service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
 import { plainFacts, statusReport } from "./status_report.ts";
-import { type ApiServer, postJson } from "./source.ts";
+import { postJson } from "./source.ts";
 import { untilAborted } from "./until_aborted.ts";
 import { VERSION } from "../model/version.ts";
-
-/** What the daemon needs. */
-export interface DaemonOptions {
-  readonly configuration: Configuration;
-  /** What the configuration comes from. */
-  readonly commandLine: CommandLine;
-  readonly nodeName: string;
-  readonly runtime: Runtime;
-  readonly logger: Logger;
-  readonly manager: ServiceManager;
-  /** Aborts when the process is told to stop, or its configuration has changed. */
-  readonly signal: AbortSignal;
-}
 
 /** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
 
 /** Milliseconds for Events when another part has failed. */
 const LAST_EVENTS = 1_000;
-
-/** What a daemon is made from. */
-export interface Opened extends OpenDataplane {
-  /** `undefined`: manifests. */
-  readonly api: ApiServer | undefined;
-  /** Runs all programs. */
-  readonly programs: ProgramWatch;
-}
 
 /** The parts of a running daemon, wired. */
 export class Daemon {
@@ -103,9 +74,11 @@ export class Daemon {
     const { mode, dataplane } = opened;
     const settings = configuration[mode];
     this.#started = clock.now();
-    this.#metrics = this.#createMetrics();
-    opened.programs.reportTo((program, failure) => this.#metrics.programFailed(program, failure));
-    opened.handOver.reportTo(() => this.#metrics.cleanupFailed());
+    this.#metrics = openMetrics(options, {
+      opened,
+      snapshotAge: () => this.#keeper?.age(),
+      isStale: () => this.#loop.stale,
+    });
     const { missing } = opened;
     this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod, missing });
     this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate });
@@ -298,22 +271,6 @@ export class Daemon {
       desired: this.#desired,
       drifted: () => this.observation.drifted(),
       requestFull: (reason) => this.#loop.requestFull(reason),
-    });
-  }
-
-  #createMetrics(): Metrics {
-    const { clock } = this.#options.runtime;
-    return createMetrics({
-      mode: this.#opened.mode,
-      families: familiesBut(this.#opened.missing),
-      now: () => clock.now() / 1000,
-      version: VERSION,
-      commit: COMMIT,
-      snapshotAge: () => this.#keeper?.age(),
-      isStale: () => this.#loop.stale,
-      process: processUsage(),
-      featureGates: knownGates(this.#options.configuration),
-      packetCounts: this.#opened.packetCounts,
     });
   }
 

@@ -4,7 +4,8 @@
  * @module
  */
 import { ProgramWatch } from "../observe/program_watch.ts";
-import { Daemon, type DaemonOptions } from "./daemon.ts";
+import { Daemon } from "./daemon.ts";
+import type { DaemonOptions } from "./options.ts";
 import { openDataplane } from "../backend/choose.ts";
 import { VERSION } from "../model/version.ts";
 import { Mailbox } from "./mailbox.ts";
