@@ -40,6 +40,25 @@ Deno.test("systemd-analyze verify finds no fault with the unit", async () => {
   }
 });
 
+Deno.test("systemd-analyze verify finds no fault with the drop-in for QuickJS", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const unit = (await Deno.readTextFile(UNIT)).replaceAll("/usr/local/bin/signpost", "/bin/true");
+    assertEquals(/^MemoryDenyWriteExecute/m.test(unit), false, "V8 makes code at run time");
+    const dropIn = await Deno.readTextFile(new URL("signpost-quickjs.conf", UNIT));
+    assertStringIncludes(dropIn, "\n[Service]\nMemoryDenyWriteExecute=yes\n");
+    await Deno.mkdir(`${folder}/signpost.service.d`);
+    await Deno.writeTextFile(`${folder}/signpost.service`, unit);
+    await Deno.writeTextFile(`${folder}/signpost.service.d/quickjs.conf`, dropIn);
+    assertEquals(await analyze("verify", "--man=no", `${folder}/signpost.service`), {
+      code: 0,
+      text: "",
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("systemd-analyze security rates the unit's exposure below 3", async () => {
   // The threshold is in tenths; a higher exposure fails.
   const { code, text } = await analyze(

@@ -33,10 +33,9 @@ const PRERM = `${HEAD}if [ "$1" = remove ]; then
   if [ -d /run/systemd/system ]; then
     systemctl disable --now signpost.service
   fi
-  if [ "$(nft list tables 2> /dev/null | grep -c 'inet signpost$')" != 0 ]; then
-    echo "signpost's rules stay in the kernel, so that connections live on, and follow no changes."
-    echo "Another proxy may take over now; to be rid of them: nft delete table inet signpost"
-  fi
+  echo "signpost's rules stay in the kernel, so that connections live on, and follow no changes."
+  echo "Another proxy may take over. To be rid of them: signpost cleanup, before the package goes;"
+  echo "or install it again; or, in nftables mode, nft delete table inet signpost."
 fi
 `;
 
