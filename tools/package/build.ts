@@ -48,7 +48,11 @@ export async function buildArchive(options: BuildOptions): Promise<string> {
   const version = upstreamVersion(release).replace("~", "-");
   const top = `signpost-${version}-${release.target.replace(/-.*/, "")}-linux`;
   const files: readonly PackageFile[] = [
-    ...archiveFiles(content).map(({ path, text }) => ({ path: `${top}/${path}`, data: text })),
+    ...archiveFiles(content).map(({ path, text, ...mode }) => ({
+      path: `${top}/${path}`,
+      data: text,
+      ...mode,
+    })),
     { path: `${top}/signpost`, data: await Deno.readFile(binary), mode: 0o755 },
   ];
   const name = `${top}.tar.gz`;

@@ -11,11 +11,13 @@ import { manPage } from "../../lib/cli/man.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 
-/** A text file to be packaged. */
+/** A text file of the archive. */
 export interface TextFile {
-  /** Below the root of the package or archive, without a slash in front. */
+  /** Below the folder of the archive. */
   readonly path: string;
   readonly text: string;
+  /** 0644 by default. */
+  readonly mode?: number;
 }
 
 /** What every form of signpost comes with. */
@@ -24,6 +26,8 @@ export interface Content {
   /** The drop-in of the unit for binaries with QuickJS. */
   readonly quickjsDropIn: string;
   readonly modules: string;
+  /** The service file for OpenRC. */
+  readonly openrc: string;
   readonly configuration: string;
   /** For `/etc/default/signpost`. */
   readonly defaults: string;
@@ -43,6 +47,7 @@ export async function readContent(): Promise<Content> {
     unit: await read("systemd/signpost.service"),
     quickjsDropIn: await read("systemd/signpost-quickjs.conf"),
     modules: await read("systemd/signpost-modules.conf"),
+    openrc: await read("examples/install/openrc/signpost"),
     configuration: await read("examples/config.yaml"),
     defaults: await read("examples/install/signpost.default"),
     kubeconfig: await read("examples/install/kubeconfig.yaml"),
@@ -68,6 +73,7 @@ export function archiveFiles(content: Content): TextFile[] {
     { path: "systemd/signpost.service", text: content.unit },
     { path: "systemd/signpost-quickjs.conf", text: content.quickjsDropIn },
     { path: "systemd/signpost-modules.conf", text: content.modules },
+    { path: "openrc/signpost", text: content.openrc, mode: 0o755 },
     { path: "examples/config.yaml", text: content.configuration },
     { path: "examples/signpost.default", text: content.defaults },
     { path: "examples/kubeconfig.yaml", text: content.kubeconfig },

@@ -79,7 +79,14 @@ Deno.test("the package has unit, completions, man page, default file and notices
     const listed = await run(["tar", "-tzf", `${folder}/${archive}`]);
     const top = "signpost-0.1.0+quickjs-x86_64-linux";
     for (
-      const name of ["signpost", "LICENSE", "NOTICES", "signpost.1", "systemd/signpost.service"]
+      const name of [
+        "signpost",
+        "LICENSE",
+        "NOTICES",
+        "signpost.1",
+        "openrc/signpost",
+        "systemd/signpost.service",
+      ]
     ) {
       assertStringIncludes(listed, `${top}/${name}\n`);
     }
