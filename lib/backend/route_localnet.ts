@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports.ts";
 import { Sysctl } from "./sysctl.ts";
 
@@ -53,7 +54,7 @@ export function routeLocalnet(
     } catch (error) {
       if (told) return;
       told = true;
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       logger.warn(
         `node ports do not answer on localhost: ${ROUTE_LOCALNET} cannot be set; set it to 1, or iptables.localhostNodePorts to false`,
         { error: reason },

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import type { Backend } from "./iptables/kernel/backend.ts";
 import {
   cleanUpKernel,
@@ -175,7 +176,7 @@ export class HandOver {
 
   #fail(error: unknown): void {
     this.#onFailure();
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     if (this.#failures.has(reason)) return;
     this.#failures.add(reason);
     this.#options.logger.warn("rules of another proxy could not be removed; trying again later", {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import { openDataplane } from "../backend/choose.ts";
 import { answersOnLoopback } from "../backend/iptables/script/fixed_rules.ts";
 import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/route_localnet.ts";
@@ -41,7 +42,7 @@ async function allowLocalhost({ runner }: Pick<Runtime, "runner">): Promise<void
   try {
     await setRouteLocalnet(runner);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new FatalError(
       `${ROUTE_LOCALNET} cannot be set: ${reason}; run --init-only with the rights of full root, ` +
         "or set iptables.localhostNodePorts to false",

@@ -4,6 +4,7 @@
  * @module
  */
 import { stringify } from "@std/yaml/stringify";
+import { messageOf } from "../model/errors.ts";
 import { toKubeProxyConfiguration } from "../config/configz.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { FatalError } from "../model/fatal.ts";
@@ -30,7 +31,7 @@ export async function writeConfig(options: WriteConfigOptions): Promise<void> {
   try {
     await runtime.writeFile(path, text);
   } catch (error) {
-    const reason = error instanceof Error ? error.message.split("\n")[0] : String(error);
+    const reason = messageOf(error).split("\n")[0];
     throw new FatalError(
       `--write-config-to: ${path} cannot be written: ${reason}; signpost may write below ` +
         "/run/signpost and /var/lib/signpost only, and to /dev/stdout",

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { checkCombinations } from "./combinations.ts";
 import { type Command, readCommand } from "./command.ts";
@@ -113,7 +114,7 @@ async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileRe
   try {
     text = await readFile(name);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     return { ...NO_FILE, errors: [`${plain(name)}: cannot be read: ${plain(reason)}`] };
   }
   return readConfigurationFile(text, name);

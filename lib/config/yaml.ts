@@ -4,6 +4,7 @@
  * @module
  */
 import { parse } from "@std/yaml";
+import { messageOf } from "../model/errors.ts";
 import { plain } from "../model/text.ts";
 
 /** A document, or one line that says why there is none. */
@@ -100,6 +101,6 @@ function unmark(
 }
 
 function firstLine(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return plain((message.split("\n")[0] ?? "").replace(/:$/, ""));
 }

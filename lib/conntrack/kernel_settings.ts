@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import { applyConntrackSysctls, conntrackSysctls } from "./sysctls.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
@@ -47,7 +48,7 @@ async function setOomScore(
   } catch (error) {
     logger.warn("the OOM score could not be set; systemd's OOMScoreAdjust= does the same", {
       score,
-      error: error instanceof Error ? error.message : String(error),
+      error: messageOf(error),
     });
   }
 }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports.ts";
 import { oneLine } from "../model/text.ts";
@@ -114,5 +115,5 @@ function seconds(milliseconds: number): number {
 }
 
 function reason(error: unknown): string {
-  return oneLine(error instanceof Error ? error.message : String(error), 200);
+  return oneLine(messageOf(error), 200);
 }

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import { type Family, familyOf } from "../model/address.ts";
 import type { Clock, Logger } from "../model/ports.ts";
 import type { HealthCheck } from "../policy/health_check.ts";
@@ -161,7 +162,7 @@ export class HealthCheckNodePorts {
     key: string,
     { place, error }: { readonly place: Place; readonly error: unknown },
   ): void {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     const { service, port } = place;
     this.#failed.add(key);
     if (!this.#failures.changed(key, reason)) return;

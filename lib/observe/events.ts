@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import { objectKey } from "../model/names.ts";
 import type { Clock, Logger } from "../model/ports.ts";
 import { BoundedMap } from "../model/bounded_map.ts";
@@ -112,7 +113,7 @@ export class EventRecorder {
     try {
       return this.#judge(await post(eventPath(report), eventBody(report, stamp)));
     } catch (error) {
-      return this.#fail(error instanceof Error ? error.message : String(error));
+      return this.#fail(messageOf(error));
     }
   }
 

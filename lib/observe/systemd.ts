@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import type { Clock, Logger } from "../model/ports.ts";
 import { ChangeFilter } from "../model/change_filter.ts";
 import { plain } from "../model/text.ts";
@@ -122,7 +123,7 @@ export class ServiceManager {
       await socket?.send(lines.join("\n"));
       this.#failures.clear("send");
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       if (this.#failures.changed("send", reason)) {
         logger.warn("cannot notify systemd", { error: reason });
       }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../model/errors.ts";
 import {
   type ProcessInput,
   type ProcessResult,
@@ -99,7 +100,7 @@ export function spawnError(program: string, error: unknown): Error {
   if (error instanceof Deno.errors.NotFound) {
     return new ProgramMissingError(program, { cause: error });
   }
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   return new ProgramFailedError(program, "not-started", `cannot be started now: ${reason}`, {
     cause: error,
   });

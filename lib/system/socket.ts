@@ -9,6 +9,7 @@
  */
 import { dirname } from "node:path/posix";
 import type { CommandLine } from "../model/command_line.ts";
+import { messageOf } from "../model/errors.ts";
 import type { Status } from "../model/status.ts";
 import type { Logger } from "../model/ports.ts";
 
@@ -49,7 +50,7 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
     const there = await Deno.stat(path).catch(() => undefined);
     if (there?.ino === ino) await removeOwn(path, { own, ino }).catch(() => {});
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     logger.warn("no local socket, so `signpost status` and `verify --fix` cannot ask this daemon", {
       path,
       reason,

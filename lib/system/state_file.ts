@@ -5,6 +5,7 @@
  */
 import { basename, dirname, join } from "node:path/posix";
 import process from "node:process";
+import { messageOf } from "../model/errors.ts";
 import type { Decoder } from "../model/events.ts";
 import { plain } from "../model/text.ts";
 import {
@@ -212,7 +213,7 @@ function writeError(
     ? `the folder ${folder} does not exist; make it (StateDirectory= in the unit does), ${off}`
     : isRefusal(error)
     ? `${folder} is not writable for signpost; make it so, ${off}`
-    : messageOf(error).replaceAll(temporary, path);
+    : plainMessage(error).replaceAll(temporary, path);
   return new StateError(`cannot write ${path}: ${reason}`, { cause: error });
 }
 
@@ -226,11 +227,11 @@ function isRefusal(error: unknown): boolean {
 function readReason(error: unknown): string {
   if (error instanceof StateError) return error.message;
   // What the decompressor and the text decoder throw.
-  if (error instanceof TypeError) return `it is damaged: ${messageOf(error)}`;
-  return messageOf(error);
+  if (error instanceof TypeError) return `it is damaged: ${plainMessage(error)}`;
+  return plainMessage(error);
 }
 
 /** One line; system errors name paths, which may hold anything. */
-function messageOf(error: unknown): string {
-  return plain(error instanceof Error ? error.message : String(error));
+function plainMessage(error: unknown): string {
+  return plain(messageOf(error));
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../../model/errors.ts";
 import type { Clock, Logger } from "../../model/ports.ts";
 
 /** How one write goes about it. */
@@ -142,7 +143,7 @@ export class StateKeeper {
       this.#report(undefined);
     } catch (error) {
       this.#waitingSince = waitingSince;
-      this.#report(error instanceof Error ? error.message : String(error));
+      this.#report(messageOf(error));
     }
     this.#lastEnd = clock.monotonic();
   }

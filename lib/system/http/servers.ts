@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../../model/errors.ts";
 import { hostPort } from "../../model/names.ts";
 import type { Clock, Logger } from "../../model/ports.ts";
 import { ChangeFilter } from "../../model/change_filter.ts";
@@ -106,7 +107,7 @@ export async function serveHttp(address: ListenAddress, options: ServeOptions): 
       await serveOnce(address, options);
       failures.clear(name);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       const message = `${name} server: cannot listen on ${where}: ${reason}`;
       const isNew = failures.changed(name, reason);
       if (isNew) failed?.(message);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../../../model/errors.ts";
 import { oneLine } from "../../../model/text.ts";
 import { judgeAuthorities } from "./validity.ts";
 
@@ -108,14 +109,12 @@ async function readMaterial(
   try {
     return { text: await readFile(material.path), origin: material.path };
   } catch (cause) {
-    throw new AccessError([`${oneLine(material.path)}: cannot be read: ${reasonOf(cause)}`], {
+    throw new AccessError([
+      `${oneLine(material.path)}: cannot be read: ${oneLine(messageOf(cause))}`,
+    ], {
       cause,
     });
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return oneLine(cause instanceof Error ? cause.message : String(cause));
 }
 
 function certificatesIn({ text, origin }: ReadText): readonly string[] {
