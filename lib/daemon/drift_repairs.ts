@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { type BackoffLimits, delayAfter } from "../model/backoff.ts";
 import type { Drift } from "../model/drift.ts";
 import type { Clock, Logger } from "../model/ports.ts";
 
@@ -17,8 +18,8 @@ export interface DriftRepairsOptions {
 
 /** Repairs in a row that are made at once. */
 const AT_ONCE = 5;
-const FIRST_DELAY = 1_000;
-const MAX_DELAY = 30_000;
+/** Milliseconds between those that follow. */
+const DELAYS: BackoffLimits = { first: 1_000, longest: 30_000 };
 /** Milliseconds without drift after which the next one is the first of its row. */
 const QUIET = 30_000;
 
@@ -58,7 +59,7 @@ export class DriftRepairs {
 
   #delay(): number {
     const times = this.#inARow - AT_ONCE;
-    return times < 0 ? 0 : Math.min(MAX_DELAY, FIRST_DELAY * 2 ** times);
+    return times < 0 ? 0 : delayAfter(DELAYS, times);
   }
 }
 

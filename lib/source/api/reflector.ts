@@ -5,11 +5,11 @@
  *
  * @module
  */
+import { Backoff, type BackoffLimits } from "../../model/backoff.ts";
 import type { Decoder, EventSink } from "../../model/events.ts";
 import type { Kind } from "../../model/objects.ts";
 import type { Clock, Logger } from "../../model/ports.ts";
 import type { ApiClient } from "./api_client.ts";
-import { Backoff, type BackoffLimits } from "./backoff.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import type { WatchObserver } from "./observer.ts";
 import { WatchReport } from "./report.ts";

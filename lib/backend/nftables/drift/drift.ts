@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { Backoff, type BackoffLimits, delayAfter } from "../../../model/backoff.ts";
 import type { Drift } from "../../../model/drift.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
@@ -35,9 +36,9 @@ export interface DriftWatchOptions {
 const GATHER = 50;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
-const FIRST_PAUSE = 200;
-const MAX_PAUSE = 30_000;
-/** A monitor that lasted so many times the pause before it is started again soon. */
+/** Milliseconds until a monitor that ended is started again. */
+const PAUSES: BackoffLimits = { first: 200, longest: 30_000 };
+/** A monitor that lasted so many times the next pause is started again soon. */
 const LONG = 10;
 
 /** Follows the kernel until the signal aborts. */
@@ -61,7 +62,7 @@ export class DriftWatch {
 
   async #follow(signal: AbortSignal): Promise<void> {
     const { clock, logger, look } = this.#options;
-    let pause = FIRST_PAUSE;
+    const backoff = new Backoff(PAUSES);
     void this.#whenSubscribed(signal, () => look.structure());
     while (!signal.aborted) {
       const started = clock.monotonic();
@@ -75,9 +76,9 @@ export class DriftWatch {
         "nft monitor has ended (1.0.6 does where source ranges change); it is started again, and the table compared",
       );
       const lasted = clock.monotonic() - started;
-      if (lasted > Math.min(MAX_PAUSE, LONG * pause)) pause = FIRST_PAUSE;
-      await clock.sleep(pause, signal);
-      pause = Math.min(MAX_PAUSE, pause * 2);
+      const pause = delayAfter(PAUSES, backoff.failures);
+      if (lasted > Math.min(PAUSES.longest, LONG * pause)) backoff.reset();
+      await clock.sleep(backoff.next(), signal);
       void this.#whenSubscribed(signal, () => look.contents());
     }
   }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Backoff, type BackoffLimits } from "../../../model/backoff.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { monitorCommand, outgrown } from "./monitor.ts";
@@ -20,8 +21,7 @@ export interface FollowOptions {
 }
 
 /** Milliseconds until a successor is tried again that ended before it heard anything. */
-const FIRST_PAUSE = 50;
-const MAX_PAUSE = 5_000;
+const PAUSES: BackoffLimits = { first: 50, longest: 5_000 };
 
 /** Whether a generation is the other one, or a later one; they are counted in 32 bits. */
 function reaches(generation: number, other: number): boolean {
@@ -93,12 +93,13 @@ async function followSuccessor(
   onHeard: (generation: number) => void,
 ): Promise<void> {
   let hasHeard = false;
-  for (let pause = FIRST_PAUSE; !signal.aborted; pause = Math.min(MAX_PAUSE, pause * 2)) {
+  const backoff = new Backoff(PAUSES);
+  while (!signal.aborted) {
     await followMonitor(options, signal, (generation) => {
       hasHeard = true;
       onHeard(generation);
     });
     if (hasHeard) return;
-    await options.clock.sleep(pause, signal);
+    await options.clock.sleep(backoff.next(), signal);
   }
 }

@@ -12,12 +12,23 @@ export interface BackoffLimits {
   readonly longest: number;
 }
 
-/** Waiting times that double, each drawn from the upper half of its range so that nodes spread. */
+/** The waiting time after so many others: twice the one before, up to the longest. */
+export function delayAfter({ first, longest }: BackoffLimits, others: number): number {
+  return Math.min(longest, first * 2 ** Math.min(others, 30));
+}
+
+/**
+ * Waiting times that double. Where nodes ask the same server, each is drawn from the upper half of
+ * its range, so that they spread.
+ */
 export class Backoff {
   #failures = 0;
 
-  /** @param random 0 to 1, as `Math.random` */
-  constructor(private readonly limits: BackoffLimits, private readonly random: () => number) {}
+  /** @param random 0 to 1, as `Math.random`; 1, so no spread, by default */
+  constructor(
+    private readonly limits: BackoffLimits,
+    private readonly random: () => number = () => 1,
+  ) {}
 
   /** Failures since the last `reset`. */
   get failures(): number {
@@ -31,8 +42,8 @@ export class Backoff {
    * @returns milliseconds to wait
    */
   next(atLeast = 0): number {
-    const { first, longest } = this.limits;
-    const range = Math.min(longest, first * 2 ** Math.min(this.#failures, 30));
+    const { first } = this.limits;
+    const range = delayAfter(this.limits, this.#failures);
     this.#failures++;
     const spread = 0.5 + this.random() / 2;
     return Math.max(range * spread, atLeast + (atLeast > 0 ? first * this.random() : 0));

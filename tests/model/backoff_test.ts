@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { Backoff } from "../../../lib/source/api/backoff.ts";
-import { IdleLimit } from "../../../lib/source/api/http/idle_limit.ts";
-import { ManualClock } from "./fakes.ts";
+import { Backoff, delayAfter } from "../../lib/model/backoff.ts";
+import { IdleLimit } from "../../lib/source/api/http/idle_limit.ts";
+import { ManualClock } from "../source/api/fakes.ts";
 
 const LIMITS = { first: 250, longest: 30_000 };
 
@@ -16,6 +16,18 @@ Deno.test("waiting times double up to the longest, and start anew after a succes
 Deno.test("waiting times are spread over the upper half of their range", () => {
   assertEquals(new Backoff(LIMITS, () => 0).next(), 125);
   assertEquals(new Backoff(LIMITS, () => 0.5).next(), 187.5);
+});
+
+Deno.test("without a source of chance, waiting times are those of the doubling", () => {
+  const backoff = new Backoff(LIMITS);
+  assertEquals([backoff.next(), backoff.next(), backoff.next()], [250, 500, 1000]);
+  assertEquals([0, 1, 6, 7, 5000].map((others) => delayAfter(LIMITS, others)), [
+    250,
+    500,
+    16_000,
+    30_000,
+    30_000,
+  ]);
 });
 
 Deno.test("what the server asks for is waited at least, spread a little", () => {
