@@ -1,8 +1,8 @@
 /**
  * The program under test, as its users run it: a process in the node's namespace.
  *
- * The environment variable `SIGNPOST_BIN` names it, a command with arguments between spaces; by
- * default it is this checkout's `main.ts` with the permissions of `deno.json`.
+ * The environment variable `SIGNPOST_BIN` names it, a command with arguments between spaces, whose
+ * program may be a path from the checkout's root (`dist/signpost-…`); by default it is this checkout's `main.ts` with the permissions of `deno.json`.
  *
  * @module
  */
@@ -17,8 +17,12 @@ const STOP_DEADLINE = 10_000;
 /** The command line that starts signpost, without its own arguments. */
 export function signpostCommand(): string[] {
   const named = Deno.env.get("SIGNPOST_BIN")?.trim();
-  if (named) return named.split(/\s+/);
   const path = (name: string) => new URL(`../../${name}`, import.meta.url).pathname;
+  if (named) {
+    const [program = "", ...args] = named.split(/\s+/);
+    // Some tests run it in other folders.
+    return [/^[^/]+\//.test(program) ? path(program) : program, ...args];
+  }
   const flags = ["-q", "-P", `--v8-flags=${V8_FLAGS}`, "--config", path("deno.json")];
   return [Deno.execPath(), "run", ...flags, path("main.ts")];
 }

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { run } from "./command.ts";
 import { Network } from "./network.ts";
-import { Signpost } from "./signpost.ts";
+import { Signpost, signpostCommand } from "./signpost.ts";
 
 /** Starts a shell in the place of signpost: what the helper does with a process is what counts here. */
 async function withProgram(script: string, body: (program: Signpost) => Promise<void>) {
@@ -31,4 +31,27 @@ Deno.test("a daemon that ends too early fails the wait with its log", async () =
 Deno.test("a failed command's error has its exit code and what it wrote", async () => {
   const error = await assertRejects(() => run(["sh", "-c", "echo broken >&2; exit 3"]));
   assertStringIncludes(`${error}`, "exit 3: broken");
+});
+
+Deno.test("SIGNPOST_BIN names a program in the PATH, by a path, or by one from the checkout's root", () => {
+  const before = Deno.env.get("SIGNPOST_BIN");
+  const root = new URL("../../", import.meta.url).pathname;
+  try {
+    for (
+      const [name, command] of [
+        ["signpost", ["signpost"]],
+        ["/opt/deno run  -A main.js", ["/opt/deno", "run", "-A", "main.js"]],
+        ["dist/signpost-x86_64-unknown-linux-gnu", [
+          `${root}dist/signpost-x86_64-unknown-linux-gnu`,
+        ]],
+        ["./signpost", [`${root}signpost`]],
+      ] as const
+    ) {
+      Deno.env.set("SIGNPOST_BIN", name);
+      assertEquals(signpostCommand(), [...command]);
+    }
+  } finally {
+    if (before === undefined) Deno.env.delete("SIGNPOST_BIN");
+    else Deno.env.set("SIGNPOST_BIN", before);
+  }
 });
