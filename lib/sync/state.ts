@@ -1,0 +1,252 @@
+/**
+ * What the sync loop knows, and how each event changes it. Values in, values out: the loop does what
+ * the state says, and tells what came of it.
+ *
+ * @module
+ */
+import type { ObjectCache } from "../cache/cache.ts";
+import type { ApplyFailure } from "../model/dataplane.ts";
+
+/** Why everything is replaced. */
+export type FullCause =
+  | "start"
+  | "period"
+  /** The last sync failed: what the kernel has may not be what was applied last. */
+  | "sync-failed"
+  /** The partial script of this sync failed. */
+  | "partial-failed"
+  /** A partial script cannot make this change. */
+  | "no-partial"
+  /** Another part asked for it, with this reason. */
+  | { readonly requested: string };
+
+/** What the loop is doing. `since`: monotonic time at which it began to be busy. */
+export type Phase =
+  /** The daemon starts; the loop does not run yet. */
+  | { readonly name: "starting"; readonly since: number }
+  /** The state file is being applied, in a full script. */
+  | { readonly name: "seeding"; readonly since: number; readonly objects: ObjectCache }
+  /** The loop waits for work, or until the pause between two syncs is over. */
+  | { readonly name: "waiting" }
+  /** What changed is being applied. */
+  | { readonly name: "partial"; readonly since: number }
+  /** Everything is being replaced. */
+  | { readonly name: "full"; readonly since: number; readonly cause: FullCause }
+  /** The sync is over; the steps after it are being taken. */
+  | { readonly name: "after-sync"; readonly since: number };
+
+/** The state of the sync loop. */
+export interface SyncState {
+  readonly phase: Phase;
+  /** Every kind of object has been delivered by the sources. */
+  readonly complete: boolean;
+  /** The objects of the state file that the rules are made of, until complete sources replace them. */
+  readonly saved: ObjectCache | undefined;
+  /** The next sync is wanted, for what changed or for the steps after it; it may be partial. */
+  readonly changed: boolean;
+  /** The next sync must be full, and why. */
+  readonly full: FullCause | undefined;
+  /** Syncs that failed in a row. */
+  readonly failures: number;
+  /** Monotonic time at which the last sync ended. */
+  readonly lastSync: number;
+  /** Monotonic time at which the kernel took the last full script. */
+  readonly lastFull: number | undefined;
+}
+
+/** What happens to the sync loop. `at`: monotonic time, milliseconds. */
+export type SyncEvent =
+  /** The objects of the sources changed, or became complete; only complete ones count. */
+  | { readonly type: "changed" }
+  | { readonly type: "full-requested"; readonly reason: string }
+  /** The steps after a sync are to be taken though nothing changed. */
+  | { readonly type: "round-requested" }
+  /** The full sync period may be over. */
+  | { readonly type: "period-checked"; readonly at: number; readonly fullSyncPeriod: number }
+  /** The state file was read; its objects come first. */
+  | { readonly type: "seed-started"; readonly objects: ObjectCache }
+  /** The loop runs from now on. */
+  | { readonly type: "running" }
+  /** A sync begins. `hasPartial`: a partial script can make what changed. */
+  | { readonly type: "sync-started"; readonly at: number; readonly hasPartial: boolean }
+  /** The kernel took the script. */
+  | { readonly type: "applied"; readonly at: number }
+  /** The kernel did not take the script. */
+  | { readonly type: "failed"; readonly at: number; readonly failure: ApplyFailure }
+  /** The steps after the sync were taken. */
+  | { readonly type: "followed" };
+
+/** How long the loop waits, in milliseconds. */
+export interface SyncPeriods {
+  /** Changes are gathered for so long. */
+  readonly minSyncPeriod: number;
+  /** Everything is replaced after so long without a full sync. */
+  readonly fullSyncPeriod: number;
+}
+
+/** What a waiting loop does next; `at`: monotonic time, which may be over already. */
+export interface Plan {
+  readonly action: "sync" | "wait";
+  readonly at: number;
+}
+
+/** Between repairs, so that a program that keeps on deleting does not get all of the processor. */
+const URGENT_PAUSE = 100;
+const FIRST_BACKOFF = 1_000;
+const MAX_BACKOFF = 30_000;
+
+/** The state of a loop that is made at this monotonic time: its first sync is full. */
+export function initialState(at: number): SyncState {
+  return {
+    phase: { name: "starting", since: at },
+    complete: false,
+    saved: undefined,
+    changed: false,
+    full: "start",
+    failures: 0,
+    lastSync: -Infinity,
+    lastFull: undefined,
+  };
+}
+
+/** The state after an event. An event that does not belong to the phase changes nothing. */
+export function next(state: SyncState, event: SyncEvent): SyncState {
+  const { phase } = state;
+  switch (event.type) {
+    case "changed":
+      return { ...state, complete: true, changed: true };
+    case "round-requested":
+      return { ...state, changed: true };
+    case "full-requested":
+      return { ...state, full: state.full ?? { requested: event.reason } };
+    case "period-checked":
+      return event.at < fullDue(state, event) ? state : { ...state, full: state.full ?? "period" };
+    case "seed-started":
+      if (phase.name !== "starting") return state;
+      return {
+        ...state,
+        phase: { ...phase, name: "seeding", objects: event.objects },
+        full: undefined,
+      };
+    case "sync-started":
+      return phase.name === "waiting" ? startSync(state, event) : state;
+    case "applied":
+      return applied(state, event.at);
+    case "failed":
+      return failed(state, event);
+    case "running":
+    case "followed":
+      return { ...state, phase: { name: "waiting" } };
+  }
+}
+
+/** Whether there is anything to sync, and objects to make rules of. */
+export function hasWork({ complete, saved, changed, full }: SyncState): boolean {
+  return (complete || saved !== undefined) && (changed || full !== undefined);
+}
+
+/** What a waiting loop does next. */
+export function plan(state: SyncState, periods: SyncPeriods): Plan {
+  return hasWork(state)
+    ? { action: "sync", at: state.lastSync + pause(state, periods) }
+    : { action: "wait", at: fullDue(state, periods) };
+}
+
+/** Why everything is being replaced, in the words of the log; `undefined`: it is not. */
+export function describeFull(phase: Phase): string | undefined {
+  if (phase.name === "seeding") return "state file";
+  if (phase.name !== "full") return undefined;
+  return typeof phase.cause === "object" ? phase.cause.requested : CAUSES[phase.cause];
+}
+
+const CAUSES: Readonly<Record<Extract<FullCause, string>, string>> = {
+  "start": "start",
+  "period": "full sync period",
+  "sync-failed": "the last sync failed",
+  "partial-failed": "the partial sync failed",
+  "no-partial": "the node changed, or very much",
+};
+
+/** What the sync takes on is wanted no more; what is wanted from now on is for the next one. */
+function startSync(
+  { full, ...state }: SyncState,
+  { at, hasPartial }: { readonly at: number; readonly hasPartial: boolean },
+): SyncState {
+  const isPartial = full === undefined && hasPartial;
+  return {
+    ...state,
+    phase: isPartial
+      ? { name: "partial", since: at }
+      : { name: "full", since: at, cause: full ?? "no-partial" },
+    saved: state.complete ? undefined : state.saved,
+    changed: false,
+    full: undefined,
+  };
+}
+
+function applied(state: SyncState, at: number): SyncState {
+  const { phase } = state;
+  switch (phase.name) {
+    case "seeding":
+      return { ...seeded(state, phase), lastFull: at };
+    case "partial":
+      return { ...ended(state, { ...phase, at }), failures: 0 };
+    case "full":
+      return { ...ended(state, { ...phase, at }), failures: 0, lastFull: at };
+    default:
+      return state;
+  }
+}
+
+/**
+ * A full sync follows a failure: at once after a partial one, which serves all requests so far; after
+ * a pause where that failed, or where the program hangs or cannot be started.
+ */
+function failed(
+  state: SyncState,
+  { at, failure }: { readonly at: number; readonly failure: ApplyFailure },
+): SyncState {
+  const { phase } = state;
+  if (phase.name === "seeding") return { ...seeded(state, phase), full: "sync-failed" };
+  if (phase.name === "partial" && failure !== "program-failed") {
+    return {
+      ...state,
+      phase: { ...phase, name: "full", cause: "partial-failed" },
+      full: undefined,
+    };
+  }
+  if (phase.name !== "partial" && phase.name !== "full") return state;
+  const { failures } = state;
+  return { ...ended(state, { ...phase, at }), full: "sync-failed", failures: failures + 1 };
+}
+
+/** The rules are those of the state file, or are going to be. The first sync waits for no pause. */
+function seeded(
+  state: SyncState,
+  { since, objects }: Extract<Phase, { readonly name: "seeding" }>,
+): SyncState {
+  return { ...state, phase: { name: "after-sync", since }, saved: objects };
+}
+
+function ended(
+  state: SyncState,
+  { since, at }: { readonly since: number; readonly at: number },
+): SyncState {
+  return { ...state, phase: { name: "after-sync", since }, lastSync: at };
+}
+
+/** Monotonic time at which everything is replaced though nothing changed. */
+function fullDue(
+  { lastFull }: SyncState,
+  { fullSyncPeriod }: Pick<SyncPeriods, "fullSyncPeriod">,
+): number {
+  return lastFull === undefined ? Infinity : lastFull + fullSyncPeriod;
+}
+
+/** Milliseconds between two syncs; after failures more each time. */
+function pause({ failures, full }: SyncState, { minSyncPeriod }: SyncPeriods): number {
+  if (failures > 0) {
+    return Math.max(minSyncPeriod, Math.min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** (failures - 1)));
+  }
+  return full === undefined ? minSyncPeriod : Math.min(minSyncPeriod, URGENT_PAUSE);
+}

@@ -1,0 +1,287 @@
+import { assertEquals } from "@std/assert";
+import { ObjectCache } from "../../lib/cache/cache.ts";
+import {
+  describeFull,
+  type FullCause,
+  hasWork,
+  initialState,
+  next,
+  type Phase,
+  plan,
+  type SyncEvent,
+  type SyncState,
+} from "../../lib/sync/state.ts";
+
+const SAVED = new ObjectCache();
+const PERIODS = { minSyncPeriod: 1_000, fullSyncPeriod: 60_000 };
+const WAITING: Phase = { name: "waiting" };
+const PARTIAL: Phase = { name: "partial", since: 500 };
+const AFTER: Phase = { name: "after-sync", since: 500 };
+const SEEDING: Phase = { name: "seeding", since: 0, objects: SAVED };
+
+/** A loop that has synced all objects and waits. */
+const SYNCED: SyncState = {
+  phase: WAITING,
+  complete: true,
+  saved: undefined,
+  changed: false,
+  full: undefined,
+  failures: 0,
+  lastSync: 400,
+  lastFull: 300,
+};
+
+function full(cause: FullCause): Phase {
+  return { name: "full", since: 500, cause };
+}
+
+function starts(hasPartial: boolean): SyncEvent {
+  return { type: "sync-started", at: 500, hasPartial };
+}
+
+function fails(failure: Extract<SyncEvent, { type: "failed" }>["failure"]): SyncEvent {
+  return { type: "failed", at: 900, failure };
+}
+
+function checksPeriod(at: number): SyncEvent {
+  return { type: "period-checked", at, fullSyncPeriod: 60_000 };
+}
+
+const APPLIED: SyncEvent = { type: "applied", at: 900 };
+const REQUEST: SyncEvent = { type: "full-requested", reason: "drift" };
+const DRIFT: FullCause = { requested: "drift" };
+
+/** One transition: how `from` differs from `SYNCED`, what happens, and what of it is another then. */
+interface Transition {
+  readonly name: string;
+  readonly from?: Partial<SyncState>;
+  readonly event: SyncEvent;
+  readonly to: Partial<SyncState>;
+}
+
+const TRANSITIONS: readonly Transition[] = [
+  {
+    name: "a change is wanted",
+    event: { type: "changed" },
+    to: { changed: true },
+  },
+  {
+    name: "the first change of complete sources makes them complete",
+    from: { complete: false, saved: SAVED },
+    event: { type: "changed" },
+    to: { complete: true, changed: true },
+  },
+  {
+    name: "a change while a sync runs is for the next one",
+    from: { phase: PARTIAL },
+    event: { type: "changed" },
+    to: { changed: true },
+  },
+  {
+    name: "a round is wanted though sources are silent, for a state file's rules",
+    from: { complete: false, saved: SAVED },
+    event: { type: "round-requested" },
+    to: { changed: true },
+  },
+  {
+    name: "a full sync is requested, with its reason",
+    event: REQUEST,
+    to: { full: DRIFT },
+  },
+  {
+    name: "the first cause of a full sync stays",
+    from: { full: "sync-failed" },
+    event: REQUEST,
+    to: {},
+  },
+  {
+    name: "a request while a full script is applied is for the next sync",
+    from: { phase: full("period") },
+    event: REQUEST,
+    to: { full: DRIFT },
+  },
+  {
+    name: "the full sync period is not over yet",
+    event: checksPeriod(60_299),
+    to: {},
+  },
+  {
+    name: "the full sync period is over",
+    event: checksPeriod(60_300),
+    to: { full: "period" },
+  },
+  {
+    name: "before the first full sync the period is never over",
+    from: { lastFull: undefined },
+    event: checksPeriod(1e12),
+    to: {},
+  },
+  {
+    name: "the state file comes first, in the full sync of the start",
+    from: { phase: { name: "starting", since: 0 }, complete: false, full: "start" },
+    event: { type: "seed-started", objects: SAVED },
+    to: { phase: SEEDING, full: undefined },
+  },
+  {
+    name: "a state file is not applied once the loop runs",
+    event: { type: "seed-started", objects: SAVED },
+    to: {},
+  },
+  {
+    name: "the state file's rules are in the kernel, and the first sync waits for no pause",
+    from: { phase: SEEDING, lastSync: -Infinity, lastFull: undefined },
+    event: APPLIED,
+    to: { phase: { name: "after-sync", since: 0 }, saved: SAVED, lastFull: 900 },
+  },
+  {
+    name: "the state file's rules are tried again at once after a failure",
+    from: { phase: SEEDING, lastSync: -Infinity, lastFull: undefined },
+    event: fails("busy"),
+    to: { phase: { name: "after-sync", since: 0 }, saved: SAVED, full: "sync-failed" },
+  },
+  {
+    name: "the loop runs",
+    from: { phase: { name: "starting", since: 0 } },
+    event: { type: "running" },
+    to: { phase: WAITING },
+  },
+  {
+    name: "a sync of what changed is partial",
+    from: { changed: true },
+    event: starts(true),
+    to: { phase: PARTIAL, changed: false },
+  },
+  {
+    name: "a sync of what no partial script can make is full",
+    from: { changed: true },
+    event: starts(false),
+    to: { phase: full("no-partial"), changed: false },
+  },
+  {
+    name: "a full sync takes on the changes, too",
+    from: { changed: true, full: DRIFT },
+    event: starts(false),
+    to: { phase: full(DRIFT), changed: false, full: undefined },
+  },
+  {
+    name: "the sync after the sources are complete replaces the state file's objects",
+    from: { saved: SAVED, changed: true },
+    event: starts(true),
+    to: { phase: PARTIAL, saved: undefined, changed: false },
+  },
+  {
+    name: "a repair while sources are silent keeps the state file's objects",
+    from: { complete: false, saved: SAVED, full: DRIFT },
+    event: starts(false),
+    to: { phase: full(DRIFT), full: undefined },
+  },
+  {
+    name: "no sync starts within another",
+    from: { phase: PARTIAL, changed: true },
+    event: starts(true),
+    to: {},
+  },
+  {
+    name: "the kernel took a partial script",
+    from: { phase: PARTIAL, failures: 2 },
+    event: APPLIED,
+    to: { phase: AFTER, failures: 0, lastSync: 900 },
+  },
+  {
+    name: "a request during a partial sync outlives it",
+    from: { phase: PARTIAL, full: DRIFT },
+    event: APPLIED,
+    to: { phase: AFTER, lastSync: 900 },
+  },
+  {
+    name: "the kernel took a full script: the full sync period begins",
+    from: { phase: full("sync-failed"), failures: 2 },
+    event: APPLIED,
+    to: { phase: AFTER, failures: 0, lastSync: 900, lastFull: 900 },
+  },
+  {
+    name: "a partial script failed: a full one follows at once",
+    from: { phase: PARTIAL },
+    event: fails("conflict"),
+    to: { phase: full("partial-failed") },
+  },
+  {
+    name: "that full script serves requests so far, but not changes",
+    from: { phase: PARTIAL, changed: true, full: DRIFT },
+    event: fails("conflict"),
+    to: { phase: full("partial-failed"), full: undefined },
+  },
+  {
+    name: "the program failed: it is not asked again before a pause",
+    from: { phase: PARTIAL },
+    event: fails("program-failed"),
+    to: { phase: AFTER, full: "sync-failed", failures: 1, lastSync: 900 },
+  },
+  {
+    name: "a full script failed: the next sync is full, after a longer pause",
+    from: { phase: full("partial-failed"), failures: 3, changed: true },
+    event: fails("busy"),
+    to: { phase: AFTER, full: "sync-failed", failures: 4, lastSync: 900 },
+  },
+  {
+    name: "what follows a sync is done",
+    from: { phase: AFTER, changed: true },
+    event: { type: "followed" },
+    to: { phase: WAITING },
+  },
+  { name: "nothing is applied while the loop waits", event: APPLIED, to: {} },
+  { name: "nothing fails while the loop waits", event: fails("busy"), to: {} },
+];
+
+for (const { name, from, event, to } of TRANSITIONS) {
+  Deno.test(`sync state: ${name}`, () => {
+    const before = { ...SYNCED, ...from };
+    assertEquals(next(before, event), { ...before, ...to });
+  });
+}
+
+Deno.test("a new loop is busy, and its first sync is full", () => {
+  const state = initialState(7);
+  assertEquals([state.phase, state.full], [{ name: "starting", since: 7 }, "start"]);
+});
+
+Deno.test("without objects there is nothing to sync, whatever is wanted", () => {
+  const wanted = { ...SYNCED, changed: true, full: DRIFT };
+  assertEquals(hasWork({ ...wanted, complete: false }), false);
+  assertEquals(hasWork({ ...wanted, complete: false, saved: SAVED }), true);
+  assertEquals(hasWork(SYNCED), false);
+});
+
+Deno.test("the plan: wait for the full sync period, or sync after a pause", () => {
+  const after = (changes: Partial<SyncState>, periods = PERIODS) => {
+    const { action, at } = plan({ ...SYNCED, ...changes }, periods);
+    return [action, at - SYNCED.lastSync];
+  };
+  assertEquals(after({}), ["wait", 59_900]);
+  assertEquals(after({ lastFull: undefined }), ["wait", Infinity]);
+  assertEquals(after({ changed: true }), ["sync", 1_000]);
+  assertEquals(after({ full: DRIFT }), ["sync", 100]);
+  assertEquals(after({ full: DRIFT }, { ...PERIODS, minSyncPeriod: 0 }), ["sync", 0]);
+  const pauses = [1, 2, 3, 4, 5, 6, 100].map((failures) =>
+    after({ full: "sync-failed", failures })
+  );
+  assertEquals(
+    pauses,
+    [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000].map((pause) => ["sync", pause]),
+  );
+  const slow = { ...PERIODS, minSyncPeriod: 45_000 };
+  assertEquals(after({ full: "sync-failed", failures: 1 }, slow), ["sync", 45_000]);
+});
+
+Deno.test("each cause of a full sync has its words in the log", () => {
+  const causes = ["start", "period", "sync-failed", "partial-failed", "no-partial", DRIFT] as const;
+  assertEquals(causes.map((cause) => describeFull(full(cause))), [
+    "start",
+    "full sync period",
+    "the last sync failed",
+    "the partial sync failed",
+    "the node changed, or very much",
+    "drift",
+  ]);
+  assertEquals([SEEDING, PARTIAL, WAITING].map(describeFull), ["state file", undefined, undefined]);
+});
