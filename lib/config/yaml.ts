@@ -55,9 +55,14 @@ export function parseYaml(text: string): ParsedYaml {
   }
 }
 
+/** What comes behind the repeated key, and what the parser has not seen yet, may be no YAML. */
 function parseLeniently(text: string, place: string): ParsedYaml {
-  const document = parse(text, { schema: "core", allowDuplicateKeys: true });
-  return { type: "document", document, repeated: [place] };
+  try {
+    const document = parse(text, { schema: "core", allowDuplicateKeys: true });
+    return { type: "document", document, repeated: [place] };
+  } catch (error) {
+    return { type: "error", message: firstLine(error) };
+  }
 }
 
 /** Thrown where a marked key is not the repeated one: several keys are on that line. */

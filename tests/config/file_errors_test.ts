@@ -182,3 +182,8 @@ Deno.test("a file that cannot be read is an error", async () => {
     "/no\\nwhere: cannot be read: No such file",
   ]);
 });
+
+Deno.test("what is no YAML behind a field that is set again is an error, and no crash", async () => {
+  const yaml = 'conntrack: {min: 1, min: 2}\nmode: "\u0007"\n';
+  assertEquals(errorsOf(await loadFile(yaml)).length, 1);
+});
