@@ -5,6 +5,7 @@
  * @module
  */
 import type { ObjectCache } from "../cache/cache.ts";
+import { delayAfter } from "../model/backoff.ts";
 import type { ApplyFailure } from "../model/dataplane.ts";
 
 /** Why everything is replaced. */
@@ -92,8 +93,9 @@ export interface Plan {
 
 /** Between repairs, so that a program that keeps on deleting does not get all of the processor. */
 const URGENT_PAUSE = 100;
-const FIRST_BACKOFF = 1_000;
-const MAX_BACKOFF = 30_000;
+
+/** After failures. */
+const BACKOFF = { first: 1_000, longest: 30_000 };
 
 /** The state of a loop that is made at this monotonic time: its first sync is full. */
 export function initialState(at: number): SyncState {
@@ -246,7 +248,7 @@ function fullDue(
 /** Milliseconds between two syncs; after failures more each time. */
 function pause({ failures, full }: SyncState, { minSyncPeriod }: SyncPeriods): number {
   if (failures > 0) {
-    return Math.max(minSyncPeriod, Math.min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** (failures - 1)));
+    return Math.max(minSyncPeriod, delayAfter(BACKOFF, failures - 1));
   }
   return full === undefined ? minSyncPeriod : Math.min(minSyncPeriod, URGENT_PAUSE);
 }
