@@ -1,6 +1,10 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { parse } from "@std/yaml";
 import { unpackedPackages } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
+import { findHelm } from "../examples/helm.ts";
+import { objectsIn } from "../examples/installed_objects.ts";
+import { typeErrors } from "../examples/kubernetes_types.ts";
 import { blocksOf, commandsOf, GUIDES, onOwnMachine, ROOT } from "./guides.ts";
 
 /** The texts of a guide's blocks with this mark. */
@@ -64,4 +68,112 @@ ${stop}`);
   assertStringIncludes(printed, "status: started");
   assertStringIncludes(printed, "pid: 1\n");
   assertStringIncludes(printed.slice(printed.indexOf("pid:")), "table inet signpost\n");
+});
+
+/** Programs that need a cluster: they look whether the files are there, and record how they were called. */
+const CLUSTER = `
+for name in kubectl kubeadm helm podman skopeo; do
+  cat > /usr/local/bin/$name <<'END'
+#!/bin/sh
+echo "$(basename $0) $*" >> /run/calls
+before=
+for each; do
+  case "$before $each" in
+    '-f -' | *kube-proxy-before.yaml) ;;
+    '-f '* | '--patch-file '*) [ -e "$each" ] || { echo "$0: there is no $each" >&2; exit 1; } ;;
+  esac
+  before=$each
+done
+END
+  chmod 0755 /usr/local/bin/$name
+done
+mkdir /run/admin && ln -s ${ROOT}examples ${ROOT}charts /run/admin && cd /run/admin
+`;
+
+/** What kube-proxy has in the kernel. */
+const KUBE_PROXY = `nft -f - <<'END'
+table ip kube-proxy { chain services { }; }
+table ip6 kube-proxy { chain services { }; }
+END
+`;
+
+/** A daemon in the background, ready; systemd's part. */
+const START = `signpost --config=/etc/signpost/config.yaml --state-file= &
+daemon=$!
+until curl -sf http://127.0.0.1:10256/healthz > /dev/null; do sleep 0.2; done
+`;
+
+Deno.test("kubeadm.md: a node is looked at, taken over and given back", async () => {
+  const [node, taken, undone] = await Promise.all(
+    ["node", "taken", "undone"].map((mark) => commandsOf("kubeadm.md", mark)),
+  );
+  const printed = await walk(`${await commandsOf("edge.md", "files")}
+${KUBE_PROXY}
+echo "before:"; ${node}
+${START}
+echo "taken:"; ${taken}
+kill $daemon; wait $daemon
+${KUBE_PROXY}
+${undone}
+echo "after:"; nft list tables`);
+  const both = "table ip kube-proxy\ntable ip6 kube-proxy\n";
+  assertStringIncludes(printed, `before:\n${both}`);
+  assertStringIncludes(printed.slice(printed.indexOf("taken:")), "\ntable inet signpost\n");
+  assertEquals(printed.slice(printed.indexOf("after:")), `after:\n${both}`);
+});
+
+for (const guide of ["kubeadm.md", "k3s-rke2.md", "daemonset.md"]) {
+  Deno.test(`${guide}: the administrator's commands are in order, up to the cluster`, async () => {
+    const commands = (await Promise.all(
+      ["k3s", "rke2", "image", "cluster"].map((mark) => commandsOf(guide, mark)),
+    )).join("\n");
+    const printed = await walk(`${CLUSTER}\n${commands}\ncat /run/calls`);
+    const written = commands.match(/^(?:\S.*\| )?(?:kubectl|kubeadm|helm|podman) /gm) ?? [];
+    const called = printed.match(/^(?:kubectl|kubeadm|helm|podman) /gm) ?? [];
+    assertEquals(called.length, written.length, printed);
+  });
+}
+
+Deno.test("helm.md: its commands make objects", async () => {
+  const helm = await findHelm();
+  if (helm === undefined) return;
+  const wrapper = `cat > /usr/local/bin/helm <<'END'
+#!/bin/sh
+exec ${helm} "$@" --kube-version 1.36.0
+END
+chmod 0755 /usr/local/bin/helm
+`;
+  const printed = await walk(wrapper + await commandsOf("helm.md", "helm"));
+  assertEquals(printed.match(/^kind: DaemonSet$/gm)?.length, 2);
+  assertStringIncludes(printed, "0 chart(s) failed");
+});
+
+Deno.test("the guides' objects are those that Kubernetes knows", async () => {
+  const read = (name: string) => Deno.readTextFile(`${ROOT}examples/install/${name}`);
+  const cleanup = objectsIn((await read("cleanup-pod.yaml")).replaceAll("NODE", "worker-1"));
+  const patch = parse(await read("kube-proxy-patch.yaml")) as {
+    readonly spec: { readonly template: { readonly spec: Readonly<Record<string, unknown>> } };
+  };
+  const patched = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "kube-proxy" },
+    spec: { ...patch.spec.template.spec, containers: [] },
+  };
+  assertEquals(await typeErrors([...cleanup, patched]), "");
+});
+
+Deno.test("what the guides link to and name in the checkout is there", async () => {
+  const missing: string[] = [];
+  for await (const { name } of Deno.readDir(GUIDES)) {
+    const text = await Deno.readTextFile(GUIDES + name);
+    const links = [...text.matchAll(/\]\(([^):#]+)\)/g)].map(([, path]) => GUIDES + path);
+    const files = [...text.matchAll(/(?<![\w/.-])(?:examples|charts|systemd|tests)\/[\w./-]*\w/g)]
+      .map(([path]) => ROOT + path);
+    assert(links.length > 0 || files.length > 0, name);
+    for (const path of [...links, ...files]) {
+      if (!await Deno.stat(path).then(() => true, () => false)) missing.push(`${name}: ${path}`);
+    }
+  }
+  assertEquals(missing, []);
 });

@@ -5,6 +5,7 @@ import {
   type PrivateSystemd,
   waitFor,
 } from "../observe/support/private_systemd.ts";
+import { commandsOf } from "../docs/guides.ts";
 import { run } from "../support/command.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -21,17 +22,12 @@ mkdir /etc/systemd/system/signpost.service.d
 printf '[Service]\\nStandardError=append:/opt/log\\n' > /etc/systemd/system/signpost.service.d/log.conf
 `;
 
-/** As the README has it. There is no API server here, so the objects come from a folder. */
+/** As docs/install/bare-metal.md has it. There is no API server here, so the objects come from a folder. */
 const INSTALL = `
 set -e
 cd /opt/checkout
-install -D -m 0644 examples/config.yaml /etc/signpost/config.yaml
-install -D -m 0600 examples/install/kubeconfig.yaml /etc/signpost/kubeconfig
-install -m 0644 examples/install/signpost.default /etc/default/signpost
-echo 'SIGNPOST_FLAGS=--manifests=/opt/checkout/examples --hostname-override=node-1' >> /etc/default/signpost
-install -m 0755 signpost /usr/local/bin/signpost
-install -m 0644 systemd/signpost.service /etc/systemd/system/signpost.service
-systemctl enable --now signpost.service
+${await commandsOf("bare-metal.md", "files")}
+${await commandsOf("bare-metal.md", "start")}
 `;
 
 /** What stands where kube-proxy was before. */
@@ -66,6 +62,8 @@ async function makeRelease(): Promise<string> {
   await Deno.writeTextFile(
     `${folder}/signpost`,
     "#!/bin/sh\nexport DENO_DIR=/var/lib/signpost/deno\n" +
+      "case $1 in\n  cleanup | status) ;;\n" +
+      '  *) set -- "$@" --manifests=/opt/checkout/examples --hostname-override=node-1 ;;\nesac\n' +
       'exec /opt/deno run -qP --no-lock --config /opt/checkout/deno.json /opt/checkout/main.js "$@"\n',
   );
   await run(["chmod", "-R", "a+rX", folder]);
@@ -75,7 +73,7 @@ async function makeRelease(): Promise<string> {
 const shell = (systemd: PrivateSystemd, script: string) => systemd.run("sh", "-c", script);
 
 Deno.test({
-  name: "the README's commands take a node from kube-proxy to signpost, upgrade it, and back",
+  name: "bare-metal.md's commands take a node from kube-proxy to signpost, upgrade it, and back",
   ignore: !await canRunSystemd(),
   fn: async () => {
     const release = await makeRelease();
@@ -104,9 +102,10 @@ Deno.test({
       await systemd.run("systemctl", "restart", "signpost");
       assertEquals(await tables(), "table inet signpost\n");
 
-      await systemd.run("systemctl", "disable", "--now", "signpost");
+      const back = (await commandsOf("bare-metal.md", "back")).split("\n\n");
+      await shell(systemd, back[0] ?? "");
       assertEquals(await tables(), "table inet signpost\n");
-      await systemd.run("signpost", "cleanup");
+      await shell(systemd, back.slice(1).join("\n"));
       assertEquals(await tables(), "");
     } finally {
       await Deno.remove(release, { recursive: true });
