@@ -5,6 +5,7 @@ import { run } from "../support/command.ts";
 import { findHelm } from "../examples/helm.ts";
 import { objectsIn } from "../examples/installed_objects.ts";
 import { typeErrors } from "../examples/kubernetes_types.ts";
+import { archiveFiles, readContent } from "../../tools/package/content.ts";
 import { blocksOf, commandsOf, GUIDES, onOwnMachine, ROOT } from "./guides.ts";
 
 /** The texts of a guide's blocks with this mark. */
@@ -176,4 +177,16 @@ Deno.test("what the guides link to and name in the checkout is there", async () 
     }
   }
   assertEquals(missing, []);
+});
+
+Deno.test("the archive has what the guides install on a node", async () => {
+  const archive = new Set(archiveFiles(await readContent()).map(({ path }) => path));
+  const commands = await Promise.all([
+    commandsOf("bare-metal.md", "files"),
+    commandsOf("edge.md", "files"),
+    commandsOf("edge.md", "openrc"),
+  ]);
+  const named = commands.join("\n").match(/(?<![\w/.-])(?:examples|systemd)\/[\w./-]*\w/g) ?? [];
+  assert(named.length > 5);
+  assertEquals(named.filter((path) => !archive.has(path)), []);
 });

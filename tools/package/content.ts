@@ -33,6 +33,8 @@ export interface Content {
   readonly defaults: string;
   readonly kubeconfig: string;
   readonly rbac: string;
+  /** The service file for OpenRC. */
+  readonly openrc: string;
   readonly manPage: string;
   readonly completions: { readonly bash: string; readonly zsh: string; readonly fish: string };
   readonly license: string;
@@ -52,6 +54,7 @@ export async function readContent(): Promise<Content> {
     defaults: await read("examples/install/signpost.default"),
     kubeconfig: await read("examples/install/kubeconfig.yaml"),
     rbac: await read("examples/install/rbac.yaml"),
+    openrc: await read("examples/install/openrc/signpost"),
     manPage: manPage(),
     completions: { bash: bashScript(), zsh: zshScript(), fish: fishScript() },
     license: await read("LICENSE"),
@@ -60,7 +63,10 @@ export async function readContent(): Promise<Content> {
   };
 }
 
-/** The files of the archive, for machines without dpkg; the binary is `signpost`. */
+/**
+ * The files of the archive, for machines without dpkg; the binary is `signpost`. They are where they
+ * are in the checkout, so that the guides of `docs/install` hold for both.
+ */
 export function archiveFiles(content: Content): TextFile[] {
   return [
     { path: "LICENSE", text: content.license },
@@ -75,8 +81,9 @@ export function archiveFiles(content: Content): TextFile[] {
     { path: "systemd/signpost-modules.conf", text: content.modules },
     { path: "openrc/signpost", text: content.openrc, mode: 0o755 },
     { path: "examples/config.yaml", text: content.configuration },
-    { path: "examples/signpost.default", text: content.defaults },
-    { path: "examples/kubeconfig.yaml", text: content.kubeconfig },
-    { path: "examples/rbac.yaml", text: content.rbac },
+    { path: "examples/install/signpost.default", text: content.defaults },
+    { path: "examples/install/kubeconfig.yaml", text: content.kubeconfig },
+    { path: "examples/install/rbac.yaml", text: content.rbac },
+    { path: "examples/install/openrc/signpost", text: content.openrc },
   ];
 }
