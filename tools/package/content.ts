@@ -33,8 +33,6 @@ export interface Content {
   readonly defaults: string;
   readonly kubeconfig: string;
   readonly rbac: string;
-  /** The service file for OpenRC. */
-  readonly openrc: string;
   readonly manPage: string;
   readonly completions: { readonly bash: string; readonly zsh: string; readonly fish: string };
   readonly license: string;
@@ -54,7 +52,6 @@ export async function readContent(): Promise<Content> {
     defaults: await read("examples/install/signpost.default"),
     kubeconfig: await read("examples/install/kubeconfig.yaml"),
     rbac: await read("examples/install/rbac.yaml"),
-    openrc: await read("examples/install/openrc/signpost"),
     manPage: manPage(),
     completions: { bash: bashScript(), zsh: zshScript(), fish: fishScript() },
     license: await read("LICENSE"),
@@ -79,11 +76,10 @@ export function archiveFiles(content: Content): TextFile[] {
     { path: "systemd/signpost.service", text: content.unit },
     { path: "systemd/signpost-quickjs.conf", text: content.quickjsDropIn },
     { path: "systemd/signpost-modules.conf", text: content.modules },
-    { path: "openrc/signpost", text: content.openrc, mode: 0o755 },
+    { path: "examples/install/openrc/signpost", text: content.openrc, mode: 0o755 },
     { path: "examples/config.yaml", text: content.configuration },
     { path: "examples/install/signpost.default", text: content.defaults },
     { path: "examples/install/kubeconfig.yaml", text: content.kubeconfig },
     { path: "examples/install/rbac.yaml", text: content.rbac },
-    { path: "examples/install/openrc/signpost", text: content.openrc },
   ];
 }

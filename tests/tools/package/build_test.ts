@@ -84,7 +84,7 @@ Deno.test("the package has unit, completions, man page, default file and notices
         "LICENSE",
         "NOTICES",
         "signpost.1",
-        "openrc/signpost",
+        "examples/install/openrc/signpost",
         "systemd/signpost.service",
       ]
     ) {
