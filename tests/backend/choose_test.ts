@@ -4,7 +4,7 @@ import { FatalError } from "../../lib/model/fatal.ts";
 import type { ProxyMode } from "../../lib/model/configuration.ts";
 import { configuration } from "../support/configuration.ts";
 import { Pipeline } from "../support/pipeline.ts";
-import { ManualClock, MemoryLogger } from "../source/api/fakes.ts";
+import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 import { FakeNode } from "../cli/fake_node.ts";
 
 const SILENT = { async *lines(): AsyncIterable<string> {} };

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { HandOver } from "../../lib/backend/take_over.ts";
-import { MemoryLogger } from "../source/api/fakes.ts";
+import { MemoryLogger } from "../support/clock_and_log.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "../cli/fake_node.ts";
 
 const RESTORED = "-X KUBE-MARK-MASQ, -X KUBE-SERVICES";

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { cleanup } from "../../lib/cli/cleanup.ts";
 import { FatalError } from "../../lib/model/fatal.ts";
-import { MemoryLogger } from "../source/api/fakes.ts";
+import { MemoryLogger } from "../support/clock_and_log.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "./fake_node.ts";
 
 /** A node with everything of both proxies. */

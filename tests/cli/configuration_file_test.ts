@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
-import { ManualClock, settle } from "../source/api/fakes.ts";
+import { ManualClock, settle } from "../support/clock_and_log.ts";
 
 /** Looks at a file that holds each of these texts for one look; `undefined` is no file. */
 async function changesSeen(

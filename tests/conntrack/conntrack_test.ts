@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
 import type { DesiredServicePort, DesiredState } from "../../lib/model/desired.ts";
 import { FakeConntrack, type Flow, flow } from "./fake_conntrack.ts";
-import { KeptLog, StillClock } from "./fakes.ts";
+import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 import { changeOf, endpointsOf, servicePort, stateOf } from "./states.ts";
 
 const A = "10.244.0.1:5353";
@@ -19,8 +19,8 @@ const FAILURE = { code: 1, stdout: "", stderr: "Operation not permitted\n" };
 
 /** A cleaner with all that it works with. */
 class Bench {
-  readonly clock = new StillClock();
-  readonly log = new KeptLog();
+  readonly clock = new ManualClock();
+  readonly log = new MemoryLogger();
   readonly conntrack: FakeConntrack;
   readonly cleaner: ConntrackCleaner;
 
@@ -45,7 +45,7 @@ class Bench {
 
 Deno.test("what a change has made stale is listed narrowly and deleted", async () => {
   const bench = new Bench([TO_A, TO_B, UNRELATED]);
-  bench.conntrack.beforeEach = () => bench.clock.time += 250;
+  bench.conntrack.beforeEach = () => bench.clock.pass(250);
   const cleaned = await bench.cleaner.reconcile(changeOf(OF_A, OF_B), OF_B);
   assertEquals(bench.conntrack.flows, [TO_B, UNRELATED]);
   assertEquals(bench.conntrack.processes, [
@@ -76,7 +76,7 @@ Deno.test("a missing conntrack is warned of once, and not asked for again", asyn
   bench.conntrack.isMissing = true;
   await bench.sync(OF_A, OF_B);
   bench.conntrack.isMissing = false;
-  bench.clock.time += 3_600_000;
+  bench.clock.pass(3_600_000);
   await bench.sync(OF_A, OF_B);
   await bench.cleaner.reconcile(undefined, OF_B);
   assertEquals([bench.processes, bench.cleaner.unfinished], [1, false]);
@@ -91,7 +91,7 @@ Deno.test("a conntrack that hangs or cannot be started is tried again after a pa
   assertEquals([bench.processes, bench.cleaner.unfinished], [1, true]);
   assertMatch(bench.log.warnings[0] ?? "", /conntrack did not end; trying again later/);
   bench.conntrack.isFailing = false;
-  bench.clock.time += 10_000;
+  bench.clock.pass(10_000);
   await bench.sync(OF_B, OF_B);
   assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[TO_B], false]);
 });
@@ -103,11 +103,11 @@ Deno.test("what failed is made good for later, of a deleted Service too, and war
   assertEquals([bench.processes, bench.cleaner.unfinished], [1, true]);
   await bench.sync(EMPTY, EMPTY);
   assertEquals(bench.processes, 1, "it pauses after a failure");
-  bench.clock.time += 10_000;
+  bench.clock.pass(10_000);
   await bench.sync(EMPTY, EMPTY);
   assertEquals([bench.processes, bench.log.warnings.length], [2, 1]);
   bench.conntrack.failure = undefined;
-  bench.clock.time += 10_000;
+  bench.clock.pass(10_000);
   assertEquals(await bench.sync(EMPTY, EMPTY), 1);
   assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[TO_B], false]);
 });
@@ -122,7 +122,7 @@ Deno.test("what changes during the pause after a failure is made good for as wel
   await bench.sync(both, next);
   bench.conntrack.failure = undefined;
   await bench.sync(next, OF_B);
-  bench.clock.time += 10_000;
+  bench.clock.pass(10_000);
   assertEquals(await bench.sync(OF_B, OF_B), 2);
   assertEquals(bench.conntrack.flows, [TO_B]);
 });
@@ -143,7 +143,7 @@ Deno.test("an endpoint that is back after a failure keeps its flows", async () =
   await bench.sync(OF_A, EMPTY);
   bench.conntrack.failure = undefined;
   await bench.sync(EMPTY, OF_A);
-  bench.clock.time += 10_000;
+  bench.clock.pass(10_000);
   assertEquals(await bench.sync(OF_A, OF_A), 0);
   assertEquals(bench.conntrack.flows, [TO_A]);
 });
@@ -155,12 +155,12 @@ Deno.test("a clean-up that takes too long is cut short, and goes on later", asyn
   );
   const flows = ports.map((port) => flow(`10.0.0.1:1000 > ${port.clusterIPs[0]}:53 > ${A}`));
   const bench = new Bench(flows);
-  bench.conntrack.beforeEach = () => bench.clock.time += 1_500;
+  bench.conntrack.beforeEach = () => bench.clock.pass(1_500);
   const state = stateOf(ports);
   await bench.cleaner.reconcile(undefined, state);
   assertEquals([bench.conntrack.batches, bench.cleaner.unfinished], [[32], true]);
   for (let round = 0; round < 3; round++) {
-    bench.clock.time += 10_000;
+    bench.clock.pass(10_000);
     await bench.sync(state, state);
   }
   assertEquals(bench.conntrack.batches, [32, 32, 32, 4]);

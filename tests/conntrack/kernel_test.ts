@@ -18,7 +18,7 @@ import { Libc } from "../support/libc.ts";
 import { Network } from "../support/network.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { Clients } from "../support/traffic.ts";
-import { KeptLog } from "./fakes.ts";
+import { MemoryLogger } from "../support/clock_and_log.ts";
 
 const FAMILIES = {
   IPv4: {
@@ -83,7 +83,7 @@ class Bench implements AsyncDisposable {
   readonly #clientNamespace: number;
   readonly #dataplane: NftablesDataplane;
   readonly #cleaner: ConntrackCleaner;
-  readonly log = new KeptLog();
+  readonly log = new MemoryLogger();
   readonly runner: ProcessRunner;
   #isFirst = true;
 

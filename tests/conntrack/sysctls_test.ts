@@ -5,7 +5,7 @@ import {
   conntrackSysctls,
 } from "../../lib/conntrack/sysctls.ts";
 import { DEFAULTS } from "../support/configuration.ts";
-import { KeptLog } from "./fakes.ts";
+import { MemoryLogger } from "../support/clock_and_log.ts";
 
 const P = "net.netfilter.nf_conntrack_";
 const NOTHING = DEFAULTS.conntrack;
@@ -70,7 +70,7 @@ const SYSCTLS: readonly ConntrackSysctl[] = [
 ];
 
 Deno.test("a limit is raised, never lowered; a timeout is set either way", async () => {
-  const logger = new KeptLog();
+  const logger = new MemoryLogger();
   const written = async (max: string, timeout: string) => {
     const access = fakeSysctls({ max, timeout });
     const changed = await applyConntrackSysctls(SYSCTLS, { access, logger });
@@ -85,7 +85,7 @@ Deno.test("a limit is raised, never lowered; a timeout is set either way", async
 });
 
 Deno.test("what cannot be set is named in one warning, and the others are set", async () => {
-  const logger = new KeptLog();
+  const logger = new MemoryLogger();
   const access = fakeSysctls({ max: "1", last: "1" }, ["max"]);
   const sysctls = [...SYSCTLS, { name: "last", value: 2, rule: "exactly" as const }];
   await applyConntrackSysctls(sysctls, { access, logger });

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { Advice } from "../../lib/daemon/advice.ts";
-import { FakeLogger } from "../observe/support/fakes.ts";
+import { MemoryLogger } from "../support/clock_and_log.ts";
 import { service, slice } from "../policy/objects.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
@@ -8,7 +8,7 @@ import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
 /** What is warned of when these objects come, with pods in 10.244.0.0/16. */
 function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []): unknown[] {
   const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
-  const logger = new FakeLogger();
+  const logger = new MemoryLogger();
   const advice = new Advice({
     node: () => pipeline.desired.node,
     ownAddresses: () => own,
@@ -19,13 +19,13 @@ function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []):
     logger,
   });
   advice.afterSync(pipeline.load(objects).change);
-  return logger.lines.map(({ level, fields }) => [level, fields["address"]]);
+  return logger.entries.map(({ level, fields }) => [level, fields["address"]]);
 }
 
 Deno.test("a node of which no address is known is warned of once", () => {
   const { cache, desired } = new Pipeline();
   const adviceOf = (complete: boolean, mode: "nftables" | "iptables") => {
-    const logger = new FakeLogger();
+    const logger = new MemoryLogger();
     const advice = new Advice({
       node: () => desired.node,
       ownAddresses: () => [],

@@ -4,7 +4,7 @@ import type { DesiredState } from "../../lib/model/desired.ts";
 import type { ProcessRunner } from "../../lib/model/ports.ts";
 import { FakeConntrack, type Flow, flow } from "../conntrack/fake_conntrack.ts";
 import { changeOf, servicePort, stateOf } from "../conntrack/states.ts";
-import { ManualClock, MemoryLogger, settle } from "../source/api/fakes.ts";
+import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
 const [A, B, C] = ["10.244.0.1:5353", "10.244.0.2:5353", "10.244.0.3:5353"];
 const VIP = "10.96.0.10:53";

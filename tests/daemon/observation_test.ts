@@ -8,7 +8,7 @@ import { healthServer } from "../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../lib/observe/health.ts";
 import { createMetrics } from "../../lib/observe/metrics/metrics.ts";
 import type { SyncReport } from "../../lib/sync/sync.ts";
-import { FakeClock } from "../observe/support/fakes.ts";
+import { ManualClock, START } from "../support/clock_and_log.ts";
 
 const NODE: Node = {
   name: "node-1",
@@ -50,7 +50,7 @@ function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
 
 /** An observation with its cache, its health, and the Events that it reports. */
 function observe(standInNode?: { readonly deleting: boolean }) {
-  const clock = new FakeClock();
+  const clock = new ManualClock(START);
   const cache = new ObjectCache();
   const health = new ProxyHealth({ clock, timeout: 60_000 });
   const events: EventReport[] = [];

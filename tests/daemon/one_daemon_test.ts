@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { beTheOnlyDaemon } from "../../lib/daemon/one_daemon.ts";
 import { FatalError } from "../../lib/model/fatal.ts";
 import type { LockHolder, LockRefusal, NodeLock } from "../../lib/model/node_lock.ts";
-import { MemoryLogger, settle } from "../source/api/fakes.ts";
+import { MemoryLogger, settle } from "../support/clock_and_log.ts";
 
 const FIRST: LockHolder = { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
 const SELF: LockHolder = { ...FIRST, pid: 4712 };

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { OwnPorts } from "../../lib/daemon/own_ports.ts";
-import { ManualClock } from "../source/api/fakes.ts";
+import { ManualClock } from "../support/clock_and_log.ts";
 
 /** Own ports of a daemon with this API server, and the names that its machine knows. */
 function ownPorts(server: string | undefined, names: Record<string, readonly string[]> = {}) {

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { openSource } from "../../lib/daemon/source.ts";
 import { world } from "../cli/runtime.ts";
-import { MemoryLogger } from "../source/api/fakes.ts";
+import { MemoryLogger } from "../support/clock_and_log.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
 
 const KUBECONFIG = JSON.stringify({

@@ -6,7 +6,7 @@ import type { DesiredNode } from "../../lib/model/desired.ts";
 import type { HttpHandler, HttpListen } from "../../lib/model/http.ts";
 import type { HealthCheck } from "../../lib/policy/health_check.ts";
 import { httpListenByFamily } from "../../lib/system/http/servers.ts";
-import { FakeClock, FakeLogger } from "../observe/support/fakes.ts";
+import { ManualClock, MemoryLogger, START } from "../support/clock_and_log.ts";
 import { Pipeline } from "../support/pipeline.ts";
 
 /** Listeners without sockets: one handler per `address port`, one owner each. */
@@ -38,8 +38,8 @@ function nodeWith(cidrs: readonly string[]): DesiredNode {
 
 function start(listen: HttpListen, addresses: readonly string[] = ["192.0.2.1"]) {
   const state = { isHealthy: true, addresses, node: nodeWith(["0.0.0.0/0", "::/0"]) };
-  const clock = new FakeClock();
-  const logger = new FakeLogger();
+  const clock = new ManualClock(START);
+  const logger = new MemoryLogger();
   const events: EventReport[] = [];
   const ports = new HealthCheckNodePorts({
     where: () => ({ node: state.node, ownAddresses: state.addresses }),

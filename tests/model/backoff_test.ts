@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { Backoff, delayAfter } from "../../lib/model/backoff.ts";
 import { IdleLimit } from "../../lib/source/api/http/idle_limit.ts";
-import { ManualClock } from "../source/api/fakes.ts";
+import { ManualClock } from "../support/clock_and_log.ts";
 
 const LIMITS = { first: 250, longest: 30_000 };
 

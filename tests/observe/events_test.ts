@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { eventBody, eventPath } from "../../lib/observe/event_body.ts";
 import type { EventReport } from "../../lib/model/event_report.ts";
 import { EventRecorder } from "../../lib/observe/events.ts";
-import { FakeClock, FakeLogger } from "./support/fakes.ts";
+import { ManualClock, MemoryLogger, START } from "../support/clock_and_log.ts";
 
 function report(name = "web", note = "two Services claim 10.96.0.1"): EventReport {
   return {
@@ -15,8 +15,8 @@ function report(name = "web", note = "two Services claim 10.96.0.1"): EventRepor
 }
 
 function start(answer: () => number | Promise<number> = () => 201) {
-  const clock = new FakeClock();
-  const logger = new FakeLogger();
+  const clock = new ManualClock(START);
+  const logger = new MemoryLogger();
   const posts: { path: string; body: Record<string, unknown> }[] = [];
   const state = { answer, dropped: 0 };
   const recorder = new EventRecorder({
@@ -140,7 +140,7 @@ Deno.test("after a refusal there is one log line, and a pause", async () => {
   await recorder.flushed();
   assertEquals(posts.length, 2);
   assertEquals(state.dropped, 5);
-  assertEquals(logger.lines, [{
+  assertEquals(logger.entries, [{
     level: "info",
     message: "cannot send Events",
     fields: {

@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { healthServer } from "../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../lib/observe/health.ts";
-import { FakeClock } from "./support/fakes.ts";
+import { ManualClock, START } from "../support/clock_and_log.ts";
 
 const TIMEOUT = 60_000;
 
 function start() {
-  const clock = new FakeClock();
+  const clock = new ManualClock(START);
   const health = new ProxyHealth({ clock, timeout: TIMEOUT });
   const counts: string[] = [];
   const handler = healthServer({
@@ -97,7 +97,7 @@ Deno.test("answers have kube-proxy's headers and are counted by code", async () 
 
 Deno.test("a family without rules has no health, and the answer says why", async () => {
   const missing = new Map([[6, "this node has no IPv6"]] as const);
-  const clock = new FakeClock();
+  const clock = new ManualClock(START);
   const health = new ProxyHealth({ clock, timeout: TIMEOUT, missing });
   const handler = healthServer({ report: () => health.report(), count: () => {} });
   health.queued();

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { SyncHistory } from "../../lib/observe/sync_history.ts";
-import { FakeClock } from "./support/fakes.ts";
+import { ManualClock, START } from "../support/clock_and_log.ts";
 
 Deno.test("the syncs of half a minute are one span of each kind", () => {
-  const clock = new FakeClock();
+  const clock = new ManualClock(START);
   const history = new SyncHistory(clock);
   history.add({ kind: "full", seconds: 1 });
   history.add({ kind: "partial", seconds: 0.25 });
@@ -19,7 +19,7 @@ Deno.test("the syncs of half a minute are one span of each kind", () => {
 });
 
 Deno.test("what is older than an hour is forgotten, however many syncs there were", () => {
-  const clock = new FakeClock();
+  const clock = new ManualClock(START);
   const history = new SyncHistory(clock);
   for (let i = 0; i < 10_000; i++) {
     history.add({ kind: "partial", seconds: 0.01 });

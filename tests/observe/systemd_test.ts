@@ -5,7 +5,7 @@ import {
   takeSystemdEnvironment,
 } from "../../lib/observe/systemd.ts";
 import { openNotifySocket } from "../../lib/system/systemd_socket.ts";
-import { FakeClock, FakeLogger, settle } from "./support/fakes.ts";
+import { ManualClock, MemoryLogger, settle, START } from "../support/clock_and_log.ts";
 
 function environment(values: Record<string, string>) {
   const map = new Map(Object.entries(values));
@@ -18,8 +18,8 @@ function start(watchdog?: number) {
     send: (datagram) => Promise.resolve(void sent.push(datagram)),
     close: () => {},
   };
-  const clock = new FakeClock();
-  const logger = new FakeLogger();
+  const clock = new ManualClock(START);
+  const logger = new MemoryLogger();
   return { sent, clock, manager: new ServiceManager({ socket, watchdog, clock, logger }) };
 }
 
@@ -86,20 +86,20 @@ Deno.test("the watchdog is fed twice a period, and only while there is life", as
 Deno.test("without systemd nothing is sent, and nothing waits", async () => {
   const { clock, manager } = start();
   await manager.feedWatchdog(() => true, new AbortController().signal);
-  const logger = new FakeLogger();
+  const logger = new MemoryLogger();
   const alone = new ServiceManager({ socket: undefined, watchdog: 1_000, clock, logger });
   await alone.ready("x");
   await alone.feedWatchdog(() => true, new AbortController().signal);
-  assertEquals(logger.lines, []);
+  assertEquals(logger.entries, []);
 });
 
 Deno.test("a socket that does not take it is a warning, once", async () => {
-  const logger = new FakeLogger();
+  const logger = new MemoryLogger();
   const socket = openNotifySocket("/nonexistent/notify");
   const manager = new ServiceManager({
     socket,
     watchdog: undefined,
-    clock: new FakeClock(),
+    clock: new ManualClock(START),
     logger,
   });
   await manager.ready("a");

@@ -19,7 +19,7 @@ import { type Kind, KINDS } from "../../lib/model/objects.ts";
 import { SyncLoop, type SyncObserver, type SyncOutcome } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
-import { ManualClock, MemoryLogger, settle } from "../source/api/fakes.ts";
+import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
 /** A script of `FakeDataplane`: Services and their ports as JSON, `undefined` where one goes. */
 interface FakeScript extends Script {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { ApiObject } from "../support/pipeline.ts";
-import { settle } from "../source/api/fakes.ts";
+import { settle } from "../support/clock_and_log.ts";
 import { service, stored, SyncFixture } from "./fixture.ts";
 
 const NODE: ApiObject = {

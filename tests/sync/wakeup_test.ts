@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Wakeup } from "../../lib/sync/wakeup.ts";
-import { ManualClock, settle } from "../source/api/fakes.ts";
+import { ManualClock, settle } from "../support/clock_and_log.ts";
 
 /** A bell with a sleeper, and whether it sleeps still. */
 function sleeper(milliseconds: number) {

@@ -2,7 +2,7 @@ import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { askDaemon, serveSocket } from "../../lib/system/socket.ts";
 import { STATUS } from "../observe/page/contents.ts";
 import { eventually } from "../support/eventually.ts";
-import { FakeLogger } from "../observe/support/fakes.ts";
+import { MemoryLogger } from "../support/clock_and_log.ts";
 
 const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
 
@@ -10,7 +10,7 @@ const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
 async function serve(path: string) {
   const before = await inodeOf(path);
   const stop = new AbortController();
-  const logger = new FakeLogger();
+  const logger = new MemoryLogger();
   const asked: string[] = [];
   const done = serveSocket({
     path,

@@ -9,7 +9,7 @@ import {
 import type { ObjectEvent } from "../../lib/model/events.ts";
 import { loadManifests } from "../../lib/source/manifests/manifest_loader.ts";
 import { denoFiles } from "../../lib/system/files.ts";
-import { MemoryLogger } from "../source/api/fakes.ts";
+import { MemoryLogger } from "../support/clock_and_log.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import { StateError, type StateObjects } from "../../lib/source/saved/format.ts";
 import { run } from "../support/command.ts";

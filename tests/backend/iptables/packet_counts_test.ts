@@ -7,7 +7,7 @@ import {
 } from "../../../lib/backend/iptables/kernel/packet_counts.ts";
 import { packetReader } from "../../../lib/backend/iptables/packet_reader.ts";
 import { FAMILIES } from "../../../lib/model/address.ts";
-import { ManualClock, settle } from "../../source/api/fakes.ts";
+import { ManualClock, settle } from "../../support/clock_and_log.ts";
 import { execute } from "../../support/command.ts";
 import { Network } from "../../support/network.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";

@@ -16,7 +16,7 @@ import { cluster } from "../../support/arbitrary.ts";
 import { execute } from "../../support/command.ts";
 import { eventually } from "../../support/eventually.ts";
 import { Pipeline } from "../../support/pipeline.ts";
-import { MemoryLogger } from "../../source/api/fakes.ts";
+import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { Kernel } from "./kernel.ts";
 
 /** A dataplane with some services in the kernel, and a watch that is known to follow. */

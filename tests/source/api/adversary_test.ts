@@ -13,7 +13,8 @@ import { parseWatchEvent } from "../../../lib/source/api/watch_event.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { eventually } from "../../support/eventually.ts";
 import { encodeEvent } from "../../support/protobuf.ts";
-import { ANONYMOUS, fakeDecode, ManualClock } from "./fakes.ts";
+import { ANONYMOUS, fakeDecode } from "./fakes.ts";
+import { ManualClock } from "../../support/clock_and_log.ts";
 import { service, withWatch } from "./watch_fixture.ts";
 
 const MB = 1024 * 1024;

@@ -10,7 +10,8 @@ import { StatusError, WatchError } from "../../../lib/source/api/failure.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
 import { encodeObject } from "../../support/protobuf.ts";
 import { chunks } from "./streams.ts";
-import { ANONYMOUS, ManualClock, settle } from "./fakes.ts";
+import { ANONYMOUS } from "./fakes.ts";
+import { ManualClock, settle } from "../../support/clock_and_log.ts";
 
 const ACCESS: ApiAccess = {
   ...ANONYMOUS,

@@ -1,12 +1,11 @@
 /**
- * What the tests of lib/source/ share: a clock that tests own, a decoder, a log, a sink.
+ * What the tests of lib/source/ share: a server, a decoder, a sink.
  *
  * @module
  */
 import type { Decoded, ObjectEvent } from "../../../lib/model/events.ts";
 import { objectKey } from "../../../lib/model/names.ts";
 import type { Kind, KindMap } from "../../../lib/model/objects.ts";
-import type { Clock, LogFields, Logger } from "../../../lib/model/ports.ts";
 import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
 
 /** A server that asks for nothing. */
@@ -20,88 +19,6 @@ export const ANONYMOUS: ApiAccess = {
   tlsServerName: undefined,
   verify: true,
 };
-
-/** Real time. */
-export const realClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  sleep: realSleep,
-};
-
-function realSleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, milliseconds);
-    signal?.addEventListener("abort", done, { once: true });
-  });
-}
-
-/** Time that passes only when told, and remembers how long others wanted to sleep. */
-export class ManualClock implements Clock {
-  readonly sleeps: number[] = [];
-  #time = 0;
-  #waiting: { readonly until: number; readonly wake: () => void }[] = [];
-
-  /** The wall clock jumps about; nothing may depend on it. */
-  now(): number {
-    return (this.#time * 7919) % 1_000_003;
-  }
-
-  monotonic(): number {
-    return this.#time;
-  }
-
-  sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
-    this.sleeps.push(milliseconds);
-    if (signal?.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const entry = { until: this.#time + milliseconds, wake: resolve };
-      this.#waiting.push(entry);
-      signal?.addEventListener("abort", () => {
-        this.#waiting = this.#waiting.filter((other) => other !== entry);
-        resolve();
-      }, { once: true });
-    });
-  }
-
-  /** Lets time pass, and those who slept run. */
-  async advance(milliseconds: number): Promise<void> {
-    this.#time += milliseconds;
-    const due = this.#waiting.filter(({ until }) => until <= this.#time);
-    this.#waiting = this.#waiting.filter(({ until }) => until > this.#time);
-    for (const { wake } of due) wake();
-    await settle();
-  }
-}
-
-/** Lets everything run that is not waiting for time or the network. */
-export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setTimeout(resolve, 0));
-}
-
-/** A log that remembers its lines as `level message`. */
-export class MemoryLogger implements Logger {
-  readonly lines: string[] = [];
-  error = (message: string, fields?: LogFields): void => this.#add("error", message, fields);
-  warn = (message: string, fields?: LogFields): void => this.#add("warn", message, fields);
-  info = (message: string, fields?: LogFields): void => this.#add("info", message, fields);
-  debug = (_level: number, message: string, fields?: LogFields): void =>
-    this.#add("debug", message, fields);
-
-  /** The lines of one level. */
-  at(level: string): readonly string[] {
-    return this.lines.filter((line) => line.startsWith(`${level} `));
-  }
-
-  #add(level: string, message: string, fields: LogFields = {}): void {
-    this.lines.push(`${level} ${message} ${JSON.stringify(fields)}`);
-  }
-}
 
 /**
  * A decoder that keeps the label `version` as the uid of any object, refuses objects with the

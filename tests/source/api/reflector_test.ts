@@ -8,7 +8,8 @@ import type { WatchStatus } from "../../../lib/source/api/observer.ts";
 import { ApiClient } from "../../../lib/source/api/api_client.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
 import { watchAll } from "../../../lib/source/api/watch_all.ts";
-import { ANONYMOUS, fakeDecode, ManualClock, MemoryLogger, MemorySink, settle } from "./fakes.ts";
+import { ANONYMOUS, fakeDecode, MemorySink } from "./fakes.ts";
+import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 
 /** A server that the test plays by hand: each request waits for its answer. */
 class ScriptedHttp implements HttpClient {

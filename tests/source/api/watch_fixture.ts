@@ -20,7 +20,8 @@ import {
 import type { ApiObject } from "../../support/api_store.ts";
 import { makeCertificates } from "../../support/certificates.ts";
 import { eventually } from "../../support/eventually.ts";
-import { fakeDecode, MemoryLogger, MemorySink, realClock } from "./fakes.ts";
+import { fakeDecode, MemorySink } from "./fakes.ts";
+import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 
 /** A Service whose version shows in the sink. */
 export function service(

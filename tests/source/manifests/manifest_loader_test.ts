@@ -4,7 +4,8 @@ import type { FileWatcher } from "../../../lib/source/manifests/files.ts";
 import { followManifests, loadManifests } from "../../../lib/source/manifests/manifest_loader.ts";
 import { ManifestError } from "../../../lib/source/manifests/manifests.ts";
 import { eventually } from "../../support/eventually.ts";
-import { fakeDecode, MemoryLogger, MemorySink, realClock } from "../api/fakes.ts";
+import { fakeDecode, MemorySink } from "../api/fakes.ts";
+import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 
 function service(name: string, version = "1"): string {
   return `apiVersion: v1\nkind: Service\nmetadata: {name: ${name}, labels: {version: "${version}"}}\n`;

@@ -4,7 +4,7 @@ import {
   type StateKeeperOptions,
   type WriteTerms,
 } from "../../../lib/source/saved/keeper.ts";
-import { FakeClock, FakeLogger, settle } from "../../observe/support/fakes.ts";
+import { ManualClock, MemoryLogger, settle, START } from "../../support/clock_and_log.ts";
 
 /** A write that began. */
 interface Write extends WriteTerms {
@@ -16,8 +16,8 @@ interface Write extends WriteTerms {
 
 /** A keeper with a writer whose writes end when the test says so. */
 function setUp(options: Partial<StateKeeperOptions> = {}) {
-  const clock = new FakeClock();
-  const logger = new FakeLogger();
+  const clock = new ManualClock(START);
+  const logger = new MemoryLogger();
   const writes: Write[] = [];
   const running = { now: 0, most: 0 };
   const keeper = new StateKeeper({
@@ -124,7 +124,7 @@ Deno.test("a write is told the time of day, and rests between its batches", asyn
   keeper.changed();
   await clock.advance(5_000);
   const [write] = writes;
-  assertEquals(write?.written, clock.start + 5_000);
+  assertEquals(write?.written, START + 5_000);
   let rested = false;
   void write?.pause().then(() => rested = true);
   await settle();
@@ -149,7 +149,7 @@ Deno.test("a failure is logged once until it changes, and tried again after the 
   await clock.advance(30_000);
   await finish();
   assertEquals(logger.messages.slice(3), ["the state file is written again"]);
-  assertEquals(logger.lines.map(({ level }) => level), ["warn", "warn", "warn", "info"]);
+  assertEquals(logger.entries.map(({ level }) => level), ["warn", "warn", "warn", "info"]);
   await clock.advance(3_600_000);
   assertEquals(times(), [5_000, 35_000, 65_000, 95_000, 125_000]);
 });
@@ -252,12 +252,12 @@ Deno.test("the age is counted from the start of the last write that succeeded", 
 });
 
 Deno.test("the age of a file that was found at the start counts from when it was written", () => {
-  const { start } = new FakeClock();
+  const start = START;
   assertEquals(setUp({ lastWritten: start - 90_000 }).keeper.age(), 90);
 });
 
 Deno.test("a file from the future, by a clock that was set back, has age 0", async () => {
-  const { start } = new FakeClock();
+  const start = START;
   const { keeper, clock } = setUp({ lastWritten: start + 3_600_000 });
   assertEquals(keeper.age(), 0);
   await clock.advance(7_000);

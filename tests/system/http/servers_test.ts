@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type HttpHandler, type HttpListener, textAnswer } from "../../../lib/model/http.ts";
 import { listenHttp, serveHttp, type ServeOptions } from "../../../lib/system/http/servers.ts";
-import { FakeClock, FakeLogger, settle } from "../../observe/support/fakes.ts";
+import { ManualClock, MemoryLogger, settle, START } from "../../support/clock_and_log.ts";
 
 const hello: HttpHandler = ({ method, path }) => textAnswer(`${method} ${path}`);
 
@@ -81,8 +81,8 @@ function flakyListen(failures: number): { attempts: number; listen: ServeOptions
 }
 
 Deno.test("binding is tried again every five seconds, and the failure is logged once", async () => {
-  const clock = new FakeClock();
-  const logger = new FakeLogger();
+  const clock = new ManualClock(START);
+  const logger = new MemoryLogger();
   const stop = new AbortController();
   const flaky = flakyListen(3);
   const failures: string[] = [];
@@ -103,7 +103,7 @@ Deno.test("binding is tried again every five seconds, and the failure is logged 
   }
   assertEquals(flaky.attempts, 4);
   assertEquals(logger.messages, ["cannot listen; trying again every 5 seconds"]);
-  assertEquals(logger.lines[0]?.fields.address, "[::1]:10256");
+  assertEquals(logger.entries[0]?.fields.address, "[::1]:10256");
   assertEquals(failures, ["healthz server: cannot listen on [::1]:10256: in use"]);
   stop.abort();
   await served;
@@ -116,8 +116,8 @@ Deno.test("with bindAddressHardFail the first failure is final", async () => {
       handler: hello,
       hardFail: true,
       listen: flakyListen(1).listen,
-      clock: new FakeClock(),
-      logger: new FakeLogger(),
+      clock: new ManualClock(START),
+      logger: new MemoryLogger(),
       signal: new AbortController().signal,
     })
   );

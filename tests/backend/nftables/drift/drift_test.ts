@@ -4,7 +4,7 @@ import { DriftWatch } from "../../../../lib/backend/nftables/drift/drift.ts";
 import { Marks } from "../../../../lib/backend/nftables/drift/marks.ts";
 import type { Drift } from "../../../../lib/model/drift.ts";
 import { ProgramMissingError } from "../../../../lib/model/ports.ts";
-import { ManualClock, MemoryLogger, settle } from "../../../source/api/fakes.ts";
+import { ManualClock, MemoryLogger, settle } from "../../../support/clock_and_log.ts";
 
 /** The end of a transaction. */
 const END = "# new generation 7 by process 4711 (nft)";
