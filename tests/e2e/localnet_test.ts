@@ -1,7 +1,9 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { httpGet } from "../support/http.ts";
 import type { Network } from "../support/network.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
+import { NODE_PORT } from "./cluster.ts";
 import { HandOverStage } from "./hand_over_stage.ts";
 
 const SETTING = "net.ipv4.conf.all.route_localnet";
@@ -85,4 +87,22 @@ Deno.test("cleanup sets back what iptables mode has set, and leaves what others 
       value === "2" ? /it is off again/ : /route_localnet is still 1: neighbours/,
     );
   }
+});
+
+Deno.test("in iptables mode the metrics count packets to node ports on localhost", async () => {
+  // The usual port is taken here.
+  const port = 20249;
+  await using stage = await createStage({ metricsBindAddress: `127.0.0.1:${port}` });
+  const { network } = stage;
+  await using signpost = await stage.startSynced("iptables");
+  const name = "kubeproxy_iptables_localhost_nodeports_accepted_packets_total";
+  const read = async () => {
+    const where = { from: NODE, source: "127.0.0.1", address: "127.0.0.1", port };
+    const { body } = await httpGet(network, { ...where, path: "/metrics" });
+    return new RegExp(`^${name} (\\d+)$`, "m").exec(body)?.[1];
+  };
+  await signpost.until("the setting", async () => await setting(stage) === "2");
+  const [outcome] = await network.connect({ from: NODE, address: "127.0.0.1", port: NODE_PORT });
+  assertEquals(outcome?.type, "answer");
+  await signpost.until("the packet", async () => await read() === "1");
 });
