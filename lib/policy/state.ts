@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Dirty, Snapshot } from "../cache/cache.ts";
 import { FAMILIES, type Family } from "../model/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type {
@@ -14,7 +15,7 @@ import type {
 } from "../model/desired.ts";
 import type { RefusedFeatures, Unsupported } from "../model/features.ts";
 import { vipKey } from "../model/names.ts";
-import type { EndpointSlice, Node, Service, ServiceCIDR } from "../model/objects.ts";
+import type { Service } from "../model/objects.ts";
 import { sameValue } from "../model/same_value.ts";
 import { claimsOf, nodePortClaim, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
@@ -23,23 +24,6 @@ import { type HealthCheck, healthCheckOf } from "./health_check.ts";
 import { Admission, type OverLimit } from "./limits.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts } from "./service.ts";
-
-/** The objects that desired state is worked out from. */
-export interface Objects {
-  readonly services: ReadonlyMap<string, Service>;
-  /** All slices of the Service of that `namespace/name`. */
-  slicesOf(service: string): Iterable<EndpointSlice>;
-  readonly node: Node | undefined;
-  readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
-}
-
-/** What changed in the objects. */
-export interface Changed {
-  /** `namespace/name` of Services that changed themselves or in their slices. */
-  readonly services: ReadonlySet<string>;
-  /** The Node or the ServiceCIDRs changed. */
-  readonly node: boolean;
-}
 
 /** Settings that hold for the life of the process. */
 export interface DesiredOptions {
@@ -130,7 +114,7 @@ export class Desired implements DesiredState {
   }
 
   /** Follows a change of the objects. */
-  update(objects: Objects, changed: Changed): Step {
+  update(objects: Snapshot, changed: Dirty): Step {
     const before = this.#node;
     const all = changed.node && this.#updateNode(objects);
     const dirty = this.#settleClaims(objects, all ? objects.services.keys() : [], changed.services);
@@ -149,7 +133,7 @@ export class Desired implements DesiredState {
   }
 
   /** @returns whether all Services have to be worked out again */
-  #updateNode({ node, serviceCIDRs }: Objects): boolean {
+  #updateNode({ node, serviceCIDRs }: Snapshot): boolean {
     const inputs = { ...this.#options, node, serviceCIDRs: [...serviceCIDRs.values()] };
     const after = desiredNode(inputs);
     const facts: NodeFacts = {
@@ -164,7 +148,7 @@ export class Desired implements DesiredState {
 
   /** Brings the claims up to date and returns all Services that have to be worked out. */
   #settleClaims(
-    objects: Objects,
+    objects: Snapshot,
     alsoDirty: Iterable<string>,
     changed: ReadonlySet<string>,
   ): ReadonlySet<string> {
@@ -181,7 +165,7 @@ export class Desired implements DesiredState {
   }
 
   /** Judges what has changed, the oldest first, and then what may fit now. */
-  #judge(objects: Objects, changed: ReadonlySet<string>): ReadonlySet<string> {
+  #judge(objects: Snapshot, changed: ReadonlySet<string>): ReadonlySet<string> {
     const judge = (keys: readonly string[]) => {
       const byAge = keys.map((key) => ({ key, service: this.#serviceOf(objects, key) }))
         .sort((a, b) => (a.service?.created ?? 0) - (b.service?.created ?? 0));
@@ -196,7 +180,7 @@ export class Desired implements DesiredState {
   }
 
   /** @returns whether all claims have to be looked at again */
-  #updateSurroundings({ node }: Objects): boolean {
+  #updateSurroundings({ node }: Snapshot): boolean {
     const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
     const addresses = [...ownAddresses(), ...node?.addresses ?? []];
     for (const family of FAMILIES) {
@@ -213,7 +197,7 @@ export class Desired implements DesiredState {
   }
 
   /** External IPs can be switched off as in kube-proxy (CVE-2020-8554: any user may claim any address). */
-  #serviceOf(objects: Objects, key: string): Service | undefined {
+  #serviceOf(objects: Snapshot, key: string): Service | undefined {
     const service = objects.services.get(key);
     const off = this.#options.configuration.featureGates["AllowServiceExternalIPs"] === false;
     return service && off && service.externalIPs.length > 0
@@ -221,7 +205,7 @@ export class Desired implements DesiredState {
       : service;
   }
 
-  #updateService(objects: Objects, key: string): ServiceChange {
+  #updateService(objects: Snapshot, key: string): ServiceChange {
     const before = this.#services.get(key) ?? [];
     const service = this.#admission.inForce(key);
     const holds = (claim: string) => this.#claims.holds(key, claim);
