@@ -14,7 +14,7 @@ export async function kubeProxyProcesses(runner: ProcessRunner): Promise<readonl
     const { stdout } = await runner.run(["pgrep", "-x", "kube-proxy"]);
     return (stdout.match(/^\d+$/gm) ?? []).map((pid) => `kube-proxy (pid ${pid})`);
   } catch {
-    // Without pgrep (package procps) nobody knows.
+    // Without pgrep (package procps) that is not known.
     return [];
   }
 }

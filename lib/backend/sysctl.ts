@@ -1,5 +1,5 @@
 /**
- * Kernel settings, through the program `sysctl`. Deno lets nobody write below `/proc` without
+ * Kernel settings, through the program `sysctl`. Deno allows no write below `/proc` without
  * every permission there is.
  *
  * @module

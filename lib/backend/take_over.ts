@@ -77,7 +77,7 @@ export class HandOver {
    * Called now and then: tries again what failed, and warns, once, of a kube-proxy that writes its
    * rules again. When its process is seen to be gone, its rules go too. Never rejects.
    *
-   * @returns whether our own rules have to be written anew, for it had written over them
+   * @returns whether our own rules have to be written again, for it had written over them
    */
   async check(): Promise<boolean> {
     if (this.#state === "removing") await this.#removeOthers();

@@ -145,7 +145,7 @@ async function fromFile(
   return { whose: `this node (${NODE_FILE})`, invocation };
 }
 
-/** Errors of a configuration that nobody has named here say whose they are. */
+/** Errors of a configuration that was not named on the command line say whose they are. */
 function asErrors(invocation: Invocation, whose: string): Invocation {
   if (invocation.type !== "errors") return invocation;
   return {

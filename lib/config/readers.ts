@@ -52,7 +52,7 @@ export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> 
       new Fault(`must be ${words.join(" or ")}`);
 }
 
-/** An IP address, printed anew; or empty. */
+/** An IP address, printed in canonical form; or empty. */
 export function address(value: unknown): string | Fault {
   return value === "" ? "" : parseAddress(value) ?? new Fault("must be an IP address");
 }
@@ -60,7 +60,7 @@ export function address(value: unknown): string | Fault {
 /**
  * `address:port`, an address alone, or empty.
  *
- * @returns the same, printed anew; an IPv6 address without a port has no brackets
+ * @returns the same, printed in canonical form; an IPv6 address without a port has no brackets
  */
 export function bindAddress(value: unknown): string | Fault {
   const whole = address(value);
@@ -133,7 +133,7 @@ export function interfaceName(value: unknown): string | Fault {
     : new Fault("must be an interface name, at most 15 letters, digits or _ . : @ = -");
 }
 
-/** The API server's URL, printed anew without a slash at its end; or empty. */
+/** The API server's URL, printed in canonical form without a slash at its end; or empty. */
 export function serverUrl(value: unknown): string | Fault {
   if (value === "") return "";
   const url = typeof value === "string" && /^https?:\/\//.test(value) ? URL.parse(value) : null;

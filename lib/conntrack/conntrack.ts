@@ -53,7 +53,7 @@ const DEFAULT_BUDGET = 2_000;
 /** Milliseconds after a failure, or a clean-up that was cut short, in which nothing is tried. */
 const PAUSE = 10_000;
 /** So many frontends are remembered that could not be cleaned after they went. */
-const MAX_OWED = 4_096;
+const MAX_PENDING = 4_096;
 
 /**
  * Finds and deletes stale UDP entries (see `staleEntries`).
@@ -69,7 +69,7 @@ export class ConntrackCleaner {
   readonly #tool: ConntrackTool;
   #isMissing = false;
   /** Set while work is left: frontends that went and were not cleaned. The state knows the others. */
-  #owed: readonly FrontendsByFamily[] | undefined;
+  #pending: readonly FrontendsByFamily[] | undefined;
   /** Counts the calls of `remember`. */
   #remembered = 0;
   #notBefore = -Infinity;
@@ -83,13 +83,13 @@ export class ConntrackCleaner {
 
   /** Whether a clean-up failed or was cut short, so that another call without a change is worth it. */
   get unfinished(): boolean {
-    return this.#owed !== undefined;
+    return this.#pending !== undefined;
   }
 
   /**
    * Deletes what a sync has made stale.
    *
-   * @param change what the sync changed; `undefined`: nobody knows, everything is looked at
+   * @param change what the sync changed; `undefined`: not known, everything is looked at
    * @param state the state that the kernel has now
    * @returns the number of deleted entries and the time it took, for the metrics
    */
@@ -127,14 +127,16 @@ export class ConntrackCleaner {
   /** What to look at now; `undefined`: nothing. */
   #suspects(change: StateChange | undefined, state: DesiredState): Suspects | undefined {
     const step = change && suspectsOf(change, state);
-    if (step && !this.#owed) return isEmpty(step.served) && isEmpty(step.gone) ? undefined : step;
+    if (step && !this.#pending) {
+      return isEmpty(step.served) && isEmpty(step.gone) ? undefined : step;
+    }
     if (step) this.#owe(step.gone);
     if (this.#now() < this.#notBefore) {
-      this.#owed ??= [];
+      this.#pending ??= [];
       return undefined;
     }
-    const all = allSuspects(state, this.#owed);
-    this.#owed = undefined;
+    const all = allSuspects(state, this.#pending);
+    this.#pending = undefined;
     return all;
   }
 
@@ -222,9 +224,9 @@ export class ConntrackCleaner {
   }
 
   #owe(gone: FrontendsByFamily): void {
-    const owed = [...this.#owed ?? [], ...isEmpty(gone) ? [] : [gone]];
-    const size = owed.reduce((sum, each) => sum + each[4].size + each[6].size, 0);
-    this.#owed = size > MAX_OWED ? [] : owed;
+    const pending = [...this.#pending ?? [], ...isEmpty(gone) ? [] : [gone]];
+    const size = pending.reduce((sum, each) => sum + each[4].size + each[6].size, 0);
+    this.#pending = size > MAX_PENDING ? [] : pending;
   }
 
   #now(): number {

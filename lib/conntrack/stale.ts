@@ -87,7 +87,7 @@ export function suspectsOf(change: StateChange, state: DesiredState): Suspects {
 }
 
 /**
- * Every UDP frontend of the state: for the first sync after a start, of which nobody knows what
+ * Every UDP frontend of the state: for the first sync after a start, of which it is not known what
  * it changed, and after a failure.
  *
  * @param gone frontends known to be gone, that have not been looked at yet

@@ -15,7 +15,7 @@ export interface ConntrackSysctl {
   readonly name: string;
   /** Entries, buckets, seconds, or 1 for on. */
   readonly value: number;
-  /** `at least`: a higher value that somebody else has set stays. */
+  /** `at least`: a higher value that the administrator has set stays. */
   readonly rule: "at least" | "exactly";
 }
 

@@ -88,7 +88,7 @@ export function readStatus(answer: unknown): Status {
  * Asks the daemon behind a socket how it is.
  *
  * @param socket `""`: the configuration has none
- * @throws {FatalError} where nobody answers, or not as a daemon does
+ * @throws {FatalError} where no daemon answers, or not as a daemon does
  */
 export async function askStatus(socket: string, ask: Ask = askDaemon): Promise<Status> {
   return readStatus(await request(socket, { method: "GET", path: "/v1/status" }, ask));
@@ -103,7 +103,7 @@ const commandLine: z.ZodMiniType<CommandLine> = z.object({
 /**
  * Asks the daemon what it was started with.
  *
- * @throws {FatalError} where nobody answers, or not as a daemon of this version does
+ * @throws {FatalError} where no daemon answers, or not as a daemon of this version does
  */
 export async function askCommandLine(socket: string, ask: Ask = askDaemon): Promise<CommandLine> {
   const answer = await request(socket, { method: "GET", path: "/v1/command-line" }, ask);
@@ -113,9 +113,9 @@ export async function askCommandLine(socket: string, ask: Ask = askDaemon): Prom
 }
 
 /**
- * Asks the daemon to write all rules anew; it does so soon after.
+ * Asks the daemon to write all rules again; it does so soon after.
  *
- * @throws {FatalError} where nobody answers
+ * @throws {FatalError} where no daemon answers
  */
 export async function requestFullSync(socket: string, ask: Ask = askDaemon): Promise<void> {
   await request(socket, { method: "POST", path: "/v1/full-sync" }, ask);

@@ -274,7 +274,7 @@ export class Daemon {
     });
   }
 
-  /** Without an API server there is nobody to send Events to. */
+  /** Without an API server there is no receiver of Events. */
   #report(event: EventReport): void {
     if (this.#opened.api) this.#events.record(event);
   }

@@ -1,5 +1,5 @@
 /**
- * Messages for somebody who is not there yet.
+ * A buffered channel: messages wait until their recipient is there.
  *
  * @module
  */

@@ -93,7 +93,7 @@ export class Observation implements SyncObserver, WatchObserver {
     return this.#driftRepairs;
   }
 
-  /** Another program has changed our rules, and they are about to be written anew. */
+  /** Another program has changed our rules, and they are about to be written again. */
   drifted(): void {
     this.#driftRepairs += 1;
     this.#options.metrics.driftRepaired();
@@ -147,7 +147,7 @@ export class Observation implements SyncObserver, WatchObserver {
   /** @inheritdoc */
   failed({ kind, error }: { readonly kind: Script["kind"]; readonly error: ApplyError }): void {
     this.#options.metrics.syncFailed(kind);
-    // Somebody else's hand was in it, and the full sync that follows at once is the repair.
+    // Another program has changed the rules, and the full sync that follows at once is the repair.
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
 

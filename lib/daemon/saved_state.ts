@@ -25,7 +25,7 @@ export async function isServedByKubeProxy(
   const served = await Promise.race([handOver.isServedByKubeProxy(), late]);
   over.abort();
   if (served !== "late") return served;
-  logger.warn("nobody can tell yet whether kube-proxy's rules are here; the saved state is used", {
+  logger.warn("it is not known yet whether kube-proxy's rules are here; the saved state is used", {
     waited: PATIENCE / 1000,
   });
   return false;

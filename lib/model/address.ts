@@ -22,7 +22,7 @@ const CANONICAL_IPV4 =
 const IPV6_CHARACTERS = /^[0-9a-fA-F:.]{2,45}$/;
 
 /**
- * Parses an address and prints it anew.
+ * Parses an address and prints it in canonical form.
  *
  * As the API server does (Go's `ParseIPSloppy`), leading zeros in IPv4 are decimal, and an
  * IPv4-mapped IPv6 address is the IPv4 address. Zones (`fe80::1%eth0`) are not addresses.
@@ -53,7 +53,7 @@ export function familyOf(address: string): Family {
 }
 
 /**
- * Parses a CIDR and prints it anew, host bits cleared.
+ * Parses a CIDR and prints it in canonical form, host bits cleared.
  *
  * @param text for example `10.0.0.0/8` or `fd00::/64`; white space around it is ignored
  * @returns the canonical text, or `undefined` where the text is no CIDR
@@ -64,7 +64,7 @@ export function parseCidr(text: unknown): string | undefined {
   const address = parseAddress(match?.[1]);
   if (!match || address === undefined) return undefined;
   const family = familyOf(address);
-  // An IPv4-mapped address: whether its prefix length counts 32 or 128 bits, nobody can tell.
+  // An IPv4-mapped address: whether its prefix length counts 32 or 128 bits cannot be told.
   if (family === 4 && match[1]?.includes(":")) return undefined;
   const length = Number(match[2]);
   if (length > ADDRESS_BITS[family]) return undefined;

@@ -22,14 +22,14 @@ export interface Difference {
 
 /** A difference, and whom it concerns. */
 export interface ServiceDifference extends Difference {
-  /** `namespace/name:port`; `""`: all, or nobody that is known. */
+  /** `namespace/name:port`; `""`: all, or none that is known. */
   readonly service: string;
 }
 
 /** What became of `--fix`. */
 export interface FixOutcome {
   /**
-   * `unneeded`: nothing differed. `fixed`: the daemon wrote everything anew, and the kernel holds
+   * `unneeded`: nothing differed. `fixed`: the daemon wrote everything again, and the kernel holds
    * it. `differs`: it did, and the kernel still does not hold what it should. `failed`: no daemon
    * answered, or it did not get to it.
    */

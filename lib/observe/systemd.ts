@@ -24,7 +24,7 @@ export interface Environment {
 
 /** Sends datagrams to the notification socket. */
 export interface NotifySocket {
-  /** @throws where nobody receives, or the address is not permitted */
+  /** @throws where systemd does not receive, or the address is not permitted */
   send(datagram: string): Promise<void>;
   close(): void;
 }

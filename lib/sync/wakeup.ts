@@ -1,28 +1,28 @@
 /**
- * A bell for one sleeper.
+ * An auto-reset event for one waiter.
  *
  * @module
  */
 import type { Clock } from "../model/ports.ts";
 
-/** Rings at once where it was rung while nobody slept. */
+/** Ends the next wait at once where it was set while no one waited. */
 export class Wakeup {
   readonly #clock: Clock;
   #rung = false;
   #ring: (() => void) | undefined;
 
-  /** @param clock ends the sleep where nobody rings */
+  /** @param clock ends the wait where the event is not set */
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Ends the sleep, or the next one before it begins. */
+  /** Sets the event: ends the wait, or the next one before it begins. */
   wake(): void {
     this.#rung = true;
     this.#ring?.();
   }
 
-  /** Sleeps until somebody rings or the milliseconds are over. */
+  /** Waits until the event is set or the milliseconds are over. */
   async wait(milliseconds: number): Promise<void> {
     if (!this.#rung) {
       const over = new AbortController();

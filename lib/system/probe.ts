@@ -8,7 +8,7 @@ import { familyOf } from "../model/address.ts";
 import type { ProbeRequest } from "../model/runtime.ts";
 
 /**
- * Opens a TCP connection and closes it, or sends an empty UDP datagram. That nobody answers is no
+ * Opens a TCP connection and closes it, or sends an empty UDP datagram. That no answer comes is no
  * error. SCTP is not sent: Deno cannot.
  */
 export async function sendProbe(request: ProbeRequest): Promise<void> {

@@ -177,7 +177,7 @@ class Deadline {
 
 /**
  * Bytes that are read at once, through one buffer. `child.output()` would take 64 KiB
- * anew for each stream, for a program that says nothing too: at 30 programs a second that is all
+ * again for each stream, for a program that says nothing too: at 30 programs a second that is all
  * that the garbage collector has to do, and malloc does not give it back.
  */
 const READ_CHUNK = 16 * 1024;

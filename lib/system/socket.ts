@@ -34,7 +34,7 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
   const { path, logger, signal } = options;
   try {
     await Deno.mkdir(dirname(path), { recursive: true }).catch(() => {});
-    // Deno removes what it has bound when it ends, by name: the name must be nobody else's. After
+    // Deno removes what it has bound when it ends, by name: the name must not be another daemon's. After
     // a reload, the next daemon's socket may be at the path already.
     const own = `${path}.${crypto.randomUUID()}`;
     // A server does not hear of what came before it.
@@ -91,7 +91,7 @@ function answer(
  * @param path of the socket
  * @param request `GET /v1/status`, `GET /v1/command-line` or `POST /v1/full-sync`
  * @returns the JSON value of the answer
- * @throws {Error} where nobody listens or answers in time, or the daemon does not know the request
+ * @throws {Error} where no daemon listens or answers in time, or the daemon does not know the request
  */
 export async function askDaemon(
   path: string,

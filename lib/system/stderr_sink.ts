@@ -18,7 +18,7 @@ export function stderrSink(): (line: string) => void {
     try {
       while (rest.length > 0) rest = rest.subarray(Deno.stderr.writeSync(rest));
     } catch {
-      // Nobody is left to tell.
+      // No one is left to tell.
     }
   };
 }

@@ -155,7 +155,7 @@ Deno.test("a kube-proxy that is alive is named once, left alone, and cleaned up 
   await traffic.stop();
 });
 
-Deno.test("a kube-proxy that writes over our chains is named; when it has gone, ours are written anew", async () => {
+Deno.test("a kube-proxy that writes over our chains is named; when it has gone, ours are written again", async () => {
   const periods = { iptables: { syncPeriod: "200ms", minSyncPeriod: "10ms" } };
   await using stage = await HandOverStage.create(periods);
   await using signpost = await stage.startSynced("iptables");

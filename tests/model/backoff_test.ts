@@ -5,7 +5,7 @@ import { ManualClock } from "../support/clock_and_log.ts";
 
 const LIMITS = { first: 250, longest: 30_000 };
 
-Deno.test("waiting times double up to the longest, and start anew after a success", () => {
+Deno.test("waiting times double up to the longest, and start again after a success", () => {
   const backoff = new Backoff(LIMITS, () => 1);
   const waits = Array.from({ length: 9 }, () => backoff.next());
   assertEquals(waits, [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);

@@ -249,7 +249,7 @@ class Wire {
   }
 }
 
-/** What an error of a client's socket says; throws it anew where it says nothing of the network. */
+/** What an error of a client's socket says; throws it again where it says nothing of the network. */
 export function refusal(error: unknown): Outcome {
   if (!(error instanceof SystemError)) throw error;
   if (REFUSALS.has(error.code)) return { type: "reject", error: error.code };

@@ -192,7 +192,7 @@ export class SyncFixture implements AsyncDisposable {
     } as ObjectEvent;
   }
 
-  /** One object comes, or comes anew. */
+  /** One object comes, or comes again. */
   upsert(object: ApiObject): void {
     const kind = object.kind as Kind;
     const decoded = this.#decode(kind, object);

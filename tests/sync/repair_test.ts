@@ -68,7 +68,7 @@ Deno.test("what changes while full scripts fail is in the one that the kernel ta
   assertEquals(dataplane.kernel, fixture.wanted);
 });
 
-Deno.test("after a success the back-off starts anew", async () => {
+Deno.test("after a success the back-off starts again", async () => {
   await using fixture = await SyncFixture.synced([]);
   const { dataplane } = fixture;
   for (const number of [1, 2]) {
@@ -105,7 +105,7 @@ Deno.test("everything is replaced after the full sync period, though nothing cha
   }
 });
 
-Deno.test("any full sync starts the full sync period anew", async () => {
+Deno.test("any full sync starts the full sync period again", async () => {
   await using fixture = await SyncFixture.synced([service(1)], { fullSyncPeriod: 60_000 });
   const { dataplane } = fixture;
   await fixture.pass(50_000);

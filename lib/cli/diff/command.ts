@@ -74,7 +74,7 @@ async function againstApi(options: DiffOptions): Promise<DiffReport> {
       ...[...Map.groupBy(conflicts, ({ loser }) => loser)].map(([loser, lost]) =>
         `Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`
       ),
-      ...replaces ? ["the Node changes: all rules would be written anew"] : [],
+      ...replaces ? ["the Node changes: all rules would be written again"] : [],
     ],
   };
 }

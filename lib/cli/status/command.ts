@@ -45,7 +45,7 @@ export async function status(query: StatusQuery, context: StatusContext): Promis
   }
 }
 
-/** Shows it once a second until the signal aborts. A daemon that is started anew is waited for. */
+/** Shows it once a second until the signal aborts. A daemon that is started again is waited for. */
 async function follow(
   first: Status,
   query: StatusQuery,

@@ -25,7 +25,7 @@ export interface FixOptions {
 const DEADLINE = 30_000;
 const INTERVAL = 200;
 
-/** Has the daemon write everything anew, and says what came of it. */
+/** Has the daemon write everything again, and says what came of it. */
 export async function fix(options: FixOptions): Promise<FixOutcome> {
   const { socket, ask } = options;
   try {
@@ -36,7 +36,7 @@ export async function fix(options: FixOptions): Promise<FixOutcome> {
       return { result: "failed", message: "the daemon has not written its rules: see its log" };
     }
     const { seconds, operations } = sync;
-    const done = `the daemon has written all rules anew (${operations} operations in ${
+    const done = `the daemon has written all rules again (${operations} operations in ${
       formatDuration(seconds)
     })`;
     return await options.isSame()
@@ -44,7 +44,7 @@ export async function fix(options: FixOptions): Promise<FixOutcome> {
       : {
         result: "differs",
         message:
-          `${done}, and the kernel still differs: does the daemon run with the same flags, and does nobody else write there?`,
+          `${done}, and the kernel still differs: does the daemon run with the same flags, and does no other program write there?`,
       };
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;

@@ -83,7 +83,7 @@ export const COMMAND_GROUP = group({
         name: "fix",
         kind: "boolean",
         only: ["verify"],
-        help: "Ask the daemon to write all rules anew where they differ.",
+        help: "Ask the daemon to write all rules again where they differ.",
       },
     }),
     "command.watch": value(boolean, false, {

@@ -35,7 +35,7 @@ export type Settings = {
   readonly [P in SettingPath]: (typeof SETTINGS)[P]["default"];
 };
 
-/** The settings that somebody has set. */
+/** The settings that were set. */
 export type GivenSettings = { readonly [P in SettingPath]?: Settings[P] | undefined };
 
 /** All rows, as the code that treats them alike sees them. */

@@ -11,7 +11,7 @@ import { warning } from "../service/finding.ts";
 import { frontendsOf } from "../../policy/frontend.ts";
 import type { Finding, TrackedConnection } from "../report.ts";
 
-/** More than so many of one answer nobody reads. */
+/** More than so many of one answer are not shown. */
 const MAX_CONNECTIONS = 1_000;
 
 /**

@@ -77,7 +77,7 @@ function stateFindings({ state, reason, entries }: KernelReport): Finding[] {
         "kernel-differs",
         `the kernel does not hold what it should: ${first?.state} in ${first?.in}` +
           `${first?.key === "" ? "" : `: ${first?.key}`}${more}`,
-        "signpost verify --fix writes all rules anew",
+        "signpost verify --fix writes all rules again",
       )];
     }
   }

@@ -78,7 +78,7 @@ function noPods(
   if (selector === "") {
     return error(
       "no-endpoints-given",
-      `${name} has no selector, and nobody has made EndpointSlices with endpoints for it`,
+      `${name} has no selector, and nothing has made EndpointSlices with endpoints for it`,
       "make EndpointSlices with the label kubernetes.io/service-name, or set spec.selector",
     );
   }

@@ -12,7 +12,7 @@ import type { MetricFactory } from "./metric_factory.ts";
 export interface SignpostMetrics {
   /** A transaction was given to the kernel. */
   transaction(kind: "full" | "partial", bytes: number): void;
-  /** Somebody else had changed our rules, and they were put back. */
+  /** Another program had changed our rules, and they were put back. */
   driftRepaired(): void;
   /** A program could not be started, was killed, or did not end in time. */
   programFailed(program: string, reason: ProgramFailure): void;

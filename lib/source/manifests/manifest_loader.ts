@@ -33,7 +33,7 @@ export interface FollowOptions extends ManifestSourceOptions {
   readonly signal: AbortSignal;
   /** Milliseconds of quiet after a change before the files are read, 100 by default. */
   readonly debounce?: number;
-  /** Milliseconds between two looks at the files, for changes nobody told of; 5 s by default. */
+  /** Milliseconds between two looks at the files, for changes that no event told of; 5 s by default. */
   readonly pollInterval?: number;
 }
 

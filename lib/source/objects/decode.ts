@@ -40,7 +40,7 @@ const DECODERS: KindDecoders = {
 
 const NAMESPACED: ReadonlySet<Kind> = new Set<Kind>(["Service", "EndpointSlice"]);
 
-/** Beyond so many shared strings the table starts anew, so that churn cannot grow it without end. */
+/** Beyond so many shared strings the table starts again, so that churn cannot grow it without end. */
 const MAX_INTERNED = 50_000;
 
 /** A decoder with a string table of its own. */

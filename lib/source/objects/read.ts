@@ -228,14 +228,14 @@ export function readPlace(value: unknown, path: string): string {
   throw new MalformedError(path, "must be the value of a label", value);
 }
 
-/** An address, printed anew. */
+/** An address, printed in canonical form. */
 export function readAddress(value: unknown, path: string): string {
   const address = parseAddress(value);
   if (address === undefined) throw new MalformedError(path, "must be an IP address", value ?? null);
   return address;
 }
 
-/** A CIDR, printed anew. */
+/** A CIDR, printed in canonical form. */
 export function readCidr(value: unknown, path: string): string {
   const cidr = parseCidr(value);
   if (cidr === undefined) throw new MalformedError(path, "must be a CIDR", value ?? null);

@@ -97,7 +97,7 @@ class Connection {
         answered();
       }
     } catch {
-      // The client has gone, or was told to: there is nobody to tell.
+      // The client has gone, or was told to: no one is left to tell.
     } finally {
       clearTimeout(timer);
       this.close();

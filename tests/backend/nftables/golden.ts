@@ -19,7 +19,7 @@ export const FOLDER = new URL("../../testdata/nftables/", import.meta.url);
 /** What happens after the first state. */
 interface GoldenStep {
   readonly description: string;
-  /** Objects that come, or come anew. */
+  /** Objects that come, or come again. */
   readonly apply?: readonly ApiObject[];
   /** Objects that go, as `Kind namespace/name`. */
   readonly delete?: readonly string[];

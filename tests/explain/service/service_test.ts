@@ -66,7 +66,7 @@ const BROKEN: readonly {
     name: "a Service without a selector needs somebody's slices",
     objects: [web({ selector: undefined })],
     causes: [
-      "error no-endpoints-given: shop/web has no selector, and nobody has made EndpointSlices " +
+      "error no-endpoints-given: shop/web has no selector, and nothing has made EndpointSlices " +
       "with endpoints for it",
     ],
   },

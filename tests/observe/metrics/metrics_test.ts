@@ -270,7 +270,7 @@ Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts
   assertEquals(samples(body, "signpost_elements"), ['signpost_elements{map="services4"} 2']);
 });
 
-Deno.test("without a state file there is no age, and readings are taken anew", async () => {
+Deno.test("without a state file there is no age, and readings are taken again", async () => {
   let age: number | undefined = 1;
   const metrics = start({ snapshotAge: () => age });
   assertEquals(samples((await metrics.render()).body, "signpost_snapshot_age_seconds").length, 1);

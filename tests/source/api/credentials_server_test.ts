@@ -42,7 +42,7 @@ Deno.test("a renewed token file is used from the next request on", async () => {
   );
 });
 
-Deno.test("a client certificate is shown, and used anew when its files change", async () => {
+Deno.test("a client certificate is shown, and used again when its files change", async () => {
   const user = { "client-certificate": "client.crt", "client-key": "client.key" };
   const setup = { user, server: { requireClientCertificate: true } };
   await withWatch(setup, async (watched) => {

@@ -176,7 +176,7 @@ Deno.test("three minutes of silence end a stream, bookmarks keep it", async () =
   });
 });
 
-Deno.test("failures wait longer and longer, a success starts anew", async () => {
+Deno.test("failures wait longer and longer, a success starts again", async () => {
   await play(async ({ http, clock }) => {
     const waits: number[] = [];
     const fail = async () => {

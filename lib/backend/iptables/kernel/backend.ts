@@ -120,7 +120,7 @@ async function chooseBackend(
   const nft = await savedBy(runner, "-nft");
   const legacy = await savedBy(runner, "-legacy");
   if (nft === undefined || legacy === undefined) {
-    // By its full name, so that nobody takes our own rules for those of another backend.
+    // By its full name, so that our own rules are not taken for those of another backend.
     const backend = nft !== undefined ? "-nft" : legacy !== undefined ? "-legacy" : "";
     return { backend, reason: "iptables has one backend here", mixed: false };
   }

@@ -18,7 +18,7 @@ import { programName } from "../script/script.ts";
 export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
   /** For example `ip6tables-legacy-restore`. */
   readonly program: string;
-  /** The input that removes them; `""` where there is nothing to remove, or nobody knows. */
+  /** The input that removes them; `""` where there is nothing to remove, or that is not known. */
   readonly text: string;
   /** Whose they are. */
   readonly owner: Owner | undefined;

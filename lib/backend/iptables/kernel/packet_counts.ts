@@ -68,7 +68,7 @@ export class PacketSums {
   readonly #before = new Map<string, number>();
   readonly #last = new Map<string, number>();
 
-  /** What a rule counts now. Less than before: somebody else has written it again. */
+  /** What a rule counts now. Less than before: another program has written it again. */
   seen(what: keyof PacketCounts, family: Family, count: number): void {
     const key = `${what} ${family}`;
     const last = this.#last.get(key) ?? 0;

@@ -22,7 +22,7 @@ const HASH_LENGTH = 16;
 
 /**
  * The comment on our rule in KUBE-MARK-MASQ. Chains have kube-proxy's names; this tells whose they
- * are, for kube-proxy writes that chain anew when it takes over.
+ * are, for kube-proxy writes that chain again when it takes over.
  */
 export const OWNER = "signpost";
 

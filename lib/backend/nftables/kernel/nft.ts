@@ -97,7 +97,7 @@ export class Nft {
 
   /**
    * All tables of the kernel, as `family name`. Not by `list tables`: nft 1.0.6 reads every element
-   * of every table for that, and begins anew whenever a transaction comes between.
+   * of every table for that, and begins again whenever a transaction comes between.
    */
   async listTables(): Promise<readonly string[]> {
     const { stdout } = await this.#run(["nft", "list", "chains"]);

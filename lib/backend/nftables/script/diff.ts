@@ -56,7 +56,7 @@ export interface Difference<O = Operations> {
 
 /** What the differ needs to know besides the changes. */
 export interface DiffOptions {
-  /** The same before and after: where the node changes, everything is written anew. */
+  /** The same before and after: where the node changes, everything is written again. */
   readonly node: DesiredNode;
   /** Of the state that was applied last; empty for a full script. */
   readonly references: References;

@@ -64,7 +64,7 @@ export class FullScript implements Script {
     return this.contents.operations;
   }
 
-  /** What is known when all pieces have been read, which is done now where nobody has. */
+  /** What is known when all pieces have been read, which is done now where no reader has. */
   get contents(): TableContents {
     if (this.#contents !== undefined) return this.#contents;
     const pieces = this.pieces();

@@ -17,7 +17,7 @@ export interface Element {
   readonly key: string;
   /** What the key maps to; `""` in a set. */
   readonly data: string;
-  /** Who it is for; `""`: nobody in particular. Names only, see `readName` in the decoders. */
+  /** Who it is for; `""`: no Service in particular. Names only, see `readName` in the decoders. */
   readonly comment: string;
 }
 

@@ -27,7 +27,7 @@ export interface AccessOptions {
 
 /**
  * Finds out how to reach the API server. Called before each request, so that a kubeconfig that
- * was written anew is used from the next connection on.
+ * was written again is used from the next connection on.
  *
  * As kube-proxy: a kubeconfig, else the in-cluster settings; `master` overrides the server of
  * both. `master` alone, outside of a pod, is used without credentials.

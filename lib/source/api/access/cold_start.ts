@@ -55,7 +55,7 @@ function clusterIPReason(host: string, known: ClusterIPKnowledge): string | unde
 
 /**
  * The cluster IP of `default/kubernetes` as kubelet hands it to pods, in the variables that
- * nobody overrides when KUBERNETES_SERVICE_HOST is set to a real address.
+ * is not overridden when KUBERNETES_SERVICE_HOST is set to a real address.
  */
 function kubeletClusterIP(environment: Environment | undefined): string | undefined {
   const link = environment?.("KUBERNETES_PORT") ?? "";

@@ -37,7 +37,7 @@ export interface Listed<K extends Kind> {
 /**
  * Lists all objects of a kind.
  *
- * Where a continue token has expired (410), everything is listed anew in one page, as client-go
+ * Where a continue token has expired (410), everything is listed again in one page, as client-go
  * does: a second paged list might take as long as the first.
  *
  * @throws {WatchError} at the first failure

@@ -1,7 +1,7 @@
 /**
  * Protobuf messages as the objects that their JSON would give, of those fields that a table names
  * (protobuf.dev/programming-guides/encoding). All others are skipped where they lie: most of what
- * an API server sends is of no use to a node proxy.
+ * an API server sends is unused by a node proxy.
  *
  * @module
  */

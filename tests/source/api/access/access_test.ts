@@ -60,7 +60,7 @@ Deno.test("a kubeconfig that cannot be read is named", async () => {
   );
 });
 
-Deno.test("files are read anew each time, tokens are trimmed, bundles are split", async () => {
+Deno.test("files are read again each time, tokens are trimmed, bundles are split", async () => {
   const access: ApiAccess = {
     ...ANONYMOUS,
     token: { type: "file", path: "token" },
