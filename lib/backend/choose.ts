@@ -11,7 +11,7 @@ import { packetReader } from "./iptables/packet_reader.ts";
 import type { Family } from "../model/address.ts";
 import { openModeWarning } from "../config/open_mode.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { ApplyError, type Dataplane } from "../model/dataplane.ts";
+import { ApplyError, type Dataplane, type Script } from "../model/dataplane.ts";
 import type { RefusedFeatures } from "../model/features.ts";
 import type { DesiredState } from "../model/desired.ts";
 import type { Drift } from "../model/drift.ts";
@@ -21,6 +21,8 @@ import { DriftWatch } from "./nftables/drift/drift.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { Look } from "./nftables/drift/look.ts";
 import { Marks } from "./nftables/drift/marks.ts";
+import { repairScript } from "./nftables/drift/repair.ts";
+import { Touched } from "./nftables/drift/touched.ts";
 import { probe } from "./nftables/kernel/probe.ts";
 import type { Runtime } from "../model/runtime.ts";
 import { routeLocalnet } from "./route_localnet.ts";
@@ -65,6 +67,11 @@ export interface OpenDataplane {
   readonly packetCounts?: () => Promise<PacketCounts>;
   /** Tells the metrics how much the kernel holds of us. */
   record(metrics: KernelCounts): void;
+  /**
+   * A script of only what differs from the state that was applied last; `undefined`: everything has
+   * to be written. No script may be under way. Never rejects with an `ApplyError`.
+   */
+  readonly repair?: (applied: DesiredState) => Promise<Script | undefined>;
   /** Notices changes by others, until the signal aborts. */
   watchDrift(options: DriftOptions): Promise<void>;
 }
@@ -130,6 +137,7 @@ async function openNftables(
     kernel: runtime.osRelease(),
   });
   const marks = new Marks(randomMark());
+  const touched = new Touched();
   const handOver = new HandOver({ mode, backend: undefined, runner: runtime.runner, logger });
   const dataplane = new NftablesDataplane(nft, { marks, prologue: () => handOver.prologue() });
   return {
@@ -140,12 +148,14 @@ async function openNftables(
     missing,
     refusedFeatures,
     record: (metrics) => metrics.elements(dataplane.elements),
+    repair: (applied) => repairScript({ nft, dataplane, touched }, applied),
     watchDrift: ({ desired, onDrift, signal }) =>
       new DriftWatch({
         streamer: runtime.streamer,
         nft,
         marks,
         look: new Look({ nft, dataplane, desired, clock: runtime.clock }),
+        touched,
         replacements: () => dataplane.replacements,
         clock: runtime.clock,
         logger,

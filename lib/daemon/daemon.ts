@@ -131,6 +131,7 @@ export class Daemon {
       cache: this.#cache,
       desired: this.#desired,
       dataplane,
+      repair: this.#opened.repair,
       clock,
       logger,
       observer: this.observation,
@@ -271,6 +272,7 @@ export class Daemon {
       desired: this.#desired,
       drifted: () => this.observation.drifted(),
       requestFull: (reason) => this.#loop.requestFull(reason),
+      requestRepair: () => this.#loop.requestRepair(),
     });
   }
 

@@ -66,8 +66,8 @@ export class DriftRepairs {
 function message(delay: number): string {
   const what = "another program has changed our rules";
   return delay === 0
-    ? `${what}; writing all of them again`
-    : `${what} again and again; they are written again ${
+    ? `${what}; putting back what differs`
+    : `${what} again and again; they are put back ${
       delay / 1000
     } s after the last time: find that program and stop it`;
 }

@@ -22,6 +22,8 @@ export interface OthersOptions {
   readonly drifted: () => void;
   /** Asks for a full sync. */
   readonly requestFull: (reason: string) => void;
+  /** Asks that what differs be put back. */
+  readonly requestRepair: () => void;
   readonly signal: AbortSignal;
 }
 
@@ -34,10 +36,10 @@ export async function dealWithOthers(options: OthersOptions): Promise<void> {
 }
 
 function repairDrift(options: OthersOptions): Promise<void> {
-  const { opened, desired, drifted, requestFull, signal } = options;
+  const { opened, desired, drifted, requestFull, requestRepair, signal } = options;
   const repair = () => {
     drifted();
-    requestFull("drift");
+    requestRepair();
   };
   const repairs = new DriftRepairs({ ...options, repair });
   const onDrift = (drift: Drift) => void repairs.report(drift);

@@ -29,6 +29,8 @@ export type Phase =
   | { readonly name: "seeding"; readonly since: number; readonly objects: ObjectCache }
   /** The loop waits for work, or until the pause between two syncs is over. */
   | { readonly name: "waiting" }
+  /** What another program has changed is being put back. */
+  | { readonly name: "repair"; readonly since: number }
   /** What changed is being applied. */
   | { readonly name: "partial"; readonly since: number }
   /** Everything is being replaced. */
@@ -45,6 +47,8 @@ export interface SyncState {
   readonly saved: ObjectCache | undefined;
   /** The next sync is wanted, for what changed or for the steps after it; it may be partial. */
   readonly changed: boolean;
+  /** Another program has changed the rules: what differs is put back before the next sync. */
+  readonly repair: boolean;
   /** The next sync must be full, and why. */
   readonly full: FullCause | undefined;
   /** Syncs that failed in a row. */
@@ -60,6 +64,12 @@ export type SyncEvent =
   /** The objects of the sources changed, or became complete; only complete ones count. */
   | { readonly type: "changed" }
   | { readonly type: "full-requested"; readonly reason: string }
+  /** Another program has changed the rules. */
+  | { readonly type: "repair-requested" }
+  /** What differs is looked for, and put back. */
+  | { readonly type: "repair-started"; readonly at: number }
+  /** `isDone`: nothing differs any more; else everything has to be replaced. */
+  | { readonly type: "repair-ended"; readonly isDone: boolean }
   /** The steps after a sync are to be taken though nothing changed. */
   | { readonly type: "round-requested" }
   /** The full sync period may be over. */
@@ -104,6 +114,7 @@ export function initialState(at: number): SyncState {
     complete: false,
     saved: undefined,
     changed: false,
+    repair: false,
     full: "start",
     failures: 0,
     lastSync: -Infinity,
@@ -119,6 +130,18 @@ export function next(state: SyncState, event: SyncEvent): SyncState {
       return { ...state, complete: true, changed: true };
     case "round-requested":
       return { ...state, changed: true };
+    case "repair-requested":
+      return { ...state, repair: true };
+    case "repair-started":
+      if (phase.name !== "waiting") return state;
+      return { ...state, phase: { name: "repair", since: event.at }, repair: false };
+    case "repair-ended":
+      if (phase.name !== "repair") return state;
+      return {
+        ...state,
+        phase: { name: "waiting" },
+        full: event.isDone ? state.full : state.full ?? { requested: "drift" },
+      };
     case "full-requested":
       return { ...state, full: state.full ?? { requested: event.reason } };
     case "period-checked":
@@ -143,8 +166,8 @@ export function next(state: SyncState, event: SyncEvent): SyncState {
 }
 
 /** Whether there is anything to sync, and objects to make rules of. */
-export function hasWork({ complete, saved, changed, full }: SyncState): boolean {
-  return (complete || saved !== undefined) && (changed || full !== undefined);
+export function hasWork({ complete, saved, changed, repair, full }: SyncState): boolean {
+  return (complete || saved !== undefined) && (changed || repair || full !== undefined);
 }
 
 /** What a waiting loop does next. */
@@ -182,6 +205,7 @@ function startSync(
       : { name: "full", since: at, cause: full ?? "no-partial" },
     saved: state.complete ? undefined : state.saved,
     changed: false,
+    repair: isPartial && state.repair,
     full: undefined,
   };
 }
@@ -246,9 +270,10 @@ function fullDue(
 }
 
 /** Milliseconds between two syncs; after failures more each time. */
-function pause({ failures, full }: SyncState, { minSyncPeriod }: SyncPeriods): number {
+function pause({ failures, repair, full }: SyncState, { minSyncPeriod }: SyncPeriods): number {
   if (failures > 0) {
     return Math.max(minSyncPeriod, delayAfter(BACKOFF, failures - 1));
   }
-  return full === undefined ? minSyncPeriod : Math.min(minSyncPeriod, URGENT_PAUSE);
+  const isUrgent = repair || full !== undefined;
+  return isUrgent ? Math.min(minSyncPeriod, URGENT_PAUSE) : minSyncPeriod;
 }

@@ -6,7 +6,7 @@
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import { ApplyError, type Dataplane, type Script } from "../model/dataplane.ts";
-import type { StateChange } from "../model/desired.ts";
+import type { DesiredState, StateChange } from "../model/desired.ts";
 import type { ObjectEvent, Omission } from "../model/events.ts";
 import type { Clock, Logger } from "../model/ports.ts";
 import {
@@ -63,6 +63,11 @@ export interface SyncOptions extends SyncPeriods {
   readonly cache: ObjectCache;
   readonly desired: Desired;
   readonly dataplane: Dataplane;
+  /**
+   * A script of only what differs from the state that was applied last; `undefined`: everything has
+   * to be written.
+   */
+  readonly repair?: ((applied: DesiredState) => Promise<Script | undefined>) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
@@ -102,6 +107,13 @@ export class SyncLoop {
   /** Asks for a replacement of everything, without waiting for the min sync period. */
   requestFull(reason: string): void {
     this.#take({ type: "full-requested", reason });
+    this.#options.observer.queued?.();
+    this.#wakeup.wake();
+  }
+
+  /** Asks that what another program has changed be put back, without waiting for the min sync period. */
+  requestRepair(): void {
+    this.#take({ type: "repair-requested" });
     this.#options.observer.queued?.();
     this.#wakeup.wake();
   }
@@ -169,17 +181,37 @@ export class SyncLoop {
   async #sync(): Promise<void> {
     const { desired, dataplane, clock } = this.#options;
     const started = clock.monotonic();
+    const isRepaired = await this.#repair(started);
     const step = this.#update();
     this.#reports.report(step);
-    const whole = this.#state.full !== undefined;
-    const partial = whole ? undefined : dataplane.partial(step.change, desired);
+    const isFull = this.#state.full !== undefined;
+    const partial = isFull ? undefined : dataplane.partial(step.change, desired);
     this.#take({ type: "sync-started", at: started, hasPartial: partial !== undefined });
     let report = partial && await this.#apply(partial, { step, started });
     if (this.#state.phase.name === "full") {
       report = await this.#apply(dataplane.full(desired), { step, started });
     }
-    await this.#follow({ change: step.change, whole, report });
+    await this.#follow({ change: step.change, whole: isFull || isRepaired, report });
     this.#take({ type: "followed" });
+  }
+
+  /**
+   * Puts back what another program has changed: by parts before the next step, where that is possible
+   * and the kernel takes it, else everything with that step.
+   *
+   * @returns whether parts were put back
+   */
+  async #repair(started: number): Promise<boolean> {
+    if (!this.#state.repair || this.#state.full !== undefined) return false;
+    const { desired, repair, logger } = this.#options;
+    this.#take({ type: "repair-started", at: started });
+    const script = await repair?.(desired);
+    const isSame = script?.text === "";
+    if (isSame) logger.debug(2, "nothing differs from what was written");
+    const step = noStep();
+    const report = script && !isSame ? await this.#apply(script, { step, started }) : undefined;
+    this.#take({ type: "repair-ended", isDone: isSame || report !== undefined });
+    return report !== undefined;
   }
 
   /** Takes what changed into the desired state. After a state file, all that it had may have changed. */
@@ -210,7 +242,8 @@ export class SyncLoop {
     } catch (error) {
       if (!(error instanceof ApplyError)) throw error;
       this.#take({ type: "failed", at: clock.monotonic(), failure: error.failure });
-      const retry = this.#state.phase.name === "full"
+      const { name } = this.#state.phase;
+      const retry = name === "full" || name === "repair"
         ? "replacing everything"
         : "the kernel keeps what it had; trying again";
       logger.error(`${script.kind} sync failed: ${error.message}; ${retry}`, {
@@ -233,4 +266,10 @@ export class SyncLoop {
     this.#take({ type: "applied", at: clock.monotonic() });
     return report;
   }
+}
+
+/** Where what was applied is put back as it was. */
+function noStep(): Step {
+  const change = { node: undefined, services: new Map() };
+  return { change, conflicts: [], unsupported: [], overLimit: [] };
 }

@@ -63,6 +63,12 @@ export class FakeDataplane implements Dataplane<FakeScript> {
     };
   }
 
+  /** A script that puts Services back. */
+  repair(services: ReadonlyMap<string, string | undefined>): FakeScript {
+    const text = [...services.keys()].join();
+    return { kind: "partial", text, bytes: text.length, operations: services.size, services };
+  }
+
   async apply({ kind, services }: FakeScript): Promise<void> {
     const failure = this.failures.shift();
     const names = [...services.keys()].sort().join(" ");
@@ -98,6 +104,8 @@ function recordingObserver(lines: string[]): SyncObserver {
 export interface FixtureOptions {
   readonly minSyncPeriod?: number;
   readonly fullSyncPeriod?: number;
+  /** What a look at the kernel makes of it; none: everything is replaced. */
+  readonly repair?: () => ReturnType<FakeDataplane["repair"]> | undefined;
 }
 
 /** A loop that runs until it is disposed. */
@@ -133,6 +141,7 @@ export class SyncFixture implements AsyncDisposable {
       cache: this.cache,
       desired: this.desired,
       dataplane: this.dataplane,
+      repair: options.repair && (() => Promise.resolve(options.repair?.())),
       clock: this.clock,
       logger: this.logger,
       observer: recordingObserver(this.told),

@@ -16,6 +16,7 @@ const SAVED = new ObjectCache();
 const PERIODS = { minSyncPeriod: 1_000, fullSyncPeriod: 60_000 };
 const WAITING: Phase = { name: "waiting" };
 const PARTIAL: Phase = { name: "partial", since: 500 };
+const REPAIR: Phase = { name: "repair", since: 500 };
 const AFTER: Phase = { name: "after-sync", since: 500 };
 const SEEDING: Phase = { name: "seeding", since: 0, objects: SAVED };
 
@@ -25,6 +26,7 @@ const SYNCED: SyncState = {
   complete: true,
   saved: undefined,
   changed: false,
+  repair: false,
   full: undefined,
   failures: 0,
   lastSync: 400,
@@ -99,6 +101,35 @@ const TRANSITIONS: readonly Transition[] = [
     from: { phase: full("period") },
     event: REQUEST,
     to: { full: DRIFT },
+  },
+  {
+    name: "a repair is wanted",
+    event: { type: "repair-requested" },
+    to: { repair: true },
+  },
+  {
+    name: "a repair takes on what is wanted so far",
+    from: { repair: true },
+    event: { type: "repair-started", at: 500 },
+    to: { phase: REPAIR, repair: false },
+  },
+  {
+    name: "a repair that is done leads to the next step",
+    from: { phase: REPAIR, repair: true },
+    event: { type: "repair-ended", isDone: true },
+    to: { phase: WAITING, repair: true },
+  },
+  {
+    name: "a repair that does not suffice leads to a full sync",
+    from: { phase: REPAIR },
+    event: { type: "repair-ended", isDone: false },
+    to: { phase: WAITING, full: DRIFT },
+  },
+  {
+    name: "a full sync is the repair",
+    from: { repair: true, full: "period" },
+    event: starts(false),
+    to: { phase: full("period"), repair: false, full: undefined },
   },
   {
     name: "the full sync period is not over yet",

@@ -100,18 +100,14 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       references: this.#references,
     });
     const all = withNodeElements(operations, change);
-    const { preparation, change: rest } = renderStep(all);
-    const text = preparation + rest;
-    return {
-      kind: "partial",
-      preparation,
-      text,
-      bytes: text.length,
-      operations: countOperations(all),
-      references,
-      elements: countElements(all),
-      rules: countRules(all),
-    };
+    const counts = { references, elements: countElements(all), rules: countRules(all) };
+    return toPartialScript(all, counts);
+  }
+
+  /** A script that brings back what was applied last, and so changes none of what is known of that. */
+  repair(operations: Operations): PartialScript {
+    const none = new Map<string, number>();
+    return toPartialScript(operations, { references: none, elements: none, rules: none });
   }
 
   /** @inheritdoc */
@@ -176,6 +172,22 @@ function* withClients(
   const { affinitySets } = yield* script.pieces(options.prologue);
   if (affinitySets.length > 0) yield renderStickyClients(options.clients, affinitySets);
   if (options.mark !== "") yield options.mark;
+}
+
+function toPartialScript(
+  operations: Operations,
+  counts: Pick<PartialScript, "references" | "elements" | "rules">,
+): PartialScript {
+  const { preparation, change } = renderStep(operations);
+  const text = preparation + change;
+  return {
+    kind: "partial",
+    preparation,
+    text,
+    bytes: text.length,
+    operations: countOperations(operations),
+    ...counts,
+  };
 }
 
 function withNodeElements(operations: Operations, { node }: StateChange): Operations {

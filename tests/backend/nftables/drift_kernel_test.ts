@@ -10,6 +10,7 @@ import { DriftWatch } from "../../../lib/backend/nftables/drift/drift.ts";
 import { Look } from "../../../lib/backend/nftables/drift/look.ts";
 import { Marks } from "../../../lib/backend/nftables/drift/marks.ts";
 import { monitorCommand } from "../../../lib/backend/nftables/drift/monitor.ts";
+import { Touched } from "../../../lib/backend/nftables/drift/touched.ts";
 import type { Drift } from "../../../lib/model/drift.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { cluster } from "../../support/arbitrary.ts";
@@ -79,6 +80,7 @@ class Fixture implements AsyncDisposable {
       nft: this.kernel.nft,
       marks: this.#marks,
       look: this.look,
+      touched: new Touched(),
       replacements: () => this.dataplane.replacements,
       clock: new SystemClock(),
       logger: this.logger,

@@ -15,6 +15,7 @@ import type { Nft } from "../kernel/nft.ts";
 import { followMonitor } from "./follow.ts";
 import type { Look } from "./look.ts";
 import type { Marks } from "./marks.ts";
+import type { Touched } from "./touched.ts";
 import { inWords, type Transaction } from "./transactions.ts";
 
 /** What the watch works with. */
@@ -23,6 +24,8 @@ export interface DriftWatchOptions {
   readonly nft: Pick<Nft, "listSetNames">;
   readonly marks: Pick<Marks, "isOwn">;
   readonly look: Pick<Look, "structure" | "contents">;
+  /** Is told which elements other programs have touched. */
+  readonly touched: Pick<Touched, "add" | "all" | "clear">;
   /** How many full scripts have been begun. */
   readonly replacements: () => number;
   readonly clock: Clock;
@@ -44,7 +47,7 @@ const LONG = 10;
 /** Follows the kernel until the signal aborts. */
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
-  #foreign: Drift[] = [];
+  #foreign: Transaction[] = [];
   #looking: Promise<void> = Promise.resolve();
   /** Full scripts of which the monitor has told, or whose events were too many for it. */
   #seenReplacements: number;
@@ -97,6 +100,7 @@ export class DriftWatch {
       if (!transaction.isWholeTable) return;
       // What others did before is undone.
       this.#foreign = [];
+      this.#options.touched.clear();
       this.#seenReplacements = replacements();
     } else if (transaction.missing !== "" || transaction.added !== "") {
       this.#report(transaction);
@@ -113,13 +117,14 @@ export class DriftWatch {
   }
 
   /** The first report starts the gathering, those that follow at once join. */
-  #report(drift: Drift): void {
-    this.#foreign.push(drift);
+  #report(transaction: Transaction): void {
+    this.#foreign.push(transaction);
     if (this.#foreign.length > 1) return;
     void this.#options.clock.sleep(GATHER).then(() => {
       const all = this.#foreign;
       this.#foreign = [];
       if (all.length === 0) return;
+      for (const { elementLines } of inOrder(all)) this.#options.touched.add(elementLines);
       const some = (what: keyof Drift) =>
         inWords(all.map((each) => each[what]).filter((text) => text !== ""));
       this.#options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
@@ -140,12 +145,20 @@ export class DriftWatch {
     this.#looking = this.#looking.then(async () => {
       try {
         const drift = await look();
-        if (drift) onDrift(drift);
-        else logger.debug(2, "the table is as it should be");
+        if (drift) {
+          this.#options.touched.all();
+          onDrift(drift);
+        } else logger.debug(2, "the table is as it should be");
       } catch (error) {
         logger.debug(2, "the table cannot be looked at", { error: String(error) });
       }
     });
     return this.#looking;
   }
+}
+
+/** Each transaction once: two monitors tell of it while one takes over from the other. */
+function inOrder(transactions: readonly Transaction[]): Iterable<Transaction> {
+  const sorted = [...transactions].sort((a, b) => a.generation - b.generation | 0);
+  return new Map(sorted.map((each) => [each.generation, each])).values();
 }

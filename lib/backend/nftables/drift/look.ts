@@ -29,6 +29,13 @@ const PAUSE = 200;
 /** Most elements that are listed and compared: nft takes 2 kB for each. */
 export const MAX_COMPARED = 200_000;
 
+/** Whether a table is small enough to be listed and compared. */
+export function isComparable({ elements }: Pick<NftablesDataplane, "elements">): boolean {
+  let sum = 0;
+  for (const count of elements.values()) sum += count;
+  return sum <= MAX_COMPARED;
+}
+
 /** Something that differs. */
 interface Finding {
   /** Two looks that find the same have the same id. */
@@ -53,9 +60,9 @@ export class Look {
 
   /** Everything, or of a very large table the structure. @returns `undefined` where nothing differs */
   contents(): Promise<Drift | undefined> {
-    let elements = 0;
-    for (const count of this.#options.dataplane.elements.values()) elements += count;
-    return elements > MAX_COMPARED ? this.structure() : this.#settle(() => this.#differences());
+    return isComparable(this.#options.dataplane)
+      ? this.#settle(() => this.#differences())
+      : this.structure();
   }
 
   /** What is found while a script is under way counts only where it is found again. */
@@ -93,7 +100,7 @@ export class Look {
     const desired = desiredContents(this.#options.desired);
     const held = parseListing(await this.#options.nft.listTable());
     if (!held) return [WHOLE_TABLE];
-    const differences = compareContents(desired, held);
+    const differences = compareContents(desired, held, { exactSlots: true });
     return differences.map((each) => ({
       id: JSON.stringify(each),
       what: describe(each),

@@ -7,11 +7,14 @@
 import type { Drift } from "../../../model/drift.ts";
 import { TABLE } from "../script/objects.ts";
 import { parseMark } from "./marks.ts";
+import { MAX_TOUCHED } from "./touched.ts";
 
 /** One commit of one program, as far as it is about our table. */
 export interface Transaction extends Drift {
   /** The number of the ruleset that it made; 32 bits, counted on and on. */
   readonly generation: number;
+  /** What was printed of elements, a line for each; `undefined`: more than are kept. */
+  readonly elementLines: readonly string[] | undefined;
   /** The marks that it carries. */
   readonly marks: readonly number[];
   /** Our table was deleted. */
@@ -32,6 +35,7 @@ export class TransactionReader {
   #missing = new Set<string>();
   #added = new Set<string>();
   #marks: number[] = [];
+  #elementLines: string[] | undefined = [];
   #isWholeTable = false;
   #newSets: string[] = [];
 
@@ -62,6 +66,9 @@ export class TransactionReader {
     const [, verb, kind = "", name = ""] = CHANGE.exec(line) ?? [];
     if (verb === undefined || ANONYMOUS.test(name)) return;
     if (verb === "add" && (kind === "set" || kind === "map")) this.#newSets.push(name);
+    if (kind === "element" && this.#elementLines?.push(line) === MAX_TOUCHED + 1) {
+      this.#elementLines = undefined;
+    }
     const isDeletion = verb === "delete" || verb === "destroy";
     if (kind === "table") this.#isWholeTable ||= isDeletion;
     else (isDeletion ? this.#missing : this.#added).add(describe(kind, name));
@@ -73,6 +80,7 @@ export class TransactionReader {
       missing: isWholeTable ? "the whole table" : inWords(this.#missing),
       added: inWords(this.#added),
       ...last,
+      elementLines: this.#elementLines,
       marks: this.#marks,
       isWholeTable,
       newSets: this.#newSets,
@@ -80,6 +88,7 @@ export class TransactionReader {
     this.#missing = new Set();
     this.#added = new Set();
     this.#marks = [];
+    this.#elementLines = [];
     this.#isWholeTable = false;
     this.#newSets = [];
     return transaction;

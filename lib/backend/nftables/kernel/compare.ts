@@ -10,14 +10,24 @@ import { TABLE } from "../script/objects.ts";
 import { TRANSACTIONS } from "../script/layout.ts";
 import { AFFINITY_SET } from "../script/pick.ts";
 
+/** How to compare. */
+export interface CompareOptions {
+  /** Whether an endpoint has to be in its very slot, not in any one of its frontend. */
+  readonly exactSlots?: boolean;
+}
+
 /**
  * All differences, by set and key. Clients of session affinity are the kernel's own, and marks of
  * transactions pass.
  */
-export function compareContents(desired: Contents, held: Contents): Difference[] {
+export function compareContents(
+  desired: Contents,
+  held: Contents,
+  { exactSlots = false }: CompareOptions = {},
+): Difference[] {
   return [
     ...compareTable(desired, held),
-    ...[...compareChains(desired, held), ...compareSets(desired, held)].sort(byPlace),
+    ...[...compareChains(desired, held), ...compareSets(desired, held, exactSlots)].sort(byPlace),
   ];
 }
 
@@ -84,7 +94,7 @@ function without(rules: readonly string[], others: readonly string[]): string[] 
 /** The maps that hold slots. */
 const SLOTS = /(?:^|-)endpoints-/;
 
-function compareSets(desired: Contents, held: Contents): Difference[] {
+function compareSets(desired: Contents, held: Contents, exactSlots: boolean): Difference[] {
   const differences: Difference[] = [];
   for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
     const wanted = desired.sets.get(name);
@@ -95,7 +105,8 @@ function compareSets(desired: Contents, held: Contents): Difference[] {
       continue;
     }
     differences.push(...compareDeclarations(desired, held, name));
-    const left = isOfKernel(name) ? there : SLOTS.test(name) ? inSlotsOf(there, wanted) : wanted;
+    const hasSlots = !exactSlots && SLOTS.test(name);
+    const left = isOfKernel(name) ? there : hasSlots ? inSlotsOf(there, wanted) : wanted;
     differences.push(...compareElements(left, there, name));
     differences.push(...compareRemarks(desired, held, name));
   }
@@ -103,7 +114,7 @@ function compareSets(desired: Contents, held: Contents): Difference[] {
 }
 
 /** Whether the kernel itself adds and forgets a set's elements. */
-function isOfKernel(set: string): boolean {
+export function isOfKernel(set: string): boolean {
   return set.startsWith(AFFINITY_SET) || set === TRANSACTIONS;
 }
 

@@ -6,7 +6,7 @@
 import type { DesiredState } from "../../../model/desired.ts";
 import { diffServices } from "../script/diff.ts";
 import { fixedChains, fixedSets, nodeElements } from "../script/layout.ts";
-import type { Chain } from "../script/objects.ts";
+import type { Chain, Element, NamedSet } from "../script/objects.ts";
 import { commentOf } from "../script/script.ts";
 import { canonicalDeclaration, hookRule, parseHook } from "./declaration.ts";
 import { PROTOCOL_NAMES } from "./fingerprint.ts";
@@ -27,25 +27,50 @@ export interface Contents {
   readonly others: readonly string[];
 }
 
-/** What the table holds when it is in the desired state. */
-export function desiredContents(state: DesiredState): Contents {
+/** The table's sets, elements and chains as objects. */
+export interface DesiredObjects {
+  readonly sets: readonly NamedSet[];
+  readonly elements: readonly Element[];
+  readonly chains: readonly Chain[];
+}
+
+/** The objects of a table that is in the desired state. */
+export function desiredObjects(state: DesiredState): DesiredObjects {
   const names = [...state.services.keys()].sort();
   const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
   const { operations } = diffServices(changes, { node: state.node, references: new Map() });
+  return {
+    sets: [...fixedSets(state.node), ...operations.addSets],
+    elements: [...nodeElements(state.node), ...operations.addElements],
+    chains: [...fixedChains(state.node), ...operations.addChains],
+  };
+}
+
+/** What the table holds when it is in the desired state. */
+export function desiredContents(state: DesiredState): Contents {
+  return contentsOf(desiredObjects(state));
+}
+
+/** The key of an element as listings have it. */
+export function elementKey({ key }: Pick<Element, "key">): string {
+  return withoutHostLength(key);
+}
+
+/** Objects of the table, comparable. */
+export function contentsOf(objects: DesiredObjects): Contents {
   const sets = new Map<string, Map<string, string>>();
   const declarations = new Map<string, string>();
   const remarks = new Map<string, Map<string, string>>();
-  for (const { kind, name, body } of [...fixedSets(state.node), ...operations.addSets]) {
+  for (const { kind, name, body } of objects.sets) {
     sets.set(name, new Map());
     declarations.set(name, canonicalDeclaration(kind, body.split("; ")));
   }
-  for (const element of [...nodeElements(state.node), ...operations.addElements]) {
-    const key = withoutHostLength(element.key);
+  for (const element of objects.elements) {
+    const key = elementKey(element);
     sets.get(element.set)?.set(key, element.data);
     remark(remarks, { set: element.set, key, text: commentOf(element) });
   }
-  const chains = [...fixedChains(state.node), ...operations.addChains];
-  const rules = new Map(chains.map((chain) => [chain.name, rulesOf(chain)]));
+  const rules = new Map(objects.chains.map((chain) => [chain.name, rulesOf(chain)]));
   return { sets, declarations, remarks, chains: rules, flags: "", others: [] };
 }
 

@@ -118,6 +118,13 @@ export class Nft {
     );
   }
 
+  /** Our table without its elements, as text; `""` where there is none. No element is read for it. */
+  async listStructure(): Promise<string> {
+    const [family = ""] = TABLE.split(" ");
+    const { stdout } = await this.#run(["nft", "-t", "list", "ruleset", family]);
+    return stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`)) ?? "";
+  }
+
   /** The sets and maps of our table; none where there is no table. Elements are not read. */
   async listSetNames(): Promise<readonly ListedSet[]> {
     return [...await this.#structure()].flatMap(([, kind, name = ""]) =>
@@ -127,10 +134,8 @@ export class Nft {
 
   /** The blocks of our table: kind, name and body. */
   async #structure(): Promise<Iterable<RegExpExecArray>> {
-    const [family = ""] = TABLE.split(" ");
-    const { stdout } = await this.#run(["nft", "-t", "list", "ruleset", family]);
-    const table = stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`));
-    return table?.matchAll(/^\t(chain|set|map) (\S+) \{\n([^]*?)^\t\}/gm) ?? [];
+    const table = await this.listStructure();
+    return table.matchAll(/^\t(chain|set|map) (\S+) \{\n([^]*?)^\t\}/gm);
   }
 
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {

@@ -24,6 +24,8 @@ class Fixture implements AsyncDisposable {
     { kind: "map", name: "services4" },
     { kind: "set", name: "hairpins4" },
   ];
+  /** What repairs are told of elements. */
+  readonly touched: string[] = [];
   /** The looks that were taken. */
   readonly looks: string[] = [];
   replacements = 1;
@@ -48,6 +50,11 @@ class Fixture implements AsyncDisposable {
       },
       marks: this.marks,
       look: { structure: () => look("structure"), contents: () => look("contents") },
+      touched: {
+        add: (lines) => this.touched.push(...lines ?? ["too many"]),
+        all: () => this.touched.push("all"),
+        clear: () => this.touched.length = 0,
+      },
       replacements: () => this.replacements,
       clock: this.clock,
       logger: this.logger,
@@ -149,6 +156,25 @@ Deno.test("a transaction without our mark that changes our table is reported, wi
   assertEquals(fixture.drift.splice(0), [{ ...MISSING, by: "nft (pid 4711)" }]);
   await fixture.print("add rule inet signpost services drop", END);
   assertEquals(fixture.drift, [{ missing: "", added: "rule of services", by: "nft (pid 4711)" }]);
+});
+
+Deno.test("repairs are told which elements were touched, in the order of the transactions, each once", async () => {
+  await using fixture = new Fixture();
+  const line = (key: number) => `delete element inet signpost services4 { ${key} }`;
+  await fixture.print(...[line(2), generation(8)], ...[line(1), generation(7)]);
+  await fixture.print(
+    "delete element inet signpost services4 { 9 }",
+    fixture.mark(),
+    generation(9),
+  );
+  assertEquals(fixture.touched, [line(1), line(2)]);
+  await fixture.print("delete table inet signpost", fixture.mark(), generation(10));
+  assertEquals(fixture.touched, []);
+  await fixture.print(...[line(3), generation(11)], ...[line(3), generation(11)]);
+  assertEquals(fixture.touched.splice(0), [line(3)]);
+  fixture.found = MISSING;
+  await fixture.clock.advance(300);
+  assertEquals(fixture.touched, ["all"]);
 });
 
 Deno.test("transactions that come at once are one report", async () => {

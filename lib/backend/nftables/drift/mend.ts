@@ -1,0 +1,130 @@
+/**
+ * What a table that differs needs, as operations: what is missing is added, what is extra deleted.
+ *
+ * @module
+ */
+import type { Difference } from "../../../model/verification.ts";
+import { type Contents, type DesiredObjects, elementKey } from "../kernel/contents.ts";
+import type { ChainRewrite, Operations } from "../script/diff.ts";
+import type { Chain, Element, NamedSet } from "../script/objects.ts";
+
+/** Where more differs, all of it is written: that is done in pieces. */
+export const MAX_MENDED = 10_000;
+
+/** What a mend goes by. */
+export interface MendOptions {
+  /** What the table should hold. */
+  readonly desired: DesiredObjects;
+  /** What it holds. */
+  readonly held: Contents;
+  /** How the two differ, slots to the number. */
+  readonly differences: readonly Difference[];
+}
+
+/**
+ * Works out the operations that leave nothing of the differences. Chains whose rules differ are
+ * written again; all other objects stay untouched, with their handles, times and counters.
+ *
+ * @returns `undefined` where parts do not suffice: hooks, declarations, flags and other objects of
+ *   the table, names and keys that are not plain, and more than `MAX_MENDED` differences
+ */
+export function mend({ desired, held, differences }: MendOptions): Operations | undefined {
+  if (differences.length > MAX_MENDED) return undefined;
+  const collector = new Collector(held, new Map(desired.chains.map((each) => [each.name, each])));
+  for (const difference of differences) {
+    if (!isPlain(difference) || !collector.take(difference)) return undefined;
+  }
+  return collector.finish(desired);
+}
+
+/** Other programs choose these names, and they become commands. */
+const PLAIN_NAME = /^(?:chain )?[A-Za-z_][\w./-]*$/;
+const PLAIN_KEY = /^[\w.:/]+(?:(?: \. |-)[\w.:/]+)*$/;
+
+function isPlain({ type, in: place, key }: Difference): boolean {
+  if (!PLAIN_NAME.test(place)) return false;
+  return key === "" || type === "missing" || place.startsWith("chain ") || PLAIN_KEY.test(key);
+}
+
+const CHAIN = /^chain (.*)$/;
+
+/** Gathers what has to be done, object by object. */
+class Collector {
+  readonly #held: Contents;
+  readonly #chains: ReadonlyMap<string, Chain>;
+  readonly #addChains = new Map<string, Chain>();
+  readonly #rewriteChains = new Map<string, ChainRewrite>();
+  readonly #deleteChains = new Map<string, Chain>();
+  readonly #addSets = new Set<string>();
+  readonly #deleteSets: NamedSet[] = [];
+  readonly #deleteElements: Element[] = [];
+  /** `set key` of those to add. */
+  readonly #addElements = new Set<string>();
+
+  constructor(held: Contents, chains: ReadonlyMap<string, Chain>) {
+    this.#held = held;
+    this.#chains = chains;
+  }
+
+  /** @returns whether the difference can be mended by parts */
+  take(difference: Difference): boolean {
+    const [, chain] = CHAIN.exec(difference.in) ?? [];
+    if (chain !== undefined) return this.#takeChain(chain, difference);
+    return difference.key === "" ? this.#takeSet(difference) : this.#takeElement(difference);
+  }
+
+  #takeChain(name: string, { type, key }: Difference): boolean {
+    const chain = this.#chains.get(name);
+    if (chain === undefined) {
+      // Its rules go first, in case that one such chain leads to another one.
+      const extra: Chain = { type: "chain", name, rules: [] };
+      this.#rewriteChains.set(name, { before: extra, after: extra });
+      this.#deleteChains.set(name, extra);
+    } else if (type === "missing" && key === "") {
+      this.#addChains.set(name, chain);
+    } else {
+      if (isHook(key)) return false;
+      this.#rewriteChains.set(name, { before: chain, after: chain });
+    }
+    return true;
+  }
+
+  #takeSet({ type, in: name }: Difference): boolean {
+    if (type === "wrong") return false;
+    if (type === "missing") {
+      this.#addSets.add(name);
+      return true;
+    }
+    const kind = this.#held.declarations.get(name)?.startsWith("map") ? "map" : "set";
+    this.#deleteSets.push({ type: "set", kind, name, body: "" });
+    return true;
+  }
+
+  #takeElement({ type, in: set, key }: Difference): boolean {
+    if (type !== "extra") this.#addElements.add(`${set} ${key}`);
+    if (type !== "missing") {
+      this.#deleteElements.push({ type: "element", set, key, data: "", comment: "" });
+    }
+    return true;
+  }
+
+  finish({ sets, elements }: DesiredObjects): Operations {
+    return {
+      addSets: sets.filter(({ name }) => this.#addSets.has(name)),
+      addChains: [...this.#addChains.values()],
+      rewriteChains: [...this.#rewriteChains.values()],
+      deleteElements: this.#deleteElements,
+      addElements: elements.filter((element) =>
+        this.#addSets.has(element.set) ||
+        this.#addElements.has(`${element.set} ${elementKey(element)}`)
+      ),
+      deleteChains: [...this.#deleteChains.values()],
+      deleteSets: this.#deleteSets,
+    };
+  }
+}
+
+/** Whether a rule is the hook of a base chain, see `hookRule`; that cannot be changed. */
+function isHook(rule: string): boolean {
+  return /^type \S+ hook /.test(rule);
+}

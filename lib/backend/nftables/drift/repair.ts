@@ -1,0 +1,88 @@
+/**
+ * Repairs a table that another program has changed: looks first, and writes only what differs.
+ *
+ * @module
+ */
+import { ApplyError } from "../../../model/dataplane.ts";
+import type { DesiredState } from "../../../model/desired.ts";
+import type { NftablesDataplane, PartialScript } from "../dataplane.ts";
+import { compareContents, isOfKernel } from "../kernel/compare.ts";
+import {
+  type Contents,
+  contentsOf,
+  type DesiredObjects,
+  desiredObjects,
+  elementKey,
+  parseListing,
+} from "../kernel/contents.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { isComparable } from "./look.ts";
+import { mend } from "./mend.ts";
+import type { Touched, TouchedElements } from "./touched.ts";
+
+/** What a repair works with. */
+export interface RepairOptions {
+  readonly nft: Pick<Nft, "listTable" | "listStructure">;
+  readonly dataplane: Pick<NftablesDataplane, "elements" | "repair">;
+  /** Of which elements `nft monitor` has told. */
+  readonly touched: Pick<Touched, "take">;
+}
+
+/**
+ * The script that brings the table back to what was applied last. No other script may be under way.
+ * Where it is known which elements were touched, those alone are compared, and none is listed:
+ * that takes nft longer than to write them again.
+ *
+ * @param state what was applied last
+ * @returns `undefined` where the table has to be replaced: it is gone, cannot be read, is too large
+ *   to be compared, or differs in what parts cannot mend
+ */
+export async function repairScript(
+  { nft, dataplane, touched }: RepairOptions,
+  state: DesiredState,
+): Promise<PartialScript | undefined> {
+  const desired = desiredObjects(state);
+  const keys = new Set(desired.elements.map((each) => `${each.set} ${elementKey(each)}`));
+  const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
+  if (elements === undefined && !isComparable(dataplane)) return undefined;
+  const held = parseListing(
+    await readable(() => elements ? nft.listStructure() : nft.listTable()),
+  );
+  if (!held) return undefined;
+  const [wanted, there] = elements
+    ? [contentsOf(only(desired, elements)), withElements(held, elements)]
+    : [contentsOf(desired), held];
+  const differences = compareContents(wanted, there, { exactSlots: true });
+  const operations = mend({ desired, held, differences });
+  return operations && dataplane.repair(operations);
+}
+
+async function readable(read: () => Promise<string>): Promise<string> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof ApplyError) return "";
+    throw error;
+  }
+}
+
+/** The objects without the elements that were not touched. */
+function only(desired: DesiredObjects, touched: TouchedElements): DesiredObjects {
+  const elements = desired.elements.filter((each) => touched.get(each.set)?.has(elementKey(each)));
+  return { ...desired, elements };
+}
+
+/** A table that was listed without elements, with those that were touched and are there. */
+function withElements(structure: Contents, touched: TouchedElements): Contents {
+  const sets = new Map([...structure.sets.keys()].map((name) => [name, new Map<string, string>()]));
+  const remarks = new Map<string, Map<string, string>>();
+  for (const [set, elements] of touched) {
+    remarks.set(set, new Map());
+    for (const [key, element] of elements) {
+      if (element === undefined) continue;
+      sets.get(set)?.set(key, element.data);
+      if (element.remark !== "") remarks.get(set)?.set(key, element.remark);
+    }
+  }
+  return { ...structure, sets, remarks };
+}

@@ -1,0 +1,81 @@
+/**
+ * Which elements other programs have touched since the table was as it should be.
+ *
+ * @module
+ */
+import { type Contents, parseListing } from "../kernel/contents.ts";
+import { TABLE } from "../script/objects.ts";
+
+/** What became of an element, and the element as the monitor prints it. */
+interface Event {
+  readonly isDeletion: boolean;
+  readonly set: string;
+  readonly text: string;
+}
+
+/** Most events that are kept; where there are more, all elements have to be compared. */
+export const MAX_TOUCHED = 1_000;
+
+const LINE = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);
+
+/** By set, by key, what is there now: its data and what it has besides; `undefined`: gone. */
+export type TouchedElements = ReadonlyMap<
+  string,
+  ReadonlyMap<string, { readonly data: string; readonly remark: string } | undefined>
+>;
+
+/** Gathers what `nft monitor` tells of elements. */
+export class Touched {
+  #events: Event[] | undefined = [];
+
+  /** @param lines what the monitor printed of elements; `undefined`: not all of it is known */
+  add(lines: readonly string[] | undefined): void {
+    const events = lines?.map(parseEvent);
+    const isKnown = events?.every((each) => each !== undefined) ?? false;
+    if (!isKnown || (this.#events?.length ?? 0) + (events?.length ?? 0) > MAX_TOUCHED) this.all();
+    for (const event of events ?? []) if (event) this.#events?.push(event);
+  }
+
+  /** Any element may have been touched. */
+  all(): void {
+    this.#events = undefined;
+  }
+
+  /** The table is as it should be. */
+  clear(): void {
+    this.#events = [];
+  }
+
+  /**
+   * What was touched, which is then forgotten.
+   *
+   * @param isKnown whether the table should have an element: one that is deleted was there before
+   * @returns `undefined` where all elements have to be compared
+   */
+  take(isKnown: (set: string, key: string) => boolean): TouchedElements | undefined {
+    const events = this.#events;
+    this.clear();
+    const touched = new Map<string, Map<string, { data: string; remark: string } | undefined>>();
+    for (const { isDeletion, set, text } of events ?? []) {
+      const contents = parseElement(set, text);
+      const [[key, data] = []] = contents?.sets.get(set) ?? [];
+      if (contents === undefined || key === undefined || data === undefined) return undefined;
+      const known = touched.get(set) ?? new Map<string, { data: string; remark: string }>();
+      if (isDeletion && !known.has(key) && !isKnown(set, key)) return undefined;
+      const remark = contents.remarks.get(set)?.get(key) ?? "";
+      touched.set(set, known.set(key, isDeletion ? undefined : { data, remark }));
+    }
+    return events && touched;
+  }
+}
+
+function parseEvent(line: string): Event | undefined {
+  const [, verb = "", set, text] = LINE.exec(line) ?? [];
+  if (set === undefined || text === undefined) return undefined;
+  return { isDeletion: verb !== "add", set, text };
+}
+
+/** Elements are read as in listings. */
+function parseElement(set: string, text: string): Contents | undefined {
+  return parseListing(`table ${TABLE} {\n\tset ${set} {\n\t\telements = { ${text} }\n\t}\n}`);
+}

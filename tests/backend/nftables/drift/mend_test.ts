@@ -1,0 +1,158 @@
+import { assertEquals } from "@std/assert";
+import { MAX_MENDED, mend } from "../../../../lib/backend/nftables/drift/mend.ts";
+import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
+import {
+  type Contents,
+  contentsOf,
+  desiredObjects,
+} from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { hookRule } from "../../../../lib/backend/nftables/kernel/declaration.ts";
+import { renderStep } from "../../../../lib/backend/nftables/script/script.ts";
+import { Pipeline } from "../../../support/pipeline.ts";
+import { SERVICE } from "./web.ts";
+
+/** A table's contents that a test changes. */
+interface Held extends Contents {
+  readonly sets: Map<string, Map<string, string>>;
+  readonly declarations: Map<string, string>;
+  readonly chains: Map<string, readonly string[]>;
+  flags: string;
+  others: readonly string[];
+}
+
+/** The script, a line for each command, that mends a table after some damage; `undefined`: parts do not suffice. */
+function mended(damage: (held: Held) => void): string[] | undefined {
+  const pipeline = new Pipeline();
+  pipeline.load(SERVICE);
+  const desired = desiredObjects(pipeline.desired);
+  const { sets, declarations, chains, ...others } = contentsOf(desired);
+  const held: Held = {
+    ...others,
+    sets: new Map([...sets].map(([name, elements]) => [name, new Map(elements)])),
+    declarations: new Map(declarations),
+    chains: new Map(chains),
+  };
+  damage(held);
+  const differences = compareContents(contentsOf(desired), held, { exactSlots: true });
+  const operations = mend({ desired, held, differences });
+  if (operations === undefined) return undefined;
+  const { preparation, change } = renderStep(operations);
+  return (preparation + change).replaceAll(
+    /\{\n\s*|\n\}/g,
+    (brace) => brace.includes("{") ? "{ " : " }",
+  )
+    .split("\n").filter((line) => line !== "");
+}
+
+const VIP = "10.96.0.1 . tcp . 80";
+
+Deno.test("where nothing differs, nothing is written", () => {
+  assertEquals(mended(() => {}), []);
+});
+
+Deno.test("an element that is missing is added, with its comment", () => {
+  assertEquals(mended(({ sets }) => sets.get("services4")?.delete(VIP)), [
+    `add element inet signpost services4 { ${VIP} comment "shop/web" : goto pick-endpoints4-tcp-2 }`,
+  ]);
+});
+
+Deno.test("an element that is extra is deleted, one that leads elsewhere is replaced", () => {
+  assertEquals(mended(({ sets }) => sets.get("cluster-ips4")?.set("10.96.0.9", "")), [
+    "delete element inet signpost cluster-ips4 { 10.96.0.9 }",
+  ]);
+  assertEquals(
+    mended(({ sets }) => sets.get("endpoints-tcp4")?.set("10.96.0.1 . 80 . 1", "192.0.2.1 . 80")),
+    [
+      "delete element inet signpost endpoints-tcp4 { 10.96.0.1 . 80 . 1 }",
+      "add element inet signpost endpoints-tcp4 { 10.96.0.1 . 80 . 1 : 10.244.0.12 . 8080 }",
+    ],
+  );
+});
+
+Deno.test("endpoints that changed their slots go back: later steps count on them", () => {
+  const script = mended(({ sets }) => {
+    const slots = sets.get("endpoints-tcp4");
+    slots?.set("10.96.0.1 . 80 . 0", "10.244.0.12 . 8080");
+    slots?.set("10.96.0.1 . 80 . 1", "10.244.0.11 . 8080");
+  });
+  assertEquals(script?.length, 2 + 2);
+});
+
+Deno.test("a chain whose rules differ is written again, and no other", () => {
+  const script = [
+    "flush chain inet signpost nat-output",
+    "add rule inet signpost nat-output jump services",
+  ];
+  const hook = hookRule("type nat hook output priority -100", "accept");
+  for (
+    const rules of [[hook], [hook, "drop", "jump services"], [hook, "jump services", "accept"]]
+  ) {
+    assertEquals(mended(({ chains }) => chains.set("nat-output", rules)), script);
+  }
+});
+
+Deno.test("a chain that is missing is made before what leads to it, and one that is extra goes", () => {
+  assertEquals(
+    mended(({ chains, sets }) => {
+      chains.delete("pick-endpoints4-tcp-2");
+      chains.set("evil", ["accept"]);
+      sets.get("services4")?.delete(VIP);
+    })?.map((line) => line.replace(/(add rule inet signpost \S+) .*/, "$1 …")),
+    [
+      "add chain inet signpost pick-endpoints4-tcp-2",
+      "add rule inet signpost pick-endpoints4-tcp-2 …",
+      "add rule inet signpost pick-endpoints4-tcp-2 …",
+      "flush chain inet signpost evil",
+      `add element inet signpost services4 { ${VIP} comment "shop/web" : goto pick-endpoints4-tcp-2 }`,
+      "delete chain inet signpost evil",
+    ],
+  );
+});
+
+Deno.test("a set that is missing is made with its elements, and one that is extra goes", () => {
+  assertEquals(
+    mended(({ sets, declarations }) => {
+      sets.delete("cluster-ips4");
+      declarations.delete("cluster-ips4");
+      sets.set("evil", new Map());
+      declarations.set("evil", "map; type ipv4_addr : verdict");
+    }),
+    [
+      "add set inet signpost cluster-ips4 { typeof ip daddr; }",
+      "add element inet signpost cluster-ips4 { 10.96.0.1 }",
+      "delete map inet signpost evil",
+    ],
+  );
+});
+
+Deno.test("parts do not suffice for hooks, declarations, flags and what else is in the table", () => {
+  const damages: readonly ((held: Held) => void)[] = [
+    ({ chains }) => chains.set("nat-output", ["jump services"]),
+    ({ chains }) => chains.set("services", ["type nat hook output priority 0 policy drop"]),
+    ({ declarations }) => declarations.set("hairpins4", "set; type mark"),
+    (held) => held.flags = "dormant",
+    (held) => held.others = ["counter hits"],
+  ];
+  for (const damage of damages) assertEquals(mended(damage), undefined, String(damage));
+});
+
+Deno.test("names and keys that are not plain become no commands", () => {
+  const damages: readonly ((held: Held) => void)[] = [
+    ({ chains }) => chains.set("x; flush ruleset", []),
+    ({ sets, declarations }) => {
+      sets.set("x }\nflush", new Map());
+      declarations.set("x }\nflush", "set; type mark");
+    },
+    ({ sets }) => sets.get("cluster-ips4")?.set("10.96.0.9 }; flush ruleset; #", ""),
+    ({ sets }) => sets.get("cluster-ips4")?.set('"lo"', ""),
+  ];
+  for (const damage of damages) assertEquals(mended(damage), undefined, String(damage));
+});
+
+Deno.test("very much is not mended by parts", () => {
+  const add = (count: number) => ({ sets }: Held) => {
+    for (let i = 0; i < count; i++) sets.get("cluster-ips4")?.set(`10.1.${i >> 8}.${i & 255}`, "");
+  };
+  assertEquals(mended(add(MAX_MENDED)) === undefined, false);
+  assertEquals(mended(add(MAX_MENDED + 1)), undefined);
+});
