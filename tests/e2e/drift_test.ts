@@ -44,6 +44,7 @@ Deno.test("what another program removes is put back, counted and logged", async 
   for (const [what, command, missing] of DAMAGES) {
     await test.step(`one that ${what}`, async () => {
       const [before, said] = [await stage.metric(REPAIRS), signpost.log.length];
+      const fulls = syncs(signpost, "full");
       await stage.network.run(NODE, ["sh", "-ec", command]);
       await signpost.until("the repair", async () => {
         assertEquals(await stage.table(), whole);
@@ -51,6 +52,12 @@ Deno.test("what another program removes is put back, counted and logged", async 
       });
       assertMatch(signpost.log.slice(said), /WARN another program has changed our rules/);
       assertMatch(signpost.log.slice(said), missing);
+      const isAll = missing.source.includes("whole table");
+      assertEquals(
+        syncs(signpost, "full") - fulls,
+        isAll ? 1 : 0,
+        "what differs is put back by parts",
+      );
       assertMatch(signpost.log.slice(said), /by="nft \(pid \d+\)"/);
       await stage.flowsBecome(signpost, FLOWS);
     });
