@@ -2,6 +2,7 @@ import { assertEquals, assertInstanceOf, assertMatch, assertRejects } from "@std
 import { ProgramFailedError, ProgramMissingError } from "../../lib/model/ports.ts";
 import { DenoProcessRunner, spawnError } from "../../lib/system/process.ts";
 import { eventually } from "../support/eventually.ts";
+import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 
 Deno.test("a program gets its input and gives its output whole, at any length and in any script", async () => {
   const runner = new DenoProcessRunner();
@@ -121,22 +122,8 @@ Deno.test("a process without free descriptors says so, and the program runs when
     for (const file of held) file.close();
     console.log(await told());
   `;
-  const config = new URL("../../deno.json", import.meta.url).pathname;
-  const child = new Deno.Command("sh", {
-    args: ["-c", `ulimit -n 100; exec "$0" run -qA --config ${config} -`, Deno.execPath()],
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  await writer.write(new TextEncoder().encode(script));
-  await writer.close();
-  const { stdout, stderr } = await child.output();
-  assertEquals(
-    new TextDecoder().decode(stdout),
-    "not-started\n0\n",
-    new TextDecoder().decode(stderr),
-  );
+  const { stdout, stderr } = await runWithFewDescriptors(script);
+  assertEquals(stdout, "not-started\n0\n", stderr);
 });
 
 /** Programs that never end, each with a child of its own that holds its pipes. */

@@ -12,6 +12,7 @@ import { Kernel } from "../../backend/nftables/kernel.ts";
 import { configuration } from "../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { type World, world } from "../runtime.ts";
+import { WEB_SERVICE, webSlice } from "../../support/web_service.ts";
 
 /** A kernel, manifests, and a socket's path. */
 class Node implements AsyncDisposable {
@@ -111,32 +112,16 @@ class Node implements AsyncDisposable {
 const TWO: readonly string[] = ["10.244.1.1", "10.244.1.2"];
 
 function objects(addresses: readonly string[]): ApiObject[] {
-  return [{
-    apiVersion: "v1",
-    kind: "Node",
-    metadata: { name: "node-1" },
-    status: { addresses: [{ type: "InternalIP", address: "192.0.2.1" }] },
-  }, {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { namespace: "shop", name: "web" },
-    spec: {
-      type: "NodePort",
-      clusterIP: "10.96.0.10",
-      ports: [{ name: "http", port: 80, nodePort: 30080 }],
+  return [
+    {
+      apiVersion: "v1",
+      kind: "Node",
+      metadata: { name: "node-1" },
+      status: { addresses: [{ type: "InternalIP", address: "192.0.2.1" }] },
     },
-  }, {
-    apiVersion: "discovery.k8s.io/v1",
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "shop",
-      name: "web-1",
-      labels: { "kubernetes.io/service-name": "web" },
-    },
-    addressType: "IPv4",
-    ports: [{ name: "http", port: 8080 }],
-    endpoints: addresses.map((address) => ({ addresses: [address], nodeName: "node-2" })),
-  }];
+    WEB_SERVICE,
+    webSlice(addresses),
+  ];
 }
 
 const VIP = "delete element inet signpost services4 { 10.96.0.10 . tcp . 80 }";

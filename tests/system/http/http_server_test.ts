@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { type HttpHandler, type HttpListener, textAnswer } from "../../../lib/model/http.ts";
 import { httpListen } from "../../../lib/system/http/servers.ts";
+import { runWithFewDescriptors } from "../../support/few_descriptors.ts";
 
 const echo: HttpHandler = ({ method, path, search, host }) =>
   textAnswer(`${method} ${path}${search} of ${host}\n`);
@@ -152,7 +153,6 @@ Deno.test("idle connections beyond the limit make room, and a request is answere
 
 Deno.test("without free descriptors the port stays open, and answers when there are some", async () => {
   const module = new URL("../../../lib/system/http/servers.ts", import.meta.url).href;
-  const config = new URL("../../../deno.json", import.meta.url).pathname;
   const script = `
     import { listenHttp } from "${module}";
     // As signpost does; Deno cannot begin with it when no descriptor is free.
@@ -176,19 +176,6 @@ Deno.test("without free descriptors the port stays open, and answers when there 
     console.log(text.split("\\r\\n")[0], ended);
     Deno.exit();
   `;
-  const child = new Deno.Command("sh", {
-    args: ["-c", `ulimit -n 100; exec "$0" run -qA --config ${config} -`, Deno.execPath()],
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  await writer.write(new TextEncoder().encode(script));
-  await writer.close();
-  const { stdout, stderr } = await child.output();
-  assertEquals(
-    new TextDecoder().decode(stdout),
-    "HTTP/1.1 200 OK false\n",
-    new TextDecoder().decode(stderr),
-  );
+  const { stdout, stderr } = await runWithFewDescriptors(script);
+  assertEquals(stdout, "HTTP/1.1 200 OK false\n", stderr);
 });

@@ -9,8 +9,9 @@ import { FAMILIES } from "../../../../lib/model/address.ts";
 import type { DesiredState } from "../../../../lib/model/desired.ts";
 import type { Difference } from "../../../../lib/model/verification.ts";
 import { cluster } from "../../../support/arbitrary.ts";
-import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
+import { Pipeline } from "../../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";
+import { WEB_SERVICE, webSlice } from "../../../support/web_service.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 const ABILITIES = { randomFully: true };
@@ -33,30 +34,7 @@ async function differences(kernel: Kernel, state: DesiredState): Promise<Differe
   return all.flat();
 }
 
-const OBJECTS: readonly ApiObject[] = [{
-  apiVersion: "v1",
-  kind: "Service",
-  metadata: { namespace: "shop", name: "web" },
-  spec: {
-    type: "NodePort",
-    clusterIP: "10.96.0.10",
-    ports: [{ name: "http", port: 80, nodePort: 30080 }],
-  },
-}, {
-  apiVersion: "discovery.k8s.io/v1",
-  kind: "EndpointSlice",
-  metadata: {
-    namespace: "shop",
-    name: "web-1",
-    labels: { "kubernetes.io/service-name": "web" },
-  },
-  addressType: "IPv4",
-  ports: [{ name: "http", port: 8080 }],
-  endpoints: ["10.244.1.1", "10.244.1.2"].map((address) => ({
-    addresses: [address],
-    nodeName: "node-2",
-  })),
-}];
+const OBJECTS = [WEB_SERVICE, webSlice(["10.244.1.1", "10.244.1.2"])];
 
 const SERVICE_RULE = '-d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:http cluster IP" ' +
   "-m tcp --dport 80";

@@ -11,6 +11,7 @@ import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts
 import { cluster } from "../../../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { Kernel } from "../kernel.ts";
+import { WEB_SERVICE, webSlice } from "../../../support/web_service.ts";
 
 /** The rules of some objects in a kernel of their own. */
 class Table implements AsyncDisposable {
@@ -41,34 +42,8 @@ class Table implements AsyncDisposable {
   }
 }
 
-const WEB: ApiObject = {
-  apiVersion: "v1",
-  kind: "Service",
-  metadata: { namespace: "shop", name: "web" },
-  spec: {
-    type: "NodePort",
-    clusterIP: "10.96.0.10",
-    ports: [{ name: "http", port: 80, nodePort: 30080 }],
-  },
-};
-
-function slice(addresses: readonly string[], service = "web"): ApiObject {
-  return {
-    apiVersion: "discovery.k8s.io/v1",
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "shop",
-      name: `${service}-1`,
-      labels: { "kubernetes.io/service-name": service },
-    },
-    addressType: "IPv4",
-    ports: [{ name: "http", port: 8080 }],
-    endpoints: addresses.map((address) => ({ addresses: [address], nodeName: "node-2" })),
-  };
-}
-
 const STICKY: ApiObject = {
-  ...WEB,
+  ...WEB_SERVICE,
   metadata: { namespace: "shop", name: "sticky" },
   spec: {
     clusterIP: "10.96.0.11",
@@ -268,7 +243,7 @@ add rule inet signpost reject-traffic reject with icmp port-unreachable`,
 for (const { name, script, expected } of CASES) {
   Deno.test(name, async () => {
     await using table = await Table.create();
-    await table.load([WEB, slice(TWO), STICKY, slice(TWO, "sticky")]);
+    await table.load([WEB_SERVICE, webSlice(TWO), STICKY, webSlice(TWO, "sticky")]);
     assertEquals(await table.differences(), []);
     await table.kernel.script(script);
     assertEquals(await table.differences(), [...expected]);
@@ -282,7 +257,7 @@ Deno.test("without the table there is nothing to compare", async () => {
 
 Deno.test("clients of session affinity are the kernel's own", async () => {
   await using table = await Table.create();
-  await table.load([STICKY, slice(TWO, "sticky")]);
+  await table.load([STICKY, webSlice(TWO, "sticky")]);
   const set = [...desiredContents(table.pipeline.desired).sets.keys()]
     .find((each) => each.startsWith("affinity4-"));
   await table.kernel.script(`add element inet signpost ${set} { 203.0.113.7 timeout 60s }`);
@@ -291,7 +266,7 @@ Deno.test("clients of session affinity are the kernel's own", async () => {
 
 Deno.test("a random choice in front of the look for the client is wrong", async () => {
   await using table = await Table.create();
-  await table.load([STICKY, slice(TWO, "sticky")]);
+  await table.load([STICKY, webSlice(TWO, "sticky")]);
   const [chain = "", rules = []] = [...desiredContents(table.pipeline.desired).chains]
     .find(([name]) => name.startsWith("affinity4-")) ?? [];
   const write = (all: readonly string[]) =>
@@ -312,7 +287,7 @@ Deno.test("a random choice in front of the look for the client is wrong", async 
 
 Deno.test("a client of session affinity that never goes is extra", async () => {
   await using table = await Table.create();
-  await table.load([STICKY, slice(TWO, "sticky")]);
+  await table.load([STICKY, webSlice(TWO, "sticky")]);
   const set = [...desiredContents(table.pipeline.desired).sets.keys()]
     .find((each) => each.startsWith("affinity4-")) ?? "";
   await table.kernel.script(`add element inet signpost ${set} { 203.0.113.7 }`);
@@ -324,7 +299,7 @@ Deno.test("a client of session affinity that never goes is extra", async () => {
 Deno.test("forty endpoints in other slots are the same choice", async () => {
   await using table = await Table.create();
   const addresses = Array.from({ length: 40 }, (_, i) => `10.244.1.${i + 1}`);
-  await table.load([WEB, slice(addresses.toReversed())]);
+  await table.load([WEB_SERVICE, webSlice(addresses.toReversed())]);
   await table.kernel.script(
     table.dataplane.full(new Shuffled(table.pipeline)).text,
   );
