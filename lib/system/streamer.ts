@@ -16,6 +16,8 @@ async function* lines(
   argv: readonly [string, ...string[]],
   signal: AbortSignal,
 ): AsyncIterable<string> {
+  // An abort before the first line is asked for is no event any more.
+  if (signal.aborted) return;
   const [program, ...args] = argv;
   const child = spawn(program, args);
   const kill = () => {
@@ -38,10 +40,12 @@ async function* lines(
       }
       parts.push(chunk.slice(start));
       length += chunk.length - start;
-      if (length > MAX_LINE) return void kill();
+      if (length > MAX_LINE) return;
     }
   } finally {
     signal.removeEventListener("abort", kill);
+    // Also where no more lines are asked for.
+    kill();
     await child.status;
   }
 }

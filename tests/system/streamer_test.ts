@@ -19,3 +19,25 @@ Deno.test("a long line comes whole", async () => {
 Deno.test("a line without end ends the program, and nothing more of it is read", async () => {
   assertEquals(await linesOf("echo a; exec tr '\\0' x < /dev/zero"), ["a"]);
 });
+
+Deno.test("where it is over before it began, no program is started", async () => {
+  const lines = denoStreamer.lines(["sh", "-c", "echo a; exec sleep 1000"], AbortSignal.abort());
+  assertEquals(await Array.fromAsync(lines), []);
+});
+
+Deno.test("a program ends with its signal, and where no more lines are asked for", async () => {
+  const over = new AbortController();
+  const heard: string[] = [];
+  for await (
+    const line of denoStreamer.lines(["sh", "-c", "echo a; exec sleep 1000"], over.signal)
+  ) {
+    heard.push(line);
+    over.abort();
+  }
+  const { signal } = new AbortController();
+  for await (const line of denoStreamer.lines(["sh", "-c", "echo b; exec sleep 1000"], signal)) {
+    heard.push(line);
+    break;
+  }
+  assertEquals(heard, ["a", "b"]);
+});
