@@ -5,6 +5,9 @@
  */
 import type { Clock } from "../model/ports.ts";
 
+/** Timers hold 31 bits of milliseconds; one for more ends at once. */
+const MAX_TIMER = 2 ** 31 - 1;
+
 /** Real time. */
 export class SystemClock implements Clock {
   /** @inheritdoc */
@@ -26,7 +29,11 @@ export class SystemClock implements Clock {
         signal?.removeEventListener("abort", finish);
         resolve();
       };
-      const timer = setTimeout(finish, milliseconds);
+      const wait = (left: number): ReturnType<typeof setTimeout> =>
+        left <= MAX_TIMER
+          ? setTimeout(finish, left)
+          : setTimeout(() => timer = wait(left - MAX_TIMER), MAX_TIMER);
+      let timer = wait(milliseconds);
       signal?.addEventListener("abort", finish);
     });
   }

@@ -19,6 +19,9 @@ const TIMEOUT = 2_000;
 /** Milliseconds between two looks at a lock whose holder keeps no connection open. */
 const PAUSE = 1_000;
 
+/** Milliseconds until the kernel is asked for connections again, after it had no descriptor free. */
+const ACCEPT_PAUSE = 100;
+
 /** The lock of the network namespace that this process is in. */
 export class AbstractSocketLock implements NodeLock {
   #listener: Deno.Listener | undefined;
@@ -49,7 +52,7 @@ export class AbstractSocketLock implements NodeLock {
 async function answer(listener: Deno.Listener, line: Uint8Array<ArrayBuffer>): Promise<void> {
   const waiting = new Set<Deno.Conn>();
   try {
-    for await (const connection of listener) {
+    for await (const connection of connections(listener)) {
       void tell(connection, line).then((isOpen) => {
         if (!isOpen || waiting.size >= MAX_WAITING) return close(connection);
         waiting.add(connection);
@@ -61,6 +64,19 @@ async function answer(listener: Deno.Listener, line: Uint8Array<ArrayBuffer>): P
     }
   } finally {
     for (const connection of waiting) close(connection);
+  }
+}
+
+/** Those that come until the listener is closed: that no descriptor is free passes. */
+async function* connections(listener: Deno.Listener): AsyncGenerator<Deno.Conn> {
+  for (;;) {
+    try {
+      yield await listener.accept();
+    } catch (error) {
+      if (error instanceof Deno.errors.BadResource) return;
+      if (error instanceof Deno.errors.Interrupted) return;
+      await new Promise<void>((resolve) => Deno.unrefTimer(setTimeout(resolve, ACCEPT_PAUSE)));
+    }
   }
 }
 

@@ -13,9 +13,17 @@ export function stopSignal(): AbortSignal {
   return controller.signal;
 }
 
-/** Calls back at each SIGHUP. @returns ends it */
+/** Does nothing, and stays: without any listener, the next SIGHUP would end the process. */
+const ignore = () => {};
+
+/**
+ * Calls back at each SIGHUP. From the first call on, a SIGHUP does not end the process.
+ *
+ * @returns ends it
+ */
 export function onReload(callback: () => Promise<void>): () => void {
   const listener = () => void callback();
+  Deno.addSignalListener("SIGHUP", ignore);
   Deno.addSignalListener("SIGHUP", listener);
   return () => Deno.removeSignalListener("SIGHUP", listener);
 }
