@@ -13,7 +13,10 @@ import { MAX_TOUCHED } from "./touched.ts";
 export interface Transaction extends Drift {
   /** The number of the ruleset that it made; 32 bits, counted on and on. */
   readonly generation: number;
-  /** What was printed of elements, a line for each; `undefined`: more than are kept. */
+  /**
+   * What was printed of elements, a line for each; `undefined`: more than are kept, or not all: of
+   * elements that go with their set nothing is printed, and a set that came may be one of ours again.
+   */
   readonly elementLines: readonly string[] | undefined;
   /** The marks that it carries. */
   readonly marks: readonly number[];
@@ -80,7 +83,7 @@ export class TransactionReader {
       missing: isWholeTable ? "the whole table" : inWords(this.#missing),
       added: inWords(this.#added),
       ...last,
-      elementLines: this.#elementLines,
+      elementLines: this.#newSets.length === 0 ? this.#elementLines : undefined,
       marks: this.#marks,
       isWholeTable,
       newSets: this.#newSets,
