@@ -174,7 +174,7 @@ export class Desired implements DesiredState {
       }
     };
     judge([...changed].sort());
-    const retries = this.#admission.takeRetries().filter((key) => !changed.has(key)).sort();
+    const retries = this.#admission.takeRetries().sort();
     judge(retries);
     return retries.length === 0 ? changed : new Set([...changed, ...retries]);
   }

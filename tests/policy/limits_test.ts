@@ -138,6 +138,17 @@ Deno.test("of a namespace over its limit the youngest Services wait until others
   assertEquals(rules(pipeline, "s1"), [[], []]);
 });
 
+Deno.test("a Service that grows while a younger one shrinks gets what that one gives up", () => {
+  const pipeline = limited({ namespace: { frontends: 6 } });
+  const grown = (count: number) => ({ externalIPs: addresses(count) });
+  const others = (count: number) => ({ externalIPs: addresses(20).slice(10, 10 + count) });
+  pipeline.load([aged(1, grown(1)), aged(2, others(3))]);
+  assertEquals(over(pipeline), []);
+  pipeline.load([aged(1, grown(3)), aged(2, others(1))]);
+  assertEquals(over(pipeline), []);
+  assertEquals(rules(pipeline, "s1"), [addresses(3), []]);
+});
+
 Deno.test("source ranges and chains of session affinity have limits, too", () => {
   const pipeline = limited({ service: { sourceRanges: 1, affinityChains: 3 } });
   pipeline.load([
