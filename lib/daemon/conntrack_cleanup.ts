@@ -43,6 +43,8 @@ export class ConntrackCleanup {
   readonly #options: ConntrackCleanupOptions;
   readonly #cleaner: ConntrackCleaner;
   #running = false;
+  /** Whether a round is going to be asked for. */
+  #isWaiting = false;
   /** What to look at when the clean-up that runs is over. */
   #next: Look | undefined;
 
@@ -83,6 +85,11 @@ export class ConntrackCleanup {
     } finally {
       this.#running = false;
     }
-    if (this.#cleaner.unfinished) void runtime.clock.sleep(PAUSE, signal).then(requestRound);
+    if (!this.#cleaner.unfinished || this.#isWaiting) return;
+    this.#isWaiting = true;
+    void runtime.clock.sleep(PAUSE, signal).then(() => {
+      this.#isWaiting = false;
+      requestRound();
+    });
   }
 }

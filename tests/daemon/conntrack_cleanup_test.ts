@@ -88,3 +88,15 @@ Deno.test("what a killed conntrack left is tried again in a round of its own", a
   await settle();
   assertEquals(bench.conntrack.flows, flows(TO_B));
 });
+
+Deno.test("however many syncs find conntrack failing, one round tries again", async () => {
+  const bench = new Bench();
+  bench.conntrack.isFailing = true;
+  for (const endpoint of [B, C, B]) {
+    bench.sync([endpoint ?? ""]);
+    await settle();
+    await bench.clock.advance(1_000);
+  }
+  await bench.clock.advance(10_000);
+  assertEquals(bench.rounds, 1);
+});
