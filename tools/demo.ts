@@ -92,7 +92,7 @@ const ATTEMPTS: readonly Attempt[] = [
   { what: "Terminating, serving", from: "pod", address: "10.96.0.90", port: 80, times: 10 },
   { what: "No endpoints", from: "pod", address: "10.96.0.100", port: 80, times: 3 },
   { what: "A port it does not have", from: "pod", address: "10.96.0.10", port: 81, times: 3 },
-  { what: "An address nobody has", from: "pod", address: "10.96.0.99", port: 80, times: 3 },
+  { what: "An address of no Service", from: "pod", address: "10.96.0.99", port: 80, times: 3 },
 ];
 
 async function tryServices(network: Network): Promise<void> {

@@ -1,0 +1,54 @@
+/**
+ * The pages link to what is there, and name each task.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import config from "../../deno.json" with { type: "json" };
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** The pages outside of docs/install, which has a test of its own, with their texts. */
+async function pages(): Promise<ReadonlyMap<string, string>> {
+  const names = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "lib/README.md"];
+  for await (const { name } of Deno.readDir(new URL("docs/", ROOT))) {
+    if (name.endsWith(".md")) names.push(`docs/${name}`);
+  }
+  const read = async (name: string) =>
+    [name, await Deno.readTextFile(new URL(name, ROOT))] as const;
+  return new Map(await Promise.all(names.map(read)));
+}
+
+async function exists(url: URL): Promise<boolean> {
+  return await Deno.stat(url).then(() => true, () => false);
+}
+
+Deno.test("the pages link to files that are there", async () => {
+  const missing: string[] = [];
+  let links = 0;
+  for (const [name, text] of await pages()) {
+    for (const [, path = ""] of text.matchAll(/\]\(([^):#]+)(?:#[^)]*)?\)/g)) {
+      links++;
+      if (!await exists(new URL(path, new URL(name, ROOT)))) missing.push(`${name}: ${path}`);
+    }
+  }
+  assert(links > 20);
+  assertEquals(missing, []);
+});
+
+Deno.test("the tasks that the pages name are there, and CONTRIBUTING.md names each", async () => {
+  const texts = await pages();
+  const tasks = Object.keys(config.tasks);
+  const named = (text: string) =>
+    [...text.matchAll(/deno(?:@[\d.]+)? task (?:-q )?([a-z]+)/g)].map(([, task = ""]) => task);
+  for (const [name, text] of texts) {
+    assertEquals(named(text).filter((task) => !tasks.includes(task)), [], name);
+  }
+  const inTable = named(texts.get("CONTRIBUTING.md") ?? "");
+  assertEquals(tasks.filter((task) => !inTable.includes(task)), []);
+});
+
+Deno.test("the README has at most 200 lines", async () => {
+  const text = await Deno.readTextFile(new URL("README.md", ROOT));
+  assert(text.split("\n").length <= 201);
+});
