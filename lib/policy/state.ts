@@ -59,6 +59,9 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
+/** No Service can have one; each pod's interface brings one more. */
+const LINK_LOCAL = /^fe[89ab].:/;
+
 const NONE_REFUSED: RefusedFeatures = new Map();
 
 /** The desired state with the indexes that it takes to follow changes. */
@@ -182,7 +185,8 @@ export class Desired implements DesiredState {
   /** @returns whether all claims have to be looked at again */
   #updateSurroundings({ node }: Snapshot): boolean {
     const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
-    const addresses = [...ownAddresses(), ...node?.addresses ?? []];
+    const ofMachine = ownAddresses().filter((each) => !LINK_LOCAL.test(each));
+    const addresses = [...ofMachine, ...node?.addresses ?? []];
     for (const family of FAMILIES) {
       const address = nodeAddress({ configuration, node }, family);
       if (address !== undefined) addresses.push(address);

@@ -82,6 +82,27 @@ Deno.test("an address of this node and another Service's node port make no exter
   }
 });
 
+Deno.test("an interface of a pod that comes has no claims looked at again, another address has", () => {
+  let ownAddresses = [NODE_IP, "fe80::1"];
+  const pipeline = new Pipeline({ ownAddresses: () => ownAddresses });
+  pipeline.load([squatter([NODE_IP])]);
+  let looks = 0;
+  const objects = new Proxy(pipeline.cache, {
+    get: (cache, name) => {
+      if (name === "services") looks++;
+      const value: unknown = Reflect.get(cache, name, cache);
+      return typeof value === "function" ? value.bind(cache) : value;
+    },
+  });
+  const looksAfter = (addresses: string[]) => {
+    [ownAddresses, looks] = [addresses, 0];
+    pipeline.desired.update(objects, { services: new Set(), node: false });
+    return looks;
+  };
+  assertEquals(looksAfter([NODE_IP, "fe80::1", "fe80::2"]), 0);
+  assertEquals(looksAfter([NODE_IP, "192.0.2.7"]) > 0, true);
+});
+
 const API: OwnPort = { holder: "the API server", because: "x", address: "192.0.2.6", port: 6443 };
 const HEALTH: OwnPort = { holder: "health", because: "x", address: undefined, port: 10256 };
 
