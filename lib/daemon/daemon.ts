@@ -241,6 +241,8 @@ export class Daemon {
         ...this.#options,
       });
       this.#keeper = await openSavedState({ ...this.#options, path, cache, loop, isOutdated });
+      // A lost API server is no reason for load balancers to leave the node.
+      if (cache.node) this.#health.setNode(cache.node);
     }
     await this.#loop.run(signal);
   }

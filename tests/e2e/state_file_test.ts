@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, type EndpointHost, service, slice } from "./cluster.ts";
-import { both, bothFlows, Stage, syncs } from "./stage.ts";
+import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
 
 const WEB = both((a) => [service(a, { name: `web${a.family}` })]);
 const EXTRA = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
@@ -50,6 +50,8 @@ Deno.test("without an API server signpost starts from the state file, and keeps 
   await stage.flowsBecome(second, reaches(["local1"]));
   assertEquals(await stage.metric("signpost_state_stale"), 1);
   assert(await stage.metric("signpost_snapshot_age_seconds") > 0);
+  // Load balancers send traffic here, as before: the saved Node says so until its object comes.
+  assertEquals((await stage.get("/healthz", HEALTH_PORT)).status, 200);
 
   await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
   await second.until("the repair", () => syncs(second, "full") === 2);
