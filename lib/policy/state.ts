@@ -68,6 +68,8 @@ const NONE_REFUSED: RefusedFeatures = new Map();
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
   readonly #services = new Map<string, readonly DesiredServicePort[]>();
+  /** Of Services whose rules stay as they are, the ports of before: what others have taken may come back. */
+  readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
@@ -213,8 +215,11 @@ export class Desired implements DesiredState {
     const before = this.#services.get(key) ?? [];
     const service = this.#admission.inForce(key);
     const holds = (claim: string) => this.#claims.holds(key, claim);
+    if (service === undefined || !this.#admission.isFrozen(key)) this.#frozen.delete(key);
     if (service === undefined || this.#admission.isFrozen(key)) {
-      const after = service ? before.map((port) => withoutLost(port, holds)) : [];
+      const frozen = this.#frozen.get(key) ?? before;
+      if (service) this.#frozen.set(key, frozen);
+      const after = service ? frozen.map((port) => withoutLost(port, holds)) : [];
       if (objects.services.has(key)) this.#services.set(key, after);
       else this.#services.delete(key);
       if (!service) {

@@ -111,6 +111,8 @@ Deno.test("a Service whose endpoints grow over a limit keeps its rules, but what
   const older = aged(1, { externalIPs: ["192.0.2.1"] });
   pipeline.load([web, many, older]);
   assertEquals(rules(pipeline, "s2"), [[], ["10.244.0.1"]]);
+  pipeline.load([web, many]);
+  assertEquals(rules(pipeline, "s2"), [["192.0.2.1"], ["10.244.0.1"]], "what they let go");
   pipeline.load([web, few]);
   assertEquals([over(pipeline), rules(pipeline, "s2")], [[], [["192.0.2.1"], ["10.244.0.1"]]]);
   pipeline.load([]);
