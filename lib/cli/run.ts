@@ -6,7 +6,9 @@
 import { loadConfiguration } from "../config/load.ts";
 import { runDaemon } from "../daemon/run.ts";
 import { openServiceManager } from "../daemon/service_manager.ts";
+import { findApiServer } from "../daemon/source.ts";
 import type { Configuration } from "../model/configuration.ts";
+import { FatalError } from "../model/fatal.ts";
 import type { Logger } from "../model/ports.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import type { CommandContext } from "./context.ts";
@@ -35,7 +37,7 @@ export async function run(options: RunOptions): Promise<void> {
     let next: Configuration | undefined;
     const readAgain = async () => {
       await manager.reloading();
-      next = await reloadConfiguration(argv, { file, logger, configuration });
+      next = await reloadConfiguration(argv, { file, logger, configuration, runtime });
       if (next) changed.abort();
       else await manager.ready("rules are in the kernel");
     };
@@ -73,20 +75,42 @@ export async function run(options: RunOptions): Promise<void> {
 /** @returns the new configuration, where it is good and differs */
 async function reloadConfiguration(
   argv: readonly string[],
-  { file, logger, configuration }: Pick<RunOptions, "file" | "logger" | "configuration">,
+  { file, logger, configuration, runtime }: Pick<
+    RunOptions,
+    "file" | "logger" | "configuration" | "runtime"
+  >,
 ): Promise<Configuration | undefined> {
+  const refuse = (error: string) =>
+    logger.error(`the new configuration is refused, the old one is kept: ${error}`);
   const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
   if (loaded.type === "errors") {
-    for (const error of loaded.errors) {
-      logger.error(`the new configuration is refused, the old one is kept: ${error}`);
-    }
+    for (const error of loaded.errors) refuse(error);
     return undefined;
   }
   if (loaded.type !== "run") return undefined;
   for (const warning of loaded.warnings) logger.warn(warning);
-  if (JSON.stringify(loaded.configuration) !== JSON.stringify(configuration)) {
-    return loaded.configuration;
+  if (JSON.stringify(loaded.configuration) === JSON.stringify(configuration)) {
+    logger.info("the configuration has not changed");
+    return undefined;
   }
-  logger.info("the configuration has not changed");
+  const problem = await sourceProblem(loaded.configuration, runtime);
+  if (problem === undefined) return loaded.configuration;
+  refuse(problem);
   return undefined;
+}
+
+/** Why a start with this configuration would end the process: there is no going back then. */
+async function sourceProblem(
+  configuration: Configuration,
+  runtime: RunOptions["runtime"],
+): Promise<string | undefined> {
+  if (configuration.signpost.manifests.length > 0) return undefined;
+  try {
+    const server = await findApiServer({ configuration, runtime, observer: {} });
+    server.close();
+    return undefined;
+  } catch (error) {
+    if (error instanceof FatalError) return error.message;
+    throw error;
+  }
 }

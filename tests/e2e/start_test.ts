@@ -147,6 +147,23 @@ Deno.test("SIGHUP: a good configuration is taken, a bad one refused and the old 
   assertEquals((await signpost.stop()).code, 0);
 });
 
+Deno.test("a good configuration whose API server cannot be used is refused, and the old one kept", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
+  const kubeconfig = `${stage.folder}/kubeconfig`;
+  const good = await Deno.readTextFile(kubeconfig);
+  await Deno.writeTextFile(kubeconfig, "");
+  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  signpost.kill("SIGHUP");
+  await signpost.waitForLog(
+    /ERROR the new configuration is refused, the old one is kept: .*kubeconfig/,
+  );
+  await Deno.writeTextFile(kubeconfig, good);
+  signpost.kill("SIGHUP");
+  await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
+  assertEquals((await signpost.stop()).code, 0);
+});
+
 Deno.test("SIGHUP without a change touches nothing", async () => {
   await using stage = await Stage.create({ objects: WEB });
   await using signpost = await stage.startSynced();
