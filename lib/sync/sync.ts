@@ -168,8 +168,9 @@ export class SyncLoop {
         if (!signal.aborted) await this.#sync();
       } else {
         await this.#wakeup.wait(milliseconds);
-        this.#take({ type: "period-checked", at: clock.monotonic(), fullSyncPeriod });
       }
+      // Changes may come with each sync: then the loop never waits.
+      this.#take({ type: "period-checked", at: clock.monotonic(), fullSyncPeriod });
     }
   }
 

@@ -105,6 +105,16 @@ Deno.test("everything is replaced after the full sync period, though nothing cha
   }
 });
 
+Deno.test("everything is replaced after the full sync period, though each sync sees a change come", async () => {
+  await using fixture = await SyncFixture.synced([service(1)], { fullSyncPeriod: 5_000 });
+  const { dataplane } = fixture;
+  dataplane.during = () => fixture.upsert(service(1));
+  fixture.upsert(service(1));
+  for (let second = 0; second < 12; second++) await fixture.pass(1_000);
+  const kinds = dataplane.log.slice(1).map((each) => each.slice(0, each.indexOf(":")));
+  assertEquals(kinds.filter((kind) => kind === "full").length, 2, kinds.join());
+});
+
 Deno.test("any full sync starts the full sync period again", async () => {
   await using fixture = await SyncFixture.synced([service(1)], { fullSyncPeriod: 60_000 });
   const { dataplane } = fixture;
