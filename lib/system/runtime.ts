@@ -30,7 +30,7 @@ export function systemRuntime(): Runtime {
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
     hasIpv6,
-    addresses: () => Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []),
+    addresses: addressReader(),
     resolve: async (host) =>
       (await lookup(host, { all: true })).flatMap(({ address }) => parseAddress(address) ?? []),
     workingDirectory: () => Deno.cwd(),
@@ -41,6 +41,19 @@ export function systemRuntime(): Runtime {
     isTerminal: () => Deno.stdout.isTerminal(),
     terminalSize,
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${plain(line)}\n`)),
+  };
+}
+
+/** The addresses of all interfaces; where no descriptor is free to ask for them, the last ones. */
+function addressReader(): () => readonly string[] {
+  let last: readonly string[] | undefined;
+  return () => {
+    try {
+      last = Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []);
+    } catch (error) {
+      if (last === undefined) throw error;
+    }
+    return last;
   };
 }
 

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { existsSync } from "node:fs";
+import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 import { signpostCommand } from "../support/signpost.ts";
 
 Deno.test("a reader that has seen enough of the output is no error", async () => {
@@ -54,4 +55,23 @@ Deno.test("with signpost's own permissions it is known whether the kernel has IP
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+Deno.test("without free descriptors the machine has the addresses that it had before", async () => {
+  const module = new URL("../../lib/system/runtime.ts", import.meta.url).href;
+  const script = `
+    import { systemRuntime } from "${module}";
+    Deno.addSignalListener("SIGTERM", () => {});
+    const runtime = systemRuntime();
+    const before = JSON.stringify(runtime.addresses());
+    const held = [];
+    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+    let then = "";
+    try { then = JSON.stringify(runtime.addresses()); } catch (error) { then = String(error); }
+    for (const file of held) file.close();
+    console.log(then === before ? "the same" : then);
+    Deno.exit();
+  `;
+  const { stdout, stderr } = await runWithFewDescriptors(script);
+  assertEquals(stdout, "the same\n", stderr);
 });
