@@ -37,6 +37,8 @@ export interface DriftWatchOptions {
 
 /** What another program does may take several transactions: so long they are gathered, in milliseconds. */
 const GATHER = 50;
+/** Milliseconds for a monitor to tell of what a look has found, and who did it. */
+const TELLING = 2 * GATHER;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
 /** Milliseconds until a monitor that ended is started again. */
@@ -48,6 +50,8 @@ const LONG = 10;
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
+  /** How often a monitor's word was reported. */
+  #told = 0;
   #looking: Promise<void> = Promise.resolve();
   /** Full scripts of which the monitor has told, or whose events were too many for it. */
   #seenReplacements: number;
@@ -125,6 +129,7 @@ export class DriftWatch {
       this.#foreign = [];
       if (all.length === 0) return;
       for (const { elementLines } of inOrder(all)) this.#options.touched.add(elementLines);
+      this.#told++;
       const some = (what: keyof Drift) =>
         inWords(all.map((each) => each[what]).filter((text) => text !== ""));
       this.#options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
@@ -141,13 +146,16 @@ export class DriftWatch {
 
   /** One look at a time. What cannot be read now is read at the next one. */
   #look(look: () => Promise<Drift | undefined>): Promise<void> {
-    const { onDrift, logger } = this.#options;
+    const { onDrift, logger, clock } = this.#options;
     this.#looking = this.#looking.then(async () => {
       try {
         const drift = await look();
         if (drift) {
+          const told = this.#told;
           this.#options.touched.all();
-          onDrift(drift);
+          await clock.sleep(TELLING);
+          // A monitor's report asks for the same repair, and names the program.
+          if (this.#told === told) onDrift(drift);
         } else logger.debug(2, "the table is as it should be");
       } catch (error) {
         logger.debug(2, "the table cannot be looked at", { error: String(error) });

@@ -228,6 +228,7 @@ Deno.test("after a monitor that ended the table is compared, and nothing is writ
   await fixture.end();
   await fixture.clock.advance(400);
   await fixture.clock.advance(300);
+  await fixture.clock.advance(100);
   assertEquals([fixture.looks, fixture.drift], [["contents"], [MISSING]]);
 });
 
@@ -338,6 +339,7 @@ Deno.test("events that were lost have the table compared", async () => {
   fixture.looks.length = 0;
   fixture.found = MISSING;
   await fixture.print("# ERROR: We lost some netlink events!");
+  await fixture.clock.advance(100);
   assertEquals([fixture.looks, fixture.drift], [["contents"], [MISSING]]);
 });
 
@@ -362,5 +364,19 @@ Deno.test("a look at the structure now and then finds what no monitor told", asy
   fixture.looks.length = 0;
   fixture.found = MISSING;
   await fixture.clock.advance(29_700);
+  await fixture.clock.advance(100);
   assertEquals([fixture.looks, fixture.drift], [["structure"], [MISSING]]);
+});
+
+Deno.test("what a look finds and the monitor tells of too is one report, and names the process", async () => {
+  await using fixture = new Fixture();
+  await fixture.clock.advance(300);
+  fixture.found = { missing: "the whole table", added: "", by: "" };
+  await fixture.clock.advance(29_700);
+  await fixture.print("delete table inet signpost", END);
+  await fixture.clock.advance(100);
+  assertEquals(fixture.drift, [
+    { missing: "the whole table", added: "", by: "nft (pid 4711)" },
+  ]);
+  assertEquals(fixture.touched.includes("all"), true);
 });
