@@ -46,7 +46,7 @@ exec ${Deno.execPath()} run -qP --v8-flags=${V8_FLAGS} --config ${ROOT}deno.json
 /** /etc, /usr and the folders of state are the machine's own; $1 is a folder for what is written. */
 const OWN_MACHINE = `
 set -e
-export DENO_DIR="$2" HOME="$3"
+export DENO_DIR="$2" HOME="$3" PATH="/usr/local/sbin:/usr/local/bin:$PATH"
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
 for folder in etc usr; do

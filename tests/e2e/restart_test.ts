@@ -55,6 +55,8 @@ Deno.test("a restart takes the rules over: one replacement, no connection is los
   await stage.tableBecomesExpected(second);
 });
 
+const REPAIRS = "signpost_drift_repairs_total";
+
 Deno.test("clients of session affinity stay on their endpoints over a restart", async () => {
   await using stage = await Stage.create({
     objects: both((a) => [
@@ -85,9 +87,12 @@ Deno.test("clients of session affinity stay on their endpoints over a restart", 
   assertEquals(await endpoints(), before);
   await using second = await stage.startSynced();
   assertEquals(await endpoints(), before);
-  // Nor does any later replacement make them move.
+  // Nor does a repair or any later replacement make them move.
   await stage.network.run(NODE, ["nft", "flush", "map", "inet", "signpost", "services4"]);
-  await second.until("the repair", () => syncs(second, "full") === 2);
+  await second.until("the repair", async () => await stage.metric(REPAIRS) === 1);
+  assertEquals(await endpoints(), before);
+  await stage.network.run(NODE, ["nft", "add", "counter", "inet", "signpost", "foreign"]);
+  await second.until("the replacement", () => syncs(second, "full") === 2);
   assertEquals(await endpoints(), before);
 });
 

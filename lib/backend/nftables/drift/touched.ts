@@ -7,7 +7,7 @@ import { type Contents, parseListing } from "../kernel/contents.ts";
 import { TABLE } from "../script/objects.ts";
 
 /** What became of an element, and the element as the monitor prints it. */
-interface Event {
+interface ElementEvent {
   readonly isDeletion: boolean;
   readonly set: string;
   readonly text: string;
@@ -26,7 +26,7 @@ export type TouchedElements = ReadonlyMap<
 
 /** Gathers what `nft monitor` tells of elements. */
 export class Touched {
-  #events: Event[] | undefined = [];
+  #events: ElementEvent[] | undefined = [];
 
   /** @param lines what the monitor printed of elements; `undefined`: not all of it is known */
   add(lines: readonly string[] | undefined): void {
@@ -69,7 +69,7 @@ export class Touched {
   }
 }
 
-function parseEvent(line: string): Event | undefined {
+function parseEvent(line: string): ElementEvent | undefined {
   const [, verb = "", set, text] = LINE.exec(line) ?? [];
   if (set === undefined || text === undefined) return undefined;
   return { isDeletion: verb !== "add", set, text };
