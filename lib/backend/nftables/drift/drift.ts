@@ -39,6 +39,8 @@ export interface DriftWatchOptions {
 const GATHER = 50;
 /** Milliseconds for a monitor to tell of what a look has found, and who did it. */
 const TELLING = 2 * GATHER;
+/** Looks in a row, where monitors report while the table is read. */
+const MOST_LOOKS = 3;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
 /** Milliseconds until a monitor that ended is started again. */
@@ -146,22 +148,24 @@ export class DriftWatch {
 
   /** One look at a time. What cannot be read now is read at the next one. */
   #look(look: () => Promise<Drift | undefined>): Promise<void> {
-    const { onDrift, logger, clock } = this.#options;
-    this.#looking = this.#looking.then(async () => {
-      try {
-        const drift = await look();
-        if (drift) {
-          const told = this.#told;
-          this.#options.touched.all();
-          await clock.sleep(TELLING);
-          // A monitor's report asks for the same repair, and names the program.
-          if (this.#told === told) onDrift(drift);
-        } else logger.debug(2, "the table is as it should be");
-      } catch (error) {
-        logger.debug(2, "the table cannot be looked at", { error: String(error) });
-      }
+    const { logger } = this.#options;
+    this.#looking = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
+      logger.debug(2, "the table cannot be looked at", { error: String(error) });
     });
     return this.#looking;
+  }
+
+  /** Where a monitor reports meanwhile, that asks for the same repair: whether it was enough is looked at. */
+  async #lookNow(look: () => Promise<Drift | undefined>): Promise<void> {
+    const { onDrift, logger, clock, touched } = this.#options;
+    for (let left = MOST_LOOKS; left > 0; left--) {
+      const told = this.#told;
+      const drift = await look();
+      if (!drift) return logger.debug(2, "the table is as it should be");
+      touched.all();
+      await clock.sleep(TELLING);
+      if (this.#told === told || left === 1) return onDrift(drift);
+    }
   }
 }
 

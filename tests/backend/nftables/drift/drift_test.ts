@@ -374,6 +374,8 @@ Deno.test("what a look finds and the monitor tells of too is one report, and nam
   fixture.found = { missing: "the whole table", added: "", by: "" };
   await fixture.clock.advance(29_700);
   await fixture.print("delete table inet signpost", END);
+  // It is repaired.
+  fixture.found = undefined;
   await fixture.clock.advance(100);
   assertEquals(fixture.drift, [
     { missing: "the whole table", added: "", by: "nft (pid 4711)" },
