@@ -106,16 +106,12 @@ export class SyncLoop {
 
   /** Asks for a replacement of everything, without waiting for the min sync period. */
   requestFull(reason: string): void {
-    this.#take({ type: "full-requested", reason });
-    this.#options.observer.queued?.();
-    this.#wakeup.wake();
+    this.#request({ type: "full-requested", reason });
   }
 
   /** Asks that what another program has changed be put back, without waiting for the min sync period. */
   requestRepair(): void {
-    this.#take({ type: "repair-requested" });
-    this.#options.observer.queued?.();
-    this.#wakeup.wake();
+    this.#request({ type: "repair-requested" });
   }
 
   /** Asks for a round of the loop though nothing has changed, for the sake of `afterSync`. */
@@ -172,6 +168,13 @@ export class SyncLoop {
       // Changes may come with each sync: then the loop never waits.
       this.#take({ type: "period-checked", at: clock.monotonic(), fullSyncPeriod });
     }
+  }
+
+  /** Takes a request that is work of its own. */
+  #request(event: SyncEvent): void {
+    this.#take(event);
+    this.#options.observer.queued?.();
+    this.#wakeup.wake();
   }
 
   #take(event: SyncEvent): void {

@@ -110,17 +110,21 @@ Deno.test("a bad configuration gives one line for each error, exit code 2, and t
   assertEquals(await kernelOf(stage), before);
 });
 
-Deno.test("SIGHUP: a good configuration is taken, a bad one refused and the old one kept", async () => {
-  await using stage = await Stage.create({ objects: WEB });
-  await using signpost = await stage.startSynced();
-  const nodePort = (to: string, reaches: ["local1"] | "world" | "reject") => ({
+/** A client's connection to the node port on an address of the node. */
+function nodePort(to: string, reaches: ["local1"] | "world" | "reject") {
+  return {
     from: "client" as const,
     to,
     port: NODE_PORT,
     reaches,
     masqueraded: true,
     protocols: ["tcp" as const],
-  });
+  };
+}
+
+Deno.test("SIGHUP: a good configuration is taken, a bad one refused and the old one kept", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
   const first = ADDRESSES[4].node;
   const second = ADDRESSES[4].nodeSecond;
   await stage.flowsBecome(signpost, [nodePort(first, ["local1"]), nodePort(second, "reject")]);
@@ -190,14 +194,6 @@ Deno.test("TestConfigChange: a changed ConfigMap is taken over, a bad one refuse
   await using stage = await Stage.create({ objects: WEB });
   await mountConfigMap(stage, 1);
   await using signpost = await stage.startSynced(["--config", `${stage.folder}/mount/config.yaml`]);
-  const nodePort = (to: string, reaches: ["local1"] | "reject") => ({
-    from: "client" as const,
-    to,
-    port: NODE_PORT,
-    reaches,
-    masqueraded: true,
-    protocols: ["tcp" as const],
-  });
   const first = ADDRESSES[4].node;
   const second = ADDRESSES[4].nodeSecond;
   await stage.flowsBecome(signpost, [nodePort(first, ["local1"]), nodePort(second, "reject")]);

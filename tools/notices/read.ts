@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Notice } from "../../lib/cli/licenses/notices.ts";
+import type { Notice } from "../../lib/cli/licenses/notice.ts";
 import { run } from "../../tests/support/command.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
@@ -82,18 +82,7 @@ export function noticesModule(notices: readonly Notice[]): string {
  *
  * @module
  */
-
-/** A package that is in the program. */
-export interface Notice {
-  readonly name: string;
-  readonly version: string;
-  /** Who publishes it. */
-  readonly publisher: string;
-  /** As SPDX writes it. */
-  readonly license: string;
-  /** Its licence file, or the headers of its files. */
-  readonly text: string;
-}
+import type { Notice } from "./notice.ts";
 
 /** All of them. */
 export const NOTICES: readonly Notice[] = [

@@ -3,18 +3,7 @@
  *
  * @module
  */
-
-/** A package that is in the program. */
-export interface Notice {
-  readonly name: string;
-  readonly version: string;
-  /** Who publishes it. */
-  readonly publisher: string;
-  /** As SPDX writes it. */
-  readonly license: string;
-  /** Its licence file, or the headers of its files. */
-  readonly text: string;
-}
+import type { Notice } from "./notice.ts";
 
 /** All of them. */
 export const NOTICES: readonly Notice[] = [

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { type Notice, NOTICES } from "./notices.ts";
+import type { Notice } from "./notice.ts";
+import { NOTICES } from "./notices.ts";
 
 const HEADING = `signpost is under the Apache License 2.0. These are in the program, too:`;
 

@@ -1,0 +1,17 @@
+/**
+ * The notice of a package that is in the program.
+ *
+ * @module
+ */
+
+/** A package that is in the program. */
+export interface Notice {
+  readonly name: string;
+  readonly version: string;
+  /** Who publishes it. */
+  readonly publisher: string;
+  /** As SPDX writes it. */
+  readonly license: string;
+  /** Its licence file, or the headers of its files. */
+  readonly text: string;
+}
