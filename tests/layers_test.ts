@@ -114,8 +114,8 @@ function linesOf({ path, code }: SourceFile, pattern: RegExp): string[] {
 }
 
 Deno.test("the source of signpost was found, and its imports were read", () => {
-  assertEquals(PATHS.has("lib/model/objects.ts"), true);
-  assertEquals(SOURCES.some(({ imports }) => imports.includes("../model/desired.ts")), true);
+  assertEquals(PATHS.has("lib/model/cluster/objects.ts"), true);
+  assertEquals(SOURCES.some(({ imports }) => imports.includes("../../model/kernel/desired.ts")), true);
   const declarations = /^(?:import|export\s+(?:type\s+)?[{*][^;]*\sfrom)\b/gm;
   for (const { path, code, imports, lazy } of SOURCES) {
     assertEquals(imports.length - lazy, [...code.matchAll(declarations)].length, path);

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../model/address.ts";
-import type { Runtime } from "../model/runtime.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /** Families that rules are not written for, with the reason, which ends a sentence. */
 export type MissingFamilies = ReadonlyMap<Family, string>;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ProcessRunner } from "../model/ports.ts";
+import type { ProcessRunner } from "../model/ports/ports.ts";
 
 /**
  * Processes called kube-proxy that can be seen from here, each as `kube-proxy (pid 4711)`. One in a

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Logger, ProcessRunner } from "../model/ports.ts";
+import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Sysctl } from "./sysctl.ts";
 
 /** What the advice is made with. */

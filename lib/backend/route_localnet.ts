@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
-import type { Clock, Logger, ProcessRunner } from "../model/ports.ts";
+import { messageOf } from "../model/values/errors.ts";
+import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Sysctl } from "./sysctl.ts";
 
 /** As sysctl(8) has it. */

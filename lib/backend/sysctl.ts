@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type ProcessRunner, ProgramMissingError } from "../model/ports.ts";
+import { type ProcessRunner, ProgramMissingError } from "../model/ports/ports.ts";
 
 /** Reads and writes settings such as `net.ipv4.conf.all.route_localnet`. */
 export class Sysctl {

@@ -4,14 +4,14 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
+import { messageOf } from "../model/values/errors.ts";
 import type { Backend } from "./iptables/kernel/backend.ts";
 import {
   cleanUpKernel,
   isOverwritten,
   type RemovedRules,
 } from "./iptables/kernel/cleanup_kernel.ts";
-import type { Logger, ProcessRunner } from "../model/ports.ts";
+import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./nftables/kernel/tables.ts";
 import { kubeProxyProcesses } from "./kube_proxy_process.ts";

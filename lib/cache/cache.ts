@@ -6,8 +6,8 @@
  *
  * @module
  */
-import type { ObjectEvent, Omission, Refusal } from "../model/events.ts";
-import { objectKey } from "../model/names.ts";
+import type { ObjectEvent, Omission, Refusal } from "../model/cluster/events.ts";
+import { objectKey } from "../model/cluster/names.ts";
 import {
   type EndpointSlice,
   type Kind,
@@ -16,7 +16,7 @@ import {
   type Node,
   type Service,
   type ServiceCIDR,
-} from "../model/objects.ts";
+} from "../model/cluster/objects.ts";
 import { keepKnown } from "./known_node.ts";
 
 /** What changed since the last look. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Node } from "../model/objects.ts";
+import type { Node } from "../model/cluster/objects.ts";
 
 /**
  * The Node with what was known before where it tells less. A Node may be deleted and registered again

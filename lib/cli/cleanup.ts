@@ -4,17 +4,17 @@
  * @module
  */
 import { cleanUpKernel, type RemovedRules } from "../backend/iptables/kernel/cleanup_kernel.ts";
-import { ApplyError } from "../model/dataplane.ts";
-import type { Logger } from "../model/ports.ts";
+import { ApplyError } from "../model/kernel/dataplane.ts";
+import type { Logger } from "../model/ports/ports.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "../backend/nftables/kernel/tables.ts";
-import type { Runtime } from "../model/runtime.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 import {
   giveBackRouteLocalnet,
   ROUTE_LOCALNET,
   warnOfRouteLocalnet,
 } from "../backend/route_localnet.ts";
-import { FatalError } from "../model/fatal.ts";
+import { FatalError } from "../model/values/fatal.ts";
 import { adviseOnIpvs } from "../backend/leftovers.ts";
 
 /** What `cleanup` needs. */

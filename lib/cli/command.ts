@@ -4,8 +4,8 @@
  * @module
  */
 import { type Invocation, loadConfiguration } from "../config/load.ts";
-import { FatalError } from "../model/fatal.ts";
-import type { Logger } from "../model/ports.ts";
+import { FatalError } from "../model/values/fatal.ts";
+import type { Logger } from "../model/ports/ports.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import { ConfigurationFile } from "./configuration_file.ts";
 import type { CommandContext } from "./context.ts";
@@ -32,7 +32,7 @@ export async function runCommand(
   if (typeof invocation === "number") return invocation;
   switch (invocation.type) {
     case "help": {
-      const { helpText } = await import("../config/help.ts");
+      const { helpText } = await import("../config/flags/help.ts");
       await runtime.print(helpText(invocation.command));
       return 0;
     }

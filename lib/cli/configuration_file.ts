@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "../model/ports.ts";
+import type { Clock } from "../model/ports/ports.ts";
 
 /**
  * Milliseconds between two looks at the file. A look is what works for every kind of change: an editor

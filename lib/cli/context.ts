@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Runtime } from "../model/runtime.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 import type { SystemdEnvironment } from "../observe/systemd.ts";
 
 /** What a command works with. */

@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
+import { messageOf } from "../model/values/errors.ts";
 import { openDataplane } from "../backend/choose.ts";
 import { answersOnLoopback } from "../backend/iptables/script/fixed_rules.ts";
 import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/route_localnet.ts";
 import { applyConntrackSettings } from "../conntrack/kernel_settings.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { FatalError } from "../model/fatal.ts";
-import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../model/runtime.ts";
+import { FatalError } from "../model/values/fatal.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 import { desiredNode } from "../policy/node.ts";
 
 /** What `--init-only` needs. */

@@ -6,11 +6,11 @@
  */
 import { isAbsolute, join } from "node:path/posix";
 import { type Invocation, loadConfiguration } from "../config/load.ts";
-import { type Ask, askCommandLine } from "../daemon/client.ts";
-import { FatalError } from "../model/fatal.ts";
+import { type Ask, askCommandLine } from "../daemon/objects/client.ts";
+import { FatalError } from "../model/values/fatal.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { plain } from "../model/text.ts";
-import type { Runtime } from "../model/runtime.ts";
+import { plain } from "../model/values/text.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 type Run = Extract<Invocation, { readonly type: "run" }>;
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Configuration } from "../model/configuration.ts";
-import type { Runtime } from "../model/runtime.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /** As kubelet finds it: the override, else the host name in small letters. */
 export function nodeNameOf(

@@ -5,17 +5,17 @@
  */
 import { describeConflicts } from "../policy/claimed.ts";
 import { fullScript } from "../backend/iptables/script/script.ts";
-import { openModeWarning } from "../config/open_mode.ts";
-import { FAMILIES } from "../model/address.ts";
-import { describeUnsupported } from "../model/features.ts";
+import { openModeWarning } from "../config/checks/open_mode.ts";
+import { FAMILIES } from "../model/values/address.ts";
+import { describeUnsupported } from "../model/kernel/features.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { DesiredState } from "../model/desired.ts";
-import type { Logger } from "../model/ports.ts";
+import type { DesiredState } from "../model/kernel/desired.ts";
+import type { Logger } from "../model/ports/ports.ts";
 import { NftablesDataplane } from "../backend/nftables/dataplane.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
-import type { Runtime } from "../model/runtime.ts";
-import { NO_NODE_ADDRESS } from "../daemon/advice.ts";
-import { readState } from "../daemon/read_state.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
+import { NO_NODE_ADDRESS } from "../daemon/start/advice.ts";
+import { readState } from "../daemon/start/read_state.ts";
 import { lacksNodeAddress } from "../policy/node.ts";
 
 /** What `--once` needs. */

@@ -4,8 +4,8 @@
  * @module
  */
 import type { Configuration } from "../model/configuration.ts";
-import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../model/runtime.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 import { createLogger } from "../observe/log/log.ts";
 import { stderrIsJournal, stderrSink } from "../system/stderr_sink.ts";
 

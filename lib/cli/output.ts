@@ -4,9 +4,9 @@
  * @module
  */
 import { stringify } from "@std/yaml/stringify";
-import type { OutputFormat } from "../config/command.ts";
-import { plain, plainData } from "../model/text.ts";
-import type { Runtime } from "../model/runtime.ts";
+import type { OutputFormat } from "../config/flags/command.ts";
+import { plain, plainData } from "../model/values/text.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /**
  * A report as text. Whatever names and messages it has, no terminal obeys them.

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Command } from "../config/command.ts";
+import type { Command } from "../config/flags/command.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../model/runtime.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /** The names of the commands that do something. */
 type Doing = "run" | "cleanup" | "init-only" | "write-config";

@@ -4,12 +4,12 @@
  * @module
  */
 import { loadConfiguration } from "../config/load.ts";
-import { runDaemon } from "../daemon/run.ts";
-import { openServiceManager } from "../daemon/service_manager.ts";
-import { findApiServer } from "../daemon/source.ts";
+import { runDaemon } from "../daemon/start/run.ts";
+import { openServiceManager } from "../daemon/reports/service_manager.ts";
+import { findApiServer } from "../daemon/objects/source.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { FatalError } from "../model/fatal.ts";
-import type { Logger } from "../model/ports.ts";
+import { FatalError } from "../model/values/fatal.ts";
+import type { Logger } from "../model/ports/ports.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import type { CommandContext } from "./context.ts";
 import type { ConfigurationFile } from "./configuration_file.ts";

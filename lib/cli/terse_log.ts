@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { plain } from "../model/text.ts";
+import { plain } from "../model/values/text.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { LogFields, Logger } from "../model/ports.ts";
-import type { Runtime } from "../model/runtime.ts";
+import type { LogFields, Logger } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /** A logger of lines such as `signpost: warning: object refused: kind=Service, key=a/b`. */
 export function terseLog(

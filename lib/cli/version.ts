@@ -4,7 +4,7 @@
  * @module
  */
 import { COMMIT, COMMIT_DATE, ENGINE } from "../model/commit.ts";
-import type { Build } from "../model/runtime.ts";
+import type { Build } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";
 
 /** What the commit, its day and the engine are; constants of the program, but for tests. */

@@ -4,12 +4,12 @@
  * @module
  */
 import { stringify } from "@std/yaml/stringify";
-import { messageOf } from "../model/errors.ts";
+import { messageOf } from "../model/values/errors.ts";
 import { toKubeProxyConfiguration } from "../config/configz.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { FatalError } from "../model/fatal.ts";
-import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../model/runtime.ts";
+import { FatalError } from "../model/values/fatal.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /** What `--write-config-to` needs. */
 export interface WriteConfigOptions {

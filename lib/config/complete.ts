@@ -6,9 +6,9 @@
  *
  * @module
  */
-import { familyOf, parseAddress } from "../model/address.ts";
+import { familyOf, parseAddress } from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { hostPort } from "../model/names.ts";
+import { hostPort } from "../model/cluster/names.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./settings/process.ts";
 import { type GivenSettings, ROWS, type Section, type Settings } from "./settings/table.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Configuration } from "../model/configuration.ts";
-import { API_VERSION, KIND } from "./file.ts";
+import { API_VERSION, KIND } from "./file/file.ts";
 import type { Json, Setting } from "./settings/setting.ts";
 import { ROWS } from "./settings/table.ts";
 

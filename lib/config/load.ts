@@ -5,19 +5,19 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
+import { messageOf } from "../model/values/errors.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { checkCombinations } from "./combinations.ts";
-import { type Command, readCommand } from "./command.ts";
+import { checkCombinations } from "./checks/combinations.ts";
+import { type Command, readCommand } from "./flags/command.ts";
 import { completeSettings, mergeSettings } from "./complete.ts";
-import { type FileResult, NO_FILE, readConfigurationFile } from "./file.ts";
-import { checkFeatureGates } from "./feature_gates.ts";
-import { readFlags } from "./flags.ts";
+import { type FileResult, NO_FILE, readConfigurationFile } from "./file/file.ts";
+import { checkFeatureGates } from "./checks/feature_gates.ts";
+import { readFlags } from "./flags/flags.ts";
 import type { CommandName } from "./flags/flag.ts";
-import { isJudged } from "./judged.ts";
-import { plain } from "../model/text.ts";
+import { isJudged } from "./file/judged.ts";
+import { plain } from "../model/values/text.ts";
 import type { GivenSettings } from "./settings/table.ts";
-import { warningsOf } from "./warnings.ts";
+import { warningsOf } from "./checks/warnings.ts";
 
 /** What a command line comes to. */
 export type Invocation =

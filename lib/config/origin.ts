@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { plain } from "../model/text.ts";
+import { plain } from "../model/values/text.ts";
 import type { GivenSettings, SettingPath } from "./settings/table.ts";
 
 /** Settings and the places that they came from. */

@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../model/address.ts";
-import type { DesiredState, StateChange } from "../model/desired.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
+import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
 import {
   type Clock,
   type Logger,
   type ProcessRunner,
   ProgramMissingError,
-} from "../model/ports.ts";
+} from "../model/ports/ports.ts";
 import { type FrontendsByFamily, isEmpty } from "./frontends.ts";
 import {
   allSuspects,

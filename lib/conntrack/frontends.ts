@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../model/address.ts";
-import type { DesiredServicePort } from "../model/desired.ts";
-import { hostPort, nodePortKey, vipKey } from "../model/names.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
+import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import { hostPort, nodePortKey, vipKey } from "../model/cluster/names.ts";
 
 /** A virtual IP with its port, or a node port, of one family. */
 export interface Frontend {

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
+import { messageOf } from "../model/values/errors.ts";
 import { applyConntrackSysctls, conntrackSysctls } from "./sysctls.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { Logger } from "../model/ports.ts";
-import type { Runtime } from "../model/runtime.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 import { Sysctl } from "../backend/sysctl.ts";
 
 /** What the settings are made from. */

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type Family, familyOf, parseAddress } from "../model/address.ts";
-import type { Protocol } from "../model/objects.ts";
+import { type Family, familyOf, parseAddress } from "../model/values/address.ts";
+import type { Protocol } from "../model/cluster/objects.ts";
 
 /** One direction of a flow. Addresses are canonical. */
 export interface Direction {

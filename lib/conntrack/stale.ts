@@ -9,10 +9,10 @@
  *
  * @module
  */
-import { cidrContains, FAMILIES, type Family } from "../model/address.ts";
-import type { DesiredNode, DesiredState, StateChange } from "../model/desired.ts";
-import { hostPort } from "../model/names.ts";
-import { changesFixedRules } from "../model/node_change.ts";
+import { cidrContains, FAMILIES, type Family } from "../model/values/address.ts";
+import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
+import { hostPort } from "../model/cluster/names.ts";
+import { changesFixedRules } from "../model/cluster/node_change.ts";
 import {
   type Frontend,
   type Frontends,

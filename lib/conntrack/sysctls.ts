@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
+import { messageOf } from "../model/values/errors.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { Logger } from "../model/ports.ts";
-import { oneLine } from "../model/text.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import { oneLine } from "../model/values/text.ts";
 
 /** A kernel setting and what it is to be. */
 export interface ConntrackSysctl {

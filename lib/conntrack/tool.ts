@@ -3,11 +3,15 @@
  *
  * @module
  */
-import type { Family } from "../model/address.ts";
-import { type ProcessResult, type ProcessRunner, ProgramFailedError } from "../model/ports.ts";
+import type { Family } from "../model/values/address.ts";
+import {
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramFailedError,
+} from "../model/ports/ports.ts";
 import type { Frontends } from "./frontends.ts";
 import { type ConntrackEntry, parseEntries } from "./parse.ts";
-import { oneLine } from "../model/text.ts";
+import { oneLine } from "../model/values/text.ts";
 
 /** Which UDP entries of a family to list. What is left out matches all. */
 export interface ListFilter {

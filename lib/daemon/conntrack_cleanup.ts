@@ -5,9 +5,9 @@
  * @module
  */
 import { type Cleaned, ConntrackCleaner } from "../conntrack/conntrack.ts";
-import type { Family } from "../model/address.ts";
-import type { DesiredState, StateChange } from "../model/desired.ts";
-import type { Clock, Logger, ProcessRunner } from "../model/ports.ts";
+import type { Family } from "../model/values/address.ts";
+import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
+import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import type { SyncOutcome } from "../sync/sync.ts";
 
 /** What the cleanup works with. */

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { type BackoffLimits, delayAfter } from "../model/backoff.ts";
-import type { Drift } from "../model/drift.ts";
-import type { Clock, Logger } from "../model/ports.ts";
+import { type BackoffLimits, delayAfter } from "../model/values/backoff.ts";
+import type { Drift } from "../model/kernel/drift.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
 
 /** What repairs work with. */
 export interface DriftRepairsOptions {

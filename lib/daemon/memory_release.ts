@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Script } from "../model/dataplane.ts";
-import type { Runtime } from "../model/runtime.ts";
+import type { Script } from "../model/kernel/dataplane.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /** Characters of a partial script that is worth a tidy-up of the memory, as every full one is. */
 const LARGE_SCRIPT = 1_000_000;

@@ -5,9 +5,9 @@
  */
 import type { OpenDataplane } from "../backend/choose.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { DesiredState } from "../model/desired.ts";
-import type { Drift } from "../model/drift.ts";
-import type { Clock, Logger } from "../model/ports.ts";
+import type { DesiredState } from "../model/kernel/desired.ts";
+import type { Drift } from "../model/kernel/drift.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
 import { DriftRepairs } from "./drift_repairs.ts";
 
 /** What it takes to deal with others. */

@@ -4,9 +4,9 @@
  * @module
  */
 import { answersOnLoopback } from "../backend/iptables/script/fixed_rules.ts";
-import { cidrContains, familyOf } from "../model/address.ts";
-import type { DesiredServicePort, DesiredState } from "../model/desired.ts";
-import type { Protocol } from "../model/objects.ts";
+import { cidrContains, familyOf } from "../model/values/address.ts";
+import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
+import type { Protocol } from "../model/cluster/objects.ts";
 import { type Frontend, frontendsOf } from "../policy/frontend.ts";
 
 /** Where a packet goes to. */

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import type { Sender } from "../config/command.ts";
-import type { Family } from "../model/address.ts";
-import type { Protocol, TrafficPolicy } from "../model/objects.ts";
+import type { Sender } from "../config/flags/command.ts";
+import type { Family } from "../model/values/address.ts";
+import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
 import type { EndpointReport } from "./service/endpoints.ts";
 import type { FrontendType } from "../policy/frontend.ts";
 import type { StickyClient } from "./kernel/kernel.ts";

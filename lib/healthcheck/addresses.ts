@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { cidrContains, type Family, familyOf } from "../model/address.ts";
-import type { DesiredNode } from "../model/desired.ts";
+import { cidrContains, type Family, familyOf } from "../model/values/address.ts";
+import type { DesiredNode } from "../model/kernel/desired.ts";
 
 /** What the addresses follow from. */
 export interface AddressInputs {

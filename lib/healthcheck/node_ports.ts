@@ -5,20 +5,20 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
-import { type Family, familyOf } from "../model/address.ts";
-import type { Clock, Logger } from "../model/ports.ts";
+import { messageOf } from "../model/values/errors.ts";
+import { type Family, familyOf } from "../model/values/address.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { HealthCheck } from "../policy/health_check.ts";
 import { type AddressInputs, healthCheckAddresses } from "./addresses.ts";
-import { ChangeFilter } from "../model/change_filter.ts";
-import type { EventReport } from "../model/event_report.ts";
+import { ChangeFilter } from "../model/values/change_filter.ts";
+import type { EventReport } from "../model/cluster/event_report.ts";
 import {
   type HttpAnswer,
   type HttpListen,
   type HttpListener,
   jsonAnswer,
   readOnly,
-} from "../model/http.ts";
+} from "../model/ports/http.ts";
 
 /** What `HealthCheckNodePorts` needs. */
 export interface HealthCheckNodePortsOptions {

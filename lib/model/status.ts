@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Kind } from "./objects.ts";
+import type { Kind } from "./cluster/objects.ts";
 
 /** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
 export const STATUS_VERSION = 1;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { FAMILIES } from "../model/address.ts";
+import { FAMILIES } from "../model/values/address.ts";
 import { FAMILY_NAMES } from "./family_names.ts";
 import type { HealthReport } from "./health.ts";
 import {
@@ -13,9 +13,9 @@ import {
   jsonAnswer,
   routePaths,
   textAnswer,
-} from "../model/http.ts";
+} from "../model/ports/http.ts";
 import { redactSecrets } from "./log/redact.ts";
-import { plain } from "../model/text.ts";
+import { plain } from "../model/values/text.ts";
 
 /** What a time looks like that never was: Go's zero time. */
 const NEVER = "0001-01-01T00:00:00Z";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { EventReport } from "../model/event_report.ts";
+import type { EventReport } from "../model/cluster/event_report.ts";
 import { sanitizeText } from "./log/redact.ts";
-import { plain } from "../model/text.ts";
+import { plain } from "../model/values/text.ts";
 
 /** When and by whom an Event is sent. */
 export interface EventStamp {

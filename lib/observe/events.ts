@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
-import { objectKey } from "../model/names.ts";
-import type { Clock, Logger } from "../model/ports.ts";
-import { BoundedMap } from "../model/bounded_map.ts";
-import { ChangeFilter } from "../model/change_filter.ts";
+import { messageOf } from "../model/values/errors.ts";
+import { objectKey } from "../model/cluster/names.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
+import { BoundedMap } from "../model/values/bounded_map.ts";
+import { ChangeFilter } from "../model/values/change_filter.ts";
 import { eventBody, eventPath } from "./event_body.ts";
-import type { EventReport } from "../model/event_report.ts";
+import type { EventReport } from "../model/cluster/event_report.ts";
 import { TokenBucket } from "./log/token_bucket.ts";
 
 /** What an `EventRecorder` needs. */

@@ -7,8 +7,8 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../model/address.ts";
-import type { Clock } from "../model/ports.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
+import type { Clock } from "../model/ports/ports.ts";
 
 /** Health of one IP family: one transaction has the rules of both, so that they do not differ. */
 export interface FamilyHealth {

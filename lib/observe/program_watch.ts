@@ -11,7 +11,7 @@ import {
   type ProcessRunner,
   ProgramFailedError,
   type ProgramFailure,
-} from "../model/ports.ts";
+} from "../model/ports/ports.ts";
 
 /** Milliseconds after which the log says which program is waited for. */
 const SLOW = 30_000;

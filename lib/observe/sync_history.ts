@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "../model/ports.ts";
+import type { Clock } from "../model/ports/ports.ts";
 import type { SyncSummary } from "../model/status.ts";
 
 /** Seconds that are kept. */

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
-import type { Clock, Logger } from "../model/ports.ts";
-import { ChangeFilter } from "../model/change_filter.ts";
-import { plain } from "../model/text.ts";
+import { messageOf } from "../model/values/errors.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
+import { ChangeFilter } from "../model/values/change_filter.ts";
+import { plain } from "../model/values/text.ts";
 
 /** What systemd told this process at its start. */
 export interface SystemdEnvironment {

@@ -4,11 +4,11 @@
  *
  * @module
  */
-import { cidrContains, FAMILIES, type Family, familyOf } from "../model/address.ts";
-import type { DesiredNode } from "../model/desired.ts";
-import { nodePortKey, vipKey } from "../model/names.ts";
-import type { Service, ServicePort } from "../model/objects.ts";
-import { grouped } from "../model/text.ts";
+import { cidrContains, FAMILIES, type Family, familyOf } from "../model/values/address.ts";
+import type { DesiredNode } from "../model/kernel/desired.ts";
+import { nodePortKey, vipKey } from "../model/cluster/names.ts";
+import type { Service, ServicePort } from "../model/cluster/objects.ts";
+import { grouped } from "../model/values/text.ts";
 import type { Claim, ClaimType, Reservation } from "./claims.ts";
 
 /** A TCP port that the daemon needs itself: no Service becomes a frontend there. */

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Family } from "../model/address.ts";
-import type { Destination } from "../model/desired.ts";
-import { hostPort } from "../model/names.ts";
-import type { EndpointSlice, ServicePort } from "../model/objects.ts";
+import type { Family } from "../model/values/address.ts";
+import type { Destination } from "../model/kernel/desired.ts";
+import { hostPort } from "../model/cluster/names.ts";
+import type { EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
 import type { Candidate, Place } from "./topology.ts";
 
 /**

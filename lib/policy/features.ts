@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { DesiredServicePort } from "../model/desired.ts";
-import type { Feature, RefusedFeatures } from "../model/features.ts";
+import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import type { Feature, RefusedFeatures } from "../model/kernel/features.ts";
 
 /** What is left of a Service, and what it needed. */
 export interface Reduced {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { DesiredServicePort } from "../model/desired.ts";
-import type { TrafficPolicy } from "../model/objects.ts";
+import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import type { TrafficPolicy } from "../model/cluster/objects.ts";
 
 /** How a packet addresses a Service. */
 export type FrontendType = "clusterIP" | "externalIP" | "loadBalancerIP" | "nodePort";

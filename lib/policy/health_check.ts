@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type Family, familyOf } from "../model/address.ts";
-import type { EndpointSlice, Service } from "../model/objects.ts";
+import { type Family, familyOf } from "../model/values/address.ts";
+import type { EndpointSlice, Service } from "../model/cluster/objects.ts";
 import { findCandidates } from "./endpoints.ts";
 
 /** What one Service wants. */

@@ -7,11 +7,11 @@
  *
  * @module
  */
-import { familyOf } from "../model/address.ts";
+import { familyOf } from "../model/values/address.ts";
 import type { Limits, Size } from "../model/configuration.ts";
-import type { Refusal } from "../model/events.ts";
-import type { EndpointSlice, Service } from "../model/objects.ts";
-import { grouped } from "../model/text.ts";
+import type { Refusal } from "../model/cluster/events.ts";
+import type { EndpointSlice, Service } from "../model/cluster/objects.ts";
+import { grouped } from "../model/values/text.ts";
 import { familiesOf } from "./claimed.ts";
 
 /** A Service over a limit. */

@@ -10,15 +10,15 @@ import {
   familyOf,
   isSpecialAddress,
   mergeCidrs,
-} from "../model/address.ts";
+} from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type {
   DesiredFamily,
   DesiredNode,
   LocalDetector,
   NodePortAddresses,
-} from "../model/desired.ts";
-import type { Node, ServiceCIDR } from "../model/objects.ts";
+} from "../model/kernel/desired.ts";
+import type { Node, ServiceCIDR } from "../model/cluster/objects.ts";
 
 /** Inputs of `desiredNode`. */
 export interface NodeInputs {

@@ -10,10 +10,10 @@ import {
   familyOf,
   isEveryAddress,
   mergeCidrs,
-} from "../model/address.ts";
-import type { DesiredServicePort } from "../model/desired.ts";
-import { objectKey, servicePortName, vipKey } from "../model/names.ts";
-import type { EndpointSlice, Protocol, Service, ServicePort } from "../model/objects.ts";
+} from "../model/values/address.ts";
+import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
+import type { EndpointSlice, Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
 import { familiesOf, nodePortClaim } from "./claimed.ts";
 import { findCandidates, toDestinations } from "./endpoints.ts";
 import { type Candidate, chooseEndpoints, type Chosen, type Place } from "./topology.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Dirty, Snapshot } from "../cache/cache.ts";
-import { FAMILIES, type Family } from "../model/address.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type {
   DesiredNode,
@@ -12,11 +12,11 @@ import type {
   DesiredState,
   ServiceChange,
   StateChange,
-} from "../model/desired.ts";
-import type { RefusedFeatures, Unsupported } from "../model/features.ts";
-import { vipKey } from "../model/names.ts";
-import type { Service } from "../model/objects.ts";
-import { sameValue } from "../model/same_value.ts";
+} from "../model/kernel/desired.ts";
+import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
+import { vipKey } from "../model/cluster/names.ts";
+import type { Service } from "../model/cluster/objects.ts";
+import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf, nodePortClaim, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { withoutRefused } from "./features.ts";

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { Endpoint } from "../model/objects.ts";
+import type { Endpoint } from "../model/cluster/objects.ts";
 
 /** An endpoint with the number of the port that traffic goes to; no two have the same address and port. */
 export interface Candidate {

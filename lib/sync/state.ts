@@ -5,8 +5,8 @@
  * @module
  */
 import type { ObjectCache } from "../cache/cache.ts";
-import { delayAfter } from "../model/backoff.ts";
-import type { ApplyFailure } from "../model/dataplane.ts";
+import { delayAfter } from "../model/values/backoff.ts";
+import type { ApplyFailure } from "../model/kernel/dataplane.ts";
 
 /** Why everything is replaced. */
 export type FullCause =

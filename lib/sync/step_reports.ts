@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Refusal } from "../model/events.ts";
-import { describeUnsupported, type Unsupported } from "../model/features.ts";
-import type { Logger } from "../model/ports.ts";
+import type { Refusal } from "../model/cluster/events.ts";
+import { describeUnsupported, type Unsupported } from "../model/kernel/features.ts";
+import type { Logger } from "../model/ports/ports.ts";
 import { describeConflicts } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
 import type { Step } from "../policy/state.ts";

@@ -5,10 +5,10 @@
  */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
-import { ApplyError, type Dataplane, type Script } from "../model/dataplane.ts";
-import type { DesiredState, StateChange } from "../model/desired.ts";
-import type { ObjectEvent, Omission } from "../model/events.ts";
-import type { Clock, Logger } from "../model/ports.ts";
+import { ApplyError, type Dataplane, type Script } from "../model/kernel/dataplane.ts";
+import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
+import type { ObjectEvent, Omission } from "../model/cluster/events.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
 import {
   describeFull,
   hasWork,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "../model/ports.ts";
+import type { Clock } from "../model/ports/ports.ts";
 
 /** Ends the next wait at once where it was set while no one waited. */
 export class Wakeup {

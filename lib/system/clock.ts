@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "../model/ports.ts";
+import type { Clock } from "../model/ports/ports.ts";
 
 /** Timers hold 31 bits of milliseconds; one for more ends at once. */
 const MAX_TIMER = 2 ** 31 - 1;

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { LockHolder, LockRefusal, NodeLock } from "../model/node_lock.ts";
+import type { LockHolder, LockRefusal, NodeLock } from "../model/ports/node_lock.ts";
 
 /** Its name as `ss -xl` shows it is `@signpost`. */
 const PATH = "\0signpost";

@@ -4,8 +4,8 @@
  * @module
  */
 import process from "node:process";
-import { familyOf } from "../model/address.ts";
-import type { ProbeRequest } from "../model/runtime.ts";
+import { familyOf } from "../model/values/address.ts";
+import type { ProbeRequest } from "../model/ports/runtime.ts";
 
 /**
  * Opens a TCP connection and closes it, or sends an empty UDP datagram. That no answer comes is no

@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { messageOf } from "../model/errors.ts";
+import { messageOf } from "../model/values/errors.ts";
 import {
   type ProcessInput,
   type ProcessResult,
   type ProcessRunner,
   ProgramFailedError,
   ProgramMissingError,
-} from "../model/ports.ts";
+} from "../model/ports/ports.ts";
 
 /** Programs get no more of the environment than they need: no NOTIFY_SOCKET, no credentials. */
 const ENVIRONMENT = ["PATH", "XTABLES_LOCKFILE"];

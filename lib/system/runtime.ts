@@ -5,9 +5,9 @@
  */
 import process from "node:process";
 import { lookup } from "node:dns/promises";
-import { parseAddress } from "../model/address.ts";
-import type { Runtime } from "../model/runtime.ts";
-import { plain } from "../model/text.ts";
+import { parseAddress } from "../model/values/address.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
+import { plain } from "../model/values/text.ts";
 import { SystemClock } from "./clock.ts";
 import { sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";

@@ -8,10 +8,10 @@
  * @module
  */
 import { dirname } from "node:path/posix";
-import type { CommandLine } from "../model/command_line.ts";
-import { messageOf } from "../model/errors.ts";
+import type { CommandLine } from "../model/values/command_line.ts";
+import { messageOf } from "../model/values/errors.ts";
 import type { Status } from "../model/status.ts";
-import type { Logger } from "../model/ports.ts";
+import type { Logger } from "../model/ports/ports.ts";
 
 /** What the socket serves. */
 export interface SocketOptions {

@@ -5,9 +5,9 @@
  */
 import { basename, dirname, join } from "node:path/posix";
 import process from "node:process";
-import { messageOf } from "../model/errors.ts";
-import type { Decoder } from "../model/events.ts";
-import { plain } from "../model/text.ts";
+import { messageOf } from "../model/values/errors.ts";
+import type { Decoder } from "../model/cluster/events.ts";
+import { plain } from "../model/values/text.ts";
 import {
   type SavedState,
   StateError,

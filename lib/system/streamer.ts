@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ProcessStreamer } from "../model/ports.ts";
+import type { ProcessStreamer } from "../model/ports/ports.ts";
 import { spawnError } from "./process.ts";
 
 /** Characters; a program whose line is longer is ended, as if it had ended by itself. */

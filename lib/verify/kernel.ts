@@ -8,9 +8,9 @@ import { compareSaved } from "../backend/iptables/kernel/compare.ts";
 import { IptablesDataplane } from "../backend/iptables/dataplane.ts";
 import { fullInput } from "../backend/iptables/script/full.ts";
 import type { FamilyInput } from "../backend/iptables/script/ruleset.ts";
-import type { DesiredServicePort, DesiredState } from "../model/desired.ts";
-import type { Logger, ProcessRunner } from "../model/ports.ts";
-import type { Difference, ServiceDifference } from "../model/verification.ts";
+import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
+import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
+import type { Difference, ServiceDifference } from "../model/kernel/verification.ts";
 import { compareContents } from "../backend/nftables/kernel/compare.ts";
 import {
   type Contents,

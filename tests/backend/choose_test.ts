@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { openDataplane } from "../../lib/backend/choose.ts";
-import { FatalError } from "../../lib/model/fatal.ts";
+import { FatalError } from "../../lib/model/values/fatal.ts";
 import type { ProxyMode } from "../../lib/model/configuration.ts";
 import { configuration } from "../support/configuration.ts";
 import { Pipeline } from "../support/pipeline.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { routeLocalnet } from "../../lib/backend/route_localnet.ts";
-import type { ProcessResult } from "../../lib/model/ports.ts";
+import type { ProcessResult } from "../../lib/model/ports/ports.ts";
 import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 
 Deno.test("a sysctl that hangs is waited for one second, is not started twice, and sets the rest later", async () => {

@@ -1,13 +1,13 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { ObjectCache } from "../../lib/cache/cache.ts";
-import type { ObjectEvent } from "../../lib/model/events.ts";
+import type { ObjectEvent } from "../../lib/model/cluster/events.ts";
 import {
   type EndpointSlice,
   type Kind,
   KINDS,
   type Node,
   type Service,
-} from "../../lib/model/objects.ts";
+} from "../../lib/model/cluster/objects.ts";
 
 function service(name: string): Service {
   return {

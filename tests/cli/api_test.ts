@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { runCommand } from "../../lib/cli/command.ts";
-import type { ProcessRunner } from "../../lib/model/ports.ts";
+import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
 import { ApiServer } from "../support/api_server.ts";
 import type { ApiObject } from "../support/api_store.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { cleanup } from "../../lib/cli/cleanup.ts";
-import { FatalError } from "../../lib/model/fatal.ts";
+import { FatalError } from "../../lib/model/values/fatal.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "./fake_node.ts";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { ProcessResult, ProcessRunner } from "../../lib/model/ports.ts";
-import { ProgramMissingError } from "../../lib/model/ports.ts";
+import type { ProcessResult, ProcessRunner } from "../../lib/model/ports/ports.ts";
+import { ProgramMissingError } from "../../lib/model/ports/ports.ts";
 import { wholeInput } from "../support/command.ts";
 
 /** Rules as kube-proxy's iptables mode has them, as `iptables-save` prints them. */

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Runtime } from "../../lib/model/runtime.ts";
+import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
 import { terseLog } from "../../lib/cli/terse_log.ts";
-import type { Logger } from "../../lib/model/ports.ts";
+import type { Logger } from "../../lib/model/ports/ports.ts";
 
 /** The wall-clock time of all tests. */
 export const NOW = Date.parse("2026-01-02T03:04:05.000Z");

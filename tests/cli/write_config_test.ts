@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { writeConfig } from "../../lib/cli/write_config.ts";
-import { FatalError } from "../../lib/model/fatal.ts";
+import { FatalError } from "../../lib/model/values/fatal.ts";
 import { configurationOf, load } from "../config/support.ts";
 import { world } from "./runtime.ts";
 

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
-import type { DesiredServicePort, DesiredState } from "../../lib/model/desired.ts";
+import type { DesiredServicePort, DesiredState } from "../../lib/model/kernel/desired.ts";
 import { FakeConntrack, type Flow, flow } from "./fake_conntrack.ts";
 import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 import { changeOf, endpointsOf, servicePort, stateOf } from "./states.ts";

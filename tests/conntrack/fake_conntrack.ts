@@ -3,13 +3,13 @@
  *
  * @module
  */
-import type { Family } from "../../lib/model/address.ts";
+import type { Family } from "../../lib/model/values/address.ts";
 import {
   type ProcessResult,
   type ProcessRunner,
   ProgramFailedError,
   ProgramMissingError,
-} from "../../lib/model/ports.ts";
+} from "../../lib/model/ports/ports.ts";
 
 /** A tracked UDP flow from `src` to `dst:dport` that `replySrc:replySport` answers. */
 export interface Flow {

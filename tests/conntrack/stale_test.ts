@@ -8,7 +8,11 @@ import {
   type Suspects,
   suspectsOf,
 } from "../../lib/conntrack/stale.ts";
-import type { DesiredNode, DesiredServicePort, DesiredState } from "../../lib/model/desired.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+} from "../../lib/model/kernel/desired.ts";
 import { flow, formatFlow } from "./fake_conntrack.ts";
 import { changeOf, NODE, servicePort, stateOf } from "./states.ts";
 

@@ -9,8 +9,8 @@ import type {
   DesiredState,
   Destination,
   StateChange,
-} from "../../lib/model/desired.ts";
-import { hostPort } from "../../lib/model/names.ts";
+} from "../../lib/model/kernel/desired.ts";
+import { hostPort } from "../../lib/model/cluster/names.ts";
 
 /** A node that takes node ports on all of its addresses. */
 export const NODE: DesiredNode = {

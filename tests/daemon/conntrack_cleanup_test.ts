@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { ConntrackCleanup } from "../../lib/daemon/conntrack_cleanup.ts";
-import type { DesiredState } from "../../lib/model/desired.ts";
-import type { ProcessRunner } from "../../lib/model/ports.ts";
+import type { DesiredState } from "../../lib/model/kernel/desired.ts";
+import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { FakeConntrack, type Flow, flow } from "../conntrack/fake_conntrack.ts";
 import { changeOf, servicePort, stateOf } from "../conntrack/states.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";

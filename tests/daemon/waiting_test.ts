@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { isServedByKubeProxy } from "../../lib/daemon/saved_state.ts";
-import { tellOfWaiting } from "../../lib/daemon/service_manager.ts";
+import { isServedByKubeProxy } from "../../lib/daemon/objects/saved_state.ts";
+import { tellOfWaiting } from "../../lib/daemon/reports/service_manager.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
 Deno.test("30 s without a first sync are told of, with what is waited for", async () => {

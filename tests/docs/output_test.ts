@@ -4,10 +4,10 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { readStatus } from "../../lib/daemon/client.ts";
+import { readStatus } from "../../lib/daemon/objects/client.ts";
 import { verificationTable } from "../../lib/cli/verify/table.ts";
 import { COMMAND_FACTS } from "../../lib/config/flags/commands.ts";
-import type { Verification } from "../../lib/model/verification.ts";
+import type { Verification } from "../../lib/model/kernel/verification.ts";
 
 const TEXT = Deno.readTextFileSync(new URL("../../docs/output.md", import.meta.url));
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
-import { FAMILIES } from "../../lib/model/address.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Network } from "../support/network.ts";
 import { Signpost } from "../support/signpost.ts";

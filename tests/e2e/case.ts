@@ -4,7 +4,7 @@
  * @module
  */
 import { assertMatch } from "@std/assert";
-import { FAMILIES } from "../../lib/model/address.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import { CommandError } from "../support/command.ts";
 import { Network } from "../support/network.ts";
 import { runSignpost } from "../support/signpost.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Family } from "../../lib/model/address.ts";
+import type { Family } from "../../lib/model/values/address.ts";
 import type { Topology } from "../support/topology.ts";
 
 /** Hosts that may be endpoints, and the Node that each is on. */

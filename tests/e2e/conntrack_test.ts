@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { FAMILIES } from "../../lib/model/address.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import {
   ADDRESSES,
   type Addresses,

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
-import { FAMILIES } from "../../lib/model/address.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import { installKubeProxy, type KubeProxyMode, type ProxiedFamily } from "../support/kube_proxy.ts";
 import type { Network } from "../support/network.ts";
 import { Signpost } from "../support/signpost.ts";

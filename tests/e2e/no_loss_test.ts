@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { FAMILIES } from "../../lib/model/address.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import type { Network } from "../support/network.ts";
 import { randomNumbers } from "../support/random.ts";
 import {

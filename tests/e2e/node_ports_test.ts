@@ -1,4 +1,4 @@
-import { FAMILIES } from "../../lib/model/address.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import {
   ADDRESSES,
   type Addresses,

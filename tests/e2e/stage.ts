@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { FAMILIES } from "../../lib/model/address.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
 import { ApiServer, type ApiServerOptions } from "../support/api_server.ts";
 import type { ApiObject } from "../support/api_store.ts";
 import { makeCertificates } from "../support/certificates.ts";

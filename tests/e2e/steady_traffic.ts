@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { FAMILIES, type Family } from "../../lib/model/address.ts";
+import { FAMILIES, type Family } from "../../lib/model/values/address.ts";
 import type { ConnectRequest, Network } from "../support/network.ts";
 import type { LongConnection, Outcome } from "../support/traffic.ts";
 import { ADDRESSES, NODE_PORT, PORT } from "./cluster.ts";

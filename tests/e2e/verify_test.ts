@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Status } from "../../lib/model/status.ts";
-import type { Verification } from "../../lib/model/verification.ts";
+import type { Verification } from "../../lib/model/kernel/verification.ts";
 import type { CommandResult } from "../support/command.ts";
 import { installKubeProxy } from "../support/kube_proxy.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { loadConfiguration } from "../../lib/config/load.ts";
-import { KINDS } from "../../lib/model/objects.ts";
+import { KINDS } from "../../lib/model/cluster/objects.ts";
 import { eventPath } from "../../lib/observe/event_body.ts";
 import { parseKubeconfig } from "../../lib/source/api/access/kubeconfig.ts";
 import { resourceOf } from "../../lib/source/api/resources.ts";

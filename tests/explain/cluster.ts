@@ -12,12 +12,12 @@ import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
 import { ruleNames } from "../../lib/explain/kernel/rules.ts";
 import { explainService } from "../../lib/explain/service/service.ts";
 import type { State } from "../../lib/policy/view.ts";
-import type { PacketTarget } from "../../lib/config/arguments.ts";
-import type { Sender } from "../../lib/config/command.ts";
+import type { PacketTarget } from "../../lib/config/flags/arguments.ts";
+import type { Sender } from "../../lib/config/flags/command.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
-import type { Family } from "../../lib/model/address.ts";
-import type { RefusedFeatures } from "../../lib/model/features.ts";
-import { KINDS } from "../../lib/model/objects.ts";
+import type { Family } from "../../lib/model/values/address.ts";
+import type { RefusedFeatures } from "../../lib/model/kernel/features.ts";
+import { KINDS } from "../../lib/model/cluster/objects.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { healthCheckAddresses } from "../../lib/healthcheck/addresses.ts";
-import type { Family } from "../../lib/model/address.ts";
-import type { NodePortAddresses } from "../../lib/model/desired.ts";
+import type { Family } from "../../lib/model/values/address.ts";
+import type { NodePortAddresses } from "../../lib/model/kernel/desired.ts";
 import { Pipeline } from "../support/pipeline.ts";
 
 const OWN = ["127.0.0.1", "192.0.2.1", "10.0.0.1", "::1", "2001:db8::1", "fe80::1"];

@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { EventReport } from "../../lib/model/event_report.ts";
+import type { EventReport } from "../../lib/model/cluster/event_report.ts";
 import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
-import { type Family, familyOf } from "../../lib/model/address.ts";
-import type { DesiredNode } from "../../lib/model/desired.ts";
-import type { HttpHandler, HttpListen } from "../../lib/model/http.ts";
+import { type Family, familyOf } from "../../lib/model/values/address.ts";
+import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
+import type { HttpHandler, HttpListen } from "../../lib/model/ports/http.ts";
 import type { HealthCheck } from "../../lib/policy/health_check.ts";
 import { httpListenByFamily } from "../../lib/system/http/servers.ts";
 import { ManualClock, MemoryLogger, START } from "../support/clock_and_log.ts";

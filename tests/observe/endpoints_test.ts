@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { metricsServer } from "../../lib/observe/endpoints.ts";
-import { textAnswer } from "../../lib/model/http.ts";
+import { textAnswer } from "../../lib/model/ports/http.ts";
 
 const handler = metricsServer({
   metrics: () => Promise.resolve({ contentType: "text/plain; version=0.0.4", body: "up 1\n" }),

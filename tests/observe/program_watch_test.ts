@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type ProcessResult, ProgramFailedError } from "../../lib/model/ports.ts";
+import { type ProcessResult, ProgramFailedError } from "../../lib/model/ports/ports.ts";
 import { ProgramWatch } from "../../lib/observe/program_watch.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 

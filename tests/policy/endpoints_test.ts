@@ -1,15 +1,15 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { findCandidates, toDestinations } from "../../lib/policy/endpoints.ts";
-import type { Family } from "../../lib/model/address.ts";
-import type { Destination } from "../../lib/model/desired.ts";
-import { hostPort } from "../../lib/model/names.ts";
+import type { Family } from "../../lib/model/values/address.ts";
+import type { Destination } from "../../lib/model/kernel/desired.ts";
+import { hostPort } from "../../lib/model/cluster/names.ts";
 import type {
   Endpoint,
   EndpointPort,
   EndpointSlice,
   ServicePort,
-} from "../../lib/model/objects.ts";
+} from "../../lib/model/cluster/objects.ts";
 
 const PLACE = { nodeName: "here", zone: "" };
 const HTTP: ServicePort = { name: "http", protocol: "tcp", port: 80, nodePort: 0 };

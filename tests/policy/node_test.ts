@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { desiredNode, nodeAddress } from "../../lib/policy/node.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
-import type { DesiredNode } from "../../lib/model/desired.ts";
-import type { Node } from "../../lib/model/objects.ts";
+import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
+import type { Node } from "../../lib/model/cluster/objects.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
 
 const NODE: Node = {

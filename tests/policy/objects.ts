@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { DesiredServicePort } from "../../lib/model/desired.ts";
-import { hostPort } from "../../lib/model/names.ts";
+import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
+import { hostPort } from "../../lib/model/cluster/names.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 
 /** Fields of a Service's spec. */

@@ -6,7 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { parseAll } from "@std/yaml";
-import type { DesiredServicePort } from "../../lib/model/desired.ts";
+import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { type ApiObject, Pipeline, type PipelineOptions } from "../support/pipeline.ts";
 import { targets } from "./objects.ts";
 

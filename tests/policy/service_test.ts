@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { DesiredServicePort } from "../../lib/model/desired.ts";
+import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { ingress, node, service, slice, targets } from "./objects.ts";
 

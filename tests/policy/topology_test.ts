@@ -5,7 +5,7 @@
  */
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import type { Endpoint } from "../../lib/model/objects.ts";
+import type { Endpoint } from "../../lib/model/cluster/objects.ts";
 import { type Candidate, chooseEndpoints, type Need } from "../../lib/policy/topology.ts";
 
 const PLACE = { nodeName: "here", zone: "zone-a" };

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock, LogFields, Logger } from "../../lib/model/ports.ts";
+import type { Clock, LogFields, Logger } from "../../lib/model/ports/ports.ts";
 
 /** Real time. */
 export const realClock: Clock = {

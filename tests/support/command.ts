@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { ProcessInput } from "../../lib/model/ports.ts";
+import type { ProcessInput } from "../../lib/model/ports/ports.ts";
 
 /** What a finished program left. */
 export interface CommandResult {

@@ -7,7 +7,7 @@
  */
 import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
 import { programName } from "../../lib/backend/iptables/script/script.ts";
-import type { Family } from "../../lib/model/address.ts";
+import type { Family } from "../../lib/model/values/address.ts";
 import { kubeProxyIptables } from "./kube_proxy_iptables.ts";
 import { kubeProxyIpvs } from "./kube_proxy_ipvs.ts";
 import { kubeProxyNftables } from "./kube_proxy_nftables.ts";

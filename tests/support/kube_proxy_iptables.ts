@@ -4,8 +4,8 @@
  * @module
  */
 import { endpointChainName, serviceChainNames } from "../../lib/backend/iptables/script/names.ts";
-import { ADDRESS_BITS } from "../../lib/model/address.ts";
-import { hostPort } from "../../lib/model/names.ts";
+import { ADDRESS_BITS } from "../../lib/model/values/address.ts";
+import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ClusterIPPort, PodNetwork, ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";
 
 const MARK = "0x4000";

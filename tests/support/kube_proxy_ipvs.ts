@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { ADDRESS_BITS } from "../../lib/model/address.ts";
-import { hostPort } from "../../lib/model/names.ts";
+import { ADDRESS_BITS } from "../../lib/model/values/address.ts";
+import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";
 import { forwardRules, masqueradeRules, natJumps } from "./kube_proxy_iptables.ts";
 

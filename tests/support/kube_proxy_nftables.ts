@@ -4,7 +4,7 @@
  * @module
  */
 import { serviceChainNames } from "../../lib/backend/iptables/script/names.ts";
-import { hostPort } from "../../lib/model/names.ts";
+import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProxiedFamily, ProxiedPort } from "./kube_proxy.ts";
 
 const MARK = "0x4000";

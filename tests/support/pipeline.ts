@@ -6,11 +6,11 @@
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import { Desired, type DesiredOptions, type Step } from "../../lib/policy/state.ts";
-import type { RefusedFeatures } from "../../lib/model/features.ts";
-import type { Family } from "../../lib/model/address.ts";
+import type { RefusedFeatures } from "../../lib/model/kernel/features.ts";
+import type { Family } from "../../lib/model/values/address.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
-import type { ObjectEvent, Refusal } from "../../lib/model/events.ts";
-import { type Kind, type KindMap, KINDS } from "../../lib/model/objects.ts";
+import type { ObjectEvent, Refusal } from "../../lib/model/cluster/events.ts";
+import { type Kind, type KindMap, KINDS } from "../../lib/model/cluster/objects.ts";
 import type { ApiObject } from "./api_store.ts";
 import { configuration } from "./configuration.ts";
 

@@ -12,10 +12,10 @@ import {
   type ApplyFailure,
   type Dataplane,
   type Script,
-} from "../../lib/model/dataplane.ts";
-import type { DesiredState, StateChange } from "../../lib/model/desired.ts";
-import type { ObjectEvent } from "../../lib/model/events.ts";
-import { type Kind, KINDS } from "../../lib/model/objects.ts";
+} from "../../lib/model/kernel/dataplane.ts";
+import type { DesiredState, StateChange } from "../../lib/model/kernel/desired.ts";
+import type { ObjectEvent } from "../../lib/model/cluster/events.ts";
+import { type Kind, KINDS } from "../../lib/model/cluster/objects.ts";
 import { SyncLoop, type SyncObserver, type SyncOutcome } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertInstanceOf, assertMatch, assertRejects } from "@std/assert";
-import { ProgramFailedError, ProgramMissingError } from "../../lib/model/ports.ts";
+import { ProgramFailedError, ProgramMissingError } from "../../lib/model/ports/ports.ts";
 import { DenoProcessRunner, spawnError } from "../../lib/system/process.ts";
 import { eventually } from "../support/eventually.ts";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";

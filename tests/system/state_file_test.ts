@@ -6,7 +6,7 @@ import {
   writeStateFile,
   type WriteStateOptions,
 } from "../../lib/system/state_file.ts";
-import type { ObjectEvent } from "../../lib/model/events.ts";
+import type { ObjectEvent } from "../../lib/model/cluster/events.ts";
 import { loadManifests } from "../../lib/source/manifests/manifest_loader.ts";
 import { denoFiles } from "../../lib/system/files.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";

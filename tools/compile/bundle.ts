@@ -40,7 +40,7 @@ export async function makeBundle(
   return text;
 }
 
-/** The modules in a bundle, each once, as `main.ts`, `lib/model/text.ts` or `npm/zod/4.6.7/v4/core/api.js`. */
+/** The modules in a bundle, each once, as `main.ts`, `lib/model/values/text.ts` or `npm/zod/4.6.7/v4/core/api.js`. */
 export function modulesOf(bundle: string): string[] {
   // Modules that are loaded when they are asked for stand there in pieces.
   const headings = bundle.matchAll(/^\/\/ (\S+\.(?:ts|js|mjs|cjs))$/gm);

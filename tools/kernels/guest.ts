@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Family } from "../../lib/model/address.ts";
+import type { Family } from "../../lib/model/values/address.ts";
 import { execute, run } from "../../tests/support/command.ts";
 import { DaemonLife, type LifePart } from "./guest_daemon.ts";
 import type { Backend, MachineFacts, Part, Step, StepResult } from "./steps.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Family } from "../../lib/model/address.ts";
+import type { Family } from "../../lib/model/values/address.ts";
 import {
   ADDRESSES,
   type Addresses,

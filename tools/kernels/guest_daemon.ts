@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import type { Family } from "../../lib/model/address.ts";
+import type { Family } from "../../lib/model/values/address.ts";
 import { createCluster, type InputFiles, writeInput } from "../../tests/e2e/case.ts";
 import { assertFlows, type Flow } from "../../tests/e2e/flow.ts";
 import { CommandError } from "../../tests/support/command.ts";

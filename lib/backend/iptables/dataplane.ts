@@ -3,10 +3,14 @@
  *
  * @module
  */
-import type { Family } from "../../model/address.ts";
-import { type Dataplane, rethrowAsApplyError } from "../../model/dataplane.ts";
-import type { DesiredState, StateChange } from "../../model/desired.ts";
-import { type ProcessResult, type ProcessRunner, ProgramMissingError } from "../../model/ports.ts";
+import type { Family } from "../../model/values/address.ts";
+import { type Dataplane, rethrowAsApplyError } from "../../model/kernel/dataplane.ts";
+import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import {
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramMissingError,
+} from "../../model/ports/ports.ts";
 import { type Iptables, isTcpLiberal } from "./kernel/backend.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/errors.ts";
 import { fitToSaved } from "./script/full.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Clock } from "../../model/ports.ts";
+import type { Clock } from "../../model/ports/ports.ts";
 import type { PacketCounts } from "./kernel/packet_counts.ts";
 
 /** Milliseconds for which a reading holds. */

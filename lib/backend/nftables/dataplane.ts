@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Dataplane, Script } from "../../model/dataplane.ts";
-import type { DesiredNode, DesiredState, StateChange } from "../../model/desired.ts";
-import { changesFixedRules } from "../../model/node_change.ts";
+import type { Dataplane, Script } from "../../model/kernel/dataplane.ts";
+import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import { changesFixedRules } from "../../model/cluster/node_change.ts";
 import { diffServices, type Operations, type References } from "./script/diff.ts";
 import type { Marks } from "./drift/marks.ts";
 import { FullScript } from "./script/full_script.ts";

@@ -4,15 +4,15 @@
  * @module
  */
 import { createDecoder } from "../../source/objects/decode.ts";
-import type { Command } from "../../config/command.ts";
-import type { Shell } from "../../config/arguments.ts";
+import type { Command } from "../../config/flags/command.ts";
+import type { Shell } from "../../config/flags/arguments.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import { listPages } from "../../source/api/http/list_pages.ts";
 import { resourceOf, withoutFieldSelector } from "../../source/api/resources.ts";
-import { FatalError } from "../../model/fatal.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../../daemon/read_state.ts";
-import { findApiServer } from "../../daemon/source.ts";
+import { readState } from "../../daemon/start/read_state.ts";
+import { findApiServer } from "../../daemon/objects/source.ts";
 import { bashScript } from "./bash.ts";
 import { fishScript } from "./fish.ts";
 import { zshScript } from "./zsh.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { SHELLS } from "../../config/arguments.ts";
+import { SHELLS } from "../../config/flags/arguments.ts";
 import { COMMAND_FACTS } from "../../config/flags/commands.ts";
 import { type CommandName, COMMANDS } from "../../config/flags/flag.ts";
 import { FLAG_GROUPS, isOf } from "../../config/flags/table.ts";

@@ -3,19 +3,19 @@
  *
  * @module
  */
-import type { Command } from "../../config/command.ts";
+import type { Command } from "../../config/flags/command.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import { findIptables } from "../../backend/iptables/kernel/backend.ts";
-import { ApplyError } from "../../model/dataplane.ts";
+import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { parseListing } from "../../backend/nftables/kernel/contents.ts";
 import { Nft } from "../../backend/nftables/kernel/nft.ts";
-import { activeMode } from "../../daemon/active_mode.ts";
+import { activeMode } from "../../daemon/start/active_mode.ts";
 import { readSaved } from "../../explain/kernel/kernel_read.ts";
-import { FatalError } from "../../model/fatal.ts";
-import { changesFixedRules } from "../../model/node_change.ts";
+import { FatalError } from "../../model/values/fatal.ts";
+import { changesFixedRules } from "../../model/cluster/node_change.ts";
 import { painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../../daemon/read_state.ts";
+import { readState } from "../../daemon/start/read_state.ts";
 import { changesOf, referencesOf } from "../../verify/diff/changes.ts";
 import { parseOwners } from "../../verify/diff/frontends.ts";
 import { type KernelChanges, kernelChanges } from "../../verify/diff/kernel_changes.ts";

@@ -5,14 +5,14 @@
  */
 import type { ObjectCache } from "../../cache/cache.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
-import { plain } from "../../model/text.ts";
-import type { Decoded, ObjectEvent } from "../../model/events.ts";
-import type { Kind, KindMap } from "../../model/objects.ts";
+import { plain } from "../../model/values/text.ts";
+import type { Decoded, ObjectEvent } from "../../model/cluster/events.ts";
+import type { Kind, KindMap } from "../../model/cluster/objects.ts";
 import { denoFiles } from "../../system/files.ts";
 import { loadManifests } from "../../source/manifests/manifest_loader.ts";
 import { ManifestError } from "../../source/manifests/manifests.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
-import { FatalError } from "../../model/fatal.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 import type { QueryContext } from "../query.ts";
 import { withAllocatedFields } from "../../verify/diff/overlay.ts";
 

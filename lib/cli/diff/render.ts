@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { plain } from "../../model/text.ts";
+import { plain } from "../../model/values/text.ts";
 import { type Cell, colourTable, type Paint } from "../output.ts";
 import type { DiffReport } from "../../verify/diff/report.ts";
 

@@ -3,15 +3,15 @@
  *
  * @module
  */
-import type { PacketTarget, ServiceTarget } from "../../config/arguments.ts";
-import type { Command } from "../../config/command.ts";
-import { FAMILIES, familyOf } from "../../model/address.ts";
-import { objectKey } from "../../model/names.ts";
-import { activeMode } from "../../daemon/active_mode.ts";
-import { FatalError } from "../../model/fatal.ts";
+import type { PacketTarget, ServiceTarget } from "../../config/flags/arguments.ts";
+import type { Command } from "../../config/flags/command.ts";
+import { FAMILIES, familyOf } from "../../model/values/address.ts";
+import { objectKey } from "../../model/cluster/names.ts";
+import { activeMode } from "../../daemon/start/active_mode.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 import { type Paint, painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../../daemon/read_state.ts";
+import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionsOf } from "../../explain/kernel/connections.ts";
 import { findFrontend } from "../../explain/frontend.ts";

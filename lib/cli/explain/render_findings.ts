@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { plain } from "../../model/text.ts";
+import { plain } from "../../model/values/text.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
 import type { Finding, KernelReport, TrackedConnection } from "../../explain/report.ts";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { plain } from "../../model/text.ts";
-import { hostPort } from "../../model/names.ts";
+import { plain } from "../../model/values/text.ts";
+import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
 import type { Outcome } from "../../explain/packet/outcome.ts";
 import { renderConnections, renderFindings, renderKernel } from "./render_findings.ts";

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { ServiceTarget } from "../../config/arguments.ts";
+import type { ServiceTarget } from "../../config/flags/arguments.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import type { QueryContext } from "../query.ts";
-import { findApiServer } from "../../daemon/source.ts";
+import { findApiServer } from "../../daemon/objects/source.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 
 /** Milliseconds for one answer. */

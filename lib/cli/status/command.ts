@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { Command } from "../../config/command.ts";
+import type { Command } from "../../config/flags/command.ts";
 import type { Status } from "../../model/status.ts";
-import type { Runtime } from "../../model/runtime.ts";
-import { plain } from "../../model/text.ts";
-import { type Ask, askStatus } from "../../daemon/client.ts";
-import { FatalError } from "../../model/fatal.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import { plain } from "../../model/values/text.ts";
+import { type Ask, askStatus } from "../../daemon/objects/client.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 import { jsonText, painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { statusLine, statusTable } from "./table.ts";

@@ -3,14 +3,14 @@
  *
  * @module
  */
-import type { Command } from "../../config/command.ts";
-import { ApplyError } from "../../model/dataplane.ts";
-import { type Verification, VERIFY_VERSION } from "../../model/verification.ts";
-import { activeMode } from "../../daemon/active_mode.ts";
-import { FatalError } from "../../model/fatal.ts";
+import type { Command } from "../../config/flags/command.ts";
+import { ApplyError } from "../../model/kernel/dataplane.ts";
+import { type Verification, VERIFY_VERSION } from "../../model/kernel/verification.ts";
+import { activeMode } from "../../daemon/start/active_mode.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 import { painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../../daemon/read_state.ts";
+import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
 import { fix } from "./fix.ts";
 import { compareKernel, type Comparison } from "../../verify/kernel.ts";

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { Clock } from "../../model/ports.ts";
+import type { Clock } from "../../model/ports/ports.ts";
 import type { Status, SyncSummary } from "../../model/status.ts";
-import type { FixOutcome } from "../../model/verification.ts";
+import type { FixOutcome } from "../../model/kernel/verification.ts";
 import { formatDuration } from "../../observe/human.ts";
-import { type Ask, askStatus, requestFullSync } from "../../daemon/client.ts";
-import { FatalError } from "../../model/fatal.ts";
+import { type Ask, askStatus, requestFullSync } from "../../daemon/objects/client.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 
 /** What it takes to have things fixed. */
 export interface FixOptions {

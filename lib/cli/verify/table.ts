@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { plain } from "../../model/text.ts";
-import type { ServiceDifference, Verification } from "../../model/verification.ts";
+import { plain } from "../../model/values/text.ts";
+import type { ServiceDifference, Verification } from "../../model/kernel/verification.ts";
 import { type Paint, textTable } from "../output.ts";
 
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;

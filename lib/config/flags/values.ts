@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { show } from "../../model/text.ts";
+import { show } from "../../model/values/text.ts";
 import type { Flag } from "./flag.ts";
 
 /** The value of one flag, or what is wrong with its text. */

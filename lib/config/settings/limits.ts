@@ -4,7 +4,7 @@
  * @module
  */
 import { DEFAULT_LIMITS } from "../../model/configuration.ts";
-import { INT32_MAX, integer } from "../fields.ts";
+import { INT32_MAX, integer } from "../file/fields.ts";
 import { group, value } from "./setting.ts";
 
 /** What is over a limit is refused by itself; the defaults are above what any sane cluster asks for. */

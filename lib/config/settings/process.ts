@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { boolean, INT32_MAX, integer } from "../fields.ts";
-import { address, bindAddress, oneOf, path } from "../readers.ts";
+import { boolean, INT32_MAX, integer } from "../file/fields.ts";
+import { address, bindAddress, oneOf, path } from "../file/readers.ts";
 import { duration, group, value, word } from "./setting.ts";
 
 const HOUR = 3_600_000;

@@ -7,14 +7,14 @@
  * @module
  */
 import type { DetectLocalMode } from "../../model/configuration.ts";
-import { boolean, integer } from "../fields.ts";
+import { boolean, integer } from "../file/fields.ts";
 import {
   clusterCidrs,
   detectLocalMode,
   interfaceName,
   nodePortAddress,
   proxyMode,
-} from "../readers.ts";
+} from "../file/readers.ts";
 import { duration, group, list, switches, value, word } from "./setting.ts";
 
 const SECOND = 1_000;

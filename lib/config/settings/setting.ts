@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { formatDuration } from "../durations.ts";
-import { duration as readDuration, type Reader } from "../fields.ts";
+import { formatDuration } from "../file/durations.ts";
+import { duration as readDuration, type Reader } from "../file/fields.ts";
 import type { Flag } from "../flags/flag.ts";
 
 /** A value that `JSON.stringify` prints as it is. */

@@ -4,8 +4,8 @@
  * @module
  */
 
-import { boolean, text } from "../fields.ts";
-import { nodeName, oneOf, path, serverUrl } from "../readers.ts";
+import { boolean, text } from "../file/fields.ts";
+import { nodeName, oneOf, path, serverUrl } from "../file/readers.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { duration, group, list, value, word } from "./setting.ts";
 

@@ -13,9 +13,9 @@ import {
   number,
   quantity,
   text,
-} from "../fields.ts";
+} from "../file/fields.ts";
 import type { Flag } from "../flags/flag.ts";
-import { cidr } from "../readers.ts";
+import { cidr } from "../file/readers.ts";
 import { duration, group, list, value } from "./setting.ts";
 
 const SECOND = 1_000;

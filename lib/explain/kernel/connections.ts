@@ -4,9 +4,9 @@
  * @module
  */
 import type { ConntrackEntry } from "../../conntrack/parse.ts";
-import type { DesiredServicePort } from "../../model/desired.ts";
-import { hostPort } from "../../model/names.ts";
-import type { Protocol } from "../../model/objects.ts";
+import type { DesiredServicePort } from "../../model/kernel/desired.ts";
+import { hostPort } from "../../model/cluster/names.ts";
+import type { Protocol } from "../../model/cluster/objects.ts";
 import { warning } from "../service/finding.ts";
 import { frontendsOf } from "../../policy/frontend.ts";
 import type { Finding, TrackedConnection } from "../report.ts";

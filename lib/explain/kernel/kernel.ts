@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../model/desired.ts";
+import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import type { KernelEntry } from "../../backend/kernel_entry.ts";
 import { compareContents } from "../../backend/nftables/kernel/compare.ts";
 import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";

@@ -3,24 +3,24 @@
  *
  * @module
  */
-import { plain } from "../../model/text.ts";
+import { plain } from "../../model/values/text.ts";
 import { type ConntrackEntry, parseEntries } from "../../conntrack/parse.ts";
 import { findIptables, type Iptables } from "../../backend/iptables/kernel/backend.ts";
 import { IptablesDataplane } from "../../backend/iptables/dataplane.ts";
 import { CANARY_CHAIN } from "../../backend/iptables/script/names.ts";
 import type { Saved } from "../../backend/iptables/kernel/saved.ts";
-import type { Family } from "../../model/address.ts";
-import { ApplyError } from "../../model/dataplane.ts";
+import type { Family } from "../../model/values/address.ts";
+import { ApplyError } from "../../model/kernel/dataplane.ts";
 import {
   type Logger,
   type ProcessRunner,
   ProgramFailedError,
   ProgramMissingError,
-} from "../../model/ports.ts";
+} from "../../model/ports/ports.ts";
 import { parseListing } from "../../backend/nftables/kernel/contents.ts";
 import { Nft } from "../../backend/nftables/kernel/nft.ts";
-import type { Runtime } from "../../model/runtime.ts";
-import { FatalError } from "../../model/fatal.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 import { HandOver } from "../../backend/take_over.ts";
 import { nftablesEntries, stickyClients } from "./kernel.ts";
 import { iptablesEntries, type SavedFamilies } from "../../backend/iptables/kernel/entries.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../model/desired.ts";
+import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import { error, note, warning } from "../service/finding.ts";
 import type { StickyClient } from "./kernel.ts";
 import type { KernelEntry } from "../../backend/kernel_entry.ts";

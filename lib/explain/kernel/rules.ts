@@ -4,9 +4,9 @@
  * @module
  */
 import { serviceRules } from "../../backend/iptables/script/service_rules.ts";
-import { ADDRESS_BITS, type Family } from "../../model/address.ts";
-import type { DesiredNode } from "../../model/desired.ts";
-import { nodePortKey, vipKey } from "../../model/names.ts";
+import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
+import type { DesiredNode } from "../../model/kernel/desired.ts";
+import { nodePortKey, vipKey } from "../../model/cluster/names.ts";
 import type { Element } from "../../backend/nftables/script/objects.ts";
 import { sourceRangeChain, sourceRangeSet } from "../../backend/nftables/script/firewall.ts";
 import { objectsOf } from "../../backend/nftables/script/service.ts";

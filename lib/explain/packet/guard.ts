@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cidrContains, familyOf } from "../../model/address.ts";
+import { cidrContains, familyOf } from "../../model/values/address.ts";
 import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";
 
 /**

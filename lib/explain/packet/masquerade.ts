@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Sender } from "../../config/command.ts";
-import type { LocalDetector } from "../../model/desired.ts";
+import type { Sender } from "../../config/flags/command.ts";
+import type { LocalDetector } from "../../model/kernel/desired.ts";
 import type { Match } from "../frontend.ts";
 
 /** Whether the source address is replaced by this node's. */

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Sender } from "../../config/command.ts";
-import type { TrafficPolicy } from "../../model/objects.ts";
+import type { Sender } from "../../config/flags/command.ts";
+import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { MatchOptions, PacketDestination } from "../frontend.ts";
 import type { FrontendType } from "../../policy/frontend.ts";
 import type { Masquerade } from "./masquerade.ts";

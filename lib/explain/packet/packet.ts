@@ -6,9 +6,9 @@
  *
  * @module
  */
-import { cidrContains } from "../../model/address.ts";
-import type { DesiredServicePort, Destination, LocalDetector } from "../../model/desired.ts";
-import type { TrafficPolicy } from "../../model/objects.ts";
+import { cidrContains } from "../../model/values/address.ts";
+import type { DesiredServicePort, Destination, LocalDetector } from "../../model/kernel/desired.ts";
+import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import { findFrontend, type Match } from "../frontend.ts";
 import { policyOf } from "../../policy/frontend.ts";
 import { withoutFrontend } from "./guard.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { PacketTarget } from "../../config/arguments.ts";
-import type { Sender } from "../../config/command.ts";
+import type { PacketTarget } from "../../config/flags/arguments.ts";
+import type { Sender } from "../../config/flags/command.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
 import { error, sortFindings, warning } from "../service/finding.ts";

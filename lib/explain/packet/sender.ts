@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Sender } from "../../config/command.ts";
-import { cidrContains, familyOf } from "../../model/address.ts";
-import type { DesiredNode } from "../../model/desired.ts";
-import type { EndpointSlice, Node } from "../../model/objects.ts";
+import type { Sender } from "../../config/flags/command.ts";
+import { cidrContains, familyOf } from "../../model/values/address.ts";
+import type { DesiredNode } from "../../model/kernel/desired.ts";
+import type { EndpointSlice, Node } from "../../model/cluster/objects.ts";
 
 /** What is known of this node's addresses. */
 export interface SenderOptions {

@@ -6,8 +6,8 @@
  *
  * @module
  */
-import { familyOf } from "../../model/address.ts";
-import { hostPort } from "../../model/names.ts";
+import { familyOf } from "../../model/values/address.ts";
+import { hostPort } from "../../model/cluster/names.ts";
 import { NFT_FAMILY } from "../../backend/nftables/script/objects.ts";
 import { TRACE_TABLE } from "../../backend/nftables/kernel/tables.ts";
 import type { PacketDestination } from "../frontend.ts";

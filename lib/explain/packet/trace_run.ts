@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { ApplyError } from "../../model/dataplane.ts";
-import type { ProcessRunner } from "../../model/ports.ts";
+import { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { ProcessRunner } from "../../model/ports/ports.ts";
 import { Nft } from "../../backend/nftables/kernel/nft.ts";
 import { TRACE_TABLE } from "../../backend/nftables/kernel/tables.ts";
-import type { Runtime } from "../../model/runtime.ts";
-import { FatalError } from "../../model/fatal.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 import type { PacketDestination } from "../frontend.ts";
 import type { Outcome } from "./outcome.ts";
 import { TraceReader, type TraceReport, traceScript } from "./trace.ts";

@@ -5,9 +5,14 @@
  */
 import { findCandidates } from "../../policy/endpoints.ts";
 import { type Candidate, type Place, topologyMode } from "../../policy/topology.ts";
-import type { DesiredServicePort, Destination } from "../../model/desired.ts";
-import { hostPort } from "../../model/names.ts";
-import type { Endpoint, EndpointSlice, ServicePort, TrafficPolicy } from "../../model/objects.ts";
+import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
+import { hostPort } from "../../model/cluster/names.ts";
+import type {
+  Endpoint,
+  EndpointSlice,
+  ServicePort,
+  TrafficPolicy,
+} from "../../model/cluster/objects.ts";
 
 /** Why an endpoint is used or not. */
 export type EndpointCode =

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { familyOf } from "../../model/address.ts";
-import { describeUnsupported, type Unsupported } from "../../model/features.ts";
-import type { DesiredNode } from "../../model/desired.ts";
+import { familyOf } from "../../model/values/address.ts";
+import { describeUnsupported, type Unsupported } from "../../model/kernel/features.ts";
+import type { DesiredNode } from "../../model/kernel/desired.ts";
 import { isServiceKey, nameOfHolder } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import { count, error, note, sortFindings, warning } from "./finding.ts";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { ServiceTarget } from "../../config/arguments.ts";
-import { objectKey } from "../../model/names.ts";
-import type { Refusal } from "../../model/events.ts";
+import type { ServiceTarget } from "../../config/flags/arguments.ts";
+import { objectKey } from "../../model/cluster/names.ts";
+import type { Refusal } from "../../model/cluster/events.ts";
 import { error, note } from "./finding.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import type { Finding } from "../report.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Family } from "../../model/address.ts";
-import type { Service } from "../../model/objects.ts";
+import type { Family } from "../../model/values/address.ts";
+import type { Service } from "../../model/cluster/objects.ts";
 import { count, error, warning } from "./finding.ts";
 import type { ServiceFacts } from "../../source/objects/inspect.ts";
 import type { Finding, PortReport, UnusedSlice } from "../report.ts";

@@ -4,14 +4,14 @@
  *
  * @module
  */
-import type { Sender } from "../../config/command.ts";
+import type { Sender } from "../../config/flags/command.ts";
 import { findCandidates } from "../../policy/endpoints.ts";
 import { nodePortClaim } from "../../policy/claimed.ts";
 import { topologyMode } from "../../policy/topology.ts";
-import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts";
-import type { DesiredServicePort } from "../../model/desired.ts";
-import { objectKey, servicePortName, vipKey } from "../../model/names.ts";
-import type { EndpointSlice, Protocol, Service, ServicePort } from "../../model/objects.ts";
+import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
+import type { DesiredServicePort } from "../../model/kernel/desired.ts";
+import { objectKey, servicePortName, vipKey } from "../../model/cluster/names.ts";
+import type { EndpointSlice, Protocol, Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { takesNodePorts } from "../frontend.ts";

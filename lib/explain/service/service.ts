@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { ServiceTarget } from "../../config/arguments.ts";
+import type { ServiceTarget } from "../../config/flags/arguments.ts";
 import type { Conflict } from "../../policy/claims.ts";
-import { objectKey } from "../../model/names.ts";
-import type { Service, ServicePort } from "../../model/objects.ts";
+import { objectKey } from "../../model/cluster/names.ts";
+import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
 import { error, sortFindings, warning } from "./finding.ts";

@@ -8,7 +8,7 @@
  */
 import type { PacketCounts } from "../../backend/iptables/kernel/packet_counts.ts";
 import { exponentialBuckets, linearBuckets } from "./prom_client.ts";
-import type { Family } from "../../model/address.ts";
+import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../family_names.ts";
 import { familyLabels, type MetricFactory } from "./metric_factory.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type * as client from "prom-client";
-import type { Family } from "../../model/address.ts";
+import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../family_names.ts";
 import { Counter, Gauge, Histogram } from "./prom_client.ts";
 

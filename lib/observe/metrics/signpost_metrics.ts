@@ -4,8 +4,8 @@
  * @module
  */
 import { exponentialBuckets } from "./prom_client.ts";
-import type { Kind } from "../../model/objects.ts";
-import type { ProgramFailure } from "../../model/ports.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
+import type { ProgramFailure } from "../../model/ports/ports.ts";
 import type { MetricFactory } from "./metric_factory.ts";
 
 /** Records what is signpost's own. */

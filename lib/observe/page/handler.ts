@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { familyOf, parseAddress } from "../../model/address.ts";
-import { type HttpHandler, type HttpRequest, textAnswer } from "../../model/http.ts";
+import { familyOf, parseAddress } from "../../model/values/address.ts";
+import { type HttpHandler, type HttpRequest, textAnswer } from "../../model/ports/http.ts";
 import { CONTENT_SECURITY_POLICY } from "./assets.ts";
 import { type PageContents, statusPage } from "./page.ts";
 import { readQuery } from "./search.ts";

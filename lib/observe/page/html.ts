@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { replaceUnsafe } from "../../model/text.ts";
+import { replaceUnsafe } from "../../model/values/text.ts";
 
 /** Markup. The class does not leave this module: nothing else can make one out of text. */
 class Markup {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredState } from "../../model/desired.ts";
+import type { DesiredState } from "../../model/kernel/desired.ts";
 import type { Status } from "../../model/status.ts";
 import type { SyncSpan } from "../sync_history.ts";
 import { SCRIPT, STYLE } from "./assets.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { DesiredServicePort, DesiredState } from "../../model/desired.ts";
-import { hostPort } from "../../model/names.ts";
+import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
+import { hostPort } from "../../model/cluster/names.ts";
 
 /** What the reader asked for. */
 export interface PageQuery {

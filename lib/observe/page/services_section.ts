@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { DesiredServicePort } from "../../model/desired.ts";
-import { hostPort } from "../../model/names.ts";
+import type { DesiredServicePort } from "../../model/kernel/desired.ts";
+import { hostPort } from "../../model/cluster/names.ts";
 import { formatAge } from "../human.ts";
 import { type Html, html } from "./html.ts";
 import { queryText, type SearchResult } from "./search.ts";

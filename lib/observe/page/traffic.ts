@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { DesiredServicePort, Destination } from "../../model/desired.ts";
-import { hostPort } from "../../model/names.ts";
-import type { TrafficPolicy } from "../../model/objects.ts";
+import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
+import { hostPort } from "../../model/cluster/names.ts";
+import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 
 /** A way in: an address and port, or a node port. */
 export interface Entrance {

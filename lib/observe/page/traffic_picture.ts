@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { DesiredServicePort, Destination } from "../../model/desired.ts";
-import { hostPort } from "../../model/names.ts";
+import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
+import { hostPort } from "../../model/cluster/names.ts";
 import { type Html, html } from "./html.ts";
 import { type Entrance, type Route, routesOf } from "./traffic.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "../../model/ports.ts";
+import type { Clock } from "../../model/ports/ports.ts";
 import {
   AccessError,
   type ApiAccess,
@@ -18,7 +18,7 @@ import type { WatchObserver } from "./observer.ts";
 import { RequestReports } from "./request_report.ts";
 import { Remainder } from "./http/pieces.ts";
 import { isApiObject, readApiObject } from "./protobuf/protobuf_messages.ts";
-import { errorText, oneLine } from "../../model/text.ts";
+import { errorText, oneLine } from "../../model/values/text.ts";
 
 /** What an `ApiClient` is made of. */
 export interface ApiClientOptions {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Kind } from "../../model/objects.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
 import type { FailureReason } from "./failure.ts";
 
 /**

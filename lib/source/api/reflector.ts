@@ -5,10 +5,10 @@
  *
  * @module
  */
-import { Backoff, type BackoffLimits } from "../../model/backoff.ts";
-import type { Decoder, EventSink } from "../../model/events.ts";
-import type { Kind } from "../../model/objects.ts";
-import type { Clock, Logger } from "../../model/ports.ts";
+import { Backoff, type BackoffLimits } from "../../model/values/backoff.ts";
+import type { Decoder, EventSink } from "../../model/cluster/events.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import type { WatchObserver } from "./observer.ts";
@@ -16,7 +16,7 @@ import { WatchReport } from "./report.ts";
 import { type Resource, resourceOf, selecting, withoutFieldSelector } from "./resources.ts";
 import { listPages } from "./http/list_pages.ts";
 import { emptyState, MAX_OBJECTS, type Snapshot } from "./snapshot.ts";
-import { errorText } from "../../model/text.ts";
+import { errorText } from "../../model/values/text.ts";
 import {
   fallbackFrom,
   followStream,

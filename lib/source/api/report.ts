@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Kind } from "../../model/objects.ts";
-import type { Clock, Logger } from "../../model/ports.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { WatchError } from "./failure.ts";
 import type { WatchObserver, WatchState, WatchStatus } from "./observer.ts";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { BoundedMap } from "../../model/bounded_map.ts";
-import type { Clock } from "../../model/ports.ts";
+import { BoundedMap } from "../../model/values/bounded_map.ts";
+import type { Clock } from "../../model/ports/ports.ts";
 import type { HttpRequest, HttpResponse } from "./http/http.ts";
 import type { WatchObserver } from "./observer.ts";
 

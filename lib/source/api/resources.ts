@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Decoder } from "../../model/events.ts";
-import type { Kind } from "../../model/objects.ts";
+import type { Decoder } from "../../model/cluster/events.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
 
 /** Label of Services that another proxy looks after. */
 export const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";

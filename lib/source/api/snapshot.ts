@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Decoded, ObjectEvent } from "../../model/events.ts";
-import type { Kind, KindMap } from "../../model/objects.ts";
+import type { Decoded, ObjectEvent } from "../../model/cluster/events.ts";
+import type { Kind, KindMap } from "../../model/cluster/objects.ts";
 import { WatchError } from "./failure.ts";
 
 /**

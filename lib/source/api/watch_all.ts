@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Kind } from "../../model/objects.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
 import { Reflector, type ReflectorOptions } from "./reflector.ts";
 
 /** What to watch and with what. */

@@ -7,7 +7,7 @@
 import { StatusError, WatchError } from "./failure.ts";
 import { readMessage } from "./protobuf/protobuf.ts";
 import { readApiObject, WATCH_EVENT } from "./protobuf/protobuf_messages.ts";
-import { errorText, oneLine } from "../../model/text.ts";
+import { errorText, oneLine } from "../../model/values/text.ts";
 
 /** One line or frame of a watch stream. */
 export type WatchEvent =

@@ -4,9 +4,9 @@
  * @module
  */
 import { PROTOBUF } from "../../model/configuration.ts";
-import type { Decoder, EventSink } from "../../model/events.ts";
-import type { Kind } from "../../model/objects.ts";
-import type { Clock } from "../../model/ports.ts";
+import type { Decoder, EventSink } from "../../model/cluster/events.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
+import type { Clock } from "../../model/ports/ports.ts";
 import type { ApiClient, ApiStream } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
 import { IdleLimit } from "./http/idle_limit.ts";

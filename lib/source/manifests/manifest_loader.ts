@@ -4,13 +4,13 @@
  * @module
  */
 import { dirname, join } from "node:path/posix";
-import type { Decoder, EventSink } from "../../model/events.ts";
-import type { Kind } from "../../model/objects.ts";
-import type { Clock, Logger } from "../../model/ports.ts";
+import type { Decoder, EventSink } from "../../model/cluster/events.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { Files, FileWatcher } from "./files.ts";
 import { joinManifests } from "./manifest_set.ts";
 import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";
-import { errorText, oneLine } from "../../model/text.ts";
+import { errorText, oneLine } from "../../model/values/text.ts";
 
 /** What to load. */
 export interface ManifestSourceOptions {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { ObjectEvent } from "../../model/events.ts";
-import { type Kind, KINDS } from "../../model/objects.ts";
+import type { ObjectEvent } from "../../model/cluster/events.ts";
+import { type Kind, KINDS } from "../../model/cluster/objects.ts";
 import type { Manifest, ManifestObject } from "./manifests.ts";
 import { Snapshot } from "../api/snapshot.ts";
 

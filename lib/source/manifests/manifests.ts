@@ -4,11 +4,11 @@
  * @module
  */
 import { parse as parseYaml } from "@std/yaml";
-import type { Decoded, Decoder } from "../../model/events.ts";
-import type { Kind } from "../../model/objects.ts";
+import type { Decoded, Decoder } from "../../model/cluster/events.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
 import { kindOf } from "../objects/kinds.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "../api/resources.ts";
-import { errorText, oneLine } from "../../model/text.ts";
+import { errorText, oneLine } from "../../model/values/text.ts";
 
 /** A file that cannot be used, by file and line. */
 export class ManifestError extends Error {

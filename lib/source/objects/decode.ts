@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { Decoded, Decoder } from "../../model/events.ts";
-import { objectKey } from "../../model/names.ts";
-import type { Kind, KindMap } from "../../model/objects.ts";
-import { quote } from "../../model/text.ts";
+import type { Decoded, Decoder } from "../../model/cluster/events.ts";
+import { objectKey } from "../../model/cluster/names.ts";
+import type { Kind, KindMap } from "../../model/cluster/objects.ts";
+import { quote } from "../../model/values/text.ts";
 import type { Raw } from "./fields.ts";
 import { decodeEndpointSlice } from "./decode_endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./decode_node.ts";

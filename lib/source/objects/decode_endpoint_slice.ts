@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type Family, familyOf, isSpecialAddress } from "../../model/address.ts";
-import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/objects.ts";
+import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
+import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
 import type { Field, ListField, Raw, Unread } from "./fields.ts";
 import {
   type DecodeContext,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Node, ServiceCIDR } from "../../model/objects.ts";
+import type { Node, ServiceCIDR } from "../../model/cluster/objects.ts";
 import type { Raw } from "./fields.ts";
 import {
   type DecodeContext,

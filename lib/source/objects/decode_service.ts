@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { canBeVirtual, type Family, familyOf } from "../../model/address.ts";
-import type { Service, ServicePort } from "../../model/objects.ts";
+import { canBeVirtual, type Family, familyOf } from "../../model/values/address.ts";
+import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { Raw } from "./fields.ts";
 import {
   type DecodeContext,

@@ -16,7 +16,7 @@ import type {
   Service,
   ServiceCIDR,
   ServicePort,
-} from "../../model/objects.ts";
+} from "../../model/cluster/objects.ts";
 import { AUTOSCALER_TAINT, ZONE_LABEL } from "./decode_node.ts";
 import { CHANGE_TRIGGER, SERVICE_NAME } from "./decode_endpoint_slice.ts";
 import { API_VERSION } from "./kinds.ts";

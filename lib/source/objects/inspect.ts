@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { plain } from "../../model/text.ts";
-import { objectKey } from "../../model/names.ts";
-import type { Kind } from "../../model/objects.ts";
+import { plain } from "../../model/values/text.ts";
+import { objectKey } from "../../model/cluster/names.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
 
 /** What a Service says of itself, as far as it can be read. */
 export interface ServiceFacts {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Kind } from "../../model/objects.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
 
 /** The version of the API in which each kind is read and written. */
 export const API_VERSION: { readonly [K in Kind]: string } = {

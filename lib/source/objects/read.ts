@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { parseAddress, parseCidr } from "../../model/address.ts";
-import type { Protocol } from "../../model/objects.ts";
-import { quote } from "../../model/text.ts";
+import { parseAddress, parseCidr } from "../../model/values/address.ts";
+import type { Protocol } from "../../model/cluster/objects.ts";
+import { quote } from "../../model/values/text.ts";
 import type { Field, Fields, ListField, Raw, Scalar, Unread } from "./fields.ts";
 import type { METADATA } from "./tables.ts";
 

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { Kind } from "../../model/objects.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
 import { boolean, type Fields, integer, many, map, one, string, strings, time } from "./fields.ts";
 
 /** meta/v1 ObjectMeta. */

@@ -17,8 +17,8 @@
  * @module
  */
 import { createHash } from "node:crypto";
-import type { Decoded, Decoder, ObjectEvent } from "../../model/events.ts";
-import { objectKey } from "../../model/names.ts";
+import type { Decoded, Decoder, ObjectEvent } from "../../model/cluster/events.ts";
+import { objectKey } from "../../model/cluster/names.ts";
 import {
   type EndpointSlice,
   type Kind,
@@ -27,8 +27,8 @@ import {
   type Node,
   type Service,
   type ServiceCIDR,
-} from "../../model/objects.ts";
-import { show } from "../../model/text.ts";
+} from "../../model/cluster/objects.ts";
+import { show } from "../../model/values/text.ts";
 import { encodeObject } from "../objects/encode.ts";
 import { kindOf } from "../objects/kinds.ts";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { messageOf } from "../../model/errors.ts";
-import type { Clock, Logger } from "../../model/ports.ts";
+import { messageOf } from "../../model/values/errors.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
 
 /** How one write goes about it. */
 export interface WriteTerms {

@@ -13,8 +13,8 @@ import type {
   HttpListener,
   HttpRequest,
   ListenAddress,
-} from "../../model/http.ts";
-import { parseHead } from "../../model/http_head.ts";
+} from "../../model/ports/http.ts";
+import { parseHead } from "../../model/ports/http_head.ts";
 
 /** How much the clients of a server may take. */
 export interface HttpLimits {

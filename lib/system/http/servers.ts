@@ -3,11 +3,16 @@
  *
  * @module
  */
-import { messageOf } from "../../model/errors.ts";
-import { hostPort } from "../../model/names.ts";
-import type { Clock, Logger } from "../../model/ports.ts";
-import { ChangeFilter } from "../../model/change_filter.ts";
-import type { HttpHandler, HttpListen, HttpListener, ListenAddress } from "../../model/http.ts";
+import { messageOf } from "../../model/values/errors.ts";
+import { hostPort } from "../../model/cluster/names.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
+import { ChangeFilter } from "../../model/values/change_filter.ts";
+import type {
+  HttpHandler,
+  HttpListen,
+  HttpListener,
+  ListenAddress,
+} from "../../model/ports/http.ts";
 import { ConnectionPool, type HttpLimits, serveOn } from "./http_server.ts";
 
 /** Milliseconds between attempts to bind, as kube-proxy's. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredState, StateChange } from "../../model/desired.ts";
+import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { diffServices, type References } from "../../backend/nftables/script/diff.ts";
 import { objectId } from "../../backend/nftables/script/objects.ts";
 import { nodeElementChanges } from "../../backend/nftables/script/script.ts";

@@ -4,8 +4,8 @@
  * @module
  */
 import { serviceRules } from "../../backend/iptables/script/service_rules.ts";
-import type { Family } from "../../model/address.ts";
-import type { DesiredNode, DesiredServicePort, StateChange } from "../../model/desired.ts";
+import type { Family } from "../../model/values/address.ts";
+import type { DesiredNode, DesiredServicePort, StateChange } from "../../model/kernel/desired.ts";
 import type { Change } from "./report.ts";
 
 /** A rule, where it stands, and whom it is for. */

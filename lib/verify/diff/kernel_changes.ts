@@ -4,9 +4,9 @@
  *
  * @module
  */
-import type { DesiredState } from "../../model/desired.ts";
-import { nodePortKey, vipKey } from "../../model/names.ts";
-import type { Difference } from "../../model/verification.ts";
+import type { DesiredState } from "../../model/kernel/desired.ts";
+import { nodePortKey, vipKey } from "../../model/cluster/names.ts";
+import type { Difference } from "../../model/kernel/verification.ts";
 import { compareContents } from "../../backend/nftables/kernel/compare.ts";
 import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
 import { frontendsOf } from "../../policy/frontend.ts";

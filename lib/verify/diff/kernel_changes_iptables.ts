@@ -4,7 +4,7 @@
  * @module
  */
 import { argumentOf, isOwnChain, sameRule } from "../../backend/iptables/kernel/saved.ts";
-import type { DesiredState } from "../../model/desired.ts";
+import type { DesiredState } from "../../model/kernel/desired.ts";
 import type { SavedFamilies } from "../../backend/iptables/kernel/entries.ts";
 import { type PlacedRule, rulesOf, toChange } from "./iptables_rules.ts";
 import type { Change } from "./report.ts";

@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
-import { FAMILIES, type Family } from "../../../lib/model/address.ts";
-import { ApplyError } from "../../../lib/model/dataplane.ts";
-import { type ProcessRunner, ProgramMissingError } from "../../../lib/model/ports.ts";
+import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
+import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
+import { type ProcessRunner, ProgramMissingError } from "../../../lib/model/ports/ports.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { EXAMPLE } from "./example.ts";
 import { BACKENDS, Kernel } from "./kernel.ts";

@@ -6,8 +6,8 @@
 import type { Backend } from "../../../lib/backend/iptables/kernel/backend.ts";
 import { parseSaved, type SavedTable } from "../../../lib/backend/iptables/kernel/saved.ts";
 import { programName } from "../../../lib/backend/iptables/script/script.ts";
-import { FAMILIES, type Family } from "../../../lib/model/address.ts";
-import type { ProcessRunner } from "../../../lib/model/ports.ts";
+import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
+import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { execute, run } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";

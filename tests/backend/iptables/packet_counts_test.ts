@@ -6,7 +6,7 @@ import {
   PacketSums,
 } from "../../../lib/backend/iptables/kernel/packet_counts.ts";
 import { packetReader } from "../../../lib/backend/iptables/packet_reader.ts";
-import { FAMILIES } from "../../../lib/model/address.ts";
+import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { ManualClock, settle } from "../../support/clock_and_log.ts";
 import { execute } from "../../support/command.ts";
 import { Network } from "../../support/network.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
-import { FAMILIES } from "../../../lib/model/address.ts";
+import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { execute } from "../../support/command.ts";
 import { Network } from "../../support/network.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";

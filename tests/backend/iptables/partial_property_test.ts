@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
-import { FAMILIES } from "../../../lib/model/address.ts";
+import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "./kernel.ts";

@@ -11,7 +11,7 @@ import { Look } from "../../../lib/backend/nftables/drift/look.ts";
 import { Marks } from "../../../lib/backend/nftables/drift/marks.ts";
 import { monitorCommand } from "../../../lib/backend/nftables/drift/monitor.ts";
 import { Touched } from "../../../lib/backend/nftables/drift/touched.ts";
-import type { Drift } from "../../../lib/model/drift.ts";
+import type { Drift } from "../../../lib/model/kernel/drift.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { execute } from "../../support/command.ts";

@@ -9,7 +9,7 @@
 import { parse } from "@std/yaml";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import type { ProcessRunner } from "../../../lib/model/ports.ts";
+import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { DEFAULTS } from "../../support/configuration.ts";
 import { type ApiObject, Pipeline, type PipelineOptions } from "../../support/pipeline.ts";
 

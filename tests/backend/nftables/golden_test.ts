@@ -8,7 +8,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import type { ProcessInput } from "../../../lib/model/ports.ts";
+import type { ProcessInput } from "../../../lib/model/ports/ports.ts";
 import { execute, wholeInput } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";

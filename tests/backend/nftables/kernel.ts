@@ -5,7 +5,7 @@
  */
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import { denoStreamer } from "../../../lib/system/streamer.ts";
-import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports.ts";
+import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports/ports.ts";
 import { execute, run } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";

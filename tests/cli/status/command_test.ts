@@ -1,10 +1,10 @@
 import { DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
 import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { parse } from "@std/yaml";
-import type { Ask } from "../../../lib/daemon/client.ts";
+import type { Ask } from "../../../lib/daemon/objects/client.ts";
 import { status } from "../../../lib/cli/status/command.ts";
-import type { OutputFormat } from "../../../lib/config/command.ts";
-import type { Runtime } from "../../../lib/model/runtime.ts";
+import type { OutputFormat } from "../../../lib/config/flags/command.ts";
+import type { Runtime } from "../../../lib/model/ports/runtime.ts";
 import { STATUS } from "../../observe/page/contents.ts";
 import { configuration } from "../../support/configuration.ts";
 import { type World, world } from "../runtime.ts";

@@ -4,8 +4,8 @@ import { nftablesEntries, stickyClients } from "../../../lib/explain/kernel/kern
 import type { KernelView } from "../../../lib/explain/kernel/kernel_report.ts";
 import { fullScript } from "../../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../../lib/backend/iptables/kernel/saved.ts";
-import { FAMILIES } from "../../../lib/model/address.ts";
-import type { DesiredState } from "../../../lib/model/desired.ts";
+import { FAMILIES } from "../../../lib/model/values/address.ts";
+import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import { type Contents, parseListing } from "../../../lib/backend/nftables/kernel/contents.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";

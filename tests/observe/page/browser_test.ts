@@ -3,7 +3,7 @@ import { listenHttp } from "../../../lib/system/http/servers.ts";
 import { CONTENT_SECURITY_POLICY } from "../../../lib/observe/page/assets.ts";
 import { pageHandler } from "../../../lib/observe/page/handler.ts";
 import type { PageContents } from "../../../lib/observe/page/page.ts";
-import type { HttpHandler, HttpListener } from "../../../lib/model/http.ts";
+import type { HttpHandler, HttpListener } from "../../../lib/model/ports/http.ts";
 import { renderedDocument, screenshot } from "../../support/browser.ts";
 import { contents, endpoint, servicePort, STATUS } from "./contents.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredServicePort, Destination } from "../../../lib/model/desired.ts";
+import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
 import { type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
 import type { PageContents } from "../../../lib/observe/page/page.ts";
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { createHash } from "node:crypto";
-import type { DesiredServicePort } from "../../../lib/model/desired.ts";
+import type { DesiredServicePort } from "../../../lib/model/kernel/desired.ts";
 import { CONTENT_SECURITY_POLICY } from "../../../lib/observe/page/assets.ts";
 import { latencyPlot } from "../../../lib/observe/page/latency_plot.ts";
 import { statusPage } from "../../../lib/observe/page/page.ts";

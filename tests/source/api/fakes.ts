@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Decoded, ObjectEvent } from "../../../lib/model/events.ts";
-import { objectKey } from "../../../lib/model/names.ts";
-import type { Kind, KindMap } from "../../../lib/model/objects.ts";
+import type { Decoded, ObjectEvent } from "../../../lib/model/cluster/events.ts";
+import { objectKey } from "../../../lib/model/cluster/names.ts";
+import type { Kind, KindMap } from "../../../lib/model/cluster/objects.ts";
 import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
 
 /** A server that asks for nothing. */

@@ -5,7 +5,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { KINDS } from "../../../lib/model/objects.ts";
+import { KINDS } from "../../../lib/model/cluster/objects.ts";
 import type { ApiServerOptions } from "../../support/api_server.ts";
 import type { ApiObject, ApiStore } from "../../support/api_store.ts";
 import { eventually } from "../../support/eventually.ts";

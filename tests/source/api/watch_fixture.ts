@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Kind } from "../../../lib/model/objects.ts";
+import type { Kind } from "../../../lib/model/cluster/objects.ts";
 import { loadAccess } from "../../../lib/source/api/access/access_source.ts";
 import { ApiClient } from "../../../lib/source/api/api_client.ts";
 import { createHttpClient } from "../../../lib/system/http/client.ts";

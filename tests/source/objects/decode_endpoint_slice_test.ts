@@ -1,6 +1,6 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import type { EndpointSlice } from "../../../lib/model/objects.ts";
+import type { EndpointSlice } from "../../../lib/model/cluster/objects.ts";
 import { decodeGood, type Json, testOmissions, testRefusals, withValue } from "./decode_fixture.ts";
 
 /** An EndpointSlice with every field that is read. */

@@ -5,7 +5,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import type { Kind, KindMap } from "../../../lib/model/objects.ts";
+import type { Kind, KindMap } from "../../../lib/model/cluster/objects.ts";
 
 /** A JSON object of a test. */
 export type Json = Readonly<Record<string, unknown>>;

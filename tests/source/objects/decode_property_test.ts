@@ -7,8 +7,8 @@ import { assert, assertEquals } from "@std/assert";
 import { parse as parseYaml } from "@std/yaml";
 import fc from "fast-check";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import { parseAddress, parseCidr } from "../../../lib/model/address.ts";
-import { type Kind, type KindMap, KINDS } from "../../../lib/model/objects.ts";
+import { parseAddress, parseCidr } from "../../../lib/model/values/address.ts";
+import { type Kind, type KindMap, KINDS } from "../../../lib/model/cluster/objects.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import type { ApiObject } from "../../support/pipeline.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import type { Service } from "../../../lib/model/objects.ts";
+import type { Service } from "../../../lib/model/cluster/objects.ts";
 import { decodeGood, type Json, testOmissions, testRefusals, withValue } from "./decode_fixture.ts";
 
 /** A Service with every field that is read. */

@@ -5,7 +5,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import type { Kind } from "../../../lib/model/objects.ts";
+import type { Kind } from "../../../lib/model/cluster/objects.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import type { Fields } from "../../../lib/source/objects/fields.ts";
 import { TABLES } from "../../../lib/source/objects/tables.ts";

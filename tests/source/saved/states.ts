@@ -12,8 +12,8 @@ import {
   type StateObjects,
   StateReader,
 } from "../../../lib/source/saved/format.ts";
-import { type Family, parseAddress, parseCidr } from "../../../lib/model/address.ts";
-import { objectKey } from "../../../lib/model/names.ts";
+import { type Family, parseAddress, parseCidr } from "../../../lib/model/values/address.ts";
+import { objectKey } from "../../../lib/model/cluster/names.ts";
 import {
   type Endpoint,
   type EndpointPort,
@@ -25,7 +25,7 @@ import {
   type ServiceCIDR,
   type ServicePort,
   type TrafficPolicy,
-} from "../../../lib/model/objects.ts";
+} from "../../../lib/model/cluster/objects.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { NODE_NAME } from "../../support/pipeline.ts";
 

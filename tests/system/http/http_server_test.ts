@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { type HttpHandler, type HttpListener, textAnswer } from "../../../lib/model/http.ts";
+import { type HttpHandler, type HttpListener, textAnswer } from "../../../lib/model/ports/http.ts";
 import { httpListen } from "../../../lib/system/http/servers.ts";
 import { runWithFewDescriptors } from "../../support/few_descriptors.ts";
 

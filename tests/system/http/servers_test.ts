@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { type HttpHandler, type HttpListener, textAnswer } from "../../../lib/model/http.ts";
+import { type HttpHandler, type HttpListener, textAnswer } from "../../../lib/model/ports/http.ts";
 import { listenHttp, serveHttp, type ServeOptions } from "../../../lib/system/http/servers.ts";
 import { ManualClock, MemoryLogger, settle, START } from "../../support/clock_and_log.ts";
 

@@ -6,8 +6,8 @@ import { iptablesKernelChanges } from "../../../lib/verify/diff/kernel_changes_i
 import type { Change } from "../../../lib/verify/diff/report.ts";
 import { fullScript } from "../../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../../lib/backend/iptables/kernel/saved.ts";
-import type { Family } from "../../../lib/model/address.ts";
-import type { DesiredState } from "../../../lib/model/desired.ts";
+import type { Family } from "../../../lib/model/values/address.ts";
+import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import { parseListing } from "../../../lib/backend/nftables/kernel/contents.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";

@@ -6,9 +6,9 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../../../model/address.ts";
-import { ApplyError } from "../../../model/dataplane.ts";
-import type { ProcessRunner } from "../../../model/ports.ts";
+import { FAMILIES, type Family } from "../../../model/values/address.ts";
+import { ApplyError } from "../../../model/kernel/dataplane.ts";
+import type { ProcessRunner } from "../../../model/ports/ports.ts";
 import type { Abilities } from "../script/fixed_rules.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./errors.ts";
 import { Sysctl } from "../../sysctl.ts";

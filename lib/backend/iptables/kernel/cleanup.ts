@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Family } from "../../../model/address.ts";
+import type { Family } from "../../../model/values/address.ts";
 import { OWNER } from "../script/names.ts";
 import { emptyTable, type FamilyInput, type TableInput } from "../script/ruleset.ts";
 import {

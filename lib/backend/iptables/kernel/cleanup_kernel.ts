@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../../../model/address.ts";
-import { ApplyError, rethrowAsApplyError } from "../../../model/dataplane.ts";
-import type { ProcessRunner } from "../../../model/ports.ts";
+import { FAMILIES, type Family } from "../../../model/values/address.ts";
+import { ApplyError, rethrowAsApplyError } from "../../../model/kernel/dataplane.ts";
+import type { ProcessRunner } from "../../../model/ports/ports.ts";
 import type { Backend } from "./backend.ts";
 import { type Cleanup, cleanup, type CleanupOptions, type Owner, ownerOf } from "./cleanup.ts";
 import { failureOf, LOCK_WAIT_SECONDS } from "./errors.ts";

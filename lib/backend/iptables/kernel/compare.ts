@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Difference } from "../../../model/verification.ts";
+import type { Difference } from "../../../model/kernel/verification.ts";
 import { HAIRPIN_CHAIN, isServiceChain } from "../script/names.ts";
 import type { FamilyInput, TableInput } from "../script/ruleset.ts";
 import { isOurJump, referencedByOthers, type Saved, type SavedTable, tokens } from "./saved.ts";

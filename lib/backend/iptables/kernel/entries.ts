@@ -5,8 +5,8 @@
  */
 import { sameRule, type Saved } from "./saved.ts";
 import { serviceRules } from "../script/service_rules.ts";
-import type { Family } from "../../../model/address.ts";
-import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
+import type { Family } from "../../../model/values/address.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { KernelEntry } from "../../kernel_entry.ts";
 
 /** The rules of each family that the kernel holds. */

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { ApplyError, type ApplyFailure } from "../../../model/dataplane.ts";
-import type { ProcessResult } from "../../../model/ports.ts";
-import { oneLine } from "../../../model/text.ts";
+import { ApplyError, type ApplyFailure } from "../../../model/kernel/dataplane.ts";
+import type { ProcessResult } from "../../../model/ports/ports.ts";
+import { oneLine } from "../../../model/values/text.ts";
 
 /** Seconds that a program waits for the lock that all iptables-legacy programs share. */
 export const LOCK_WAIT_SECONDS = 5;

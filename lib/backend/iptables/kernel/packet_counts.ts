@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Family } from "../../../model/address.ts";
+import type { Family } from "../../../model/values/address.ts";
 import type { Table } from "../script/names.ts";
 
 /** Packets since the rules were first there, of both families. */

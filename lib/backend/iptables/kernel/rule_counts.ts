@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Family } from "../../../model/address.ts";
+import type { Family } from "../../../model/values/address.ts";
 import type { FamilyInput, TableInput } from "../script/ruleset.ts";
 
 /** Rules of one table, in all and in the last script. */

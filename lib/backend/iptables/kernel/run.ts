@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { rethrowAsApplyError } from "../../../model/dataplane.ts";
+import { rethrowAsApplyError } from "../../../model/kernel/dataplane.ts";
 import {
   type ProcessResult,
   type ProcessRunner,
   ProgramMissingError,
-} from "../../../model/ports.ts";
+} from "../../../model/ports/ports.ts";
 
 /**
  * What the program left, or `undefined` where it is not installed.

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { DesiredServicePort, Destination } from "../../../model/desired.ts";
-import type { Family } from "../../../model/address.ts";
-import { hostPort } from "../../../model/names.ts";
+import type { DesiredServicePort, Destination } from "../../../model/kernel/desired.ts";
+import type { Family } from "../../../model/values/address.ts";
+import { hostPort } from "../../../model/cluster/names.ts";
 import { endpointChainName } from "./names.ts";
 import { chance, rule } from "./rule.ts";
 

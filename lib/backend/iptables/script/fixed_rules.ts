@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { cidrContains, type Family, isEveryAddress } from "../../../model/address.ts";
-import type { DesiredNode } from "../../../model/desired.ts";
+import { cidrContains, type Family, isEveryAddress } from "../../../model/values/address.ts";
+import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table } from "./names.ts";
 import { comment, markAndMask, rule } from "./rule.ts";
 

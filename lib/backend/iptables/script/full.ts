@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Family } from "../../../model/address.ts";
-import type { DesiredState } from "../../../model/desired.ts";
+import type { Family } from "../../../model/values/address.ts";
+import type { DesiredState } from "../../../model/kernel/desired.ts";
 import { type Abilities, fixedChains } from "./fixed_rules.ts";
 import { JUMPS } from "./jumps.ts";
 import { type Table, TABLES } from "./names.ts";

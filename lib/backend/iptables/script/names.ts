@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { shortHash } from "../../../model/hash.ts";
-import { hostPort } from "../../../model/names.ts";
-import type { Destination } from "../../../model/desired.ts";
-import type { Protocol } from "../../../model/objects.ts";
+import { shortHash } from "../../../model/values/hash.ts";
+import { hostPort } from "../../../model/cluster/names.ts";
+import type { Destination } from "../../../model/kernel/desired.ts";
+import type { Protocol } from "../../../model/cluster/objects.ts";
 
 /** The tables that hold rules of ours. `mangle` only ever holds kube-proxy's canary. */
 export type Table = "filter" | "nat";

@@ -3,8 +3,12 @@
  *
  * @module
  */
-import type { Family } from "../../../model/address.ts";
-import type { DesiredNode, DesiredServicePort, StateChange } from "../../../model/desired.ts";
+import type { Family } from "../../../model/values/address.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  StateChange,
+} from "../../../model/kernel/desired.ts";
 import { TABLES } from "./names.ts";
 import {
   emptyTable,

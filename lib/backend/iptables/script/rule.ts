@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { ADDRESS_BITS, type Family } from "../../../model/address.ts";
-import type { LocalDetector } from "../../../model/desired.ts";
-import type { Protocol } from "../../../model/objects.ts";
+import { ADDRESS_BITS, type Family } from "../../../model/values/address.ts";
+import type { LocalDetector } from "../../../model/kernel/desired.ts";
+import type { Protocol } from "../../../model/cluster/objects.ts";
 
 /** Joins the words that are there. */
 export function rule(...words: readonly (string | undefined)[]): string {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Family } from "../../../model/address.ts";
+import type { Family } from "../../../model/values/address.ts";
 import type { Table } from "./names.ts";
 
 /** A rule in a chain that many services share. */

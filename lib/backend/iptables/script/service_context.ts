@@ -3,8 +3,12 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort, Destination } from "../../../model/desired.ts";
-import type { TrafficPolicy } from "../../../model/objects.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  Destination,
+} from "../../../model/kernel/desired.ts";
+import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { type ServiceChainNames, serviceChainNames } from "./names.ts";
 
 /** One service port, and what several of its rules depend on. */

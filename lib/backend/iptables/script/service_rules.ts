@@ -6,8 +6,8 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
-import type { TrafficPolicy } from "../../../model/objects.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { endpointRules } from "./endpoint_rules.ts";
 import { comment, fromLocalPod, host, port, rule } from "./rule.ts";
 import type { ServiceRules } from "./ruleset.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DesiredServicePort } from "../../../model/desired.ts";
+import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 import { HAIRPIN_CHAIN, type Table } from "./names.ts";
 import { comment, host, port, rule } from "./rule.ts";
 import type { SharedRule } from "./ruleset.ts";

@@ -8,9 +8,9 @@
  *
  * @module
  */
-import { Backoff, type BackoffLimits, delayAfter } from "../../../model/backoff.ts";
-import type { Drift } from "../../../model/drift.ts";
-import type { Clock, Logger, ProcessStreamer } from "../../../model/ports.ts";
+import { Backoff, type BackoffLimits, delayAfter } from "../../../model/values/backoff.ts";
+import type { Drift } from "../../../model/kernel/drift.ts";
+import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { followMonitor } from "./follow.ts";
 import type { Look } from "./look.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { Backoff, type BackoffLimits } from "../../../model/backoff.ts";
-import type { Clock, Logger, ProcessStreamer } from "../../../model/ports.ts";
+import { Backoff, type BackoffLimits } from "../../../model/values/backoff.ts";
+import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { monitorCommand, outgrown } from "./monitor.ts";
 import { type Transaction, TransactionReader } from "./transactions.ts";

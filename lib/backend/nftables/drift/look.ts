@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { DesiredState } from "../../../model/desired.ts";
-import type { Drift } from "../../../model/drift.ts";
-import type { Clock } from "../../../model/ports.ts";
-import type { Difference } from "../../../model/verification.ts";
+import type { DesiredState } from "../../../model/kernel/desired.ts";
+import type { Drift } from "../../../model/kernel/drift.ts";
+import type { Clock } from "../../../model/ports/ports.ts";
+import type { Difference } from "../../../model/kernel/verification.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { desiredContents, parseListing } from "../kernel/contents.ts";
 import type { Nft } from "../kernel/nft.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Difference } from "../../../model/verification.ts";
+import type { Difference } from "../../../model/kernel/verification.ts";
 import { type Contents, type DesiredObjects, elementKey } from "../kernel/contents.ts";
 import type { ChainRewrite, Operations } from "../script/diff.ts";
 import type { Chain, Element, NamedSet } from "../script/objects.ts";

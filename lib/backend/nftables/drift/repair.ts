@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { ApplyError } from "../../../model/dataplane.ts";
-import type { DesiredState } from "../../../model/desired.ts";
+import { ApplyError } from "../../../model/kernel/dataplane.ts";
+import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { NftablesDataplane, PartialScript } from "../dataplane.ts";
 import { compareContents, isOfKernel } from "../kernel/compare.ts";
 import {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Difference } from "../../../model/verification.ts";
+import type { Difference } from "../../../model/kernel/verification.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { TABLE } from "../script/objects.ts";

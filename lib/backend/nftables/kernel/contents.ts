@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredState } from "../../../model/desired.ts";
+import type { DesiredState } from "../../../model/kernel/desired.ts";
 import { diffServices } from "../script/diff.ts";
 import { fixedChains, fixedSets, nodeElements } from "../script/layout.ts";
 import type { Chain, Element, NamedSet } from "../script/objects.ts";

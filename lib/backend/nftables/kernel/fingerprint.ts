@@ -15,7 +15,7 @@ import {
   integerToAddress,
   mergeCidrs,
   parseAddress,
-} from "../../../model/address.ts";
+} from "../../../model/values/address.ts";
 
 /** A text in quotes, a brace or a comma, or what stands between those and spaces. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;

@@ -3,14 +3,18 @@
  *
  * @module
  */
-import { ApplyError, type ApplyFailure, rethrowAsApplyError } from "../../../model/dataplane.ts";
+import {
+  ApplyError,
+  type ApplyFailure,
+  rethrowAsApplyError,
+} from "../../../model/kernel/dataplane.ts";
 import {
   type ProcessInput,
   type ProcessResult,
   type ProcessRunner,
   ProgramFailedError,
   ProgramMissingError,
-} from "../../../model/ports.ts";
+} from "../../../model/ports/ports.ts";
 import { TABLE } from "../script/objects.ts";
 
 /** A set or map, by the word that nft has for it. */

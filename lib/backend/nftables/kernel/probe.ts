@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { ApplyError, type ApplyFailure } from "../../../model/dataplane.ts";
-import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
-import type { Feature, RefusedFeatures } from "../../../model/features.ts";
+import { ApplyError, type ApplyFailure } from "../../../model/kernel/dataplane.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import type { Feature, RefusedFeatures } from "../../../model/kernel/features.ts";
 import { FullScript } from "../script/full_script.ts";
 import type { Nft } from "./nft.ts";
 import { adviceFor, refusalOf, type Versions } from "./refusal.ts";

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../../../model/address.ts";
-import type { DesiredServicePort } from "../../../model/desired.ts";
+import { FAMILIES, type Family } from "../../../model/values/address.ts";
+import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 
 const PREFIX: Readonly<Record<Family, string>> = { 4: "192.0.2.", 6: "2001:db8::" };
 const SOURCES: Readonly<Record<Family, string>> = { 4: "198.51.100.0/24", 6: "2001:db8:1::/64" };

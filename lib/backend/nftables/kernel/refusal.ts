@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { ApplyError } from "../../../model/dataplane.ts";
-import { oneLine } from "../../../model/text.ts";
+import type { ApplyError } from "../../../model/kernel/dataplane.ts";
+import { oneLine } from "../../../model/values/text.ts";
 
 /** The versions that were found; `""`: not known. */
 export interface Versions {

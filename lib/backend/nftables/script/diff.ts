@@ -3,7 +3,11 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort, ServiceChange } from "../../../model/desired.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  ServiceChange,
+} from "../../../model/kernel/desired.ts";
 import {
   type Chain,
   type Element,

@@ -9,8 +9,8 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
-import { vipKey } from "../../../model/names.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import { vipKey } from "../../../model/cluster/names.ts";
 import { base, namedSet, vipOf, vipType } from "./layout.ts";
 import { type Chain, type NamedSet, NFT_FAMILY, type TableObject } from "./objects.ts";
 

@@ -3,8 +3,12 @@
  *
  * @module
  */
-import type { Script } from "../../../model/dataplane.ts";
-import type { DesiredNode, DesiredServicePort, DesiredState } from "../../../model/desired.ts";
+import type { Script } from "../../../model/kernel/dataplane.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+} from "../../../model/kernel/desired.ts";
 import { gatherServices, type References } from "./diff.ts";
 import type { NamedSet } from "./objects.ts";
 import { AFFINITY_SET } from "./pick.ts";

@@ -6,8 +6,12 @@
  *
  * @module
  */
-import type { Family } from "../../../model/address.ts";
-import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../../model/desired.ts";
+import type { Family } from "../../../model/values/address.ts";
+import type {
+  DesiredNode,
+  LocalDetector,
+  NodePortAddresses,
+} from "../../../model/kernel/desired.ts";
 import { type Chain, type Element, type NamedSet, NFT_FAMILY } from "./objects.ts";
 
 /** How a packet from outside finds a service port: by virtual IP or by node port. */

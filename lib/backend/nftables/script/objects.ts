@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Family } from "../../../model/address.ts";
-import type { Destination } from "../../../model/desired.ts";
+import type { Family } from "../../../model/values/address.ts";
+import type { Destination } from "../../../model/kernel/desired.ts";
 
 /** Name of the one table, in family `inet`. */
 export const TABLE = "inet signpost";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { DesiredServicePort, Destination } from "../../../model/desired.ts";
-import type { TrafficPolicy } from "../../../model/objects.ts";
-import { shortHash } from "../../../model/hash.ts";
-import { hostPort } from "../../../model/names.ts";
+import type { DesiredServicePort, Destination } from "../../../model/kernel/desired.ts";
+import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
+import { shortHash } from "../../../model/values/hash.ts";
+import { hostPort } from "../../../model/cluster/names.ts";
 import { type Chain, type NamedSet, NFT_FAMILY, type Slots, type TableObject } from "./objects.ts";
 
 /** The maps that hold slots, without protocol and family. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredNode } from "../../../model/desired.ts";
+import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import type { Operations } from "./diff.ts";
 import { nodeElements } from "./layout.ts";
 import { type Chain, type Element, TABLE } from "./objects.ts";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../../model/desired.ts";
-import type { TrafficPolicy } from "../../../model/objects.ts";
-import { nodePortKey, vipKey } from "../../../model/names.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
+import { nodePortKey, vipKey } from "../../../model/cluster/names.ts";
 import { firewallObjects } from "./firewall.ts";
 import { fromLocalPod, type FrontendKind, shortCircuitChain } from "./layout.ts";
 import type { Element, TableObject } from "./objects.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { parseAddress } from "../../../model/address.ts";
+import { parseAddress } from "../../../model/values/address.ts";
 import { type NamedSet, TABLE } from "./objects.ts";
 
 /** A client that stays on an endpoint. */

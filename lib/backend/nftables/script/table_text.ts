@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DesiredNode } from "../../../model/desired.ts";
+import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import type { GatheredOperations } from "./diff.ts";
 import { fixedChains, fixedSets, nodeElements } from "./layout.ts";
 import {

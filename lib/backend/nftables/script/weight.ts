@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredServicePort } from "../../../model/desired.ts";
+import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 
 /** Elements of these ports, roughly: each frontend with each of its endpoints, and source ranges. */
 export function weightOf(ports: readonly DesiredServicePort[]): number {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { messageOf } from "../../../model/errors.ts";
-import { oneLine } from "../../../model/text.ts";
+import { messageOf } from "../../../model/values/errors.ts";
+import { oneLine } from "../../../model/values/text.ts";
 import { judgeAuthorities } from "./validity.ts";
 
 /** Text that a configuration carries itself, or names by a file that may change. */

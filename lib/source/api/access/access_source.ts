@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { hostPort } from "../../../model/names.ts";
+import { hostPort } from "../../../model/cluster/names.ts";
 import { AccessError, type ApiAccess, type ReadFile } from "./access.ts";
 import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
-import { errorText, oneLine } from "../../../model/text.ts";
+import { errorText, oneLine } from "../../../model/values/text.ts";
 
 /** The folder that kubelet mounts into every pod (API doc "Accessing the Kubernetes API from a Pod"). */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { cidrContains, parseAddress } from "../../../model/address.ts";
+import { cidrContains, parseAddress } from "../../../model/values/address.ts";
 import type { Environment } from "./access_source.ts";
 
 /** What is known of the cluster's virtual IPs; empty before the first lists. */

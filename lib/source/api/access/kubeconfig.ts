@@ -8,7 +8,7 @@ import { dirname, isAbsolute, join } from "node:path/posix";
 import { parse as parseYaml } from "@std/yaml";
 import * as z from "zod/mini";
 import { AccessError, type ApiAccess, type Material } from "./access.ts";
-import { oneLine } from "../../../model/text.ts";
+import { oneLine } from "../../../model/values/text.ts";
 
 /** A schema that also takes an absent or null value, for which another one stands in. */
 function orElse<S extends z.ZodMiniType>(schema: S, absent: z.output<S>) {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cidrContains, parseAddress } from "../../../model/address.ts";
+import { cidrContains, parseAddress } from "../../../model/values/address.ts";
 import type { ApiAccess } from "./access.ts";
 
 const LOOPBACK = ["127.0.0.0/8", "::1/128"];

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "../../../model/ports.ts";
+import type { Clock } from "../../../model/ports/ports.ts";
 
 /** Calls back once, when nothing was noted for so long. Goes by monotonic time only. */
 export class IdleLimit {

@@ -4,12 +4,12 @@ import {
   backendOf,
   findIptables,
 } from "../../../../lib/backend/iptables/kernel/backend.ts";
-import { ApplyError } from "../../../../lib/model/dataplane.ts";
+import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
 import {
   type ProcessRunner,
   ProgramFailedError,
   ProgramMissingError,
-} from "../../../../lib/model/ports.ts";
+} from "../../../../lib/model/ports/ports.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";
 
 const HINT = "*mangle\n:PREROUTING ACCEPT [0:0]\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";

@@ -4,7 +4,7 @@ import { cleanup } from "../../../../lib/backend/iptables/kernel/cleanup.ts";
 import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { renderFamily } from "../../../../lib/backend/iptables/script/ruleset.ts";
 import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
-import { FAMILIES } from "../../../../lib/model/address.ts";
+import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";
 import { EXAMPLE } from "../example.ts";

@@ -5,9 +5,9 @@ import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts
 import { fullInput } from "../../../../lib/backend/iptables/script/full.ts";
 import { parseSaved, type Saved } from "../../../../lib/backend/iptables/kernel/saved.ts";
 import type { FamilyInput } from "../../../../lib/backend/iptables/script/ruleset.ts";
-import { FAMILIES } from "../../../../lib/model/address.ts";
-import type { DesiredState } from "../../../../lib/model/desired.ts";
-import type { Difference } from "../../../../lib/model/verification.ts";
+import { FAMILIES } from "../../../../lib/model/values/address.ts";
+import type { DesiredState } from "../../../../lib/model/kernel/desired.ts";
+import type { Difference } from "../../../../lib/model/kernel/verification.ts";
 import { cluster } from "../../../support/arbitrary.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";

@@ -4,7 +4,7 @@ import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts
 import { fitToSaved, fullInput } from "../../../../lib/backend/iptables/script/full.ts";
 import { renderFamily } from "../../../../lib/backend/iptables/script/ruleset.ts";
 import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
-import { FAMILIES } from "../../../../lib/model/address.ts";
+import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import type { Configuration } from "../../../../lib/model/configuration.ts";
 import { DEFAULTS } from "../../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";

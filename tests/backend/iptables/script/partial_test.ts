@@ -1,12 +1,12 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { partialScript } from "../../../../lib/backend/iptables/script/script.ts";
 import { serviceRules } from "../../../../lib/backend/iptables/script/service_rules.ts";
-import { FAMILIES } from "../../../../lib/model/address.ts";
+import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import type {
   DesiredNode,
   DesiredServicePort,
   StateChange,
-} from "../../../../lib/model/desired.ts";
+} from "../../../../lib/model/kernel/desired.ts";
 
 const OPTIONS = { families: FAMILIES, abilities: { randomFully: true } };
 const FAMILY = {

@@ -2,8 +2,8 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { ListedSet } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { DriftWatch } from "../../../../lib/backend/nftables/drift/drift.ts";
 import { Marks } from "../../../../lib/backend/nftables/drift/marks.ts";
-import type { Drift } from "../../../../lib/model/drift.ts";
-import { ProgramMissingError } from "../../../../lib/model/ports.ts";
+import type { Drift } from "../../../../lib/model/kernel/drift.ts";
+import { ProgramMissingError } from "../../../../lib/model/ports/ports.ts";
 import { ManualClock, MemoryLogger, settle } from "../../../support/clock_and_log.ts";
 
 /** The end of a transaction. */

@@ -1,10 +1,10 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { ApplyError, type ApplyFailure } from "../../../../lib/model/dataplane.ts";
+import { ApplyError, type ApplyFailure } from "../../../../lib/model/kernel/dataplane.ts";
 import {
   type ProcessResult,
   ProgramFailedError,
   ProgramMissingError,
-} from "../../../../lib/model/ports.ts";
+} from "../../../../lib/model/ports/ports.ts";
 import { classify, Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "../kernel.ts";
 

@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { desiredNode } from "../../../../lib/policy/node.ts";
-import { ApplyError } from "../../../../lib/model/dataplane.ts";
-import type { DesiredNode } from "../../../../lib/model/desired.ts";
-import { ProgramMissingError } from "../../../../lib/model/ports.ts";
+import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
+import type { DesiredNode } from "../../../../lib/model/kernel/desired.ts";
+import { ProgramMissingError } from "../../../../lib/model/ports/ports.ts";
 import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { probe } from "../../../../lib/backend/nftables/kernel/probe.ts";
 import { wholeInput } from "../../../support/command.ts";

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { ApplyError } from "../../../../lib/model/dataplane.ts";
+import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
 import { Look } from "../../../../lib/backend/nftables/drift/look.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { FullScript } from "../../../../lib/backend/nftables/script/full_script.ts";
-import type { ProcessRunner } from "../../../../lib/model/ports.ts";
+import type { ProcessRunner } from "../../../../lib/model/ports/ports.ts";
 import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { DenoProcessRunner } from "../../../../lib/system/process.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";

@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { createDecoder } from "../../../../lib/source/objects/decode.ts";
-import type { Kind } from "../../../../lib/model/objects.ts";
+import type { Kind } from "../../../../lib/model/cluster/objects.ts";
 import { StatusError, WatchError } from "../../../../lib/source/api/failure.ts";
 import { readApiObject } from "../../../../lib/source/api/protobuf/protobuf_messages.ts";
 import { parseWatchEvent, type WatchEvent } from "../../../../lib/source/api/watch_event.ts";

@@ -1,0 +1,95 @@
+/**
+ * Settings that are right one by one and wrong together, as kube-proxy checks them
+ * (pkg/proxy/apis/config/validation) and for signpost's own.
+ *
+ * @module
+ */
+import type { Configuration } from "../../model/configuration.ts";
+import { formatDuration } from "../file/durations.ts";
+import { isSet, type Origin, placeOf } from "../origin.ts";
+
+/** Names every impossible combination, one line each. */
+export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
+  const errors = [
+    ...checkPeriods(configuration, origin),
+    ...checkDetectLocal(configuration, origin),
+    ...checkNodePortAddresses(configuration, origin),
+    ...checkCommand(origin),
+  ];
+  // One flag may set the same thing for both modes.
+  return [...new Set(errors)];
+}
+
+/** Only the section that is used counts: kube-proxy does not look at the other one either. */
+function checkPeriods(configuration: Configuration, origin: Origin): string[] {
+  const errors: string[] = [];
+  const modes = ["nftables", "iptables"] as const;
+  for (const mode of modes) {
+    if (configuration.mode !== "" && configuration.mode !== mode) continue;
+    const { syncPeriod, minSyncPeriod } = configuration[mode];
+    if (syncPeriod <= 0) {
+      errors.push(`${placeOf(origin, `${mode}.syncPeriod`)}: must be above 0`);
+    } else if (minSyncPeriod > syncPeriod) {
+      errors.push(describePeriods(mode, { syncPeriod, minSyncPeriod, origin }));
+    }
+  }
+  if (configuration.configSyncPeriod <= 0) {
+    errors.push(`${placeOf(origin, "configSyncPeriod")}: must be above 0`);
+  }
+  if (configuration.signpost.fullSyncPeriod <= 0) {
+    errors.push(`${placeOf(origin, "signpost.fullSyncPeriod")}: must be above 0`);
+  }
+  return errors;
+}
+
+function describePeriods(
+  mode: "nftables" | "iptables",
+  { syncPeriod, minSyncPeriod, origin }: {
+    readonly syncPeriod: number;
+    readonly minSyncPeriod: number;
+    readonly origin: Origin;
+  },
+): string {
+  const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
+  // Where no mode is set, nftables takes the periods of the iptables section over.
+  const set = (field: "syncPeriod" | "minSyncPeriod") =>
+    ([`${mode}.${field}`, `iptables.${field}`] as const).find((path) => isSet(origin, path));
+  const minimum = set("minSyncPeriod");
+  return minimum === undefined
+    ? `${placeOf(origin, set("syncPeriod") ?? `${mode}.syncPeriod`)}: ` +
+      `must not be shorter than the min sync period (${min}), is ${sync}`
+    : `${placeOf(origin, minimum)}: must not be longer than the sync period (${sync}), is ${min}`;
+}
+
+function checkDetectLocal(configuration: Configuration, origin: Origin): string[] {
+  const { detectLocalMode, detectLocal } = configuration;
+  const place = placeOf(origin, "detectLocalMode");
+  if (detectLocalMode === "BridgeInterface" && detectLocal.bridgeInterface === "") {
+    return [
+      `${place}: BridgeInterface needs --pod-bridge-interface or detectLocal.bridgeInterface`,
+    ];
+  }
+  if (detectLocalMode === "InterfaceNamePrefix" && detectLocal.interfaceNamePrefix === "") {
+    return [
+      `${place}: InterfaceNamePrefix needs --pod-interface-name-prefix or ` +
+      `detectLocal.interfaceNamePrefix`,
+    ];
+  }
+  return [];
+}
+
+function checkNodePortAddresses({ nodePortAddresses }: Configuration, origin: Origin): string[] {
+  if (!nodePortAddresses.includes("primary") || nodePortAddresses.length === 1) return [];
+  return [`${placeOf(origin, "nodePortAddresses")}: primary must stand alone, without CIDRs`];
+}
+
+function checkCommand({ settings }: Origin): string[] {
+  const errors: string[] = [];
+  if (settings["command.output"] && !settings["command.once"]) {
+    errors.push("--output: only with --once");
+  }
+  if (settings["signpost.manifests"]?.includes("")) {
+    errors.push("--manifests: must be a file, a folder or -, is empty");
+  }
+  return errors;
+}

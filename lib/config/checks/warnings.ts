@@ -1,0 +1,60 @@
+/**
+ * What is accepted and should still be known: settings without an effect, flags on their way out.
+ *
+ * @module
+ */
+import type { Configuration } from "../../model/configuration.ts";
+import { GATE_WITH_EFFECT } from "./feature_gates.ts";
+import { FLAGS } from "../flags/table.ts";
+import { type Origin, placeOf } from "../origin.ts";
+import { type SettingPath, SETTINGS } from "../settings/table.ts";
+
+/**
+ * Names what a person should know though nothing is wrong.
+ *
+ * @param configuration what will be used
+ * @param origin where it comes from
+ * @param given all flags of the command line, as `--name`
+ * @returns one line each; everything without an effect in a single one
+ */
+export function warningsOf(
+  configuration: Configuration,
+  { origin, given }: { readonly origin: Origin; readonly given: readonly string[] },
+): string[] {
+  const warnings: string[] = [];
+  const ignored = withoutEffect(origin, given);
+  if (ignored.length > 0) {
+    warnings.push(`without effect in signpost, ignored: ${ignored.join(", ")}`);
+  }
+  for (const name of ["healthz", "metrics"]) {
+    if (!given.includes(`--${name}-port`)) continue;
+    warnings.push(`--${name}-port: deprecated, use --${name}-bind-address`);
+  }
+  const localhost = "iptables.localhostNodePorts";
+  if (configuration.mode === "nftables" && origin.settings[localhost]) {
+    warnings.push(
+      `${placeOf(origin, localhost)}: node ports do not answer on localhost in nftables mode`,
+    );
+  }
+  return warnings;
+}
+
+function withoutEffect(origin: Origin, given: readonly string[]): string[] {
+  const unused = (Object.keys(SETTINGS) as SettingPath[])
+    .filter((path) =>
+      SETTINGS[path].unused && isChosen(origin.settings[path], SETTINGS[path].default)
+    )
+    .map((path) => placeOf(origin, path));
+  const gates = Object.keys(origin.settings.featureGates ?? {})
+    .filter((name) => name !== GATE_WITH_EFFECT)
+    .map((name) => `${placeOf(origin, "featureGates")}.${name}`);
+  const unset = FLAGS.filter(({ sets, help }) => sets.length === 0 && help === "No effect.")
+    .map(({ name }) => `--${name}`)
+    .filter((name) => given.includes(name));
+  return [...unused, ...gates, ...unset];
+}
+
+/** Whether a value says something else than kube-proxy's default; empty and zero values say nothing. */
+function isChosen(value: unknown, fallback: unknown): boolean {
+  return Array.isArray(value) ? value.length > 0 : Boolean(value) && value !== fallback;
+}

@@ -1,0 +1,160 @@
+/**
+ * Checks values and documents against the table of settings: what is right is kept, every problem is
+ * named.
+ *
+ * @module
+ */
+import { nearest, plain, show } from "../../model/values/text.ts";
+import { boolean, Fault } from "./fields.ts";
+import type { Setting } from "../settings/setting.ts";
+
+/** Keys and list positions from the root of a document to a value. */
+export type Path = readonly (string | number)[];
+
+/**
+ * What is wrong: a field that there is not, a value of another type, or a value of the right type that
+ * is not allowed.
+ */
+export type ProblemKind = "unknown" | "type" | "value";
+
+/** One problem: where, and what, reading on after the place. */
+export interface Problem {
+  readonly path: Path;
+  readonly kind: ProblemKind;
+  readonly message: string;
+}
+
+/** One problem as a line to print. */
+export interface ProblemLine {
+  /** The setting: `conntrack.min`. */
+  readonly setting: string;
+  readonly kind: ProblemKind;
+  readonly line: string;
+}
+
+/** A checked value; `undefined` is not set. Or what is wrong, by paths inside the value. */
+export type Checked =
+  | { readonly type: "value"; readonly value: unknown }
+  | { readonly type: "problems"; readonly problems: readonly Problem[] };
+
+/** A path as people write it: `nodePortAddresses[1]`, `iptables.masqueradeBit`. */
+export function formatPath(path: Path): string {
+  return path.map((key, index) => {
+    if (typeof key === "number") return `[${key}]`;
+    return (index === 0 ? "" : ".") + plain(key);
+  }).join("");
+}
+
+/** Checks the value of a setting. `null` is "not set", as it is in Go, in lists and mappings too. */
+export function checkValue(setting: Setting<unknown>, value: unknown): Checked {
+  if (value === null || value === undefined) return { type: "value", value: undefined };
+  switch (setting.shape) {
+    case "value":
+      return checkOne(setting.read(value), { value, path: [] });
+    case "list":
+      if (!Array.isArray(value)) return wrongType([], `must be a list, is ${show(value)}`);
+      return checkAll(
+        value.map((item, index) => [index, item]),
+        { read: setting.read, build: (entries) => entries.map(([, item]) => item) },
+      );
+    case "switches":
+      if (!isMapping(value)) {
+        return wrongType([], `must be a mapping of names to true or false, is ${show(value)}`);
+      }
+      return checkAll(Object.entries(value), { read: boolean, build: Object.fromEntries });
+  }
+}
+
+function checkOne(
+  result: unknown,
+  { value, path }: { readonly value: unknown; readonly path: Path },
+): Checked {
+  if (!(result instanceof Fault)) return { type: "value", value: result };
+  const message = result.complete ? result.rule : `${result.rule}, is ${show(value)}`;
+  return { type: "problems", problems: [{ path, kind: result.kind, message }] };
+}
+
+type Entry = readonly [key: string | number, value: unknown];
+
+function checkAll(
+  entries: readonly Entry[],
+  { read, build }: {
+    readonly read: (value: unknown) => unknown;
+    readonly build: (entries: readonly Entry[]) => unknown;
+  },
+): Checked {
+  const problems: Problem[] = [];
+  const right: Entry[] = [];
+  for (const [key, value] of entries) {
+    if (value === null || value === undefined) continue;
+    const checked = checkOne(read(value), { value, path: [key] });
+    if (checked.type === "problems") problems.push(...checked.problems);
+    else right.push([key, checked.value]);
+  }
+  return problems.length > 0 ? { type: "problems", problems } : {
+    type: "value",
+    value: build(right),
+  };
+}
+
+/**
+ * Checks a document with sections.
+ *
+ * @param document untrusted
+ * @param rows the settings that it may have, by path
+ * @param also other keys that it may have, which are not looked at
+ * @returns the right values by path, and all problems
+ */
+export function checkDocument(
+  document: unknown,
+  { rows, also }: {
+    readonly rows: ReadonlyMap<string, Setting<unknown>>;
+    readonly also: readonly string[];
+  },
+): { readonly values: ReadonlyMap<string, unknown>; readonly problems: readonly Problem[] } {
+  const values = new Map<string, unknown>();
+  const problems: Problem[] = [];
+  const paths = [...rows.keys(), ...also];
+  const walk = (section: unknown, path: readonly string[]): void => {
+    if (section === null || section === undefined) return;
+    if (!isMapping(section)) {
+      const message = `must be a mapping of fields, is ${show(section)}`;
+      problems.push({ path, kind: "type", message });
+      return;
+    }
+    const prefix = path.map((key) => `${key}.`).join("");
+    const names = new Set(
+      paths.filter((each) => each.startsWith(prefix))
+        .map((each) => each.slice(prefix.length).split(".")[0] ?? ""),
+    );
+    for (const [key, value] of Object.entries(section)) {
+      const row = rows.get(prefix + key);
+      if (!names.has(key)) problems.push(unknownField([...path, key], names));
+      else if (row !== undefined) {
+        const checked = checkValue(row, value);
+        if (checked.type === "value") values.set(prefix + key, checked.value);
+        else {
+          problems.push(
+            ...checked.problems.map((each) => ({ ...each, path: [...path, key, ...each.path] })),
+          );
+        }
+      } else if (!also.includes(prefix + key)) walk(value, [...path, key]);
+    }
+  };
+  walk(document, []);
+  return { values, problems };
+}
+
+function unknownField(path: readonly string[], known: Iterable<string>): Problem {
+  const meant = nearest(path.at(-1) ?? "", known);
+  const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
+  return { path, kind: "unknown", message: `is not a known field, ignored${hint}` };
+}
+
+function wrongType(path: Path, message: string): Checked {
+  return { type: "problems", problems: [{ path, kind: "type", message }] };
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

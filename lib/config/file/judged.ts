@@ -1,0 +1,28 @@
+/**
+ * Which problems count: kube-proxy looks at the values of the settings that are used, and decodes all.
+ *
+ * @module
+ */
+import type { Configuration } from "../../model/configuration.ts";
+import type { ProblemLine } from "./issues.ts";
+
+/** The sections that only one mode reads. */
+const MODE_SECTIONS = ["nftables", "iptables", "ipvs", "winkernel"];
+
+/**
+ * Whether a problem is an error. A field of another type always is. A value that is not allowed is
+ * none in the section of a mode that is not used, nor in a cluster CIDR that detects nothing. Unknown
+ * fields are none: kube-proxy decodes its file leniently.
+ *
+ * @param configuration the settings without the wrong ones; a mode left open may become nftables or iptables
+ */
+export function isJudged(
+  { setting, kind }: ProblemLine,
+  { mode, detectLocalMode }: Pick<Configuration, "mode" | "detectLocalMode">,
+): boolean {
+  if (kind !== "value") return kind === "type";
+  if (setting === "clusterCIDR") return detectLocalMode === "ClusterCIDR";
+  const [section = ""] = setting.split(".");
+  if (!MODE_SECTIONS.includes(section)) return true;
+  return mode === "" ? section === "nftables" || section === "iptables" : section === mode;
+}

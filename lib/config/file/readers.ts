@@ -1,0 +1,155 @@
+/**
+ * Readers of the values that mean something to a node proxy: modes, addresses, ranges, names.
+ *
+ * What is accepted follows kube-proxy's pkg/proxy/apis/config/validation.
+ *
+ * @module
+ */
+import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
+import type { DetectLocalMode, ProxyMode } from "../../model/configuration.ts";
+import { hostPort } from "../../model/cluster/names.ts";
+import { Fault, type Reader, text, ValueFault } from "./fields.ts";
+import { nearest } from "../../model/values/text.ts";
+
+const RETIRED_MODES: Readonly<Record<string, string>> = {
+  ipvs:
+    "cannot be ipvs, which signpost does not have: use nftables, its successor, or leave it empty",
+  userspace: "cannot be userspace, which Kubernetes 1.26 removed: use nftables, or leave it empty",
+  kernelspace: "cannot be kernelspace, which is for Windows: use nftables, or leave it empty",
+  winkernel: "cannot be winkernel, which is for Windows: use nftables, or leave it empty",
+};
+
+/** `mode`: `nftables`, `iptables` or empty. */
+export function proxyMode(value: unknown): ProxyMode | Fault {
+  if (value === "" || value === "nftables" || value === "iptables") return value;
+  const retired = typeof value === "string" ? RETIRED_MODES[value.toLowerCase()] : undefined;
+  if (retired !== undefined) return new Fault(retired, true);
+  return new Fault("must be nftables, iptables or empty (nftables where it works)");
+}
+
+/** `detectLocalMode`; empty is the default, ClusterCIDR. */
+export function detectLocalMode(value: unknown): DetectLocalMode | "" | Fault {
+  switch (value) {
+    case "":
+    case "ClusterCIDR":
+    case "NodeCIDR":
+    case "BridgeInterface":
+    case "InterfaceNamePrefix":
+      return value;
+  }
+  const modes = ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"];
+  const meant = typeof value === "string" ? nearest(value, modes) : undefined;
+  return new Fault(
+    `must be ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix` +
+      (meant === undefined ? "" : ` (did you mean ${meant}?)`),
+  );
+}
+
+/** One of a few words, or empty. */
+export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> {
+  return (value) =>
+    value === "" ? "" : words.find((word) => word === value) ??
+      new Fault(`must be ${words.join(" or ")}`);
+}
+
+/** An IP address, printed in canonical form; or empty. */
+export function address(value: unknown): string | Fault {
+  return value === "" ? "" : parseAddress(value) ?? new Fault("must be an IP address");
+}
+
+/**
+ * `address:port`, an address alone, or empty.
+ *
+ * @returns the same, printed in canonical form; an IPv6 address without a port has no brackets
+ */
+export function bindAddress(value: unknown): string | Fault {
+  const whole = address(value);
+  if (!(whole instanceof Fault)) return whole;
+  const match = typeof value === "string"
+    ? /^(?:\[([^\]]*)\]|([^:]*))(?::(\d{1,5}))?$/.exec(value)
+    : null;
+  const host = parseAddress(match?.[1] ?? match?.[2]);
+  if (host === undefined || (match?.[1] !== undefined && familyOf(host) === 4)) {
+    return new Fault("must be an IP address and a port, such as 0.0.0.0:10256 or [::]:10256");
+  }
+  if (match?.[3] === undefined) return host;
+  const port = Number(match[3]);
+  return port >= 1 && port <= 65535
+    ? hostPort(host, port)
+    : new Fault("must have a port from 1 to 65535");
+}
+
+/** CIDRs parted by commas, at most one of each family; empty text is none. */
+export function clusterCidrs(value: unknown): readonly string[] | Fault {
+  const rule = "must be a CIDR such as 10.244.0.0/16, or one IPv4 and one IPv6 CIDR with a comma";
+  if (typeof value !== "string") return new Fault(rule);
+  if (value.trim() === "") return [];
+  const cidrs: string[] = [];
+  for (const part of value.split(",")) {
+    const cidr = parseCidr(part);
+    if (cidr === undefined) return new ValueFault(rule);
+    if (cidrs.some((other) => familyOf(other) === familyOf(cidr))) {
+      return new ValueFault(`must have at most one IPv${familyOf(cidr)} CIDR`);
+    }
+    cidrs.push(cidr);
+  }
+  return cidrs;
+}
+
+/** One entry of `nodePortAddresses`: a CIDR or `primary`. */
+export function nodePortAddress(value: unknown): string | Fault {
+  if (value === "primary") return value;
+  const single = parseAddress(value);
+  if (single !== undefined) {
+    return new Fault(
+      `must be a CIDR (did you mean ${single}/${familyOf(single) === 4 ? 32 : 128}?)`,
+    );
+  }
+  return parseCidr(value) ?? new Fault("must be a CIDR, or the word primary alone");
+}
+
+/** A CIDR. */
+export function cidr(value: unknown): string | Fault {
+  if (typeof value !== "string") return new Fault("must be a CIDR");
+  return parseCidr(value) ?? new ValueFault("must be a CIDR");
+}
+
+/** A node's name: lower case, trimmed (as kube-proxy's `GetHostname`); or empty. */
+export function nodeName(value: unknown): string | Fault {
+  if (typeof value !== "string") return new Fault("must be text");
+  const name = value.trim().toLowerCase();
+  const isName = name.length <= 253 && /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(name);
+  return name === "" && value === "" || isName
+    ? name
+    : new Fault("must be a node name: letters, digits, '-' and '.', at most 253");
+}
+
+/** A network interface's name or its beginning (15 characters, Linux's IFNAMSIZ - 1); or empty. */
+export function interfaceName(value: unknown): string | Fault {
+  if (value === "") return "";
+  // Wildcards of nft (*) and iptables (+) and all that could end a quoted name are left out.
+  return typeof value === "string" && /^[A-Za-z0-9_.:@=-]{1,15}$/.test(value)
+    ? value
+    : new Fault("must be an interface name, at most 15 letters, digits or _ . : @ = -");
+}
+
+/** The API server's URL, printed in canonical form without a slash at its end; or empty. */
+export function serverUrl(value: unknown): string | Fault {
+  if (value === "") return "";
+  const url = typeof value === "string" && /^https?:\/\//.test(value) ? URL.parse(value) : null;
+  if (url !== null && (url.username !== "" || url.password !== "")) {
+    return new Fault("must not hold a password: use a kubeconfig", true);
+  }
+  if (url === null || url.search !== "" || url.hash !== "") {
+    return new Fault("must be a URL such as https://10.0.0.1:6443");
+  }
+  return url.href.replace(/\/+$/, "");
+}
+
+/** A path; never with a NUL byte. */
+export function path(value: unknown): string | Fault {
+  const result = text(value);
+  return typeof result === "string" && result.includes("\0")
+    ? new Fault("must not contain a NUL byte")
+    : result;
+}

@@ -1,0 +1,158 @@
+/**
+ * From the words and flags of a command line to the command that they ask for.
+ *
+ * @module
+ */
+import {
+  type Argument,
+  type ExplainTarget,
+  readExplainTarget,
+  readShell,
+  type Shell,
+} from "./arguments.ts";
+import type { FlagResult } from "./flags.ts";
+import { sectionOf } from "../settings/table.ts";
+
+/** How a report is printed. */
+export type OutputFormat = "table" | "json" | "yaml";
+
+/** Who sends a packet. */
+export type Sender = "pod" | "node" | "external";
+
+/** What is to be done. */
+export type Command =
+  | {
+    readonly name: "run";
+    /** Print the script for the present state and exit. */
+    readonly once: boolean;
+    /** What `once` prints. */
+    readonly output: "script" | "json";
+  }
+  /** Only make the kernel settings that need full root. */
+  | { readonly name: "init-only" }
+  /** Only write what flags and file come to into a file. */
+  | { readonly name: "write-config"; readonly path: string }
+  | {
+    readonly name: "cleanup";
+    /** Remove kube-proxy's rules too. */
+    readonly kubeProxy: boolean;
+    /** Only print what would be removed. */
+    readonly dryRun: boolean;
+  }
+  | {
+    readonly name: "explain";
+    readonly target: ExplainTarget;
+    /** `undefined`: to be told from the source address. */
+    readonly from: Sender | undefined;
+    /** Send a packet and show the rules that it meets. */
+    readonly trace: boolean;
+    /** Show tracked connections too. */
+    readonly conntrack: boolean;
+    readonly output: OutputFormat;
+  }
+  | {
+    readonly name: "verify";
+    /** Ask the daemon for a full sync where something differs. */
+    readonly fix: boolean;
+    readonly output: OutputFormat;
+  }
+  | {
+    readonly name: "status";
+    /** Show it again and again. */
+    readonly watch: boolean;
+    readonly output: OutputFormat;
+  }
+  | {
+    readonly name: "diff";
+    /** The objects that might be applied: files, folders or `-`. */
+    readonly manifests: readonly string[];
+    readonly output: OutputFormat;
+  }
+  | {
+    readonly name: "completions";
+    /** `services`: not a script, but the names of all Services. */
+    readonly print: Shell | "services";
+  }
+  | { readonly name: "version" }
+  | { readonly name: "licenses" };
+
+/** The command, or one line for each thing that is wrong with its words. */
+export type CommandResult =
+  | { readonly type: "command"; readonly command: Command }
+  | { readonly type: "errors"; readonly errors: readonly string[] };
+
+/** Works out what a command line asks for. */
+export function readCommand(flags: FlagResult): CommandResult {
+  const { command: name, words, settings } = flags;
+  const { once, output, kubeProxy, dryRun, services, ...given } = sectionOf(settings, "command");
+  const report = { output: given.report || "table" } as const;
+  switch (name) {
+    case "run":
+      // In kube-proxy's order.
+      if (given.writeConfigTo) return command({ name: "write-config", path: given.writeConfigTo });
+      if (given.initOnly) return command({ name: "init-only" });
+      return command({ name, once: once ?? false, output: output || "script" });
+    case "cleanup":
+      return command({ name, kubeProxy: kubeProxy ?? false, dryRun: dryRun ?? false });
+    case "explain":
+      return readExplain(flags);
+    case "verify":
+      return command({ name, fix: given.fix ?? false, ...report });
+    case "status":
+      return command({ name, watch: given.watch ?? false, ...report });
+    case "diff": {
+      const manifests = [...settings["signpost.manifests"] ?? [], ...words];
+      return manifests.length === 0
+        ? errors("diff: needs the objects that might be applied: --manifests FILE")
+        : command({ name, manifests, ...report });
+    }
+    case "completions":
+      if (services) return command({ name, print: "services" });
+      return map(readShell(words), (print) => ({ name, print }), name);
+    case "version":
+    case "licenses":
+      return command({ name });
+  }
+}
+
+function readExplain({ words, settings }: FlagResult): CommandResult {
+  const { from, trace = false, conntrack = false, report } = sectionOf(settings, "command");
+  const argument = readExplainTarget(words);
+  if (argument.type === "value") {
+    const { value: target } = argument;
+    const wrong = [
+      ...trace && target.type === "service" ? ["--trace: is only for packets"] : [],
+      ...from && target.type === "service" ? ["--from: is only for packets"] : [],
+      ...!from && target.type === "packet" && target.source === undefined
+        ? ["explain: needs the packet's source: an address before to, or --from"]
+        : [],
+    ];
+    if (wrong.length > 0) return errors(...wrong);
+  }
+  return map(argument, (target) => ({
+    name: "explain",
+    target,
+    from: from || undefined,
+    trace,
+    conntrack,
+    output: report || "table",
+  }), "explain");
+}
+
+function map<T>(
+  argument: Argument<T>,
+  toCommand: (value: T) => Command,
+  name: string,
+): CommandResult {
+  return argument.type === "value"
+    ? command(toCommand(argument.value))
+    : errors(`${name}: ${argument.message}`);
+}
+
+function command(command: Command): CommandResult {
+  return { type: "command", command };
+}
+
+function errors(...errors: readonly string[]): CommandResult {
+  return { type: "errors", errors };
+}

@@ -1,0 +1,140 @@
+/**
+ * The status that a daemon answers at its socket, checked: who listens there is not known.
+ *
+ * @module
+ */
+import * as z from "zod/mini";
+import type { CommandLine } from "../../model/values/command_line.ts";
+import { plain } from "../../model/values/text.ts";
+import { KINDS } from "../../model/cluster/objects.ts";
+import { type Status, STATUS_VERSION } from "../../model/status.ts";
+import { FatalError } from "../../model/values/fatal.ts";
+import { askDaemon } from "../../system/socket.ts";
+
+/** Asks the daemon; in tests, something else. */
+export type Ask = typeof askDaemon;
+
+/** One line of printable text. */
+const text = z.pipe(z.string(), z.transform(plain));
+const number = z.number().check(z.nonnegative());
+const kind = z.enum(KINDS);
+
+/** What is more than this, a later signpost may tell. */
+const schema: z.ZodMiniType<Status> = z.object({
+  statusVersion: z.literal(STATUS_VERSION),
+  version: text,
+  commit: text,
+  node: text,
+  mode: z.enum(["nftables", "iptables"]),
+  kernel: text,
+  nft: text,
+  missingFamilies: z._default(
+    z.array(z.object({ family: z.enum(["IPv4", "IPv6"]), reason: text })),
+    [],
+  ),
+  started: text,
+  healthy: z.boolean(),
+  nodeEligible: z.boolean(),
+  stale: z.boolean(),
+  services: number,
+  servicePorts: number,
+  endpointSlices: number,
+  endpoints: number,
+  driftRepairs: number,
+  snapshotAgeSeconds: z.nullable(number),
+  watches: z.array(z.object({
+    kind,
+    state: text,
+    resourceVersion: text,
+    lastEvent: text,
+    lists: number,
+    lastError: text,
+  })),
+  syncs: z.array(z.object({
+    kind: z.enum(["full", "partial"]),
+    at: text,
+    seconds: number,
+    operations: number,
+    bytes: number,
+  })),
+  refused: z.array(z.object({ kind, key: text, reason: text })),
+  conflicts: z.array(
+    z.object({ claim: text, holder: text, loser: text, because: z._default(text, "") }),
+  ),
+});
+
+/**
+ * Checks an answer.
+ *
+ * @throws {FatalError} where it is no status, or one of another version
+ */
+export function readStatus(answer: unknown): Status {
+  const checked = schema.safeParse(answer, { jitless: true });
+  if (checked.success) return checked.data;
+  const version = typeof answer === "object" && answer !== null
+    ? Reflect.get(answer, "statusVersion")
+    : undefined;
+  if (typeof version === "number" && version !== STATUS_VERSION) {
+    throw new FatalError(
+      `the daemon answers in version ${version}, this signpost reads version ${STATUS_VERSION}: use the program that the daemon was started from`,
+    );
+  }
+  const [issue] = checked.error.issues;
+  const where = plain(issue?.path.join(".") ?? "");
+  throw new FatalError(`what answers at the socket is no signpost: ${where}: ${issue?.message}`);
+}
+
+/**
+ * Asks the daemon behind a socket how it is.
+ *
+ * @param socket `""`: the configuration has none
+ * @throws {FatalError} where no daemon answers, or not as a daemon does
+ */
+export async function askStatus(socket: string, ask: Ask = askDaemon): Promise<Status> {
+  return readStatus(await request(socket, { method: "GET", path: "/v1/status" }, ask));
+}
+
+const commandLine: z.ZodMiniType<CommandLine> = z.object({
+  argv: z.array(z.string()),
+  workingDirectory: z.string(),
+  file: z.nullable(z.object({ path: z.string(), text: z.string() })),
+});
+
+/**
+ * Asks the daemon what it was started with.
+ *
+ * @throws {FatalError} where no daemon answers, or not as a daemon of this version does
+ */
+export async function askCommandLine(socket: string, ask: Ask = askDaemon): Promise<CommandLine> {
+  const answer = await request(socket, { method: "GET", path: "/v1/command-line" }, ask);
+  const checked = commandLine.safeParse(answer, { jitless: true });
+  if (!checked.success) throw new FatalError("what answers at the socket is no such signpost");
+  return checked.data;
+}
+
+/**
+ * Asks the daemon to write all rules again; it does so soon after.
+ *
+ * @throws {FatalError} where no daemon answers
+ */
+export async function requestFullSync(socket: string, ask: Ask = askDaemon): Promise<void> {
+  await request(socket, { method: "POST", path: "/v1/full-sync" }, ask);
+}
+
+async function request(
+  socket: string,
+  what: Parameters<Ask>[1],
+  ask: Ask,
+): Promise<unknown> {
+  if (socket === "") throw new FatalError("there is no socket to ask the daemon at: see --socket");
+  try {
+    return await ask(socket, what);
+  } catch (cause) {
+    throw new FatalError(
+      `no daemon answers at ${
+        plain(socket)
+      }: is signpost running on this node with that --socket, and may you open it (as root)?`,
+      { cause },
+    );
+  }
+}

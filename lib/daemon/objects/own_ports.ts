@@ -1,0 +1,127 @@
+/**
+ * The addresses and ports that the daemon itself cannot do without: its API server's, and its health
+ * server's. A Service there would lock it out of the very place that tells when the Service goes.
+ *
+ * @module
+ */
+import { parseAddress } from "../../model/values/address.ts";
+import type { Configuration } from "../../model/configuration.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import type { OwnPort } from "../../policy/claimed.ts";
+import type { DesiredOptions } from "../../policy/state.ts";
+
+/** What `OwnPorts` needs. */
+export interface OwnPortsOptions {
+  readonly configuration: Pick<Configuration, "healthzBindAddress">;
+  /**
+   * Where the API server is, as the kubeconfig says now; `undefined`: there is none. Manifests may be
+   * meant for another machine: then nothing is kept.
+   */
+  readonly locate: (() => Promise<URL>) | undefined;
+  readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses">;
+}
+
+/** Milliseconds between two looks for the API server's addresses. */
+const PERIOD = 30_000;
+/** The same, while none is known. */
+const FIRST_PERIOD = 1_000;
+/** Milliseconds for the first look, before the first rules. */
+const FIRST_LOOK = 5_000;
+/** Milliseconds for which an address that is no longer named still counts: names may rotate. */
+const KEPT = 3_600_000;
+
+/** Knows the daemon's own ports, and follows the API server's name. */
+export class OwnPorts {
+  readonly #options: OwnPortsOptions;
+  /** By `address port`, when it was last seen, on the monotonic clock. */
+  readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
+  #ports: readonly OwnPort[];
+
+  /** @param options where to look */
+  constructor(options: OwnPortsOptions) {
+    this.#options = options;
+    this.#ports = this.#list();
+  }
+
+  /** What is known now. */
+  get ports(): readonly OwnPort[] {
+    return this.#ports;
+  }
+
+  /** What the policy is to know of this machine. */
+  get around(): Pick<DesiredOptions, "ownAddresses" | "ownPorts"> {
+    const { locate, runtime } = this.#options;
+    return locate ? { ownAddresses: () => runtime.addresses(), ownPorts: () => this.#ports } : {};
+  }
+
+  /** Looks once, but not for long: what is not known by then is followed all the same. */
+  async begin(signal: AbortSignal): Promise<void> {
+    await Promise.race([this.look(), this.#options.runtime.clock.sleep(FIRST_LOOK, signal)]);
+  }
+
+  /**
+   * Looks once. What cannot be found out stays as it was.
+   *
+   * @returns whether anything has changed
+   */
+  async look(): Promise<boolean> {
+    const { locate, runtime } = this.#options;
+    if (!locate) return false;
+    const now = runtime.clock.monotonic();
+    for (const port of await findServer(locate, runtime).catch(() => [])) {
+      this.#seen.set(`${port.address} ${port.port}`, { port, at: now });
+    }
+    for (const [key, { at }] of this.#seen) if (now - at > KEPT) this.#seen.delete(key);
+    const before = JSON.stringify(this.#ports);
+    this.#ports = this.#list();
+    return JSON.stringify(this.#ports) !== before;
+  }
+
+  /** Looks again and again until the signal aborts. */
+  async follow(changed: () => void, signal: AbortSignal): Promise<void> {
+    while (this.#options.locate && !signal.aborted) {
+      const pause = this.#seen.size === 0 ? FIRST_PERIOD : PERIOD;
+      await this.#options.runtime.clock.sleep(pause, signal);
+      if (!signal.aborted && await this.look()) changed();
+    }
+  }
+
+  #list(): OwnPort[] {
+    const { configuration: { healthzBindAddress }, locate } = this.#options;
+    const health = !locate || healthzBindAddress === "" ? [] : [healthPort(healthzBindAddress)];
+    return [...[...this.#seen.values()].map(({ port }) => port), ...health];
+  }
+}
+
+async function findServer(
+  locate: () => Promise<URL>,
+  runtime: Pick<Runtime, "resolve">,
+): Promise<OwnPort[]> {
+  const url = await locate();
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const address = parseAddress(host);
+  const addresses = address === undefined ? await runtime.resolve(host) : [address];
+  const port = url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port);
+  return addresses.map((each) => ({
+    holder: "the API server",
+    because: "which this node must be able to reach",
+    address: each,
+    port,
+  }));
+}
+
+/** @param bindAddress `address:port` */
+function healthPort(bindAddress: string): OwnPort {
+  const colon = bindAddress.lastIndexOf(":");
+  const host = parseAddress(bindAddress.slice(0, colon).replace(/^\[(.*)\]$/, "$1"));
+  return {
+    holder: "this node's health server",
+    because: "which load balancers ask whether the node takes traffic",
+    address: host === undefined || isUnspecified(host) ? undefined : host,
+    port: Number(bindAddress.slice(colon + 1)),
+  };
+}
+
+function isUnspecified(address: string): boolean {
+  return address === "0.0.0.0" || address === "::";
+}

@@ -1,0 +1,84 @@
+/**
+ * The state file in the life of the daemon: read at the start, written as the kernel follows.
+ *
+ * @module
+ */
+import { ObjectCache } from "../../cache/cache.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
+import { createDecoder } from "../../source/objects/decode.ts";
+import { StateError } from "../../source/saved/format.ts";
+import { readStateFile, writeStateFile } from "../../system/state_file.ts";
+import { StateKeeper } from "../../source/saved/keeper.ts";
+import type { SyncLoop } from "../../sync/sync.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+
+/** Milliseconds that the node may be without rules for the sake of a program that hangs. */
+const PATIENCE = 10_000;
+
+/** Whether kube-proxy's rules serve this node; where that cannot be told in time, they do not. */
+export async function isServedByKubeProxy(
+  handOver: { isServedByKubeProxy(): Promise<boolean> },
+  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+): Promise<boolean> {
+  const over = new AbortController();
+  const late = clock.sleep(PATIENCE, over.signal).then(() => "late" as const);
+  const served = await Promise.race([handOver.isServedByKubeProxy(), late]);
+  over.abort();
+  if (served !== "late") return served;
+  logger.warn("it is not known yet whether kube-proxy's rules are here; the saved state is used", {
+    waited: PATIENCE / 1000,
+  });
+  return false;
+}
+
+/** What the state file is for and about. */
+export interface SavedStateOptions {
+  readonly path: string;
+  /** kube-proxy's rules are in the kernel: they know more than a file from before them. */
+  readonly isOutdated: boolean;
+  readonly nodeName: string;
+  readonly cache: ObjectCache;
+  readonly loop: SyncLoop;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+}
+
+/**
+ * Applies the saved state, where there is a good one.
+ *
+ * @returns keeps the file from now on
+ */
+export async function openSavedState(options: SavedStateOptions): Promise<StateKeeper> {
+  const { path, nodeName, cache, runtime, logger } = options;
+  const written = await applySaved(options);
+  return new StateKeeper({
+    clock: runtime.clock,
+    logger,
+    lastWritten: written,
+    write: (terms) => writeStateFile(cache, { ...terms, path, nodeName }),
+  });
+}
+
+/** @returns when the state was written; `undefined`: there is none that can be used */
+async function applySaved(
+  { path, isOutdated, nodeName, loop, logger }: SavedStateOptions,
+): Promise<number | undefined> {
+  try {
+    const saved = await readStateFile(path, { nodeName, decode: createDecoder() });
+    if (!saved) return undefined;
+    if (isOutdated) {
+      logger.info("the saved state is not used: kube-proxy's rules are newer", { path });
+      return undefined;
+    }
+    const objects = new ObjectCache();
+    for (const event of saved.events) objects.apply(event);
+    await loop.seed(objects);
+    const at = new Date(saved.written).toISOString();
+    logger.info("the saved state is in the kernel until the watches have delivered", { path, at });
+    return saved.written;
+  } catch (error) {
+    if (!(error instanceof StateError)) throw error;
+    logger.warn(`the saved state is ignored: ${error.message}`);
+    return undefined;
+  }
+}

@@ -1,0 +1,235 @@
+/**
+ * Where the objects come from: an API server, or manifest files.
+ *
+ * @module
+ */
+import { createDecoder } from "../../source/objects/decode.ts";
+import { type ClientConnection, type Configuration, PROTOBUF } from "../../model/configuration.ts";
+import type { Decoder, ObjectEvent } from "../../model/cluster/events.ts";
+import { type Kind, KINDS } from "../../model/cluster/objects.ts";
+import type { Logger } from "../../model/ports/ports.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import { AccessError } from "../../source/api/access/access.ts";
+import { loadAccess } from "../../source/api/access/access_source.ts";
+import { proxiesIn } from "../../source/api/access/proxies.ts";
+import { accessWarnings } from "../../source/api/access/warnings.ts";
+import { ApiClient } from "../../source/api/api_client.ts";
+import { refuseClusterIPServer } from "../../source/api/access/cold_start.ts";
+import { StatusError } from "../../source/api/failure.ts";
+import { denoFiles, denoFileWatcher } from "../../system/files.ts";
+import {
+  followManifests,
+  loadManifests,
+  type ManifestSourceOptions,
+} from "../../source/manifests/manifest_loader.ts";
+import { ManifestError } from "../../source/manifests/manifests.ts";
+import { createHttpClient } from "../../system/http/client.ts";
+import type { WatchObserver } from "../../source/api/observer.ts";
+import { watchAll } from "../../source/api/watch_all.ts";
+import { FatalError } from "../../model/values/fatal.ts";
+import { VERSION } from "../../model/version.ts";
+
+/** What a source needs. */
+export interface SourceOptions {
+  readonly configuration: Configuration;
+  readonly nodeName: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly observer: WatchObserver;
+  /** Takes the events. */
+  readonly sink: (event: ObjectEvent) => void;
+  readonly signal: AbortSignal;
+  /** Is shown every object as it came, before it is decoded. */
+  readonly inspect?: (kind: Kind, raw: unknown) => void;
+}
+
+/** A source that is known to be usable, as far as that shows before it is used. */
+export interface Source {
+  /** `undefined`: manifests. */
+  readonly api: ApiServer | undefined;
+  /**
+   * Delivers the full state, then follows changes until the signal aborts.
+   *
+   * @throws {FatalError} where the source cannot be used
+   */
+  run(): Promise<void>;
+}
+
+/**
+ * Opens the source of the configuration.
+ *
+ * @throws {FatalError} where it cannot be used
+ */
+export async function openSource(options: SourceOptions): Promise<Source> {
+  if (options.configuration.signpost.manifests.length === 0) {
+    const api = await findApiServer(options);
+    for (const warning of api.warnings) options.logger.warn(warning);
+    return { api, run: () => watchApiServer(api, options) };
+  }
+  const run = () =>
+    manifestErrors(followManifests({
+      ...manifestOptions(options),
+      watcher: denoFileWatcher,
+      clock: options.runtime.clock,
+      signal: options.signal,
+    }));
+  return { api: undefined, run };
+}
+
+/**
+ * Delivers the full state once.
+ *
+ * @throws {FatalError} where the source cannot be used
+ */
+export async function readSource(options: SourceOptions): Promise<void> {
+  if (options.configuration.signpost.manifests.length === 0) {
+    return await watchApiServer(await findApiServer(options), options);
+  }
+  await manifestErrors(loadManifests(manifestOptions(options)));
+}
+
+/** A decoder that shows what it is to decode. */
+function showing(decode: Decoder, inspect: SourceOptions["inspect"]): Decoder {
+  if (!inspect) return decode;
+  return (kind, raw) => {
+    inspect(kind, raw);
+    return decode(kind, raw);
+  };
+}
+
+function manifestOptions(options: SourceOptions): ManifestSourceOptions {
+  return {
+    ...options,
+    paths: options.configuration.signpost.manifests,
+    decode: createDecoder(),
+    files: denoFiles,
+  };
+}
+
+async function manifestErrors(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    throw error instanceof ManifestError ? new FatalError(error.message, { cause: error }) : error;
+  }
+}
+
+/** The API server of the configuration, and how to reach it. */
+export interface ApiServer {
+  readonly client: ApiClient;
+  readonly url: URL;
+  /** Where the server is, as the kubeconfig says now; rejects where that cannot be read. */
+  readonly locate: () => Promise<URL>;
+  /** What is unsafe in the way there, one line each. */
+  readonly warnings: readonly string[];
+  /** Closes connections that nothing uses. */
+  readonly close: () => void;
+}
+
+/**
+ * Finds the API server. Nothing is sent yet.
+ *
+ * @throws {FatalError} where the kubeconfig cannot be used, or the server is a cluster IP
+ */
+export async function findApiServer(
+  options: Pick<SourceOptions, "configuration" | "runtime" | "observer">,
+): Promise<ApiServer> {
+  const { configuration, runtime, observer } = options;
+  const access = () =>
+    loadAccess({
+      kubeconfig: configuration.clientConnection.kubeconfig,
+      master: configuration.master,
+      environment: runtime.environment,
+      readFile: runtime.readFile,
+    });
+  const first = await access().catch((error) => {
+    throw error instanceof AccessError ? new FatalError(error.message, { cause: error }) : error;
+  });
+  const { server } = first;
+  refuse(refuseClusterIPServer(server, { serviceCIDRs: [], environment: runtime.environment }));
+  const proxies = configuration.signpost.proxyFromEnvironment ? proxiesIn(runtime.environment) : {};
+  const http = createHttpClient({ proxies });
+  const client = new ApiClient({
+    http,
+    access,
+    readFile: runtime.readFile,
+    clock: runtime.clock,
+    observer,
+    userAgent: `signpost/${VERSION}`,
+  });
+  const locate = async () => (await access()).server;
+  const warnings = accessWarnings(first);
+  return { client, url: server, locate, warnings, close: () => http.close() };
+}
+
+/**
+ * Lists and watches until the signal aborts; then connections are closed: after a reload there are
+ * others.
+ *
+ * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
+ */
+export async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
+  const { nodeName, runtime, logger, observer, sink, signal } = options;
+  const failed = Promise.withResolvers<never>();
+  const guarded = (event: ObjectEvent) => {
+    const reason = coldStartTrap(event, server.url);
+    if (reason) failed.reject(new FatalError(reason));
+    else sink(event);
+  };
+  const watching = watchAll({
+    client: server.client,
+    kinds: KINDS,
+    nodeName,
+    decode: showing(createDecoder(), options.inspect),
+    // Who wants to see whole objects gets them in JSON.
+    protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
+    sink: guarded,
+    clock: runtime.clock,
+    logger,
+    observer,
+    signal,
+  });
+  await Promise.race([watching, failed.promise]).finally(server.close);
+}
+
+/** As client-go reads these settings: the one for answers, else the one for requests. */
+function acceptsProtobuf({ acceptContentTypes, contentType }: ClientConnection): boolean {
+  return (acceptContentTypes || contentType).split(",").some((type) => type.trim() === PROTOBUF);
+}
+
+/** Why the server cannot be used, as soon as the cluster's own ranges are known. */
+function coldStartTrap(event: ObjectEvent, server: URL): string | undefined {
+  if (event.kind !== "ServiceCIDR") return undefined;
+  const objects = event.type === "replace"
+    ? [...event.objects.values()]
+    : event.type === "upsert"
+    ? [event.object]
+    : [];
+  return refuseClusterIPServer(server, { serviceCIDRs: objects.flatMap(({ cidrs }) => cidrs) });
+}
+
+function refuse(reason: string | undefined): void {
+  if (reason) throw new FatalError(reason);
+}
+
+/**
+ * Sends a POST request.
+ *
+ * @returns the HTTP status of the answer; 0 where there is no API server
+ * @throws {WatchError} where there is no answer
+ */
+export async function postJson(
+  server: ApiServer | undefined,
+  request: { readonly path: string; readonly body: unknown; readonly signal: AbortSignal },
+): Promise<number> {
+  if (!server) return 0;
+  const { path, body, signal } = request;
+  try {
+    const answer = await server.client.open(path, { method: "POST", body, signal });
+    answer.close();
+    return answer.status;
+  } catch (error) {
+    if (error instanceof StatusError) return error.status;
+    throw error;
+  }
+}

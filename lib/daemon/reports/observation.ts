@@ -1,0 +1,287 @@
+/**
+ * What the sync loop and the watches do, told to metrics, health, Events and whoever asks.
+ *
+ * @module
+ */
+import type { ObjectCache } from "../../cache/cache.ts";
+import { describeConflicts } from "../../policy/claimed.ts";
+import type { Conflict } from "../../policy/claims.ts";
+import { FAMILIES } from "../../model/values/address.ts";
+import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
+import type { DesiredServicePort } from "../../model/kernel/desired.ts";
+import { describeUnsupported, type Unsupported } from "../../model/kernel/features.ts";
+import type { ObjectEvent, Omission, Refusal } from "../../model/cluster/events.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
+import type { Clock } from "../../model/ports/ports.ts";
+import type { EventReport } from "../../model/cluster/event_report.ts";
+import type { ProxyHealth } from "../../observe/health.ts";
+import type { Metrics } from "../../observe/metrics/metrics.ts";
+import { SyncHistory, type SyncSpan } from "../../observe/sync_history.ts";
+import type { SyncObserver, SyncReport } from "../../sync/sync.ts";
+import type {
+  RequestResult,
+  ResponseRead,
+  WatchObserver,
+  WatchStatus,
+} from "../../source/api/observer.ts";
+
+/** What is told to. */
+export interface ObservationOptions {
+  readonly cache: ObjectCache;
+  readonly nodeName: string;
+  readonly metrics: Metrics;
+  readonly health: ProxyHealth;
+  readonly clock: Clock;
+  /** What counts as the Node where the source has none; manifests may do without. */
+  readonly standInNode: { readonly deleting: boolean } | undefined;
+  /** Sends an Event. */
+  readonly report: (event: EventReport) => void;
+}
+
+/** The last sync, for people. */
+export interface LastSync {
+  readonly kind: Script["kind"];
+  /** Wall-clock time of its end, milliseconds since the epoch. */
+  readonly at: number;
+  readonly seconds: number;
+  readonly operations: number;
+  readonly bytes: number;
+}
+
+/** Changes whose latency is measured with one sync: while syncs fail, many more may come in. */
+const MAX_TRIGGERS = 10_000;
+
+/** Listens to the loop and the watches. */
+export class Observation implements SyncObserver, WatchObserver {
+  readonly #options: ObservationOptions;
+  readonly #started: number;
+  readonly #conflicts = new Map<string, number>();
+  readonly #overLimit = new Set<string>();
+  readonly #noLocal = { 4: noCounts(), 6: noCounts() };
+  readonly #watches = new Map<Kind, WatchStatus>();
+  readonly #history: SyncHistory;
+  readonly #lastSyncs = new Map<Script["kind"], LastSync>();
+  /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
+  #triggers: number[] = [];
+  #pending = { endpoints: 0, services: 0 };
+  #driftRepairs = 0;
+
+  /** @param options what is told to */
+  constructor(options: ObservationOptions) {
+    this.#options = options;
+    this.#started = options.clock.now();
+    this.#history = new SyncHistory(options.clock);
+  }
+
+  /** The state of each watch. */
+  get watches(): ReadonlyMap<Kind, WatchStatus> {
+    return this.#watches;
+  }
+
+  /** The last full and the last partial sync. */
+  get lastSyncs(): ReadonlyMap<Script["kind"], LastSync> {
+    return this.#lastSyncs;
+  }
+
+  /** The syncs of the last hour. */
+  get spans(): readonly SyncSpan[] {
+    return this.#history.spans();
+  }
+
+  /** How often another program's changes of our rules were undone. */
+  get driftRepairs(): number {
+    return this.#driftRepairs;
+  }
+
+  /** Another program has changed our rules, and they are about to be written again. */
+  drifted(): void {
+    this.#driftRepairs += 1;
+    this.#options.metrics.driftRepaired();
+  }
+
+  /** An event of a source has come in. */
+  eventSeen(event: ObjectEvent): void {
+    this.#followNode(event);
+    const { metrics } = this.#options;
+    const changes = event.type === "replace" ? event.objects.size : 1;
+    const seen = {
+      endpoints: event.kind === "EndpointSlice" ? changes : 0,
+      services: event.kind === "Service" ? changes : 0,
+    };
+    metrics.changesSeen(seen);
+    this.#pending.endpoints += seen.endpoints;
+    this.#pending.services += seen.services;
+    metrics.changesPending(this.#pending);
+    if (event.kind !== "EndpointSlice" || event.type !== "upsert") return;
+    // Changes from before the start say nothing about this process (as in kube-proxy).
+    const { lastChangeTriggerTime } = event.object;
+    if (lastChangeTriggerTime <= this.#started || this.#triggers.length >= MAX_TRIGGERS) return;
+    this.#triggers.push(lastChangeTriggerTime);
+  }
+
+  /** @inheritdoc */
+  queued(): void {
+    this.#options.health.queued();
+    this.#options.metrics.syncQueued();
+  }
+
+  /** @inheritdoc */
+  synced(sync: SyncReport): void {
+    const { script, seconds, step } = sync;
+    const { metrics, health, clock } = this.#options;
+    const { kind, operations, bytes } = script;
+    this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes });
+    this.#history.add({ kind, seconds });
+    health.updated();
+    metrics.syncFinished({ kind, seconds });
+    metrics.transaction(kind, bytes);
+    for (const time of this.#triggers) {
+      metrics.networkProgrammed(Math.max(0, clock.now() - time) / 1000);
+    }
+    this.#triggers = [];
+    this.#pending = { endpoints: 0, services: 0 };
+    metrics.changesPending(this.#pending);
+    this.#countServices(step);
+  }
+
+  /** @inheritdoc */
+  failed({ kind, error }: { readonly kind: Script["kind"]; readonly error: ApplyError }): void {
+    this.#options.metrics.syncFailed(kind);
+    // Another program has changed the rules, and the full sync that follows at once is the repair.
+    if (kind === "partial" && error.failure === "conflict") this.drifted();
+  }
+
+  /** @inheritdoc */
+  refused({ kind, key, reason }: Refusal): void {
+    const { metrics, report } = this.#options;
+    metrics.objectRefused(kind);
+    metrics.objectsRefusedNow(kind, this.#countRefused(kind));
+    if (kind !== "Service") return;
+    report({
+      ...this.#about(key),
+      reason: "Refused",
+      action: "Decode",
+      note:
+        `node ${this.#options.nodeName} cannot use this Service and keeps its last good state: ${reason}`,
+    });
+  }
+
+  /** @inheritdoc */
+  omitted({ kind, key, reason }: Omission): void {
+    if (kind !== "Service") return;
+    this.#options.report({
+      ...this.#about(key),
+      reason: "Omitted",
+      action: "Decode",
+      note:
+        `node ${this.#options.nodeName} leaves out what it cannot use of this Service: ${reason}`,
+    });
+  }
+
+  /** @inheritdoc */
+  conflicts(service: string, conflicts: readonly Conflict[]): void {
+    this.#options.report({
+      ...this.#about(service),
+      reason: "Conflict",
+      action: "Claim",
+      note: `not all that this Service asks for is its own: ${describeConflicts(conflicts)}`,
+    });
+  }
+
+  /** @inheritdoc */
+  unsupported(refusal: Unsupported): void {
+    this.#options.report({
+      ...this.#about(refusal.service),
+      reason: "NotSupported",
+      action: "Apply",
+      note: `node ${this.#options.nodeName} refuses this Service: ${describeUnsupported(refusal)}`,
+    });
+  }
+
+  /** @inheritdoc */
+  watchChanged(status: WatchStatus): void {
+    const { metrics } = this.#options;
+    const before = this.#watches.get(status.kind);
+    this.#watches.set(status.kind, status);
+    metrics.watch(status.kind, status.state === "watching");
+    if (status.lastEvent !== before?.lastEvent) metrics.watchActive(status.kind);
+    if (before && status.lists > Math.max(1, before.lists)) metrics.relisted(status.kind);
+  }
+
+  /** @inheritdoc */
+  requestDone({ duration, ...request }: RequestResult): void {
+    this.#options.metrics.request({ ...request, seconds: duration / 1000 });
+  }
+
+  /** @inheritdoc */
+  responseRead(response: ResponseRead): void {
+    this.#options.metrics.response(response);
+  }
+
+  /**
+   * Whether load balancers may send traffic here does not wait for a sync: where nft fails, a drain
+   * must be seen all the same. A Node that goes leaves its last state, as in kube-proxy.
+   */
+  #followNode(event: ObjectEvent): void {
+    if (event.kind !== "Node") return;
+    const { health, cache, standInNode } = this.#options;
+    const nodes = event.type === "upsert"
+      ? [event.object]
+      : event.type === "replace"
+      ? [...event.objects.values()]
+      : [];
+    for (const node of nodes) health.setNode(node);
+    const isNone = event.type === "replace" && nodes.length === 0 && event.refused.size === 0;
+    if (isNone && cache.node === undefined && standInNode) health.setNode(standInNode);
+  }
+
+  #about(key: string): Pick<EventReport, "regarding" | "type"> {
+    const service = this.#options.cache.services.get(key);
+    const [namespace = "default", name = key] = key.split("/");
+    return {
+      regarding: { kind: "Service", namespace, name, uid: service?.uid ?? "" },
+      type: "Warning",
+    };
+  }
+
+  #countRefused(kind: Kind): number {
+    const { cache } = this.#options;
+    const malformed = [...cache.refused].filter((each) => each.kind === kind).length;
+    return malformed + (kind === "Service" ? this.#overLimit.size : 0);
+  }
+
+  #countServices({ change, conflicts, overLimit }: SyncReport["step"]): void {
+    const { metrics } = this.#options;
+    for (const [key, { before, after }] of change.services) {
+      this.#conflicts.delete(key);
+      this.#overLimit.delete(key);
+      for (const port of before) count(this.#noLocal[port.family], port, -1);
+      for (const port of after) count(this.#noLocal[port.family], port, 1);
+    }
+    for (const { key } of overLimit) this.#overLimit.add(key);
+    metrics.objectsRefusedNow("Service", this.#countRefused("Service"));
+    for (const { loser } of conflicts) {
+      this.#conflicts.set(loser, (this.#conflicts.get(loser) ?? 0) + 1);
+    }
+    metrics.vipConflicts([...this.#conflicts.values()].reduce((sum, each) => sum + each, 0));
+    for (const family of FAMILIES) metrics.noLocalEndpoints(family, this.#noLocal[family]);
+  }
+}
+
+interface Counts {
+  internal: number;
+  external: number;
+}
+
+function noCounts(): Counts {
+  return { internal: 0, external: 0 };
+}
+
+/** Counts a service port with a Local policy, endpoints somewhere, and none here. */
+function count(counts: Counts, port: DesiredServicePort, step: 1 | -1): void {
+  if (!port.hasEndpoints || port.localEndpoints.length > 0) return;
+  const external = port.nodePort !== 0 || port.loadBalancerIPs.length > 0 ||
+    port.externalIPs.length > 0;
+  if (port.internalTrafficPolicy === "Local") counts.internal += step;
+  if (port.externalTrafficPolicy === "Local" && external) counts.external += step;
+}

@@ -1,0 +1,103 @@
+/**
+ * The HTTP servers of the daemon: health, metrics, and the health-check node ports.
+ *
+ * @module
+ */
+import { inEffect, toKubeProxyConfiguration } from "../../config/configz.ts";
+import type { Configuration } from "../../model/configuration.ts";
+import type { EventReport } from "../../model/cluster/event_report.ts";
+import type { Logger } from "../../model/ports/ports.ts";
+import { healthServer, metricsServer } from "../../observe/endpoints.ts";
+import type { ProxyHealth } from "../../observe/health.ts";
+import type { HttpHandler, ListenAddress } from "../../model/ports/http.ts";
+import type { Metrics } from "../../observe/metrics/metrics.ts";
+import { pageHandler } from "../../observe/page/handler.ts";
+import type { PageContents } from "../../observe/page/page.ts";
+import { listenHttp, serveHttp } from "../../system/http/servers.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import { FatalError } from "../../model/values/fatal.ts";
+import { serverFailedEvent } from "./node_events.ts";
+
+/** What the servers show. */
+export interface ServersOptions {
+  readonly configuration: () => Configuration;
+  readonly mode: "nftables" | "iptables";
+  readonly health: ProxyHealth;
+  readonly metrics: Metrics;
+  /** Facts for `/statusz`. */
+  readonly status: () => Readonly<Record<string, string>>;
+  /** What the status page shows. */
+  readonly page: () => PageContents;
+  readonly nodeName: string;
+  /** Sends an Event. */
+  readonly report: (event: EventReport) => void;
+  readonly runtime: Pick<Runtime, "clock">;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Serves health and metrics until the signal aborts.
+ *
+ * @throws {FatalError} where an address cannot be bound and `bindAddressHardFail` is set
+ */
+export async function serveAll(options: ServersOptions): Promise<void> {
+  const { configuration, mode, health, metrics, status, page } = options;
+  const { healthzBindAddress, metricsBindAddress } = configuration();
+  const healthz = healthServer({
+    report: () => health.report(),
+    count: (path, code) => metrics.healthAnswered(path, code),
+  });
+  const internal = metricsServer({
+    metrics: () => metrics.render(),
+    proxyMode: () => mode,
+    configuration: () => toKubeProxyConfiguration(inEffect(configuration(), mode)),
+    flags: () => flags(configuration()),
+    status,
+    page: (request) =>
+      pageHandler({
+        setting: configuration().signpost.statusPage,
+        bindAddress: metricsBindAddress,
+        contents: page,
+      })(request),
+  });
+  await Promise.all([
+    serve("healthz", healthzBindAddress, { ...options, handler: healthz }),
+    serve("metrics", metricsBindAddress, { ...options, handler: internal }),
+  ]);
+}
+
+async function serve(
+  server: "healthz" | "metrics",
+  address: string,
+  options: ServersOptions & { readonly handler: HttpHandler },
+): Promise<void> {
+  if (address === "") return;
+  const { runtime, logger, signal, handler, configuration, nodeName, report } = options;
+  try {
+    await serveHttp(splitAddress(address), {
+      name: server,
+      handler,
+      failed: (error) => report(serverFailedEvent(nodeName, { server, error })),
+      hardFail: configuration().bindAddressHardFail,
+      listen: listenHttp,
+      clock: runtime.clock,
+      logger,
+      signal,
+    });
+  } catch (error) {
+    throw error instanceof Error ? new FatalError(error.message, { cause: error }) : error;
+  }
+}
+
+/** `10.0.0.1:80` or `[fd00::1]:80`, as the configuration holds it, checked. */
+function splitAddress(address: string): ListenAddress {
+  const colon = address.lastIndexOf(":");
+  const hostname = address.slice(0, colon).replace(/^\[(.*)\]$/, "$1");
+  return { hostname, port: Number(address.slice(colon + 1)) };
+}
+
+function flags(configuration: Configuration): Record<string, string> {
+  const entries = Object.entries(configuration).filter(([, value]) => typeof value !== "object");
+  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
+}

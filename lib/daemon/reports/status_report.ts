@@ -1,0 +1,111 @@
+/**
+ * Gathers what the daemon tells of itself.
+ *
+ * @module
+ */
+import type { ObjectCache } from "../../cache/cache.ts";
+import type { Desired } from "../../policy/state.ts";
+import type { Family } from "../../model/values/address.ts";
+import { FAMILY_NAMES } from "../../observe/family_names.ts";
+import { KINDS } from "../../model/cluster/objects.ts";
+import { type Status, STATUS_VERSION } from "../../model/status.ts";
+import type { ProxyHealth } from "../../observe/health.ts";
+import type { Observation } from "./observation.ts";
+import { COMMIT } from "../../model/commit.ts";
+import { VERSION } from "../../model/version.ts";
+
+/** Where the parts of the answer come from. */
+export interface StatusSources {
+  readonly node: string;
+  readonly mode: Status["mode"];
+  readonly kernel: string;
+  readonly nft: string;
+  /** Families without rules, with the reason. */
+  readonly missing: ReadonlyMap<Family, string>;
+  /** Milliseconds since the epoch. */
+  readonly started: number;
+  readonly cache: ObjectCache;
+  readonly desired: Desired;
+  readonly observation: Observation;
+  readonly health: ProxyHealth;
+  readonly stale: boolean;
+  /** Seconds; `undefined`: there is no state file. */
+  readonly snapshotAge: number | undefined;
+}
+
+/** The status at this moment. */
+export function statusReport(sources: StatusSources): Status {
+  const { cache, desired, observation, health } = sources;
+  const { healthy, nodeEligible } = health.report();
+  return {
+    statusVersion: STATUS_VERSION,
+    version: VERSION,
+    commit: COMMIT,
+    node: sources.node,
+    mode: sources.mode,
+    kernel: sources.kernel,
+    nft: sources.nft,
+    missingFamilies: [...sources.missing].map(([family, reason]) => ({
+      family: FAMILY_NAMES[family],
+      reason,
+    })),
+    started: formatTime(sources.started),
+    healthy,
+    nodeEligible,
+    stale: sources.stale,
+    services: desired.services.size,
+    servicePorts: sum(desired.services.values(), (ports) => ports.length),
+    endpointSlices: cache.slices.size,
+    endpoints: sum(cache.slices.values(), ({ endpoints }) => endpoints.length),
+    driftRepairs: observation.driftRepairs,
+    snapshotAgeSeconds: sources.snapshotAge ?? null,
+    watches: KINDS.flatMap((kind) => observation.watches.get(kind) ?? []).map((watch) => ({
+      kind: watch.kind,
+      state: watch.state,
+      resourceVersion: watch.resourceVersion,
+      lastEvent: formatTime(watch.lastEvent),
+      lists: watch.lists,
+      lastError: watch.lastError,
+    })),
+    syncs: [...observation.lastSyncs.values()].sort((a, b) => a.at - b.at)
+      .map((sync) => ({
+        ...sync,
+        at: formatTime(sync.at),
+        seconds: Math.round(sync.seconds * 1e6) / 1e6,
+      })),
+    refused: [...cache.refused, ...desired.overLimit()].map(({ kind, key, reason }) => ({
+      kind,
+      key,
+      reason,
+    })),
+    conflicts: shorten(desired.conflicts()),
+  };
+}
+
+/** Conflicts of one Service that are listed. */
+const MOST_CONFLICTS = 20;
+
+function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {
+  return [...Map.groupBy(conflicts, ({ loser }) => loser)].flatMap(([loser, lost]) => {
+    const more = lost.length - MOST_CONFLICTS;
+    if (more <= 0) return lost;
+    const rest = { claim: `… and ${more} more`, holder: "", loser, because: "" };
+    return [...lost.slice(0, MOST_CONFLICTS), rest];
+  });
+}
+
+function formatTime(milliseconds: number): string {
+  return milliseconds === 0 ? "" : new Date(milliseconds).toISOString();
+}
+
+function sum<T>(values: Iterable<T>, size: (value: T) => number): number {
+  let total = 0;
+  for (const value of values) total += size(value);
+  return total;
+}
+
+/** The facts of a status that are one word or number. */
+export function plainFacts(status: Status): Record<string, string> {
+  const plain = Object.entries(status).filter(([, value]) => typeof value !== "object");
+  return Object.fromEntries(plain.map(([name, value]) => [name, String(value)]));
+}

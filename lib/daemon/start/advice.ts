@@ -1,0 +1,111 @@
+/**
+ * Warnings about settings that work, but not as anybody would want.
+ *
+ * @module
+ */
+import { inEffect } from "../../config/configz.ts";
+import { familyProblems, nodePortProblems } from "../../config/checks/families.ts";
+import type { ObjectCache } from "../../cache/cache.ts";
+import type { Configuration } from "../../model/configuration.ts";
+import { lacksNodeAddress } from "../../policy/node.ts";
+import {
+  cidrContains,
+  FAMILIES,
+  type Family,
+  familyOf,
+  isSpecialAddress,
+} from "../../model/values/address.ts";
+import type { DesiredNode, StateChange } from "../../model/kernel/desired.ts";
+import type { Logger } from "../../model/ports/ports.ts";
+
+/** For a node whose name may be wrong, or whose Node has yet to come. */
+export const NO_NODE_ADDRESS =
+  "no address of this node is known, so node ports answer on all its addresses: see that there is a Node of this name (--hostname-override), or set nodePortAddresses (--nodeport-addresses)";
+
+/** What the advice is about. */
+export interface AdviceOptions {
+  readonly node: () => DesiredNode;
+  /** The addresses of all network interfaces of the node: pods on the host's network have them. */
+  readonly ownAddresses: () => readonly string[];
+  readonly cache: Pick<ObjectCache, "complete" | "node">;
+  readonly configuration: Configuration;
+  readonly mode: "nftables" | "iptables";
+  readonly nodeName: string;
+  readonly logger: Logger;
+}
+
+/**
+ * Warns, once, of a node without a known address, and, once for each family, of pods of this node outside the range by which pods are told: their
+ * traffic would be masqueraded, and dropped where a load balancer's policy is Local (k/k#112820).
+ */
+export class Advice {
+  readonly #options: AdviceOptions;
+  readonly #told = new Set<Family>();
+  #toldOfAddress = false;
+  #toldOfFamilies = false;
+
+  /** @param options what to look at, whom to tell */
+  constructor(options: AdviceOptions) {
+    this.#options = options;
+  }
+
+  /** Looks at what a sync has changed. */
+  afterSync({ services }: StateChange): void {
+    const { node, logger } = this.#options;
+    this.#adviseOnAddress();
+    this.#adviseOnFamilies();
+    for (const family of FAMILIES) {
+      const { localDetector } = node().families[family];
+      if (this.#told.has(family) || localDetector?.type !== "cidr") continue;
+      const stray = this.#findStray(services, family, localDetector.cidr);
+      if (stray === undefined) continue;
+      this.#told.add(family);
+      logger.warn(
+        "a pod of this node has an address outside the range that pods are told by: set clusterCIDR (--cluster-cidr) to the range of all pods",
+        { address: stray, range: localDetector.cidr },
+      );
+    }
+  }
+
+  #adviseOnAddress(): void {
+    const { cache, logger, nodeName, ...inputs } = this.#options;
+    if (this.#toldOfAddress || !cache.complete) return;
+    if (!lacksNodeAddress({ ...inputs, node: cache.node })) return;
+    this.#toldOfAddress = true;
+    logger.warn(NO_NODE_ADDRESS, { node: nodeName });
+  }
+
+  /** What kube-proxy checks when it starts; it ends where a problem is fatal, signpost never does. */
+  #adviseOnFamilies(): void {
+    const { cache, configuration, mode, node, logger } = this.#options;
+    if (this.#toldOfFamilies || !cache.complete) return;
+    this.#toldOfFamilies = true;
+    const { bindAddress } = configuration;
+    const own = isSpecialAddress(bindAddress) ? cache.node?.addresses[0] : bindAddress;
+    const inputs = {
+      configuration: inEffect(configuration, mode),
+      primary: familyOf(own ?? bindAddress),
+      podCIDRs: cache.node?.podCIDRs ?? [],
+      dualStack: node().ipFamilies.length > 1,
+    };
+    for (const { message, fatal } of [...nodePortProblems(inputs), ...familyProblems(inputs)]) {
+      if (fatal) logger.error(message);
+      else logger.warn(message);
+    }
+  }
+
+  #findStray(services: StateChange["services"], family: Family, cidr: string): string | undefined {
+    let own: ReadonlySet<string> | undefined;
+    for (const { after } of services.values()) {
+      for (const port of after) {
+        if (port.family !== family) continue;
+        for (const { address, local } of port.clusterEndpoints) {
+          if (!local || cidrContains(cidr, address)) continue;
+          own ??= new Set(this.#options.ownAddresses());
+          if (!own.has(address)) return address;
+        }
+      }
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * One daemon for each network namespace: two would undo each other's rules for ever.
+ *
+ * @module
+ */
+import { FatalError } from "../../model/values/fatal.ts";
+import type { LockHolder, NodeLock } from "../../model/ports/node_lock.ts";
+import type { Logger } from "../../model/ports/ports.ts";
+
+/** What it takes to be the one. */
+export interface OneDaemonOptions {
+  readonly lock: NodeLock;
+  /** What others are told of this daemon. */
+  readonly self: LockHolder;
+  /** Whether to wait for another daemon's end. */
+  readonly wait: boolean;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Takes the lock of the network namespace, or waits for it until the signal aborts. Where this system
+ * has no such locks, one warning tells.
+ *
+ * @throws {FatalError} that names the holder, unless this daemon is to wait
+ */
+export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> {
+  const { lock, self, wait, logger, signal } = options;
+  let isTold = false;
+  while (!signal.aborted) {
+    try {
+      const refusal = await lock.take(self);
+      if (!refusal) {
+        if (isTold) logger.info("the other signpost has ended; this one takes over");
+        return;
+      }
+      const who = refusal.holder ? describe(refusal.holder) : UNKNOWN;
+      if (!wait) throw new FatalError(`${who}: stop it, or start this one with --wait`);
+      if (!isTold) logger.info(`${who}: waiting for its end`);
+      isTold = true;
+      await refusal.released(signal);
+    } catch (error) {
+      if (error instanceof FatalError) throw error;
+      logger.warn("it cannot be told whether another signpost runs here; going on", {
+        error: String(error),
+      });
+      return;
+    }
+  }
+}
+
+function describe({ pid, version, since }: LockHolder): string {
+  return `another signpost runs in this network namespace (pid ${pid}, version ${version}, since ${since})`;
+}
+
+const UNKNOWN =
+  "another process holds signpost's lock in this network namespace and does not say what it is (ss -xlp shows @signpost)";

@@ -1,0 +1,34 @@
+/**
+ * What a daemon is given.
+ *
+ * @module
+ */
+import type { OpenDataplane } from "../../backend/choose.ts";
+import type { CommandLine } from "../../model/values/command_line.ts";
+import type { Configuration } from "../../model/configuration.ts";
+import type { Logger } from "../../model/ports/ports.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import type { ProgramWatch } from "../../observe/program_watch.ts";
+import type { ServiceManager } from "../../observe/systemd.ts";
+import type { ApiServer } from "../objects/source.ts";
+
+/** What the daemon needs. */
+export interface DaemonOptions {
+  readonly configuration: Configuration;
+  /** What the configuration comes from. */
+  readonly commandLine: CommandLine;
+  readonly nodeName: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly manager: ServiceManager;
+  /** Aborts when the process is told to stop, or its configuration has changed. */
+  readonly signal: AbortSignal;
+}
+
+/** What a daemon is made from. */
+export interface Opened extends OpenDataplane {
+  /** `undefined`: manifests. */
+  readonly api: ApiServer | undefined;
+  /** Runs all programs. */
+  readonly programs: ProgramWatch;
+}

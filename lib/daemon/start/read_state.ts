@@ -1,0 +1,89 @@
+/**
+ * Reads the objects once and works out the desired state: what `--once` and the commands that only
+ * look have in common.
+ *
+ * @module
+ */
+import { ObjectCache } from "../../cache/cache.ts";
+import { Desired } from "../../policy/state.ts";
+import type { State } from "../../policy/view.ts";
+import type { Configuration } from "../../model/configuration.ts";
+import type { Logger } from "../../model/ports/ports.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import type { Family } from "../../model/values/address.ts";
+import { familiesBut, missingFamilies } from "../../backend/ip_families.ts";
+import { refusedFeatures } from "./active_mode.ts";
+import { FatalError } from "../../model/values/fatal.ts";
+import { OwnPorts } from "../objects/own_ports.ts";
+import { findApiServer, readSource, type SourceOptions } from "../objects/source.ts";
+
+/** What it takes to read the state. */
+export interface StateOptions extends Pick<SourceOptions, "inspect"> {
+  readonly configuration: Configuration;
+  readonly mode: "nftables" | "iptables";
+  readonly nodeName: string;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  /** Aborts when the process is told to stop. */
+  readonly signal?: AbortSignal;
+  /** The families that rules are written for; those of this node where not given. */
+  readonly ipFamilies?: readonly Family[];
+  /** Milliseconds to wait for the full state; without it, for ever. */
+  readonly timeout?: number;
+}
+
+/**
+ * Reads the full state once.
+ *
+ * @throws {FatalError} where the objects cannot be had, or not in time
+ */
+export async function readState(options: StateOptions): Promise<State> {
+  const { configuration, mode, nodeName, runtime } = options;
+  const cache = await readCache(options);
+  const ipFamilies = options.ipFamilies ?? familiesBut(missingFamilies(runtime));
+  const isLocal = configuration.signpost.manifests.length > 0;
+  const api = isLocal ? undefined : await findApiServer({ ...options, observer: {} });
+  const own = new OwnPorts({ configuration, runtime, locate: api?.locate });
+  await own.look();
+  const desired = new Desired({
+    configuration,
+    mode,
+    nodeName,
+    ipFamilies,
+    ...own.around,
+    refusedFeatures: await refusedFeatures({
+      ...options,
+      ipFamilies,
+      services: cache.services.values(),
+    }),
+  });
+  const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
+  return { cache, desired, conflicts, refused: [...cache.refused, ...overLimit] };
+}
+
+async function readCache(options: StateOptions): Promise<ObjectCache> {
+  const { runtime, timeout, signal } = options;
+  const cache = new ObjectCache();
+  const done = new AbortController();
+  const stop = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
+  const reading = readSource({
+    ...options,
+    observer: {},
+    signal: stop,
+    sink: (event) => {
+      cache.apply(event);
+      if (cache.complete) done.abort();
+    },
+  });
+  const late = timeout === undefined ? [] : [runtime.clock.sleep(timeout, stop)];
+  try {
+    await Promise.race([reading, ...late]);
+  } finally {
+    done.abort();
+  }
+  if (cache.complete) return cache;
+  if (signal?.aborted) throw new FatalError("interrupted before the full state was there");
+  throw new FatalError(
+    `the API server has not delivered the full state within ${(timeout ?? 0) / 1000} s`,
+  );
+}

@@ -1,0 +1,22 @@
+/**
+ * What a change of the node means for the rules.
+ *
+ * @module
+ */
+import type { DesiredNode, StateChange } from "../kernel/desired.ts";
+import { FAMILIES } from "../values/address.ts";
+import { sameValue } from "../values/same_value.ts";
+
+/**
+ * Whether a step changes rules that all services depend on, so that everything is written again: any
+ * field of the node counts, but `serviceCIDRs`. Those are elements of sets in nftables mode, and have
+ * no rules in iptables mode.
+ */
+export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
+  return node !== undefined &&
+    !sameValue(withoutServiceCIDRs(node.before), withoutServiceCIDRs(node.after));
+}
+
+function withoutServiceCIDRs({ families, ...rest }: DesiredNode): unknown {
+  return [rest, ...FAMILIES.map((family) => ({ ...families[family], serviceCIDRs: [] }))];
+}

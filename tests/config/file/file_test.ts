@@ -1,0 +1,311 @@
+import { assertEquals } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
+import { configurationOf, errorsOf, FILE, load, loadFile, runOf, UNUSED } from "../support.ts";
+
+/** As `kubeadm init` writes it into the ConfigMap kube-proxy, but for the kubeconfig. */
+const KUBEADM = `
+bindAddress: 0.0.0.0
+bindAddressHardFail: false
+clientConnection: {acceptContentTypes: "", burst: 0, contentType: "", kubeconfig: "", qps: 0}
+clusterCIDR: ""
+configSyncPeriod: 0s
+conntrack:
+  maxPerCore: null
+  min: null
+  tcpBeLiberal: false
+  tcpCloseWaitTimeout: null
+  tcpEstablishedTimeout: null
+  udpStreamTimeout: 0s
+  udpTimeout: 0s
+detectLocal: {bridgeInterface: "", interfaceNamePrefix: ""}
+detectLocalMode: ""
+enableProfiling: false
+featureGates: null
+healthzBindAddress: ""
+hostnameOverride: ""
+iptables:
+  localhostNodePorts: null
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+ipvs:
+  excludeCIDRs: null
+  minSyncPeriod: 0s
+  scheduler: ""
+  strictARP: false
+  syncPeriod: 0s
+  tcpFinTimeout: 0s
+  tcpTimeout: 0s
+  udpTimeout: 0s
+logging:
+  flushFrequency: 0
+  options: {json: {infoBufferSize: "0"}, text: {infoBufferSize: "0"}}
+  verbosity: 0
+metricsBindAddress: ""
+mode: ""
+nftables: {masqueradeAll: false, masqueradeBit: null, minSyncPeriod: 0s, syncPeriod: 0s}
+nodePortAddresses: null
+oomScoreAdj: null
+portRange: ""
+showHiddenMetricsForVersion: ""
+winkernel:
+  enableDSR: false
+  forwardHealthCheckVip: false
+  networkName: ""
+  rootHnsEndpointName: ""
+  sourceVip: ""
+windowsRunAsService: false
+`;
+
+Deno.test("the nulls and empty values that kubeadm writes are defaults, without a warning", async () => {
+  assertEquals(configurationOf(await loadFile(KUBEADM)), configurationOf(await load([])));
+});
+
+Deno.test("a section that is null is a section of defaults", async () => {
+  const sections = ["clientConnection", "conntrack", "iptables", "nftables", "ipvs", "winkernel"];
+  const yaml = sections.map((name) => `${name}: null\n`).join("") + "logging:\ndetectLocal:\n";
+  assertEquals(configurationOf(await loadFile(yaml)), configurationOf(await load([])));
+});
+
+Deno.test("every field of a file arrives in the configuration", async () => {
+  const configuration = configurationOf(
+    await loadFile(`
+bindAddress: 2001:db8:0::1
+bindAddressHardFail: true
+healthzBindAddress: "[::]:1256"
+metricsBindAddress: 10.0.0.1
+clientConnection:
+  kubeconfig: /k
+  acceptContentTypes: application/vnd.kubernetes.protobuf
+  contentType: application/json
+  qps: 5
+  burst: 10
+clusterCIDR: fd00:0::1/8 , 10.1.2.3/8
+detectLocalMode: InterfaceNamePrefix
+detectLocal: {bridgeInterface: cni0, interfaceNamePrefix: cali}
+hostnameOverride: " Node-1.Example "
+nodePortAddresses: [10.0.0.0/8, 10.1.1.1/8, fd00::/64]
+oomScoreAdj: -1000
+mode: iptables
+nftables: {masqueradeAll: true, masqueradeBit: 0, syncPeriod: 1m, minSyncPeriod: 10ms}
+iptables: {masqueradeBit: 31, syncPeriod: 2m, minSyncPeriod: 5s, localhostNodePorts: false}
+conntrack:
+  maxPerCore: 0
+  min: 1
+  tcpEstablishedTimeout: 0s
+  tcpCloseWaitTimeout: 1m30s
+  tcpBeLiberal: true
+  udpTimeout: 30s
+  udpStreamTimeout: 3m
+configSyncPeriod: 1h
+featureGates: {AllowServiceExternalIPs: false}
+logging: {verbosity: 4, format: json}
+`),
+  );
+  assertEquals(configuration, {
+    bindAddress: "2001:db8::1",
+    bindAddressHardFail: true,
+    healthzBindAddress: "[::]:1256",
+    metricsBindAddress: "10.0.0.1:10249",
+    clientConnection: {
+      kubeconfig: "/k",
+      acceptContentTypes: "application/vnd.kubernetes.protobuf",
+      contentType: "application/json",
+      qps: 5,
+      burst: 10,
+    },
+    ...UNUSED,
+    logging: { ...UNUSED.logging, verbosity: 4, format: "json" },
+    master: "",
+    mode: "iptables",
+    clusterCIDRs: ["fd00::/8", "10.0.0.0/8"],
+    detectLocalMode: "InterfaceNamePrefix",
+    detectLocal: {
+      bridgeInterface: "cni0",
+      interfaceNamePrefix: "cali",
+      clusterCIDRs: ["fd00::/8", "10.0.0.0/8"],
+    },
+    hostnameOverride: "node-1.example",
+    nodePortAddresses: ["10.0.0.0/8", "fd00::/64"],
+    oomScoreAdj: -1000,
+    nftables: { masqueradeAll: true, masqueradeBit: 0, syncPeriod: 60_000, minSyncPeriod: 10 },
+    iptables: {
+      masqueradeAll: false,
+      masqueradeBit: 31,
+      syncPeriod: 120_000,
+      minSyncPeriod: 5_000,
+      localhostNodePorts: false,
+    },
+    conntrack: {
+      maxPerCore: 0,
+      min: 1,
+      tcpEstablishedTimeout: 0,
+      tcpCloseWaitTimeout: 90_000,
+      tcpBeLiberal: true,
+      udpTimeout: 30_000,
+      udpStreamTimeout: 180_000,
+    },
+    configSyncPeriod: 3_600_000,
+    featureGates: { AllowServiceExternalIPs: false },
+    verbosity: 4,
+    logFormat: "json",
+    signpost: {
+      manifests: [],
+      fullSyncPeriod: 3_600_000,
+      stateFile: "/var/lib/signpost/state.json.gz",
+      wait: false,
+      proxyFromEnvironment: false,
+      socket: "/run/signpost/signpost.sock",
+      statusPage: "auto",
+      limits: DEFAULT_LIMITS,
+    },
+  });
+});
+
+Deno.test("a file may be JSON", async () => {
+  const text = JSON.stringify({
+    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+    kind: "KubeProxyConfiguration",
+    mode: "nftables",
+  });
+  assertEquals(configurationOf(await load(["--config=x"], { x: text })).mode, "nftables");
+});
+
+Deno.test("everything that has no effect is named in one warning", async () => {
+  const yaml =
+    "winkernel: {networkName: a}\nipvs: {strictARP: true, excludeCIDRs: [10.0.0.0/8]}\n" +
+    "enableProfiling: true\nportRange: 1-2\nfeatureGates: {AllAlpha: true}\n" +
+    "clientConnection: {qps: 50}\nlogging: {vmodule: [{filePattern: a, verbosity: 3}]}\n";
+  const flags = ["--ipvs-scheduler=rr", "--vmodule=a=1", "--profiling=false"];
+  assertEquals(runOf(await loadFile(yaml, flags)).warnings, [
+    `without effect in signpost, ignored: --ipvs-scheduler, ${FILE}: ipvs.excludeCIDRs, ` +
+    `${FILE}: ipvs.strictARP, ${FILE}: clientConnection.qps, ${FILE}: logging.vmodule, ` +
+    `${FILE}: winkernel.networkName, ${FILE}: portRange, ${FILE}: featureGates.AllAlpha, ` +
+    "--vmodule",
+  ]);
+});
+
+Deno.test("localhost node ports that are asked for in nftables mode are a warning", async () => {
+  const yaml = "mode: nftables\niptables: {localhostNodePorts: true}\n";
+  assertEquals(runOf(await loadFile(yaml)).warnings, [
+    `${FILE}: iptables.localhostNodePorts: node ports do not answer on localhost in nftables mode`,
+  ]);
+});
+
+Deno.test("where no mode is set, nftables takes over what the iptables section asks for", async () => {
+  const yaml = "iptables: {masqueradeAll: true, masqueradeBit: 15, syncPeriod: 1m}\n";
+  const taken = configurationOf(await loadFile(yaml)).nftables;
+  assertEquals(taken, {
+    masqueradeAll: true,
+    masqueradeBit: 15,
+    syncPeriod: 60_000,
+    minSyncPeriod: 1_000,
+  });
+  const apart = configurationOf(await loadFile(`mode: nftables\n${yaml}`)).nftables;
+  assertEquals(apart, configurationOf(await load([])).nftables);
+});
+
+Deno.test("the section of the mode that is not used may hold odd periods", async () => {
+  const yaml = "mode: nftables\niptables: {syncPeriod: 1s, minSyncPeriod: 5s}\n";
+  assertEquals(configurationOf(await loadFile(yaml)).mode, "nftables");
+});
+
+Deno.test("the example file loads without a warning, and says the defaults", async () => {
+  const text = await Deno.readTextFile(new URL("../../../examples/config.yaml", import.meta.url));
+  const configuration = configurationOf(await load(["--config=x"], { x: text }));
+  const flags = [
+    "--kubeconfig=/etc/signpost/kubeconfig",
+    "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56",
+    "--feature-gates=AllowServiceExternalIPs=true",
+  ];
+  assertEquals(configuration, configurationOf(await load(flags)));
+});
+
+/** Lines that are ignored, and the one warning of each. */
+const IGNORED: readonly [string, string][] = [
+  ["nftable: {}", "nftable: is not a known field, ignored (did you mean nftables?)"],
+  [
+    "conntrack: {maxPerCores: 1}",
+    "conntrack.maxPerCores: is not a known field, ignored (did you mean maxPerCore?)",
+  ],
+  ["zebraCrossing: 1", "zebraCrossing: is not a known field, ignored"],
+  ['"a\\nb": 1', "a\\nb: is not a known field, ignored"],
+  ["__proto__: {mode: ipvs}", "__proto__: is not a known field, ignored"],
+  [
+    "detectLocal: {clusterCIDRs: [10.0.0.0/8]}",
+    "detectLocal.clusterCIDRs: is not a known field, ignored",
+  ],
+];
+
+for (const [line, warning] of IGNORED) {
+  Deno.test(`the file line ${JSON.stringify(line)} is one warning`, async () => {
+    const { configuration, warnings } = runOf(await loadFile(line));
+    assertEquals(warnings, [`${FILE}: ${warning}`]);
+    assertEquals(configuration, configurationOf(await load([])));
+  });
+}
+
+/** Files that set a field again, where that is, and what `conntrack.min` is then. */
+const REPEATED: readonly [string, string, number][] = [
+  ["conntrack:\n  min: 1\n  min: 2\n", "conntrack.min", 2],
+  ["conntrack: {min: 1}\nconntrack:\n  min: 2\n  'min': 3\n  min: 4\n", "conntrack", 4],
+  ['conntrack:\n  min: 1\n  "min" : 2\n', "conntrack.min", 2],
+  ["conntrack: {min: 1, min: 2}\n", "line 3", 2],
+];
+
+for (const [yaml, place, min] of REPEATED) {
+  Deno.test(`of a repeated field the last value counts: ${JSON.stringify(yaml)}`, async () => {
+    const { configuration, warnings } = runOf(await loadFile(yaml));
+    assertEquals(configuration.conntrack.min, min);
+    assertEquals(
+      warnings[0],
+      `${FILE}: ${place}: a field is set more than once, the last value counts`,
+    );
+  });
+}
+
+Deno.test("a file with more repeated fields than are looked up loads, too", async () => {
+  const { configuration, warnings } = runOf(
+    await loadFile("mode: nftables\n" + "oomScoreAdj: 1\n".repeat(99) + "oomScoreAdj: 7\n"),
+  );
+  assertEquals([configuration.oomScoreAdj, warnings.length], [7, 1]);
+});
+
+/** Values that would be errors in the section of a mode that is used. */
+const NOT_JUDGED: readonly string[] = [
+  "mode: iptables\nnftables: {masqueradeBit: 99, syncPeriod: -1s}",
+  "mode: nftables\niptables: {masqueradeBit: 99, minSyncPeriod: -1s}",
+  "ipvs: {excludeCIDRs: [x], tcpTimeout: -1s}",
+  "clusterCIDR: x\ndetectLocalMode: NodeCIDR",
+];
+
+for (const yaml of NOT_JUDGED) {
+  Deno.test(`what is not used is not judged: ${JSON.stringify(yaml)}`, async () => {
+    configurationOf(await loadFile(yaml));
+  });
+}
+
+Deno.test("a feature gate is refused where kube-proxy refuses it for certain", async () => {
+  const gates: readonly [string, string | undefined][] = [
+    ["AllowServiceExternalIPs: false", undefined],
+    ["MultiCIDRServiceAllocator: true", undefined],
+    [
+      "MultiCIDRServiceAllocator: false",
+      "MultiCIDRServiceAllocator: is locked to true, leave it out",
+    ],
+    [
+      "AllowServiceExternalIP: false",
+      "AllowServiceExternalIP: is not a feature gate (did you mean AllowServiceExternalIPs?)",
+    ],
+    ["external-ips: true", "external-ips: is not a feature gate"],
+    // Gates of other releases and of other components.
+    ["SupportIPVSProxyMode: true", undefined],
+    ["NodeSwap: true", undefined],
+  ];
+  for (const [yaml, error] of gates) {
+    const invocation = await loadFile(`featureGates: {${yaml}}`);
+    if (error === undefined) runOf(invocation);
+    else assertEquals(errorsOf(invocation), [`${FILE}: featureGates.${error}`]);
+  }
+});

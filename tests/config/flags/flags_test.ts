@@ -1,0 +1,416 @@
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { type Configuration, DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
+import {
+  configurationOf,
+  errorsOf,
+  FILE,
+  helpOf,
+  load,
+  loadFile,
+  runOf,
+  UNUSED,
+} from "../support.ts";
+
+Deno.test("without flags everything has kube-proxy's default", async () => {
+  const mode = {
+    masqueradeAll: false,
+    masqueradeBit: 14,
+    syncPeriod: 30_000,
+    minSyncPeriod: 1_000,
+  };
+  assertEquals(await load([]), {
+    type: "run",
+    command: { name: "run", once: false, output: "script" },
+    given: [],
+    configuration: {
+      bindAddress: "0.0.0.0",
+      bindAddressHardFail: false,
+      healthzBindAddress: "0.0.0.0:10256",
+      metricsBindAddress: "127.0.0.1:10249",
+      clientConnection: {
+        kubeconfig: "",
+        acceptContentTypes: "",
+        contentType: "application/vnd.kubernetes.protobuf",
+        qps: 5,
+        burst: 10,
+      },
+      ...UNUSED,
+      master: "",
+      mode: "",
+      clusterCIDRs: [],
+      detectLocalMode: "ClusterCIDR",
+      detectLocal: { bridgeInterface: "", interfaceNamePrefix: "", clusterCIDRs: [] },
+      hostnameOverride: "",
+      nodePortAddresses: [],
+      oomScoreAdj: -999,
+      nftables: mode,
+      iptables: { ...mode, localhostNodePorts: true },
+      conntrack: {
+        maxPerCore: 32_768,
+        min: 131_072,
+        tcpEstablishedTimeout: 86_400_000,
+        tcpCloseWaitTimeout: 3_600_000,
+        tcpBeLiberal: false,
+        udpTimeout: 0,
+        udpStreamTimeout: 0,
+      },
+      configSyncPeriod: 900_000,
+      featureGates: {},
+      verbosity: 0,
+      logFormat: "text",
+      signpost: {
+        manifests: [],
+        fullSyncPeriod: 3_600_000,
+        stateFile: "/var/lib/signpost/state.json.gz",
+        wait: false,
+        proxyFromEnvironment: false,
+        socket: "/run/signpost/signpost.sock",
+        statusPage: "auto",
+        limits: DEFAULT_LIMITS,
+      },
+    },
+    warnings: [],
+  });
+});
+
+/** Flags, and the one part of the configuration that they are to change. */
+const FLAGS: readonly [readonly string[], (configuration: Configuration) => unknown, unknown][] = [
+  [["--kubeconfig=/k"], (c) => c.clientConnection.kubeconfig, "/k"],
+  [
+    ["--kube-api-content-type=application/json"],
+    (c) => c.clientConnection.contentType,
+    "application/json",
+  ],
+  [["--master", "https://10.0.0.1:6443/"], (c) => c.master, "https://10.0.0.1:6443"],
+  [["--hostname-override=Node-1"], (c) => c.hostnameOverride, "node-1"],
+  [["--proxy-mode", "iptables"], (c) => c.mode, "iptables"],
+  [["--proxy-mode="], (c) => c.mode, ""],
+  [["--cluster-cidr=10.0.0.0/8,fd00::/8"], (c) => c.clusterCIDRs, ["10.0.0.0/8", "fd00::/8"]],
+  [["--cluster-cidr", "10.0.0.0/8"], (c) => c.detectLocal.clusterCIDRs, ["10.0.0.0/8"]],
+  [["--cluster_cidr=10.0.0.0/8"], (c) => c.clusterCIDRs, ["10.0.0.0/8"]],
+  [["--detect-local-mode=NodeCIDR"], (c) => c.detectLocalMode, "NodeCIDR"],
+  [
+    ["--detect-local-mode=BridgeInterface", "--pod-bridge-interface=cni0"],
+    (c) => c.detectLocal.bridgeInterface,
+    "cni0",
+  ],
+  [["--pod-interface-name-prefix=cali"], (c) => c.detectLocal.interfaceNamePrefix, "cali"],
+  [["--nodeport-addresses=primary"], (c) => c.nodePortAddresses, ["primary"]],
+  [
+    ["--nodeport-addresses=10.0.0.0/8, 11.0.0.0/8", "--nodeport-addresses", "fd00::/8"],
+    (c) => c.nodePortAddresses,
+    ["10.0.0.0/8", "11.0.0.0/8", "fd00::/8"],
+  ],
+  [["--masquerade-all"], (c) => [c.nftables.masqueradeAll, c.iptables.masqueradeAll], [true, true]],
+  [["--masquerade-all=true"], (c) => c.nftables.masqueradeAll, true],
+  [["--masquerade-all=f"], (c) => c.nftables.masqueradeAll, false],
+  [["--masquerade-all", "--masquerade-all=false"], (c) => c.nftables.masqueradeAll, false],
+  [
+    ["--iptables-masquerade-bit=3", "--proxy-mode=nftables"],
+    (c) => [c.nftables.masqueradeBit, c.iptables.masqueradeBit],
+    [14, 3],
+  ],
+  [
+    ["--iptables-masquerade-bit=3"],
+    (c) => [c.nftables.masqueradeBit, c.iptables.masqueradeBit],
+    [3, 3],
+  ],
+  [
+    ["--nftables-masquerade-bit=4"],
+    (c) => [c.nftables.masqueradeBit, c.iptables.masqueradeBit],
+    [4, 14],
+  ],
+  [
+    ["--iptables-sync-period=1m", "--iptables-min-sync-period", "10ms"],
+    (c) => [c.nftables.syncPeriod, c.iptables.syncPeriod, c.nftables.minSyncPeriod],
+    [60_000, 60_000, 10],
+  ],
+  [["--iptables-min-sync-period=0"], (c) => c.nftables.minSyncPeriod, 0],
+  [["--iptables-localhost-nodeports=false"], (c) => c.iptables.localhostNodePorts, false],
+  [["--bind-address=::"], (c) => c.bindAddress, "::"],
+  [["--bind-address=::"], (c) => c.healthzBindAddress, "[::]:10256"],
+  [["--bind-address=::"], (c) => c.metricsBindAddress, "[::1]:10249"],
+  [["--bind-address-hard-fail"], (c) => c.bindAddressHardFail, true],
+  [["--healthz-bind-address=127.0.0.1"], (c) => c.healthzBindAddress, "127.0.0.1:10256"],
+  [["--healthz-bind-address=::1"], (c) => c.healthzBindAddress, "[::1]:10256"],
+  [["--healthz-bind-address=[::1]:80"], (c) => c.healthzBindAddress, "[::1]:80"],
+  [["--healthz-bind-address="], (c) => c.healthzBindAddress, ""],
+  [["--metrics-bind-address="], (c) => c.metricsBindAddress, ""],
+  [["--conntrack-max-per-core=0"], (c) => c.conntrack.maxPerCore, 0],
+  [["--conntrack-min=7"], (c) => c.conntrack.min, 7],
+  [
+    ["--conntrack-tcp-timeout-established=0s"],
+    (c) => c.conntrack.tcpEstablishedTimeout,
+    0,
+  ],
+  [["--conntrack-tcp-timeout-close-wait=2h"], (c) => c.conntrack.tcpCloseWaitTimeout, 7_200_000],
+  [["--conntrack-tcp-be-liberal"], (c) => c.conntrack.tcpBeLiberal, true],
+  [["--conntrack-udp-timeout=1s"], (c) => c.conntrack.udpTimeout, 1_000],
+  [["--conntrack-udp-timeout-stream=1s"], (c) => c.conntrack.udpStreamTimeout, 1_000],
+  [["--oom-score-adj", "-500"], (c) => c.oomScoreAdj, -500],
+  [["--config-sync-period=1h"], (c) => c.configSyncPeriod, 3_600_000],
+  [["--v=4"], (c) => c.verbosity, 4],
+  [["--v", "4"], (c) => c.verbosity, 4],
+  [["-v", "4"], (c) => c.verbosity, 4],
+  [["-v4"], (c) => c.verbosity, 4],
+  [["-v=4"], (c) => c.verbosity, 4],
+  [["-v1", "-v2"], (c) => c.verbosity, 2],
+  [["--logging-format=json"], (c) => c.logFormat, "json"],
+  [
+    ["--feature-gates=AllowServiceExternalIPs=false"],
+    (c) => c.featureGates,
+    { AllowServiceExternalIPs: false },
+  ],
+  [["--manifests", "a,b", "--manifests=-"], (c) => c.signpost.manifests, ["a,b", "-"]],
+  [["--manifests", "-"], (c) => c.signpost.manifests, ["-"]],
+  [["--state-file", ""], (c) => c.signpost.stateFile, ""],
+  [["--socket=/s"], (c) => c.signpost.socket, "/s"],
+  [["--proxy-from-environment"], (c) => c.signpost.proxyFromEnvironment, true],
+  [["--wait"], (c) => c.signpost.wait, true],
+  [["--full-sync-period=10m"], (c) => c.signpost.fullSyncPeriod, 600_000],
+];
+
+for (const [argv, part, expected] of FLAGS) {
+  Deno.test(`${argv.join(" ")} sets its part of the configuration`, async () => {
+    assertEquals(part(configurationOf(await load(argv))), expected);
+  });
+}
+
+Deno.test("the words of k3s start signpost", async () => {
+  const configuration = configurationOf(
+    await load([
+      "--cluster-cidr=10.42.0.0/16",
+      "--conntrack-max-per-core=0",
+      "--conntrack-tcp-timeout-close-wait=0s",
+      "--conntrack-tcp-timeout-established=0s",
+      "--healthz-bind-address=127.0.0.1",
+      "--hostname-override=node-1",
+      "--kubeconfig=/var/lib/rancher/k3s/agent/kubeproxy.kubeconfig",
+      "--proxy-mode=iptables",
+    ]),
+  );
+  assertEquals(configuration.conntrack.tcpCloseWaitTimeout, 0);
+  assertEquals(configuration.healthzBindAddress, "127.0.0.1:10256");
+});
+
+Deno.test("flags win over the file, each for itself", async () => {
+  const yaml = "mode: nftables\nclusterCIDR: 10.0.0.0/8\nhealthzBindAddress: 10.0.0.1:1\n" +
+    "conntrack: {min: 5, maxPerCore: 6}\nfeatureGates: {AllowServiceExternalIPs: true}\n" +
+    "nodePortAddresses: [10.0.0.0/8]\nlogging: {format: json, verbosity: 1}\n";
+  const configuration = configurationOf(
+    await loadFile(yaml, [
+      "--proxy-mode=iptables",
+      "--cluster-cidr=",
+      "--healthz-bind-address=",
+      "--conntrack-min=0",
+      "--feature-gates=AllowServiceExternalIPs=false",
+      "--nodeport-addresses=",
+      "-v7",
+    ]),
+  );
+  assertEquals(configuration.mode, "iptables");
+  assertEquals(configuration.clusterCIDRs, []);
+  assertEquals(configuration.healthzBindAddress, "");
+  assertEquals([configuration.conntrack.min, configuration.conntrack.maxPerCore], [0, 6]);
+  assertEquals(configuration.featureGates, { AllowServiceExternalIPs: false });
+  assertEquals(configuration.nodePortAddresses, []);
+  assertEquals([configuration.verbosity, configuration.logFormat], [7, "json"]);
+});
+
+Deno.test("the deprecated port flags set the port, or turn the server off, with a warning", async () => {
+  const { configuration, warnings } = runOf(
+    await load([
+      "--healthz-port=99",
+      "--metrics-port=0",
+      "--healthz-bind-address=10.0.0.1",
+    ]),
+  );
+  assertEquals(warnings, [
+    "--healthz-port: deprecated, use --healthz-bind-address",
+    "--metrics-port: deprecated, use --metrics-bind-address",
+  ]);
+  assertEquals(configuration.healthzBindAddress, "10.0.0.1:99");
+  assertEquals(configuration.metricsBindAddress, "");
+});
+
+/** Command lines with one error each. */
+const WRONG: readonly [readonly string[], string][] = [
+  [["--proxy-mod=nftables"], "--proxy-mod: unknown flag (did you mean --proxy-mode?)"],
+  [["--xyzzy", "1"], "--xyzzy: unknown flag"],
+  [["--x\ny=1"], "--x\\ny: unknown flag"],
+  [["-x"], "-x: unknown flag"],
+  [["-once"], "-once: unknown flag (did you mean --once?)"],
+  [["clenup"], '"clenup": unknown command or unexpected word (did you mean cleanup?)'],
+  [
+    ["begin"],
+    '"begin": unknown command or unexpected word ' +
+    "(commands: run, cleanup, explain, verify, status, diff, completions, version, licenses)",
+  ],
+  [["--once", "cleanup"], "cleanup: the command must be the first word"],
+  [["--masquerade-all", "false"], "false: unexpected word (write --masquerade-all=false)"],
+  [["--config"], "--config: needs a value (FILE)"],
+  [["--config", "--once"], "--config: needs a value (FILE)"],
+  [["--once=maybe"], '--once: must be true or false, is "maybe"'],
+  [["--once", "--output=xml"], '--output: must be script or json, is "xml"'],
+  [["-o", "json"], "--output: only with --once"],
+  [["--dry-run"], "--dry-run: is only for the command cleanup, not for run"],
+  [["cleanup", "--once"], "--once: is only for the command run, not for cleanup"],
+  [["--cleanup", "--once"], "--once: is only for the command run, not for cleanup"],
+  [
+    ["explain", "a/b", "--cleanup"],
+    "--cleanup: is only for the commands run, cleanup, not for explain",
+  ],
+  [["diff", "--manifests=x", "-oscript"], '--output: must be table or json or yaml, is "script"'],
+  [
+    ["verify", "now"],
+    '"now": unknown command or unexpected word ' +
+    "(commands: run, cleanup, explain, verify, status, diff, completions, version, licenses)",
+  ],
+  [
+    ["--proxy-mode=ipvs"],
+    "--proxy-mode: cannot be ipvs, which signpost does not have: use nftables, its successor, " +
+    "or leave it empty",
+  ],
+  [["--iptables-masquerade-bit=32"], "--iptables-masquerade-bit: must be 0 to 31, is 32"],
+  [["--iptables-masquerade-bit=x"], '--iptables-masquerade-bit: must be a whole number, is "x"'],
+  [["--oom-score-adj=-1001"], "--oom-score-adj: must be -1000 to 1000, is -1001"],
+  [
+    ["--conntrack-udp-timeout=5"],
+    '--conntrack-udp-timeout: must be a duration such as 30s, 500ms or 1h30m, is "5"',
+  ],
+  [["--iptables-sync-period=0"], "--iptables-sync-period: must be above 0"],
+  [["--iptables-sync-period=-1s"], '--iptables-sync-period: must not be negative, is "-1s"'],
+  [
+    ["--iptables-min-sync-period=1m"],
+    "--iptables-min-sync-period: must not be longer than the sync period (30s), is 1m0s",
+  ],
+  [
+    ["--iptables-sync-period=1ms"],
+    "--iptables-sync-period: must not be shorter than the min sync period (1s), is 1ms",
+  ],
+  [["--config-sync-period=0s"], "--config-sync-period: must be above 0"],
+  [["--full-sync-period=0s"], "--full-sync-period: must be above 0"],
+  [
+    ["--nodeport-addresses=10.0.0.0/8,primary"],
+    "--nodeport-addresses: primary must stand alone, without CIDRs",
+  ],
+  [
+    ["--nodeport-addresses=x"],
+    '--nodeport-addresses: must be a CIDR, or the word primary alone, is "x"',
+  ],
+  [
+    ["--detect-local-mode=BridgeInterface"],
+    "--detect-local-mode: BridgeInterface needs --pod-bridge-interface or " +
+    "detectLocal.bridgeInterface",
+  ],
+  [
+    ["--feature-gates=A"],
+    '--feature-gates: must be a list such as Name=true,Other=false, is "A"',
+  ],
+  [
+    ["--master=10.0.0.1:6443"],
+    '--master: must be a URL such as https://10.0.0.1:6443, is "10.0.0.1:6443"',
+  ],
+  [["--master=https://u:secret@h"], "--master: must not hold a password: use a kubeconfig"],
+  [["--manifests="], "--manifests: must be a file, a folder or -, is empty"],
+  [["cleanup", "--init-only"], "--init-only: is only for the command run, not for cleanup"],
+  [
+    ["--ipvs-tcp-timeout=x"],
+    '--ipvs-tcp-timeout: must be a duration such as 30s, 500ms or 1h30m, is "x"',
+  ],
+  [
+    ["--cluster-cidr=" + "9".repeat(200)],
+    "--cluster-cidr: must be a CIDR such as 10.244.0.0/16, " +
+    `or one IPv4 and one IPv6 CIDR with a comma, is "${"9".repeat(79)}…`,
+  ],
+];
+
+for (const [argv, message] of WRONG) {
+  Deno.test(`the command line ${JSON.stringify(argv).slice(0, 60)} is one clear error`, async () => {
+    assertEquals(errorsOf(await load(argv)), [message]);
+  });
+}
+
+Deno.test("problems of flags and of the file are reported together", async () => {
+  const yaml = "conntrack: {min: -1}\nnftables: {minSyncPeriod: 40s}\n";
+  const flags = ["--cluster-cidr=x", "--nope", "--iptables-sync-period=20s"];
+  assertEquals(errorsOf(await loadFile(yaml, flags)), [
+    "--nope: unknown flag",
+    "--cluster-cidr: must be a CIDR such as 10.244.0.0/16, or one IPv4 and one IPv6 CIDR with a " +
+    'comma, is "x"',
+    `${FILE}: conntrack.min: must be a whole number, 0 or more, is -1`,
+    `${FILE}: nftables.minSyncPeriod: must not be longer than the sync period (20s), is 40s`,
+  ]);
+});
+
+Deno.test("commands have their own options", async () => {
+  const cases: readonly [readonly string[], unknown][] = [
+    [["run"], { name: "run", once: false, output: "script" }],
+    [["--once"], { name: "run", once: true, output: "script" }],
+    [["run", "--once", "-o=json"], { name: "run", once: true, output: "json" }],
+    [["--once", "-ojson"], { name: "run", once: true, output: "json" }],
+    [["--init-only"], { name: "init-only" }],
+    [["--init-only=false"], { name: "run", once: false, output: "script" }],
+    [["--write-config-to=/x", "--init-only"], { name: "write-config", path: "/x" }],
+    [["--write-config-to="], { name: "run", once: false, output: "script" }],
+    [["cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false }],
+    [["--cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false }],
+    [["--cleanup=true", "--dry-run"], { name: "cleanup", kubeProxy: false, dryRun: true }],
+    [["--cleanup=false"], { name: "run", once: false, output: "script" }],
+    [["cleanup", "--kube-proxy", "--dry-run"], { name: "cleanup", kubeProxy: true, dryRun: true }],
+  ];
+  for (const [argv, command] of cases) {
+    assertEquals(runOf(await load(argv)).command, command);
+  }
+});
+
+Deno.test("help and version are values, and win over errors", async () => {
+  assertEquals(await load(["--nope", "--version"]), { type: "version", text: "signpost 1.2.3\n" });
+  for (const argv of [["--help"], ["-h"], ["run", "--nope", "--help"]]) {
+    const help = helpOf(await load(argv));
+    assertStringIncludes(help, "\n  --cluster-cidr CIDRS ");
+    assertStringIncludes(help, "\n  -v, --v LEVEL ");
+    assertStringIncludes(help, "\nExit codes:\n");
+    assert(!help.includes("--kube-proxy "));
+  }
+  const help = helpOf(await load(["cleanup", "--help"]));
+  assertStringIncludes(help, "\n  --kube-proxy ");
+  assert(!help.includes("\n  --once "));
+});
+
+Deno.test("the help text has every flag on a line of its own", async () => {
+  const help = helpOf(await load(["--help"]));
+  const flags = help.split("\n").filter((line) => /^ {2}(-\w, )?--[a-z]/.test(line));
+  assert(flags.length > 60, `${flags.length}`);
+  const names = flags.map((line) => /--[a-z-]+/.exec(line)?.[0]);
+  assertEquals(new Set(names).size, names.length);
+});
+
+Deno.test("each limit has a flag and a field of the file, and the flag wins", async () => {
+  const file = {
+    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+    kind: "KubeProxyConfiguration",
+    signpost: {
+      limits: {
+        service: { frontends: 1, elements: 2, sourceRanges: 3, affinityChains: 4 },
+        namespace: { frontends: 5, elements: 6, sourceRanges: 7, affinityChains: 8 },
+      },
+    },
+  };
+  const names = ["frontends", "elements", "source-ranges", "affinity-chains"];
+  const flags = ["service", "namespace"].flatMap((scope, i) =>
+    names.map((name, j) => `--max-${scope}-${name}=${10 * i + j + 11}`)
+  );
+  const files = { x: JSON.stringify(file) };
+  const limits = async (argv: readonly string[]) =>
+    configurationOf(await load(["--config=x", ...argv], files)).signpost.limits;
+  assertEquals(await limits([]), file.signpost.limits);
+  assertEquals(await limits(flags), {
+    service: { frontends: 11, elements: 12, sourceRanges: 13, affinityChains: 14 },
+    namespace: { frontends: 21, elements: 22, sourceRanges: 23, affinityChains: 24 },
+  });
+  assertEquals(await limits(flags.slice(1)), {
+    service: { frontends: 1, elements: 12, sourceRanges: 13, affinityChains: 14 },
+    namespace: { frontends: 21, elements: 22, sourceRanges: 23, affinityChains: 24 },
+  });
+});

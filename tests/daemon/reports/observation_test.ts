@@ -1,0 +1,169 @@
+import { assertEquals } from "@std/assert";
+import { ObjectCache } from "../../../lib/cache/cache.ts";
+import { Observation } from "../../../lib/daemon/reports/observation.ts";
+import type { EventReport } from "../../../lib/model/cluster/event_report.ts";
+import type { ObjectEvent } from "../../../lib/model/cluster/events.ts";
+import type { EndpointSlice, Node } from "../../../lib/model/cluster/objects.ts";
+import { healthServer } from "../../../lib/observe/endpoints.ts";
+import { ProxyHealth } from "../../../lib/observe/health.ts";
+import { createMetrics } from "../../../lib/observe/metrics/metrics.ts";
+import type { SyncReport } from "../../../lib/sync/sync.ts";
+import { ManualClock, START } from "../../support/clock_and_log.ts";
+
+const NODE: Node = {
+  name: "node-1",
+  uid: "u1",
+  addresses: ["192.0.2.10"],
+  podCIDRs: [],
+  zone: "",
+  deleting: false,
+};
+
+/** Events of the Node, as they come in; none is followed by a sync. */
+const SEEN: ObjectEvent = upsert(NODE);
+const DRAINED: ObjectEvent = upsert({ ...NODE, deleting: true });
+const GONE: ObjectEvent = { type: "delete", kind: "Node", key: "node-1" };
+const NONE: ObjectEvent = {
+  type: "replace",
+  kind: "Node",
+  objects: new Map(),
+  refused: new Map(),
+};
+
+function upsert(object: Node): ObjectEvent {
+  return { type: "upsert", kind: "Node", key: "node-1", object };
+}
+
+/** A slice whose endpoints changed at this time, milliseconds since the epoch. */
+function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
+  const object: EndpointSlice = {
+    namespace: "shop",
+    name,
+    serviceName: "web",
+    family: 4,
+    ports: [],
+    endpoints: [],
+    lastChangeTriggerTime,
+  };
+  return { type: "upsert", kind: "EndpointSlice", key: `shop/${name}`, object };
+}
+
+/** An observation with its cache, its health, and the Events that it reports. */
+function observe(standInNode?: { readonly deleting: boolean }) {
+  const clock = new ManualClock(START);
+  const cache = new ObjectCache();
+  const health = new ProxyHealth({ clock, timeout: 60_000 });
+  const events: EventReport[] = [];
+  const metrics = createMetrics({
+    mode: "nftables",
+    families: [4, 6],
+    now: () => 0,
+    version: "",
+    commit: "",
+    snapshotAge: () => undefined,
+    isStale: () => false,
+    process: {
+      residentMemory: () => 0,
+      heap: () => ({ total: 0, used: 0, external: 0 }),
+      cpu: () => 0,
+      started: 0,
+      platform: "linux/amd64",
+    },
+    featureGates: [],
+  });
+  const observation = new Observation({
+    cache,
+    nodeName: "node-1",
+    metrics,
+    health,
+    clock,
+    standInNode,
+    report: (event) => events.push(event),
+  });
+  return { cache, clock, health, metrics, observation, events };
+}
+
+/** What `/healthz` answers after these events. */
+async function healthzAfter(
+  events: readonly ObjectEvent[],
+  standInNode?: { readonly deleting: boolean },
+): Promise<number> {
+  const { cache, health, observation } = observe(standInNode);
+  for (const event of events) {
+    observation.eventSeen(event);
+    cache.apply(event);
+  }
+  const server = healthServer({ report: () => health.report(), count: () => {} });
+  return (await server({ method: "GET", path: "/healthz" })).status;
+}
+
+Deno.test("TestHealthzServer: 200 OK by default, as soon as the Node is seen", async () => {
+  assertEquals(await healthzAfter([SEEN]), 200);
+});
+
+Deno.test("TestHealthzServer: a drained Node is seen though no sync succeeds", async () => {
+  assertEquals(await healthzAfter([SEEN, DRAINED]), 503);
+  assertEquals(await healthzAfter([SEEN, DRAINED, SEEN]), 200);
+});
+
+Deno.test("a Node that was never seen is not eligible, one that goes stays as it was", async () => {
+  assertEquals(await healthzAfter([]), 503);
+  assertEquals(await healthzAfter([NONE]), 503);
+  assertEquals(await healthzAfter([SEEN, GONE]), 200);
+  assertEquals(await healthzAfter([SEEN, NONE]), 200);
+  assertEquals(await healthzAfter([SEEN, DRAINED, GONE]), 503);
+});
+
+Deno.test("manifests may do without a Node", async () => {
+  assertEquals(await healthzAfter([NONE], { deleting: false }), 200);
+  assertEquals(await healthzAfter([SEEN, DRAINED, GONE, NONE], { deleting: false }), 503);
+});
+
+Deno.test("a Service that needs what the kernel refuses gets a Warning Event that says what and why", () => {
+  const { observation, events } = observe();
+  observation.unsupported({
+    service: "shop/web",
+    feature: "source-ranges",
+    refusal: 'nft 1.0.6 on kernel 6.12.117 refuses: "Error: no"',
+  });
+  assertEquals(events, [{
+    regarding: { kind: "Service", namespace: "shop", name: "web", uid: "" },
+    type: "Warning",
+    reason: "NotSupported",
+    action: "Apply",
+    note:
+      "node node-1 refuses this Service: its load-balancer IPs get no rules, since its source " +
+      "ranges (loadBalancerSourceRanges) cannot be held: nft 1.0.6 on kernel 6.12.117 refuses: " +
+      '"Error: no"',
+  }]);
+});
+
+/** The report of a sync that changed nothing. */
+const SYNCED: SyncReport = {
+  script: { kind: "full", text: "", bytes: 0, operations: 0 },
+  seconds: 0.1,
+  step: {
+    change: { node: undefined, services: new Map() },
+    conflicts: [],
+    overLimit: [],
+    unsupported: [],
+  },
+};
+
+Deno.test("the latency of each change is measured by the sync that follows; while none does, only so many are kept", async () => {
+  const { clock, metrics, observation } = observe();
+  const name = "kubeproxy_network_programming_duration_seconds_count";
+  const measured = async () => {
+    const { body } = await metrics.render();
+    return [...body.matchAll(new RegExp(`^${name}{[^}]*} (\\d+)$`, "gm"))].map(([, n]) =>
+      Number(n)
+    );
+  };
+  observation.eventSeen(slice("before", clock.now() - 1));
+  for (let i = 0; i < 3; i++) observation.eventSeen(slice(`s${i}`, clock.now() + 1));
+  observation.synced(SYNCED);
+  assertEquals(await measured(), [3, 3]);
+  for (let i = 0; i < 12_000; i++) observation.eventSeen(slice(`s${i % 100}`, clock.now() + 1));
+  observation.synced(SYNCED);
+  assertEquals(await measured(), [10_003, 10_003]);
+});

@@ -1,0 +1,64 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { Advice } from "../../../lib/daemon/start/advice.ts";
+import { MemoryLogger } from "../../support/clock_and_log.ts";
+import { service, slice } from "../../policy/objects.ts";
+import { DEFAULTS } from "../../support/configuration.ts";
+import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
+
+/** What is warned of when these objects come, with pods in 10.244.0.0/16. */
+function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []): unknown[] {
+  const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+  const logger = new MemoryLogger();
+  const advice = new Advice({
+    node: () => pipeline.desired.node,
+    ownAddresses: () => own,
+    cache: { complete: false, node: undefined },
+    configuration: DEFAULTS,
+    mode: "nftables",
+    nodeName: NODE_NAME,
+    logger,
+  });
+  advice.afterSync(pipeline.load(objects).change);
+  return logger.entries.map(({ level, fields }) => [level, fields["address"]]);
+}
+
+Deno.test("a node of which no address is known is warned of once", () => {
+  const { cache, desired } = new Pipeline();
+  const adviceOf = (complete: boolean, mode: "nftables" | "iptables") => {
+    const logger = new MemoryLogger();
+    const advice = new Advice({
+      node: () => desired.node,
+      ownAddresses: () => [],
+      cache: { complete, node: cache.node },
+      configuration: DEFAULTS,
+      mode,
+      nodeName: NODE_NAME,
+      logger,
+    });
+    for (let sync = 0; sync < 2; sync++) advice.afterSync({ node: undefined, services: new Map() });
+    return logger.messages;
+  };
+  const [message = "", ...more] = adviceOf(true, "nftables");
+  assertMatch(message, /--hostname-override.*nodePortAddresses/);
+  assertEquals(more, []);
+  assertEquals(adviceOf(false, "nftables"), [], "the Node may yet come");
+  const [open = "", ...others] = adviceOf(true, "iptables");
+  assertMatch(open, /^nodePortAddresses is not set: node ports answer on all addresses/);
+  assertEquals(others, [], "node ports are on all addresses there anyhow");
+});
+
+Deno.test("a pod of this node outside the range of all pods is warned of", () => {
+  const objects = [service("web"), slice("web", [`10.88.0.1@${NODE_NAME}`])];
+  assertEquals(warningsOf(objects), [["warn", "10.88.0.1"]]);
+});
+
+Deno.test("a pod on the host's network, and one of another node, are not", () => {
+  const objects = [service("web"), slice("web", [`10.88.0.1@${NODE_NAME}`, "10.88.0.2@node-2"])];
+  assertEquals(warningsOf(objects, ["10.88.0.1"]), []);
+});
+
+Deno.test("an endpoint of which no slice says the node is no pod of this node, as the API server's", () => {
+  const kubernetes = slice("kubernetes", ["10.88.0.1"]);
+  const endpoints = [{ addresses: ["10.88.0.1"] }];
+  assertEquals(warningsOf([service("kubernetes"), { ...kubernetes, endpoints }]), []);
+});

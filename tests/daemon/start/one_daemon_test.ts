@@ -1,0 +1,87 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { beTheOnlyDaemon } from "../../../lib/daemon/start/one_daemon.ts";
+import { FatalError } from "../../../lib/model/values/fatal.ts";
+import type { LockHolder, LockRefusal, NodeLock } from "../../../lib/model/ports/node_lock.ts";
+import { MemoryLogger, settle } from "../../support/clock_and_log.ts";
+
+const FIRST: LockHolder = { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
+const SELF: LockHolder = { ...FIRST, pid: 4712 };
+
+/** A lock that another holds until the test lets it go. */
+class FakeLock implements NodeLock {
+  holder: LockHolder | undefined = FIRST;
+  isFree = false;
+  takes = 0;
+  #release = Promise.withResolvers<void>();
+
+  take(): Promise<LockRefusal | undefined> {
+    this.takes++;
+    if (this.isFree) return Promise.resolve(undefined);
+    const { holder } = this;
+    return Promise.resolve({
+      holder,
+      released: (signal) => {
+        signal.addEventListener("abort", () => this.#release.resolve(), { once: true });
+        return this.#release.promise;
+      },
+    });
+  }
+
+  /** The holder ends, or seems to. */
+  async end({ isFree }: { readonly isFree: boolean }): Promise<void> {
+    this.isFree = isFree;
+    this.#release.resolve();
+    this.#release = Promise.withResolvers();
+    await settle();
+  }
+}
+
+function start(lock: NodeLock, wait: boolean) {
+  const logger = new MemoryLogger();
+  const stop = new AbortController();
+  const only = beTheOnlyDaemon({ lock, self: SELF, wait, logger, signal: stop.signal });
+  only.catch(() => {});
+  return { logger, stop, only };
+}
+
+Deno.test("a daemon that is the only one starts", async () => {
+  const lock = new FakeLock();
+  lock.isFree = true;
+  await start(lock, false).only;
+});
+
+Deno.test("a second daemon ends with one line that names the first", async () => {
+  await assertRejects(
+    () => start(new FakeLock(), false).only,
+    FatalError,
+    "another signpost runs in this network namespace (pid 4711, version 0.1.0, since " +
+      "2026-01-02T03:04:05.000Z): stop it, or start this one with --wait",
+  );
+  const silent = new FakeLock();
+  silent.holder = undefined;
+  await assertRejects(() => start(silent, false).only, FatalError, "does not say what it is");
+});
+
+Deno.test("a second daemon that is to wait starts when the first has ended", async () => {
+  const lock = new FakeLock();
+  const { logger, only } = start(lock, true);
+  await settle();
+  await lock.end({ isFree: false });
+  assertEquals([lock.takes, logger.lines.length], [2, 1]);
+  await lock.end({ isFree: true });
+  await only;
+  assertEquals(logger.at("info").length, 2);
+});
+
+Deno.test("a daemon that waits can be stopped", async () => {
+  const { stop, only } = start(new FakeLock(), true);
+  await settle();
+  stop.abort();
+  await only;
+});
+
+Deno.test("where there are no such locks, a warning tells, and the daemon starts", async () => {
+  const { logger, only } = start({ take: () => Promise.reject(new Error("refused")) }, false);
+  await only;
+  assertEquals(logger.at("warn").length, 1);
+});

@@ -1,0 +1,43 @@
+import { assertEquals } from "@std/assert";
+import fc from "fast-check";
+import { changesFixedRules } from "../../../lib/model/cluster/node_change.ts";
+import { sameValue } from "../../../lib/model/values/same_value.ts";
+import { Pipeline } from "../../support/pipeline.ts";
+
+/** Any plain data as a model has it. */
+const value = fc.jsonValue({ maxDepth: 3 });
+
+Deno.test("values are the same where their JSON is, whatever the order of their fields", () => {
+  fc.assert(fc.property(value, value, (one, other) => {
+    assertEquals(sameValue(one, structuredClone(one)), true);
+    assertEquals(sameValue([one, other], [other, one]), sameValue(one, other));
+    assertEquals(sameValue({ a: one, b: other }, { b: other, a: one }), true);
+    assertEquals(sameValue(one, { of: one }), false);
+  }));
+});
+
+Deno.test("lists are compared in their order, and a list is no object", () => {
+  assertEquals(sameValue([1, 2], [2, 1]), false);
+  assertEquals(sameValue([], {}), false);
+  assertEquals(sameValue([1], [1, 2]), false);
+  assertEquals(sameValue({ a: undefined }, {}), true);
+  assertEquals(sameValue(null, {}), false);
+});
+
+Deno.test("any field of the node but its ServiceCIDRs changes rules that all services depend on", () => {
+  const { node: before } = new Pipeline().desired;
+  const change = (after: object) =>
+    changesFixedRules({ node: { before, after: { ...before, ...after } } });
+  for (const field of Object.keys(before)) assertEquals(change({ [field]: "other" }), true, field);
+  assertEquals(change({ fieldToCome: 1 }), true);
+  for (const field of Object.keys(before.families[4])) {
+    for (const family of [4, 6] as const) {
+      const families = {
+        ...before.families,
+        [family]: { ...before.families[family], [field]: ["other"] },
+      };
+      assertEquals(change({ families }), field !== "serviceCIDRs", field);
+    }
+  }
+  assertEquals(changesFixedRules({ node: undefined }), false);
+});

@@ -1,0 +1,33 @@
+import { assertEquals } from "@std/assert";
+import { grouped, nearest, plain, show } from "../../../lib/model/values/text.ts";
+
+Deno.test("values appear in messages as one printable line", () => {
+  assertEquals(show("a\nb\u001b[31m"), '"a\\nb\\u001b[31m"');
+  assertEquals(show("\u0085\u2028\u202e"), '"\\u0085\\u2028\\u202e"');
+  assertEquals(show(40), "40");
+  assertEquals(show([1]), "a list");
+  assertEquals(show({}), "a mapping");
+  assertEquals(show(null), "null");
+  assertEquals(show("x".repeat(1_000)).length, 81);
+  assertEquals(plain("a\tb é"), "a\\tb é");
+});
+
+Deno.test("a misspelt name finds the nearest one, a strange one finds none", () => {
+  const names = ["cluster-cidr", "config", "cleanup"];
+  assertEquals(nearest("cluster-cdir", names), "cluster-cidr");
+  assertEquals(nearest("clusterCIDR", names), "cluster-cidr");
+  assertEquals(nearest("conf", names), undefined);
+  assertEquals(nearest("confg", names), "config");
+  assertEquals(nearest("zzz", names), undefined);
+  assertEquals(nearest("", names), undefined);
+});
+
+Deno.test("long numbers have commas", () => {
+  assertEquals([0, 999, 1_000, 65_536, 1_234_567].map(grouped), [
+    "0",
+    "999",
+    "1,000",
+    "65,536",
+    "1,234,567",
+  ]);
+});
