@@ -6,6 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { dirname, join, relative } from "node:path/posix";
+import { ROWS } from "../lib/backend/nftables/script/set_rows.ts";
 
 const ROOT = join(dirname(new URL(import.meta.url).pathname), "..");
 
@@ -115,7 +116,10 @@ function linesOf({ path, code }: SourceFile, pattern: RegExp): string[] {
 
 Deno.test("the source of signpost was found, and its imports were read", () => {
   assertEquals(PATHS.has("lib/model/cluster/objects.ts"), true);
-  assertEquals(SOURCES.some(({ imports }) => imports.includes("../../model/kernel/desired.ts")), true);
+  assertEquals(
+    SOURCES.some(({ imports }) => imports.includes("../../model/kernel/desired.ts")),
+    true,
+  );
   const declarations = /^(?:import|export\s+(?:type\s+)?[{*][^;]*\sfrom)\b/gm;
   for (const { path, code, imports, lazy } of SOURCES) {
     assertEquals(imports.length - lazy, [...code.matchAll(declarations)].length, path);
@@ -218,6 +222,25 @@ Deno.test("an adapter says that it is one", () => {
 
 Deno.test("no module keeps state of its own", () => {
   assertEquals(SOURCES.flatMap((file) => linesOf(file, /^(?:export )?(?:let|var) /)), []);
+});
+
+/** What every set's name begins with. */
+const STEMS = Object.values(ROWS).flatMap(({ stems }) => Object.values(stems)).join("|");
+
+/** A set's name as text, put together, or in a pattern. */
+const SET_NAMES: readonly RegExp[] = [
+  new RegExp(`["'\`@](?:${STEMS})(?:[46]\\b|-?\\$\\{|-(?:tcp|udp|sctp))`),
+  new RegExp(`(?:startsWith|endsWith|includes|RegExp)\\(["'\`]\\W*(?:${STEMS})`),
+  new RegExp(`[=(,?:!] ?/(?![/*])(?:\\\\.|[^/\n\\\\])*?(?<![\\w ])(?:${STEMS})(?![\\w ])`),
+];
+
+Deno.test("only the table of sets spells a set's name", () => {
+  // The status page has ids of its own, and the layers before the backends know no set.
+  const others = /^lib\/(?:model|config|source|cache|policy|observe\/page)\//;
+  const files = SOURCES.filter(({ path }) =>
+    path !== "lib/backend/nftables/script/set_rows.ts" && !others.test(path)
+  );
+  assertEquals(files.flatMap((file) => SET_NAMES.flatMap((name) => linesOf(file, name))), []);
 });
 
 Deno.test(`no file is longer than ${MAX_LINES} lines`, () => {

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Family, familyOf, parseAddress } from "../model/values/address.ts";
-import type { Protocol } from "../model/cluster/objects.ts";
+import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
 
 /** One direction of a flow. Addresses are canonical. */
 export interface Direction {
@@ -30,7 +30,6 @@ export interface ConntrackEntry {
   readonly flags: readonly string[];
 }
 
-const PROTOCOLS: ReadonlySet<string> = new Set<Protocol>(["tcp", "udp", "sctp"]);
 const PORT = /^\d{1,5}$/;
 const MARK = /^\d{1,10}$/;
 const FLAG = /^\[([A-Z_]{1,32})\]$/;
@@ -88,7 +87,7 @@ export function parseEntry(line: string): ConntrackEntry | undefined {
 }
 
 function isProtocol(word: string): word is Protocol {
-  return PROTOCOLS.has(word);
+  return PROTOCOLS.some((each) => each === word);
 }
 
 /** `zone`, `zone-orig` or `zone-reply`; the default zone is not printed. */

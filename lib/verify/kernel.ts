@@ -19,6 +19,8 @@ import {
 } from "../backend/nftables/kernel/contents.ts";
 import { Nft } from "../backend/nftables/kernel/nft.ts";
 import { TABLE } from "../backend/nftables/script/objects.ts";
+import { frontendsOf } from "../policy/frontend.ts";
+import { frontendId, frontendIdOf } from "./diff/frontends.ts";
 import { HandOver } from "../backend/take_over.ts";
 
 /** What the kernel is read with. */
@@ -117,7 +119,7 @@ function countRules({ tables }: FamilyInput): number {
 
 /** Whom an address or port belongs to. */
 class Owners {
-  readonly #byPlace = new Map<string, string>();
+  readonly #byFrontend = new Map<string, string>();
   readonly #names = new Set<string>();
 
   constructor(state: DesiredState) {
@@ -127,25 +129,15 @@ class Owners {
   }
 
   #add(port: DesiredServicePort): void {
-    const { name, protocol, nodePort } = port;
-    this.#names.add(name);
-    for (const address of [...port.clusterIPs, ...port.externalIPs, ...port.loadBalancerIPs]) {
-      this.#byPlace.set(`${protocol} ${address} ${port.port}`, name);
+    this.#names.add(port.name);
+    for (const frontend of frontendsOf(port)) {
+      this.#byFrontend.set(frontendId(port, frontend), port.name);
     }
-    if (nodePort !== 0) this.#byPlace.set(`${protocol} ${nodePort}`, name);
   }
 
-  /** By the frontend in an element's key. Slots and source ranges have the protocol in their name. */
+  /** By the frontend in an element's key. */
   ofElement({ in: set, key }: Difference): string {
-    const parts = key.split(" . ");
-    const [, protocol] = /(?:endpoints|source-ranges)-(tcp|udp|sctp)[46]$/.exec(set) ?? [];
-    const words = protocol === undefined ? parts : [protocol, ...parts];
-    const [first = "", second = "", third = ""] = words;
-    const isProtocolFirst = /^(?:tcp|udp|sctp)$/.test(first);
-    const places = isProtocolFirst
-      ? [`${first} ${second} ${third}`, `${first} ${second}`]
-      : [`${second} ${first} ${third}`];
-    return places.map((place) => this.#byPlace.get(place)).find((name) => name !== undefined) ?? "";
+    return this.#byFrontend.get(frontendIdOf(set, key) ?? "") ?? "";
   }
 
   /** By the rule's comment, which begins with the service port's name. */

@@ -209,8 +209,8 @@ function countElements(
   { deleteElements, addElements }: Pick<Operations, "deleteElements" | "addElements">,
 ): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const { set } of addElements) counts.set(set, (counts.get(set) ?? 0) + 1);
-  for (const { set } of deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
+  for (const { set: { name: set } } of addElements) counts.set(set, (counts.get(set) ?? 0) + 1);
+  for (const { set: { name: set } } of deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
   return counts;
 }
 

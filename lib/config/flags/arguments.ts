@@ -4,7 +4,7 @@
  * @module
  */
 import { familyOf, parseAddress } from "../../model/values/address.ts";
-import type { Protocol } from "../../model/cluster/objects.ts";
+import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
 import { show } from "../../model/values/text.ts";
 
 /** A Service, and maybe one of its ports. */
@@ -106,8 +106,6 @@ function readEndpoint(
   if (address === undefined || protocol === undefined || port < 1 || port > 65535) return undefined;
   return { address, port, protocol };
 }
-
-const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 
 const NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
 

@@ -7,7 +7,9 @@ import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired
 import type { KernelEntry } from "../../backend/kernel_entry.ts";
 import { compareContents } from "../../backend/nftables/kernel/compare.ts";
 import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
-import { AFFINITY_SET, affinitySetName } from "../../backend/nftables/script/pick.ts";
+import { printKey } from "../../backend/nftables/script/keys.ts";
+import { affinitySet } from "../../backend/nftables/script/pick.ts";
+import { parseKey, setNamed } from "../../backend/nftables/script/sets.ts";
 import { parseStickyClients } from "../../backend/nftables/script/sticky.ts";
 
 /**
@@ -50,7 +52,7 @@ export function nftablesEntries(
 
 /** Their elements come and go with the clients: only the sets themselves are compared. */
 function affinitySets({ sets }: Contents): string[] {
-  return [...sets.keys()].filter((name) => name.startsWith(AFFINITY_SET));
+  return [...sets.keys()].filter((name) => setNamed(name)?.role === "affinityClients");
 }
 
 /**
@@ -80,9 +82,10 @@ function ofService(
 }
 
 /** Slots of one frontend belong together, however many there are. */
-function scopeOf(set: string, key: string): string {
-  const isSlot = /(?:^|-)endpoints-/.test(set);
-  return `${set} ${isSlot ? key.slice(0, key.lastIndexOf(" . ")) : key}`;
+function scopeOf(name: string, text: string): string {
+  const set = setNamed(name);
+  const key = set?.keyType === "slot" ? parseKey(set, text) : undefined;
+  return `${name} ${key?.type === "slot" ? printKey(key.frontend) : text}`;
 }
 
 /** A client that stays on its endpoint. */
@@ -100,12 +103,13 @@ export function stickyClients(
   ports: readonly DesiredServicePort[],
   listing: string,
 ): StickyClient[] {
-  if (!listing.includes(AFFINITY_SET)) return [];
+  const sticky = ports.filter(({ affinitySeconds }) => affinitySeconds > 0);
+  if (sticky.length === 0) return [];
   const clients = parseStickyClients(listing);
-  return ports.filter(({ affinitySeconds }) => affinitySeconds > 0).flatMap((servicePort) => {
+  return sticky.flatMap((servicePort) => {
     const endpoints = new Map(
       [...servicePort.clusterEndpoints, ...servicePort.localEndpoints]
-        .map((endpoint) => [affinitySetName(servicePort, endpoint), endpoint]),
+        .map((endpoint) => [affinitySet(servicePort, endpoint).name, endpoint]),
     );
     return [...endpoints].flatMap(([set, { address, port }]) =>
       (clients.get(set) ?? []).map((client) => ({

@@ -6,10 +6,12 @@
 import { serviceRules } from "../../backend/iptables/script/service_rules.ts";
 import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
 import type { DesiredNode } from "../../model/kernel/desired.ts";
-import { nodePortKey, vipKey } from "../../model/cluster/names.ts";
+import { sourceRangeChain } from "../../backend/nftables/script/firewall.ts";
+import { printKey } from "../../backend/nftables/script/keys.ts";
 import type { Element } from "../../backend/nftables/script/objects.ts";
-import { sourceRangeChain, sourceRangeSet } from "../../backend/nftables/script/firewall.ts";
 import { objectsOf } from "../../backend/nftables/script/service.ts";
+import type { SetRole } from "../../backend/nftables/script/set_rows.ts";
+import { tableSet } from "../../backend/nftables/script/sets.ts";
 import type { Match } from "../frontend.ts";
 
 /** Names the rule or element behind each kind of verdict. */
@@ -34,24 +36,25 @@ export function ruleNames(mode: "nftables" | "iptables", node: DesiredNode): Rul
 }
 
 function nftablesNames(node: DesiredNode): RuleNames {
-  const find = (match: Match, sets: RegExp) => {
-    const { servicePort, frontend } = match;
-    const key = frontend.address === undefined
-      ? nodePortKey(servicePort.protocol, frontend.port)
-      : vipKey(frontend.address, servicePort.protocol, frontend.port);
+  const find = ({ servicePort, frontend }: Match, role: SetRole) => {
     const element = objectsOf(servicePort, node).find((object): object is Element =>
-      object.type === "element" && object.key === key && sets.test(object.set)
+      object.type === "element" && object.set.role === role && object.key.type === "frontend" &&
+      object.key.address === frontend.address && object.key.port === frontend.port
     );
-    return element ? `map ${element.set} { ${element.key} : ${element.data} }` : "";
+    return element ? `map ${element.set.name} { ${printKey(element.key)} : ${element.data} }` : "";
   };
+  const inSet = (role: "clusterIPs" | "serviceCIDRs") => (family: Family) =>
+    `chain cluster-ips: in @${tableSet(role, { family }).name}`;
   return {
-    delivers: (match) => find(match, /^(?:services|nodeports)\d$/),
-    shortCircuit: (match) => find(match, /short-circuits\d$/),
-    refuses: (match) => find(match, /^no-endpoint/),
+    delivers: (match) => find(match, "services"),
+    shortCircuit: (match) => find(match, "shortCircuits"),
+    refuses: (match) => find(match, "noEndpoints"),
     firewall: ({ servicePort }) =>
-      `chain ${sourceRangeChain(servicePort)}: source not in @${sourceRangeSet(servicePort)}: drop`,
-    undefinedPort: (family) => `chain cluster-ips: in @cluster-ips${family}: reject`,
-    unallocatedAddress: (family) => `chain cluster-ips: in @service-cidrs${family}: drop`,
+      `chain ${sourceRangeChain(servicePort)}: source not in @${
+        tableSet("sourceRanges", servicePort).name
+      }: drop`,
+    undefinedPort: (family) => `${inSet("clusterIPs")(family)}: reject`,
+    unallocatedAddress: (family) => `${inSet("serviceCIDRs")(family)}: drop`,
   };
 }
 

@@ -8,7 +8,7 @@
  */
 import { familyOf } from "../../model/values/address.ts";
 import { hostPort } from "../../model/cluster/names.ts";
-import { NFT_FAMILY } from "../../backend/nftables/script/objects.ts";
+import { NFT_FAMILY } from "../../backend/nftables/script/set_rows.ts";
 import { TRACE_TABLE } from "../../backend/nftables/kernel/tables.ts";
 import type { PacketDestination } from "../frontend.ts";
 import type { Outcome } from "./outcome.ts";

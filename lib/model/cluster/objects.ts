@@ -9,7 +9,10 @@
 import type { Family } from "../values/address.ts";
 
 /** Transport protocols that a Service may use, in the spelling of nft and iptables. */
-export type Protocol = "tcp" | "udp" | "sctp";
+export const PROTOCOLS = ["tcp", "udp", "sctp"] as const;
+
+/** A transport protocol that a Service may use. */
+export type Protocol = typeof PROTOCOLS[number];
 
 /** `Cluster` or `Local`: which endpoints take traffic (Service v1, `internalTrafficPolicy` and `externalTrafficPolicy`). */
 export type TrafficPolicy = "Cluster" | "Local";

@@ -5,7 +5,8 @@
  */
 import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { diffServices, type References } from "../../backend/nftables/script/diff.ts";
-import { objectId } from "../../backend/nftables/script/objects.ts";
+import { type Element, elementId, objectId } from "../../backend/nftables/script/objects.ts";
+import { printKey } from "../../backend/nftables/script/keys.ts";
 import { nodeElementChanges } from "../../backend/nftables/script/script.ts";
 import { objectsOf } from "../../backend/nftables/script/service.ts";
 import { iptablesChanges } from "./iptables_rules.ts";
@@ -38,8 +39,8 @@ function nftablesChanges({ change, references, node }: StepInputs): Change[] {
     (change: Change["change"]) => (each: (typeof operations.addElements)[number]) => ({
       change,
       type: "element" as const,
-      in: each.set,
-      key: each.key,
+      in: each.set.name,
+      key: printKey(each.key),
       data: each.data,
       service: each.comment || of(each) || ownerOfSlot(owners, each),
     });
@@ -92,7 +93,8 @@ function ownersOf({ services }: StateChange, node: DesiredNode): ReadonlyMap<str
 
 function ownerOfSlot(
   owners: ReadonlyMap<string, string>,
-  { set, key }: { readonly set: string; readonly key: string },
+  { set, key }: Pick<Element, "set" | "key">,
 ): string {
-  return owners.get(`slots ${set} ${key.slice(0, key.lastIndexOf(" . "))}`) ?? "";
+  if (key.type !== "slot") return "";
+  return owners.get(elementId({ type: "slots", set, key: key.frontend })) ?? "";
 }

@@ -3,29 +3,31 @@
  *
  * @module
  */
+import { frontendOfKey, printKey } from "../../backend/nftables/script/keys.ts";
+import { parseKey, setNamed } from "../../backend/nftables/script/sets.ts";
+import type { DesiredServicePort } from "../../model/kernel/desired.ts";
+import type { Frontend } from "../../policy/frontend.ts";
 
-/** The listed protocol numbers: nft 1.1.3 and newer print them in the place of names. */
-const PROTOCOLS: Readonly<Record<string, string>> = { "6": "tcp", "17": "udp", "132": "sctp" };
+/** What names a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
+export function frontendId(
+  { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
+  { address, port }: Pick<Frontend, "address" | "port">,
+): string {
+  return `IPv${family} ${printKey({ type: "frontend", address, protocol, port })}`;
+}
 
 /**
- * The frontend of an element, as `address . protocol . port` or `protocol . port`.
+ * The frontend of an element, as `frontendId` names it.
  *
- * @returns `undefined` for elements that several frontends may share
+ * @param name the name of its set
+ * @param text its key, as nft lists it
+ * @returns `undefined` for elements that are of no single frontend
  */
-export function frontendOf(set: string, key: string): string | undefined {
-  if (/^(?:cluster-ips|service-cidrs|hairpins|affinity)/.test(set)) return undefined;
-  const parts = key.split(" . ");
-  const [, isNodePort, protocol] =
-    /^(nodeport-)?(?:(?:local-)?endpoints|source-ranges)-(tcp|udp|sctp)[46]$/.exec(set) ??
-      [];
-  const [first = "", second = "", third = ""] = parts;
-  if (protocol !== undefined) {
-    return isNodePort ? `${protocol} . ${first}` : `${first} . ${protocol} . ${second}`;
-  }
-  const isVip = /[.:]/.test(first);
-  return isVip
-    ? `${first} . ${PROTOCOLS[second] ?? second} . ${third}`
-    : `${PROTOCOLS[first] ?? first} . ${second}`;
+export function frontendIdOf(name: string, text: string): string | undefined {
+  const set = setNamed(name);
+  const key = set && parseKey(set, text);
+  const frontend = key && frontendOfKey(key);
+  return set?.family && frontend && frontendId({ family: set.family, ...frontend }, frontend);
 }
 
 /** An element's key, and the comment that stands between it and its data. */
@@ -35,7 +37,7 @@ const COMMENTED = /([0-9a-z:.]+(?: \. [0-9a-z:.]+)+) comment "([^"]*)"/g;
  * The service ports that the kernel's elements are commented with.
  *
  * @param listing what `nft list table` prints
- * @returns by frontend, `namespace/name:port`
+ * @returns by `frontendId`, `namespace/name:port`
  */
 export function parseOwners(listing: string): Map<string, string> {
   const owners = new Map<string, string>();
@@ -43,14 +45,9 @@ export function parseOwners(listing: string): Map<string, string> {
   for (const line of listing.split("\n")) {
     set = /^\t(?:map|set) (\S+) \{$/.exec(line)?.[1] ?? set;
     for (const [, key = "", owner = ""] of line.matchAll(COMMENTED)) {
-      const frontend = frontendOf(set, key);
-      if (frontend !== undefined) owners.set(frontendIn(set, frontend), owner);
+      const frontend = frontendIdOf(set, key);
+      if (frontend !== undefined) owners.set(frontend, owner);
     }
   }
   return owners;
-}
-
-/** Node ports are apart by family, which only the name of the set tells. */
-export function frontendIn(set: string, frontend: string): string {
-  return `IPv${set.at(-1)} ${frontend}`;
 }

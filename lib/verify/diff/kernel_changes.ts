@@ -5,12 +5,11 @@
  * @module
  */
 import type { DesiredState } from "../../model/kernel/desired.ts";
-import { nodePortKey, vipKey } from "../../model/cluster/names.ts";
 import type { Difference } from "../../model/kernel/verification.ts";
 import { compareContents } from "../../backend/nftables/kernel/compare.ts";
 import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
 import { frontendsOf } from "../../policy/frontend.ts";
-import { frontendIn, frontendOf } from "./frontends.ts";
+import { frontendId, frontendIdOf } from "./frontends.ts";
 import type { Change } from "./report.ts";
 
 /** What the kernel holds. */
@@ -39,12 +38,10 @@ export function kernelChanges(state: DesiredState, held: HeldTable): KernelChang
   const foreign = foreignFrontends(state, held.owners);
   const frontends = frontendsInScope(state, held.owners);
   const owner = (set: string, key: string) => {
-    const frontend = frontendOf(set, key);
-    return frontend === undefined ? "" : frontends.get(frontendIn(set, frontend)) ?? "";
+    return frontends.get(frontendIdOf(set, key) ?? "") ?? "";
   };
   const isForeign = (set: string, key: string) => {
-    const frontend = frontendOf(set, key);
-    return frontend !== undefined && foreign.has(frontendIn(set, frontend));
+    return foreign.has(frontendIdOf(set, key) ?? "");
   };
   const wanted = elementsOf(
     desired,
@@ -77,13 +74,10 @@ function frontendsInScope(
 
 function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
   return [...state.services.values()].flat().flatMap((servicePort) =>
-    frontendsOf(servicePort).map(({ address, port }) => {
-      const { family, protocol, name } = servicePort;
-      const key = address === undefined
-        ? nodePortKey(protocol, port)
-        : vipKey(address, protocol, port);
-      return [`IPv${family} ${key}`, name] as [string, string];
-    })
+    frontendsOf(servicePort).map((each): [string, string] => [
+      frontendId(servicePort, each),
+      servicePort.name,
+    ])
   );
 }
 
@@ -116,6 +110,7 @@ const NOTHING: Contents = {
   declarations: new Map(),
   remarks: new Map(),
   chains: new Map(),
+  lookUps: new Map(),
   flags: "",
   others: [],
 };

@@ -3,8 +3,11 @@
  *
  * @module
  */
-import { TRANSACTIONS } from "../script/layout.ts";
+import { printKey } from "../script/keys.ts";
 import { TABLE } from "../script/objects.ts";
+import { parseKey, tableSet } from "../script/sets.ts";
+
+const TRANSACTIONS = tableSet("transactions", {});
 
 /**
  * A mark is an element that times out at once, so it leaves nothing behind. Deleting something
@@ -12,7 +15,7 @@ import { TABLE } from "../script/objects.ts";
  */
 const TIMEOUT = "10ms";
 
-const LINE = new RegExp(`^add element ${TABLE} ${TRANSACTIONS} \\{ (0x[0-9a-f]+)`);
+const LINE = new RegExp(`^add element ${TABLE} ${TRANSACTIONS.name} \\{ (\\S+)`);
 
 /** Numbers our own transactions. */
 export class Marks {
@@ -27,8 +30,8 @@ export class Marks {
 
   /** The commands that mark one more transaction as ours. */
   next(): string {
-    const mark = this.#next++;
-    return `add element ${TABLE} ${TRANSACTIONS} { 0x${mark.toString(16)} timeout ${TIMEOUT} }\n`;
+    const mark = printKey({ type: "mark", mark: this.#next++ });
+    return `add element ${TABLE} ${TRANSACTIONS.name} { ${mark} timeout ${TIMEOUT} }\n`;
   }
 
   /** Whether we made this mark. */
@@ -40,5 +43,5 @@ export class Marks {
 /** The mark that a line of `nft monitor` tells of. */
 export function parseMark(line: string): number | undefined {
   const [, mark] = LINE.exec(line) ?? [];
-  return mark === undefined ? undefined : Number.parseInt(mark, 16);
+  return mark === undefined ? undefined : parseKey(TRANSACTIONS, mark)?.mark;
 }

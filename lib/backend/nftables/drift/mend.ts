@@ -6,7 +6,8 @@
 import type { Difference } from "../../../model/kernel/verification.ts";
 import { type Contents, type DesiredObjects, elementKey } from "../kernel/contents.ts";
 import type { ChainRewrite, Operations } from "../script/diff.ts";
-import type { Chain, Element, NamedSet } from "../script/objects.ts";
+import type { Chain, Element } from "../script/objects.ts";
+import { parseKey, setNamed, type TableSet } from "../script/sets.ts";
 
 /** Where more differs, all of it is written: that is done in pieces. */
 export const MAX_MENDED = 10_000;
@@ -56,7 +57,7 @@ class Collector {
   readonly #rewriteChains = new Map<string, ChainRewrite>();
   readonly #deleteChains = new Map<string, Chain>();
   readonly #addSets = new Set<string>();
-  readonly #deleteSets: NamedSet[] = [];
+  readonly #deleteSets: Pick<TableSet, "kind" | "name">[] = [];
   readonly #deleteElements: Element[] = [];
   /** `set key` of those to add. */
   readonly #addElements = new Set<string>();
@@ -77,7 +78,7 @@ class Collector {
     const chain = this.#chains.get(name);
     if (chain === undefined) {
       // Its rules go first, in case that one such chain leads to another one.
-      const extra: Chain = { type: "chain", name, rules: [] };
+      const extra: Chain = { type: "chain", role: "frontend", name, rules: [] };
       this.#rewriteChains.set(name, { before: extra, after: extra });
       this.#deleteChains.set(name, extra);
     } else if (type === "missing" && key === "") {
@@ -96,13 +97,16 @@ class Collector {
       return true;
     }
     const kind = this.#held.declarations.get(name)?.startsWith("map") ? "map" : "set";
-    this.#deleteSets.push({ type: "set", kind, name, body: "" });
+    this.#deleteSets.push({ kind, name });
     return true;
   }
 
-  #takeElement({ type, in: set, key }: Difference): boolean {
-    if (type !== "extra") this.#addElements.add(`${set} ${key}`);
+  #takeElement({ type, in: name, key: text }: Difference): boolean {
+    const set = setNamed(name);
+    if (set === undefined) return false;
+    if (type !== "extra") this.#addElements.add(`${name} ${text}`);
     if (type !== "missing") {
+      const key = parseKey(set, text) ?? { type: "foreign", text };
       this.#deleteElements.push({ type: "element", set, key, data: "", comment: "" });
     }
     return true;
@@ -115,8 +119,8 @@ class Collector {
       rewriteChains: [...this.#rewriteChains.values()],
       deleteElements: this.#deleteElements,
       addElements: elements.filter((element) =>
-        this.#addSets.has(element.set) ||
-        this.#addElements.has(`${element.set} ${elementKey(element)}`)
+        this.#addSets.has(element.set.name) ||
+        this.#addElements.has(`${element.set.name} ${elementKey(element)}`)
       ),
       deleteChains: [...this.#deleteChains.values()],
       deleteSets: this.#deleteSets,

@@ -17,7 +17,7 @@
  */
 import type { ListedSet } from "../kernel/nft.ts";
 import { TABLE } from "../script/objects.ts";
-import { AFFINITY_SET } from "../script/pick.ts";
+import { setNamed } from "../script/sets.ts";
 
 /** Most sets that are named: thousands come with session affinity, and hold few elements each. */
 const MAX_SETS = 1_000;
@@ -39,6 +39,6 @@ export function monitorCommand(sets: readonly ListedSet[]): readonly [string, ..
  */
 export function outgrown(known: readonly ListedSet[], added: readonly string[]): boolean {
   return added.some((name) =>
-    !name.startsWith(AFFINITY_SET) && !known.some((each) => each.name === name)
+    setNamed(name)?.role !== "affinityClients" && !known.some((each) => each.name === name)
   );
 }

@@ -42,7 +42,7 @@ export async function repairScript(
   state: DesiredState,
 ): Promise<PartialScript | undefined> {
   const desired = desiredObjects(state);
-  const keys = new Set(desired.elements.map((each) => `${each.set} ${elementKey(each)}`));
+  const keys = new Set(desired.elements.map((each) => `${each.set.name} ${elementKey(each)}`));
   const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
   if (elements === undefined && !isComparable(dataplane)) return undefined;
   const held = parseListing(
@@ -68,7 +68,9 @@ async function readable(read: () => Promise<string>): Promise<string> {
 
 /** The objects without the elements that were not touched. */
 function only(desired: DesiredObjects, touched: TouchedElements): DesiredObjects {
-  const elements = desired.elements.filter((each) => touched.get(each.set)?.has(elementKey(each)));
+  const elements = desired.elements.filter((each) =>
+    touched.get(each.set.name)?.has(elementKey(each))
+  );
   return { ...desired, elements };
 }
 

@@ -7,8 +7,8 @@ import type { Difference } from "../../../model/kernel/verification.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { TABLE } from "../script/objects.ts";
-import { TRANSACTIONS } from "../script/layout.ts";
-import { AFFINITY_SET } from "../script/pick.ts";
+import { type FrontendKey, printKey } from "../script/keys.ts";
+import { parseKey, setNamed, type TableSet } from "../script/sets.ts";
 
 /** How to compare. */
 export interface CompareOptions {
@@ -53,19 +53,19 @@ function compareChains(desired: Contents, held: Contents): Difference[] {
     const wanted = desired.chains.get(name);
     const there = held.chains.get(name);
     if (!wanted || !there) return [{ type: wanted ? "missing" : "extra", key: "", ...place }];
-    // Chains of session affinity ask endpoints in the order in which they came.
-    return compareRules(wanted, there, { ...place, anyOrder: name.startsWith(AFFINITY_SET) });
+    const lookUps = wanted.slice(0, desired.lookUps.get(name) ?? 0);
+    return compareRules(wanted, there, { ...place, lookUps });
   });
 }
 
-/** A rule that looks for a client among those of one endpoint. */
-const LOOK_UP = /^ip6? saddr @\S+ goto \S+$/;
-
-/** Rules have no keys: the rule itself is the key. Where only their order differs, that is told. */
+/**
+ * Rules have no keys: the rule itself is the key. Where only their order differs, that is told, but
+ * for `lookUps`: chains of session affinity ask endpoints in the order in which they came.
+ */
 function compareRules(
   wanted: readonly string[],
   there: readonly string[],
-  { anyOrder, ...place }: Omit<Difference, "type" | "key"> & { readonly anyOrder: boolean },
+  { lookUps, ...place }: Omit<Difference, "type" | "key"> & { readonly lookUps: readonly string[] },
 ): Difference[] {
   const missing = without(wanted, there);
   const extra = without(there, wanted);
@@ -74,8 +74,11 @@ function compareRules(
     ...extra.map((rule) => ({ ...place, type: "extra" as const, key: rule })),
   ];
   if (differences.length > 0) return differences;
-  const inPlace = (rule = "") => anyOrder && LOOK_UP.test(rule) ? "" : fingerprint(rule);
-  const moved = wanted.findIndex((rule, i) => inPlace(rule) !== inPlace(there[i]));
+  const anywhere = new Set(lookUps.map(fingerprint));
+  const inPlace = (rule: string) => anywhere.has(rule) ? "" : rule;
+  const moved = wanted.findIndex((rule, i) =>
+    inPlace(fingerprint(rule)) !== inPlace(fingerprint(there[i] ?? ""))
+  );
   if (moved < 0) return [];
   const at = (rules: readonly string[]) => `rule ${moved + 1}: ${rules[moved]}`;
   return [{ ...place, type: "wrong", key: "", desired: at(wanted), held: at(there) }];
@@ -91,9 +94,6 @@ function without(rules: readonly string[], others: readonly string[]): string[] 
   });
 }
 
-/** The maps that hold slots. */
-const SLOTS = /(?:^|-)endpoints-/;
-
 function compareSets(desired: Contents, held: Contents, exactSlots: boolean): Difference[] {
   const differences: Difference[] = [];
   for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
@@ -105,8 +105,9 @@ function compareSets(desired: Contents, held: Contents, exactSlots: boolean): Di
       continue;
     }
     differences.push(...compareDeclarations(desired, held, name));
-    const hasSlots = !exactSlots && SLOTS.test(name);
-    const left = isOfKernel(name) ? there : hasSlots ? inSlotsOf(there, wanted) : wanted;
+    const set = setNamed(name);
+    const isMoved = !exactSlots && set?.keyType === "slot";
+    const left = isOfKernel(name) ? there : isMoved ? inSlotsOf(there, wanted, set) : wanted;
     differences.push(...compareElements(left, there, name));
     differences.push(...compareRemarks(desired, held, name));
   }
@@ -115,7 +116,7 @@ function compareSets(desired: Contents, held: Contents, exactSlots: boolean): Di
 
 /** Whether the kernel itself adds and forgets a set's elements. */
 export function isOfKernel(set: string): boolean {
-  return set.startsWith(AFFINITY_SET) || set === TRANSACTIONS;
+  return setNamed(set)?.filledBy === "kernel";
 }
 
 function compareDeclarations(desired: Contents, held: Contents, name: string): Difference[] {
@@ -164,32 +165,44 @@ function compareRemarks(desired: Contents, held: Contents, name: string): Differ
 function inSlotsOf(
   there: ReadonlyMap<string, string>,
   wanted: ReadonlyMap<string, string>,
+  set: TableSet,
 ): ReadonlyMap<string, string> {
-  const held = byFrontend(there);
+  const held = byFrontend(there, set);
   const moved = new Map<string, string>();
-  for (const [frontend, slots] of byFrontend(wanted)) {
+  for (const [id, { frontend, slots }] of byFrontend(wanted, set)) {
     const rest = new Set(slots.values());
     const free = new Set(slots.keys());
-    for (const [slot, data] of held.get(frontend) ?? []) {
+    const put = (slot: number, data: string) =>
+      moved.set(printKey({ type: "slot", frontend, slot }), data);
+    for (const [slot, data] of held.get(id)?.slots ?? []) {
       if (!free.has(slot) || !rest.delete(data)) continue;
       free.delete(slot);
-      moved.set(`${frontend} . ${slot}`, data);
+      put(slot, data);
     }
     const left = [...rest];
-    [...free].forEach((slot, i) => moved.set(`${frontend} . ${slot}`, left[i] ?? ""));
+    [...free].forEach((slot, i) => put(slot, left[i] ?? ""));
   }
   return moved;
 }
 
-/** By frontend, by slot, the endpoint. */
-function byFrontend(slots: ReadonlyMap<string, string>): Map<string, Map<string, string>> {
-  const frontends = new Map<string, Map<string, string>>();
-  for (const [key, data] of slots) {
-    const end = key.lastIndexOf(" . ");
-    const [frontend, slot] = [key.slice(0, end), key.slice(end + " . ".length)];
-    const known = frontends.get(frontend);
-    if (known) known.set(slot, data);
-    else frontends.set(frontend, new Map([[slot, data]]));
+/** A frontend, and by slot the endpoint. */
+interface FrontendSlots {
+  readonly frontend: FrontendKey;
+  readonly slots: Map<number, string>;
+}
+
+function byFrontend(
+  elements: ReadonlyMap<string, string>,
+  set: TableSet,
+): Map<string, FrontendSlots> {
+  const frontends = new Map<string, FrontendSlots>();
+  for (const [text, data] of elements) {
+    const key = parseKey(set, text);
+    if (key?.type !== "slot") continue;
+    const id = printKey(key.frontend);
+    const known = frontends.get(id);
+    if (known) known.slots.set(key.slot, data);
+    else frontends.set(id, { frontend: key.frontend, slots: new Map([[key.slot, data]]) });
   }
   return frontends;
 }

@@ -5,11 +5,12 @@
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import { diffServices } from "../script/diff.ts";
-import { fixedChains, fixedSets, nodeElements } from "../script/layout.ts";
-import type { Chain, Element, NamedSet } from "../script/objects.ts";
+import { printListedKey } from "../script/keys.ts";
+import { fixedChains, nodeElements } from "../script/layout.ts";
+import type { Chain, Element } from "../script/objects.ts";
 import { commentOf } from "../script/script.ts";
+import { alwaysThere, parseKey, setNamed, type TableSet } from "../script/sets.ts";
 import { canonicalDeclaration, hookRule, parseHook } from "./declaration.ts";
-import { PROTOCOL_NAMES } from "./fingerprint.ts";
 
 /** The contents of a table, comparable. */
 export interface Contents {
@@ -21,6 +22,8 @@ export interface Contents {
   readonly remarks: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** By chain, its rules as they are written or printed; a base chain's hook comes first. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
+  /** By chain, how many of its first rules may stand in any order; as printed, that is not known. */
+  readonly lookUps: ReadonlyMap<string, number>;
   /** The table's flags, such as `dormant`: then no packet sees it (nft(8)). */
   readonly flags: string;
   /** What else is in the table, by the line that begins it: `counter hits`, `comment "…"`. */
@@ -29,7 +32,7 @@ export interface Contents {
 
 /** The table's sets, elements and chains as objects. */
 export interface DesiredObjects {
-  readonly sets: readonly NamedSet[];
+  readonly sets: readonly TableSet[];
   readonly elements: readonly Element[];
   readonly chains: readonly Chain[];
 }
@@ -40,7 +43,7 @@ export function desiredObjects(state: DesiredState): DesiredObjects {
   const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
   const { operations } = diffServices(changes, { node: state.node, references: new Map() });
   return {
-    sets: [...fixedSets(state.node), ...operations.addSets],
+    sets: [...alwaysThere(state.node.ipFamilies), ...operations.addSets],
     elements: [...nodeElements(state.node), ...operations.addElements],
     chains: [...fixedChains(state.node), ...operations.addChains],
   };
@@ -53,7 +56,7 @@ export function desiredContents(state: DesiredState): Contents {
 
 /** The key of an element as listings have it. */
 export function elementKey({ key }: Pick<Element, "key">): string {
-  return withoutHostLength(key);
+  return printListedKey(key);
 }
 
 /** Objects of the table, comparable. */
@@ -67,11 +70,16 @@ export function contentsOf(objects: DesiredObjects): Contents {
   }
   for (const element of objects.elements) {
     const key = elementKey(element);
-    sets.get(element.set)?.set(key, element.data);
-    remark(remarks, { set: element.set, key, text: commentOf(element) });
+    sets.get(element.set.name)?.set(key, element.data);
+    remark(remarks, { set: element.set.name, key, text: commentOf(element) });
   }
   const rules = new Map(objects.chains.map((chain) => [chain.name, rulesOf(chain)]));
-  return { sets, declarations, remarks, chains: rules, flags: "", others: [] };
+  const lookUps = new Map(
+    objects.chains.flatMap(({ name, lookUps }) =>
+      lookUps === undefined ? [] : [[name, lookUps] as const]
+    ),
+  );
+  return { sets, declarations, remarks, chains: rules, lookUps, flags: "", others: [] };
 }
 
 function rulesOf({ hook, rules }: Chain): readonly string[] {
@@ -112,6 +120,7 @@ class Reader implements Contents {
   readonly declarations = new Map<string, string>();
   readonly remarks = new Map<string, Map<string, string>>();
   readonly chains = new Map<string, string[]>();
+  readonly lookUps = new Map<string, number>();
   flags = "";
   readonly others: string[] = [];
   /** What becomes of the lines of the block that is open. */
@@ -149,7 +158,7 @@ class Reader implements Contents {
     const elements = new Map<string, string>();
     this.sets.set(name, elements);
     const statements: string[] = [];
-    const hasProtocols = !/(?:endpoints|source-ranges)-/.test(name);
+    const set = setNamed(name);
     let isInElements = false;
     const add = (line: string) => {
       isInElements ||= line.startsWith("elements = {");
@@ -157,7 +166,8 @@ class Reader implements Contents {
       const text = line.replace(/^elements = \{ /, "").replace(/( \})?,?$/, "");
       isInElements = !line.endsWith("}");
       for (const { key: printed, data, text: besides } of parseElements(text)) {
-        const key = hasProtocols ? withProtocolName(printed) : printed;
+        const parsed = set && parseKey(set, printed);
+        const key = parsed ? printListedKey(parsed) : printed;
         elements.set(key, data);
         remark(this.remarks, { set: name, key, text: besides });
       }
@@ -180,18 +190,6 @@ function* parseElements(
     const [, key = "", rest = ""] = KEY.exec(element.trim()) ?? [];
     if (key === "") continue;
     const [, besides = rest, data = ""] = BESIDES.exec(rest) ?? [];
-    yield { key: withoutHostLength(key), data, text: besides.trim() };
+    yield { key, data, text: besides.trim() };
   }
-}
-
-/** The protocol stands first in the keys of node ports, and second behind an address. */
-function withProtocolName(key: string): string {
-  const parts = key.split(" . ");
-  const place = /[.:]/.test(parts[0] ?? "") ? 1 : 0;
-  return parts.map((part, i) => i === place ? PROTOCOL_NAMES[part] ?? part : part).join(" . ");
-}
-
-/** nft lists a range of one address as the address. */
-function withoutHostLength(key: string): string {
-  return key.replace(/(\.\d+)\/32$/, "$1").replace(/(:[0-9a-f:.]*)\/128$/, "$1");
 }

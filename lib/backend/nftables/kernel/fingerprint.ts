@@ -16,6 +16,7 @@ import {
   mergeCidrs,
   parseAddress,
 } from "../../../model/values/address.ts";
+import { PROTOCOL_NAMES } from "../script/keys.ts";
 
 /** A text in quotes, a brace or a comma, or what stands between those and spaces. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;
@@ -71,13 +72,6 @@ function renumber(choices: readonly string[]): string[] {
   const chosen = pairs.map(([, ...rest]) => rest.join(" : ")).sort();
   return numbers.map((number, i) => `${number} : ${chosen[i]}`);
 }
-
-/** Names of protocols: nft before 1.1 prints them where it finds /etc/protocols. */
-export const PROTOCOL_NAMES: Readonly<Record<string, string>> = {
-  "6": "tcp",
-  "17": "udp",
-  "132": "sctp",
-};
 
 function canonical(word: string, before: string | undefined): string {
   if (before === "timeout") return `${milliseconds(word) ?? word}`;

@@ -10,19 +10,20 @@ import type {
 } from "../../../model/kernel/desired.ts";
 import {
   type Chain,
+  type ChainRole,
   type Element,
-  type NamedSet,
+  element,
   objectId,
   sameContent,
   slotData,
-  slotKey,
   type Slots,
   type TableObject,
 } from "./objects.ts";
 import { objectsOf } from "./service.ts";
+import type { TableSet } from "./sets.ts";
 
 /** An object that several services may need: it is there while one of them does. */
-type SharedObject = Element | Chain | NamedSet;
+type SharedObject = Element | Chain | TableSet;
 
 /** How many services need each shared object, by id. */
 export type References = ReadonlyMap<string, number>;
@@ -35,14 +36,14 @@ export interface ChainRewrite {
 
 /** What has to be done to the table. Within each list the order is that of the services. */
 export interface Operations {
-  readonly addSets: readonly NamedSet[];
+  readonly addSets: readonly TableSet[];
   readonly addChains: readonly Chain[];
   /** Chains that stay and get other rules. */
   readonly rewriteChains: readonly ChainRewrite[];
   readonly deleteElements: readonly Element[];
   readonly addElements: readonly Element[];
   readonly deleteChains: readonly Chain[];
-  readonly deleteSets: readonly NamedSet[];
+  readonly deleteSets: readonly Pick<TableSet, "kind" | "name">[];
 }
 
 /** Operations with the slots that are all new apart: as elements, a large cluster's take much memory. */
@@ -73,8 +74,8 @@ export function diffServices(
 ): Difference {
   const { operations, references } = gatherServices(changes, options);
   const { addSlots, ...others } = operations;
-  const slots = addSlots.flatMap(({ set, key, destinations }) =>
-    destinations.map((each, slot) => slotElement(set, slotKey(key, slot), each))
+  const slots = addSlots.flatMap((each) =>
+    each.destinations.map((destination, slot) => slotElement(each, slot, destination))
   );
   return {
     operations: { ...others, addElements: [...slots, ...operations.addElements] },
@@ -113,9 +114,6 @@ function objectsById(
   }
   return objects;
 }
-
-/** Sets whose elements stand for an address, which more than one service port can have. */
-const SHARED_SETS = /^(?:cluster-ips|hairpins)/;
 
 /** Gathers single steps; what is shared is counted and decided at the end. */
 class Collector {
@@ -188,39 +186,40 @@ class Collector {
   #writeSlots(before: Slots | undefined, after: Slots | undefined): void {
     const old = before?.destinations ?? [];
     const wanted = after?.destinations ?? [];
-    const { set, key } = before ?? after ?? { set: "", key: "" };
+    const frontend = after ?? before;
+    if (frontend === undefined) return;
     for (let slot = 0; slot < Math.max(old.length, wanted.length); slot++) {
       const was = old[slot];
       const is = wanted[slot];
       if (was && is && was.address === is.address && was.port === is.port) continue;
-      if (was) this.#deleteElements.push(slotElement(set, slotKey(key, slot), was));
-      if (is) this.#addElements.push(slotElement(set, slotKey(key, slot), is));
+      if (was) this.#deleteElements.push(slotElement(frontend, slot, was));
+      if (is) this.#addElements.push(slotElement(frontend, slot, is));
     }
   }
 }
 
 function slotElement(
-  set: string,
-  key: string,
+  { set, key: frontend }: Pick<Slots, "set" | "key">,
+  slot: number,
   destination: Slots["destinations"][number],
 ): Element {
-  return { type: "element", set, key, data: slotData(destination), comment: "" };
+  return element(set, { type: "slot", frontend, slot }, { data: slotData(destination) });
 }
 
 /** Elements that one service port alone can have, because it holds the claim to their key. */
 function isPrivate(object: Exclude<TableObject, Slots>): object is Element {
-  return object.type === "element" && !SHARED_SETS.test(object.set);
+  return object.type === "element" && object.set.filledBy !== "services";
 }
 
 /** The kernel deletes a chain only when nothing jumps to it any more. */
+const JUMPERS_FIRST: Readonly<Record<ChainRole, number>> = {
+  base: 0,
+  fixed: 1,
+  frontend: 1,
+  affinity: 2,
+  dnat: 3,
+};
+
 function jumpersFirst(a: Chain, b: Chain): number {
-  const rank = ({ name, hook }: Chain) =>
-    hook !== undefined
-      ? -1
-      : /^(?:pick|endpoint)/.test(name)
-      ? 2
-      : name.startsWith("affinity")
-      ? 1
-      : 0;
-  return rank(a) - rank(b);
+  return JUMPERS_FIRST[a.role] - JUMPERS_FIRST[b.role];
 }

@@ -10,21 +10,23 @@
  * @module
  */
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
-import { vipKey } from "../../../model/cluster/names.ts";
-import { base, namedSet, vipOf, vipType } from "./layout.ts";
-import { type Chain, type NamedSet, NFT_FAMILY, type TableObject } from "./objects.ts";
+import type { FrontendKey } from "./keys.ts";
+import { base, vipOf } from "./layout.ts";
+import { type Chain, element, type TableObject } from "./objects.ts";
+import { NFT_FAMILY } from "./set_rows.ts";
+import { tableSet } from "./sets.ts";
 
 /** What every Service with source ranges needs. Before dnat, for the address that the client used. */
 function sharedObjects({ ipFamilies }: DesiredNode): TableObject[] {
   const check = ["ct state new jump firewall"];
+  const maps = ipFamilies.map((family) => tableSet("firewalls", { family }));
   return [
-    ...ipFamilies.map((family) =>
-      namedSet("map", `firewalls${family}`, `typeof ${vipType(family)} : verdict`)
-    ),
+    ...maps,
     {
       type: "chain",
+      role: "frontend",
       name: "firewall",
-      rules: ipFamilies.map((family) => `${vipOf(family)} vmap @firewalls${family}`),
+      rules: ipFamilies.map((family, i) => `${vipOf(family)} vmap @${maps[i]?.name}`),
     },
     base("filter-prerouting", "filter hook prerouting priority -110", check),
     base("filter-output-before-dnat", "filter hook output priority -110", check),
@@ -36,46 +38,26 @@ export function firewallObjects(port: DesiredServicePort, node: DesiredNode): Ta
   const { family, protocol, sourceRanges, loadBalancerIPs } = port;
   if (sourceRanges.length === 0 || loadBalancerIPs.length === 0) return [];
   const ip = NFT_FAMILY[family];
-  const set: NamedSet = {
-    type: "set",
-    kind: "set",
-    name: sourceRangeSet(port),
-    body: `typeof ${ip} daddr . ${protocol} dport . ${ip} saddr; flags interval`,
-  };
+  const set = tableSet("sourceRanges", { family, protocol });
   const chain: Chain = {
     type: "chain",
+    role: "frontend",
     name: sourceRangeChain(port),
     rules: [`${ip} daddr . th dport . ${ip} saddr != @${set.name} drop`],
   };
-  const elements = loadBalancerIPs.flatMap((address) => [
-    {
-      type: "element" as const,
-      set: `firewalls${family}`,
-      key: vipKey(address, protocol, port.port),
-      data: `goto ${chain.name}`,
-      comment: "",
-    },
-    ...sourceRanges.map((range) => ({
-      type: "element" as const,
-      set: set.name,
-      key: `${address} . ${port.port} . ${range}`,
-      data: "",
-      comment: "",
-    })),
-  ]);
+  const firewalls = tableSet("firewalls", { family });
+  const elements = loadBalancerIPs.flatMap((address) => {
+    const frontend: FrontendKey = { type: "frontend", address, protocol, port: port.port };
+    return [
+      element(firewalls, frontend, { data: `goto ${chain.name}` }),
+      ...sourceRanges.map((range) => element(set, { type: "sourceRange", frontend, range })),
+    ];
+  });
   return [...sharedObjects(node), set, chain, ...elements];
 }
 
 /** The name of the chain that drops sources outside of a service port's ranges. */
-export function sourceRangeChain(
-  { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
-): string {
-  return `source-ranges${family}-${protocol}`;
-}
-
-/** The name of the set that holds a service port's source ranges. */
-export function sourceRangeSet(
-  { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
-): string {
-  return `source-ranges-${protocol}${family}`;
+export function sourceRangeChain(port: Pick<DesiredServicePort, "family" | "protocol">): string {
+  const { stem, family, protocol } = tableSet("sourceRanges", port);
+  return `${stem}${family}-${protocol}`;
 }

@@ -10,8 +10,7 @@ import type {
   DesiredState,
 } from "../../../model/kernel/desired.ts";
 import { gatherServices, type References } from "./diff.ts";
-import type { NamedSet } from "./objects.ts";
-import { AFFINITY_SET } from "./pick.ts";
+import type { TableSet } from "./sets.ts";
 import { TableText } from "./table_text.ts";
 import { weightOf } from "./weight.ts";
 
@@ -26,7 +25,7 @@ export interface TableContents {
   /** By chain that services share, how many rules it has; by set or map, 0. */
   readonly rules: ReadonlyMap<string, number>;
   /** The sets of clients of session affinity. */
-  readonly affinitySets: readonly NamedSet[];
+  readonly affinitySets: readonly TableSet[];
 }
 
 /** Services whose part is worked out at once: a few ms, in which `nft` reads the part before. */
@@ -95,7 +94,7 @@ export class FullScript implements Script {
       before = "";
     }
     const { operations, elements, rules } = table;
-    const affinitySets = table.sets.filter(({ name }) => name.startsWith(AFFINITY_SET));
+    const affinitySets = table.sets.filter(({ role }) => role === "affinityClients");
     return this.#contents = { bytes, operations, references, elements, rules, affinitySets };
   }
 

@@ -1,5 +1,5 @@
 /**
- * The fixed part of the table: its sets and maps, and the chains that every packet meets.
+ * The fixed part of the table: the chains that every packet meets, and what the node brings.
  *
  * Hooks and priorities of the base chains are kube-proxy's (KEP-3866), so that other programs on the
  * node that order themselves around them keep working. The names are signpost's own.
@@ -12,56 +12,16 @@ import type {
   LocalDetector,
   NodePortAddresses,
 } from "../../../model/kernel/desired.ts";
-import { type Chain, type Element, type NamedSet, NFT_FAMILY } from "./objects.ts";
-
-/** How a packet from outside finds a service port: by virtual IP or by node port. */
-export type FrontendKind = "vip" | "nodeport";
-
-/**
- * The set that holds the mark of each of our transactions, for milliseconds: `nft monitor` tells of
- * it, and so of whose transaction that is.
- */
-export const TRANSACTIONS = "transactions";
-
-/** The sets and maps of every table, in the order of their printing. */
-export function fixedSets({ ipFamilies }: DesiredNode): NamedSet[] {
-  const marks = "typeof meta mark; flags timeout; gc-interval 10s";
-  return [
-    namedSet("set", TRANSACTIONS, marks),
-    ...ipFamilies.flatMap((family) => {
-      const ip = NFT_FAMILY[family];
-      const vip = vipType(family);
-      const nodePort = "meta l4proto . tcp dport";
-      return [
-        namedSet("map", `services${family}`, `typeof ${vip} : verdict`),
-        namedSet("map", `short-circuits${family}`, `typeof ${vip} : verdict`),
-        namedSet("map", `no-endpoints${family}`, `typeof ${vip} : verdict`),
-        namedSet("map", `nodeports${family}`, `typeof ${nodePort} : verdict`),
-        namedSet("map", `nodeport-short-circuits${family}`, `typeof ${nodePort} : verdict`),
-        namedSet("map", `no-endpoint-nodeports${family}`, `typeof ${nodePort} : verdict`),
-        namedSet("set", `cluster-ips${family}`, `typeof ${ip} daddr`),
-        namedSet("set", `service-cidrs${family}`, `typeof ${ip} daddr; flags interval`),
-        namedSet("set", `hairpins${family}`, `typeof ${ip} saddr . ${ip} daddr`),
-      ];
-    }),
-  ];
-}
-
-/** A set or map with the body of its declaration. */
-export function namedSet(kind: NamedSet["kind"], name: string, body: string): NamedSet {
-  return { type: "set", kind, name, body };
-}
+import { type Chain, type Element, element } from "./objects.ts";
+import { type FrontendKind, NFT_FAMILY } from "./set_rows.ts";
+import { tableSet } from "./sets.ts";
 
 /** The elements that the node itself brings: the ranges of cluster IPs. */
 export function nodeElements(node: DesiredNode): Element[] {
   return node.ipFamilies.flatMap((family) =>
-    node.families[family].serviceCIDRs.map((cidr) => ({
-      type: "element" as const,
-      set: `service-cidrs${family}`,
-      key: cidr,
-      data: "",
-      comment: "",
-    }))
+    node.families[family].serviceCIDRs.map((range) =>
+      element(tableSet("serviceCIDRs", { family }), { type: "range", range })
+    )
   );
 }
 
@@ -73,17 +33,15 @@ export function fixedChains(node: DesiredNode): Chain[] {
     chain("reject-traffic", ["reject"]),
     ...node.ipFamilies.flatMap((family) => shortCircuitChains(node, family)),
     chain("services", node.ipFamilies.flatMap((family) => serviceRules(node, family))),
-    chain("no-endpoints", eachFamily(node, (vip, family) => `${vip} vmap @no-endpoints${family}`)),
+    chain("no-endpoints", node.ipFamilies.map((family) => vipRule("noEndpoints", family))),
     chain(
       "no-endpoint-nodeports",
-      node.ipFamilies.flatMap((family) =>
-        nodePortRules(node, { family, map: "no-endpoint-nodeports" })
-      ),
+      node.ipFamilies.flatMap((family) => nodePortRules(node, { family, role: "noEndpoints" })),
     ),
     chain(
       "cluster-ips",
-      eachFamily(node, (_, family, ip) => `${ip} daddr @cluster-ips${family} reject`)
-        .concat(eachFamily(node, (_, family, ip) => `${ip} daddr @service-cidrs${family} drop`)),
+      node.ipFamilies.map((family) => `${addressIn("clusterIPs", family)} reject`)
+        .concat(node.ipFamilies.map((family) => `${addressIn("serviceCIDRs", family)} drop`)),
     ),
     base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),
     base("nat-output", "nat hook output priority -100", ["jump services"]),
@@ -96,11 +54,10 @@ export function fixedChains(node: DesiredNode): Chain[] {
     base("filter-output", "filter hook output priority 0", CLUSTER_IP_GUARD),
     base("nat-postrouting", "nat hook postrouting priority 100", [
       `meta mark & ${mark} == ${mark} meta mark set meta mark ^ ${mark} masquerade fully-random`,
-      ...eachFamily(
-        node,
-        (_, family, ip) =>
-          `ct status dnat ${ip} saddr . ${ip} daddr @hairpins${family} masquerade fully-random`,
-      ),
+      ...node.ipFamilies.map((family) => {
+        const [ip, { name }] = [NFT_FAMILY[family], tableSet("hairpins", { family })];
+        return `ct status dnat ${ip} saddr . ${ip} daddr @${name} masquerade fully-random`;
+      }),
     ]),
   ];
 }
@@ -141,8 +98,8 @@ export function shortCircuitChain(family: Family, kind: FrontendKind): string {
 function shortCircuitChains(node: DesiredNode, family: Family): Chain[] {
   const { localDetector } = node.families[family];
   const lookUps = {
-    vip: `${vipOf(family)} vmap @short-circuits${family}`,
-    nodeport: `${NODE_PORT} vmap @nodeport-short-circuits${family}`,
+    vip: vipRule("shortCircuits", family),
+    nodeport: nodePortRule("shortCircuits", family),
   };
   return (["vip", "nodeport"] as const).map((kind) =>
     chain(shortCircuitChain(family, kind), [
@@ -157,8 +114,8 @@ function shortCircuitChains(node: DesiredNode, family: Family): Chain[] {
 
 function serviceRules(node: DesiredNode, family: Family): string[] {
   return [
-    `${vipOf(family)} vmap @services${family}`,
-    ...nodePortRules(node, { family, map: "nodeports" }),
+    vipRule("services", family),
+    ...nodePortRules(node, { family, role: "services" }),
   ];
 }
 
@@ -167,12 +124,11 @@ const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1" 
 
 function nodePortRules(
   node: DesiredNode,
-  options: { readonly family: Family; readonly map: string },
+  options: { readonly family: Family; readonly role: VerdictMap },
 ): string[] {
-  const { family, map } = options;
+  const { family, role } = options;
   const match = nodeAddressMatch(node.families[family].nodePortAddresses, family);
-  const lookUp = `${NODE_PORT} vmap @${map}${family}`;
-  return match === undefined ? [] : [`${match} ${lookUp}`];
+  return match === undefined ? [] : [`${match} ${nodePortRule(role, family)}`];
 }
 
 function nodeAddressMatch(addresses: NodePortAddresses, family: Family): string | undefined {
@@ -184,12 +140,19 @@ function nodeAddressMatch(addresses: NodePortAddresses, family: Family): string 
     : `${daddr} { ${addresses.cidrs.join(", ")} } ${local}`;
 }
 
-/** One rule for each family; `vip` is the match that reads a virtual IP's key from the packet. */
-function eachFamily(
-  { ipFamilies }: DesiredNode,
-  rule: (vip: string, family: Family, ip: "ip" | "ip6") => string,
-): string[] {
-  return ipFamilies.map((family) => rule(vipOf(family), family, NFT_FAMILY[family]));
+/** What the frontends of packets are looked up in. */
+type VerdictMap = "services" | "shortCircuits" | "noEndpoints";
+
+function vipRule(role: VerdictMap, family: Family): string {
+  return `${vipOf(family)} vmap @${tableSet(role, { frontend: "vip", family }).name}`;
+}
+
+function nodePortRule(role: VerdictMap, family: Family): string {
+  return `${NODE_PORT} vmap @${tableSet(role, { frontend: "nodeport", family }).name}`;
+}
+
+function addressIn(role: "clusterIPs" | "serviceCIDRs", family: Family): string {
+  return `${NFT_FAMILY[family]} daddr @${tableSet(role, { family }).name}`;
 }
 
 /** The expression that reads a node port's key from a packet. */
@@ -200,19 +163,11 @@ export function vipOf(family: Family): string {
   return `${NFT_FAMILY[family]} daddr . meta l4proto . th dport`;
 }
 
-/**
- * The key of a virtual IP as a type, for declarations. `tcp dport` stands for the port of any
- * protocol: `th dport` in `typeof` does not survive a re-read by nft 1.0.6.
- */
-export function vipType(family: Family): string {
-  return `${NFT_FAMILY[family]} daddr . meta l4proto . tcp dport`;
-}
-
 function chain(name: string, rules: readonly string[]): Chain {
-  return { type: "chain", name, rules };
+  return { type: "chain", role: "fixed", name, rules };
 }
 
 /** A chain that the kernel calls. */
 export function base(name: string, hook: string, rules: readonly string[]): Chain {
-  return { type: "chain", name, hook, rules };
+  return { type: "chain", role: "base", name, hook, rules };
 }

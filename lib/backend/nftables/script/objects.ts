@@ -3,8 +3,10 @@
  *
  * @module
  */
-import type { Family } from "../../../model/values/address.ts";
 import type { Destination } from "../../../model/kernel/desired.ts";
+import { type FrontendKey, type Key, printKey } from "./keys.ts";
+import type { SetRole } from "./set_rows.ts";
+import type { KeyOf, TableSet } from "./sets.ts";
 
 /** Name of the one table, in family `inet`. */
 export const TABLE = "inet signpost";
@@ -12,54 +14,60 @@ export const TABLE = "inet signpost";
 /** An element of one of the table's sets or maps. */
 export interface Element {
   readonly type: "element";
-  /** Name of the set or map. */
-  readonly set: string;
-  readonly key: string;
+  readonly set: TableSet;
+  readonly key: Key;
   /** What the key maps to; `""` in a set. */
   readonly data: string;
   /** Who it is for; `""`: no Service in particular. Names only, see `readName` in the decoders. */
   readonly comment: string;
 }
 
-/** The slots of one frontend in an endpoint map: `key . 0`, `key . 1` and so on. */
+/** The slots of one frontend in an endpoint map, from 0 on. */
 export interface Slots {
   readonly type: "slots";
-  readonly set: string;
-  readonly key: string;
+  readonly set: TableSet<"endpoints" | "localEndpoints">;
+  readonly key: FrontendKey;
   readonly destinations: readonly Destination[];
 }
+
+/**
+ * What a chain is for. `base`: the kernel calls it; `fixed`: every table has it; `frontend`: some
+ * frontends lead to it; `affinity`: it looks for a client's endpoint; `dnat`: it sends to an endpoint.
+ */
+export type ChainRole = "base" | "fixed" | "frontend" | "affinity" | "dnat";
 
 /** A chain. Its name tells its rules: two chains of one name are the same. */
 export interface Chain {
   readonly type: "chain";
+  readonly role: ChainRole;
   readonly name: string;
   /** Where the kernel calls it, such as `nat hook output priority -100`; none: only rules jump to it. */
   readonly hook?: string;
   readonly rules: readonly string[];
-}
-
-/** A set or map that is there while something uses it. */
-export interface NamedSet {
-  readonly type: "set";
-  readonly kind: "set" | "map";
-  readonly name: string;
-  /** What stands between the braces of its declaration. */
-  readonly body: string;
+  /** How many rules at the beginning look for a client: their order does not matter. */
+  readonly lookUps?: number;
 }
 
 /** A part of the table that comes and goes with the services. */
-export type TableObject = Element | Slots | Chain | NamedSet;
+export type TableObject = Element | Slots | Chain | TableSet;
 
 /** What names an object in the table. */
 export function objectId(object: TableObject): string {
   switch (object.type) {
     case "element":
     case "slots":
-      return `${object.type} ${object.set} ${object.key}`;
+      return elementId(object);
     case "chain":
     case "set":
       return `${object.type} ${object.name}`;
   }
+}
+
+/** What names an element, or the slots of a frontend. */
+export function elementId(
+  { type, set, key }: Pick<Element | Slots, "type" | "set" | "key">,
+): string {
+  return `${type} ${set.name} ${printKey(key)}`;
 }
 
 /** Whether two objects of the same id hold the same. */
@@ -74,15 +82,16 @@ export function sameContent(a: TableObject, b: TableObject): boolean {
   return a.type === "set" && b.type === "set";
 }
 
-/** What the words of nft call an address of a family: `ip` or `ip6`. */
-export const NFT_FAMILY: Readonly<Record<Family, "ip" | "ip6">> = { 4: "ip", 6: "ip6" };
-
 /** The data of a slot: `address . port`. */
 export function slotData({ address, port }: Destination): string {
   return `${address} . ${port}`;
 }
 
-/** The key of a slot: the frontend's, and the number of the slot. */
-export function slotKey(key: string, slot: number): string {
-  return `${key} . ${slot}`;
+/** An element whose key is of its set's type. */
+export function element<R extends SetRole>(
+  set: TableSet<R>,
+  key: KeyOf<R> & Key,
+  options: { readonly data?: string; readonly comment?: string } = {},
+): Element {
+  return { type: "element", set, key, data: options.data ?? "", comment: options.comment ?? "" };
 }

@@ -7,22 +7,23 @@ import type { DesiredServicePort, Destination } from "../../../model/kernel/desi
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { shortHash } from "../../../model/values/hash.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
-import { type Chain, type NamedSet, NFT_FAMILY, type Slots, type TableObject } from "./objects.ts";
+import type { FrontendKey } from "./keys.ts";
+import type { Chain, Slots, TableObject } from "./objects.ts";
+import { type FrontendKind, NFT_FAMILY } from "./set_rows.ts";
+import { type TableSet, tableSet } from "./sets.ts";
 
-/** The maps that hold slots, without protocol and family. */
-export type EndpointMap =
-  | "endpoints"
-  | "local-endpoints"
-  | "nodeport-endpoints"
-  | "nodeport-local-endpoints";
+/** A way to reach a service port: a virtual IP or a node port. */
+export interface Frontend {
+  readonly kind: FrontendKind;
+  readonly key: FrontendKey;
+}
 
 /** One frontend of a service port under one policy. */
 export interface PickOptions {
   readonly policy: TrafficPolicy;
-  /** Where its slots are. */
-  readonly map: EndpointMap;
-  /** The virtual IP; `undefined` for a node port. */
-  readonly address: string | undefined;
+  /** The map that its slots are in. */
+  readonly map: "endpoints" | "localEndpoints";
+  readonly frontend: Frontend;
 }
 
 /** Where to send a packet, and the objects that it takes. */
@@ -52,31 +53,24 @@ export function pickFor(port: DesiredServicePort, options: PickOptions): Pick | 
  * A chain for each number of endpoints, shared by all services that have so many. Where there is
  * more than one, a second rule is for a packet that read the old number and then finds the last
  * slot gone: slot 0 is there as long as there is an endpoint.
- *
- * The maps are apart by protocol. A map with `tcp dport` in its data gives the first rule of a
- * script that names it a hidden `meta l4proto tcp` (nft 1.0.6), and UDP would miss.
  */
-function slotPick(port: DesiredServicePort, { policy, map, address }: PickOptions): Pick {
+function slotPick(port: DesiredServicePort, { policy, map, frontend }: PickOptions): Pick {
   const { family, protocol } = port;
   const destinations = endpointsFor(port, policy);
   const ip = NFT_FAMILY[family];
-  const frontend = address === undefined ? `${protocol} dport` : `${ip} daddr . ${protocol} dport`;
-  const set: NamedSet = {
-    type: "set",
-    kind: "map",
-    name: `${map}-${protocol}${family}`,
-    body: `typeof ${frontend} . numgen random mod 2 : ${ip} daddr . ${protocol} dport`,
-  };
+  const { kind, key } = frontend;
+  const set = tableSet(map, { frontend: kind, protocol, family });
+  const packet = kind === "vip" ? `${ip} daddr . ${protocol} dport` : `${protocol} dport`;
   const suffix = `${family}-${protocol}-${destinations.length}`;
   const dnat = (modulus: number) =>
-    `dnat ${ip} to ${frontend} . numgen random mod ${modulus} map @${set.name}`;
+    `dnat ${ip} to ${packet} . numgen random mod ${modulus} map @${set.name}`;
   const chain: Chain = {
     type: "chain",
-    name: `pick-${map}${suffix}`,
+    role: "dnat",
+    name: `pick-${set.stem}${suffix}`,
     rules: destinations.length === 1 ? [dnat(1)] : [dnat(destinations.length), dnat(1)],
   };
-  const key = address === undefined ? `${port.nodePort}` : `${address} . ${port.port}`;
-  const slots: Slots = { type: "slots", set: set.name, key, destinations };
+  const slots: Slots = { type: "slots", set, key, destinations };
   return { chain: chain.name, suffix, objects: [set, chain, slots] };
 }
 
@@ -93,26 +87,26 @@ function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   const choices = endpoints.map(({ chain }, i) => `${i} : goto ${chain.name}`);
   const dispatch: Chain = {
     type: "chain",
+    role: "affinity",
     name: `${policy === "Local" ? "affinity-local" : "affinity"}${suffix}`,
     rules: [
       ...endpoints.map(({ set, chain }) => `${saddr} @${set.name} goto ${chain.name}`),
       `numgen random mod ${endpoints.length} vmap { ${choices.join(", ")} }`,
       ...endpoints.slice(0, 1).map(({ chain }) => `goto ${chain.name}`),
     ],
+    lookUps: endpoints.length,
   };
   const objects = endpoints.flatMap(({ set, chain }): TableObject[] => [set, chain]);
   return { chain: dispatch.name, suffix, objects: [...objects, dispatch] };
 }
 
-/** How the names of sets begin whose elements are the clients of an endpoint. */
-export const AFFINITY_SET = "affinity";
-
-/** The name of the set whose elements are the clients that stay on an endpoint. */
-export function affinitySetName(
+/** The set whose elements are the clients that stay on an endpoint. */
+export function affinitySet(
   port: DesiredServicePort,
   endpoint: Omit<Destination, "local" | "hairpin">,
-): string {
-  return `${AFFINITY_SET}${port.family}-${affinityEndpointName(port, endpoint)}`;
+): TableSet<"affinityClients"> {
+  const { family } = port;
+  return tableSet("affinityClients", { family, endpoint: affinityEndpointName(port, endpoint) });
 }
 
 function affinityEndpointName(
@@ -126,14 +120,10 @@ function affinityEndpoint(port: DesiredServicePort, { address, port: number }: D
   const { family, protocol, affinitySeconds } = port;
   const name = affinityEndpointName(port, { address, port: number });
   const ip = NFT_FAMILY[family];
-  const set: NamedSet = {
-    type: "set",
-    kind: "set",
-    name: affinitySetName(port, { address, port: number }),
-    body: `typeof ${ip} saddr; flags dynamic,timeout`,
-  };
+  const set = tableSet("affinityClients", { family, endpoint: name });
   const chain: Chain = {
     type: "chain",
+    role: "dnat",
     name: `endpoint${family}-${name}`,
     rules: [
       `update @${set.name} { ${ip} saddr timeout ${affinitySeconds}s }`,

@@ -5,8 +5,9 @@
  */
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import type { Operations } from "./diff.ts";
+import { printKey } from "./keys.ts";
 import { nodeElements } from "./layout.ts";
-import { type Chain, type Element, TABLE } from "./objects.ts";
+import { type Chain, type Element, elementId, TABLE } from "./objects.ts";
 
 /** One step of a table that is there, as two transactions. */
 export interface StepScript {
@@ -57,7 +58,7 @@ export function nodeElementChanges(
   const old = nodeElements(before);
   const wanted = nodeElements(after);
   const missingIn = (list: readonly Element[]) => (element: Element) =>
-    !list.some(({ set, key }) => set === element.set && key === element.key);
+    !list.some((each) => elementId(each) === elementId(element));
   return {
     deleteElements: old.filter(missingIn(wanted)),
     addElements: wanted.filter(missingIn(old)),
@@ -89,7 +90,8 @@ export function commentOf({ comment }: Pick<Element, "comment">): string {
 }
 
 function renderElement(element: Element): string {
-  const { key, data } = element;
+  const { data } = element;
+  const key = printKey(element.key);
   const remark = commentOf(element);
   const left = remark === "" ? key : `${key} ${remark}`;
   return data === "" ? left : renderPair(left, data);
@@ -101,5 +103,5 @@ export function renderPair(key: string, data: string): string {
 }
 
 function groupBySet(elements: readonly Element[]): Map<string, Element[]> {
-  return Map.groupBy(elements, ({ set }) => set);
+  return Map.groupBy(elements, ({ set }) => set.name);
 }

@@ -5,7 +5,8 @@
  * @module
  */
 import { parseAddress } from "../../../model/values/address.ts";
-import { type NamedSet, TABLE } from "./objects.ts";
+import { TABLE } from "./objects.ts";
+import type { TableSet } from "./sets.ts";
 
 /** A client that stays on an endpoint. */
 interface StickyClient {
@@ -44,7 +45,10 @@ export function parseStickyClients(listing: string): Map<string, StickyClient[]>
  * @param listing what `nft list sets` printed for the old table
  * @param sets the affinity sets of the new one
  */
-export function renderStickyClients(listing: string, sets: readonly NamedSet[]): string {
+export function renderStickyClients(
+  listing: string,
+  sets: readonly Pick<TableSet, "name">[],
+): string {
   const clients = parseStickyClients(listing);
   return sets.map(({ name }) => {
     const elements = (clients.get(name) ?? []).map((client) =>

@@ -6,17 +6,11 @@
  */
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import type { GatheredOperations } from "./diff.ts";
-import { fixedChains, fixedSets, nodeElements } from "./layout.ts";
-import {
-  type Chain,
-  type Element,
-  type NamedSet,
-  slotData,
-  slotKey,
-  type Slots,
-  TABLE,
-} from "./objects.ts";
+import { slotPrinter } from "./keys.ts";
+import { fixedChains, nodeElements } from "./layout.ts";
+import { type Chain, type Element, slotData, type Slots, TABLE } from "./objects.ts";
 import { countOperations, renderElementList, renderPair } from "./script.ts";
+import { alwaysThere, type TableSet } from "./sets.ts";
 
 const INDENT = "      ";
 
@@ -28,7 +22,7 @@ const LONG = 64 * 1024;
 
 /** A set with those of its elements that are not written yet. */
 interface PendingSet {
-  readonly set: NamedSet;
+  readonly set: TableSet;
   /** As text, in parts that go together with commas. */
   parts: string[];
   length: number;
@@ -50,7 +44,7 @@ export class TableText {
   /** @param node the node's part of the table */
   constructor(node: DesiredNode) {
     this.#node = node;
-    this.#addSets(fixedSets(node));
+    this.#addSets(alwaysThere(node.ipFamilies));
     this.#addElements(nodeElements(node));
   }
 
@@ -74,7 +68,7 @@ export class TableText {
   }
 
   /** The sets and maps so far. */
-  get sets(): readonly NamedSet[] {
+  get sets(): readonly TableSet[] {
     return [...this.#sets.values()].map(({ set }) => set);
   }
 
@@ -113,14 +107,14 @@ export class TableText {
     return `${sets.join("")}${chains.join("\n")}}\n`;
   }
 
-  #addSets(sets: readonly NamedSet[]): void {
+  #addSets(sets: readonly TableSet[]): void {
     for (const set of sets) {
       this.#sets.set(set.name, { set, parts: [], length: 0, isWritten: false, count: 0 });
     }
   }
 
   #addElements(elements: readonly Element[]): void {
-    for (const [set, members] of Map.groupBy(elements, ({ set }) => set)) {
+    for (const [set, members] of Map.groupBy(elements, ({ set }) => set.name)) {
       this.#addPart(set, renderElementList(members, INDENT), members.length);
     }
   }
@@ -128,10 +122,11 @@ export class TableText {
   /** @returns how many elements they are */
   #addSlots(slots: readonly Slots[]): number {
     let count = 0;
-    for (const [set, members] of Map.groupBy(slots, ({ set }) => set)) {
-      const lines = members.flatMap(({ key, destinations }) =>
-        destinations.map((each, slot) => INDENT + renderPair(slotKey(key, slot), slotData(each)))
-      );
+    for (const [set, members] of Map.groupBy(slots, ({ set }) => set.name)) {
+      const lines = members.flatMap(({ key, destinations }) => {
+        const slotKey = slotPrinter(key);
+        return destinations.map((each, i) => INDENT + renderPair(slotKey(i), slotData(each)));
+      });
       this.#addPart(set, lines.join(",\n"), lines.length);
       count += lines.length;
     }

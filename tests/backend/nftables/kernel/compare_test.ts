@@ -326,6 +326,7 @@ Deno.test("a hole among the slots is missing, and a slot beyond them extra", () 
     declarations: new Map(),
     remarks: new Map(),
     chains: new Map(),
+    lookUps: new Map(),
     flags: "",
     others: [],
   });

@@ -1,0 +1,143 @@
+/**
+ * The sets and maps that signpost makes, as the table in `set_rows.ts` has them. Names, declarations
+ * and keys come from here, and a name that nft prints is looked up here.
+ *
+ * @module
+ */
+import { FAMILIES, type Family } from "../../../model/values/address.ts";
+import { type Protocol, PROTOCOLS } from "../../../model/cluster/objects.ts";
+import { type Key, parseKeyOf } from "./keys.ts";
+import {
+  type AnyPlace,
+  type AnyRow,
+  type KeyTypeOf,
+  type PlaceOf,
+  ROWS,
+  type SetRole,
+} from "./set_rows.ts";
+
+/** A key of a role's sets. */
+export type KeyOf<R extends SetRole> = Key<KeyTypeOf<R>>;
+
+/** A set or map of the table. */
+export interface TableSet<R extends SetRole = SetRole> {
+  readonly type: "set";
+  readonly kind: "set" | "map";
+  readonly role: R;
+  readonly name: string;
+  /** The name without protocol and family, for the names of chains. */
+  readonly stem: string;
+  /** What stands between the braces of its declaration. */
+  readonly body: string;
+  readonly keyType: KeyTypeOf<R>;
+  /** See `Row`. */
+  readonly filledBy: AnyRow["filledBy"];
+  /** `undefined`: both families share it. */
+  readonly family: Family | undefined;
+  /** `undefined`: protocols share it. */
+  readonly protocol: Protocol | undefined;
+}
+
+const ROLES = Object.keys(ROWS) as readonly SetRole[];
+const FRONTENDS = ["vip", "nodeport", "all"] as const;
+
+/** All sets that there can be, but for those of endpoints with session affinity. */
+const SETS_BY_NAME: ReadonlyMap<string, TableSet> = new Map(
+  FRONTENDS.flatMap((stem) => {
+    const frontend = stem === "all" ? {} : { frontend: stem };
+    return ROLES.filter((role) => rowOf(role).stems[stem] !== undefined).flatMap((role) =>
+      placesOf(rowOf(role).apartBy).map((place) => makeSet(role, { ...place, ...frontend }))
+    );
+  }).map((set) => [set.name, set]),
+);
+
+function rowOf(role: SetRole): AnyRow {
+  return ROWS[role];
+}
+
+function placesOf(apartBy: AnyRow["apartBy"]): AnyPlace[] {
+  switch (apartBy) {
+    case "nothing":
+      return [{}];
+    case "family":
+      return FAMILIES.map((family) => ({ family }));
+    case "protocol":
+      return FAMILIES.flatMap((family) => PROTOCOLS.map((protocol) => ({ family, protocol })));
+    case "endpoint":
+      return [];
+  }
+}
+
+function makeSet<R extends SetRole>(role: R, place: AnyPlace): TableSet<R> {
+  const { keyType, kind, filledBy, body } = ROWS[role];
+  return {
+    type: "set",
+    kind,
+    role,
+    name: nameOf(role, place),
+    stem: stemOf(role, place),
+    body: body(place),
+    keyType,
+    filledBy,
+    family: place.family,
+    protocol: place.protocol,
+  };
+}
+
+function stemOf(role: SetRole, { frontend }: AnyPlace): string {
+  return rowOf(role).stems[frontend ?? "all"] ?? "";
+}
+
+function nameOf(role: SetRole, place: AnyPlace): string {
+  const stem = stemOf(role, place);
+  switch (ROWS[role].apartBy) {
+    case "nothing":
+      return stem;
+    case "family":
+      return `${stem}${place.family}`;
+    case "protocol":
+      return `${stem}-${place.protocol}${place.family}`;
+    case "endpoint":
+      return `${stem}${place.family}-${place.endpoint}`;
+  }
+}
+
+/** The set of a role at a place. */
+export function tableSet<R extends SetRole>(role: R, place: PlaceOf<R>): TableSet<R> {
+  const known = SETS_BY_NAME.get(nameOf(role, place));
+  return known !== undefined && isOf(role, known) ? known : makeSet(role, place);
+}
+
+function isOf<R extends SetRole>(role: R, set: TableSet): set is TableSet<R> {
+  return set.role === role;
+}
+
+/** The sets of endpoints with session affinity: there are as many names as endpoints. */
+const AFFINITY_NAME = new RegExp(`^${ROWS.affinityClients.stems.all}([46])-(.+)$`);
+
+/**
+ * The set that a name from nft's text belongs to.
+ *
+ * @returns `undefined` where it is none that signpost makes
+ */
+export function setNamed(name: string): TableSet | undefined {
+  const known = SETS_BY_NAME.get(name);
+  if (known !== undefined) return known;
+  const [, digit, endpoint = ""] = AFFINITY_NAME.exec(name) ?? [];
+  const family = FAMILIES.find((each) => `${each}` === digit);
+  return family && tableSet("affinityClients", { family, endpoint });
+}
+
+/** The sets that every table of these families has, in the order of their printing. */
+export function alwaysThere(families: readonly Family[]): readonly TableSet[] {
+  const all = [...SETS_BY_NAME.values()].filter(({ role }) => ROWS[role].lifetime === "always");
+  return [undefined, ...families].flatMap((family) => all.filter((set) => set.family === family));
+}
+
+/** Reads a key of a set as nft lists it; `undefined` where it is none of the set's type. */
+export function parseKey<R extends SetRole>(
+  { keyType, protocol }: TableSet<R>,
+  text: string,
+): KeyOf<R> | undefined {
+  return parseKeyOf(keyType, text, protocol);
+}
