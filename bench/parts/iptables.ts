@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
+import type { Variant } from "../../lib/backend/iptables/kernel/variant.ts";
 import { programName } from "../../lib/backend/iptables/script/script.ts";
 import { Daemon, printOnce } from "../daemon.ts";
 import { chainPerEndpoint } from "../iptables_chains.ts";
@@ -84,7 +84,7 @@ export async function measureIptables(
 
 /** The iptables of the stage, with one backend. */
 class IptablesKernel {
-  constructor(private readonly stage: Stage, private readonly backend: Backend) {}
+  constructor(private readonly stage: Stage, private readonly backend: Variant) {}
 
   async empty(): Promise<void> {
     await this.stage.run([programName(4, "-restore", this.backend)], EMPTY);

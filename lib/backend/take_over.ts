@@ -5,7 +5,7 @@
  * @module
  */
 import { messageOf } from "../model/values/errors.ts";
-import type { Backend } from "./iptables/kernel/backend.ts";
+import type { Variant } from "./iptables/kernel/variant.ts";
 import {
   cleanUpKernel,
   isOverwritten,
@@ -20,9 +20,8 @@ import { giveBackRouteLocalnet, warnOfRouteLocalnet } from "./route_localnet.ts"
 
 /** What a hand-over works with. */
 export interface HandOverOptions {
-  readonly mode: "nftables" | "iptables";
-  /** The iptables backend that our own rules are in; `undefined` in nftables mode. */
-  readonly backend: Backend | undefined;
+  /** Finds the variant of iptables that our own rules are in; `undefined`: they are in nftables. */
+  readonly variant: (() => Promise<Variant>) | undefined;
   readonly runner: ProcessRunner;
   readonly logger: Logger;
 }
@@ -67,7 +66,7 @@ export class HandOver {
   /** Called when our rules are in the kernel: removes what is left of the others. Never rejects. */
   async finish(): Promise<void> {
     await this.#removeOthers();
-    if (this.#options.mode === "nftables" && !await giveBackRouteLocalnet(this.#options)) {
+    if (this.#options.variant === undefined && !await giveBackRouteLocalnet(this.#options)) {
       await warnOfRouteLocalnet({ ...this.#options, guarded: true });
     }
     await adviseOnIpvs(this.#options);
@@ -119,8 +118,8 @@ export class HandOver {
 
   /** @returns what was removed, in words */
   async #removeTables(): Promise<string[]> {
-    const { mode } = this.#options;
-    const tables = mode === "nftables" ? KUBE_PROXY_TABLES : [...KUBE_PROXY_TABLES, ...OWN_TABLES];
+    const { variant } = this.#options;
+    const tables = variant ? [...KUBE_PROXY_TABLES, ...OWN_TABLES] : KUBE_PROXY_TABLES;
     // In iptables mode there may be no nft at all.
     const script = await deleteTables(this.#nft, tables).catch(() => "");
     if (script !== "") await this.#nft.apply(script);
@@ -130,7 +129,10 @@ export class HandOver {
   /** @returns what was removed, in words; leaves the state `done` if all was */
   async #removeChains(): Promise<string[]> {
     const { logger } = this.#options;
-    const entries = await cleanUpKernel(this.#options.runner, { ...this.#others, dryRun: false });
+    const entries = await cleanUpKernel(this.#options.runner, {
+      ...await this.#others(),
+      dryRun: false,
+    });
     for (const { failure } of entries) if (failure) this.#fail(failure);
     for (const { program, kept, left } of entries) {
       for (const chain of kept) {
@@ -146,23 +148,23 @@ export class HandOver {
   }
 
   /** Which iptables rules are others'. */
-  get #others() {
-    const { mode, backend } = this.#options;
-    const except = backend === undefined ? {} : { except: backend };
-    return { kubeProxy: true, successor: mode === "nftables", ...except };
+  async #others() {
+    const { variant } = this.#options;
+    const except = variant ? { except: await variant() } : {};
+    return { kubeProxy: true, successor: variant === undefined, ...except };
   }
 
   /** Whole rules of a proxy that are not ours; what a kubelet makes, or a failure, is none. */
   async findProxy(): Promise<string[]> {
-    const { runner, backend } = this.#options;
+    const { runner, variant } = this.#options;
     try {
       const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(() => "");
-      const entries = await cleanUpKernel(runner, { ...this.#others, dryRun: true });
+      const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: true });
       const overwritten = await this.#isOverwritten();
       return [
         ...tablesIn(tables),
         ...entries.filter(({ owner }) => owner !== undefined).map(describe),
-        ...(overwritten ? [`KUBE chains of iptables${backend}, over ours`] : []),
+        ...(overwritten ? [`KUBE chains of iptables${await variant?.()}, over ours`] : []),
       ];
     } catch {
       return [];
@@ -170,8 +172,8 @@ export class HandOver {
   }
 
   async #isOverwritten(): Promise<boolean> {
-    const { runner, backend } = this.#options;
-    return backend !== undefined && await isOverwritten(runner, backend).catch(() => false);
+    const { runner, variant } = this.#options;
+    return variant !== undefined && await isOverwritten(runner, await variant()).catch(() => false);
   }
 
   #fail(error: unknown): void {

@@ -4,15 +4,14 @@
  * @module
  */
 import { messageOf } from "../model/values/errors.ts";
-import { openDataplane } from "../backend/choose.ts";
-import { answersOnLoopback } from "../backend/iptables/script/fixed_rules.ts";
+import { openBackend } from "../backend/choose.ts";
 import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/route_localnet.ts";
 import { applyConntrackSettings } from "../conntrack/kernel_settings.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { FatalError } from "../model/values/fatal.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { desiredNode } from "../policy/node.ts";
+import { answersOnLoopback, desiredNode } from "../policy/node.ts";
 
 /** What `--init-only` needs. */
 export interface InitOnlyOptions {
@@ -31,11 +30,11 @@ export interface InitOnlyOptions {
 export async function initOnly(options: InitOnlyOptions): Promise<void> {
   const { configuration, runtime, logger } = options;
   // This loads the kernel's modules, too: without them, connection tracking has no settings.
-  const { mode } = await openDataplane(options);
-  const node = desiredNode({ configuration, mode, node: undefined, serviceCIDRs: [] });
-  if (mode === "iptables" && answersOnLoopback(node, 4)) await allowLocalhost(runtime);
+  const { backend: { traits } } = await openBackend(options);
+  const node = desiredNode({ configuration, traits, node: undefined, serviceCIDRs: [] });
+  if (traits.localhostNodePorts && answersOnLoopback(node, 4)) await allowLocalhost(runtime);
   await applyConntrackSettings(options);
-  logger.info("the node is initialised, and --init-only is set: done", { mode });
+  logger.info("the node is initialised, and --init-only is set: done", { mode: traits.name });
 }
 
 async function allowLocalhost({ runner }: Pick<Runtime, "runner">): Promise<void> {

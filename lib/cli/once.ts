@@ -4,15 +4,13 @@
  * @module
  */
 import { describeConflicts } from "../policy/claimed.ts";
-import { fullScript } from "../backend/iptables/script/script.ts";
+import { likelyBackend } from "../backend/choose.ts";
 import { openModeWarning } from "../config/checks/open_mode.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { describeUnsupported } from "../model/kernel/features.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import { NftablesDataplane } from "../backend/nftables/dataplane.ts";
-import { Nft } from "../backend/nftables/kernel/nft.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { NO_NODE_ADDRESS } from "../daemon/start/advice.ts";
 import { readState } from "../daemon/start/read_state.ts";
@@ -34,16 +32,16 @@ export interface OnceOptions {
  */
 export async function once(options: OnceOptions): Promise<void> {
   const { configuration, output, nodeName, runtime, logger } = options;
-  const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
+  const backend = likelyBackend(options);
   const differs = openModeWarning(configuration);
   if (differs !== undefined) logger.warn(differs);
   const { cache, desired, conflicts, refused } = await readState({
     ...options,
-    mode,
+    backend,
     // What the script is for need not be this machine.
     ipFamilies: FAMILIES,
   });
-  if (lacksNodeAddress({ configuration, mode, node: cache.node })) {
+  if (lacksNodeAddress({ configuration, traits: backend.traits, node: cache.node })) {
     logger.warn(NO_NODE_ADDRESS, { node: nodeName });
   }
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
@@ -58,14 +56,9 @@ export async function once(options: OnceOptions): Promise<void> {
   }
   const text = output === "json"
     ? `${JSON.stringify(toJson(desired), undefined, 2)}\n`
-    : mode === "iptables"
-    ? fullScript(desired, ANY_IPTABLES).text
-    : new NftablesDataplane(new Nft(runtime.runner)).full(desired).text;
+    : backend.full(desired).text;
   await runtime.print(text);
 }
-
-/** What the script is for need not be this machine: a recent iptables with both families. */
-const ANY_IPTABLES = { families: FAMILIES, abilities: { randomFully: true } } as const;
 
 /** Desired state as plain data, services by name. */
 function toJson(state: DesiredState): unknown {

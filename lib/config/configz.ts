@@ -4,6 +4,7 @@
  * @module
  */
 import type { Configuration } from "../model/configuration.ts";
+import type { ModeTraits } from "../model/kernel/traits.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import type { Json, Setting } from "./settings/setting.ts";
 import { ROWS } from "./settings/table.ts";
@@ -27,11 +28,11 @@ export function toKubeProxyConfiguration(configuration: Configuration): Json {
  */
 export function inEffect(
   configuration: Configuration,
-  mode: "nftables" | "iptables",
+  { name, primaryNodePorts }: Pick<ModeTraits, "name" | "primaryNodePorts">,
 ): Configuration {
   const { nodePortAddresses } = configuration;
-  const primary = nodePortAddresses.length === 0 && mode === "nftables";
-  return { ...configuration, mode, ...primary && { nodePortAddresses: ["primary"] } };
+  const primary = nodePortAddresses.length === 0 && primaryNodePorts;
+  return { ...configuration, mode: name, ...primary && { nodePortAddresses: ["primary"] } };
 }
 
 type Section = { [key: string]: Json };

@@ -71,20 +71,20 @@ export class Daemon {
     this.#opened = opened;
     const { configuration, nodeName, runtime, logger } = options;
     const { clock } = runtime;
-    const { mode, dataplane } = opened;
-    const settings = configuration[mode];
+    const { backend, missing } = opened;
+    const { traits } = backend;
+    const settings = configuration[traits.section];
     this.#started = clock.now();
     this.#metrics = openMetrics(options, {
       opened,
       snapshotAge: () => this.#keeper?.age(),
       isStale: () => this.#loop.stale,
     });
-    const { missing } = opened;
     this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod, missing });
     this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate });
     this.#desired = new Desired({
       configuration,
-      mode,
+      traits,
       nodeName,
       ipFamilies: familiesBut(missing),
       refusedFeatures: opened.refusedFeatures,
@@ -119,7 +119,7 @@ export class Daemon {
       node: () => this.#desired.node,
       ownAddresses: () => runtime.addresses(),
       cache: this.#cache,
-      mode,
+      traits,
     });
     const conntrack = new ConntrackCleanup({
       ...options,
@@ -130,8 +130,8 @@ export class Daemon {
     this.#loop = new SyncLoop({
       cache: this.#cache,
       desired: this.#desired,
-      dataplane,
-      repair: this.#opened.repair,
+      dataplane: backend,
+      repair: (applied) => backend.repair(applied),
       clock,
       logger,
       observer: this.observation,
@@ -162,7 +162,7 @@ export class Daemon {
     const { configuration, runtime, logger, manager, signal } = this.#options;
     logger.info("started", {
       version: VERSION,
-      mode: this.#opened.mode,
+      mode: this.#opened.backend.traits.name,
       node: this.#options.nodeName,
     });
     const firstSync = this.#firstSync.promise;
@@ -175,7 +175,7 @@ export class Daemon {
           nodeName: this.#options.nodeName,
           report: (event) => this.#report(event),
           configuration: () => configuration,
-          mode: this.#opened.mode,
+          traits: this.#opened.backend.traits,
           health: this.#health,
           metrics: this.#metrics,
           status: () => plainFacts(this.#status()),
@@ -236,7 +236,7 @@ export class Daemon {
     await this.#ownPorts.begin(signal);
     if (this.#opened.api && path !== "") {
       const [cache, loop] = [this.#cache, this.#loop];
-      const isOutdated = await isServedByKubeProxy(this.#opened.handOver, {
+      const isOutdated = await isServedByKubeProxy(this.#opened.backend.foreignRules, {
         ...this.#options.runtime,
         ...this.#options,
       });
@@ -249,7 +249,6 @@ export class Daemon {
 
   #synced({ script, step }: SyncReport): void {
     this.#firstSync.resolve();
-    this.#opened.record(this.#metrics);
     this.#advice.afterSync(step.change);
     releaseMemoryAfter(script, this.#options);
     // What came from the state file is not to be written back as if it were new.
@@ -257,7 +256,7 @@ export class Daemon {
     this.#keeper?.changed();
     if (this.#isAnnounced) return;
     this.#isAnnounced = true;
-    this.#report(startingEvent(this.#options.nodeName, this.#opened.mode));
+    this.#report(startingEvent(this.#options.nodeName, this.#opened.backend.traits.name));
   }
 
   /** Waits for Events that are to be sent yet, but not for long. */
@@ -270,7 +269,7 @@ export class Daemon {
     return dealWithOthers({
       ...this.#options,
       clock: this.#options.runtime.clock,
-      opened: this.#opened,
+      backend: this.#opened.backend,
       desired: this.#desired,
       drifted: () => this.observation.drifted(),
       requestFull: (reason) => this.#loop.requestFull(reason),
@@ -286,7 +285,7 @@ export class Daemon {
   #status(): Status {
     return statusReport({
       node: this.#options.nodeName,
-      mode: this.#opened.mode,
+      mode: this.#opened.backend.traits.name,
       kernel: this.#options.runtime.osRelease(),
       nft: this.#opened.version,
       missing: this.#opened.missing,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { OpenDataplane } from "../backend/choose.ts";
+import type { Backend } from "../backend/backend.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import type { Drift } from "../model/kernel/drift.ts";
@@ -12,7 +12,7 @@ import { DriftRepairs } from "./drift_repairs.ts";
 
 /** What it takes to deal with others. */
 export interface OthersOptions {
-  readonly opened: Pick<OpenDataplane, "mode" | "handOver" | "watchDrift">;
+  readonly backend: Pick<Backend, "traits" | "foreignRules" | "watchDrift">;
   readonly configuration: Configuration;
   /** The state that the kernel is held to. */
   readonly desired: DesiredState;
@@ -36,22 +36,22 @@ export async function dealWithOthers(options: OthersOptions): Promise<void> {
 }
 
 function repairDrift(options: OthersOptions): Promise<void> {
-  const { opened, desired, drifted, requestFull, requestRepair, signal } = options;
+  const { backend, desired, drifted, requestFull, requestRepair, signal } = options;
   const repair = () => {
     drifted();
     requestRepair();
   };
   const repairs = new DriftRepairs({ ...options, repair });
   const onDrift = (drift: Drift) => void repairs.report(drift);
-  return opened.watchDrift({ desired, onDrift, onChange: requestFull, signal });
+  return backend.watchDrift({ desired, onDrift, onChange: requestFull, signal });
 }
 
 /** Others' rules go when ours are there; then it is watched whether they come back. */
 async function takeOver(options: OthersOptions): Promise<void> {
-  const { opened: { handOver, mode }, configuration, clock, requestFull, signal } = options;
-  await handOver.finish();
+  const { backend: { foreignRules, traits }, configuration, clock, requestFull, signal } = options;
+  await foreignRules.finish();
   while (!signal.aborted) {
-    await clock.sleep(configuration[mode].syncPeriod * CHECK_OTHERS, signal);
-    if (!signal.aborted && await handOver.check()) requestFull("kube-proxy has gone");
+    await clock.sleep(configuration[traits.section].syncPeriod * CHECK_OTHERS, signal);
+    if (!signal.aborted && await foreignRules.check()) requestFull("kube-proxy has gone");
   }
 }

@@ -3,11 +3,12 @@
  *
  * @module
  */
-import { answersOnLoopback } from "../backend/iptables/script/fixed_rules.ts";
 import { cidrContains, familyOf } from "../model/values/address.ts";
-import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
+import type { DesiredState } from "../model/kernel/desired.ts";
+import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Protocol } from "../model/cluster/objects.ts";
-import { type Frontend, frontendsOf } from "../policy/frontend.ts";
+import { frontendsOf, type Match } from "../policy/frontend.ts";
+import { answersOnLoopback } from "../policy/node.ts";
 
 /** Where a packet goes to. */
 export interface PacketDestination {
@@ -16,16 +17,10 @@ export interface PacketDestination {
   readonly protocol: Protocol;
 }
 
-/** A frontend and the service port that holds it. */
-export interface Match {
-  readonly servicePort: DesiredServicePort;
-  readonly frontend: Frontend;
-}
-
 /** What it takes to find the frontend of a packet. */
 export interface MatchOptions {
   readonly state: DesiredState;
-  readonly mode: "nftables" | "iptables";
+  readonly traits: ModeTraits;
   /** All addresses of this node, loopback included. */
   readonly ownAddresses: readonly string[];
 }
@@ -51,11 +46,11 @@ export function findFrontend(
 /** Whether node ports answer on an address. */
 export function takesNodePorts(
   address: string,
-  { state: { node }, mode, ownAddresses }: MatchOptions,
+  { state: { node }, traits, ownAddresses }: MatchOptions,
 ): boolean {
   const family = familyOf(address);
   const setting = node.families[family].nodePortAddresses;
-  if (isLoopback(address)) return mode === "iptables" && answersOnLoopback(node, family);
+  if (isLoopback(address)) return traits.localhostNodePorts && answersOnLoopback(node, family);
   if (!ownAddresses.includes(address)) return false;
   return setting.type === "all" || setting.cidrs.some((cidr) => cidrContains(cidr, address));
 }

@@ -4,13 +4,13 @@
  *
  * @module
  */
+import type { Mode } from "../model/configuration.ts";
 import type { Sender } from "../config/flags/command.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
 import type { EndpointReport } from "./service/endpoints.ts";
 import type { FrontendType } from "../policy/frontend.ts";
-import type { StickyClient } from "./kernel/kernel.ts";
-import type { KernelEntry } from "../backend/kernel_entry.ts";
+import type { KernelEntry, StickyClient } from "../backend/kernel_rules.ts";
 import type { Outcome } from "./packet/outcome.ts";
 import type { TraceReport } from "./packet/trace.ts";
 
@@ -99,7 +99,7 @@ export interface ServiceReport {
   /** ClusterIP, NodePort, LoadBalancer and so on; `""` where there is no such Service. */
   readonly type: string;
   readonly selector: string;
-  readonly mode: "nftables" | "iptables";
+  readonly mode: Mode;
   readonly node: string;
   /** `""`: not known. */
   readonly zone: string;
@@ -121,7 +121,7 @@ export interface ServiceReport {
 export interface PacketReport {
   readonly explainVersion: typeof EXPLAIN_VERSION;
   readonly kind: "packet";
-  readonly mode: "nftables" | "iptables";
+  readonly mode: Mode;
   readonly node: string;
   readonly packet: {
     readonly source: string | null;

@@ -6,8 +6,20 @@
  * @module
  */
 
-/** How rules get into the kernel; `""`: nftables where the kernel and nft can do it, else iptables. */
-export type ProxyMode = "" | "nftables" | "iptables";
+/** The sections of the configuration that hold in one mode each. */
+export interface ModeSections {
+  readonly nftables: ModeConfiguration;
+  readonly iptables: ModeConfiguration & { readonly localhostNodePorts: boolean };
+}
+
+/** The modes; each has a backend. */
+export const MODES = ["nftables", "iptables"] as const;
+
+/** How rules get into the kernel. */
+export type Mode = (typeof MODES)[number];
+
+/** The setting; `""`: nftables where the kernel and nft can do it, else iptables. */
+export type ProxyMode = "" | Mode;
 
 /** How pods of this node are recognised. */
 export type DetectLocalMode =
@@ -90,7 +102,7 @@ export interface OutputOptions {
 }
 
 /** KubeProxyConfiguration, validated, and signpost's own settings. */
-export interface Configuration extends UnusedConfiguration {
+export interface Configuration extends UnusedConfiguration, ModeSections {
   /** Canonical address; its family is the primary one where the Node does not tell. */
   readonly bindAddress: string;
   /** A bind failure of the health or metrics server ends the process. */
@@ -116,8 +128,6 @@ export interface Configuration extends UnusedConfiguration {
   /** Canonical CIDRs, or `["primary"]`; empty: the mode's default (nftables primary, iptables all). */
   readonly nodePortAddresses: readonly string[];
   readonly oomScoreAdj: number | undefined;
-  readonly nftables: ModeConfiguration;
-  readonly iptables: ModeConfiguration & { readonly localhostNodePorts: boolean };
   readonly conntrack: {
     /** 0: leave the limit as it is. */
     readonly maxPerCore: number;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Mode } from "./configuration.ts";
 import type { Kind } from "./cluster/objects.ts";
 
 /** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
@@ -35,7 +36,7 @@ export interface Status {
   readonly version: string;
   readonly commit: string;
   readonly node: string;
-  readonly mode: "nftables" | "iptables";
+  readonly mode: Mode;
   readonly kernel: string;
   /** Of the program that writes the rules; `""` where it does not tell. */
   readonly nft: string;

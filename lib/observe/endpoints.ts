@@ -5,7 +5,7 @@
  * @module
  */
 import { FAMILIES } from "../model/values/address.ts";
-import { FAMILY_NAMES } from "./family_names.ts";
+import { FAMILY_NAMES } from "../model/values/family_names.ts";
 import type { HealthReport } from "./health.ts";
 import {
   type HttpAnswer,

@@ -56,3 +56,8 @@ export function healthOf(
     ? { health: "healthy", colour: "green" }
     : { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" };
 }
+
+/** The program that writes the rules, with its version; `nft` tells its number alone. */
+export function programOf({ nft }: Pick<Status, "nft">): string {
+  return /^\d/.test(nft) ? `nft ${nft}` : nft;
+}

@@ -17,6 +17,12 @@ export interface Frontend {
   readonly port: number;
 }
 
+/** A frontend and the service port that holds it. */
+export interface Match {
+  readonly servicePort: DesiredServicePort;
+  readonly frontend: Frontend;
+}
+
 /** All frontends that a service port holds, cluster IPs first. */
 export function frontendsOf(servicePort: DesiredServicePort): Frontend[] {
   const { clusterIPs, externalIPs, loadBalancerIPs, nodePort, port } = servicePort;

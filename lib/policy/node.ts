@@ -5,6 +5,7 @@
  */
 import {
   ADDRESS_BITS,
+  cidrsOverlap,
   FAMILIES,
   type Family,
   familyOf,
@@ -12,6 +13,7 @@ import {
   mergeCidrs,
 } from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
+import type { ModeTraits } from "../model/kernel/traits.ts";
 import type {
   DesiredFamily,
   DesiredNode,
@@ -23,8 +25,8 @@ import type { Node, ServiceCIDR } from "../model/cluster/objects.ts";
 /** Inputs of `desiredNode`. */
 export interface NodeInputs {
   readonly configuration: Configuration;
-  /** The mode that is in effect, decided where it was left open. */
-  readonly mode: "nftables" | "iptables";
+  /** Of the mode that is in effect. */
+  readonly traits: ModeTraits;
   readonly node: Node | undefined;
   readonly serviceCIDRs: readonly ServiceCIDR[];
   /** The families that rules are written for; all where not given. */
@@ -33,8 +35,8 @@ export interface NodeInputs {
 
 /** Works out the node's part of the desired state. */
 export function desiredNode(inputs: NodeInputs): DesiredNode {
-  const { configuration, mode } = inputs;
-  const settings = configuration[mode];
+  const { configuration, traits } = inputs;
+  const settings = configuration[traits.section];
   return {
     ipFamilies: inputs.ipFamilies ?? FAMILIES,
     families: { 4: desiredFamily(inputs, 4), 6: desiredFamily(inputs, 6) },
@@ -59,16 +61,29 @@ export function nodeAddress(
   return inputs.node?.addresses.find((address) => familyOf(address) === family);
 }
 
+/**
+ * Whether node ports of this family answer on the loopback address, in modes where they can: IPv4
+ * alone, as the kernel routes no packet from `::1` elsewhere.
+ */
+export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
+  if (family !== 4 || !node.localhostNodePorts) return false;
+  const { nodePortAddresses } = node.families[family];
+  return nodePortAddresses.type === "all" ||
+    nodePortAddresses.cidrs.some((cidr) => cidrsOverlap(cidr, "127.0.0.0/8"));
+}
+
 /** Whether node ports are to be on the node's own address, and the Node has told none. */
 export function lacksNodeAddress(
-  inputs: Pick<NodeInputs, "configuration" | "mode" | "node">,
+  inputs: Pick<NodeInputs, "configuration" | "traits" | "node">,
 ): boolean {
   return usesPrimary(inputs) && (inputs.node?.addresses ?? []).length === 0;
 }
 
-function usesPrimary({ configuration, mode }: Pick<NodeInputs, "configuration" | "mode">): boolean {
+function usesPrimary(
+  { configuration, traits }: Pick<NodeInputs, "configuration" | "traits">,
+): boolean {
   const setting = configuration.nodePortAddresses;
-  return setting.length === 0 ? mode === "nftables" : setting[0] === "primary";
+  return setting.length === 0 ? traits.primaryNodePorts : setting[0] === "primary";
 }
 
 function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {

@@ -14,6 +14,7 @@ import type {
   StateChange,
 } from "../model/kernel/desired.ts";
 import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
+import type { ModeTraits } from "../model/kernel/traits.ts";
 import { vipKey } from "../model/cluster/names.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { sameValue } from "../model/values/same_value.ts";
@@ -28,7 +29,8 @@ import { desiredServicePorts } from "./service.ts";
 /** Settings that hold for the life of the process. */
 export interface DesiredOptions {
   readonly configuration: Configuration;
-  readonly mode: "nftables" | "iptables";
+  /** Of the mode that is in effect. */
+  readonly traits: ModeTraits;
   readonly nodeName: string;
   /** The families that rules are written for; all where not given. */
   readonly ipFamilies?: readonly Family[];

@@ -49,9 +49,9 @@ export function chooseEndpoints(
 ): Chosen {
   const { need, place } = options;
   const isLocal = ({ endpoint }: Candidate) => endpoint.nodeName === place.nodeName;
-  const mode = need.cluster ? topologyMode(candidates, place) : "";
+  const hints = need.cluster ? topologyMode(candidates, place) : "";
   const cluster = need.cluster
-    ? readyElseTerminating(candidates, (candidate) => fitsTopology(candidate, mode, place))
+    ? readyElseTerminating(candidates, (candidate) => fitsTopology(candidate, hints, place))
     : [];
   const local = need.local ? readyElseTerminating(candidates.filter(isLocal), () => true) : [];
   return {
@@ -82,7 +82,7 @@ export function topologyMode(candidates: readonly Candidate[], place: Place): To
   return agree((each) => each.zoneHints, place.zone) ? "PreferSameZone" : "";
 }
 
-function fitsTopology({ endpoint }: Candidate, mode: TopologyMode, place: Place): boolean {
-  if (mode === "PreferSameNode") return endpoint.nodeHints.includes(place.nodeName);
-  return mode === "" || endpoint.zoneHints.includes(place.zone);
+function fitsTopology({ endpoint }: Candidate, hints: TopologyMode, place: Place): boolean {
+  if (hints === "PreferSameNode") return endpoint.nodeHints.includes(place.nodeName);
+  return hints === "" || endpoint.zoneHints.includes(place.zone);
 }

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { openDataplane } from "../../lib/backend/choose.ts";
+import { openBackend } from "../../lib/backend/choose.ts";
 import { FatalError } from "../../lib/model/values/fatal.ts";
 import type { ProxyMode } from "../../lib/model/configuration.ts";
 import { configuration } from "../support/configuration.ts";
@@ -23,13 +23,13 @@ function open(
     hasIpv6: () => hasIpv6,
     osRelease,
   };
-  return openDataplane({ configuration: configuration({ mode }), runtime, logger });
+  return openBackend({ configuration: configuration({ mode }), runtime, logger });
 }
 
 Deno.test("without a mode nftables comes first, with one warning that says what differs", async () => {
   const logger = new MemoryLogger();
   const opened = await open(new FakeNode(), "", logger);
-  assertEquals([opened.mode, opened.version], ["nftables", "1.0.6"]);
+  assertEquals([opened.backend.traits.name, opened.version], ["nftables", "1.0.6"]);
   assertEquals(logger.lines.length, 1);
   assertMatch(logger.lines[0] ?? "", /^warn no mode is set, and nftables is used .* never on 127/);
 });
@@ -44,7 +44,7 @@ Deno.test("without a mode iptables is next, with one warning that says why", asy
   const node = new FakeNode();
   node.failures.set("nft", "Error: Could not process rule: Operation not supported");
   const logger = new MemoryLogger();
-  assertEquals((await open(node, "", logger)).mode, "iptables");
+  assertEquals((await open(node, "", logger)).backend.traits.name, "iptables");
   assertEquals(logger.at("warn").length, 1);
   assertMatch(
     logger.at("warn")[0] ?? "",
@@ -83,10 +83,10 @@ Deno.test("a missing family and mixed backends are warned of", async () => {
 
 /** Writes rules twice. */
 async function applyTwice(node: FakeNode, logger: MemoryLogger): Promise<void> {
-  const { dataplane } = await open(node, "iptables", logger);
+  const { backend } = await open(node, "iptables", logger);
   const pipeline = new Pipeline({ mode: "iptables" });
   pipeline.load([]);
-  for (let i = 0; i < 2; i++) await dataplane.apply(dataplane.full(pipeline.desired));
+  for (let i = 0; i < 2; i++) await backend.apply(backend.full(pipeline.desired));
 }
 
 Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and when it changes", async () => {
@@ -101,18 +101,18 @@ Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and w
     hasIpv6: () => true,
     osRelease: () => "6.1.0",
   };
-  const opened = await openDataplane({
+  const opened = await openBackend({
     configuration: configuration({ mode: "iptables" }),
     runtime,
     logger: new MemoryLogger(),
   });
   const pipeline = new Pipeline({ mode: "iptables" });
   pipeline.load([]);
-  const drops = () => opened.dataplane.full(pipeline.desired).text.includes("INVALID -j DROP");
+  const drops = () => opened.backend.full(pipeline.desired).text.includes("INVALID -j DROP");
   assertEquals(drops(), false);
   const reasons: string[] = [];
   const stop = new AbortController();
-  const watching = opened.watchDrift({
+  const watching = opened.backend.watchDrift({
     desired: pipeline.desired,
     onDrift: () => {},
     onChange: (reason) => reasons.push(reason),
@@ -183,13 +183,13 @@ for (const mode of ["nftables", "iptables"] as const) {
     const configured = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/64"] };
     const pipeline = new Pipeline({ mode, ipFamilies: [4], configuration: configured });
     pipeline.load([DUAL_SERVICE]);
-    const script = opened.dataplane.full(pipeline.desired);
+    const script = opened.backend.full(pipeline.desired);
     assertEquals(IPV6.exec(script.text)?.[0], undefined, script.text);
     assertMatch(script.text, /10\.96\.0\.10/);
     const { change } = pipeline.load([]);
-    const step = opened.dataplane.partial(change, pipeline.desired);
+    const step = opened.backend.partial(change, pipeline.desired);
     assertEquals(IPV6.exec(step?.text ?? "")?.[0], undefined, step?.text);
-    await opened.dataplane.apply(script);
+    await opened.backend.apply(script);
     const programs = node.changes.map((each) => each.split(" ")[0]);
     assertEquals(programs.filter((each) => each?.startsWith("ip6")), []);
   });

@@ -14,8 +14,8 @@ interface Setup {
 /** @param backend of iptables mode; without one it is nftables mode */
 function setUp(backend?: "-nft" | "-legacy", node = new FakeNode()): Setup {
   const logger = new MemoryLogger();
-  const mode = backend === undefined ? "nftables" : "iptables";
-  return { node, logger, handOver: new HandOver({ mode, backend, runner: node.runner, logger }) };
+  const variant = backend && (() => Promise.resolve(backend));
+  return { node, logger, handOver: new HandOver({ variant, runner: node.runner, logger }) };
 }
 
 Deno.test("kube-proxy's tables are deleted by the prologue of the first transaction only", async () => {

@@ -1,7 +1,8 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { cleanup } from "../../lib/cli/cleanup.ts";
 import { FatalError } from "../../lib/model/values/fatal.ts";
-import { MemoryLogger } from "../support/clock_and_log.ts";
+import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
+import { configuration } from "../support/configuration.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "./fake_node.ts";
 
 /** A node with everything of both proxies. */
@@ -13,12 +14,25 @@ function fullNode(): FakeNode {
   return node;
 }
 
+/** What the command works with on this node. */
+function contextOf(node: FakeNode) {
+  const runtime = {
+    runner: node.runner,
+    streamer: { async *lines() {} },
+    clock: new ManualClock(),
+    hasIpv6: () => true,
+    osRelease: () => "6.12.0",
+    print: (text: string) => node.print(text),
+  };
+  return { configuration: configuration(), runtime };
+}
+
 async function run(
   node: FakeNode,
   { kubeProxy = false, dryRun = false }: { kubeProxy?: boolean; dryRun?: boolean } = {},
 ): Promise<MemoryLogger> {
   const logger = new MemoryLogger();
-  await cleanup({ kubeProxy, dryRun, runtime: node, logger });
+  await cleanup({ kubeProxy, dryRun, ...contextOf(node), logger });
   return logger;
 }
 
@@ -67,7 +81,7 @@ Deno.test("where one program fails the others go on, and every failure is told",
   node.failures.set("iptables-nft-restore", "iptables-nft-restore: line 9 failed");
   const logger = new MemoryLogger();
   const error = await assertRejects(
-    () => cleanup({ kubeProxy: true, dryRun: false, runtime: node, logger }),
+    () => cleanup({ kubeProxy: true, dryRun: false, ...contextOf(node), logger }),
     FatalError,
   );
   assertMatch(error.message, /the kernel is busy; .*; iptables-nft-restore: .*line 9 failed/);

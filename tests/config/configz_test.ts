@@ -2,6 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { inEffect, toKubeProxyConfiguration } from "../../lib/config/configz.ts";
 import { DEFAULT_LIMITS } from "../../lib/model/configuration.ts";
 import { configurationOf, load, loadFile, runOf } from "./support.ts";
+import { type Mode, traitsOf } from "../support/modes.ts";
 
 Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, every field of it", async () => {
   const configuration = configurationOf(
@@ -123,12 +124,12 @@ Deno.test("settings without an effect are printed as they were given", async () 
 
 Deno.test("/configz has the mode in effect, and the node port addresses that go with it", async () => {
   const configuration = configurationOf(await load([]));
-  const shown = (mode: "nftables" | "iptables") => {
-    const { nodePortAddresses, mode: chosen } = inEffect(configuration, mode);
+  const shown = (mode: Mode) => {
+    const { nodePortAddresses, mode: chosen } = inEffect(configuration, traitsOf(mode));
     return [chosen, nodePortAddresses];
   };
   assertEquals(shown("nftables"), ["nftables", ["primary"]]);
   assertEquals(shown("iptables"), ["iptables", []]);
   const given = configurationOf(await load(["--nodeport-addresses=10.0.0.0/8"]));
-  assertEquals(inEffect(given, "nftables").nodePortAddresses, ["10.0.0.0/8"]);
+  assertEquals(inEffect(given, traitsOf("nftables")).nodePortAddresses, ["10.0.0.0/8"]);
 });

@@ -49,7 +49,12 @@ Deno.test("the example of a status is one, and each of its fields is explained",
 Deno.test("the example of a verification prints as the table beside it", () => {
   const example = exampleOf("signpost verify") as Verification;
   const text = section("signpost verify");
-  assert(text.includes(verificationTable(example, (words) => words)));
+  assert(
+    text.includes(verificationTable(example, {
+      paint: (words) => words,
+      parts: "elements and rules",
+    })),
+  );
   for (const name of fieldNames(example)) assert(text.includes(`\`${name}\``), name);
 });
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
+import type { Variant } from "../../lib/backend/iptables/kernel/variant.ts";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import { installKubeProxy, type KubeProxyMode, type ProxiedFamily } from "../support/kube_proxy.ts";
 import type { Network } from "../support/network.ts";
@@ -111,7 +111,7 @@ export class HandOverStage implements AsyncDisposable {
   }
 
   /** Writes kube-proxy's rules. */
-  async installKubeProxy(mode: KubeProxyMode, backend?: Backend): Promise<void> {
+  async installKubeProxy(mode: KubeProxyMode, backend?: Variant): Promise<void> {
     await installKubeProxy(this.network, {
       mode,
       families: proxiedFamilies(),

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { dirname } from "node:path/posix";
-import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
+import type { Variant } from "../../lib/backend/iptables/kernel/variant.ts";
 import { installKubeProxy, type KubeProxyMode, LiveKubeProxy } from "../support/kube_proxy.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
@@ -42,10 +42,10 @@ const TRACES: Readonly<Record<KubeProxyMode, RegExp>> = {
 
 interface Direction {
   readonly from: KubeProxyMode;
-  readonly backend?: Backend;
+  readonly backend?: Variant;
   readonly to: Mode;
   /** The backend that kubelet's hint names. */
-  readonly hint?: Backend;
+  readonly hint?: Variant;
 }
 
 const DIRECTIONS: readonly Direction[] = [

@@ -6,12 +6,12 @@
 import { assertEquals } from "@std/assert";
 import type { World } from "../../lib/explain/packet/outcome.ts";
 import { explainPacket } from "../../lib/explain/packet/packet.ts";
-import { ruleNames } from "../../lib/explain/kernel/rules.ts";
 import { senderOf } from "../../lib/explain/packet/sender.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { ADDRESSES, type Addresses, type Host, type Manifest, PORT } from "./cluster.ts";
 import type { Flow } from "./flow.ts";
+import { backendOf } from "../support/modes.ts";
 
 /** The Node of all end-to-end tests. */
 const NODE_NAME = "node1";
@@ -38,7 +38,8 @@ export async function assertPredicted(
   });
   if (invocation.type !== "run") throw new Error(JSON.stringify(invocation));
   const { configuration } = invocation;
-  const mode = configuration.mode === "iptables" ? "iptables" : "nftables";
+  const mode = configuration.mode || "nftables";
+  const backend = backendOf(mode);
   const pipeline = new Pipeline({ configuration, mode, nodeName: NODE_NAME });
   pipeline.load(inputs.objects as readonly ApiObject[]);
   const { cache, desired } = pipeline;
@@ -49,9 +50,9 @@ export async function assertPredicted(
   const ownAddresses = [...own, ...inputs.nodeAddresses];
   const world: World = {
     state: desired,
-    mode,
+    traits: backend.traits,
     ownAddresses,
-    rules: ruleNames(mode, desired.node),
+    rules: backend.describe(desired.node),
   };
   // By which interface a packet comes, its addresses do not tell.
   const isTold = !/Interface/.test(configuration.detectLocalMode);

@@ -6,6 +6,9 @@ import { unpackedProgram } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
 import { EXAMPLES } from "./examples.ts";
 import { groupings, selectors } from "./promql.ts";
+import { backendOf } from "../support/modes.ts";
+import { service } from "../policy/objects.ts";
+import { Pipeline } from "../support/pipeline.ts";
 
 const FOLDER = `${EXAMPLES}monitoring/`;
 /** What Prometheus adds by itself. */
@@ -40,8 +43,12 @@ const queries = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ ex
 async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const found = new Map<string, Set<string>>();
   for (const mode of ["nftables", "iptables"] as const) {
+    const backend = backendOf(mode);
+    const pipeline = new Pipeline({ mode });
+    pipeline.load([service("web")]);
+    await backend.apply(backend.full(pipeline.desired));
     const metrics = createMetrics({
-      mode,
+      backend: backend.metrics,
       families: [4, 6],
       now: () => 1000,
       version: "1",
@@ -77,12 +84,10 @@ function recordEverything(metrics: ReturnType<typeof createMetrics>): void {
   metrics.cleanupFailed();
   metrics.networkProgrammed(1);
   metrics.noLocalEndpoints(4, { internal: 1, external: 1 });
-  metrics.iptablesRules(4, { table: "nat", total: 1, written: 1 });
   metrics.conntrackReconciled(4, { seconds: 1, deleted: 1 });
   metrics.healthAnswered("healthz", 200);
   metrics.driftRepaired();
   metrics.programFailed("nft", "timeout");
-  metrics.elements(new Map([["services4", 1]]));
   metrics.watch("Service", true);
   metrics.watchActive("Service");
   metrics.relisted("Service");

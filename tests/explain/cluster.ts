@@ -9,7 +9,6 @@ import type { Outcome, World } from "../../lib/explain/packet/outcome.ts";
 import { explainPacket } from "../../lib/explain/packet/packet.ts";
 import { explainTarget } from "../../lib/explain/packet/packet_report.ts";
 import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
-import { ruleNames } from "../../lib/explain/kernel/rules.ts";
 import { explainService } from "../../lib/explain/service/service.ts";
 import type { State } from "../../lib/policy/view.ts";
 import type { PacketTarget } from "../../lib/config/flags/arguments.ts";
@@ -19,6 +18,7 @@ import type { Family } from "../../lib/model/values/address.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/features.ts";
 import { KINDS } from "../../lib/model/cluster/objects.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../support/pipeline.ts";
+import { backendOf, traitsOf } from "../support/modes.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -120,9 +120,9 @@ export function worldOf(
   const { cache, desired } = pipeline;
   const world: World = {
     state: desired,
-    mode,
+    traits: traitsOf(mode),
     ownAddresses: ["127.0.0.1", "::1", NODE_ADDRESS],
-    rules: ruleNames(mode, desired.node),
+    rules: backendOf(mode).describe(desired.node),
   };
   return {
     state: { cache, desired, conflicts, refused: [...refused, ...overLimit] },

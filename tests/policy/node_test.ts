@@ -4,6 +4,7 @@ import type { Configuration } from "../../lib/model/configuration.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
 import type { Node } from "../../lib/model/cluster/objects.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
+import { type Mode, traitsOf } from "../support/modes.ts";
 
 const NODE: Node = {
   name: "node-1",
@@ -15,7 +16,7 @@ const NODE: Node = {
 };
 
 interface Inputs {
-  readonly mode?: "nftables" | "iptables";
+  readonly mode?: Mode;
   readonly node?: Node | undefined;
   readonly cidrs?: readonly (readonly string[])[];
 }
@@ -24,7 +25,7 @@ function work(changes: Partial<Configuration> = {}, inputs: Inputs = {}): Desire
   const { mode = "nftables", cidrs = [] } = inputs;
   return desiredNode({
     configuration: configuration(changes),
-    mode,
+    traits: traitsOf(mode),
     node: "node" in inputs ? inputs.node : NODE,
     serviceCIDRs: cidrs.map((each, i) => ({ name: `cidr-${i}`, cidrs: each })),
   });

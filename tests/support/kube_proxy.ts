@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { Backend } from "../../lib/backend/iptables/kernel/backend.ts";
+import type { Variant } from "../../lib/backend/iptables/kernel/variant.ts";
 import { programName } from "../../lib/backend/iptables/script/script.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import { kubeProxyIptables } from "./kube_proxy_iptables.ts";
@@ -50,7 +50,7 @@ export async function installKubeProxy(
   network: Network,
   options: {
     readonly mode: KubeProxyMode;
-    readonly backend?: Backend;
+    readonly backend?: Variant;
     readonly families: readonly ProxiedFamily[];
   },
 ): Promise<void> {

@@ -13,6 +13,7 @@ import type { ObjectEvent, Refusal } from "../../lib/model/cluster/events.ts";
 import { type Kind, type KindMap, KINDS } from "../../lib/model/cluster/objects.ts";
 import type { ApiObject } from "./api_store.ts";
 import { configuration } from "./configuration.ts";
+import { type Mode, traitsOf } from "./modes.ts";
 
 export type { ApiObject };
 
@@ -21,7 +22,7 @@ export const NODE_NAME = "node-1";
 
 /** Settings of a pipeline. */
 export interface PipelineOptions extends Pick<DesiredOptions, "ownAddresses" | "ownPorts"> {
-  readonly mode?: "nftables" | "iptables";
+  readonly mode?: Mode;
   readonly nodeName?: string;
   readonly ipFamilies?: readonly Family[];
   readonly refusedFeatures?: RefusedFeatures;
@@ -38,7 +39,7 @@ export class Pipeline {
     this.desired = new Desired({
       ...options,
       configuration: configuration(options.configuration),
-      mode: options.mode ?? "nftables",
+      traits: traitsOf(options.mode ?? "nftables"),
       nodeName: options.nodeName ?? NODE_NAME,
       ...options.refusedFeatures && { refusedFeatures: options.refusedFeatures },
       ...options.ipFamilies && { ipFamilies: options.ipFamilies },

@@ -20,6 +20,7 @@ import { SyncLoop, type SyncObserver, type SyncOutcome } from "../../lib/sync/sy
 import { configuration } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
+import { traitsOf } from "../support/modes.ts";
 
 /** A script of `FakeDataplane`: Services and their ports as JSON, `undefined` where one goes. */
 interface FakeScript extends Script {
@@ -116,7 +117,7 @@ export class SyncFixture implements AsyncDisposable {
   readonly desired = new Desired({
     ownPorts: () => this.ownPorts,
     configuration: configuration(),
-    mode: "nftables",
+    traits: traitsOf("nftables"),
     nodeName: NODE_NAME,
     refusedFeatures: new Map([["source-ranges", "nft refuses it"]]),
   });

@@ -11,7 +11,7 @@ import {
   type ProcessRunner,
   ProgramMissingError,
 } from "../../model/ports/ports.ts";
-import { type Iptables, isTcpLiberal } from "./kernel/backend.ts";
+import { type Iptables, isTcpLiberal } from "./kernel/variant.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/errors.ts";
 import { fitToSaved } from "./script/full.ts";
 import { CANARY_CHAIN, TABLES } from "./script/names.ts";

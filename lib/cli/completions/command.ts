@@ -11,7 +11,7 @@ import { listPages } from "../../source/api/http/list_pages.ts";
 import { resourceOf, withoutFieldSelector } from "../../source/api/resources.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../../daemon/start/read_state.ts";
+import { readCache } from "../../daemon/start/read_state.ts";
 import { findApiServer } from "../../daemon/objects/source.ts";
 import { bashScript } from "./bash.ts";
 import { fishScript } from "./fish.ts";
@@ -48,8 +48,7 @@ export async function completions(
 
 async function serviceNames(context: QueryContext): Promise<string[]> {
   if (context.configuration.signpost.manifests.length > 0) {
-    const { cache } = await readState({ ...context, mode: "nftables" });
-    return [...cache.services.keys()];
+    return [...(await readCache(context)).services.keys()];
   }
   const { nodeName, runtime } = context;
   const over = new AbortController();

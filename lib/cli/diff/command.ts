@@ -4,22 +4,15 @@
  * @module
  */
 import type { Command } from "../../config/flags/command.ts";
+import type { Backend } from "../../backend/backend.ts";
+import { usedBackend } from "../../backend/choose.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
-import { findIptables } from "../../backend/iptables/kernel/backend.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
-import { parseListing } from "../../backend/nftables/kernel/contents.ts";
-import { Nft } from "../../backend/nftables/kernel/nft.ts";
-import { activeMode } from "../../daemon/start/active_mode.ts";
-import { readSaved } from "../../explain/kernel/kernel_read.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
 import { painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/start/read_state.ts";
-import { changesOf, referencesOf } from "../../verify/diff/changes.ts";
-import { parseOwners } from "../../verify/diff/frontends.ts";
-import { type KernelChanges, kernelChanges } from "../../verify/diff/kernel_changes.ts";
-import { iptablesKernelChanges } from "../../verify/diff/kernel_changes_iptables.ts";
 import { overlay, Proposed } from "./proposed.ts";
 import { renderDiff } from "./render.ts";
 import { DIFF_VERSION, type DiffReport } from "../../verify/diff/report.ts";
@@ -37,9 +30,9 @@ const READ_TIMEOUT = 60_000;
  */
 export async function diff(command: DiffCommand, context: QueryContext): Promise<number> {
   const { configuration, runtime } = context;
-  const mode = await activeMode(configuration, runtime);
+  const backend = await usedBackend(context);
   const { clientConnection, master } = configuration;
-  const options = { ...context, mode, manifests: command.manifests };
+  const options = { ...context, backend, manifests: command.manifests };
   const report = clientConnection.kubeconfig !== "" || master !== ""
     ? await againstApi(options)
     : await againstKernel(options).catch((error) => {
@@ -51,24 +44,24 @@ export async function diff(command: DiffCommand, context: QueryContext): Promise
 }
 
 interface DiffOptions extends QueryContext {
-  readonly mode: "nftables" | "iptables";
+  readonly backend: Backend;
   readonly manifests: readonly string[];
 }
 
 async function againstApi(options: DiffOptions): Promise<DiffReport> {
-  const { mode, manifests } = options;
+  const { backend, manifests } = options;
   const { cache, desired } = await readState({
     ...withManifests(options, []),
-    mode,
+    backend,
     timeout: READ_TIMEOUT,
   });
-  const references = referencesOf(desired);
+  const changesOf = backend.changesFrom(desired);
   const proposed = await overlay(cache, manifests, options);
   const { change, conflicts } = desired.update(cache, cache.takeDirty());
   const replaces = changesFixedRules(change);
   return {
     ...headOf(options, { against: "api", proposed }),
-    changes: changesOf(mode, { change, references, node: desired.node }),
+    changes: changesOf({ change, node: desired.node }),
     warnings: [
       ...proposed.warnings,
       ...[...Map.groupBy(conflicts, ({ loser }) => loser)].map(([loser, lost]) =>
@@ -80,11 +73,11 @@ async function againstApi(options: DiffOptions): Promise<DiffReport> {
 }
 
 async function againstKernel(options: DiffOptions): Promise<DiffReport> {
-  const { mode, manifests } = options;
+  const { backend, manifests } = options;
   const proposed = new Proposed();
   const { cache, desired, refused } = await readState({
     ...withManifests(options, manifests),
-    mode,
+    backend,
     inspect: (kind, raw) => proposed.look(kind, raw),
   });
   for (const { kind, key, reason } of refused) {
@@ -97,27 +90,12 @@ async function againstKernel(options: DiffOptions): Promise<DiffReport> {
   if (cache.node === undefined) {
     proposed.warn(`no Node ${options.nodeName} in the manifests: hints for its zone do not count`);
   }
-  const { changes, warnings } = mode === "nftables"
-    ? await nftablesChanges(desired, options)
-    : await iptablesChanges(desired, options);
+  const { changes, warnings } = (await backend.read()).changesTo(desired);
   return {
     ...headOf(options, { against: "kernel", proposed }),
     changes,
     warnings: [...proposed.warnings, ...warnings],
   };
-}
-
-type State = Parameters<typeof kernelChanges>[0];
-
-async function nftablesChanges(state: State, { runtime }: DiffOptions): Promise<KernelChanges> {
-  const listing = await new Nft(runtime.runner).listTable();
-  return kernelChanges(state, { contents: parseListing(listing), owners: parseOwners(listing) });
-}
-
-async function iptablesChanges(state: State, { runtime }: DiffOptions): Promise<KernelChanges> {
-  const { runner } = runtime;
-  const held = await readSaved(runner, await findIptables(runner));
-  return { changes: iptablesKernelChanges(state, held), warnings: [] };
 }
 
 /** The manifests of this command are what might be applied, not the present objects. */
@@ -128,7 +106,7 @@ function withManifests(options: DiffOptions, manifests: readonly string[]): Quer
 }
 
 function headOf(
-  { nodeName, mode }: DiffOptions,
+  { nodeName, backend }: DiffOptions,
   { against, proposed }: {
     readonly against: DiffReport["against"];
     readonly proposed: Proposed;
@@ -137,7 +115,7 @@ function headOf(
   return {
     diffVersion: DIFF_VERSION,
     node: nodeName,
-    mode,
+    mode: backend.traits.name,
     against,
     objects: proposed.names,
   };

@@ -4,10 +4,11 @@
  * @module
  */
 import type { PacketTarget, ServiceTarget } from "../../config/flags/arguments.ts";
+import type { Backend } from "../../backend/backend.ts";
+import { usedBackend } from "../../backend/choose.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
 import { objectKey } from "../../model/cluster/names.ts";
-import { activeMode } from "../../daemon/start/active_mode.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { type Paint, painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
@@ -26,7 +27,6 @@ import {
 } from "../../explain/packet/packet_report.ts";
 import { renderPacket } from "./render_packet.ts";
 import { renderService } from "./render_service.ts";
-import { ruleNames } from "../../explain/kernel/rules.ts";
 import { explainService } from "../../explain/service/service.ts";
 import { traceConnection } from "../../explain/packet/trace_run.ts";
 import { lookAtUnlisted } from "./unlisted.ts";
@@ -45,28 +45,29 @@ const READ_TIMEOUT = 30_000;
  */
 export async function explain(command: ExplainCommand, context: QueryContext): Promise<number> {
   const { target } = command;
-  const mode = await activeMode(context.configuration, context.runtime);
+  const backend = await usedBackend(context);
   const inspector = new Inspector(target.type === "service" ? target : { namespace: "", name: "" });
   const state = await readState({
     ...context,
-    mode,
+    backend,
     timeout: READ_TIMEOUT,
     inspect: (kind, raw) => inspector.look(kind, raw),
   });
   const world: World = {
     state: state.desired,
-    mode,
+    traits: backend.traits,
     ownAddresses: [...context.runtime.addresses(), ...state.cache.node?.addresses ?? []],
-    rules: ruleNames(mode, state.desired.node),
+    rules: backend.describe(state.desired.node),
   };
   return target.type === "service"
-    ? await printService(target, { command, context, state, world, inspector })
-    : await printPacket(target, { command, context, state, world });
+    ? await printService(target, { command, context, backend, state, world, inspector })
+    : await printPacket(target, { command, context, backend, state, world });
 }
 
 interface Asked {
   readonly command: ExplainCommand;
   readonly context: QueryContext;
+  readonly backend: Backend;
   readonly state: State;
   readonly world: World;
 }
@@ -75,10 +76,10 @@ async function printService(
   target: ServiceTarget,
   asked: Asked & { readonly inspector: Inspector },
 ): Promise<number> {
-  const { command, context, state, world, inspector } = asked;
+  const { command, context, backend, state, world, inspector } = asked;
   const { configuration, nodeName, runtime } = context;
   if (!inspector.service) await lookAtUnlisted(target, { ...context, inspector });
-  const kernel = await readKernel(world.mode, context);
+  const kernel = await readKernel(backend);
   const ports = state.desired.services.get(objectKey(target)) ?? [];
   const report = explainService({
     target,
@@ -100,7 +101,7 @@ async function printService(
 }
 
 async function printPacket(target: PacketTarget, asked: Asked): Promise<number> {
-  const { command, context, state, world } = asked;
+  const { command, context, backend, state, world } = asked;
   const { nodeName, runtime } = context;
   const match = findFrontend(target, world);
   const inputs = {
@@ -109,7 +110,7 @@ async function printPacket(target: PacketTarget, asked: Asked): Promise<number> 
     state,
     world,
     nodeName,
-    kernel: await readKernel(world.mode, context),
+    kernel: await readKernel(backend),
     ...command.conntrack && {
       connections: connectionsOf(match ? [match.servicePort] : [], {
         entries: await readConnections(runtime.runner, [familyOf(target.address)]),

@@ -4,7 +4,14 @@
  * @module
  */
 import type { Status } from "../../model/status.ts";
-import { formatAge, formatAgo, formatDuration, formatSize, healthOf } from "../../observe/human.ts";
+import {
+  formatAge,
+  formatAgo,
+  formatDuration,
+  formatSize,
+  healthOf,
+  programOf,
+} from "../../observe/human.ts";
 import { type Paint, textTable } from "../output.ts";
 
 /** How a status is shown. */
@@ -75,8 +82,7 @@ export function statusLine(status: Status, now: number): string {
 }
 
 function facts(status: Status, now: number): string[][] {
-  const version = status.mode === "nftables" ? `nft ${status.nft}` : status.nft;
-  const program = status.nft === "" ? status.mode : `${status.mode} (${version})`;
+  const program = status.nft === "" ? status.mode : `${status.mode} (${programOf(status)})`;
   const { snapshotAgeSeconds: age } = status;
   return [
     ["mode", `${program}, kernel ${status.kernel}`],

@@ -3,17 +3,18 @@
  *
  * @module
  */
+import type { Backend } from "../../backend/backend.ts";
+import { usedBackend } from "../../backend/choose.ts";
+import type { Comparison } from "../../backend/kernel_rules.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { type Verification, VERIFY_VERSION } from "../../model/kernel/verification.ts";
-import { activeMode } from "../../daemon/start/active_mode.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
 import { fix } from "./fix.ts";
-import { compareKernel, type Comparison } from "../../verify/kernel.ts";
 import { verificationTable } from "./table.ts";
 
 /** Milliseconds until the API server must have delivered the full state. */
@@ -33,13 +34,18 @@ export async function verify(
   query: Extract<Command, { readonly name: "verify" }>,
   context: QueryContext,
 ): Promise<number> {
-  const report = await verification(query, context).catch((error) => {
+  const backend = await usedBackend(context);
+  const report = await verification(query, { ...context, backend }).catch((error) => {
     throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
   });
   const { runtime } = context;
   await runtime.print(renderReport(report, {
     output: query.output,
-    table: (shown) => verificationTable(shown, painter(usesColours(runtime))),
+    table: (shown) =>
+      verificationTable(shown, {
+        paint: painter(usesColours(runtime)),
+        parts: backend.traits.parts,
+      }),
   }));
   const isFixed = report.fix?.result === "fixed" && report.otherProxies.length === 0;
   return report.same || isFixed ? 0 : 1;
@@ -47,17 +53,18 @@ export async function verify(
 
 async function verification(
   query: { readonly fix: boolean },
-  context: QueryContext,
+  context: QueryContext & { readonly backend: Backend },
 ): Promise<Verification> {
-  const { configuration, nodeName, runtime, signal } = context;
-  const verifier = new Verifier(context, await activeMode(configuration, runtime));
+  const { configuration, nodeName, runtime, signal, backend } = context;
+  const verifier = new Verifier(context);
   const { state, comparison } = await verifier.look();
-  const { differences, otherProxies } = comparison;
+  const { differences } = comparison;
+  const otherProxies = await backend.foreignRules.findProxy();
   const isSame = differences.length === 0;
   return {
     verifyVersion: VERIFY_VERSION,
     node: nodeName,
-    mode: verifier.mode,
+    mode: backend.traits.name,
     same: isSame && otherProxies.length === 0,
     services: state.desired.services.size,
     servicePorts: [...state.desired.services.values()].reduce((sum, { length }) => sum + length, 0),
@@ -77,10 +84,10 @@ const UNNEEDED = { result: "unneeded", message: "there is nothing that a sync wo
 
 /** Looks at objects and kernel. */
 class Verifier {
-  readonly #context: QueryContext;
+  readonly #context: QueryContext & { readonly backend: Backend };
   #state: State | undefined;
 
-  constructor(context: QueryContext, readonly mode: "nftables" | "iptables") {
+  constructor(context: QueryContext & { readonly backend: Backend }) {
     this.#context = context;
   }
 
@@ -88,29 +95,26 @@ class Verifier {
   async look(): Promise<{ readonly state: State; readonly comparison: Comparison }> {
     const first = await this.#lookOnce();
     if (first.comparison.differences.length === 0) return first;
-    const { configuration, runtime, signal } = this.#context;
-    const pause = Math.min(configuration[this.mode].minSyncPeriod + GRACE, LONGEST_PAUSE);
+    const { backend: { traits }, configuration, runtime, signal } = this.#context;
+    const pause = Math.min(configuration[traits.section].minSyncPeriod + GRACE, LONGEST_PAUSE);
     await runtime.clock.sleep(pause, signal);
     if (signal.aborted) throw new FatalError("interrupted");
     return await this.#lookOnce();
   }
 
   async #lookOnce(): Promise<{ readonly state: State; readonly comparison: Comparison }> {
-    const { configuration, runtime, logger } = this.#context;
+    const { backend, configuration } = this.#context;
     // The standard input can be read but once.
     const readsStdin = configuration.signpost.manifests.includes("-");
     const state = readsStdin && this.#state || await this.#read();
     this.#state = state;
-    const { mode } = this;
-    const { runner } = runtime;
-    const comparison = await compareKernel(state.desired, { mode, runner, logger });
+    const comparison = (await backend.read()).compare(state.desired);
     return { state, comparison };
   }
 
   async #read(): Promise<State> {
-    const { mode } = this;
     const { logger } = this.#context;
-    const state = await readState({ ...this.#context, mode, timeout: TIMEOUT });
+    const state = await readState({ ...this.#context, timeout: TIMEOUT });
     if (!this.#state) {
       for (const refusal of state.refused) {
         logger.warn("object refused; the daemon may hold its last good state", { ...refusal });

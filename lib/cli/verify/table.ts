@@ -9,11 +9,18 @@ import { type Paint, textTable } from "../output.ts";
 
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
 
-/** The report as text. */
-export function verificationTable(report: Verification, paint: Paint): string {
+/**
+ * The report as text.
+ *
+ * @param options `parts`: what the rules are made of, in the plural
+ */
+export function verificationTable(
+  report: Verification,
+  { paint, parts }: { readonly paint: Paint; readonly parts: string },
+): string {
   const { node, mode, services, servicePorts, compared, differences, otherProxies } = report;
   const scope = `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
-    `${compared} ${mode === "nftables" ? "elements and rules" : "rules"}`;
+    `${compared} ${parts}`;
   const count = differences.length;
   const verdict = report.same
     ? paint("the kernel holds what it should", "green")

@@ -6,7 +6,7 @@
  * @module
  */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
-import type { DetectLocalMode, ProxyMode } from "../../model/configuration.ts";
+import { type DetectLocalMode, MODES, type ProxyMode } from "../../model/configuration.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { Fault, type Reader, text, ValueFault } from "./fields.ts";
 import { nearest } from "../../model/values/text.ts";
@@ -21,10 +21,12 @@ const RETIRED_MODES: Readonly<Record<string, string>> = {
 
 /** `mode`: `nftables`, `iptables` or empty. */
 export function proxyMode(value: unknown): ProxyMode | Fault {
-  if (value === "" || value === "nftables" || value === "iptables") return value;
+  if (value === "") return value;
+  const mode = MODES.find((each) => each === value);
+  if (mode !== undefined) return mode;
   const retired = typeof value === "string" ? RETIRED_MODES[value.toLowerCase()] : undefined;
   if (retired !== undefined) return new Fault(retired, true);
-  return new Fault("must be nftables, iptables or empty (nftables where it works)");
+  return new Fault(`must be ${MODES.join(", ")} or empty (nftables where it works)`);
 }
 
 /** `detectLocalMode`; empty is the default, ClusterCIDR. */

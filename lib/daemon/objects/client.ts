@@ -6,6 +6,7 @@
 import * as z from "zod/mini";
 import type { CommandLine } from "../../model/values/command_line.ts";
 import { plain } from "../../model/values/text.ts";
+import { MODES } from "../../model/configuration.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
 import { FatalError } from "../../model/values/fatal.ts";
@@ -25,7 +26,7 @@ const schema: z.ZodMiniType<Status> = z.object({
   version: text,
   commit: text,
   node: text,
-  mode: z.enum(["nftables", "iptables"]),
+  mode: z.enum(MODES),
   kernel: text,
   nft: text,
   missingFamilies: z._default(

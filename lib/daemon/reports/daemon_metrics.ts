@@ -19,7 +19,7 @@ export function openMetrics(
   },
 ): Metrics {
   const metrics = createMetrics({
-    mode: opened.mode,
+    backend: opened.backend.metrics,
     families: familiesBut(opened.missing),
     now: () => clock.now() / 1000,
     version: VERSION,
@@ -27,9 +27,8 @@ export function openMetrics(
     ...readings,
     process: processUsage(),
     featureGates: knownGates(configuration),
-    packetCounts: opened.packetCounts,
   });
   opened.programs.reportTo((program, failure) => metrics.programFailed(program, failure));
-  opened.handOver.reportTo(() => metrics.cleanupFailed());
+  opened.backend.foreignRules.reportTo(() => metrics.cleanupFailed());
   return metrics;
 }

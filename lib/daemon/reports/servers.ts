@@ -5,6 +5,7 @@
  */
 import { inEffect, toKubeProxyConfiguration } from "../../config/configz.ts";
 import type { Configuration } from "../../model/configuration.ts";
+import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import { healthServer, metricsServer } from "../../observe/endpoints.ts";
@@ -21,7 +22,7 @@ import { serverFailedEvent } from "./node_events.ts";
 /** What the servers show. */
 export interface ServersOptions {
   readonly configuration: () => Configuration;
-  readonly mode: "nftables" | "iptables";
+  readonly traits: ModeTraits;
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
   /** Facts for `/statusz`. */
@@ -42,7 +43,7 @@ export interface ServersOptions {
  * @throws {FatalError} where an address cannot be bound and `bindAddressHardFail` is set
  */
 export async function serveAll(options: ServersOptions): Promise<void> {
-  const { configuration, mode, health, metrics, status, page } = options;
+  const { configuration, traits, health, metrics, status, page } = options;
   const { healthzBindAddress, metricsBindAddress } = configuration();
   const healthz = healthServer({
     report: () => health.report(),
@@ -50,8 +51,8 @@ export async function serveAll(options: ServersOptions): Promise<void> {
   });
   const internal = metricsServer({
     metrics: () => metrics.render(),
-    proxyMode: () => mode,
-    configuration: () => toKubeProxyConfiguration(inEffect(configuration(), mode)),
+    proxyMode: () => traits.name,
+    configuration: () => toKubeProxyConfiguration(inEffect(configuration(), traits)),
     flags: () => flags(configuration()),
     status,
     page: (request) =>

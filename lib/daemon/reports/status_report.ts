@@ -6,7 +6,7 @@
 import type { ObjectCache } from "../../cache/cache.ts";
 import type { Desired } from "../../policy/state.ts";
 import type { Family } from "../../model/values/address.ts";
-import { FAMILY_NAMES } from "../../observe/family_names.ts";
+import { FAMILY_NAMES } from "../../model/values/family_names.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
 import type { ProxyHealth } from "../../observe/health.ts";

@@ -16,6 +16,7 @@ import {
   isSpecialAddress,
 } from "../../model/values/address.ts";
 import type { DesiredNode, StateChange } from "../../model/kernel/desired.ts";
+import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 
 /** For a node whose name may be wrong, or whose Node has yet to come. */
@@ -29,7 +30,7 @@ export interface AdviceOptions {
   readonly ownAddresses: () => readonly string[];
   readonly cache: Pick<ObjectCache, "complete" | "node">;
   readonly configuration: Configuration;
-  readonly mode: "nftables" | "iptables";
+  readonly traits: ModeTraits;
   readonly nodeName: string;
   readonly logger: Logger;
 }
@@ -77,13 +78,13 @@ export class Advice {
 
   /** What kube-proxy checks when it starts; it ends where a problem is fatal, signpost never does. */
   #adviseOnFamilies(): void {
-    const { cache, configuration, mode, node, logger } = this.#options;
+    const { cache, configuration, traits, node, logger } = this.#options;
     if (this.#toldOfFamilies || !cache.complete) return;
     this.#toldOfFamilies = true;
     const { bindAddress } = configuration;
     const own = isSpecialAddress(bindAddress) ? cache.node?.addresses[0] : bindAddress;
     const inputs = {
-      configuration: inEffect(configuration, mode),
+      configuration: inEffect(configuration, traits),
       primary: familyOf(own ?? bindAddress),
       podCIDRs: cache.node?.podCIDRs ?? [],
       dualStack: node().ipFamilies.length > 1,

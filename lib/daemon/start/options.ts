@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { OpenDataplane } from "../../backend/choose.ts";
+import type { OpenBackend } from "../../backend/choose.ts";
 import type { CommandLine } from "../../model/values/command_line.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { Logger } from "../../model/ports/ports.ts";
@@ -26,7 +26,7 @@ export interface DaemonOptions {
 }
 
 /** What a daemon is made from. */
-export interface Opened extends OpenDataplane {
+export interface Opened extends OpenBackend {
   /** `undefined`: manifests. */
   readonly api: ApiServer | undefined;
   /** Runs all programs. */

@@ -11,25 +11,33 @@ import type { Configuration } from "../../model/configuration.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import type { Family } from "../../model/values/address.ts";
+import type { Backend } from "../../backend/backend.ts";
 import { familiesBut, missingFamilies } from "../../backend/ip_families.ts";
-import { refusedFeatures } from "./active_mode.ts";
+import { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { RefusedFeatures } from "../../model/kernel/features.ts";
+import type { Service } from "../../model/cluster/objects.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { OwnPorts } from "../objects/own_ports.ts";
 import { findApiServer, readSource, type SourceOptions } from "../objects/source.ts";
 
-/** What it takes to read the state. */
-export interface StateOptions extends Pick<SourceOptions, "inspect"> {
+/** What it takes to read the objects. */
+export interface CacheOptions extends Pick<SourceOptions, "inspect"> {
   readonly configuration: Configuration;
-  readonly mode: "nftables" | "iptables";
   readonly nodeName: string;
   readonly runtime: Runtime;
   readonly logger: Logger;
   /** Aborts when the process is told to stop. */
   readonly signal?: AbortSignal;
-  /** The families that rules are written for; those of this node where not given. */
-  readonly ipFamilies?: readonly Family[];
   /** Milliseconds to wait for the full state; without it, for ever. */
   readonly timeout?: number;
+}
+
+/** What it takes to read the state. */
+export interface StateOptions extends CacheOptions {
+  /** What the rules are for. */
+  readonly backend: Pick<Backend, "traits" | "probe">;
+  /** The families that rules are written for; those of this node where not given. */
+  readonly ipFamilies?: readonly Family[];
 }
 
 /**
@@ -38,7 +46,7 @@ export interface StateOptions extends Pick<SourceOptions, "inspect"> {
  * @throws {FatalError} where the objects cannot be had, or not in time
  */
 export async function readState(options: StateOptions): Promise<State> {
-  const { configuration, mode, nodeName, runtime } = options;
+  const { backend, configuration, nodeName, runtime } = options;
   const cache = await readCache(options);
   const ipFamilies = options.ipFamilies ?? familiesBut(missingFamilies(runtime));
   const isLocal = configuration.signpost.manifests.length > 0;
@@ -47,21 +55,42 @@ export async function readState(options: StateOptions): Promise<State> {
   await own.look();
   const desired = new Desired({
     configuration,
-    mode,
+    traits: backend.traits,
     nodeName,
     ipFamilies,
     ...own.around,
-    refusedFeatures: await refusedFeatures({
-      ...options,
-      ipFamilies,
-      services: cache.services.values(),
-    }),
+    refusedFeatures: await refusedFeatures(backend, cache.services.values()),
   });
   const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
   return { cache, desired, conflicts, refused: [...cache.refused, ...overLimit] };
 }
 
-async function readCache(options: StateOptions): Promise<ObjectCache> {
+/**
+ * What only some Services need, and is refused here. Asked only where a Service needs it; where it
+ * cannot be asked (without root, say), nothing is refused.
+ */
+async function refusedFeatures(
+  backend: Pick<Backend, "probe">,
+  services: Iterable<Service>,
+): Promise<RefusedFeatures> {
+  const isNeeded = [...services].some(({ sourceRanges, affinitySeconds }) =>
+    sourceRanges.length > 0 || affinitySeconds > 0
+  );
+  if (!isNeeded) return new Map();
+  try {
+    return (await backend.probe()).refusedFeatures;
+  } catch (error) {
+    if (error instanceof ApplyError) return new Map();
+    throw error;
+  }
+}
+
+/**
+ * Reads all objects once.
+ *
+ * @throws {FatalError} where they cannot be had, or not in time
+ */
+export async function readCache(options: CacheOptions): Promise<ObjectCache> {
   const { runtime, timeout, signal } = options;
   const cache = new ObjectCache();
   const done = new AbortController();

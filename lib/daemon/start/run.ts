@@ -6,7 +6,7 @@
 import { ProgramWatch } from "../../observe/program_watch.ts";
 import { Daemon } from "../daemon.ts";
 import type { DaemonOptions } from "./options.ts";
-import { openDataplane } from "../../backend/choose.ts";
+import { openBackend } from "../../backend/choose.ts";
 import { VERSION } from "../../model/version.ts";
 import { Mailbox } from "./mailbox.ts";
 import { beTheOnlyDaemon } from "./one_daemon.ts";
@@ -59,7 +59,7 @@ async function start(given: DaemonOptions): Promise<void> {
   // Its failure counts where `run` waits for it.
   delivering.catch(() => {});
   if (source.api) await options.runtime.clock.sleep(HEAD_START, options.signal);
-  const opened = await openDataplane(options);
+  const opened = await openBackend(options);
   if (options.signal.aborted) return;
   const daemon = new Daemon(options, { ...opened, programs, api: source.api });
   mailbox.open(daemon);

@@ -5,22 +5,14 @@
  */
 import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import { error, note, warning } from "../service/finding.ts";
-import type { StickyClient } from "./kernel.ts";
-import type { KernelEntry } from "../../backend/kernel_entry.ts";
+import type { KernelRules } from "../../backend/kernel_rules.ts";
 import type { Finding, KernelReport } from "../report.ts";
-
-/** The kernel's rules, readable in the same way in both modes. */
-export interface KernelRules {
-  /** What these ports should have, and what there is; entries that differ first. */
-  entries(ports: readonly DesiredServicePort[], node: DesiredNode): KernelEntry[];
-  stickyClients(ports: readonly DesiredServicePort[]): StickyClient[];
-}
 
 /** What came of reading the kernel. */
 export type KernelView =
   | {
     readonly type: "read";
-    readonly rules: KernelRules;
+    readonly rules: Pick<KernelRules, "entries" | "stickyClients">;
     /** Rules of kube-proxy that were seen, such as `table ip kube-proxy`. */
     readonly kubeProxy: readonly string[];
   }

@@ -7,16 +7,15 @@ import { cidrContains, familyOf } from "../../model/values/address.ts";
 import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";
 
 /**
- * Addresses of the cluster IPs' range are guarded: what is no frontend is rejected or dropped.
- * Only nftables mode does so.
+ * Where addresses of the cluster IPs' range are guarded, what is no frontend is rejected or dropped.
  */
 export function withoutFrontend(
   packet: Packet,
-  { state, mode, ownAddresses, rules }: World,
+  { state, traits, ownAddresses, rules }: World,
 ): Outcome {
   const { address } = packet;
   const family = familyOf(address);
-  const isGuarded = mode === "nftables" && !ownAddresses.includes(address);
+  const isGuarded = traits.guardsClusterIPs && !ownAddresses.includes(address);
   const holder = [...state.services.values()].flat()
     .find(({ clusterIPs }) => clusterIPs.includes(address));
   if (isGuarded && holder) {

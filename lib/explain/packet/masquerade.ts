@@ -5,7 +5,7 @@
  */
 import type { Sender } from "../../config/flags/command.ts";
 import type { LocalDetector } from "../../model/kernel/desired.ts";
-import type { Match } from "../frontend.ts";
+import type { Match } from "../../policy/frontend.ts";
 
 /** Whether the source address is replaced by this node's. */
 export interface Masquerade {

@@ -8,7 +8,7 @@ import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { MatchOptions, PacketDestination } from "../frontend.ts";
 import type { FrontendType } from "../../policy/frontend.ts";
 import type { Masquerade } from "./masquerade.ts";
-import type { RuleNames } from "../kernel/rules.ts";
+import type { RuleNames } from "../../backend/backend.ts";
 
 /** The first packet of a connection. */
 export interface Packet extends PacketDestination {

@@ -9,8 +9,8 @@
 import { cidrContains } from "../../model/values/address.ts";
 import type { DesiredServicePort, Destination, LocalDetector } from "../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
-import { findFrontend, type Match } from "../frontend.ts";
-import { policyOf } from "../../policy/frontend.ts";
+import { findFrontend } from "../frontend.ts";
+import { type Match, policyOf } from "../../policy/frontend.ts";
 import { withoutFrontend } from "./guard.ts";
 import { masqueradeOf } from "./masquerade.ts";
 import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";

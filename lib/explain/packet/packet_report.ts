@@ -72,7 +72,7 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
   return {
     explainVersion: EXPLAIN_VERSION,
     kind: "packet",
-    mode: world.mode,
+    mode: world.traits.name,
     node: nodeName,
     packet: { source: source ?? null, sender, senderReason: reason, address, port, protocol },
     outcome,

@@ -1,15 +1,13 @@
 /**
- * The trace of a real packet: the rules that ask the kernel for it, and what it tells.
+ * The trace of a real packet, as the kernel tells it.
  *
  * nftables marks a packet with `meta nftrace set 1`, and `nft monitor trace` prints each rule that
  * it meets (nft(8), section "meta expressions" and "monitor").
  *
  * @module
  */
-import { familyOf } from "../../model/values/address.ts";
 import { hostPort } from "../../model/cluster/names.ts";
-import { NFT_FAMILY } from "../../backend/nftables/script/set_rows.ts";
-import { TRACE_TABLE } from "../../backend/nftables/kernel/tables.ts";
+import { TRACE_TABLE } from "../../backend/trace.ts";
 import type { PacketDestination } from "../frontend.ts";
 import type { Outcome } from "./outcome.ts";
 
@@ -38,25 +36,6 @@ export interface TraceReport {
   /** Whether it is what the rules should do. */
   readonly agrees: boolean;
   readonly steps: readonly TraceStep[];
-}
-
-/** The script that has the kernel trace this node's new connections to a destination. */
-export function traceScript(
-  { address, port, protocol }: PacketDestination,
-  source: string | undefined,
-): string {
-  const ip = NFT_FAMILY[familyOf(address)];
-  const from = source === undefined ? "" : `${ip} saddr ${source} `;
-  const first = protocol === "tcp" ? "tcp flags & (syn | ack) == syn " : "";
-  return `add table ${TRACE_TABLE}
-delete table ${TRACE_TABLE}
-table ${TRACE_TABLE} {
-  chain output {
-    type filter hook output priority -300
-    ${from}${ip} daddr ${address} ${protocol} dport ${port} ${first}meta nftrace set 1
-  }
-}
-`;
 }
 
 const LINE = /^trace id (\S+) (\S+ \S+) (\S+) (packet:|rule|policy|verdict) (.*)$/;

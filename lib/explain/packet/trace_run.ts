@@ -4,14 +4,12 @@
  * @module
  */
 import { ApplyError } from "../../model/kernel/dataplane.ts";
-import type { ProcessRunner } from "../../model/ports/ports.ts";
-import { Nft } from "../../backend/nftables/kernel/nft.ts";
-import { TRACE_TABLE } from "../../backend/nftables/kernel/tables.ts";
+import { endTrace, startTrace } from "../../backend/trace.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import type { PacketDestination } from "../frontend.ts";
 import type { Outcome } from "./outcome.ts";
-import { TraceReader, type TraceReport, traceScript } from "./trace.ts";
+import { TraceReader, type TraceReport } from "./trace.ts";
 
 /** What a trace takes. */
 export interface TraceOptions {
@@ -38,13 +36,12 @@ const ATTEMPTS = 3;
  */
 export async function traceConnection(options: TraceOptions): Promise<TraceReport> {
   const { packet, source, outcome, runtime } = options;
-  const nft = new Nft(runtime.runner);
   const reader = new TraceReader();
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const following = follow(reader, { runtime, signal });
   try {
-    await nft.apply(traceScript(packet, source));
+    await startTrace(runtime.runner, { ...packet, source });
     for (let attempt = 0; attempt < ATTEMPTS && !reader.hasBegun && !signal.aborted; attempt++) {
       await runtime.clock.sleep(BEGIN, signal);
       await runtime.sendProbe({ ...packet, source, timeout: PATIENCE });
@@ -56,7 +53,7 @@ export async function traceConnection(options: TraceOptions): Promise<TraceRepor
       : error;
   } finally {
     stop.abort();
-    await removeTable(runtime.runner);
+    await endTrace(runtime.runner);
   }
   await following;
   return reader.report(packet, outcome);
@@ -78,9 +75,4 @@ async function until(
   for (let waited = 0; waited < PATIENCE && !isDone() && !signal.aborted; waited += BEGIN / 6) {
     await runtime.clock.sleep(BEGIN / 6, signal);
   }
-}
-
-/** One that is not there, for the kernel refused it, is no error. */
-async function removeTable(runner: ProcessRunner): Promise<void> {
-  await runner.run(["nft", "delete", "table", ...TRACE_TABLE.split(" ")]);
 }

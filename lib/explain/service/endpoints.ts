@@ -116,8 +116,8 @@ function judge(
       ? unused("not-local", `not on this node (${place}), and the policy is Local`)
       : unused("no-policy", "the Service holds no address for this port");
   }
-  const mode = topologyMode(candidates, place);
-  return mode === "PreferSameNode"
+  const hints = topologyMode(candidates, place);
+  return hints === "PreferSameNode"
     ? unused("other-node", `hinted for node ${endpoint.nodeHints.join(", ")}, not for this one`)
     : unused(
       "other-zone",

@@ -83,7 +83,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     service: key,
     type: inspector.service?.type ?? "",
     selector: inspector.service?.selector ?? "",
-    mode: world.mode,
+    mode: world.traits.name,
     node: nodeName,
     zone: state.cache.node?.zone ?? "",
     verdict,

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Mode } from "../configuration.ts";
 
 /** Version of the report; it grows when a field goes or changes its meaning. */
 export const VERIFY_VERSION = 1;
@@ -42,7 +43,7 @@ export interface FixOutcome {
 export interface Verification {
   readonly verifyVersion: typeof VERIFY_VERSION;
   readonly node: string;
-  readonly mode: "nftables" | "iptables";
+  readonly mode: Mode;
   /** Whether the kernel holds the desired state, and no other proxy's rules. */
   readonly same: boolean;
   /** Services and service ports of the desired state. */

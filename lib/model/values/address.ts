@@ -125,6 +125,16 @@ export function cidrContains(cidr: string, address: string): boolean {
   return clearHostBits(addressToInteger(address), family, length) === base;
 }
 
+/** Whether two canonical CIDRs have an address in common. */
+export function cidrsOverlap(one: string, other: string): boolean {
+  return cidrContains(one, baseOf(other)) || cidrContains(other, baseOf(one));
+}
+
+/** The first address of a canonical CIDR. */
+export function baseOf(cidr: string): string {
+  return cidr.slice(0, cidr.indexOf("/"));
+}
+
 /** Whether the CIDR is `0.0.0.0/0` or `::/0`: every address of its family. */
 export function isEveryAddress(cidr: string): boolean {
   return cidr.endsWith("/0");

@@ -6,10 +6,10 @@
  *
  * @module
  */
-import type { PacketCounts } from "../../backend/iptables/kernel/packet_counts.ts";
+import type { BackendMetrics, FailureMetric } from "../../backend/metrics.ts";
 import { exponentialBuckets, linearBuckets } from "./prom_client.ts";
 import type { Family } from "../../model/values/address.ts";
-import { FAMILY_NAMES } from "../family_names.ts";
+import { FAMILY_NAMES } from "../../model/values/family_names.ts";
 import { familyLabels, type MetricFactory } from "./metric_factory.ts";
 
 /** Numbers of changes of endpoint slices and of Services. */
@@ -39,11 +39,6 @@ export interface KubeProxyMetrics {
     family: Family,
     counts: { readonly internal: number; readonly external: number },
   ): void;
-  /** Rules of a table in all, and those that the last sync wrote (iptables mode). */
-  iptablesRules(
-    family: Family,
-    rules: { readonly table: string; readonly total: number; readonly written: number },
-  ): void;
   /** A clean-up of stale conntrack entries has ended. */
   conntrackReconciled(
     family: Family,
@@ -55,13 +50,11 @@ export interface KubeProxyMetrics {
 
 /** What the metrics of kube-proxy depend on. */
 export interface KubeProxyMetricsOptions {
-  readonly mode: "nftables" | "iptables";
+  readonly backend: BackendMetrics;
   /** The families that this node serves. */
   readonly families: readonly Family[];
   /** Seconds since the epoch. */
   readonly now: () => number;
-  /** Reads how many packets some rules have met (iptables mode). */
-  readonly packetCounts?: (() => Promise<PacketCounts>) | undefined;
 }
 
 /** 1 ms to 16 s. */
@@ -81,7 +74,10 @@ export function kubeProxyMetrics(
   make: MetricFactory,
   options: KubeProxyMetricsOptions,
 ): KubeProxyMetrics {
-  if (options.mode === "iptables") packetMetrics(make, options);
+  for (const { definition, read } of options.backend.counters) make.readCounter(definition, read);
+  for (const { definition, labels, read } of options.backend.gauges) {
+    make.readGauges(definition, { labels, read });
+  }
   return {
     ...syncMetrics(make, options),
     ...failureMetrics(make, options),
@@ -136,59 +132,25 @@ function syncMetrics(
 
 function failureMetrics(
   make: MetricFactory,
-  { families, mode }: KubeProxyMetricsOptions,
-): Pick<KubeProxyMetrics, "syncFailed" | "cleanupFailed" | "iptablesRules"> {
+  { families, backend }: KubeProxyMetricsOptions,
+): Pick<KubeProxyMetrics, "syncFailed" | "cleanupFailed"> {
   const labels = familyLabels(families);
-  const failures = (name: string, help: string) => {
-    const counter = make.counter([`${PREFIX}${name}_failures_total`, help], ["ip_family"]);
+  const counters = backend.failures.map(({ of, definition }) => {
+    const counter = make.counter(definition, ["ip_family"]);
     const add = (count: number) => labels.forEach((label) => counter.inc(label, count));
     add(0);
-    return () => add(1);
+    return { of, add };
+  });
+  const count = (what: FailureMetric["of"]) => {
+    for (const { of, add } of counters) if (of === what) add(1);
   };
-  if (mode === "nftables") {
-    return {
-      syncFailed: failures("nftables_sync", "Transactions that nft refused"),
-      cleanupFailed: failures("nftables_cleanup", "Removals of leftovers that nft refused"),
-      iptablesRules: () => {},
-    };
-  }
-  const failed = failures("iptables_restore", "Inputs that iptables-restore refused");
-  const partialFailed = failures("iptables_partial_restore", "Partial inputs that it refused");
-  const rules = (name: string, help: string) =>
-    make.gauge([`${PREFIX}iptables_${name}`, help], ["ip_family", "table"]);
-  const total = rules("total", "Rules of signpost");
-  const last = rules("last", "Rules written by the last sync");
   return {
     syncFailed: (kind) => {
-      failed();
-      if (kind === "partial") partialFailed();
+      count("sync");
+      if (kind === "partial") count("partial sync");
     },
-    cleanupFailed: () => {},
-    iptablesRules: (family, { table, total: count, written }) => {
-      const label = { ip_family: FAMILY_NAMES[family], table };
-      total.set(label, count);
-      last.set(label, written);
-    },
+    cleanupFailed: () => count("clean-up"),
   };
-}
-
-/** kube-proxy's come from nfacct counters; these are the rules' own, which need no kernel module. */
-function packetMetrics(make: MetricFactory, { packetCounts }: KubeProxyMetricsOptions): void {
-  const define = (name: string, help: string, what: keyof PacketCounts) =>
-    make.readCounter(
-      [`kubeproxy_iptables_${name}_packets_total`, help],
-      async () => (await packetCounts?.())?.[what] ?? 0,
-    );
-  define(
-    "ct_state_invalid_dropped",
-    "Packets that were dropped since conntrack takes them for invalid",
-    "invalidDropped",
-  );
-  define(
-    "localhost_nodeports_accepted",
-    "First packets of connections to node ports on the loopback address",
-    "localhostNodePorts",
-  );
 }
 
 function changeMetrics(

@@ -4,12 +4,10 @@
  * @module
  */
 import type * as client from "prom-client";
+import type { Definition, GaugeMetric } from "../../backend/metrics.ts";
 import type { Family } from "../../model/values/address.ts";
-import { FAMILY_NAMES } from "../family_names.ts";
+import { FAMILY_NAMES } from "../../model/values/family_names.ts";
 import { Counter, Gauge, Histogram } from "./prom_client.ts";
-
-/** A metric's name, and what it means. */
-export type Definition = readonly [name: string, help: string];
 
 /** Makes metrics of one registry. */
 export interface MetricFactory {
@@ -21,6 +19,11 @@ export interface MetricFactory {
   ): client.Histogram<L>;
   /** A gauge that is read when it is asked for; `undefined`: it is left out. */
   readGauge(definition: Definition, read: () => number | undefined): void;
+  /** A gauge of which all values are read when it is asked for. */
+  readGauges(
+    definition: Definition,
+    options: Pick<GaugeMetric, "labels" | "read">,
+  ): void;
   /** A counter that is read when it is asked for. */
   readCounter(definition: Definition, read: () => number | Promise<number>): void;
 }
@@ -40,6 +43,13 @@ export function metricFactory(registry: client.Registry): MetricFactory {
         else gauge.set(value);
       };
       const gauge = new Gauge({ name, help, registers, collect });
+    },
+    readGauges: ([name, help], { labels: labelNames, read }) => {
+      const collect = () => {
+        gauge.reset();
+        for (const { labels, value } of read()) gauge.set(labels, value);
+      };
+      const gauge = new Gauge({ name, help, labelNames, registers, collect });
     },
     readCounter: ([name, help], read) => {
       const collect = async () => {

@@ -16,8 +16,6 @@ export interface SignpostMetrics {
   driftRepaired(): void;
   /** A program could not be started, was killed, or did not end in time. */
   programFailed(program: string, reason: ProgramFailure): void;
-  /** Number of elements (or rules) by the name of their map, set or chain; the complete list. */
-  elements(counts: ReadonlyMap<string, number>): void;
   /** A watch is running, or not. */
   watch(kind: Kind, connected: boolean): void;
   /** A watch has delivered something, bookmarks included. */
@@ -74,7 +72,7 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
 
 function dataplaneMetrics(
   make: MetricFactory,
-): Pick<SignpostMetrics, "transaction" | "driftRepaired" | "programFailed" | "elements"> {
+): Pick<SignpostMetrics, "transaction" | "driftRepaired" | "programFailed"> {
   const bytes = make.histogram(["signpost_transaction_bytes", "Size of a transaction"], {
     labels: ["kind"],
     buckets: BYTES_BUCKETS,
@@ -90,15 +88,10 @@ function dataplaneMetrics(
     ],
     ["program", "reason"],
   );
-  const elements = make.gauge(["signpost_elements", "Elements of a map or set"], ["map"]);
   return {
     transaction: (kind, size) => bytes.observe({ kind }, size),
     driftRepaired: () => repairs.inc(),
     programFailed: (program, reason) => programs.inc({ program, reason }),
-    elements: (counts) => {
-      elements.reset();
-      for (const [map, count] of counts) elements.set({ map }, count);
-    },
   };
 }
 

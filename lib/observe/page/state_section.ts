@@ -4,7 +4,7 @@
  * @module
  */
 import type { Status } from "../../model/status.ts";
-import { formatAge, formatAgo, formatDuration, formatSize, healthOf } from "../human.ts";
+import { formatAge, formatAgo, formatDuration, formatSize, healthOf, programOf } from "../human.ts";
 import { redactSecrets } from "../log/redact.ts";
 import type { SyncSpan } from "../sync_history.ts";
 import { type Html, html, type HtmlValue } from "./html.ts";
@@ -84,11 +84,8 @@ const MOST_ROWS = 100;
 
 function facts(status: Status, now: number): Html[] {
   const { snapshotAgeSeconds: age } = status;
-  const version = status.mode === "nftables" && status.nft !== ""
-    ? `nft ${status.nft}`
-    : status.nft;
   const list: readonly (readonly [string, HtmlValue, HtmlValue?])[] = [
-    ["Mode", status.mode, version],
+    ["Mode", status.mode, programOf(status)],
     ["Kernel", status.kernel],
     ["Started", formatAgo(status.started, now)],
     ["Services", status.services, `${status.servicePorts} ports`],

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Backend } from "../../../lib/backend/iptables/kernel/backend.ts";
+import type { Variant } from "../../../lib/backend/iptables/kernel/variant.ts";
 import { parseSaved, type SavedTable } from "../../../lib/backend/iptables/kernel/saved.ts";
 import { programName } from "../../../lib/backend/iptables/script/script.ts";
 import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
@@ -13,7 +13,7 @@ import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";
 
 /** Both backends, for tests that must hold for each. */
-export const BACKENDS: readonly Backend[] = ["-nft", "-legacy"];
+export const BACKENDS: readonly Variant[] = ["-nft", "-legacy"];
 
 /** One network namespace and one backend's rules in it. */
 export class Kernel implements AsyncDisposable {
@@ -21,7 +21,7 @@ export class Kernel implements AsyncDisposable {
   readonly runner: ProcessRunner;
 
   private constructor(
-    readonly backend: Backend,
+    readonly backend: Variant,
     private readonly libc: Libc,
     private readonly namespaces: Namespaces,
   ) {
@@ -33,7 +33,7 @@ export class Kernel implements AsyncDisposable {
   }
 
   /** Makes the namespace. */
-  static async create(backend: Backend): Promise<Kernel> {
+  static async create(backend: Variant): Promise<Kernel> {
     const libc = new Libc();
     return new Kernel(backend, libc, await Namespaces.create(libc, ["kernel"]));
   }

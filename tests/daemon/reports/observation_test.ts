@@ -9,6 +9,7 @@ import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { createMetrics } from "../../../lib/observe/metrics/metrics.ts";
 import type { SyncReport } from "../../../lib/sync/sync.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
+import { backendOf } from "../../support/modes.ts";
 
 const NODE: Node = {
   name: "node-1",
@@ -55,7 +56,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
   const health = new ProxyHealth({ clock, timeout: 60_000 });
   const events: EventReport[] = [];
   const metrics = createMetrics({
-    mode: "nftables",
+    backend: backendOf("nftables").metrics,
     families: [4, 6],
     now: () => 0,
     version: "",

@@ -4,6 +4,7 @@ import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { service, slice } from "../../policy/objects.ts";
 import { DEFAULTS } from "../../support/configuration.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
+import { type Mode, traitsOf } from "../../support/modes.ts";
 
 /** What is warned of when these objects come, with pods in 10.244.0.0/16. */
 function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []): unknown[] {
@@ -14,7 +15,7 @@ function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []):
     ownAddresses: () => own,
     cache: { complete: false, node: undefined },
     configuration: DEFAULTS,
-    mode: "nftables",
+    traits: traitsOf("nftables"),
     nodeName: NODE_NAME,
     logger,
   });
@@ -24,14 +25,14 @@ function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []):
 
 Deno.test("a node of which no address is known is warned of once", () => {
   const { cache, desired } = new Pipeline();
-  const adviceOf = (complete: boolean, mode: "nftables" | "iptables") => {
+  const adviceOf = (complete: boolean, mode: Mode) => {
     const logger = new MemoryLogger();
     const advice = new Advice({
       node: () => desired.node,
       ownAddresses: () => [],
       cache: { complete, node: cache.node },
       configuration: DEFAULTS,
-      mode,
+      traits: traitsOf(mode),
       nodeName: NODE_NAME,
       logger,
     });

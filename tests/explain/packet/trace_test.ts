@@ -1,5 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { TraceReader, type TraceReport, traceScript } from "../../../lib/explain/packet/trace.ts";
+import { TraceReader, type TraceReport } from "../../../lib/explain/packet/trace.ts";
+import { traceScript } from "../../../lib/backend/trace.ts";
 import { LOCAL, outcomeOf, REMOTE, slice, web } from "../cluster.ts";
 
 const PACKET = { address: "10.96.0.10", port: 80, protocol: "tcp" } as const;

@@ -1,10 +1,13 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { createMetrics, type MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
 import { processUsage } from "../../../lib/system/process_usage.ts";
+import { backendOf, type Mode } from "../../support/modes.ts";
+import { service } from "../../policy/objects.ts";
+import { Pipeline } from "../../support/pipeline.ts";
 
-function start(options: Partial<MetricsOptions> = {}) {
+function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mode?: Mode } = {}) {
   return createMetrics({
-    mode: "nftables",
+    backend: backendOf(mode).metrics,
     families: [4, 6],
     now: () => 1_767_323_045,
     version: "1.2.3",
@@ -154,7 +157,6 @@ Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labe
   metrics.changesSeen({ endpoints: 3, services: 1 });
   metrics.changesPending({ endpoints: 2, services: 0 });
   metrics.noLocalEndpoints(4, { internal: 1, external: 2 });
-  metrics.iptablesRules(6, { table: "nat", total: 50, written: 5 });
   metrics.conntrackReconciled(4, { seconds: 0.1, deleted: 9 });
   metrics.healthAnswered("healthz", 503);
   const { body } = await metrics.render();
@@ -164,25 +166,48 @@ Deno.test("changes, policies, rules, conntrack and health have kube-proxy's labe
       "kubeproxy_sync_proxy_rules_endpoint_changes_pending 2",
       "kubeproxy_sync_proxy_rules_service_changes_total 1",
       'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 2',
-      'kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv6",table="nat"} 50',
-      'kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv6",table="nat"} 5',
       'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 9',
       'kubeproxy_proxy_healthz_total{code="503"} 1',
     ]
   ) assertStringIncludes(body, `${line}\n`);
 });
 
-Deno.test("packets are read when they are asked for", async () => {
+Deno.test("what only one mode has is read when it is asked for", async () => {
   let packets = 1;
+  const elements = new Map([["services4", 3], ["old", 1]]);
   const metrics = start({
-    mode: "iptables",
-    packetCounts: () => Promise.resolve({ invalidDropped: packets++, localhostNodePorts: 70 }),
+    backend: {
+      failures: [],
+      gauges: [{
+        definition: ["elements", "Elements"],
+        labels: ["map"],
+        read: () => [...elements].map(([map, value]) => ({ labels: { map }, value })),
+      }],
+      counters: [{ definition: ["dropped", "Packets"], read: () => Promise.resolve(packets++) }],
+    },
   });
   await metrics.render();
+  elements.delete("old");
   const { body } = await metrics.render();
-  const [dropped, accepted] = PACKETS;
-  assertStringIncludes(body, `# TYPE ${dropped} counter\n${dropped} 3\n`);
-  assertStringIncludes(body, `# TYPE ${accepted} counter\n${accepted} 70\n`);
+  assertStringIncludes(body, "# TYPE dropped counter\ndropped 2\n");
+  assertEquals(samples(body, "elements"), ['elements{map="services4"} 3']);
+});
+
+Deno.test("each mode counts what the kernel holds of us", async () => {
+  const held = async (mode: Mode) => {
+    const backend = backendOf(mode);
+    const pipeline = new Pipeline({ mode });
+    pipeline.load([service("web")]);
+    await backend.apply(backend.full(pipeline.desired));
+    const { body } = await start({ backend: backend.metrics }).render();
+    return body;
+  };
+  assertStringIncludes(await held("nftables"), 'signpost_elements{map="cluster-ips4"} 1\n');
+  const iptables = await held("iptables");
+  for (const name of ["total", "last"]) {
+    const line = `kubeproxy_sync_proxy_rules_iptables_${name}{ip_family="IPv6",table="nat"} `;
+    assertStringIncludes(iptables, line);
+  }
 });
 
 Deno.test("requests have client-go's labels and buckets", async () => {
@@ -236,8 +261,6 @@ Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts
   const metrics = start();
   metrics.driftRepaired();
   metrics.transaction("full", 5_000);
-  metrics.elements(new Map([["services4", 3], ["old", 1]]));
-  metrics.elements(new Map([["services4", 2]]));
   metrics.watch("Service", true);
   metrics.watchActive("Service");
   metrics.relisted("Service");
@@ -267,7 +290,6 @@ Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts
       "process_start_time_seconds 100",
     ]
   ) assertStringIncludes(body, `${line}\n`);
-  assertEquals(samples(body, "signpost_elements"), ['signpost_elements{map="services4"} 2']);
 });
 
 Deno.test("without a state file there is no age, and readings are taken again", async () => {

@@ -6,7 +6,7 @@
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import { ApplyError, rethrowAsApplyError } from "../../../model/kernel/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports/ports.ts";
-import type { Backend } from "./backend.ts";
+import type { Variant } from "./variant.ts";
 import { type Cleanup, cleanup, type CleanupOptions, type Owner, ownerOf } from "./cleanup.ts";
 import { failureOf, LOCK_WAIT_SECONDS } from "./errors.ts";
 import { renderFamily, type TableInput } from "../script/ruleset.ts";
@@ -31,7 +31,7 @@ export interface CleanUpOptions extends Pick<CleanupOptions, "kubeProxy" | "succ
   /** Only say what would be removed. */
   readonly dryRun: boolean;
   /** The backend that signpost itself is using. */
-  readonly except?: Backend;
+  readonly except?: Variant;
 }
 
 /**
@@ -60,7 +60,7 @@ export async function cleanUpKernel(
 
 interface Place {
   readonly family: Family;
-  readonly backend: Backend;
+  readonly backend: Variant;
 }
 
 async function cleanUpFamily(
@@ -92,7 +92,7 @@ async function cleanUpFamily(
  *
  * @throws {ApplyError} where the rules cannot be read
  */
-export async function isOverwritten(runner: ProcessRunner, backend: Backend): Promise<boolean> {
+export async function isOverwritten(runner: ProcessRunner, backend: Variant): Promise<boolean> {
   for (const family of FAMILIES) {
     const saved = await savedRules(runner, { family, backend });
     if (ownerOf(saved) === "kube-proxy") return true;
@@ -100,8 +100,8 @@ export async function isOverwritten(runner: ProcessRunner, backend: Backend): Pr
   return false;
 }
 
-async function installedBackends(runner: ProcessRunner): Promise<readonly Backend[]> {
-  const installed: Backend[] = [];
+async function installedBackends(runner: ProcessRunner): Promise<readonly Variant[]> {
+  const installed: Variant[] = [];
   for (const backend of ["-nft", "-legacy"] as const) {
     if (await isInstalled(runner, programName(4, "-save", backend))) installed.push(backend);
   }

@@ -3,8 +3,15 @@
  *
  * @module
  */
-import { cidrContains, type Family, isEveryAddress } from "../../../model/values/address.ts";
+import {
+  baseOf,
+  cidrContains,
+  cidrsOverlap,
+  type Family,
+  isEveryAddress,
+} from "../../../model/values/address.ts";
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
+import { answersOnLoopback } from "../../../policy/node.ts";
 import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table } from "./names.ts";
 import { comment, markAndMask, rule } from "./rule.ts";
 
@@ -120,26 +127,7 @@ function nodePortJumps(node: DesiredNode, family: Family): string[] {
   ];
 }
 
-/**
- * Whether node ports of this family answer on the loopback address: IPv4 alone, as the kernel
- * routes no packet from `::1` elsewhere.
- */
-export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
-  if (family !== 4 || !node.localhostNodePorts) return false;
-  const { nodePortAddresses } = node.families[family];
-  return nodePortAddresses.type === "all" ||
-    nodePortAddresses.cidrs.some((cidr) => cidrsOverlap(cidr, LOOPBACK[family]));
-}
-
-function cidrsOverlap(one: string, other: string): boolean {
-  return cidrContains(one, baseOf(other)) || cidrContains(other, baseOf(one));
-}
-
 function isInside(cidr: string, range: string): boolean {
   const length = (text: string) => Number(text.slice(text.indexOf("/") + 1));
   return length(cidr) >= length(range) && cidrContains(range, baseOf(cidr));
-}
-
-function baseOf(cidr: string): string {
-  return cidr.slice(0, cidr.indexOf("/"));
 }

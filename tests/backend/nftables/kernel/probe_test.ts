@@ -8,12 +8,13 @@ import { probe } from "../../../../lib/backend/nftables/kernel/probe.ts";
 import { wholeInput } from "../../../support/command.ts";
 import { configuration, DEFAULTS } from "../../../support/configuration.ts";
 import { Kernel } from "../kernel.ts";
+import { traitsOf } from "../../../support/modes.ts";
 
 function nodeOf(changes: Parameters<typeof configuration>[0] = {}): DesiredNode {
   const settings = configuration({ clusterCIDRs: ["10.244.0.0/16"], ...changes });
   return desiredNode({
     configuration: settings,
-    mode: "nftables",
+    traits: traitsOf("nftables"),
     node: undefined,
     serviceCIDRs: [],
   });

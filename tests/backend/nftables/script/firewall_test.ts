@@ -11,6 +11,7 @@ import { listTable } from "../../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { SILENT_RUNNER } from "../golden.ts";
 import { Kernel } from "../kernel.ts";
+import { traitsOf } from "../../../support/modes.ts";
 
 const DETECT_LOCAL = {
   bridgeInterface: "cni0",
@@ -32,7 +33,7 @@ const SETTINGS: Readonly<Record<string, Partial<Configuration>>> = {
 function fullTable(settings: Partial<Configuration>): string {
   const node = desiredNode({
     configuration: configuration(settings),
-    mode: "nftables",
+    traits: traitsOf("nftables"),
     node: undefined,
     serviceCIDRs: [{ name: "kubernetes", cidrs: ["10.96.0.0/16", "fd00:10:96::/112"] }],
   });

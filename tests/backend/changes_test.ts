@@ -1,20 +1,20 @@
 import { assertEquals } from "@std/assert";
-import { changesOf, referencesOf } from "../../../lib/verify/diff/changes.ts";
-import { parseOwners } from "../../../lib/verify/diff/frontends.ts";
-import { kernelChanges } from "../../../lib/verify/diff/kernel_changes.ts";
-import { iptablesKernelChanges } from "../../../lib/verify/diff/kernel_changes_iptables.ts";
-import type { Change } from "../../../lib/verify/diff/report.ts";
-import { fullScript } from "../../../lib/backend/iptables/script/script.ts";
-import { parseSaved } from "../../../lib/backend/iptables/kernel/saved.ts";
-import type { Family } from "../../../lib/model/values/address.ts";
-import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
-import { parseListing } from "../../../lib/backend/nftables/kernel/contents.ts";
-import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import { Kernel } from "../../backend/nftables/kernel.ts";
-import { SILENT_RUNNER } from "../../backend/nftables/golden.ts";
-import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
-import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web, worldOf } from "../../explain/cluster.ts";
+import { parseOwners } from "../../lib/backend/nftables/reading/frontends.ts";
+import { kernelChanges } from "../../lib/backend/nftables/reading/kernel_changes.ts";
+import { iptablesKernelChanges } from "../../lib/backend/iptables/reading/kernel_changes.ts";
+import type { Change } from "../../lib/model/kernel/change.ts";
+import { fullScript } from "../../lib/backend/iptables/script/script.ts";
+import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
+import type { Family } from "../../lib/model/values/address.ts";
+import type { DesiredState } from "../../lib/model/kernel/desired.ts";
+import { parseListing } from "../../lib/backend/nftables/kernel/contents.ts";
+import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
+import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { Kernel } from "./nftables/kernel.ts";
+import { SILENT_RUNNER } from "./nftables/golden.ts";
+import { type ApiObject, Pipeline } from "../support/pipeline.ts";
+import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
+import { backendOf, type Mode } from "../support/modes.ts";
 
 const THIRD = endpoint("10.244.2.11", "node-3");
 
@@ -29,13 +29,13 @@ function lines(changes: readonly Change[]): string[] {
 function step(
   before: readonly ApiObject[],
   after: readonly ApiObject[],
-  mode: "nftables" | "iptables" = "nftables",
+  mode: Mode = "nftables",
 ): string[] {
   const pipeline = new Pipeline({ mode });
   pipeline.load([...CLUSTER, ...before]);
-  const references = referencesOf(pipeline.desired);
+  const changesOf = backendOf(mode).changesFrom(pipeline.desired);
   const { change } = pipeline.load([...CLUSTER, ...after]);
-  return lines(changesOf(mode, { change, references, node: pipeline.desired.node }));
+  return lines(changesOf({ change, node: pipeline.desired.node }));
 }
 
 Deno.test("an endpoint that goes is its slot, and the number of endpoints", () => {

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { sameRule, type Saved } from "./saved.ts";
+import { sameRule, type Saved } from "../kernel/saved.ts";
 import { serviceRules } from "../script/service_rules.ts";
 import type { Family } from "../../../model/values/address.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
-import type { KernelEntry } from "../../kernel_entry.ts";
+import type { KernelEntry } from "../../kernel_rules.ts";
 
 /** The rules of each family that the kernel holds. */
 export type SavedFamilies = ReadonlyMap<Family, Saved>;

@@ -3,10 +3,11 @@
  *
  * @module
  */
-import { serviceRules } from "../../backend/iptables/script/service_rules.ts";
-import type { Family } from "../../model/values/address.ts";
-import type { DesiredNode, DesiredServicePort, StateChange } from "../../model/kernel/desired.ts";
-import type { Change } from "./report.ts";
+import { serviceRules } from "../script/service_rules.ts";
+import type { Family } from "../../../model/values/address.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import type { Change } from "../../../model/kernel/change.ts";
+import type { DesiredStep } from "../../backend.ts";
 
 /** A rule, where it stands, and whom it is for. */
 export interface PlacedRule {
@@ -32,7 +33,7 @@ export function rulesOf(port: DesiredServicePort, node: DesiredNode): PlacedRule
 }
 
 /** The rules that a step deletes and adds, deletions first. */
-export function iptablesChanges({ services }: StateChange, node: DesiredNode): Change[] {
+export function iptablesChanges({ change: { services }, node }: DesiredStep): Change[] {
   const of = (ports: readonly DesiredServicePort[]) => ports.flatMap((port) => rulesOf(port, node));
   const before = [...services.values()].flatMap((change) => of(change.before));
   const after = [...services.values()].flatMap((change) => of(change.after));

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Family } from "../model/values/address.ts";
+import type { Family } from "./address.ts";
 
 /** core/v1 `IPFamily`: in bodies of `/healthz`, and the label `ip_family` of metrics. */
 export const FAMILY_NAMES: Readonly<Record<Family, "IPv4" | "IPv6">> = { 4: "IPv4", 6: "IPv6" };

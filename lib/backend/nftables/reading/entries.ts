@@ -3,14 +3,14 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
-import type { KernelEntry } from "../../backend/kernel_entry.ts";
-import { compareContents } from "../../backend/nftables/kernel/compare.ts";
-import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
-import { printKey } from "../../backend/nftables/script/keys.ts";
-import { affinitySet } from "../../backend/nftables/script/pick.ts";
-import { parseKey, setNamed } from "../../backend/nftables/script/sets.ts";
-import { parseStickyClients } from "../../backend/nftables/script/sticky.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import type { KernelEntry, StickyClient } from "../../kernel_rules.ts";
+import { compareContents } from "../kernel/compare.ts";
+import { type Contents, desiredContents } from "../kernel/contents.ts";
+import { printKey } from "../script/keys.ts";
+import { affinitySet } from "../script/pick.ts";
+import { parseKey, setNamed } from "../script/sets.ts";
+import { parseStickyClients } from "../script/sticky.ts";
 
 /**
  * The entries of a Service in nftables mode, those that differ first.
@@ -88,16 +88,6 @@ function scopeOf(name: string, text: string): string {
   return `${name} ${key?.type === "slot" ? printKey(key.frontend) : text}`;
 }
 
-/** A client that stays on its endpoint. */
-export interface StickyClient {
-  readonly servicePort: string;
-  readonly client: string;
-  readonly address: string;
-  readonly port: number;
-  /** Seconds until it is forgotten. */
-  readonly expiresSeconds: number;
-}
-
 /** The clients that the kernel keeps for a Service's session affinity. */
 export function stickyClients(
   ports: readonly DesiredServicePort[],
@@ -122,3 +112,14 @@ export function stickyClients(
     );
   });
 }
+
+/** What an empty table has. */
+export const NO_CONTENTS: Contents = {
+  sets: new Map(),
+  declarations: new Map(),
+  remarks: new Map(),
+  chains: new Map(),
+  lookUps: new Map(),
+  flags: "",
+  others: [],
+};

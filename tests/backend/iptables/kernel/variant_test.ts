@@ -3,7 +3,7 @@ import {
   abilitiesOf,
   backendOf,
   findIptables,
-} from "../../../../lib/backend/iptables/kernel/backend.ts";
+} from "../../../../lib/backend/iptables/kernel/variant.ts";
 import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
 import {
   type ProcessRunner,

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { frontendOfKey, printKey } from "../../backend/nftables/script/keys.ts";
-import { parseKey, setNamed } from "../../backend/nftables/script/sets.ts";
-import type { DesiredServicePort } from "../../model/kernel/desired.ts";
-import type { Frontend } from "../../policy/frontend.ts";
+import { frontendOfKey, printKey } from "../script/keys.ts";
+import { parseKey, setNamed } from "../script/sets.ts";
+import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
+import type { Frontend } from "../../../policy/frontend.ts";
 
 /** What names a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
 export function frontendId(

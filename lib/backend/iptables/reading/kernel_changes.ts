@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { argumentOf, isOwnChain, sameRule } from "../../backend/iptables/kernel/saved.ts";
-import type { DesiredState } from "../../model/kernel/desired.ts";
-import type { SavedFamilies } from "../../backend/iptables/kernel/entries.ts";
-import { type PlacedRule, rulesOf, toChange } from "./iptables_rules.ts";
-import type { Change } from "./report.ts";
+import { argumentOf, isOwnChain, sameRule } from "../kernel/saved.ts";
+import type { DesiredState } from "../../../model/kernel/desired.ts";
+import type { SavedFamilies } from "./entries.ts";
+import { type PlacedRule, rulesOf, toChange } from "./changes.ts";
+import type { Change } from "../../../model/kernel/change.ts";
 
 /**
  * The step from the kernel's rules to those of some Services. Rules are known by their comments;

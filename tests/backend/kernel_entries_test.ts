@@ -1,17 +1,17 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { iptablesEntries } from "../../../lib/backend/iptables/kernel/entries.ts";
-import { nftablesEntries, stickyClients } from "../../../lib/explain/kernel/kernel.ts";
-import type { KernelView } from "../../../lib/explain/kernel/kernel_report.ts";
-import { fullScript } from "../../../lib/backend/iptables/script/script.ts";
-import { parseSaved } from "../../../lib/backend/iptables/kernel/saved.ts";
-import { FAMILIES } from "../../../lib/model/values/address.ts";
-import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
-import { type Contents, parseListing } from "../../../lib/backend/nftables/kernel/contents.ts";
-import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import { Kernel } from "../../backend/nftables/kernel.ts";
-import { SILENT_RUNNER } from "../../backend/nftables/golden.ts";
-import { explainWeb, LOCAL, REMOTE, slice, web, worldOf } from "../cluster.ts";
+import { iptablesEntries } from "../../lib/backend/iptables/reading/entries.ts";
+import { nftablesEntries, stickyClients } from "../../lib/backend/nftables/reading/entries.ts";
+import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
+import { fullScript } from "../../lib/backend/iptables/script/script.ts";
+import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
+import { FAMILIES } from "../../lib/model/values/address.ts";
+import type { DesiredState } from "../../lib/model/kernel/desired.ts";
+import { type Contents, parseListing } from "../../lib/backend/nftables/kernel/contents.ts";
+import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
+import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { Kernel } from "./nftables/kernel.ts";
+import { SILENT_RUNNER } from "./nftables/golden.ts";
+import { explainWeb, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
 
 const OBJECTS = [web(), slice([LOCAL, REMOTE])];
 

@@ -3,32 +3,22 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
-import { diffServices, type References } from "../../backend/nftables/script/diff.ts";
-import { type Element, elementId, objectId } from "../../backend/nftables/script/objects.ts";
-import { printKey } from "../../backend/nftables/script/keys.ts";
-import { nodeElementChanges } from "../../backend/nftables/script/script.ts";
-import { objectsOf } from "../../backend/nftables/script/service.ts";
-import { iptablesChanges } from "./iptables_rules.ts";
-import type { Change } from "./report.ts";
+import type { DesiredNode, DesiredState, StateChange } from "../../../model/kernel/desired.ts";
+import { diffServices, type References } from "../script/diff.ts";
+import { type Element, elementId, objectId } from "../script/objects.ts";
+import { printKey } from "../script/keys.ts";
+import { nodeElementChanges } from "../script/script.ts";
+import { objectsOf } from "../script/service.ts";
+import type { Change } from "../../../model/kernel/change.ts";
+import type { DesiredStep } from "../../backend.ts";
 
-/** What a step is worked out from. */
-export interface StepInputs {
-  readonly change: StateChange;
-  /** Of the state before the step; see `referencesOf`. */
-  readonly references: References;
-  /** The node's part after the step. */
-  readonly node: DesiredNode;
+/** Begins with a state, and gives the changes of the steps that follow, deletions first. */
+export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[] {
+  const references = referencesOf(state);
+  return (step) => nftablesChanges(step, references);
 }
 
-/** The changes of a step in a mode, deletions first. */
-export function changesOf(mode: "nftables" | "iptables", inputs: StepInputs): Change[] {
-  return mode === "nftables"
-    ? nftablesChanges(inputs)
-    : iptablesChanges(inputs.change, inputs.node);
-}
-
-function nftablesChanges({ change, references, node }: StepInputs): Change[] {
+function nftablesChanges({ change, node }: DesiredStep, references: References): Change[] {
   const owners = ownersOf(change, node);
   const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
   const { operations } = diffServices(change.services.values(), { node, references });
@@ -71,8 +61,8 @@ function nftablesChanges({ change, references, node }: StepInputs): Change[] {
   ];
 }
 
-/** How many services need each shared object, in the whole of a state. */
-export function referencesOf(state: DesiredState): References {
+/** How many services need each shared object of a state. */
+function referencesOf(state: DesiredState): References {
   const changes = [...state.services.values()].map((after) => ({ before: [], after }));
   return diffServices(changes, { node: state.node, references: new Map() }).references;
 }

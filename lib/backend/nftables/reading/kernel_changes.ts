@@ -4,13 +4,14 @@
  *
  * @module
  */
-import type { DesiredState } from "../../model/kernel/desired.ts";
-import type { Difference } from "../../model/kernel/verification.ts";
-import { compareContents } from "../../backend/nftables/kernel/compare.ts";
-import { type Contents, desiredContents } from "../../backend/nftables/kernel/contents.ts";
-import { frontendsOf } from "../../policy/frontend.ts";
+import type { DesiredState } from "../../../model/kernel/desired.ts";
+import type { Difference } from "../../../model/kernel/verification.ts";
+import { compareContents } from "../kernel/compare.ts";
+import { type Contents, desiredContents } from "../kernel/contents.ts";
+import { frontendsOf } from "../../../policy/frontend.ts";
 import { frontendId, frontendIdOf } from "./frontends.ts";
-import type { Change } from "./report.ts";
+import { NO_CONTENTS } from "./entries.ts";
+import type { Change, KernelChanges } from "../../../model/kernel/change.ts";
 
 /** What the kernel holds. */
 export interface HeldTable {
@@ -18,12 +19,6 @@ export interface HeldTable {
   readonly contents: Contents | undefined;
   /** By frontend, the service port that it is commented with; see `parseOwners`. */
   readonly owners: ReadonlyMap<string, string>;
-}
-
-/** The changes, and frontends that other Services hold in the kernel. */
-export interface KernelChanges {
-  readonly changes: readonly Change[];
-  readonly warnings: readonly string[];
 }
 
 /**
@@ -48,7 +43,7 @@ export function kernelChanges(state: DesiredState, held: HeldTable): KernelChang
     (set, key) => !fixed.sets.get(set)?.has(key) && !isForeign(set, key),
   );
   const there = elementsOf(
-    held.contents ?? NOTHING,
+    held.contents ?? NO_CONTENTS,
     (set, key) =>
       !isForeign(set, key) &&
       (owner(set, key) !== "" || wanted.sets.get(set)?.has(key) === true),
@@ -72,7 +67,8 @@ function frontendsInScope(
   return new Map([...ofKernel, ...desiredFrontends(state)]);
 }
 
-function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
+/** The frontends of a state, each with its service port. */
+export function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
   return [...state.services.values()].flat().flatMap((servicePort) =>
     frontendsOf(servicePort).map((each): [string, string] => [
       frontendId(servicePort, each),
@@ -104,17 +100,6 @@ function serviceOf(servicePort: string): string {
   return servicePort.split(":")[0] ?? "";
 }
 
-/** Comments and declarations are no matter of a Service's rules. */
-const NOTHING: Contents = {
-  sets: new Map(),
-  declarations: new Map(),
-  remarks: new Map(),
-  chains: new Map(),
-  lookUps: new Map(),
-  flags: "",
-  others: [],
-};
-
 function elementsOf(
   contents: Contents,
   isWanted: (set: string, key: string) => boolean,
@@ -122,7 +107,7 @@ function elementsOf(
   const sets = [...contents.sets].map(([set, elements]) =>
     [set, new Map([...elements].filter(([key]) => isWanted(set, key)))] as const
   );
-  return { ...NOTHING, sets: new Map(sets) };
+  return { ...NO_CONTENTS, sets: new Map(sets) };
 }
 
 /** Sets that are missing are named apart: here they count as empty. */

@@ -16,11 +16,11 @@ import { runIfThere } from "./run.ts";
 import { programName } from "../script/script.ts";
 
 /** `-nft` or `-legacy`; `""`: what the system means by plain `iptables`. */
-export type Backend = "" | "-nft" | "-legacy";
+export type Variant = "" | "-nft" | "-legacy";
 
 /** What this node's iptables is and can do. */
 export interface Iptables {
-  readonly backend: Backend;
+  readonly backend: Variant;
   /** Why this backend: for the log. */
   readonly reason: string;
   /** Both backends hold rules: worth a warning. */
@@ -131,7 +131,7 @@ async function chooseBackend(
 }
 
 /** What a backend holds in both families; `undefined` where it is not installed. */
-async function savedBy(runner: ProcessRunner, backend: Backend): Promise<string | undefined> {
+async function savedBy(runner: ProcessRunner, backend: Variant): Promise<string | undefined> {
   let saved: string | undefined;
   for (const family of FAMILIES) {
     // Without `-t`: iptables-legacy-save would load the kernel module of a table that it is asked for.
@@ -142,7 +142,7 @@ async function savedBy(runner: ProcessRunner, backend: Backend): Promise<string 
 }
 
 /** A family works where its table `nat` has a POSTROUTING chain, as kube-proxy checks it. */
-async function checkFamily(runner: ProcessRunner, family: Family, backend: Backend): Promise<void> {
+async function checkFamily(runner: ProcessRunner, family: Family, backend: Variant): Promise<void> {
   const program = programName(family, "", backend);
   const argv = [program, "-w", `${LOCK_WAIT_SECONDS}`, "-t", "nat", "-S", "POSTROUTING"] as const;
   const result = await runIfThere(runner, argv);

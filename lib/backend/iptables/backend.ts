@@ -1,0 +1,178 @@
+/**
+ * iptables mode: kube-proxy's chains.
+ *
+ * @module
+ */
+import type { Family } from "../../model/values/address.ts";
+import { FAMILIES } from "../../model/values/address.ts";
+import type { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import type { ModeTraits } from "../../model/kernel/traits.ts";
+import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
+import { familiesBut, missingFamilies } from "../ip_families.ts";
+import type { KernelRules } from "../kernel_rules.ts";
+import type { BackendMetrics } from "../metrics.ts";
+import { routeLocalnet, warnOfRouteLocalnet } from "../route_localnet.ts";
+import { HandOver } from "../take_over.ts";
+import { IptablesDataplane } from "./dataplane.ts";
+import { cleanUpKernel, type RemovedRules } from "./kernel/cleanup_kernel.ts";
+import type { Saved } from "./kernel/saved.ts";
+import { findIptables, type Iptables } from "./kernel/variant.ts";
+import { iptablesMetrics } from "./metrics.ts";
+import { iptablesChanges } from "./reading/changes.ts";
+import { iptablesRules } from "./reading/kernel_rules.ts";
+import { iptablesNames } from "./reading/rule_names.ts";
+import type { IptablesScript } from "./script/script.ts";
+
+const TRAITS: ModeTraits = {
+  name: "iptables",
+  section: "iptables",
+  primaryNodePorts: false,
+  localhostNodePorts: true,
+  guardsClusterIPs: false,
+  parts: "rules",
+};
+
+/** Until this node's iptables is known: a recent one with both families. */
+const ANY_IPTABLES = {
+  backend: "",
+  families: FAMILIES,
+  abilities: { randomFully: true },
+} as const;
+
+/** The rules in the variant of iptables that this node uses. */
+export class IptablesBackend implements Backend<IptablesScript> {
+  readonly traits = TRAITS;
+  readonly metrics: BackendMetrics;
+  readonly foreignRules: HandOver;
+  readonly describe = iptablesNames;
+  readonly #options: BackendOptions;
+  #found: Iptables | undefined;
+  #dataplane: IptablesDataplane;
+
+  /** @param options what it works with */
+  constructor(options: BackendOptions) {
+    const { runtime } = options;
+    this.#options = options;
+    this.foreignRules = new HandOver({
+      ...runtime,
+      ...options,
+      variant: async () => (await this.#find()).backend,
+    });
+    this.#dataplane = this.#dataplaneOf(ANY_IPTABLES);
+    this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane: () => this.#dataplane });
+  }
+
+  /** @inheritdoc */
+  async probe(): Promise<Probed> {
+    const found = await this.#find();
+    const { reason, mixed, missing, version } = found;
+    this.#dataplane = this.#dataplaneOf(found);
+    return {
+      version,
+      missing: new Map([...missingFamilies(this.#options.runtime), ...missing]),
+      refusedFeatures: new Map(),
+      remarks: [
+        { level: "info", message: `iptables backend: ${reason}` },
+        ...mixed ? [{ level: "warn" as const, message: MIXED }] : [],
+        ...[...missing].map(([family, reason]) => ({
+          level: "warn" as const,
+          message: `no IPv${family} rules: ${reason}`,
+        })),
+      ],
+    };
+  }
+
+  /** @inheritdoc */
+  full(state: DesiredState): IptablesScript {
+    return this.#dataplane.full(state);
+  }
+
+  /** @inheritdoc */
+  partial(change: StateChange, state: DesiredState): IptablesScript | undefined {
+    return this.#dataplane.partial(change, state);
+  }
+
+  /** @inheritdoc */
+  apply(script: IptablesScript): Promise<void> {
+    return this.#dataplane.apply(script);
+  }
+
+  /** Everything is written again, as kube-proxy does it. */
+  repair(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  /** Looks for canary chains now and then, as kube-proxy does. */
+  async watchDrift({ onDrift, onChange, signal }: DriftOptions): Promise<void> {
+    const { configuration, runtime: { clock } } = this.#options;
+    while (!signal.aborted) {
+      await clock.sleep(configuration.iptables.syncPeriod, signal);
+      if (signal.aborted) return;
+      const change = await this.#dataplane.refresh();
+      if (change !== undefined) onChange(change);
+      const missing = await this.#dataplane.missingCanaries().catch(() => []);
+      if (missing.length > 0) onDrift({ missing: missing.join(", "), added: "", by: "" });
+    }
+  }
+
+  /** @inheritdoc */
+  async read(): Promise<KernelRules> {
+    const found = await this.#find();
+    const dataplane = this.#dataplaneOf(found);
+    const held = new Map<Family, Saved>();
+    for (const family of found.families) held.set(family, await dataplane.saved(family));
+    return iptablesRules(held, found.abilities);
+  }
+
+  /** @inheritdoc */
+  changesFrom(): typeof iptablesChanges {
+    return iptablesChanges;
+  }
+
+  /** @inheritdoc */
+  async cleanup(options: CleanupOptions): Promise<ApplyError[]> {
+    const { runtime: { runner }, logger } = this.#options;
+    const entries = await cleanUpKernel(runner, options);
+    for (const entry of entries) if (!entry.failure) await this.#report(entry, options);
+    const removed = entries.some(({ text, failure }) => text !== "" && !failure);
+    if (removed && !options.dryRun) await warnOfRouteLocalnet({ runner, logger, guarded: false });
+    return entries.flatMap(({ failure }) => failure ?? []);
+  }
+
+  async #report(
+    { program, text, kept }: RemovedRules,
+    { dryRun, print }: CleanupOptions,
+  ): Promise<void> {
+    const { logger } = this.#options;
+    if (dryRun) await print(`# ${program} --noflush\n${text}`);
+    else logger.info("removed from iptables", { program });
+    for (const chain of kept) {
+      logger.warn("a rule of another program leads to this chain: it is emptied, not removed", {
+        program,
+        chain,
+      });
+    }
+  }
+
+  /** What this node's iptables is does not change while the process runs. */
+  async #find(): Promise<Iptables> {
+    const { runtime } = this.#options;
+    return this.#found ??= await findIptables(
+      runtime.runner,
+      familiesBut(missingFamilies(runtime)),
+    );
+  }
+
+  #dataplaneOf(iptables: Pick<Iptables, "backend" | "families" | "abilities">): IptablesDataplane {
+    const { runtime, logger } = this.#options;
+    return new IptablesDataplane({
+      runner: runtime.runner,
+      iptables,
+      routeLocalnet: routeLocalnet({ ...runtime, logger }),
+    });
+  }
+}
+
+const MIXED =
+  "both iptables-nft and iptables-legacy hold rules on this node; programs that use different ones do not see each other's rules";

@@ -1,0 +1,170 @@
+/**
+ * nftables mode: one table for all Services.
+ *
+ * @module
+ */
+import { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import type { ModeTraits } from "../../model/kernel/traits.ts";
+import { desiredNode } from "../../policy/node.ts";
+import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
+import { familiesBut, missingFamilies } from "../ip_families.ts";
+import type { KernelRules } from "../kernel_rules.ts";
+import type { BackendMetrics } from "../metrics.ts";
+import { HandOver } from "../take_over.ts";
+import { NftablesDataplane, type NftScript } from "./dataplane.ts";
+import { DriftWatch } from "./drift/drift.ts";
+import { Look } from "./drift/look.ts";
+import { Marks } from "./drift/marks.ts";
+import { repairScript } from "./drift/repair.ts";
+import { Touched } from "./drift/touched.ts";
+import { Nft } from "./kernel/nft.ts";
+import { probe } from "./kernel/probe.ts";
+import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./kernel/tables.ts";
+import { changesFrom } from "./reading/changes.ts";
+import { nftablesRules } from "./reading/kernel_rules.ts";
+import { nftablesNames } from "./reading/rule_names.ts";
+
+const TRAITS: ModeTraits = {
+  name: "nftables",
+  section: "nftables",
+  primaryNodePorts: true,
+  localhostNodePorts: false,
+  guardsClusterIPs: true,
+  parts: "elements and rules",
+};
+
+/** The table of all Services. */
+export class NftablesBackend implements Backend<NftScript> {
+  readonly traits = TRAITS;
+  readonly metrics: BackendMetrics;
+  readonly foreignRules: HandOver;
+  readonly describe = nftablesNames;
+  readonly changesFrom = changesFrom;
+  readonly #options: BackendOptions;
+  readonly #nft: Nft;
+  readonly #marks = new Marks(randomMark());
+  readonly #touched = new Touched();
+  readonly #dataplane: NftablesDataplane;
+
+  /** @param options what it works with */
+  constructor(options: BackendOptions) {
+    this.#options = options;
+    this.#nft = new Nft(options.runtime.runner);
+    this.foreignRules = new HandOver({ ...options.runtime, ...options, variant: undefined });
+    this.#dataplane = new NftablesDataplane(this.#nft, {
+      marks: this.#marks,
+      prologue: () => this.foreignRules.prologue(),
+    });
+    this.metrics = nftablesMetrics(() => this.#dataplane.elements);
+  }
+
+  /** @inheritdoc */
+  async probe(): Promise<Probed> {
+    const { configuration, runtime } = this.#options;
+    const missing = missingFamilies(runtime);
+    const node = desiredNode({
+      configuration,
+      traits: TRAITS,
+      node: undefined,
+      serviceCIDRs: [],
+      ipFamilies: familiesBut(missing),
+    });
+    const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
+    return { version: await this.#nft.version(), missing, refusedFeatures, remarks: [] };
+  }
+
+  /** @inheritdoc */
+  full(state: DesiredState): NftScript {
+    return this.#dataplane.full(state);
+  }
+
+  /** @inheritdoc */
+  partial(change: StateChange, state: DesiredState): NftScript | undefined {
+    return this.#dataplane.partial(change, state);
+  }
+
+  /** @inheritdoc */
+  apply(script: NftScript): Promise<void> {
+    return this.#dataplane.apply(script);
+  }
+
+  /** @inheritdoc */
+  repair(applied: DesiredState): Promise<NftScript | undefined> {
+    const parts = { nft: this.#nft, dataplane: this.#dataplane, touched: this.#touched };
+    return repairScript(parts, applied);
+  }
+
+  /** @inheritdoc */
+  watchDrift({ desired, onDrift, signal }: DriftOptions): Promise<void> {
+    const { configuration, runtime: { streamer, clock }, logger } = this.#options;
+    const [nft, dataplane] = [this.#nft, this.#dataplane];
+    return new DriftWatch({
+      streamer,
+      nft,
+      marks: this.#marks,
+      look: new Look({ nft, dataplane, desired, clock }),
+      touched: this.#touched,
+      replacements: () => dataplane.replacements,
+      clock,
+      logger,
+      checkPeriod: configuration.nftables.syncPeriod,
+      onDrift,
+    }).run(signal);
+  }
+
+  /** @inheritdoc */
+  async read(): Promise<KernelRules> {
+    return nftablesRules(await this.#nft.listTable());
+  }
+
+  /** @inheritdoc */
+  async cleanup({ kubeProxy, dryRun, print }: CleanupOptions): Promise<ApplyError[]> {
+    const tables = kubeProxy ? [...OWN_TABLES, ...KUBE_PROXY_TABLES] : OWN_TABLES;
+    try {
+      const script = await deleteTables(this.#nft, tables);
+      if (script === "") return [];
+      if (dryRun) await print(`# nft -f -\n${script}`);
+      else {
+        await this.#nft.apply(script);
+        const commands = script.trim().replaceAll("\n", ", ");
+        this.#options.logger.info("removed from nftables", { commands });
+      }
+      return [];
+    } catch (error) {
+      if (!(error instanceof ApplyError)) throw error;
+      return error.failure === "program-missing" ? [] : [error];
+    }
+  }
+}
+
+/** Below 2^31: there is room for as many marks again. */
+function randomMark(): number {
+  return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
+}
+
+/** @param elements the number of elements of each map and set */
+function nftablesMetrics(elements: () => ReadonlyMap<string, number>): BackendMetrics {
+  const prefix = "kubeproxy_sync_proxy_rules_nftables";
+  return {
+    failures: [
+      {
+        of: "sync",
+        definition: [`${prefix}_sync_failures_total`, "Transactions that nft refused"],
+      },
+      {
+        of: "clean-up",
+        definition: [
+          `${prefix}_cleanup_failures_total`,
+          "Removals of leftovers that nft refused",
+        ],
+      },
+    ],
+    gauges: [{
+      definition: ["signpost_elements", "Elements of a map or set"],
+      labels: ["map"],
+      read: () => [...elements()].map(([map, value]) => ({ labels: { map }, value })),
+    }],
+    counters: [],
+  };
+}

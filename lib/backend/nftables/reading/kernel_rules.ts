@@ -1,0 +1,58 @@
+/**
+ * What the table holds, beside what it should.
+ *
+ * @module
+ */
+import type { DesiredState } from "../../../model/kernel/desired.ts";
+import type { Difference } from "../../../model/kernel/verification.ts";
+import type { Comparison, KernelRules } from "../../kernel_rules.ts";
+import { compareContents } from "../kernel/compare.ts";
+import { type Contents, desiredContents, parseListing } from "../kernel/contents.ts";
+import { TABLE } from "../script/objects.ts";
+import { nftablesEntries, NO_CONTENTS, stickyClients } from "./entries.ts";
+import { frontendIdOf, parseOwners } from "./frontends.ts";
+import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
+
+/**
+ * Reads a listing of the table.
+ *
+ * @param listing as `nft list table` prints it; `""`: there is no table
+ */
+export function nftablesRules(listing: string): KernelRules {
+  const contents = parseListing(listing);
+  return {
+    isEmpty: contents === undefined,
+    entries: (ports, node) => nftablesEntries(ports, { node, held: contents ?? NO_CONTENTS }),
+    stickyClients: (ports) => stickyClients(ports, listing),
+    compare: (state) => compareTable(state, contents),
+    changesTo: (state) => kernelChanges(state, { contents, owners: parseOwners(listing) }),
+  };
+}
+
+function compareTable(state: DesiredState, held: Contents | undefined): Comparison {
+  const desired = desiredContents(state);
+  const differences = held ? compareContents(desired, held) : [NO_TABLE];
+  const owners = new Map(desiredFrontends(state));
+  return {
+    differences: differences.map((each) => ({
+      ...each,
+      service: owners.get(frontendIdOf(each.in, each.key) ?? "") ?? "",
+    })),
+    compared: countContents(desired),
+  };
+}
+
+const NO_TABLE: Difference = {
+  type: "missing",
+  in: `table ${TABLE}`,
+  key: "",
+  desired: "",
+  held: "",
+};
+
+function countContents({ sets, chains }: Contents): number {
+  let count = 0;
+  for (const elements of sets.values()) count += elements.size;
+  for (const rules of chains.values()) count += rules.length;
+  return count;
+}

@@ -1,0 +1,22 @@
+/**
+ * What of a mode decides about settings, policy and words.
+ *
+ * @module
+ */
+import type { Mode, ModeSections } from "../configuration.ts";
+
+/** The facts of a mode. */
+export interface ModeTraits {
+  /** As the setting `mode` has it. */
+  readonly name: Mode;
+  /** The section of the configuration that holds in this mode. */
+  readonly section: keyof ModeSections;
+  /** Where `nodePortAddresses` is not set, node ports answer on the Node's primary addresses only. */
+  readonly primaryNodePorts: boolean;
+  /** Node ports can answer on 127.0.0.1. */
+  readonly localhostNodePorts: boolean;
+  /** Packets to cluster IPs that are for no Service are rejected or dropped. */
+  readonly guardsClusterIPs: boolean;
+  /** What the rules are made of, in the plural. */
+  readonly parts: string;
+}
