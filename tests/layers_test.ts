@@ -243,6 +243,12 @@ Deno.test("only the table of sets spells a set's name", () => {
   assertEquals(files.flatMap((file) => SET_NAMES.flatMap((name) => linesOf(file, name))), []);
 });
 
+Deno.test("only the table of prefixes spells the names of a service port's iptables chains", () => {
+  const files = SOURCES.filter(({ path }) => path !== "lib/backend/iptables/script/names.ts");
+  const prefix = /KUBE-(?:SVC|SVL|EXT|FW|SEP)\b/;
+  assertEquals(files.flatMap((file) => linesOf(file, prefix)), []);
+});
+
 Deno.test(`no file is longer than ${MAX_LINES} lines`, () => {
   const long = SOURCES.map(({ path, text }) => ({ path, lines: text.split("\n").length - 1 }))
     .filter(({ lines }) => lines > MAX_LINES);

@@ -5,7 +5,9 @@
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import { servingEndpoints } from "../model/kernel/port_endpoints.ts";
 import { hostPort, nodePortKey, vipKey } from "../model/cluster/names.ts";
+import { frontendsOf } from "../policy/frontend.ts";
 
 /** A virtual IP with its port, or a node port, of one family. */
 export interface Frontend {
@@ -23,14 +25,17 @@ export type Frontends = ReadonlyMap<string, Frontend>;
 export type FrontendsByFamily = Readonly<Record<Family, Frontends>>;
 
 /** Finds the UDP frontends of service ports; those of other protocols have none. */
-export function frontendsOf(ports: Iterable<DesiredServicePort>): FrontendsByFamily {
+export function udpFrontendsOf(ports: Iterable<DesiredServicePort>): FrontendsByFamily {
   const found: Record<Family, Map<string, Frontend>> = { 4: new Map(), 6: new Map() };
   for (const port of ports) {
     if (port.protocol !== "udp") continue;
-    const endpoints = endpointsOf(port);
-    for (const { key, ...frontend } of addressesOf(port)) {
-      const known = found[port.family].get(key);
-      found[port.family].set(key, {
+    const endpoints = new Set(
+      servingEndpoints(port).map((each) => hostPort(each.address, each.port)),
+    );
+    for (const { address, port: number } of frontendsOf(port)) {
+      const frontend = { address, port: number };
+      const known = found[port.family].get(keyOf(frontend));
+      found[port.family].set(keyOf(frontend), {
         ...frontend,
         endpoints: known ? known.endpoints.union(endpoints) : endpoints,
       });
@@ -54,28 +59,6 @@ export function udpNodePort(port: number): string {
   return nodePortKey("udp", port);
 }
 
-/**
- * Flows stay on every endpoint that still serves, whatever the policies and the topology say of
- * new ones: kube-proxy treats UDP as TCP there (`pkg/proxy/conntrack/cleanup.go`).
- */
-function endpointsOf(port: DesiredServicePort): Set<string> {
-  const { clusterEndpoints, localEndpoints, otherServingEndpoints = [] } = port;
-  return new Set(
-    [...clusterEndpoints, ...localEndpoints, ...otherServingEndpoints].map((endpoint) =>
-      hostPort(endpoint.address, endpoint.port)
-    ),
-  );
-}
-
-function addressesOf(
-  { clusterIPs, externalIPs, loadBalancerIPs, port, nodePort }: DesiredServicePort,
-): { readonly key: string; readonly address: string | undefined; readonly port: number }[] {
-  const vips = [...clusterIPs, ...externalIPs, ...loadBalancerIPs].map((address) => ({
-    key: udpVip(address, port),
-    address,
-    port,
-  }));
-  return nodePort === 0
-    ? vips
-    : [...vips, { key: udpNodePort(nodePort), address: undefined, port: nodePort }];
+function keyOf({ address, port }: Pick<Frontend, "address" | "port">): string {
+  return address === undefined ? udpNodePort(port) : udpVip(address, port);
 }

@@ -17,7 +17,7 @@ import {
   type Frontend,
   type Frontends,
   type FrontendsByFamily,
-  frontendsOf,
+  udpFrontendsOf,
   udpNodePort,
   udpVip,
 } from "./frontends.ts";
@@ -52,7 +52,7 @@ export function nodeFacts(
   if (suspected.every(({ address }) => address !== undefined)) {
     return { node: state.node, localAddresses: new Set(), vips: new Set() };
   }
-  const all = frontendsOf([...state.services.values()].flat());
+  const all = udpFrontendsOf([...state.services.values()].flat());
   const vips = FAMILIES.flatMap((family) => [...filter(all[family], isVip).keys()]);
   return {
     node: state.node,
@@ -68,8 +68,8 @@ export function nodeFacts(
  */
 export function suspectsOf(change: StateChange, state: DesiredState): Suspects {
   const changes = [...change.services.values()];
-  const before = frontendsOf(changes.flatMap((each) => each.before));
-  const after = frontendsOf(changes.flatMap((each) => each.after));
+  const before = udpFrontendsOf(changes.flatMap((each) => each.before));
+  const after = udpFrontendsOf(changes.flatMap((each) => each.after));
   const served = eachFamily((family) =>
     filter(after[family], (key, { endpoints }) => {
       const former = before[family].get(key)?.endpoints;
@@ -96,7 +96,7 @@ export function allSuspects(
   state: DesiredState,
   gone: readonly FrontendsByFamily[] = [],
 ): Suspects {
-  const served = frontendsOf([...state.services.values()].flat());
+  const served = udpFrontendsOf([...state.services.values()].flat());
   return {
     served,
     gone: eachFamily((family) =>
@@ -107,7 +107,7 @@ export function allSuspects(
 
 /** What of the suspects is left after the state has moved on, with the endpoints of now. */
 export function stillSuspect({ served, gone }: Suspects, state: DesiredState): Suspects {
-  const all = frontendsOf([...state.services.values()].flat());
+  const all = udpFrontendsOf([...state.services.values()].flat());
   return {
     served: eachFamily((family) => filter(all[family], (key) => served[family].has(key))),
     gone: eachFamily((family) => filter(gone[family], (key) => !all[family].has(key))),
@@ -173,7 +173,7 @@ function takesNodePorts(
 }
 
 function withNodePorts(served: FrontendsByFamily, state: DesiredState): FrontendsByFamily {
-  const all = frontendsOf([...state.services.values()].flat());
+  const all = udpFrontendsOf([...state.services.values()].flat());
   return eachFamily((family) =>
     new Map([
       ...served[family],

@@ -60,12 +60,12 @@ export class ConntrackCleanup {
    * Starts to delete what a sync has made stale, and does not wait for it; a sync that failed is
    * remembered for the next one.
    */
-  afterSync({ change, done, whole }: Omit<SyncOutcome, "report">): void {
+  afterSync({ change, done, full }: Omit<SyncOutcome, "report">): void {
     const cleaner = this.#cleaner;
-    if (whole || !done || this.#running) cleaner.remember(change, this.#options.state);
+    if (full || !done || this.#running) cleaner.remember(change, this.#options.state);
     if (!done) return;
-    if (!this.#running) void this.#run(whole ? "all" : change);
-    else this.#next = whole || this.#next === "all" ? "all" : NO_CHANGE;
+    if (!this.#running) void this.#run(full ? "all" : change);
+    else this.#next = full || this.#next === "all" ? "all" : NO_CHANGE;
   }
 
   async #run(first: Look): Promise<void> {

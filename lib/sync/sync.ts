@@ -20,7 +20,7 @@ import {
   type SyncState,
 } from "./state.ts";
 import { type StepObserver, StepReports } from "./step_reports.ts";
-import { Wakeup } from "./wakeup.ts";
+import { AutoResetEvent } from "./auto_reset_event.ts";
 
 /** What a sync did. */
 export interface SyncReport {
@@ -50,7 +50,7 @@ export interface SyncOutcome {
   /** The kernel has it. */
   readonly done: boolean;
   /** The kernel may have held something else before: at a start, after failures and drift. */
-  readonly whole: boolean;
+  readonly full: boolean;
   /** What was applied; `undefined`: the kernel did not take it. */
   readonly report: SyncReport | undefined;
 }
@@ -78,7 +78,7 @@ export interface SyncOptions extends SyncPeriods {
 /** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
 export class SyncLoop {
   readonly #options: SyncOptions;
-  readonly #wakeup: Wakeup;
+  readonly #requested: AutoResetEvent;
   readonly #reports: StepReports;
   #state: SyncState;
 
@@ -87,7 +87,7 @@ export class SyncLoop {
     this.#options = options;
     this.#reports = new StepReports(options);
     this.#state = initialState(options.clock.monotonic());
-    this.#wakeup = new Wakeup(options.clock);
+    this.#requested = new AutoResetEvent(options.clock);
   }
 
   /** Takes an event of a source in. */
@@ -101,7 +101,7 @@ export class SyncLoop {
     if (cache.complete && (cache.isDirty || !this.#state.complete)) this.#take({ type: "changed" });
     if (!hasWork(this.#state)) return;
     observer.queued?.();
-    this.#wakeup.wake();
+    this.#requested.set();
   }
 
   /** Asks for a replacement of everything, without waiting for the min sync period. */
@@ -117,7 +117,7 @@ export class SyncLoop {
   /** Asks for a round of the loop though nothing has changed, for the sake of `afterSync`. */
   requestRound(): void {
     this.#take({ type: "round-requested" });
-    this.#wakeup.wake();
+    this.#requested.set();
   }
 
   /**
@@ -134,7 +134,7 @@ export class SyncLoop {
     const started = clock.monotonic();
     this.#take({ type: "seed-started", objects });
     const report = await this.#apply(dataplane.full(desired), { step, started });
-    return await this.#follow({ change: step.change, whole: true, report });
+    return await this.#follow({ change: step.change, full: true, report });
   }
 
   /**
@@ -154,7 +154,7 @@ export class SyncLoop {
   /** Runs until the signal aborts. The rules stay in the kernel. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, fullSyncPeriod } = this.#options;
-    signal.addEventListener("abort", () => this.#wakeup.wake(), { once: true });
+    signal.addEventListener("abort", () => this.#requested.set(), { once: true });
     this.#take({ type: "running" });
     while (!signal.aborted) {
       const { action, at } = plan(this.#state, this.#options);
@@ -163,7 +163,7 @@ export class SyncLoop {
         await clock.sleep(milliseconds, signal);
         if (!signal.aborted) await this.#sync();
       } else {
-        await this.#wakeup.wait(milliseconds);
+        await this.#requested.wait(milliseconds);
       }
       // Changes may come with each sync: then the loop never waits.
       this.#take({ type: "period-checked", at: clock.monotonic(), fullSyncPeriod });
@@ -174,7 +174,7 @@ export class SyncLoop {
   #request(event: SyncEvent): void {
     this.#take(event);
     this.#options.observer.queued?.();
-    this.#wakeup.wake();
+    this.#requested.set();
   }
 
   #take(event: SyncEvent): void {
@@ -195,7 +195,7 @@ export class SyncLoop {
     if (this.#state.phase.name === "full") {
       report = await this.#apply(dataplane.full(desired), { step, started });
     }
-    await this.#follow({ change: step.change, whole: isFull || isRepaired, report });
+    await this.#follow({ change: step.change, full: isFull || isRepaired, report });
     this.#take({ type: "followed" });
   }
 

@@ -45,7 +45,7 @@ class Bench {
     const next: DesiredState = stateOf([servicePort(endpoints)]);
     const change = changeOf({ ...this.state }, next);
     Object.assign(this.state, next);
-    this.cleanup.afterSync({ change, done: true, whole: false });
+    this.cleanup.afterSync({ change, done: true, full: false });
   }
 }
 

@@ -21,10 +21,10 @@ Deno.test("a repair writes what differs, without waiting for the min sync period
   loop.requestRepair();
   await fixture.pass(100);
   assertEquals(dataplane.log.slice(2), ["partial: default/gone", "partial: default/s3"]);
-  assertEquals(outcomes.map(({ done, whole }) => [done, whole]), [[true, true]]);
+  assertEquals(outcomes.map(({ done, full }) => [done, full]), [[true, true]]);
   fixture.upsert(service(4));
   await fixture.pass(1_000);
-  assertEquals(outcomes.map(({ done, whole }) => [done, whole]).slice(1), [[true, false]]);
+  assertEquals(outcomes.map(({ done, full }) => [done, full]).slice(1), [[true, false]]);
 });
 
 Deno.test("a repair where nothing differs writes nothing", async () => {
@@ -33,7 +33,7 @@ Deno.test("a repair where nothing differs writes nothing", async () => {
   await fixture.pass(100);
   assertEquals(fixture.dataplane.log.slice(1).filter((line) => line !== "partial: "), []);
   assertMatch(fixture.logger.at("debug").join(), /nothing differs/);
-  assertEquals(fixture.outcomes.at(-1)?.whole, false);
+  assertEquals(fixture.outcomes.at(-1)?.full, false);
 });
 
 Deno.test("where parts do not suffice, everything is replaced", async () => {
@@ -42,7 +42,7 @@ Deno.test("where parts do not suffice, everything is replaced", async () => {
     fixture.loop.requestRepair();
     await fixture.pass(100);
     assertEquals(fixture.dataplane.log.slice(1), ["full: default/s1"]);
-    assertEquals(fixture.outcomes.at(-1)?.whole, true);
+    assertEquals(fixture.outcomes.at(-1)?.full, true);
   }
 });
 

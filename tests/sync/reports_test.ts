@@ -53,14 +53,14 @@ Deno.test("the observer hears of what waits, what was applied and what failed", 
 
 /** Outcomes as the Services that changed, what became of it, and whether it was about everything. */
 function outcomesOf({ outcomes }: SyncFixture): string[] {
-  return outcomes.splice(0).map(({ change, done, whole }) =>
-    `${[...change.services.keys()].sort()} ${done ? "done" : "failed"}${whole ? " whole" : ""}`
+  return outcomes.splice(0).map(({ change, done, full }) =>
+    `${[...change.services.keys()].sort()} ${done ? "done" : "failed"}${full ? " full" : ""}`
   );
 }
 
 Deno.test("after each try its outcome is told: what changed, and whether the kernel has it", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
-  assertEquals(outcomesOf(fixture), ["default/s1 done whole"]);
+  assertEquals(outcomesOf(fixture), ["default/s1 done full"]);
   fixture.upsert(service(2));
   await fixture.pass(1_000);
   assertEquals(outcomesOf(fixture), ["default/s2 done"]);
@@ -69,7 +69,7 @@ Deno.test("after each try its outcome is told: what changed, and whether the ker
   await fixture.pass(1_000);
   assertEquals(outcomesOf(fixture), ["default/s3 failed"]);
   await fixture.pass(1_000);
-  assertEquals(outcomesOf(fixture), [" done whole"]);
+  assertEquals(outcomesOf(fixture), [" done full"]);
 });
 
 Deno.test("what follows a sync is done in order, and the next sync waits for it", async () => {

@@ -7,7 +7,7 @@
  */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import { type DetectLocalMode, MODES, type ProxyMode } from "../../model/configuration.ts";
-import { hostPort } from "../../model/cluster/names.ts";
+import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { Fault, type Reader, text, ValueFault } from "./fields.ts";
 import { nearest } from "../../model/values/text.ts";
 
@@ -120,8 +120,7 @@ export function cidr(value: unknown): string | Fault {
 export function nodeName(value: unknown): string | Fault {
   if (typeof value !== "string") return new Fault("must be text");
   const name = value.trim().toLowerCase();
-  const isName = name.length <= 253 && /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(name);
-  return name === "" && value === "" || isName
+  return name === "" && value === "" || isDnsName(name)
     ? name
     : new Fault("must be a node name: letters, digits, '-' and '.', at most 253");
 }

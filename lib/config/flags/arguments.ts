@@ -6,6 +6,7 @@
 import { familyOf, parseAddress } from "../../model/values/address.ts";
 import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
 import { show } from "../../model/values/text.ts";
+import { isDnsName } from "../../model/cluster/names.ts";
 
 /** A Service, and maybe one of its ports. */
 export interface ServiceTarget {
@@ -107,17 +108,15 @@ function readEndpoint(
   return { address, port, protocol };
 }
 
-const NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
-
 function readService(word: string): Argument<ServiceTarget> {
   const match = /^([^/:]*)\/([^/:]*)(?::([^/:]*))?$/.exec(word);
   if (match === null) {
-    const meant = NAME.test(word) ? ` (did you mean default/${word}?)` : "";
+    const meant = isDnsName(word) ? ` (did you mean default/${word}?)` : "";
     return wrong(`${show(word)}: is no Service and no packet${meant}; ${FORMS}`);
   }
   const [, namespace = "", name = "", port] = match;
   for (const part of [namespace, name, port ?? "x"]) {
-    if (!NAME.test(part)) return wrong(`${show(word)}: ${show(part)} is not a name`);
+    if (!isDnsName(part)) return wrong(`${show(word)}: ${show(part)} is not a name`);
   }
   return value({ type: "service", namespace, name, port });
 }

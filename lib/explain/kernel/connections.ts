@@ -7,6 +7,7 @@ import type { ConntrackEntry } from "../../conntrack/parse.ts";
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
+import { servingEndpoints } from "../../model/kernel/port_endpoints.ts";
 import { warning } from "../service/finding.ts";
 import { frontendsOf } from "../../policy/frontend.ts";
 import type { Finding, TrackedConnection } from "../report.ts";
@@ -52,9 +53,7 @@ export function connectionsOf(
 }
 
 function isCurrent(port: DesiredServicePort, address: string, number: number): boolean {
-  const { clusterEndpoints, localEndpoints, otherServingEndpoints = [] } = port;
-  return [...clusterEndpoints, ...localEndpoints, ...otherServingEndpoints]
-    .some((each) => each.address === address && each.port === number);
+  return servingEndpoints(port).some((each) => each.address === address && each.port === number);
 }
 
 /** UDP flows that go on to where no endpoint is: they last for as long as packets come. */

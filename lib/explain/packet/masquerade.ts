@@ -5,6 +5,7 @@
  */
 import type { Sender } from "../../config/flags/command.ts";
 import type { LocalDetector } from "../../model/kernel/desired.ts";
+import { usedEndpoints } from "../../model/kernel/port_endpoints.ts";
 import type { Match } from "../../policy/frontend.ts";
 
 /** Whether the source address is replaced by this node's. */
@@ -54,8 +55,9 @@ export function masqueradeOf(
       `the source is no pod of this node (${describeDetector(localDetector)})`,
     );
   }
-  const own = [...servicePort.clusterEndpoints, ...servicePort.localEndpoints]
-    .find(({ address, hairpin }) => hairpin && address === source);
+  const own = usedEndpoints(servicePort).find(({ address, hairpin }) =>
+    hairpin && address === source
+  );
   if (own) {
     return {
       applies: false,

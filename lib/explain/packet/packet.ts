@@ -7,8 +7,9 @@
  * @module
  */
 import { cidrContains } from "../../model/values/address.ts";
-import type { DesiredServicePort, Destination, LocalDetector } from "../../model/kernel/desired.ts";
+import type { LocalDetector } from "../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
+import { endpointsFor } from "../../model/kernel/port_endpoints.ts";
 import { findFrontend } from "../frontend.ts";
 import { type Match, policyOf } from "../../policy/frontend.ts";
 import { withoutFrontend } from "./guard.ts";
@@ -65,7 +66,7 @@ function blockedBySource(
 
 function internal(packet: Packet, context: Context): Outcome {
   const { servicePort } = context.match;
-  return endpointsOf(servicePort, servicePort.internalTrafficPolicy).length === 0
+  return endpointsFor(servicePort, servicePort.internalTrafficPolicy).length === 0
     ? refused(context)
     : delivered(packet, { ...context, policy: servicePort.internalTrafficPolicy });
 }
@@ -81,7 +82,7 @@ function external(packet: Packet, context: Context): Outcome {
     }
   }
   const policy = servicePort.externalTrafficPolicy;
-  return endpointsOf(servicePort, policy).length === 0
+  return endpointsFor(servicePort, policy).length === 0
     ? refused(context)
     : delivered(packet, { ...context, policy });
 }
@@ -97,10 +98,6 @@ export function isLocalPod(
     : sender === "pod";
 }
 
-function endpointsOf(port: DesiredServicePort, policy: TrafficPolicy): readonly Destination[] {
-  return policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
-}
-
 function delivered(
   packet: Packet,
   context: Context & { readonly policy: TrafficPolicy; readonly isShortCircuit?: boolean },
@@ -109,7 +106,7 @@ function delivered(
   const { servicePort } = match;
   const { node } = world.state;
   const { localDetector } = node.families[servicePort.family];
-  const chosen = endpointsOf(servicePort, policy);
+  const chosen = endpointsFor(servicePort, policy);
   const masquerade = masqueradeOf(packet, {
     match,
     masqueradeAll: node.masqueradeAll,

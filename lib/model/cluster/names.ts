@@ -5,6 +5,13 @@
  */
 import type { Protocol, ServicePort } from "./objects.ts";
 
+const DNS_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+/** Whether a text is a DNS subdomain (RFC 1123), as the names of objects and nodes are. */
+export function isDnsName(text: string): boolean {
+  return DNS_NAME.test(text);
+}
+
 /** `namespace/name`, or `name` for objects without a namespace. */
 export function objectKey(object: { readonly namespace?: string; readonly name: string }): string {
   return object.namespace === undefined ? object.name : `${object.namespace}/${object.name}`;

@@ -5,6 +5,7 @@
  */
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import { hostPort } from "../../model/cluster/names.ts";
+import { usedEndpoints } from "../../model/kernel/port_endpoints.ts";
 
 /** What the reader asked for. */
 export interface PageQuery {
@@ -71,8 +72,7 @@ function textOf(name: string, ports: readonly DesiredServicePort[]): string {
     ...[...port.clusterIPs, ...port.externalIPs, ...port.loadBalancerIPs]
       .map((address) => `${hostPort(address, port.port)}/${port.protocol}`),
     ...port.nodePort === 0 ? [] : [`:${port.nodePort}/${port.protocol}`],
-    ...[...port.clusterEndpoints, ...port.localEndpoints]
-      .map((endpoint) => hostPort(endpoint.address, endpoint.port)),
+    ...usedEndpoints(port).map((endpoint) => hostPort(endpoint.address, endpoint.port)),
   ]);
   return [name, ...parts].join("\n").toLowerCase();
 }

@@ -5,6 +5,7 @@
  */
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
 import { hostPort } from "../../model/cluster/names.ts";
+import { usedEndpoints } from "../../model/kernel/port_endpoints.ts";
 import { formatAge } from "../human.ts";
 import { type Html, html } from "./html.ts";
 import { queryText, type SearchResult } from "./search.ts";
@@ -67,8 +68,9 @@ function badges(ports: readonly DesiredServicePort[]): Html[] {
 /** Every endpoint by name: the picture has room for some. */
 function endpointList(ports: readonly DesiredServicePort[], index: number): Html | undefined {
   const all = new Map(
-    ports.flatMap(({ name, clusterEndpoints, localEndpoints }) =>
-      [...clusterEndpoints, ...localEndpoints].map((endpoint) => {
+    ports.flatMap((port) =>
+      usedEndpoints(port).map((endpoint) => {
+        const { name } = port;
         const place = hostPort(endpoint.address, endpoint.port);
         return [`${name} ${place}`, { name, place, isLocal: endpoint.local }] as const;
       })

@@ -6,6 +6,7 @@
 import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
+import { endpointsFor } from "../../model/kernel/port_endpoints.ts";
 
 /** A way in: an address and port, or a node port. */
 export interface Entrance {
@@ -29,7 +30,7 @@ export function routesOf(port: DesiredServicePort): Route[] {
   return (["Cluster", "Local"] as const).flatMap((policy) => {
     const own = entrances.filter((each) => each.policy === policy);
     if (own.length === 0) return [];
-    const endpoints = policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
+    const endpoints = endpointsFor(port, policy);
     const isDropped = policy === "Local" && port.hasEndpoints;
     const refusal = endpoints.length > 0 ? "" : isDropped ? "dropped" : "rejected";
     return [{ policy, entrances: own, endpoints, refusal }];

@@ -6,6 +6,7 @@
 import { parseAddress, parseCidr } from "../../model/values/address.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
 import { quote } from "../../model/values/text.ts";
+import { isDnsName } from "../../model/cluster/names.ts";
 import type { Field, Fields, ListField, Raw, Scalar, Unread } from "./fields.ts";
 import type { METADATA } from "./tables.ts";
 
@@ -199,11 +200,9 @@ export function readProtocol(value: unknown, path: string): Protocol {
   return protocol === "TCP" ? "tcp" : protocol === "UDP" ? "udp" : "sctp";
 }
 
-const NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
-
 /** A name by the rules for DNS subdomains (RFC 1123), which hold for every name that signpost reads. */
 export function readName(value: unknown, path: string): string {
-  if (typeof value !== "string" || !NAME.test(value)) {
+  if (typeof value !== "string" || !isDnsName(value)) {
     throw new MalformedError(
       path,
       "must be a DNS name of lower-case letters, digits, '-' and '.'",
@@ -224,7 +223,7 @@ const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 /** A zone or a node as labels and hints name it: the value of a label, or a DNS name; absent or null gives `""`. */
 export function readPlace(value: unknown, path: string): string {
   const text = readString(value, path);
-  if (LABEL_VALUE.test(text) || NAME.test(text)) return text;
+  if (LABEL_VALUE.test(text) || isDnsName(text)) return text;
   throw new MalformedError(path, "must be the value of a label", value);
 }
 

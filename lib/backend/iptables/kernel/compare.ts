@@ -4,9 +4,16 @@
  * @module
  */
 import type { Difference } from "../../../model/kernel/verification.ts";
-import { HAIRPIN_CHAIN, isServiceChain } from "../script/names.ts";
+import { isServiceChain, leadsToEndpoint } from "../script/names.ts";
 import type { FamilyInput, TableInput } from "../script/ruleset.ts";
-import { isOurJump, referencedByOthers, type Saved, type SavedTable, tokens } from "./saved.ts";
+import {
+  argumentOf,
+  isOurJump,
+  referencedByOthers,
+  type Saved,
+  type SavedTable,
+  tokens,
+} from "./saved.ts";
 import { programName } from "../script/script.ts";
 
 /**
@@ -104,22 +111,28 @@ function wordsOf(rule: string): string {
 
 /** The rules in an order that is always the same, as far as the order does not matter. */
 function inOrder(chain: string, rules: readonly string[]): readonly string[] {
-  const isOwn = isServiceChain(chain) && chain !== HAIRPIN_CHAIN;
-  return isOwn ? withSortedEndpoints(rules) : sortRuns(rules);
+  return isServiceChain(chain) ? withSortedEndpoints(rules) : sortRuns(rules);
 }
-
-/** A rule that picks an endpoint: its chance, then the endpoint. */
-const PICK = /^(?!.*-m recent)(.*?)(-j (?:DNAT|KUBE-SEP-).*)$/;
 
 /** Every endpoint has the same chance, whatever its place: only the places have their chances. */
 function withSortedEndpoints(rules: readonly string[]): readonly string[] {
   const recent = rules.filter((rule) => rule.includes(" --rcheck ")).sort();
-  const targets = rules.flatMap((rule) => PICK.exec(rule)?.[2] ?? []).sort();
+  const targets = rules.flatMap((rule) => parsePick(rule)?.endpoint ?? []).sort();
   return rules.map((rule) => {
     if (rule.includes(" --rcheck ")) return recent.shift() ?? rule;
-    const pick = PICK.exec(rule);
-    return pick ? `${pick[1]}${targets.shift()}` : rule;
+    const pick = parsePick(rule);
+    return pick ? `${pick.chance}${targets.shift()}` : rule;
   });
+}
+
+/** A rule that picks an endpoint: its chance, then the endpoint. */
+function parsePick(
+  rule: string,
+): { readonly chance: string; readonly endpoint: string } | undefined {
+  const target = argumentOf(rule, "-j");
+  const isPick = target !== undefined && leadsToEndpoint(target) && !rule.includes("-m recent");
+  const at = isPick ? rule.indexOf(`-j ${target}`) : -1;
+  return at < 0 ? undefined : { chance: rule.slice(0, at), endpoint: rule.slice(at) };
 }
 
 /** Sorts each run of rules for addresses, and each for ports: no two of them match the same packet. */

@@ -4,6 +4,7 @@
  * @module
  */
 import { argumentOf, isOwnChain, sameRule } from "../kernel/saved.ts";
+import { isServiceChain } from "../script/names.ts";
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { SavedFamilies } from "./entries.ts";
 import { type PlacedRule, rulesOf, toChange } from "./changes.ts";
@@ -22,8 +23,7 @@ export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies):
   const there = heldRules(held, (rule) => {
     const name = argumentOf(rule.rule, "--comment")?.split(" ")[0] ?? "";
     if (state.services.has(name.split(":")[0] ?? "")) return name;
-    const isPrivate = /^KUBE-(?:SVC|SVL|EXT|FW|SEP)-(?!HAIRPIN)/.test(rule.chain);
-    return isPrivate ? chains.get(`${rule.family} ${rule.chain}`) : undefined;
+    return isServiceChain(rule.chain) ? chains.get(`${rule.family} ${rule.chain}`) : undefined;
   });
   return [
     ...there.filter((each) => !wanted.some((other) => isSame(each, other)))

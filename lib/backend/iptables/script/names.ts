@@ -54,11 +54,24 @@ export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
 };
 
 /** Prefixes of the chains that belong to one service port; all are in the table `nat`. */
-const SERVICE_PREFIXES = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-"] as const;
+const SERVICE_PREFIXES: Readonly<Record<keyof ServiceChainNames | "endpoint", string>> = {
+  cluster: "KUBE-SVC-",
+  local: "KUBE-SVL-",
+  external: "KUBE-EXT-",
+  firewall: "KUBE-FW-",
+  endpoint: "KUBE-SEP-",
+};
 
 /** Whether a chain belongs to a service port, of ours or of kube-proxy's. */
 export function isServiceChain(name: string): boolean {
-  return SERVICE_PREFIXES.some((prefix) => name.startsWith(prefix));
+  return name !== HAIRPIN_CHAIN &&
+    Object.values(SERVICE_PREFIXES).some((prefix) => name.startsWith(prefix));
+}
+
+/** Whether a rule with this target sends a connection to an endpoint. */
+export function leadsToEndpoint(target: string): boolean {
+  return target === "DNAT" ||
+    target !== HAIRPIN_CHAIN && target.startsWith(SERVICE_PREFIXES.endpoint);
 }
 
 /** The names of one service port's chains. */
@@ -84,10 +97,10 @@ export interface ServiceChainNames {
 export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
   const hash = shortHash(name + protocol, HASH_LENGTH);
   return {
-    cluster: `KUBE-SVC-${hash}`,
-    local: `KUBE-SVL-${hash}`,
-    external: `KUBE-EXT-${hash}`,
-    firewall: `KUBE-FW-${hash}`,
+    cluster: SERVICE_PREFIXES.cluster + hash,
+    local: SERVICE_PREFIXES.local + hash,
+    external: SERVICE_PREFIXES.external + hash,
+    firewall: SERVICE_PREFIXES.firewall + hash,
   };
 }
 
@@ -102,5 +115,5 @@ export function endpointChainName(
 ): string {
   const { name, protocol } = servicePort;
   const text = name + protocol + hostPort(endpoint.address, endpoint.port);
-  return `KUBE-SEP-${shortHash(text, HASH_LENGTH)}`;
+  return SERVICE_PREFIXES.endpoint + shortHash(text, HASH_LENGTH);
 }

@@ -3,12 +3,9 @@
  *
  * @module
  */
-import type {
-  DesiredNode,
-  DesiredServicePort,
-  Destination,
-} from "../../../model/kernel/desired.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
+import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { type ServiceChainNames, serviceChainNames } from "./names.ts";
 
 /** One service port, and what several of its rules depend on. */
@@ -33,14 +30,6 @@ export function contextOf(servicePort: DesiredServicePort, node: DesiredNode): S
   };
 }
 
-/** The endpoints of one policy. */
-export function endpointsOf(
-  { servicePort }: ServiceContext,
-  policy: TrafficPolicy,
-): readonly Destination[] {
-  return policy === "Cluster" ? servicePort.clusterEndpoints : servicePort.localEndpoints;
-}
-
 /** The chain of one policy's endpoints. */
 export function policyChain({ names }: ServiceContext, policy: TrafficPolicy): string {
   return policy === "Cluster" ? names.cluster : names.local;
@@ -52,7 +41,7 @@ export function policyChain({ names }: ServiceContext, policy: TrafficPolicy): s
  */
 export function isUsed(context: ServiceContext, policy: TrafficPolicy): boolean {
   const { servicePort, usesExternalChain } = context;
-  if (endpointsOf(context, policy).length === 0) return false;
+  if (endpointsFor(servicePort, policy).length === 0) return false;
   const internal = servicePort.clusterIPs.length > 0 &&
     servicePort.internalTrafficPolicy === policy;
   const external = usesExternalChain &&

@@ -8,16 +8,11 @@
  */
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
+import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { endpointRules } from "./endpoint_rules.ts";
 import { comment, fromLocalPod, host, port, rule } from "./rule.ts";
 import type { ServiceRules } from "./ruleset.ts";
-import {
-  contextOf,
-  endpointsOf,
-  isUsed,
-  policyChain,
-  type ServiceContext,
-} from "./service_context.ts";
+import { contextOf, isUsed, policyChain, type ServiceContext } from "./service_context.ts";
 import { sharedRules } from "./shared_rules.ts";
 
 /** All rules of one service port. Pure; the same values give the same rules. */
@@ -28,7 +23,7 @@ export function serviceRules(servicePort: DesiredServicePort, node: DesiredNode)
     if (isUsed(context, policy)) {
       const { rules, chains: ofEndpoints } = endpointRules(
         servicePort,
-        endpointsOf(context, policy),
+        endpointsFor(context.servicePort, policy),
       );
       chains.set(policyChain(context, policy), [...masqueradeRules(context, policy), ...rules]);
       for (const [name, rulesOfEndpoint] of ofEndpoints) chains.set(name, rulesOfEndpoint);

@@ -5,10 +5,11 @@
  * @module
  */
 import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
+import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { HAIRPIN_CHAIN, type Table } from "./names.ts";
 import { comment, host, port, rule } from "./rule.ts";
 import type { SharedRule } from "./ruleset.ts";
-import { endpointsOf, isUsed, policyChain, type ServiceContext } from "./service_context.ts";
+import { isUsed, policyChain, type ServiceContext } from "./service_context.ts";
 
 /** All rules of one service port in shared chains. */
 export function sharedRules(context: ServiceContext): SharedRule[] {
@@ -110,7 +111,9 @@ function hairpinRules(context: ServiceContext): SharedRule[] {
   const { servicePort: { family } } = context;
   const own = new Set<string>();
   for (const policy of ["Cluster", "Local"] as const) {
-    for (const endpoint of isUsed(context, policy) ? endpointsOf(context, policy) : []) {
+    for (
+      const endpoint of isUsed(context, policy) ? endpointsFor(context.servicePort, policy) : []
+    ) {
       if (endpoint.hairpin) own.add(host(family, endpoint.address));
     }
   }

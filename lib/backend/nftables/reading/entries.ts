@@ -4,6 +4,7 @@
  * @module
  */
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import { usedEndpoints } from "../../../model/kernel/port_endpoints.ts";
 import type { KernelEntry, StickyClient } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents } from "../kernel/contents.ts";
@@ -98,8 +99,9 @@ export function stickyClients(
   const clients = parseStickyClients(listing);
   return sticky.flatMap((servicePort) => {
     const endpoints = new Map(
-      [...servicePort.clusterEndpoints, ...servicePort.localEndpoints]
-        .map((endpoint) => [affinitySet(servicePort, endpoint).name, endpoint]),
+      usedEndpoints(servicePort).map((
+        endpoint,
+      ) => [affinitySet(servicePort, endpoint).name, endpoint]),
     );
     return [...endpoints].flatMap(([set, { address, port }]) =>
       (clients.get(set) ?? []).map((client) => ({

@@ -5,6 +5,7 @@
  */
 import type { DesiredServicePort, Destination } from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
+import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { shortHash } from "../../../model/values/hash.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
 import type { FrontendKey } from "./keys.ts";
@@ -32,14 +33,6 @@ export interface Pick {
   /** What tells this choice from others in the names of chains: `4-tcp-2`, or the service port's own name. */
   readonly suffix: string;
   readonly objects: readonly TableObject[];
-}
-
-/** The endpoints that a policy uses. */
-export function endpointsFor(
-  port: DesiredServicePort,
-  policy: TrafficPolicy,
-): readonly Destination[] {
-  return policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
 }
 
 /** The choice among the endpoints of one policy; `undefined` where there are none. */

@@ -4,11 +4,12 @@
  * @module
  */
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import { usedEndpoints } from "../../../model/kernel/port_endpoints.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { firewallObjects } from "./firewall.ts";
 import { fromLocalPod, shortCircuitChain } from "./layout.ts";
 import { type Element, element, type TableObject } from "./objects.ts";
-import { endpointsFor, type Frontend, pickFor } from "./pick.ts";
+import { type Frontend, pickFor } from "./pick.ts";
 import type { FrontendKind } from "./set_rows.ts";
 import { tableSet } from "./sets.ts";
 
@@ -105,9 +106,8 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
 
 /** Endpoints whose own connections may come back to them through this node. */
 function hairpinObjects(port: DesiredServicePort): Element[] {
-  const all = [...endpointsFor(port, "Cluster"), ...endpointsFor(port, "Local")];
   const set = tableSet("hairpins", { family: port.family });
-  return all.filter(({ hairpin }) => hairpin).map(({ address }) =>
+  return usedEndpoints(port).filter(({ hairpin }) => hairpin).map(({ address }) =>
     element(set, { type: "addressPair", source: address, destination: address })
   );
 }

@@ -1,7 +1,9 @@
 import { assertEquals } from "@std/assert";
 import {
   endpointChainName,
+  HAIRPIN_CHAIN,
   isServiceChain,
+  leadsToEndpoint,
   serviceChainNames,
 } from "../../../../lib/backend/iptables/script/names.ts";
 
@@ -28,4 +30,10 @@ Deno.test("the chain of an endpoint has the name that kube-proxy gives it", () =
 Deno.test("the fixed chain KUBE-EXTERNAL-SERVICES is no service's chain", () => {
   assertEquals(isServiceChain("KUBE-EXTERNAL-SERVICES"), false);
   assertEquals(isServiceChain("KUBE-EXT-XPGD46QRK7WJZT7O"), true);
+  assertEquals(isServiceChain(HAIRPIN_CHAIN), false);
+});
+
+Deno.test("an endpoint is reached by its chain, or by DNAT where it has none", () => {
+  const targets = ["DNAT", "KUBE-SEP-XPGD46QRK7WJZT7O", HAIRPIN_CHAIN, "KUBE-MARK-MASQ"];
+  assertEquals(targets.map(leadsToEndpoint), [true, true, false, false]);
 });

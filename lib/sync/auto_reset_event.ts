@@ -6,10 +6,10 @@
 import type { Clock } from "../model/ports/ports.ts";
 
 /** Ends the next wait at once where it was set while no one waited. */
-export class Wakeup {
+export class AutoResetEvent {
   readonly #clock: Clock;
-  #rung = false;
-  #ring: (() => void) | undefined;
+  #isSet = false;
+  #end: (() => void) | undefined;
 
   /** @param clock ends the wait where the event is not set */
   constructor(clock: Clock) {
@@ -17,20 +17,20 @@ export class Wakeup {
   }
 
   /** Sets the event: ends the wait, or the next one before it begins. */
-  wake(): void {
-    this.#rung = true;
-    this.#ring?.();
+  set(): void {
+    this.#isSet = true;
+    this.#end?.();
   }
 
   /** Waits until the event is set or the milliseconds are over. */
   async wait(milliseconds: number): Promise<void> {
-    if (!this.#rung) {
+    if (!this.#isSet) {
       const over = new AbortController();
-      this.#ring = () => over.abort();
+      this.#end = () => over.abort();
       await this.#clock.sleep(Math.min(milliseconds, MAX_TIMER), over.signal);
-      this.#ring = undefined;
+      this.#end = undefined;
     }
-    this.#rung = false;
+    this.#isSet = false;
   }
 }
 
