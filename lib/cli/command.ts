@@ -32,8 +32,9 @@ export async function runCommand(
   if (typeof invocation === "number") return invocation;
   switch (invocation.type) {
     case "help": {
-      const { helpText } = await import("../config/flags/help.ts");
-      await runtime.print(helpText(invocation.command));
+      const { helpText } = await import("./help.ts");
+      const columns = runtime.isTerminal() ? runtime.terminalSize().columns : undefined;
+      await runtime.print(helpText(invocation.command, columns));
       return 0;
     }
     case "version":

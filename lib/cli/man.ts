@@ -39,7 +39,7 @@ export function manPage(): string {
     section(
       "OPTIONS",
       FLAG_GROUPS.map(({ title, flags }) =>
-        [`.SS ${escape(title)}`, ...flags.filter(isShown).map(flagText)].join("\n")
+        [`.SS ${escape(title)}`, ...flags.map(flagText)].join("\n")
       ).join("\n"),
     ),
     section("FILES", FILES.map(([name, text]) => item(`\\fI${escape(name)}\\fR`, text)).join("\n")),
@@ -76,10 +76,6 @@ function commandText(name: string, facts: CommandFacts): string {
     ".PP\nExit codes:",
     ...facts.exitCodes.map(([code, text]) => item(`${code}`, `${capital(text)}.`)),
   ].join("\n");
-}
-
-function isShown({ hidden }: Flag): boolean {
-  return !hidden;
 }
 
 function flagText({ name, letter, value, help, only }: Flag): string {

@@ -26,24 +26,35 @@ async function startServer(): Promise<ApiServer & AsyncDisposable> {
   return Object.assign(server, { [Symbol.asyncDispose]: () => server.stop() });
 }
 
+/** What a command printed, and how it ended. */
+interface Ended {
+  readonly code: number;
+  readonly printed: string;
+  readonly complaints: string[];
+}
+
 /** Runs signpost with the server, on a node whose kernel may not be read. */
-async function signpost(
-  server: ApiServer,
-  ...argv: readonly string[]
-): Promise<{ readonly code: number; readonly printed: string; readonly complaints: string[] }> {
-  const { runtime, printed, complaints } = world({
-    clock: new SystemClock(),
-    runner: LOCKED_UP,
-    addresses: () => [],
-  });
-  const settings = [
+function signpost(server: ApiServer, ...argv: readonly string[]): Promise<Ended> {
+  return runOnNode([...argv, ...flagsFor(server)]);
+}
+
+function flagsFor(server: ApiServer): string[] {
+  return [
     "--master",
     server.url,
     "--proxy-mode=nftables",
     "--hostname-override=node-1",
     "--cluster-cidr=10.244.0.0/16",
   ];
-  const code = await runCommand([...argv, ...settings], {
+}
+
+async function runOnNode(argv: readonly string[]): Promise<Ended> {
+  const { runtime, printed, complaints } = world({
+    clock: new SystemClock(),
+    runner: LOCKED_UP,
+    addresses: () => [],
+  });
+  const code = await runCommand(argv, {
     runtime,
     signal: new AbortController().signal,
     systemd: { notifySocket: undefined, watchdog: undefined },
@@ -96,10 +107,11 @@ Deno.test("explain asks the API server, for Services that it does not list, too"
   assertEquals(missing.code, 1);
 });
 
-Deno.test("completions lists the Services of the API server", async () => {
+Deno.test("completions offers the Services of the API server", async () => {
   await using server = await startServer();
-  const { code, printed } = await signpost(server, "completions", "--services");
-  assertEquals([code, printed], [0, "shop/web\n"]);
+  const line = ["explain", ...flagsFor(server), "shop/"];
+  const { code, printed } = await runOnNode(["completions", "bash", "--", ...line]);
+  assertEquals([code, printed], [0, "shop/web"]);
 });
 
 Deno.test("diff lays manifests over the objects of the API server", async () => {

@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { helpText } from "../../lib/config/flags/help.ts";
+import { helpText } from "../../lib/cli/help.ts";
 import { type Invocation, loadConfiguration } from "../../lib/config/load.ts";
 import type { Configuration, UnusedConfiguration } from "../../lib/model/configuration.ts";
 

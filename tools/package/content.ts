@@ -3,9 +3,7 @@
  *
  * @module
  */
-import { bashScript } from "../../lib/cli/completions/bash.ts";
-import { fishScript } from "../../lib/cli/completions/fish.ts";
-import { zshScript } from "../../lib/cli/completions/zsh.ts";
+import { completionScript } from "../../lib/cli/completions/command.ts";
 import { licensesReport } from "../../lib/cli/licenses/report.ts";
 import { manPage } from "../../lib/cli/man.ts";
 
@@ -53,7 +51,11 @@ export async function readContent(): Promise<Content> {
     kubeconfig: await read("examples/install/kubeconfig.yaml"),
     rbac: await read("examples/install/rbac.yaml"),
     manPage: manPage(),
-    completions: { bash: bashScript(), zsh: zshScript(), fish: fishScript() },
+    completions: {
+      bash: completionScript("bash"),
+      zsh: completionScript("zsh"),
+      fish: completionScript("fish"),
+    },
     license: await read("LICENSE"),
     notices: licensesReport(),
     changelog: await read("CHANGELOG.md"),

@@ -1,74 +1,47 @@
 /**
- * `signpost completions`: prints a script for a shell, or the names that it completes.
+ * `signpost completions`: prints a script for a shell, or what may stand at the end of a command line,
+ * which is what the script asks for at each Tab key.
  *
  * @module
  */
-import { createDecoder } from "../../source/objects/decode.ts";
+// Before @optique/core, which it is loaded with.
+import { suggestionsFor } from "./suggestions.ts";
+import { bash, fish, type ShellCompletion, zsh } from "@optique/core/completion";
 import type { Command } from "../../config/flags/command.ts";
 import type { Shell } from "../../config/flags/arguments.ts";
-import { WatchError } from "../../source/api/failure.ts";
-import { listPages } from "../../source/api/http/list_pages.ts";
-import { resourceOf, withoutFieldSelector } from "../../source/api/resources.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import type { QueryContext } from "../query.ts";
-import { readCache } from "../../daemon/start/read_state.ts";
-import { findApiServer } from "../../daemon/objects/source.ts";
-import { bashScript } from "./bash.ts";
-import { fishScript } from "./fish.ts";
-import { zshScript } from "./zsh.ts";
+import { serviceNames } from "./services.ts";
 
-const SCRIPTS: Readonly<Record<Shell, () => string>> = {
-  bash: bashScript,
-  zsh: zshScript,
-  fish: fishScript,
-};
+const SHELLS: Readonly<Record<Shell, ShellCompletion>> = { bash, zsh, fish };
 
-/** Milliseconds that a person who has pressed the Tab key waits at most. */
-const PATIENCE = 5_000;
-
-/** Services in one answer of the API server. */
-const PAGE_SIZE = 500;
-
-/**
- * Prints the script of a shell, or the names of all Services.
- *
- * @returns 0
- * @throws {FatalError} where the Services cannot be had
- */
-export async function completions(
-  { print }: Extract<Command, { readonly name: "completions" }>,
-  context: QueryContext,
-): Promise<number> {
-  const text = print === "services"
-    ? (await serviceNames(context)).sort().map((name) => `${name}\n`).join("")
-    : SCRIPTS[print]();
-  await context.runtime.print(text);
-  return 0;
+/** The script of a shell. It calls signpost with the words of the line behind `--`. */
+export function completionScript(shell: Shell): string {
+  return `${SHELLS[shell].generateScript("signpost", ["completions", shell, "--"]).trim()}\n`;
 }
 
-async function serviceNames(context: QueryContext): Promise<string[]> {
-  if (context.configuration.signpost.manifests.length > 0) {
-    return [...(await readCache(context)).services.keys()];
+/**
+ * Prints the script of a shell, or what its user may mean. Where the names of Services cannot be had, the
+ * rest is offered.
+ *
+ * @returns 0
+ */
+export async function completions(
+  { shell, line }: Extract<Command, { readonly name: "completions" }>,
+  context: QueryContext,
+): Promise<number> {
+  const { runtime } = context;
+  if (line === undefined) {
+    await runtime.print(completionScript(shell));
+    return 0;
   }
-  const { nodeName, runtime } = context;
-  const over = new AbortController();
-  const signal = AbortSignal.any([context.signal, over.signal]);
-  const waiting = runtime.clock.sleep(PATIENCE, signal).then(() => over.abort());
-  try {
-    const { client } = await findApiServer({ ...context, observer: {} });
-    const { snapshot } = await listPages("Service", {
-      client,
-      resource: withoutFieldSelector(resourceOf("Service", nodeName)),
-      decode: createDecoder(),
-      signal,
-      pageSize: PAGE_SIZE,
+  const services = () =>
+    serviceNames(line, { ...context, shell }).catch((error: unknown) => {
+      if (!(error instanceof FatalError)) throw error;
+      runtime.complain(`signpost: no names of Services: ${error.message}`);
+      return [];
     });
-    const event = snapshot.toEvent();
-    return event.type === "replace" ? [...event.objects.keys()] : [];
-  } catch (error) {
-    throw error instanceof WatchError ? new FatalError(error.message, { cause: error }) : error;
-  } finally {
-    over.abort();
-    await waiting;
-  }
+  const found = await suggestionsFor(line, services);
+  await runtime.print([...SHELLS[shell].encodeSuggestions(found)].join(""));
+  return 0;
 }

@@ -60,14 +60,21 @@ export function readExplainTarget(words: readonly string[]): Argument<ExplainTar
   return readEndpoint(word) === undefined ? readService(word) : readPacket([], all);
 }
 
-/** Reads the word after `completions`. */
-export function readShell(words: readonly string[]): Argument<Shell> {
-  const [word, ...others] = words;
+/** A script for a shell, or what may stand at the end of a command line. */
+export interface CompletionsRequest {
+  readonly shell: Shell;
+  /** The words after `signpost`, the last of which is to be completed; `undefined`: the script. */
+  readonly line: readonly string[] | undefined;
+}
+
+/** Reads the words after `completions`: a shell, and what its script calls signpost with. */
+export function readCompletions(words: readonly string[]): Argument<CompletionsRequest> {
+  const [word, ...line] = words;
   const forms = `give ${SHELLS.slice(0, -1).join(", ")} or ${SHELLS.at(-1)}`;
   if (word === undefined) return wrong(`needs the name of a shell: ${forms}`);
-  if (others.length > 0) return wrong(`${show(others[0])}: unexpected word; ${forms}`);
   const shell = SHELLS.find((name) => name === word);
-  return shell === undefined ? wrong(`${show(word)}: no such shell; ${forms}`) : value(shell);
+  if (shell === undefined) return wrong(`${show(word)}: no such shell; ${forms}`);
+  return value({ shell, line: line.length === 0 ? undefined : line });
 }
 
 function readPacket(

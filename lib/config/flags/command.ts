@@ -5,10 +5,10 @@
  */
 import {
   type Argument,
+  type CompletionsRequest,
   type ExplainTarget,
+  readCompletions,
   readExplainTarget,
-  readShell,
-  type Shell,
 } from "./arguments.ts";
 import type { FlagResult } from "./flags.ts";
 import { sectionOf } from "../settings/table.ts";
@@ -68,11 +68,7 @@ export type Command =
     readonly manifests: readonly string[];
     readonly output: OutputFormat;
   }
-  | {
-    readonly name: "completions";
-    /** `services`: not a script, but the names of all Services. */
-    readonly print: Shell | "services";
-  }
+  | { readonly name: "completions" } & CompletionsRequest
   | { readonly name: "version" }
   | { readonly name: "licenses" };
 
@@ -84,7 +80,7 @@ export type CommandResult =
 /** Works out what a command line asks for. */
 export function readCommand(flags: FlagResult): CommandResult {
   const { command: name, words, settings } = flags;
-  const { once, output, kubeProxy, dryRun, services, ...given } = sectionOf(settings, "command");
+  const { once, output, kubeProxy, dryRun, ...given } = sectionOf(settings, "command");
   const report = { output: given.report || "table" } as const;
   switch (name) {
     case "run":
@@ -107,8 +103,7 @@ export function readCommand(flags: FlagResult): CommandResult {
         : command({ name, manifests, ...report });
     }
     case "completions":
-      if (services) return command({ name, print: "services" });
-      return map(readShell(words), (print) => ({ name, print }), name);
+      return map(readCompletions(words), (request) => ({ name, ...request }), name);
     case "version":
     case "licenses":
       return command({ name });

@@ -182,8 +182,9 @@ compared with what the kernel holds of the Services that they name. Nothing is c
 Usage:
   signpost completions bash|zsh|fish
 
-Commands, flags, their values and the names of Services are completed. For the names the
-script runs "signpost completions --services" with the source flags of the command line.`,
+Commands, flags, their values and the names of Services are completed. At each Tab key the script runs
+"signpost completions SHELL -- WORDS". Names come from where the flags of the line say, else from
+where this node's daemon has them.`,
     examples: [
       "signpost completions bash > /etc/bash_completion.d/signpost",
       "signpost completions zsh > /usr/local/share/zsh/site-functions/_signpost",

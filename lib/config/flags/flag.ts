@@ -64,8 +64,6 @@ export interface Flag {
   readonly choices?: readonly string[];
   /** The only commands that take it. */
   readonly only?: readonly CommandName[];
-  /** Left out of help texts and completion: for scripts that signpost itself writes. */
-  readonly hidden?: boolean;
 }
 
 /** Flags under one title of the help text. */

@@ -1,6 +1,7 @@
 /**
  * Splits a command line into its command and its flags, as pflag does for kube-proxy:
- * `--flag=value`, `--flag value`, `--switch`, `-v4`, `-v=4`, `-v 4`, and `_` for `-` in names.
+ * `--flag=value`, `--flag value`, `--switch`, `-v4`, `-v=4`, `-v 4`, `_` for `-` in names, and `--`
+ * before words that are no flags.
  *
  * @module
  */
@@ -37,6 +38,10 @@ export function scan(argv: readonly string[]): Scan {
   const rest = argv.slice(named === undefined ? 0 : 1);
   for (let position = 0; position < rest.length; position++) {
     const token = rest[position] ?? "";
+    if (takesWords && token === "--") {
+      words.push(...rest.slice(position + 1));
+      break;
+    }
     if (takesWords && isWord(token)) {
       words.push(token);
       continue;

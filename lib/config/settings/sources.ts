@@ -95,16 +95,6 @@ export const COMMAND_GROUP = group({
         help: "Show it again and again until interrupted.",
       },
     }),
-    "command.services": value(boolean, false, {
-      inFile: false,
-      flag: {
-        name: "services",
-        kind: "boolean",
-        only: ["completions"],
-        hidden: true,
-        help: "Print the names of all Services, one a line; what completion scripts call.",
-      },
-    }),
     "command.cleanup": value(boolean, false, {
       inFile: false,
       flag: {

@@ -1,16 +1,19 @@
-import { assertEquals } from "@std/assert";
-import { completions } from "../../../lib/cli/completions/command.ts";
+import { assert, assertEquals } from "@std/assert";
+import { completions, completionScript } from "../../../lib/cli/completions/command.ts";
+import { SHELLS } from "../../../lib/config/flags/arguments.ts";
+import { COMMAND_FACTS } from "../../../lib/config/flags/commands.ts";
+import { COMMANDS } from "../../../lib/config/flags/flag.ts";
+import { run } from "../../support/command.ts";
 import { configuration } from "../../support/configuration.ts";
 import { world } from "../runtime.ts";
 
-async function printed(
-  print: "bash" | "zsh" | "fish" | "services",
-  manifests: readonly string[] = [],
-): Promise<string> {
+const EXAMPLES = new URL("../../../examples", import.meta.url).pathname;
+
+/** What is printed for a line; without one, the script. */
+async function printed(shell: "bash" | "zsh" | "fish", line?: readonly string[]): Promise<string> {
   const { runtime, logger, printed } = world();
-  const { signpost } = configuration();
-  const code = await completions({ name: "completions", print }, {
-    configuration: configuration({ signpost: { ...signpost, manifests } }),
+  const code = await completions({ name: "completions", shell, line }, {
+    configuration: configuration(),
     nodeName: "node-1",
     runtime,
     logger,
@@ -20,17 +23,111 @@ async function printed(
   return printed.join("");
 }
 
-Deno.test("each shell gets a script that says how it was made", async () => {
-  for (const shell of ["bash", "zsh", "fish"] as const) {
+/** The words that are offered for a line. */
+async function offered(...line: readonly string[]): Promise<string[]> {
+  return (await printed("bash", line)).split("\n").filter((word) => word !== "");
+}
+
+for (const shell of SHELLS) {
+  Deno.test(`the script for ${shell} asks signpost with the words of the line`, async () => {
     const script = await printed(shell);
-    assertEquals(script.includes(`made by: signpost completions ${shell}\n`), true);
+    assertEquals(script, completionScript(shell));
+    assert(script.includes(`signpost 'completions' '${shell}' '--'`));
+  });
+}
+
+Deno.test("zsh finds the script by its first line", async () => {
+  assertEquals((await printed("zsh")).split("\n")[0], "#compdef signpost");
+});
+
+Deno.test("shells that show descriptions get those of commands and flags", async () => {
+  assertEquals(
+    (await printed("fish", [""])).split("\n"),
+    COMMANDS.map((name) => `${name}\t${COMMAND_FACTS[name].summary}`),
+  );
+  assertEquals(
+    await printed("fish", ["cleanup", "--dry"]),
+    "--dry-run\tPrint what would be removed; touch nothing.",
+  );
+});
+
+/** Words of a line, and what is offered. */
+const LINES: readonly (readonly [readonly string[], readonly string[]])[] = [
+  [["ex"], ["explain"]],
+  [["--onc"], ["--once"]],
+  [["explain", "--tr"], ["--trace"]],
+  [["verify", "--tr"], []],
+  [["explain", "--from", ""], ["pod", "node", "external"]],
+  [["explain", "--from=e"], ["--from=external"]],
+  [["explain", "-v4", "--cluster_cidr", "x", "--trace=false", "--from", "n"], ["node"]],
+  [["explain", "-o", ""], ["table", "json", "yaml"]],
+  [["-o", ""], ["script", "json"]],
+  [["--ipvs-sche"], []],
+  [["completions", ""], [...SHELLS]],
+  [["status", ""], []],
+  [["--once", ""], []],
+  [["explain", "10.244.0.7", "t"], ["to"]],
+  [["explain", "--manifests=/nowhere", "t"], ["to"]],
+  [["explain", `--manifests=${EXAMPLES}`, "shop/web-"], [
+    "shop/web-external",
+    "shop/web-node-port",
+  ]],
+  [["explain", "-v4", "--manifests", EXAMPLES, "--trace=false", "shop/web-e"], [
+    "shop/web-external",
+  ]],
+  [["explain", "--manifests", EXAMPLES, "shop/data"], []],
+];
+
+for (const [line, words] of LINES) {
+  Deno.test(`for "${line.join(" ")}" is offered: ${words.join(" ") || "nothing"}`, async () => {
+    assertEquals(await offered(...line), words);
+  });
+}
+
+Deno.test("every flag that has an effect is offered, with both of its dashes", async () => {
+  const flags = await offered("run", "--");
+  assert(flags.length > 50, `${flags.length}`);
+  for (const name of ["--kubeconfig", "--v", "--wait", "--help"]) {
+    assert(flags.includes(name), name);
   }
 });
 
-Deno.test("the names of Services are one a line, in order, those with rules alone", async () => {
-  const examples = new URL("../../../examples", import.meta.url).pathname;
-  const names = (await printed("services", [examples])).trimEnd().split("\n");
+Deno.test("the names of Services are in order", async () => {
+  const names = await offered("explain", `--manifests=${EXAMPLES}`, "shop/");
+  assert(names.length > 1);
   assertEquals(names, [...names].sort());
-  assertEquals(names.includes("shop/web"), true);
-  assertEquals(names.includes("shop/database"), false, "a headless Service has no rules");
+});
+
+/**
+ * What bash offers for a line with the cursor at its end. The words are parted as readline does
+ * it, at `:` and `=` too; signpost itself is a function.
+ */
+async function complete(line: string): Promise<string[]> {
+  const driver = `${completionScript("bash")}
+signpost() { shift 3; case "\${@: -1}" in
+  --config=*|diff*|o*) echo "__FILE__:any:::0" ;;
+  --from=*) echo --from=external ;;
+  *) printf '%s\\n' shop/web shop/web-2 ;; esac; }
+COMP_LINE=$1 COMP_POINT=\${#1}
+parted=\${1//:/ : } parted=\${parted//=/ = }
+read -ra COMP_WORDS <<< "$parted"
+[[ $1 == *[[:space:]] ]] && COMP_WORDS+=("")
+COMP_CWORD=$((\${#COMP_WORDS[@]} - 1))
+_signpost
+printf '%s\\n' "\${COMPREPLY[@]}"
+`;
+  const folder = await Deno.makeTempDir({ prefix: "signpost-completions-" });
+  try {
+    for (const name of ["one.yaml", "other.txt"]) await Deno.writeTextFile(`${folder}/${name}`, "");
+    const output = await run(["bash", "-c", driver, "bash", line], { cwd: folder });
+    return output.split("\n").filter((word) => word !== "");
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("bash takes what signpost offers: words, files, and values after =", async () => {
+  assertEquals(await complete("signpost explain shop/w"), ["shop/web", "shop/web-2"]);
+  assertEquals(await complete("signpost explain --from=e"), ["external"]);
+  assertEquals((await complete("signpost diff o")).sort(), ["one.yaml", "other.txt"]);
 });

@@ -1,0 +1,63 @@
+/**
+ * The flags of a command as parsers of @optique/core, out of the table of settings: help texts and
+ * completions are made of them.
+ *
+ * Command lines are split by `config/flags/scan.ts`: loading these parsers would hold up each start of
+ * the daemon (docs/dependencies.md).
+ *
+ * @module
+ */
+// Before @optique/core.
+import "../system/segmenter.ts";
+import { group, object } from "@optique/core/constructs";
+import { text } from "@optique/core/message";
+import { multiple } from "@optique/core/modifiers";
+import type { Parser } from "@optique/core/parser";
+import { option } from "@optique/core/primitives";
+import type { OptionName } from "@optique/core/usage";
+import { string, type ValueParser } from "@optique/core/valueparser";
+import { path } from "@optique/run/valueparser";
+import { COMMAND_FACTS } from "../config/flags/commands.ts";
+import type { CommandName, Flag } from "../config/flags/flag.ts";
+import { FLAG_GROUPS, isOf } from "../config/flags/table.ts";
+import { UNUSED_TITLE } from "../config/settings/table.ts";
+
+/** Parses something at once. */
+export type Grammar = Parser<"sync", unknown, unknown>;
+
+/** The flags that a command shows, in the groups of the help text; without those that have no effect. */
+export function flagGrammar(command: CommandName): Grammar {
+  const groups: Record<string, Grammar> = {};
+  for (const { title, flags } of FLAG_GROUPS.filter(COMMAND_FACTS[command].shows)) {
+    const shown = flags.filter((flag) => isOf(flag, command));
+    if (title === UNUSED_TITLE || shown.length === 0) continue;
+    const parsers = Object.fromEntries(shown.map((flag) => [flag.name, flagParser(flag)]));
+    groups[title] = group(title, object(parsers));
+  }
+  return object(groups);
+}
+
+function flagParser(flag: Flag): Grammar {
+  const { name, letter, kind, help } = flag;
+  const long = `--${name}` as const;
+  const names: readonly [OptionName, ...OptionName[]] = letter === undefined
+    ? [long]
+    : [`-${letter}`, long];
+  const options = { description: [text(help)] };
+  // A switch is shown alone, without =true.
+  if (kind === "boolean") return multiple(option(...names, options));
+  return multiple(option(...names, valueParser(flag), options));
+}
+
+function valueParser(
+  { value: metavar = "VALUE", choices = [] }: Flag,
+): ValueParser<"sync", string> {
+  if (choices.length === 0 && (metavar === "FILE" || metavar === "PATH")) return path({ metavar });
+  // Not `choice`: its part of the help text needs `Intl.ListFormat`, which QuickJS may not have.
+  return {
+    ...string({ metavar }),
+    *suggest(prefix) {
+      for (const text of choices) if (text.startsWith(prefix)) yield { kind: "literal", text };
+    },
+  };
+}
