@@ -134,6 +134,33 @@ Deno.test("imports flow one way: a folder of lib/ knows itself and what stands b
   assertEquals(wrong, []);
 });
 
+Deno.test("what is inside of a backend, only the backends know: all others ask the port", () => {
+  const inside = /^lib\/backend\/[^/]+\//;
+  const wrong = SOURCES.filter(({ path }) => layerOf(path) !== "backend").flatMap((file) =>
+    file.imports.filter((each) => each.startsWith(".")).map((each) => target(file, each))
+      .filter((to) => inside.test(to)).map((to) => `${file.path} imports ${to}`)
+  );
+  assertEquals(wrong, []);
+});
+
+Deno.test("a backend does not know another one", () => {
+  const backendOf = (path: string) => /^lib\/backend\/([^/]+)\//.exec(path)?.[1];
+  const wrong = SOURCES.filter(({ path }) => backendOf(path) !== undefined).flatMap((file) =>
+    file.imports.filter((each) => each.startsWith(".")).map((each) => target(file, each))
+      .filter((to) => ![undefined, backendOf(file.path)].includes(backendOf(to)))
+      .map((to) => `${file.path} imports ${to}`)
+  );
+  assertEquals(wrong, []);
+});
+
+Deno.test("what the mode is, only the configuration and the choice of the backend ask", () => {
+  const question = /\bmode [!=]==|[!=]== "(?:nftables|iptables)"|"nftables" \| "iptables"/;
+  const files = SOURCES.filter(({ path }) =>
+    layerOf(path) !== "config" && path !== "lib/backend/choose.ts"
+  );
+  assertEquals(files.flatMap((file) => linesOf(file, question)), []);
+});
+
 Deno.test("every relative import names a file of the project", () => {
   const wrong = SOURCES.flatMap((file) =>
     file.imports.filter((each) => each.startsWith(".")).map((each) => target(file, each))

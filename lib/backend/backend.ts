@@ -102,8 +102,9 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    */
   probe(): Promise<Probed>;
   /**
-   * A script of only what differs from the state that was applied last; `undefined`: everything has
-   * to be written. No script may be under way. Never rejects with an `ApplyError`.
+   * A script that puts back what `watchDrift` has noticed, and only what differs from the state that
+   * was applied last; `undefined`: everything has to be written. No script may be under way. Never
+   * rejects with an `ApplyError`.
    */
   repair(applied: DesiredState): Promise<S | undefined>;
   /** Notices changes by others, until the signal aborts. */

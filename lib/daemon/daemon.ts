@@ -130,8 +130,7 @@ export class Daemon {
     this.#loop = new SyncLoop({
       cache: this.#cache,
       desired: this.#desired,
-      dataplane: backend,
-      repair: (applied) => backend.repair(applied),
+      backend,
       clock,
       logger,
       observer: this.observation,

@@ -5,8 +5,9 @@
  */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
-import { ApplyError, type Dataplane, type Script } from "../model/kernel/dataplane.ts";
-import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
+import type { Backend } from "../backend/backend.ts";
+import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
+import type { StateChange } from "../model/kernel/desired.ts";
 import type { ObjectEvent, Omission } from "../model/cluster/events.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import {
@@ -62,12 +63,8 @@ export type SyncStep = (outcome: SyncOutcome) => Promise<void> | void;
 export interface SyncOptions extends SyncPeriods {
   readonly cache: ObjectCache;
   readonly desired: Desired;
-  readonly dataplane: Dataplane;
-  /**
-   * A script of only what differs from the state that was applied last; `undefined`: everything has
-   * to be written.
-   */
-  readonly repair?: ((applied: DesiredState) => Promise<Script | undefined>) | undefined;
+  /** Makes and applies the scripts. */
+  readonly backend: Pick<Backend, "full" | "partial" | "apply" | "repair">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
@@ -127,13 +124,13 @@ export class SyncLoop {
    * @returns whether the kernel has it
    */
   async seed(objects: ObjectCache): Promise<boolean> {
-    const { cache, desired, dataplane, clock } = this.#options;
+    const { cache, desired, backend, clock } = this.#options;
     cache.remember(objects.node);
     const step = desired.update(objects, objects.takeDirty());
     this.#reports.report(step);
     const started = clock.monotonic();
     this.#take({ type: "seed-started", objects });
-    const report = await this.#apply(dataplane.full(desired), { step, started });
+    const report = await this.#apply(backend.full(desired), { step, started });
     return await this.#follow({ change: step.change, full: true, report });
   }
 
@@ -183,17 +180,17 @@ export class SyncLoop {
 
   /** Brings the kernel to the state of the objects. */
   async #sync(): Promise<void> {
-    const { desired, dataplane, clock } = this.#options;
+    const { desired, backend, clock } = this.#options;
     const started = clock.monotonic();
     const isRepaired = await this.#repair(started);
     const step = this.#update();
     this.#reports.report(step);
     const isFull = this.#state.full !== undefined;
-    const partial = isFull ? undefined : dataplane.partial(step.change, desired);
+    const partial = isFull ? undefined : backend.partial(step.change, desired);
     this.#take({ type: "sync-started", at: started, hasPartial: partial !== undefined });
     let report = partial && await this.#apply(partial, { step, started });
     if (this.#state.phase.name === "full") {
-      report = await this.#apply(dataplane.full(desired), { step, started });
+      report = await this.#apply(backend.full(desired), { step, started });
     }
     await this.#follow({ change: step.change, full: isFull || isRepaired, report });
     this.#take({ type: "followed" });
@@ -207,9 +204,9 @@ export class SyncLoop {
    */
   async #repair(started: number): Promise<boolean> {
     if (!this.#state.repair || this.#state.full !== undefined) return false;
-    const { desired, repair, logger } = this.#options;
+    const { desired, backend, logger } = this.#options;
     this.#take({ type: "repair-started", at: started });
-    const script = await repair?.(desired);
+    const script = await backend.repair(desired);
     const isSame = script?.text === "";
     if (isSame) logger.debug(2, "nothing differs from what was written");
     const step = noStep();
@@ -240,9 +237,9 @@ export class SyncLoop {
     script: Script,
     { step, started }: { readonly step: Step; readonly started: number },
   ): Promise<SyncReport | undefined> {
-    const { dataplane, clock, logger, observer } = this.#options;
+    const { backend, clock, logger, observer } = this.#options;
     try {
-      await dataplane.apply(script);
+      await backend.apply(script);
     } catch (error) {
       if (!(error instanceof ApplyError)) throw error;
       this.#take({ type: "failed", at: clock.monotonic(), failure: error.failure });

@@ -7,82 +7,14 @@ import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { OwnPort } from "../../lib/policy/claimed.ts";
 import { Desired } from "../../lib/policy/state.ts";
-import {
-  ApplyError,
-  type ApplyFailure,
-  type Dataplane,
-  type Script,
-} from "../../lib/model/kernel/dataplane.ts";
-import type { DesiredState, StateChange } from "../../lib/model/kernel/desired.ts";
 import type { ObjectEvent } from "../../lib/model/cluster/events.ts";
 import { type Kind, KINDS } from "../../lib/model/cluster/objects.ts";
 import { SyncLoop, type SyncObserver, type SyncOutcome } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
+import { FakeBackend } from "../support/fake_backend.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { traitsOf } from "../support/modes.ts";
-
-/** A script of `FakeDataplane`: Services and their ports as JSON, `undefined` where one goes. */
-interface FakeScript extends Script {
-  readonly services: ReadonlyMap<string, string | undefined>;
-}
-
-/** A kernel that keeps Services by name, and fails when it is told to. */
-export class FakeDataplane implements Dataplane<FakeScript> {
-  /** What the kernel holds. */
-  readonly kernel = new Map<string, string>();
-  /** Scripts that were given to it, as `kind: services`; refused ones with the failure. */
-  readonly log: string[] = [];
-  /** Outcomes of the next scripts; beyond the list they succeed. */
-  readonly failures: (ApplyFailure | undefined)[] = [];
-  /** Called while a script is being applied. */
-  during: () => void | Promise<void> = () => {};
-
-  full(state: DesiredState): FakeScript {
-    const entries = [...state.services].filter(([, ports]) => ports.length > 0)
-      .map(([name, ports]) => [name, JSON.stringify(ports)] as const);
-    return {
-      kind: "full",
-      text: "",
-      bytes: 0,
-      operations: entries.length,
-      services: new Map(entries),
-    };
-  }
-
-  partial(change: StateChange): FakeScript | undefined {
-    if (change.node) return undefined;
-    const entries = [...change.services].map(([name, { after }]) =>
-      [name, after.length > 0 ? JSON.stringify(after) : undefined] as const
-    );
-    return {
-      kind: "partial",
-      text: "",
-      bytes: 0,
-      operations: entries.length,
-      services: new Map(entries),
-    };
-  }
-
-  /** A script that puts Services back. */
-  repair(services: ReadonlyMap<string, string | undefined>): FakeScript {
-    const text = [...services.keys()].join();
-    return { kind: "partial", text, bytes: text.length, operations: services.size, services };
-  }
-
-  async apply({ kind, services }: FakeScript): Promise<void> {
-    const failure = this.failures.shift();
-    const names = [...services.keys()].sort().join(" ");
-    this.log.push(`${kind}: ${names}${failure === undefined ? "" : ` (${failure})`}`);
-    await this.during();
-    if (failure !== undefined) throw new ApplyError(failure, `no, ${failure}`);
-    if (kind === "full") this.kernel.clear();
-    for (const [name, value] of services) {
-      if (value === undefined) this.kernel.delete(name);
-      else this.kernel.set(name, value);
-    }
-  }
-}
 
 /** What an observer was told, one line each. */
 function recordingObserver(lines: string[]): SyncObserver {
@@ -105,8 +37,8 @@ function recordingObserver(lines: string[]): SyncObserver {
 export interface FixtureOptions {
   readonly minSyncPeriod?: number;
   readonly fullSyncPeriod?: number;
-  /** What a look at the kernel makes of it; none: everything is replaced. */
-  readonly repair?: () => ReturnType<FakeDataplane["repair"]> | undefined;
+  /** The backend repairs by parts; otherwise everything is replaced. */
+  readonly repairs?: boolean;
 }
 
 /** A loop that runs until it is disposed. */
@@ -121,7 +53,7 @@ export class SyncFixture implements AsyncDisposable {
     nodeName: NODE_NAME,
     refusedFeatures: new Map([["source-ranges", "nft refuses it"]]),
   });
-  readonly dataplane = new FakeDataplane();
+  readonly backend: FakeBackend;
   readonly clock = new ManualClock();
   readonly logger = new MemoryLogger();
   /** What the observer was told. */
@@ -138,11 +70,11 @@ export class SyncFixture implements AsyncDisposable {
   #running: Promise<void> = Promise.resolve();
 
   constructor(options: FixtureOptions = {}) {
+    this.backend = new FakeBackend({ repairs: options.repairs ?? false });
     this.loop = new SyncLoop({
       cache: this.cache,
       desired: this.desired,
-      dataplane: this.dataplane,
-      repair: options.repair && (() => Promise.resolve(options.repair?.())),
+      backend: this.backend,
       clock: this.clock,
       logger: this.logger,
       observer: recordingObserver(this.told),
@@ -220,10 +152,10 @@ export class SyncFixture implements AsyncDisposable {
     this.loop.handle({ type: "delete", kind, key });
   }
 
-  /** What the kernel should hold, in the words of `FakeDataplane`. */
+  /** What the kernel should hold, in the words of `FakeBackend`. */
   get wanted(): ReadonlyMap<string, string> {
     return new Map(
-      [...this.dataplane.full(this.desired).services].flatMap(([name, value]) =>
+      [...this.backend.full(this.desired).services].flatMap(([name, value]) =>
         value === undefined ? [] : [[name, value] as const]
       ),
     );

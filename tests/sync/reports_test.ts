@@ -3,14 +3,14 @@ import { service, stored, SyncFixture } from "./fixture.ts";
 
 Deno.test("each refusal is warned of once, and the Service keeps its last good rules", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
-  const { dataplane, logger, told } = fixture;
-  const before = new Map(dataplane.kernel);
+  const { backend, logger, told } = fixture;
+  const before = new Map(backend.kernel);
   for (let times = 0; times < 3; times++) fixture.upsert(service(1, { ports: [] }));
   await fixture.pass(1_000);
   assertEquals(logger.at("warn").length, 1);
   assertMatch(logger.at("warn").join(), /"key":"default\/s1","reason":"spec\.ports must hold/);
   assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
-  assertEquals(dataplane.kernel, before);
+  assertEquals(backend.kernel, before);
   fixture.upsert(service(1, { ports: [{ port: 0 }] }));
   assertEquals(logger.at("warn").length, 2);
 });
@@ -41,10 +41,10 @@ Deno.test("each conflict is warned of once, until it is over and comes back", as
 
 Deno.test("the observer hears of what waits, what was applied and what failed", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { dataplane, told } = fixture;
+  const { backend, told } = fixture;
   told.length = 0;
-  dataplane.during = () => fixture.clock.advance(250);
-  dataplane.failures.push("not-permitted");
+  backend.during = () => fixture.clock.advance(250);
+  backend.failures.push("not-permitted");
   fixture.upsert(service(1));
   await fixture.pass(0);
   await fixture.pass(250);
@@ -64,7 +64,7 @@ Deno.test("after each try its outcome is told: what changed, and whether the ker
   fixture.upsert(service(2));
   await fixture.pass(1_000);
   assertEquals(outcomesOf(fixture), ["default/s2 done"]);
-  fixture.dataplane.failures.push("conflict", "busy");
+  fixture.backend.failures.push("conflict", "busy");
   fixture.upsert(service(3));
   await fixture.pass(1_000);
   assertEquals(outcomesOf(fixture), ["default/s3 failed"]);
@@ -81,11 +81,11 @@ Deno.test("what follows a sync is done in order, and the next sync waits for it"
   await fixture.pass(0);
   fixture.upsert(service(2));
   await fixture.pass(10_000);
-  assertEquals([fixture.dataplane.log.length, fixture.followed], [2, []]);
+  assertEquals([fixture.backend.log.length, fixture.followed], [2, []]);
   resolve();
   await fixture.pass(0);
   assertEquals(fixture.followed, [true, true]);
-  assertEquals(fixture.dataplane.log.length, 3);
+  assertEquals(fixture.backend.log.length, 3);
 });
 
 Deno.test("a round can be asked for though nothing has changed", async () => {
@@ -100,9 +100,9 @@ Deno.test("a round can be asked for though nothing has changed", async () => {
 
 Deno.test("the loop tells for how long the sync at hand has been running", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { loop, clock, dataplane } = fixture;
+  const { loop, clock, backend } = fixture;
   let busy = 0;
-  dataplane.during = async () => {
+  backend.during = async () => {
     await clock.advance(5_000);
     busy = loop.busy;
   };
@@ -190,15 +190,15 @@ Deno.test("a Service over a limit is refused by itself, once, and told of again 
   const externalIPs = Array.from({ length: 10_000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`);
   const ports = Array.from({ length: 400 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
   await using fixture = await SyncFixture.synced([service(1), service(2)]);
-  const { dataplane, logger, told } = fixture;
-  const before = new Map(dataplane.kernel);
+  const { backend, logger, told } = fixture;
+  const before = new Map(backend.kernel);
   for (const affinity of ["None", "ClientIP", "None"]) {
     fixture.upsert(service(1, { externalIPs, ports, sessionAffinity: affinity }));
     await fixture.pass(1_000);
   }
   assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
   assertMatch(logger.at("warn").join(), /last good state is kept.*4,000,400 frontends/);
-  assertEquals(dataplane.kernel, before);
+  assertEquals(backend.kernel, before);
   fixture.upsert(service(1));
   await fixture.pass(1_000);
   fixture.upsert(service(1, { externalIPs, ports }));
@@ -208,14 +208,14 @@ Deno.test("a Service over a limit is refused by itself, once, and told of again 
 
 Deno.test("a state from before the start lets go of what the process needs itself", async () => {
   await using fixture = new SyncFixture();
-  const { loop, dataplane } = fixture;
+  const { loop, backend } = fixture;
   await loop.seed(stored([service(1, { externalIPs: ["192.0.2.6"] })]));
-  assertMatch(dataplane.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
+  assertMatch(backend.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
   await fixture.start();
   fixture.ownPorts = [{ holder: "the API server", because: "", address: "192.0.2.6", port: 80 }];
   loop.requestRound();
   await fixture.pass(0);
   await fixture.pass(1_000);
-  assertEquals(dataplane.kernel.get("default/s1")?.includes("192.0.2.6"), false);
+  assertEquals(backend.kernel.get("default/s1")?.includes("192.0.2.6"), false);
   assertEquals(loop.stale, true);
 });

@@ -11,17 +11,17 @@ const NODE: ApiObject = {
 
 Deno.test("nothing is applied before every kind has delivered its first state", async () => {
   await using fixture = new SyncFixture();
-  const { dataplane } = fixture;
+  const { backend } = fixture;
   await fixture.start();
   for (const kind of ["Service", "EndpointSlice", "Node"] as const) {
     fixture.deliver([service(1), NODE], [kind]);
     await fixture.pass(10_000);
-    assertEquals(dataplane.log, []);
+    assertEquals(backend.log, []);
   }
   assertEquals(fixture.told, []);
   fixture.deliver([], ["ServiceCIDR"]);
   await fixture.pass(0);
-  assertEquals(dataplane.log, ["full: default/s1"]);
+  assertEquals(backend.log, ["full: default/s1"]);
 });
 
 Deno.test("while sources are silent the loop sleeps", async () => {
@@ -33,7 +33,7 @@ Deno.test("while sources are silent the loop sleeps", async () => {
 
 Deno.test("an empty cluster is a state too: it gets its first sync", async () => {
   await using fixture = await SyncFixture.synced([]);
-  assertEquals(fixture.dataplane.log, ["full: "]);
+  assertEquals(fixture.backend.log, ["full: "]);
 });
 
 Deno.test("an empty cluster that is delivered while the loop waits gets its first sync, too", async () => {
@@ -41,28 +41,28 @@ Deno.test("an empty cluster that is delivered while the loop waits gets its firs
   await fixture.start();
   fixture.deliver([]);
   await fixture.pass(0);
-  assertEquals(fixture.dataplane.log, ["full: "]);
+  assertEquals(fixture.backend.log, ["full: "]);
 });
 
 Deno.test("the first sync is full, every later one has what changed alone", async () => {
   await using fixture = await SyncFixture.synced([service(1), service(2)]);
-  const { dataplane } = fixture;
+  const { backend } = fixture;
   fixture.upsert(service(2, { ports: [{ port: 81 }] }));
   await fixture.pass(0);
   fixture.remove("Service", "default/s1");
   await fixture.pass(1_000);
-  assertEquals(dataplane.log, [
+  assertEquals(backend.log, [
     "full: default/s1 default/s2",
     "partial: default/s2",
     "partial: default/s1",
   ]);
-  assertEquals(dataplane.kernel, fixture.wanted);
-  assertEquals([...dataplane.kernel.keys()], ["default/s2"]);
+  assertEquals(backend.kernel, fixture.wanted);
+  assertEquals([...backend.kernel.keys()], ["default/s2"]);
 });
 
 Deno.test("changes inside the min sync period are one transaction", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { dataplane } = fixture;
+  const { backend } = fixture;
   fixture.upsert(service(1));
   await fixture.pass(0);
   for (const number of [2, 3, 4]) {
@@ -70,32 +70,32 @@ Deno.test("changes inside the min sync period are one transaction", async () => 
     await fixture.pass(300);
   }
   fixture.remove("Service", "default/s3");
-  assertEquals(dataplane.log, ["full: ", "partial: default/s1"]);
+  assertEquals(backend.log, ["full: ", "partial: default/s1"]);
   await fixture.pass(100);
-  assertEquals(dataplane.log.slice(2), ["partial: default/s2 default/s3 default/s4"]);
+  assertEquals(backend.log.slice(2), ["partial: default/s2 default/s3 default/s4"]);
   await fixture.pass(60_000);
-  assertEquals(dataplane.log.length, 3);
+  assertEquals(backend.log.length, 3);
 });
 
 Deno.test("a change that comes while a script is applied is in the next one", async () => {
   await using fixture = await SyncFixture.synced([]);
-  const { dataplane } = fixture;
-  dataplane.during = () => {
-    dataplane.during = () => {};
+  const { backend } = fixture;
+  backend.during = () => {
+    backend.during = () => {};
     fixture.upsert(service(2));
   };
   fixture.upsert(service(1));
   await fixture.pass(0);
   await fixture.pass(1_000);
-  assertEquals(dataplane.log.slice(1), ["partial: default/s1", "partial: default/s2"]);
-  assertEquals(dataplane.kernel, fixture.wanted);
+  assertEquals(backend.log.slice(1), ["partial: default/s1", "partial: default/s2"]);
+  assertEquals(backend.kernel, fixture.wanted);
 });
 
 Deno.test("a change of the node that a partial script cannot make is made by a full one", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
   fixture.upsert(NODE);
   await fixture.pass(0);
-  assertEquals(fixture.dataplane.log.slice(1), ["full: default/s1"]);
+  assertEquals(fixture.backend.log.slice(1), ["full: default/s1"]);
 });
 
 Deno.test("the loop ends when it is told to, and leaves the rules as they are", async () => {
@@ -104,7 +104,7 @@ Deno.test("the loop ends when it is told to, and leaves the rules as they are", 
   await fixture.pass(0);
   fixture.upsert(service(3));
   await fixture[Symbol.asyncDispose]();
-  assertEquals([...fixture.dataplane.kernel.keys()], ["default/s1", "default/s2"]);
+  assertEquals([...fixture.backend.kernel.keys()], ["default/s1", "default/s2"]);
 });
 
 Deno.test("a loop that is told to end before it begins does nothing", async () => {
@@ -112,32 +112,32 @@ Deno.test("a loop that is told to end before it begins does nothing", async () =
   fixture.deliver([service(1)]);
   await fixture.loop.run(AbortSignal.abort());
   await settle();
-  assertEquals(fixture.dataplane.log, []);
+  assertEquals(fixture.backend.log, []);
 });
 
 Deno.test("a state from before the start is applied at once, and followed by a step", async () => {
   await using fixture = new SyncFixture();
-  const { dataplane, loop } = fixture;
+  const { backend, loop } = fixture;
   assertEquals(await loop.seed(stored([service(1), service(2)])), true);
   assertEquals(loop.stale, true);
   await fixture.start();
   await fixture.pass(60_000);
-  assertEquals(dataplane.log, ["full: default/s1 default/s2"]);
+  assertEquals(backend.log, ["full: default/s1 default/s2"]);
   fixture.deliver([service(2), service(3)]);
   await fixture.pass(0);
   assertEquals(loop.stale, false);
-  assertEquals(dataplane.log.slice(1), ["partial: default/s1 default/s2 default/s3"]);
-  assertEquals([...dataplane.kernel.keys()].sort(), ["default/s2", "default/s3"]);
+  assertEquals(backend.log.slice(1), ["partial: default/s1 default/s2 default/s3"]);
+  assertEquals([...backend.kernel.keys()].sort(), ["default/s2", "default/s3"]);
 });
 
 Deno.test("what a state from before the start knew of the Node is kept where the sources have none", async () => {
   await using fixture = new SyncFixture();
-  const { dataplane, desired, loop } = fixture;
+  const { backend, desired, loop } = fixture;
   await loop.seed(stored([service(1), NODE]));
   const { node } = desired;
   await fixture.start();
   fixture.deliver([service(1)]);
   await fixture.pass(0);
   assertEquals(desired.node, node);
-  assertEquals(dataplane.log.slice(1), ["partial: default/s1"]);
+  assertEquals(backend.log.slice(1), ["partial: default/s1"]);
 });

@@ -1,0 +1,230 @@
+/**
+ * A backend whose kernel is a map of Services, for tests of what stands above the backends. The
+ * contract suite holds it to what the real ones do.
+ *
+ * @module
+ */
+import type {
+  Backend,
+  CleanupOptions,
+  DesiredStep,
+  DriftOptions,
+  ForeignRules,
+  Probed,
+  RuleNames,
+} from "../../lib/backend/backend.ts";
+import type { KernelRules } from "../../lib/backend/kernel_rules.ts";
+import type { BackendMetrics } from "../../lib/backend/metrics.ts";
+import type { Change } from "../../lib/model/kernel/change.ts";
+import { ApplyError, type ApplyFailure, type Script } from "../../lib/model/kernel/dataplane.ts";
+import type {
+  DesiredServicePort,
+  DesiredState,
+  StateChange,
+} from "../../lib/model/kernel/desired.ts";
+import type { Drift } from "../../lib/model/kernel/drift.ts";
+import type { ModeTraits } from "../../lib/model/kernel/traits.ts";
+
+/** The one set of the fake kernel. */
+const SET = "services";
+
+/** A script of `FakeBackend`: Services and their ports as JSON, `undefined` where one goes. */
+export interface FakeScript extends Script {
+  readonly services: ReadonlyMap<string, string | undefined>;
+}
+
+/** A kernel that keeps Services by name, and fails when it is told to. */
+export class FakeBackend implements Backend<FakeScript> {
+  readonly traits: ModeTraits = {
+    name: "nftables",
+    section: "nftables",
+    primaryNodePorts: true,
+    localhostNodePorts: false,
+    guardsClusterIPs: true,
+    parts: "Services",
+  };
+  readonly metrics: BackendMetrics = { failures: [], gauges: [], counters: [] };
+  readonly foreignRules: ForeignRules = {
+    isServedByKubeProxy: () => Promise.resolve(false),
+    findProxy: () => Promise.resolve([]),
+    finish: () => Promise.resolve(),
+    check: () => Promise.resolve(false),
+    reportTo() {},
+  };
+  /** What the kernel holds. */
+  readonly kernel = new Map<string, string>();
+  /** Scripts that were given to it, as `kind: services`; refused ones with the failure. */
+  readonly log: string[] = [];
+  /** Outcomes of the next scripts; beyond the list they succeed. */
+  readonly failures: (ApplyFailure | undefined)[] = [];
+  /** Called while a script is being applied. */
+  during: () => void | Promise<void> = () => {};
+  #isThere = false;
+  #onDrift: (drift: Drift) => void = () => {};
+
+  /** @param options `repairs`: it repairs by parts; otherwise everything is replaced */
+  constructor(private readonly options: { readonly repairs: boolean }) {}
+
+  /** Another program deletes a Service, or everything. */
+  deleteByOther(name?: string): void {
+    if (name === undefined) {
+      this.kernel.clear();
+      this.#isThere = false;
+    } else {
+      this.kernel.delete(name);
+    }
+    this.#onDrift({ missing: name ?? "everything", added: "", by: "" });
+  }
+
+  probe(): Promise<Probed> {
+    return Promise.resolve({
+      version: "1.0",
+      missing: new Map(),
+      refusedFeatures: new Map(),
+      remarks: [],
+    });
+  }
+
+  full(state: DesiredState): FakeScript {
+    return script("full", valuesOf(state));
+  }
+
+  partial(change: StateChange): FakeScript | undefined {
+    if (change.node) return undefined;
+    const services = [...change.services].map(([name, { after }]) =>
+      [name, valueOf(after)] as const
+    );
+    return script("partial", new Map(services));
+  }
+
+  async apply({ kind, services }: FakeScript): Promise<void> {
+    const failure = this.failures.shift();
+    const names = [...services.keys()].sort().join(" ");
+    this.log.push(`${kind}: ${names}${failure === undefined ? "" : ` (${failure})`}`);
+    await this.during();
+    if (failure !== undefined) throw new ApplyError(failure, `no, ${failure}`);
+    if (kind === "full") this.kernel.clear();
+    this.#isThere = true;
+    for (const [name, value] of services) {
+      if (value === undefined) this.kernel.delete(name);
+      else this.kernel.set(name, value);
+    }
+  }
+
+  repair(applied: DesiredState): Promise<FakeScript | undefined> {
+    if (!this.options.repairs || !this.#isThere) return Promise.resolve(undefined);
+    const wanted = valuesOf(applied);
+    const differing = [...new Set([...wanted.keys(), ...this.kernel.keys()])]
+      .filter((name) => wanted.get(name) !== this.kernel.get(name));
+    const services = new Map(differing.map((name) => [name, wanted.get(name)]));
+    return Promise.resolve(script("partial", services));
+  }
+
+  async watchDrift({ onDrift, signal }: DriftOptions): Promise<void> {
+    this.#onDrift = onDrift;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+    if (!signal.aborted) await promise;
+    this.#onDrift = () => {};
+  }
+
+  read(): Promise<KernelRules> {
+    return Promise.resolve(rulesOf(new Map(this.kernel), !this.#isThere));
+  }
+
+  describe(): RuleNames {
+    return {
+      delivers: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
+      shortCircuit: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
+      refuses: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
+      firewall: () => "",
+      undefinedPort: () => "",
+      unallocatedAddress: () => "",
+    };
+  }
+
+  changesFrom(): (step: DesiredStep) => Change[] {
+    return ({ change }) =>
+      [...change.services].flatMap(([name, { before, after }]) =>
+        changesOf(name, { before: valueOf(before), after: valueOf(after) })
+      );
+  }
+
+  async cleanup({ dryRun, print }: CleanupOptions): Promise<ApplyError[]> {
+    if (!this.#isThere) return [];
+    if (dryRun) await print(`# ${SET}\n`);
+    else {
+      this.kernel.clear();
+      this.#isThere = false;
+    }
+    return [];
+  }
+}
+
+function rulesOf(held: ReadonlyMap<string, string>, isEmpty: boolean): KernelRules {
+  const differencesOf = (wanted: ReadonlyMap<string, string>, names: Iterable<string>) =>
+    [...names].flatMap((key) => {
+      const [desired = "", there = ""] = [wanted.get(key), held.get(key)];
+      if (desired === there) return [];
+      const type = there === "" ? "missing" : desired === "" ? "extra" : "wrong";
+      return [{ type, in: SET, key, desired, held: there, service: key } as const];
+    });
+  return {
+    isEmpty,
+    entries: (ports) => {
+      const value = valueOf(ports) ?? "";
+      return [...new Set(ports.map(serviceOf))].map((key) => {
+        const there = held.get(key) ?? "";
+        const state = there === value ? "same" : there === "" ? "missing" : "wrong";
+        return { in: SET, key, desired: value, held: there, state };
+      });
+    },
+    stickyClients: () => [],
+    compare: (state) => {
+      const wanted = valuesOf(state);
+      const names = new Set([...wanted.keys(), ...held.keys()]);
+      return { differences: differencesOf(wanted, names), compared: wanted.size };
+    },
+    changesTo: (state) => {
+      const wanted = valuesOf(state);
+      const names = state.services.keys();
+      const changes = [...names].flatMap((name) =>
+        changesOf(name, { before: held.get(name), after: wanted.get(name) })
+      );
+      return { changes, warnings: [] };
+    },
+  };
+}
+
+function script(kind: Script["kind"], services: FakeScript["services"]): FakeScript {
+  const text = [...services.keys()].join();
+  return { kind, text, bytes: text.length, operations: services.size, services };
+}
+
+/** A Service without ports has no rules. */
+function valueOf(ports: readonly DesiredServicePort[]): string | undefined {
+  return ports.length > 0 ? JSON.stringify(ports) : undefined;
+}
+
+function valuesOf({ services }: DesiredState): Map<string, string> {
+  return new Map(
+    [...services].flatMap(([name, ports]) => {
+      const value = valueOf(ports);
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+  );
+}
+
+function serviceOf({ name }: DesiredServicePort): string {
+  return name.split(":")[0] ?? "";
+}
+
+function changesOf(
+  key: string,
+  { before, after }: { readonly before: string | undefined; readonly after: string | undefined },
+): Change[] {
+  if (before === after) return [];
+  const change = (change: Change["change"], data: string | undefined): Change[] =>
+    data === undefined ? [] : [{ change, type: "element", in: SET, key, data, service: key }];
+  return [...change("delete", before), ...change("add", after)];
+}
