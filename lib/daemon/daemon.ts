@@ -80,7 +80,12 @@ export class Daemon {
       snapshotAge: () => this.#keeper?.age(),
       isStale: () => this.#loop.stale,
     });
-    this.#health = new ProxyHealth({ clock, timeout: 2 * settings.syncPeriod, missing });
+    this.#health = new ProxyHealth({
+      clock,
+      timeout: 2 * settings.syncPeriod,
+      missing,
+      progress: () => opened.backend.progress,
+    });
     this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate });
     this.#desired = new Desired({
       configuration,
@@ -294,6 +299,7 @@ export class Daemon {
       observation: this.observation,
       health: this.#health,
       stale: this.#loop.stale,
+      progress: this.#opened.backend.progress,
       snapshotAge: this.#keeper?.age(),
     });
   }

@@ -5,6 +5,7 @@
  */
 import type { Mode } from "./configuration.ts";
 import type { Kind } from "./cluster/objects.ts";
+import type { Progress } from "./kernel/dataplane.ts";
 
 /** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
 export const STATUS_VERSION = 1;
@@ -51,6 +52,8 @@ export interface Status {
   readonly nodeEligible: boolean;
   /** The rules are those of the state file: the watches have not delivered yet. */
   readonly stale: boolean;
+  /** Present while a large table is written in portions: how many the kernel has, of how many. */
+  readonly portions?: Progress;
   readonly services: number;
   readonly servicePorts: number;
   readonly endpointSlices: number;

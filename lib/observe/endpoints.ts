@@ -7,6 +7,7 @@
 import { FAMILIES } from "../model/values/address.ts";
 import { FAMILY_NAMES } from "../model/values/family_names.ts";
 import type { HealthReport } from "./health.ts";
+import { describeProgress } from "./human.ts";
 import {
   type HttpAnswer,
   type HttpHandler,
@@ -60,6 +61,7 @@ function healthBody(
     currentTime,
     ...(path === "healthz" && { nodeEligible: health.nodeEligible }),
     healthy: health.healthy,
+    ...(health.progress && { progress: describeProgress(health.progress) }),
     ...(health.families.size > 0 && { status }),
     ...(health.missing.size > 0 && {
       missing: Object.fromEntries(

@@ -8,6 +8,7 @@
  * @module
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
+import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Clock } from "../model/ports/ports.ts";
 
 /** Health of one IP family: one transaction has the rules of both, so that they do not differ. */
@@ -30,6 +31,8 @@ export interface HealthReport {
   readonly families: ReadonlyMap<Family, FamilyHealth>;
   /** The families that no rules are written for, and why. */
   readonly missing: ReadonlyMap<Family, string>;
+  /** How far a large table is that is written in portions; `undefined`: none is. */
+  readonly progress: Progress | undefined;
 }
 
 /** What `ProxyHealth` needs. */
@@ -39,6 +42,8 @@ export interface ProxyHealthOptions {
   readonly timeout: number;
   /** The families that no rules are written for, and why: their health is not asked. */
   readonly missing?: ReadonlyMap<Family, string>;
+  /** How far a large table is that is written in portions. */
+  readonly progress?: () => Progress | undefined;
 }
 
 const NONE: ReadonlyMap<Family, string> = new Map();
@@ -92,6 +97,7 @@ export class ProxyHealth {
         synced.map((family) => [family, { lastUpdated: lastUpdated ?? 0, healthy }]),
       ),
       missing,
+      progress: this.#options.progress?.(),
     };
   }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Status } from "../model/status.ts";
 
 const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
@@ -44,11 +45,22 @@ export function formatSize(bytes: number): string {
   return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
 }
 
+/** How far a table is that is written in portions: `portions 7 of 21`. */
+export function describeProgress({ done, of }: Progress): string {
+  return `portions ${done} of ${of}`;
+}
+
 /** How the daemon is, in a few words. */
 export function healthOf(
-  status: Pick<Status, "healthy" | "nodeEligible" | "stale">,
+  status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions">,
 ): { readonly health: string; readonly colour: "green" | "yellow" | "red" } {
   if (!status.healthy) return { health: "unhealthy: an update waits for too long", colour: "red" };
+  if (status.portions) {
+    return {
+      health: `starting: ${describeProgress(status.portions)} are in the kernel`,
+      colour: "yellow",
+    };
+  }
   if (status.stale) {
     return { health: "healthy, with the rules of the state file", colour: "yellow" };
   }

@@ -44,12 +44,14 @@ Deno.test("health is told with its reason", () => {
       { ...well, stale: true },
       { ...well, nodeEligible: false },
       { ...well, healthy: false },
+      { ...well, portions: { done: 7, of: 21 } },
     ].map((status) => healthOf(status)),
     [
       { health: "healthy", colour: "green" },
       { health: "healthy, with the rules of the state file", colour: "yellow" },
       { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" },
       { health: "unhealthy: an update waits for too long", colour: "red" },
+      { health: "starting: portions 7 of 21 are in the kernel", colour: "yellow" },
     ],
   );
 });

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ApplyError } from "../../model/kernel/dataplane.ts";
+import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import { desiredNode } from "../../policy/node.ts";
@@ -55,6 +55,7 @@ export class NftablesBackend implements Backend<NftScript> {
     this.#dataplane = new NftablesDataplane(this.#nft, {
       marks: this.#marks,
       prologue: () => this.foreignRules.prologue(),
+      portions: { clock: options.runtime.clock, logger: options.logger },
     });
     this.metrics = nftablesMetrics(() => this.#dataplane.elements);
   }
@@ -72,6 +73,11 @@ export class NftablesBackend implements Backend<NftScript> {
     });
     const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
     return { version: await this.#nft.version(), missing, refusedFeatures, remarks: [] };
+  }
+
+  /** @inheritdoc */
+  get progress(): Progress | undefined {
+    return this.#dataplane.progress;
   }
 
   /** @inheritdoc */

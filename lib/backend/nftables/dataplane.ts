@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Dataplane, Script } from "../../model/kernel/dataplane.ts";
+import type { Dataplane, Progress, Script } from "../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
 import { diffServices, type Operations, type References } from "./script/diff.ts";
@@ -11,6 +11,7 @@ import type { Marks } from "./drift/marks.ts";
 import { FullScript } from "./script/full_script.ts";
 import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
+import { type PortionsOptions, writePortions } from "./portions.ts";
 import { countOperations, nodeElementChanges, renderStep } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
 import { weightOf } from "./script/weight.ts";
@@ -28,6 +29,22 @@ export interface PartialScript extends Script {
   readonly rules: ReadonlyMap<string, number | undefined>;
 }
 
+/** What the dataplane works with besides nft. */
+export interface NftablesOptions {
+  /** Gives the commands that mark a transaction as ours. */
+  readonly marks?: Pick<Marks, "next">;
+  /**
+   * Gives commands that go, before ours, into the transaction from which on packets meet a full
+   * script: the end of another proxy's tables.
+   */
+  readonly prologue?: () => Promise<string>;
+  /** How to write in portions; without it, a full script is always one transaction. */
+  readonly portions?: Pick<PortionsOptions, "clock" | "logger"> & {
+    /** See `FullScript`. */
+    readonly weight?: number;
+  };
+}
+
 /** What the dataplane makes and applies. */
 export type NftScript = FullScript | PartialScript;
 
@@ -37,30 +54,22 @@ export type NftScript = FullScript | PartialScript;
  */
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
-  readonly #marks: Pick<Marks, "next"> | undefined;
-  readonly #prologue: () => Promise<string>;
+  readonly #options: NftablesOptions;
   #references = new Map<string, number>();
   #elements = new Map<string, number>();
   /** By chain that services share, how many rules it has; by set or map, 0. */
   #rules = new Map<string, number>();
   #replacements = 0;
   #applied: symbol | undefined;
+  #progress: Progress | undefined;
 
   /**
    * @param nft the program
-   * @param options `marks` gives the commands that mark a transaction as ours; `prologue` gives commands that go
-   *   into the transaction of a full script, before ours: the end of another proxy's tables
+   * @param options what else it works with
    */
-  constructor(
-    nft: Nft,
-    options: {
-      readonly marks?: Pick<Marks, "next">;
-      readonly prologue?: () => Promise<string>;
-    } = {},
-  ) {
+  constructor(nft: Nft, options: NftablesOptions = {}) {
     this.#nft = nft;
-    this.#marks = options.marks;
-    this.#prologue = options.prologue ?? (() => Promise.resolve(""));
+    this.#options = options;
   }
 
   /** The number of elements in each set and map, after the last applied script. */
@@ -88,8 +97,13 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** @inheritdoc */
+  get progress(): Progress | undefined {
+    return this.#progress;
+  }
+
+  /** @inheritdoc */
   full(state: DesiredState): FullScript {
-    return new FullScript(state);
+    return new FullScript(state, { portionWeight: this.#options.portions?.weight });
   }
 
   /** @inheritdoc */
@@ -120,18 +134,42 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   async #replace(script: FullScript): Promise<void> {
     this.#replacements++;
-    const prologue = await this.#prologue();
-    const mark = this.#mark();
-    const clients = script.hasAffinity ? await this.#nft.listSets() : "";
-    await this.#nft.stream(() => withClients(script, { prologue, clients, mark }));
+    if (!await this.#writePortions(script)) {
+      const prologue = await this.#prologue();
+      const mark = this.#mark();
+      const clients = script.hasAffinity ? await this.#nft.listSets() : "";
+      await this.#nft.stream(() => withClients(script, { prologue, clients, mark }));
+    }
     const { references, elements, rules } = script.contents;
     this.#references = new Map(references);
     this.#elements = new Map(elements);
     this.#rules = new Map(rules);
   }
 
+  /** @returns whether that was done: of a small script, or of a table that packets meet, it is not */
+  async #writePortions(script: FullScript): Promise<boolean> {
+    const { portions } = this.#options;
+    if (!portions || script.portionCount === 1 || await this.#nft.isHooked()) return false;
+    try {
+      await writePortions(script, {
+        ...portions,
+        nft: this.#nft,
+        decorate: async (text, isLast) =>
+          `${isLast ? await this.#prologue() : ""}${text}${this.#mark()}`,
+        onProgress: (progress) => this.#progress = progress,
+      });
+      return true;
+    } finally {
+      this.#progress = undefined;
+    }
+  }
+
+  async #prologue(): Promise<string> {
+    return await this.#options.prologue?.() ?? "";
+  }
+
   #mark(): string {
-    return this.#marks?.next() ?? "";
+    return this.#options.marks?.next() ?? "";
   }
 
   async #step(script: PartialScript): Promise<void> {

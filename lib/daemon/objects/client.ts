@@ -42,6 +42,7 @@ const schema: z.ZodMiniType<Status> = z.object({
   endpointSlices: number,
   endpoints: number,
   driftRepairs: number,
+  portions: z.exactOptional(z.object({ done: number, of: number })),
   snapshotAgeSeconds: z.nullable(number),
   watches: z.array(z.object({
     kind,

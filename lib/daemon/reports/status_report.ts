@@ -8,6 +8,7 @@ import type { Desired } from "../../policy/state.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../../model/values/family_names.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
+import type { Progress } from "../../model/kernel/dataplane.ts";
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Observation } from "./observation.ts";
@@ -29,6 +30,8 @@ export interface StatusSources {
   readonly observation: Observation;
   readonly health: ProxyHealth;
   readonly stale: boolean;
+  /** How far a large table is that is written in portions. */
+  readonly progress: Progress | undefined;
   /** Seconds; `undefined`: there is no state file. */
   readonly snapshotAge: number | undefined;
 }
@@ -53,6 +56,7 @@ export function statusReport(sources: StatusSources): Status {
     healthy,
     nodeEligible,
     stale: sources.stale,
+    ...(sources.progress && { portions: sources.progress }),
     services: desired.services.size,
     servicePorts: sum(desired.services.values(), (ports) => ports.length),
     endpointSlices: cache.slices.size,

@@ -19,6 +19,12 @@ export interface Script {
   readonly operations: number;
 }
 
+/** How much of a script that is written in portions the kernel has. */
+export interface Progress {
+  readonly done: number;
+  readonly of: number;
+}
+
 /**
  * Turns desired state into scripts and applies them.
  *
@@ -39,6 +45,8 @@ export interface Dataplane<S extends Script = Script> {
    * @throws {ApplyError} where the kernel did not take it
    */
   apply(script: S): Promise<void>;
+  /** While a script is written in portions, how far that is; no packet meets them before the last one. */
+  readonly progress?: Progress | undefined;
 }
 
 /** Why the kernel did not take a script. */

@@ -16,7 +16,7 @@ import { inWords } from "./transactions.ts";
 /** What a look works with. */
 export interface LookOptions {
   readonly nft: Pick<Nft, "ruleCounts" | "listTable">;
-  readonly dataplane: Pick<NftablesDataplane, "applied" | "ruleCounts" | "elements">;
+  readonly dataplane: Pick<NftablesDataplane, "applied" | "progress" | "ruleCounts" | "elements">;
   /** The state that the dataplane holds the kernel to. */
   readonly desired: DesiredState;
   readonly clock: Clock;
@@ -68,6 +68,8 @@ export class Look {
   /** What is found while a script is under way counts only where it is found again. */
   async #settle(find: () => Promise<readonly Finding[]>): Promise<Drift | undefined> {
     const { dataplane, clock } = this.#options;
+    // A table that is being written in portions lacks what is to come.
+    if (dataplane.progress) return undefined;
     let { applied } = dataplane;
     let findings = await find();
     for (let tries = 1; tries < TRIES && findings.length > 0; tries++) {

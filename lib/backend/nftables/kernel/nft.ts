@@ -108,6 +108,13 @@ export class Nft {
     return [...stdout.matchAll(/^table (\S+ \S+) \{$/gm)].flatMap(([, table]) => table ?? []);
   }
 
+  /** Whether packets meet our table: it is there, and has base chains. No element is read for it. */
+  async isHooked(): Promise<boolean> {
+    const { stdout } = await this.#run(["nft", "list", "chains"]);
+    const table = stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`));
+    return /^\t\ttype \w+ hook /m.test(table ?? "");
+  }
+
   /**
    * All chains, sets and maps of our table, with the number of their rules (0 for sets and maps);
    * empty where there is no table. Not by `list table`: nft 1.0.6 reads all elements for that,

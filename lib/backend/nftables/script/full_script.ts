@@ -33,17 +33,32 @@ const BATCH = 128;
 /** The same for Services with many elements, by `weightOf`: nothing else runs until they are done. */
 const BATCH_WEIGHT = 20_000;
 
+/**
+ * Weight of the Services of one portion: 50,000 elements, for which nft takes 100 MB. Where a portion
+ * ends depends on the Services alone, so it is known beforehand how many there are.
+ */
+export const PORTION_WEIGHT = 50_000;
+
 /** The way from nothing to a state, which later changes of that state do not touch. */
 export class FullScript implements Script {
   /** @inheritdoc */
   readonly kind = "full";
   readonly #node: DesiredNode;
-  readonly #services: readonly (readonly DesiredServicePort[])[];
+  readonly #services: readonly ServicePorts[];
+  readonly #portionWeight: number;
+  #portionCount: number | undefined;
   #contents: TableContents | undefined;
 
-  /** @param state what the kernel is to hold */
-  constructor({ node, services }: DesiredState) {
+  /**
+   * @param state what the kernel is to hold
+   * @param options `portionWeight`: of the Services of one portion
+   */
+  constructor(
+    { node, services }: DesiredState,
+    { portionWeight = PORTION_WEIGHT }: { readonly portionWeight?: number | undefined } = {},
+  ) {
     this.#node = node;
+    this.#portionWeight = portionWeight;
     this.#services = [...services].sort(([a], [b]) => a < b ? -1 : 1).map(([, ports]) => ports);
   }
 
@@ -65,6 +80,11 @@ export class FullScript implements Script {
   /** @inheritdoc */
   get operations(): number {
     return this.contents.operations;
+  }
+
+  /** How many transactions `portions` gives. */
+  get portionCount(): number {
+    return this.#portionCount ??= [...this.#cutToPortions()].length;
   }
 
   /** What is known when all pieces have been read, which is done now where no reader has. */
@@ -93,28 +113,81 @@ export class FullScript implements Script {
       yield before + piece;
       before = "";
     }
-    const { operations, elements, rules } = table;
-    const affinitySets = table.sets.filter(({ role }) => role === "affinityClients");
-    return this.#contents = { bytes, operations, references, elements, rules, affinitySets };
+    return this.#finish(table, { bytes, references });
+  }
+
+  /**
+   * The same as transactions, none of which takes much memory: all but the last one lead no packet
+   * anywhere. For a kernel in which no packet meets the table.
+   *
+   * @yields `undefined` while the next one is worked out: then other work can be done
+   */
+  *portions(): Generator<string | undefined, TableContents> {
+    const table = new TableText(this.#node);
+    const references = new Map<string, number>();
+    let bytes = 0;
+    let left = this.portionCount;
+    for (const services of this.#cutToPortions()) {
+      for (const batch of batches(services)) {
+        this.#add(batch, { table, references });
+        yield undefined;
+      }
+      const text = --left === 0 ? table.lastPortion() : table.portion();
+      bytes += text.length;
+      yield text;
+    }
+    return this.#finish(table, { bytes, references });
   }
 
   *#write(table: TableText, references: Map<string, number>): Generator<string, void> {
     yield table.begin();
     for (const batch of batches(this.#services)) {
-      const changes = batch.map((after) => ({ before: [], after }));
-      const difference = gatherServices(changes, { node: this.#node, references });
-      for (const [id, count] of difference.references) references.set(id, count);
-      table.add(difference.operations);
+      this.#add(batch, { table, references });
       yield* table.longSets();
     }
     yield table.end();
   }
+
+  #add(
+    batch: readonly ServicePorts[],
+    { table, references }: {
+      readonly table: TableText;
+      readonly references: Map<string, number>;
+    },
+  ): void {
+    const changes = batch.map((after) => ({ before: [], after }));
+    const difference = gatherServices(changes, { node: this.#node, references });
+    for (const [id, count] of difference.references) references.set(id, count);
+    table.add(difference.operations);
+  }
+
+  #finish(
+    { operations, elements, rules, sets }: TableText,
+    known: Pick<TableContents, "bytes" | "references">,
+  ): TableContents {
+    const affinitySets = sets.filter(({ role }) => role === "affinityClients");
+    return this.#contents = { ...known, operations, elements, rules, affinitySets };
+  }
+
+  /** The Services of each portion; at least one portion. */
+  *#cutToPortions(): Generator<readonly ServicePorts[]> {
+    let start = 0;
+    let weight = 0;
+    for (const [i, ports] of this.#services.entries()) {
+      weight += weightOf(ports);
+      if (weight < this.#portionWeight) continue;
+      yield this.#services.slice(start, i + 1);
+      [start, weight] = [i + 1, 0];
+    }
+    if (start < this.#services.length || start === 0) yield this.#services.slice(start);
+  }
 }
 
-function* batches(
-  services: readonly (readonly DesiredServicePort[])[],
-): Generator<readonly (readonly DesiredServicePort[])[]> {
-  let batch: (readonly DesiredServicePort[])[] = [];
+/** The ports of one Service. */
+type ServicePorts = readonly DesiredServicePort[];
+
+function* batches(services: readonly ServicePorts[]): Generator<readonly ServicePorts[]> {
+  let batch: ServicePorts[] = [];
   let weight = 0;
   for (const ports of services) {
     batch.push(ports);

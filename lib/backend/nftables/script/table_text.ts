@@ -33,17 +33,22 @@ interface PendingSet {
 
 /**
  * Gathers the way from nothing to all services, and writes it: `begin()`, then any number of
- * `add()` and `longSets()`, then `end()`.
+ * `add()` and `longSets()`, then `end()`. Or in transactions: any number of `add()` and `portion()`,
+ * then `lastPortion()`.
  */
 export class TableText {
-  readonly #node: DesiredNode;
   readonly #sets = new Map<string, PendingSet>();
-  readonly #chains: Chain[] = [];
+  /** The number of rules of each chain that services share, written or not. */
+  readonly #rules = new Map<string, number>();
+  /** Chains that are not written yet: those that services share, and the fixed ones. */
+  #chains: Chain[] = [];
+  #fixedChains: Chain[];
+  #isBegun = false;
   #operations = 0;
 
   /** @param node the node's part of the table */
   constructor(node: DesiredNode) {
-    this.#node = node;
+    this.#fixedChains = fixedChains(node);
     this.#addSets(alwaysThere(node.ipFamilies));
     this.#addElements(nodeElements(node));
   }
@@ -63,7 +68,7 @@ export class TableText {
   get rules(): ReadonlyMap<string, number> {
     return new Map([
       ...this.sets.map(({ name }) => [name, 0] as const),
-      ...this.#chains.map(({ name, rules }) => [name, rules.length] as const),
+      ...this.#rules,
     ]);
   }
 
@@ -75,7 +80,10 @@ export class TableText {
   /** Adds some services, none of which was there. */
   add({ addSlots, ...operations }: GatheredOperations): void {
     this.#addSets(operations.addSets);
-    this.#chains.push(...operations.addChains);
+    for (const chain of operations.addChains) {
+      this.#chains.push(chain);
+      this.#rules.set(chain.name, chain.rules.length);
+    }
     this.#addElements(operations.addElements);
     this.#operations += countOperations(operations) + this.#addSlots(addSlots);
   }
@@ -85,7 +93,28 @@ export class TableText {
    * finds a table on a fresh kernel too. All in one transaction.
    */
   begin(): string {
-    return `add table ${TABLE}\ndelete table ${TABLE}\ntable ${TABLE} {\n`;
+    return `${REPLACE}${OPEN}`;
+  }
+
+  /**
+   * What has come since the last portion, but for base chains: a transaction that leads no packet
+   * anywhere. The first one replaces what is there.
+   */
+  portion(): string {
+    const before = this.#isBegun ? "" : REPLACE;
+    this.#isBegun = true;
+    const isReachable = ({ hook }: Chain) => hook !== undefined;
+    const all = [...this.#chains, ...this.#fixedChains];
+    this.#chains = this.#chains.filter(isReachable);
+    this.#fixedChains = this.#fixedChains.filter(isReachable);
+    return `${before}${OPEN}${this.#writeSets()}${
+      writeChains(all.filter((chain) => !isReachable(chain)))
+    }}\n`;
+  }
+
+  /** The rest, with the base chains: from then on packets meet the table. */
+  lastPortion(): string {
+    return `${OPEN}${this.end()}`;
   }
 
   /** The sets that have become long, as far as they have. */
@@ -97,14 +126,13 @@ export class TableText {
 
   /** All that is left: the other sets, and the chains. nft puts things into an order that works. */
   end(): string {
-    const sets = [...this.#sets.values()]
-      .filter(({ isWritten, length }) => !isWritten || length > 0).map(writeSet);
-    const chains = [...this.#chains, ...fixedChains(this.#node)].map((chain) => {
-      const { name, hook, rules } = chain;
-      const lines = hook === undefined ? rules : [`type ${hook};`, ...rules];
-      return `  chain ${name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
-    });
-    return `${sets.join("")}${chains.join("\n")}}\n`;
+    return `${this.#writeSets()}${writeChains([...this.#chains, ...this.#fixedChains])}}\n`;
+  }
+
+  /** The sets that have something to write. */
+  #writeSets(): string {
+    return [...this.#sets.values()]
+      .filter(({ isWritten, length }) => !isWritten || length > 0).map(writeSet).join("");
   }
 
   #addSets(sets: readonly TableSet[]): void {
@@ -140,6 +168,16 @@ export class TableText {
     pending.length += text.length;
     pending.count += count;
   }
+}
+
+const REPLACE = `add table ${TABLE}\ndelete table ${TABLE}\n`;
+const OPEN = `table ${TABLE} {\n`;
+
+function writeChains(chains: readonly Chain[]): string {
+  return chains.map(({ name, hook, rules }) => {
+    const lines = hook === undefined ? rules : [`type ${hook};`, ...rules];
+    return `  chain ${name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
+  }).join("\n");
 }
 
 /** Writes what a set has; it has nothing then. */

@@ -5,6 +5,9 @@
  */
 import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 
+/** A client set and a chain of session affinity, in elements: nft takes as much memory for them. */
+const AFFINITY_WEIGHT = 10;
+
 /** Elements of these ports, roughly: each frontend with each of its endpoints, and source ranges. */
 export function weightOf(ports: readonly DesiredServicePort[]): number {
   let weight = 0;
@@ -13,7 +16,9 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
     const frontends = clusterIPs.length + loadBalancerIPs.length + externalIPs.length +
       (nodePort === 0 ? 0 : 1);
     const endpoints = port.clusterEndpoints.length + port.localEndpoints.length;
-    weight += frontends * (1 + endpoints) + loadBalancerIPs.length * sourceRanges.length;
+    const each = port.affinitySeconds > 0 ? AFFINITY_WEIGHT : frontends;
+    weight += frontends + clusterIPs.length + each * endpoints +
+      loadBalancerIPs.length * sourceRanges.length;
   }
   return weight;
 }

@@ -1,0 +1,172 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import fc from "fast-check";
+import { ApplyError, type Progress } from "../../../lib/model/kernel/dataplane.ts";
+import {
+  NftablesDataplane,
+  type NftablesOptions,
+} from "../../../lib/backend/nftables/dataplane.ts";
+import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { FullScript } from "../../../lib/backend/nftables/script/full_script.ts";
+import { cluster } from "../../support/arbitrary.ts";
+import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
+import { wholeInput } from "../../support/command.ts";
+import { listTable } from "../../support/nft_table.ts";
+import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { Kernel } from "./kernel.ts";
+
+const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
+const PORTIONS = { clock: realClock, logger: new MemoryLogger(), weight: 5 };
+const HOOKED =
+  "table inet signpost {\n\tchain nat-output {\n\t\ttype nat hook output priority -100;" +
+  " policy accept;\n\t}\n}\n";
+
+/** Services with two endpoints each: with the weight 5, two go into one portion. */
+function objects(count = 10): ApiObject[] {
+  return Array.from({ length: count }, (_, i) => i).flatMap((i): ApiObject[] => [
+    {
+      kind: "Service",
+      metadata: { name: `s${i}` },
+      spec: { clusterIP: `10.96.0.${i + 1}`, ports: [{ port: 80 }] },
+    },
+    {
+      kind: "EndpointSlice",
+      metadata: { name: `s${i}`, labels: { "kubernetes.io/service-name": `s${i}` } },
+      addressType: "IPv4",
+      ports: [{ port: 8080 }],
+      endpoints: [{ addresses: [`10.244.1.${i}`] }, { addresses: [`10.244.2.${i}`] }],
+    },
+  ]);
+}
+
+function loaded(all: readonly ApiObject[]): Pipeline {
+  const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
+  pipeline.load(all);
+  return pipeline;
+}
+
+/** An `nft` that remembers scripts, and refuses one of them. */
+class FakeNft {
+  readonly scripts: string[] = [];
+  /** What `nft list chains` prints. */
+  chains = "";
+  refusedScript = -1;
+  readonly nft = new Nft({
+    run: (argv, stdin) => {
+      if (stdin === undefined) {
+        const stdout = argv[1] === "list" && argv[2] === "chains" ? this.chains : "";
+        return Promise.resolve({ code: 0, stdout, stderr: "" });
+      }
+      const isRefused = this.scripts.push(wholeInput(stdin)) - 1 === this.refusedScript;
+      const stderr = isRefused ? "Error: Could not process rule: File exists" : "";
+      return Promise.resolve({ code: isRefused ? 1 : 0, stdout: "", stderr });
+    },
+  });
+}
+
+function opened(options: Partial<NftablesOptions> = {}) {
+  const fake = new FakeNft();
+  const dataplane = new NftablesDataplane(fake.nft, { portions: PORTIONS, ...options });
+  return { fake, dataplane };
+}
+
+Deno.test("where no packet meets the table it is written in portions, base chains and another proxy's end last", async () => {
+  let mark = 0;
+  const { fake, dataplane } = opened({
+    marks: { next: () => `# mark ${++mark}\n` },
+    prologue: () => Promise.resolve("delete table ip kube-proxy\n"),
+  });
+  const script = dataplane.full(loaded(objects()).desired);
+  await dataplane.apply(script);
+  assertEquals(fake.scripts.length, script.portionCount);
+  assertEquals(script.portionCount, 5);
+  for (const [i, text] of fake.scripts.entries()) {
+    const isLast = i === script.portionCount - 1;
+    assertEquals(/ hook /.test(text), isLast, text);
+    assertEquals(text.startsWith("delete table ip kube-proxy\n"), isLast);
+    assertEquals(text.includes("delete table inet signpost\n"), i === 0);
+    assert(text.endsWith(`# mark ${i + 1}\n`));
+  }
+  assertEquals(dataplane.elements.get("endpoints-tcp4"), 20);
+  assertEquals(dataplane.progress, undefined);
+});
+
+Deno.test("a table that packets meet is replaced in one transaction, and so is a small one", async () => {
+  const { fake, dataplane } = opened();
+  await dataplane.apply(dataplane.full(loaded(objects(1)).desired));
+  assertEquals(fake.scripts.length, 1);
+  fake.chains = HOOKED;
+  await dataplane.apply(dataplane.full(loaded(objects()).desired));
+  assertEquals(fake.scripts.length, 2);
+  fake.chains = HOOKED.replace(/\t\ttype.*\n/, "");
+  await dataplane.apply(dataplane.full(loaded(objects()).desired));
+  assert(fake.scripts.length > 3, "a table without a hook is half of one");
+  fake.chains = HOOKED.replace("inet signpost", "inet other");
+  const before = fake.scripts.length;
+  await dataplane.apply(dataplane.full(loaded(objects()).desired));
+  assert(fake.scripts.length > before + 1, "the hooks of others count for nothing");
+});
+
+Deno.test("a portion that is refused ends the rest, and the next try begins again", async () => {
+  const { fake, dataplane } = opened();
+  const { desired } = loaded(objects());
+  fake.refusedScript = 2;
+  await assertRejects(() => dataplane.apply(dataplane.full(desired)), ApplyError);
+  assertEquals(fake.scripts.length, 3);
+  assertEquals([dataplane.progress, dataplane.applied], [undefined, undefined]);
+  fake.scripts.length = 0;
+  fake.refusedScript = -1;
+  await dataplane.apply(dataplane.full(desired));
+  assertMatch(fake.scripts[0] ?? "", /^add table inet signpost\ndelete table inet signpost\n/);
+  assertMatch(fake.scripts.at(-1) ?? "", / hook /);
+});
+
+Deno.test("how far it is can be asked for, and is logged once after 10 s", async () => {
+  const logger = new MemoryLogger();
+  const seen: (Progress | undefined)[] = [];
+  let now = 0;
+  const clock = { monotonic: () => now, sleep: () => Promise.resolve() };
+  const { dataplane } = opened({
+    portions: { clock, logger, weight: 5 },
+    marks: {
+      next: () => {
+        now += 4_000;
+        seen.push(dataplane.progress);
+        return "";
+      },
+    },
+  });
+  const script = dataplane.full(loaded(objects()).desired);
+  await dataplane.apply(script);
+  const of = script.portionCount;
+  assertEquals(seen, Array.from({ length: of }, (_, done) => ({ done, of })));
+  const lines = logger.lines.filter((line) => line.includes("portions"));
+  assertEquals(lines.length, 1, logger.lines.join("\n"));
+  assertMatch(lines[0] ?? "", new RegExp(`3 of ${of}`));
+});
+
+Deno.test("portions leave in the kernel what one transaction does, and no part of them has a hook", async () => {
+  await using kernel = await Kernel.create();
+  await fc.assert(
+    fc.asyncProperty(cluster, fc.integer({ min: 1, max: 12 }), async (all, weight) => {
+      const { desired } = loaded(all);
+      const flush = "add table inet signpost\ndelete table inet signpost\n";
+      await kernel.script(flush);
+      const script = new FullScript(desired, { portionWeight: weight });
+      let left = script.portionCount;
+      for (const text of script.portions()) {
+        if (text === undefined) continue;
+        await kernel.script(text);
+        assertEquals(await kernel.nft.isHooked(), --left === 0);
+      }
+      assertEquals(left, 0);
+      const inPortions = await listTable(kernel.prefix);
+      const whole = new FullScript(desired);
+      await kernel.script(flush + whole.text);
+      assertEquals(inPortions, await listTable(kernel.prefix));
+      const { bytes: _, ...contents } = script.contents;
+      const { bytes: __, ...expected } = whole.contents;
+      assertEquals(contents, expected);
+    }),
+    { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 20) },
+  );
+});

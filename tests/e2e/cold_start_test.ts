@@ -1,0 +1,71 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { linkPrograms, programPath, type Programs } from "../support/programs.ts";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, ENDPOINT_HOSTS, type Manifest, PORT, service, slice } from "./cluster.ts";
+import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
+
+const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
+const WEB = both((a) => [
+  service(a, { name: `web${a.family}` }),
+  slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
+]);
+/** More than two portions. */
+const LARGE = 110;
+
+/** A Service with a thousand endpoints that no packet gets to. */
+function large(index: number): Manifest[] {
+  const a = ADDRESSES[4];
+  const name = `large-${index}`;
+  const ports = [{ name: "tcp", protocol: "TCP", port: PORT }];
+  const address = (i: number) => `198.18.${4 * (index % 64) + (i >> 8)}.${i & 255}`;
+  return [
+    service(a, { name, spec: { clusterIP: `10.96.200.${index + 1}`, ports } }),
+    {
+      ...slice(a, [], { service: name, ports: [{ name: "tcp", protocol: "TCP", port: 8080 }] }),
+      endpoints: Array.from({ length: 1_000 }, (_, i) => ({ addresses: [address(i)] })),
+    },
+  ];
+}
+
+/** A PATH whose nft takes the first portion, and holds the second until the test ends it. */
+async function holdingNft(folder: string): Promise<Programs> {
+  return await linkPrograms(
+    ["ip", "conntrack", "sysctl"],
+    {
+      nft: `if [ "$*" = "-f -" ]; then
+  if [ -e ${folder}/first ]; then echo $$ > ${folder}/held; exec ${await programPath("sleep")} 1000
+  else : > ${folder}/first; fi
+fi
+exec ${await programPath("nft")} "$@"
+`,
+    },
+  );
+}
+
+Deno.test("killed between two portions: no half table has a hook, and the next start serves all", async () => {
+  const objects = [...WEB, ...Array.from({ length: LARGE }, (_, i) => large(i)).flat()];
+  await using stage = await Stage.create({ objects });
+  await using programs = await holdingNft(stage.folder);
+  const chains = () => stage.network.run(NODE, ["nft", "list", "chains"]);
+  await using first = stage.start([], { env: programs.env });
+  const held = await first.until("the second portion", async () => {
+    const text = await Deno.readTextFile(`${stage.folder}/held`).catch(() => "");
+    return Number(text);
+  });
+  // It answers meanwhile, and says how far it is.
+  const { status, body } = await stage.get("/healthz", HEALTH_PORT);
+  assertEquals([status, JSON.parse(body).progress], [200, "portions 1 of 3"], body);
+  const structure = await chains();
+  assert(structure.includes("table inet signpost {"), structure);
+  assertEquals(/ hook /.test(structure), false, structure);
+  first.kill("SIGKILL");
+  await first.status;
+  Deno.kill(held, "SIGKILL");
+  assertEquals(/ hook /.test(await chains()), false);
+
+  await using second = stage.start();
+  await second.until("the first sync", () => syncs(second, "full") === 1);
+  assertMatch(await chains(), /chain nat-output \{\n\t\ttype nat hook output/);
+  await stage.flowsBecome(second, FLOWS);
+  await stage.tableBecomesExpected(second);
+});
