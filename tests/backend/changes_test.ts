@@ -11,7 +11,7 @@ import { parseListing } from "../../lib/backend/nftables/kernel/contents.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
-import { SILENT_RUNNER } from "./nftables/golden.ts";
+import { SILENT_RUNNER } from "../support/modes.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
 import { backendOf, type Mode } from "../support/modes.ts";

@@ -10,7 +10,7 @@ import { type Contents, parseListing } from "../../lib/backend/nftables/kernel/c
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
-import { SILENT_RUNNER } from "./nftables/golden.ts";
+import { SILENT_RUNNER } from "../support/modes.ts";
 import { explainWeb, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
 
 const OBJECTS = [web(), slice([LOCAL, REMOTE])];

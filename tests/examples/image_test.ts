@@ -47,7 +47,7 @@ Deno.test("every program of the image runs there, and takes signpost's rules", a
   }
   assertEquals(missing, []);
 
-  const nft = await Deno.readTextFile(`${ROOT}tests/testdata/nftables/dual-stack.nft`);
+  const nft = await Deno.readTextFile(`${ROOT}tests/testdata/golden/dual-stack.nftables`);
   assertEquals(await image.run("nft", ["-c", "-f", "-"], nft), { code: 0, stdout: "", stderr: "" });
   const rules = [
     "*nat",

@@ -6,7 +6,7 @@ import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { wholeInput } from "../../support/command.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
-import { SILENT_RUNNER } from "./golden.ts";
+import { SILENT_RUNNER } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";
 
 /** An `nft` that remembers scripts, lists what the test says, and refuses when told. */

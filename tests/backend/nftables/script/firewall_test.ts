@@ -9,7 +9,7 @@ import { run } from "../../../support/command.ts";
 import { configuration, DEFAULTS } from "../../../support/configuration.ts";
 import { listTable } from "../../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
-import { SILENT_RUNNER } from "../golden.ts";
+import { SILENT_RUNNER } from "../../../support/modes.ts";
 import { Kernel } from "../kernel.ts";
 import { traitsOf } from "../../../support/modes.ts";
 

@@ -1,20 +1,19 @@
 /**
- * Golden cases: YAML with a cluster's objects and some steps in, nft scripts out.
+ * Golden cases: YAML with a cluster's objects and some steps in, the scripts of each mode out.
  *
- * `tests/testdata/nftables/NAME.yaml` gives `NAME.nft`, the full script, and `NAME.N.nft`, the
- * partial script of the Nth step.
+ * `tests/testdata/golden/NAME.yaml` gives `NAME.nftables`, the full script, and `NAME.N.nftables`, the
+ * partial script of the Nth step; for iptables the same.
  *
  * @module
  */
 import { parse } from "@std/yaml";
-import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
-import { DEFAULTS } from "../../support/configuration.ts";
-import { type ApiObject, Pipeline, type PipelineOptions } from "../../support/pipeline.ts";
+import type { Backend } from "../../lib/backend/backend.ts";
+import type { Script } from "../../lib/model/kernel/dataplane.ts";
+import { DEFAULTS } from "../support/configuration.ts";
+import { type ApiObject, Pipeline, type PipelineOptions } from "../support/pipeline.ts";
 
 /** The folder of the cases. */
-export const FOLDER = new URL("../../testdata/nftables/", import.meta.url);
+export const FOLDER = new URL("../testdata/golden/", import.meta.url);
 
 /** What happens after the first state. */
 interface GoldenStep {
@@ -30,6 +29,7 @@ export interface GoldenCase {
   /** Of the file, without `.yaml`. */
   readonly name: string;
   readonly description: string;
+  /** Settings of nftables mode hold in the other modes, too. */
   readonly configuration: NonNullable<PipelineOptions["configuration"]>;
   readonly objects: readonly ApiObject[];
   readonly steps?: readonly GoldenStep[];
@@ -49,32 +49,42 @@ export interface GoldenScript {
   /** Of the file that holds it. */
   readonly file: string;
   readonly description: string;
-  readonly text: string;
+  readonly script: Script;
+  /** What it leads to. */
+  readonly desired: Pipeline["desired"];
 }
 
 /** Runs a case: each script is computed when the one before it has been applied. */
 export async function* runCase(
   { name, description, configuration, objects, steps = [] }: GoldenCase,
-  runner: ProcessRunner,
+  backend: Backend,
 ): AsyncGenerator<GoldenScript> {
-  const nftables = { ...DEFAULTS.nftables, ...configuration.nftables };
-  const pipeline = new Pipeline({ configuration: { ...configuration, nftables } });
-  const dataplane = new NftablesDataplane(new Nft(runner));
+  const mode = backend.traits.name;
+  const settings = { ...DEFAULTS.nftables, ...configuration.nftables };
+  const pipeline = new Pipeline({
+    mode,
+    configuration: {
+      ...configuration,
+      nftables: settings,
+      iptables: { ...DEFAULTS.iptables, ...settings },
+    },
+  });
+  const { desired } = pipeline;
   const state = new Map(objects.map((object) => [idOf(object), object]));
   load(pipeline, state);
-  const full = dataplane.full(pipeline.desired);
-  await dataplane.apply(full);
-  yield { file: `${name}.nft`, description, text: full.text };
+  const full = backend.full(desired);
+  await backend.apply(full);
+  yield { file: `${name}.${mode}`, description, script: full, desired };
   for (const [i, step] of steps.entries()) {
     for (const id of step.delete ?? []) {
       if (!state.delete(id)) throw new Error(`${name}: there is no ${id}`);
     }
     for (const object of step.apply ?? []) state.set(idOf(object), object);
     const { change } = load(pipeline, state);
-    const script = dataplane.partial(change, pipeline.desired);
+    const script = backend.partial(change, desired);
     if (!script) throw new Error(`${name}: step ${i + 1} needs a full script`);
-    await dataplane.apply(script);
-    yield { file: `${name}.${i + 1}.nft`, description: step.description, text: script.text };
+    await backend.apply(script);
+    yield { file: `${name}.${i + 1}.${mode}`, description: step.description, script, desired };
   }
 }
 
@@ -89,8 +99,3 @@ function idOf(object: ApiObject): string {
   const { namespace = "default", name } = object.metadata;
   return `${object.kind} ${namespace}/${name}`;
 }
-
-/** A runner whose every program succeeds and says nothing. */
-export const SILENT_RUNNER: ProcessRunner = {
-  run: () => Promise.resolve({ code: 0, stdout: "", stderr: "" }),
-};
