@@ -132,7 +132,7 @@ async function followChange(network: Network, cleanUp: AsyncDisposableStack): Pr
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   row("After", { from: "pod", to, outcomes: await network.connect(request) });
   const echo = await open.exchange("still there?");
-  say(`  It took ${seconds} s, most of it to gather changes (minSyncPeriod: 1s).`);
+  say(`  It took ${seconds} s, most of it to ask until all answers are new.`);
   say(
     `  A connection that was open to ${open.answer.host} ${
       echo === "still there?" ? "lives on" : "broke"

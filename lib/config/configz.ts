@@ -3,8 +3,9 @@
  *
  * @module
  */
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration, MinSyncPeriod } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
+import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import type { Json, Setting } from "./settings/setting.ts";
 import { ROWS } from "./settings/table.ts";
@@ -33,6 +34,19 @@ export function inEffect(
   const { nodePortAddresses } = configuration;
   const primary = nodePortAddresses.length === 0 && primaryNodePorts;
   return { ...configuration, mode: name, ...primary && { nodePortAddresses: ["primary"] } };
+}
+
+/** What `/configz` says of signpost beside KubeProxyConfiguration, which has no word for it. */
+export function ownConfiguration(
+  configuration: Configuration,
+  { section }: Pick<ModeTraits, "section">,
+): Json {
+  return { minSyncPeriod: formatMinSyncPeriod(configuration[section].minSyncPeriod) };
+}
+
+/** `adaptive`, or the duration as Go's (`1s`). */
+export function formatMinSyncPeriod(value: MinSyncPeriod): string {
+  return value === "adaptive" ? value : formatDuration(value);
 }
 
 type Section = { [key: string]: Json };

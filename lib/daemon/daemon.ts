@@ -293,6 +293,8 @@ export class Daemon {
       kernel: this.#options.runtime.osRelease(),
       nft: this.#opened.version,
       missing: this.#opened.missing,
+      minSyncPeriod: this.#options.configuration[this.#opened.backend.traits.section].minSyncPeriod,
+      syncPause: this.#loop.pause,
       started: this.#started,
       cache: this.#cache,
       desired: this.#desired,

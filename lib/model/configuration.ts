@@ -35,9 +35,14 @@ export interface ModeConfiguration {
   readonly masqueradeBit: number;
   /** Milliseconds between checks of the whole; above 0. */
   readonly syncPeriod: number;
-  /** Milliseconds that changes are gathered for before they are written. */
-  readonly minSyncPeriod: number;
+  readonly minSyncPeriod: MinSyncPeriod;
 }
+
+/**
+ * Milliseconds from the end of a sync until the next one may begin; `adaptive`, where nothing is set:
+ * by what the last syncs took.
+ */
+export type MinSyncPeriod = number | "adaptive";
 
 /** Media type of the API's objects in protobuf; that of a watch stream goes on behind it. */
 export const PROTOBUF = "application/vnd.kubernetes.protobuf";

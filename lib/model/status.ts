@@ -46,6 +46,10 @@ export interface Status {
     readonly family: "IPv4" | "IPv6";
     readonly reason: string;
   }[];
+  /** As Go writes a duration, or `adaptive`: by what the last syncs took. */
+  readonly minSyncPeriod: string;
+  /** The least time from the end of the last sync to the next one. */
+  readonly syncPauseSeconds: number;
   /** RFC 3339. */
   readonly started: string;
   readonly healthy: boolean;

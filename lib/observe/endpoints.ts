@@ -83,6 +83,8 @@ export interface MetricsServerOptions {
   readonly proxyMode: () => string;
   /** The configuration as KubeProxyConfiguration, without secrets. */
   readonly configuration: () => unknown;
+  /** What KubeProxyConfiguration has no word for. */
+  readonly ownConfiguration: () => unknown;
   /** Flags in force, by name. */
   readonly flags: () => Readonly<Record<string, string>>;
   /** Facts about the process, by name, for people. */
@@ -105,10 +107,11 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
       }],
       ["/proxyMode", () => textAnswer(options.proxyMode())],
       // The key is the API group, under which kube-proxy registers its configuration.
-      [
-        "/configz",
-        () => jsonAnswer(JSON.stringify({ "kubeproxy.config.k8s.io": options.configuration() })),
-      ],
+      ["/configz", () =>
+        jsonAnswer(JSON.stringify({
+          "kubeproxy.config.k8s.io": options.configuration(),
+          signpost: options.ownConfiguration(),
+        }))],
       ["/flagz", () => textAnswer(page("flagz", { facts: options.flags(), separator: "=" }))],
       ["/statusz", () => textAnswer(page("statusz", { facts: options.status(), separator: ": " }))],
     ]),

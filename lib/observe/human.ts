@@ -50,6 +50,15 @@ export function describeProgress({ done, of }: Progress): string {
   return `portions ${done} of ${of}`;
 }
 
+/** The min sync period in force; `""` of a daemon that does not tell. */
+export function minSyncPeriodOf(
+  { minSyncPeriod, syncPauseSeconds }: Pick<Status, "minSyncPeriod" | "syncPauseSeconds">,
+): string {
+  return minSyncPeriod === "adaptive"
+    ? `adaptive, now ${formatDuration(syncPauseSeconds)}`
+    : minSyncPeriod;
+}
+
 /** How the daemon is, in a few words. */
 export function healthOf(
   status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions">,

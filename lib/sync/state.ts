@@ -5,8 +5,10 @@
  * @module
  */
 import type { ObjectCache } from "../cache/cache.ts";
+import type { MinSyncPeriod } from "../model/configuration.ts";
 import { delayAfter } from "../model/values/backoff.ts";
 import type { ApplyFailure } from "../model/kernel/dataplane.ts";
+import { adaptivePause, LONGEST_PAUSE, withDuration } from "./pause.ts";
 
 /** Why everything is replaced. */
 export type FullCause =
@@ -55,6 +57,8 @@ export interface SyncState {
   readonly failures: number;
   /** Monotonic time at which the last sync ended. */
   readonly lastSync: number;
+  /** Milliseconds that the last few syncs took, the newest last; only those since a quiet second. */
+  readonly durations: readonly number[];
   /** Monotonic time at which the kernel took the last full script. */
   readonly lastFull: number | undefined;
 }
@@ -89,8 +93,8 @@ export type SyncEvent =
 
 /** How long the loop waits, in milliseconds. */
 export interface SyncPeriods {
-  /** Changes are gathered for so long. */
-  readonly minSyncPeriod: number;
+  /** From the end of a sync until the next one may begin; changes are gathered meanwhile. */
+  readonly minSyncPeriod: MinSyncPeriod;
   /** Everything is replaced after so long without a full sync. */
   readonly fullSyncPeriod: number;
 }
@@ -118,6 +122,7 @@ export function initialState(at: number): SyncState {
     full: "start",
     failures: 0,
     lastSync: -Infinity,
+    durations: [],
     lastFull: undefined,
   };
 }
@@ -177,6 +182,14 @@ export function plan(state: SyncState, periods: SyncPeriods): Plan {
     : { action: "wait", at: fullDue(state, periods) };
 }
 
+/** Milliseconds from the end of the last sync until the next one may begin, where nothing is urgent. */
+export function pauseInForce(
+  { durations }: SyncState,
+  { minSyncPeriod }: Pick<SyncPeriods, "minSyncPeriod">,
+): number {
+  return minSyncPeriod === "adaptive" ? adaptivePause(durations) : minSyncPeriod;
+}
+
 /** Why everything is being replaced, in the words of the log; `undefined`: it is not. */
 export function describeFull(phase: Phase): string | undefined {
   if (phase.name === "seeding") return "state file";
@@ -204,6 +217,7 @@ function startSync(
       ? { name: "partial", since: at }
       : { name: "full", since: at, cause: full ?? "no-partial" },
     saved: state.complete ? undefined : state.saved,
+    durations: at - state.lastSync > LONGEST_PAUSE ? [] : state.durations,
     changed: false,
     repair: isPartial && state.repair,
     full: undefined,
@@ -258,7 +272,8 @@ function ended(
   state: SyncState,
   { since, at }: { readonly since: number; readonly at: number },
 ): SyncState {
-  return { ...state, phase: { name: "after-sync", since }, lastSync: at };
+  const durations = withDuration(state.durations, at - since);
+  return { ...state, phase: { name: "after-sync", since }, lastSync: at, durations };
 }
 
 /** Monotonic time at which everything is replaced though nothing changed. */
@@ -270,10 +285,10 @@ function fullDue(
 }
 
 /** Milliseconds between two syncs; after failures more each time. */
-function pause({ failures, repair, full }: SyncState, { minSyncPeriod }: SyncPeriods): number {
-  if (failures > 0) {
-    return Math.max(minSyncPeriod, delayAfter(BACKOFF, failures - 1));
-  }
+function pause(state: SyncState, periods: SyncPeriods): number {
+  const { failures, repair, full } = state;
+  const usual = pauseInForce(state, periods);
+  if (failures > 0) return Math.max(usual, delayAfter(BACKOFF, failures - 1));
   const isUrgent = repair || full !== undefined;
-  return isUrgent ? Math.min(minSyncPeriod, URGENT_PAUSE) : minSyncPeriod;
+  return isUrgent ? Math.min(usual, URGENT_PAUSE) : usual;
 }

@@ -15,6 +15,7 @@ import {
   hasWork,
   initialState,
   next,
+  pauseInForce,
   plan,
   type SyncEvent,
   type SyncPeriods,
@@ -141,6 +142,11 @@ export class SyncLoop {
   get busy(): number {
     const { phase } = this.#state;
     return phase.name === "waiting" ? 0 : this.#options.clock.monotonic() - phase.since;
+  }
+
+  /** Milliseconds that changes are gathered for after the last sync. */
+  get pause(): number {
+    return pauseInForce(this.#state, this.#options);
   }
 
   /** Whether the rules are of a state from before the start. */

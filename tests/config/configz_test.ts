@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { inEffect, toKubeProxyConfiguration } from "../../lib/config/configz.ts";
+import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../../lib/config/configz.ts";
 import { DEFAULT_LIMITS } from "../../lib/model/configuration.ts";
 import { configurationOf, load, loadFile, runOf } from "./support.ts";
 import { type Mode, traitsOf } from "../support/modes.ts";
@@ -8,7 +8,7 @@ Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, ev
   const configuration = configurationOf(
     await load(["--cluster-cidr=10.0.0.0/8,fd00::/8", "--v=2", "--nodeport-addresses=primary"]),
   );
-  const mode = { masqueradeAll: false, masqueradeBit: 14, minSyncPeriod: "1s", syncPeriod: "30s" };
+  const mode = { masqueradeAll: false, masqueradeBit: 14, minSyncPeriod: "0s", syncPeriod: "30s" };
   assertEquals(toKubeProxyConfiguration(configuration), {
     apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
     kind: "KubeProxyConfiguration",
@@ -132,4 +132,15 @@ Deno.test("/configz has the mode in effect, and the node port addresses that go 
   assertEquals(shown("iptables"), ["iptables", []]);
   const given = configurationOf(await load(["--nodeport-addresses=10.0.0.0/8"]));
   assertEquals(inEffect(given, traitsOf("nftables")).nodePortAddresses, ["10.0.0.0/8"]);
+});
+
+Deno.test("/configz has a min sync period that is not set as 0s, as kubeadm's files, and says adaptive beside", async () => {
+  const shown = async (flags: readonly string[]) => {
+    const configuration = configurationOf(await load(flags));
+    const { nftables } = configuration;
+    return [nftables.minSyncPeriod, ownConfiguration(configuration, { section: "nftables" })];
+  };
+  assertEquals(await shown([]), ["adaptive", { minSyncPeriod: "adaptive" }]);
+  assertEquals(await shown(["--iptables-min-sync-period=0"]), [0, { minSyncPeriod: "0s" }]);
+  assertEquals(await shown(["--iptables-min-sync-period=1s"]), [1_000, { minSyncPeriod: "1s" }]);
 });

@@ -128,8 +128,12 @@ const WRONG: readonly [string, string][] = [
     "nftables.minSyncPeriod: must not be longer than the sync period (1s), is 2s",
   ],
   [
-    "mode: iptables\niptables: {syncPeriod: 500ms}",
-    "iptables.syncPeriod: must not be shorter than the min sync period (1s), is 500ms",
+    "mode: iptables\niptables: {syncPeriod: 500ms, minSyncPeriod: 1s}",
+    "iptables.minSyncPeriod: must not be longer than the sync period (500ms), is 1s",
+  ],
+  [
+    "iptables: {syncPeriod: 500ms, minSyncPeriod: 1s}",
+    "iptables.minSyncPeriod: must not be longer than the sync period (500ms), is 1s",
   ],
 ];
 

@@ -61,7 +61,7 @@ ${ready}
 # A program that it starts has its name for a moment.
 until [ "$(pgrep -xc deno)" = 1 ]; do sleep 0.1; done
 echo "processes: 1"
-sed -i 's/minSyncPeriod: 1s/minSyncPeriod: 2s/' /etc/signpost/config.yaml
+sed -i 's/minSyncPeriod: 0s/minSyncPeriod: 2s/' /etc/signpost/config.yaml
 ${reload}
 until curl -s http://127.0.0.1:10249/configz | grep -q '"minSyncPeriod":"2s"'; do sleep 0.2; done
 kill -9 $(pgrep -x deno)

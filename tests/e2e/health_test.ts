@@ -38,7 +38,31 @@ Deno.test("the health and metrics servers answer as kube-proxy's do", async () =
   assertEquals(configz["kubeproxy.config.k8s.io"].mode, "nftables");
   assertEquals(configz["kubeproxy.config.k8s.io"].nodePortAddresses, ["primary"]);
   assertEquals(configz["kubeproxy.config.k8s.io"].nftables.minSyncPeriod, "50ms");
+  assertEquals(configz.signpost, { minSyncPeriod: "50ms" });
 });
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`${mode}: where no min sync period is set, changes are written by an adaptive one, and the page says so`, async () => {
+    await using stage = await Stage.create({
+      objects: WEB,
+      config: { mode, nftables: { minSyncPeriod: "0s" }, iptables: { minSyncPeriod: "0s" } },
+    });
+    await using signpost = stage.start();
+    const reaches = (host: EndpointHost) =>
+      stage.flowsBecome(signpost, [
+        { from: "pod", to: ADDRESSES[4].clusterIP, reaches: [host] },
+      ]);
+    await reaches("local1");
+    const configz = JSON.parse((await stage.get("/configz", METRICS_PORT)).body);
+    assertEquals(configz["kubeproxy.config.k8s.io"][mode].minSyncPeriod, "0s");
+    assertEquals(configz.signpost, { minSyncPeriod: "adaptive" });
+    stage.apply(slice(ADDRESSES[4], ["local2"]));
+    await reaches("local2");
+    const statusz = await stage.get("/statusz", METRICS_PORT);
+    assertMatch(statusz.body, /^minSyncPeriod: adaptive$/m);
+    assertMatch(statusz.body, /^syncPauseSeconds: 0?\.\d+$/m);
+  });
+}
 
 Deno.test("the servers listen where they are told to, IPv6 too", async () => {
   await using stage = await Stage.create({

@@ -6,6 +6,7 @@ const handler = metricsServer({
   metrics: () => Promise.resolve({ contentType: "text/plain; version=0.0.4", body: "up 1\n" }),
   proxyMode: () => "nftables",
   configuration: () => ({ kind: "KubeProxyConfiguration", mode: "nftables" }),
+  ownConfiguration: () => ({ minSyncPeriod: "adaptive" }),
   flags: () => ({ v: "2", master: "https://user:secret@api:6443" }),
   status: () => ({ Started: "today\nUp: never" }),
   page: ({ search = "" }) => textAnswer(`the page ${search}`),
@@ -24,7 +25,7 @@ Deno.test("each path of the metrics server has kube-proxy's type and body", asyn
     "/configz": [
       200,
       "application/json",
-      '{"kubeproxy.config.k8s.io":{"kind":"KubeProxyConfiguration","mode":"nftables"}}',
+      '{"kubeproxy.config.k8s.io":{"kind":"KubeProxyConfiguration","mode":"nftables"},"signpost":{"minSyncPeriod":"adaptive"}}',
     ],
   });
 });

@@ -9,11 +9,12 @@ import {
   type Phase,
   plan,
   type SyncEvent,
+  type SyncPeriods,
   type SyncState,
 } from "../../lib/sync/state.ts";
 
 const SAVED = new ObjectCache();
-const PERIODS = { minSyncPeriod: 1_000, fullSyncPeriod: 60_000 };
+const PERIODS: SyncPeriods = { minSyncPeriod: 1_000, fullSyncPeriod: 60_000 };
 const WAITING: Phase = { name: "waiting" };
 const PARTIAL: Phase = { name: "partial", since: 500 };
 const REPAIR: Phase = { name: "repair", since: 500 };
@@ -30,6 +31,7 @@ const SYNCED: SyncState = {
   full: undefined,
   failures: 0,
   lastSync: 400,
+  durations: [],
   lastFull: 300,
 };
 
@@ -216,19 +218,19 @@ const TRANSITIONS: readonly Transition[] = [
     name: "the kernel took a partial script",
     from: { phase: PARTIAL, failures: 2 },
     event: APPLIED,
-    to: { phase: AFTER, failures: 0, lastSync: 900 },
+    to: { phase: AFTER, failures: 0, lastSync: 900, durations: [400] },
   },
   {
     name: "a request during a partial sync outlives it",
     from: { phase: PARTIAL, full: DRIFT },
     event: APPLIED,
-    to: { phase: AFTER, lastSync: 900 },
+    to: { phase: AFTER, lastSync: 900, durations: [400] },
   },
   {
     name: "the kernel took a full script: the full sync period begins",
     from: { phase: full("sync-failed"), failures: 2 },
     event: APPLIED,
-    to: { phase: AFTER, failures: 0, lastSync: 900, lastFull: 900 },
+    to: { phase: AFTER, failures: 0, lastSync: 900, durations: [400], lastFull: 900 },
   },
   {
     name: "a partial script failed: a full one follows at once",
@@ -246,13 +248,13 @@ const TRANSITIONS: readonly Transition[] = [
     name: "the program failed: it is not asked again before a pause",
     from: { phase: PARTIAL },
     event: fails("program-failed"),
-    to: { phase: AFTER, full: "sync-failed", failures: 1, lastSync: 900 },
+    to: { phase: AFTER, full: "sync-failed", failures: 1, lastSync: 900, durations: [400] },
   },
   {
     name: "a full script failed: the next sync is full, after a longer pause",
     from: { phase: full("partial-failed"), failures: 3, changed: true },
     event: fails("busy"),
-    to: { phase: AFTER, full: "sync-failed", failures: 4, lastSync: 900 },
+    to: { phase: AFTER, full: "sync-failed", failures: 4, lastSync: 900, durations: [400] },
   },
   {
     name: "what follows a sync is done",
@@ -302,6 +304,19 @@ Deno.test("the plan: wait for the full sync period, or sync after a pause", () =
   );
   const slow = { ...PERIODS, minSyncPeriod: 45_000 };
   assertEquals(after({ full: "sync-failed", failures: 1 }, slow), ["sync", 45_000]);
+  const adaptive: SyncPeriods = { ...PERIODS, minSyncPeriod: "adaptive" };
+  const took = (duration: number) => ({ durations: [duration, duration, duration] });
+  assertEquals(after({ changed: true }, adaptive), ["sync", 0]);
+  assertEquals(after({ changed: true, ...took(9) }, adaptive), ["sync", 36]);
+  assertEquals(after({ full: DRIFT, ...took(9) }, adaptive), ["sync", 36]);
+  assertEquals(after({ repair: true, ...took(90) }, adaptive), ["sync", 100]);
+  assertEquals(after({ full: "sync-failed", failures: 1, ...took(9) }, adaptive), ["sync", 1_000]);
+});
+
+Deno.test("what syncs took is forgotten after a quiet second", () => {
+  const start = (at: number) =>
+    next({ ...SYNCED, durations: [7] }, { type: "sync-started", at, hasPartial: true }).durations;
+  assertEquals([start(500), start(1_400), start(1_401)], [[7], [7], []]);
 });
 
 Deno.test("each cause of a full sync has its words in the log", () => {

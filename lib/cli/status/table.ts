@@ -10,6 +10,7 @@ import {
   formatDuration,
   formatSize,
   healthOf,
+  minSyncPeriodOf,
   programOf,
 } from "../../observe/human.ts";
 import { type Paint, textTable } from "../output.ts";
@@ -84,9 +85,11 @@ export function statusLine(status: Status, now: number): string {
 function facts(status: Status, now: number): string[][] {
   const program = status.nft === "" ? status.mode : `${status.mode} (${programOf(status)})`;
   const { snapshotAgeSeconds: age } = status;
+  const minSyncPeriod = minSyncPeriodOf(status);
   return [
     ["mode", `${program}, kernel ${status.kernel}`],
     ...status.missingFamilies.map(({ family, reason }) => [family, `no rules: ${reason}`]),
+    ...minSyncPeriod === "" ? [] : [["min sync period", minSyncPeriod]],
     ["started", formatAgo(status.started, now)],
     ["services", `${status.services} with ${status.servicePorts} ports`],
     ["endpoints", `${status.endpoints} in ${status.endpointSlices} slices`],

@@ -15,6 +15,7 @@ import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
 import { fix } from "./fix.ts";
+import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../../sync/pause.ts";
 import { verificationTable } from "./table.ts";
 
 /** Milliseconds until the API server must have delivered the full state. */
@@ -96,7 +97,9 @@ class Verifier {
     const first = await this.#lookOnce();
     if (first.comparison.differences.length === 0) return first;
     const { backend: { traits }, configuration, runtime, signal } = this.#context;
-    const pause = Math.min(configuration[traits.section].minSyncPeriod + GRACE, LONGEST_PAUSE);
+    const { minSyncPeriod } = configuration[traits.section];
+    const gathering = minSyncPeriod === "adaptive" ? LONGEST_ADAPTIVE : minSyncPeriod;
+    const pause = Math.min(gathering + GRACE, LONGEST_PAUSE);
     await runtime.clock.sleep(pause, signal);
     if (signal.aborted) throw new FatalError("interrupted");
     return await this.#lookOnce();

@@ -29,7 +29,7 @@ function checkPeriods(configuration: Configuration, origin: Origin): string[] {
     const { syncPeriod, minSyncPeriod } = configuration[mode];
     if (syncPeriod <= 0) {
       errors.push(`${placeOf(origin, `${mode}.syncPeriod`)}: must be above 0`);
-    } else if (minSyncPeriod > syncPeriod) {
+    } else if (minSyncPeriod !== "adaptive" && minSyncPeriod > syncPeriod) {
       errors.push(describePeriods(mode, { syncPeriod, minSyncPeriod, origin }));
     }
   }
@@ -52,13 +52,11 @@ function describePeriods(
 ): string {
   const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
   // Where no mode is set, nftables takes the periods of the iptables section over.
-  const set = (field: "syncPeriod" | "minSyncPeriod") =>
-    ([`${mode}.${field}`, `iptables.${field}`] as const).find((path) => isSet(origin, path));
-  const minimum = set("minSyncPeriod");
-  return minimum === undefined
-    ? `${placeOf(origin, set("syncPeriod") ?? `${mode}.syncPeriod`)}: ` +
-      `must not be shorter than the min sync period (${min}), is ${sync}`
-    : `${placeOf(origin, minimum)}: must not be longer than the sync period (${sync}), is ${min}`;
+  const place = placeOf(
+    origin,
+    isSet(origin, `${mode}.minSyncPeriod`) ? `${mode}.minSyncPeriod` : "iptables.minSyncPeriod",
+  );
+  return `${place}: must not be longer than the sync period (${sync}), is ${min}`;
 }
 
 function checkDetectLocal(configuration: Configuration, origin: Origin): string[] {

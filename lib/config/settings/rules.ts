@@ -6,7 +6,8 @@
  *
  * @module
  */
-import type { DetectLocalMode } from "../../model/configuration.ts";
+import type { DetectLocalMode, MinSyncPeriod } from "../../model/configuration.ts";
+import { formatDuration } from "../file/durations.ts";
 import { boolean, integer } from "../file/fields.ts";
 import {
   clusterCidrs,
@@ -15,7 +16,16 @@ import {
   nodePortAddress,
   proxyMode,
 } from "../file/readers.ts";
-import { duration, group, list, switches, value, word } from "./setting.ts";
+import {
+  duration,
+  group,
+  list,
+  type Setting,
+  type SettingOptions,
+  switches,
+  value,
+  word,
+} from "./setting.ts";
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -118,17 +128,17 @@ export const RULE_GROUP = group({
       },
     }),
     "nftables.syncPeriod": duration(30 * SECOND, { empty: "in the file" }),
-    "iptables.minSyncPeriod": duration(SECOND, {
-      empty: "in the file",
+    "iptables.minSyncPeriod": minSyncPeriod({
       flag: {
         name: "iptables-min-sync-period",
         kind: "text",
         value: "DURATION",
-        help: "How long changes are gathered before they are written, in every mode. Default 1s.",
+        help:
+          "Least time between two syncs, in every mode. Default: adaptive, by what they take, up to 1s.",
         alsoSets: ["nftables.minSyncPeriod"],
       },
     }),
-    "nftables.minSyncPeriod": duration(SECOND, { empty: "in the file" }),
+    "nftables.minSyncPeriod": minSyncPeriod(),
     "signpost.fullSyncPeriod": duration(HOUR, {
       inFile: false,
       flag: {
@@ -148,3 +158,13 @@ export const RULE_GROUP = group({
     }),
   },
 });
+
+/** Adaptive where nothing sets it; KubeProxyConfiguration has `0s` for that, as kubeadm writes it. */
+function minSyncPeriod(options: SettingOptions = {}): Setting<MinSyncPeriod> {
+  return {
+    ...duration(0, options),
+    empty: "in the file",
+    default: "adaptive",
+    print: (value) => formatDuration(value === "adaptive" ? 0 : value),
+  };
+}

@@ -33,6 +33,8 @@ const schema: z.ZodMiniType<Status> = z.object({
     z.array(z.object({ family: z.enum(["IPv4", "IPv6"]), reason: text })),
     [],
   ),
+  minSyncPeriod: z._default(text, ""),
+  syncPauseSeconds: z._default(number, 0),
   started: text,
   healthy: z.boolean(),
   nodeEligible: z.boolean(),

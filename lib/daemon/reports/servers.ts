@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { inEffect, toKubeProxyConfiguration } from "../../config/configz.ts";
+import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../../config/configz.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
@@ -53,6 +53,7 @@ export async function serveAll(options: ServersOptions): Promise<void> {
     metrics: () => metrics.render(),
     proxyMode: () => traits.name,
     configuration: () => toKubeProxyConfiguration(inEffect(configuration(), traits)),
+    ownConfiguration: () => ownConfiguration(configuration(), traits),
     flags: () => flags(configuration()),
     status,
     page: (request) =>

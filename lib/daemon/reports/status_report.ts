@@ -7,6 +7,8 @@ import type { ObjectCache } from "../../cache/cache.ts";
 import type { Desired } from "../../policy/state.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../../model/values/family_names.ts";
+import { formatMinSyncPeriod } from "../../config/configz.ts";
+import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import type { Progress } from "../../model/kernel/dataplane.ts";
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
@@ -23,6 +25,9 @@ export interface StatusSources {
   readonly nft: string;
   /** Families without rules, with the reason. */
   readonly missing: ReadonlyMap<Family, string>;
+  readonly minSyncPeriod: MinSyncPeriod;
+  /** Milliseconds from the end of the last sync until the next one may begin. */
+  readonly syncPause: number;
   /** Milliseconds since the epoch. */
   readonly started: number;
   readonly cache: ObjectCache;
@@ -52,6 +57,8 @@ export function statusReport(sources: StatusSources): Status {
       family: FAMILY_NAMES[family],
       reason,
     })),
+    minSyncPeriod: formatMinSyncPeriod(sources.minSyncPeriod),
+    syncPauseSeconds: inSeconds(sources.syncPause / 1000),
     started: formatTime(sources.started),
     healthy,
     nodeEligible,
@@ -75,7 +82,7 @@ export function statusReport(sources: StatusSources): Status {
       .map((sync) => ({
         ...sync,
         at: formatTime(sync.at),
-        seconds: Math.round(sync.seconds * 1e6) / 1e6,
+        seconds: inSeconds(sync.seconds),
       })),
     refused: [...cache.refused, ...desired.overLimit()].map(({ kind, key, reason }) => ({
       kind,
@@ -96,6 +103,11 @@ function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {
     const rest = { claim: `… and ${more} more`, holder: "", loser, because: "" };
     return [...lost.slice(0, MOST_CONFLICTS), rest];
   });
+}
+
+/** Without digits that mean nothing. */
+function inSeconds(value: number): number {
+  return Math.round(value * 1e6) / 1e6;
 }
 
 function formatTime(milliseconds: number): string {

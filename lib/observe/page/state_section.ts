@@ -4,7 +4,15 @@
  * @module
  */
 import type { Status } from "../../model/status.ts";
-import { formatAge, formatAgo, formatDuration, formatSize, healthOf, programOf } from "../human.ts";
+import {
+  formatAge,
+  formatAgo,
+  formatDuration,
+  formatSize,
+  healthOf,
+  minSyncPeriodOf,
+  programOf,
+} from "../human.ts";
 import { redactSecrets } from "../log/redact.ts";
 import type { SyncSpan } from "../sync_history.ts";
 import { type Html, html, type HtmlValue } from "./html.ts";
@@ -87,6 +95,7 @@ function facts(status: Status, now: number): Html[] {
   const list: readonly (readonly [string, HtmlValue, HtmlValue?])[] = [
     ["Mode", status.mode, programOf(status)],
     ["Kernel", status.kernel],
+    ["Min sync period", minSyncPeriodOf(status)],
     ["Started", formatAgo(status.started, now)],
     ["Services", status.services, `${status.servicePorts} ports`],
     ["Endpoints", status.endpoints, `${status.endpointSlices} slices`],

@@ -64,12 +64,13 @@ Deno.test("people get everything in a table", async () => {
   assertEquals(
     printed.join(""),
     `signpost 0.1.0 (abc1234) on node-1: healthy
-  mode           nftables (nft 1.0.6), kernel 6.18.0
-  started        3h ago
-  services       2 with 3 ports
-  endpoints      5 in 4 slices
-  drift repairs  0
-  state file     12s old
+  mode             nftables (nft 1.0.6), kernel 6.18.0
+  min sync period  adaptive, now 12 ms
+  started          3h ago
+  services         2 with 3 ports
+  endpoints        5 in 4 slices
+  drift repairs    0
+  state file       12s old
 
 WATCH    STATE     VERSION  LAST EVENT  LISTS  LAST ERROR
 Service  watching  4711     4s ago      1

@@ -200,7 +200,7 @@ Deno.test("where no mode is set, nftables takes over what the iptables section a
     masqueradeAll: true,
     masqueradeBit: 15,
     syncPeriod: 60_000,
-    minSyncPeriod: 1_000,
+    minSyncPeriod: "adaptive",
   });
   const apart = configurationOf(await loadFile(`mode: nftables\n${yaml}`)).nftables;
   assertEquals(apart, configurationOf(await load([])).nftables);

@@ -16,7 +16,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
     masqueradeAll: false,
     masqueradeBit: 14,
     syncPeriod: 30_000,
-    minSyncPeriod: 1_000,
+    minSyncPeriod: "adaptive",
   };
   assertEquals(await load([]), {
     type: "run",
@@ -125,6 +125,7 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
     (c) => [c.nftables.syncPeriod, c.iptables.syncPeriod, c.nftables.minSyncPeriod],
     [60_000, 60_000, 10],
   ],
+  [["--iptables-sync-period=1ms"], (c) => c.nftables.minSyncPeriod, "adaptive"],
   [["--iptables-min-sync-period=0"], (c) => c.nftables.minSyncPeriod, 0],
   [["--iptables-localhost-nodeports=false"], (c) => c.iptables.localhostNodePorts, false],
   [["--bind-address=::"], (c) => c.bindAddress, "::"],
@@ -285,8 +286,8 @@ const WRONG: readonly [readonly string[], string][] = [
     "--iptables-min-sync-period: must not be longer than the sync period (30s), is 1m0s",
   ],
   [
-    ["--iptables-sync-period=1ms"],
-    "--iptables-sync-period: must not be shorter than the min sync period (1s), is 1ms",
+    ["--iptables-sync-period=1ms", "--iptables-min-sync-period=1s"],
+    "--iptables-min-sync-period: must not be longer than the sync period (1ms), is 1s",
   ],
   [["--config-sync-period=0s"], "--config-sync-period: must be above 0"],
   [["--full-sync-period=0s"], "--full-sync-period: must be above 0"],

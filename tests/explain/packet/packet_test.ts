@@ -36,7 +36,7 @@ const PACKETS: readonly (readonly [
         masqueradeAll: true,
         masqueradeBit: 14,
         syncPeriod: 30_000,
-        minSyncPeriod: 1_000,
+        minSyncPeriod: "adaptive",
       },
     },
   }],

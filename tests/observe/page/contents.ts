@@ -20,6 +20,8 @@ export const STATUS: Status = {
   kernel: "6.18.0",
   nft: "1.0.6",
   missingFamilies: [],
+  minSyncPeriod: "adaptive",
+  syncPauseSeconds: 0.012,
   started: "2026-01-02T00:04:05.000Z",
   healthy: true,
   nodeEligible: true,
