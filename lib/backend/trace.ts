@@ -8,9 +8,13 @@ import type { ProcessRunner } from "../model/ports/ports.ts";
 import { familyOf } from "../model/values/address.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { TRACE_TABLE } from "./nftables/kernel/tables.ts";
+import { LAST_CHAIN } from "./nftables/script/layout.ts";
 import { NFT_FAMILY } from "./nftables/script/set_rows.ts";
 
-export { TRACE_TABLE };
+export { LAST_CHAIN, TRACE_TABLE };
+
+/** The chains that a packet meets on its way out, in either mode. */
+export const WAYS_OUT: readonly string[] = [LAST_CHAIN, "POSTROUTING"];
 
 /** Where traced packets go to. */
 interface Destination {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { parseOwners } from "../../lib/backend/nftables/reading/frontends.ts";
+import { ownersIn } from "../../lib/backend/nftables/reading/frontends.ts";
 import { kernelChanges } from "../../lib/backend/nftables/reading/kernel_changes.ts";
 import { iptablesKernelChanges } from "../../lib/backend/iptables/reading/kernel_changes.ts";
 import type { Change } from "../../lib/model/kernel/change.ts";
@@ -101,9 +101,10 @@ async function listingOf(objects: readonly ApiObject[]): Promise<string> {
 }
 
 function against(listing: string, objects: readonly ApiObject[]) {
+  const contents = parseListing(listing);
   const { changes, warnings } = kernelChanges(worldOf(objects).world.state, {
-    contents: parseListing(listing),
-    owners: parseOwners(listing),
+    contents,
+    owners: contents ? ownersIn(contents) : new Map(),
   });
   return { changes: lines(changes), warnings };
 }

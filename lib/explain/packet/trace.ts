@@ -7,7 +7,7 @@
  * @module
  */
 import { hostPort } from "../../model/cluster/names.ts";
-import { TRACE_TABLE } from "../../backend/trace.ts";
+import { LAST_CHAIN, TRACE_TABLE, WAYS_OUT } from "../../backend/trace.ts";
 import type { PacketDestination } from "../frontend.ts";
 import type { Outcome } from "./outcome.ts";
 
@@ -56,7 +56,7 @@ export class TraceReader {
   get isComplete(): boolean {
     const last = this.#steps.at(-1);
     return last !== undefined &&
-      (last.verdict === "drop" || (last.chain === "nat-postrouting" && last.type === "policy"));
+      (last.verdict === "drop" || (last.chain === LAST_CHAIN && last.type === "policy"));
   }
 
   /** Takes one line. */
@@ -98,7 +98,7 @@ export class TraceReader {
       destination,
       masqueraded: steps.some(({ text }) => /\bmasquerade\b|MASQUERADE/.test(text)),
       hasLeft: steps.some(({ chain, type, verdict }) =>
-        /postrouting/i.test(chain) && (type === "policy" || verdict === "accept")
+        WAYS_OUT.includes(chain) && (type === "policy" || verdict === "accept")
       ),
       agrees: verdict === outcome.verdict && isExpected,
       steps,

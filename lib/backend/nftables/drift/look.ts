@@ -10,6 +10,7 @@ import type { Difference } from "../../../model/kernel/verification.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { desiredContents, parseListing } from "../kernel/contents.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { parsePlace } from "../kernel/place.ts";
 import type { NftablesDataplane } from "../dataplane.ts";
 import { inWords } from "./transactions.ts";
 
@@ -114,12 +115,13 @@ export class Look {
 const WHOLE_TABLE: Finding = { id: "table", what: "the whole table", isAdded: false };
 
 function describe({ in: place, key }: Difference): string {
-  const [, chain] = /^chain (.*)$/.exec(place) ?? [];
-  if (key === "" && chain === undefined) return place;
-  if (place.startsWith("table ")) return `${key} of the table`;
-  return chain === undefined
-    ? `element of ${place}`
-    : key === ""
-    ? `chain of ${chain}`
-    : `rule of ${chain}`;
+  const { type, name } = parsePlace(place);
+  switch (type) {
+    case "table":
+      return key === "" ? place : `${key} of the table`;
+    case "chain":
+      return key === "" ? `chain of ${name}` : `rule of ${name}`;
+    case "set":
+      return key === "" ? name : `element of ${name}`;
+  }
 }

@@ -5,6 +5,7 @@
  */
 import type { Difference } from "../../../model/kernel/verification.ts";
 import { type Contents, type DesiredObjects, elementKey } from "../kernel/contents.ts";
+import { parsePlace, type Place } from "../kernel/place.ts";
 import type { ChainRewrite, Operations } from "../script/diff.ts";
 import type { Chain, Element } from "../script/objects.ts";
 import { parseKey, setNamed, type TableSet } from "../script/sets.ts";
@@ -33,21 +34,19 @@ export function mend({ desired, held, differences }: MendOptions): Operations | 
   if (differences.length > MAX_MENDED) return undefined;
   const collector = new Collector(held, new Map(desired.chains.map((each) => [each.name, each])));
   for (const difference of differences) {
-    if (!isPlain(difference) || !collector.take(difference)) return undefined;
+    if (!collector.take(difference)) return undefined;
   }
   return collector.finish(desired);
 }
 
 /** Other programs choose these names, and they become commands. */
-const PLAIN_NAME = /^(?:chain )?[A-Za-z_][\w./-]*$/;
+const PLAIN_NAME = /^[A-Za-z_][\w./-]*$/;
 const PLAIN_KEY = /^[\w.:/]+(?:(?: \. |-)[\w.:/]+)*$/;
 
-function isPlain({ type, in: place, key }: Difference): boolean {
-  if (!PLAIN_NAME.test(place)) return false;
-  return key === "" || type === "missing" || place.startsWith("chain ") || PLAIN_KEY.test(key);
+function isPlain(place: Place, { type, key }: Difference): boolean {
+  if (!PLAIN_NAME.test(place.name)) return false;
+  return key === "" || type === "missing" || place.type === "chain" || PLAIN_KEY.test(key);
 }
-
-const CHAIN = /^chain (.*)$/;
 
 /** Gathers what has to be done, object by object. */
 class Collector {
@@ -69,8 +68,9 @@ class Collector {
 
   /** @returns whether the difference can be mended by parts */
   take(difference: Difference): boolean {
-    const [, chain] = CHAIN.exec(difference.in) ?? [];
-    if (chain !== undefined) return this.#takeChain(chain, difference);
+    const place = parsePlace(difference.in);
+    if (!isPlain(place, difference)) return false;
+    if (place.type === "chain") return this.#takeChain(place.name, difference);
     return difference.key === "" ? this.#takeSet(difference) : this.#takeElement(difference);
   }
 

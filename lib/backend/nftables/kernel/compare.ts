@@ -6,7 +6,7 @@
 import type { Difference } from "../../../model/kernel/verification.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
-import { TABLE } from "../script/objects.ts";
+import { chainPlace, TABLE_PLACE } from "./place.ts";
 import { type FrontendKey, printKey } from "../script/keys.ts";
 import { parseKey, setNamed, type TableSet } from "../script/sets.ts";
 
@@ -32,7 +32,7 @@ export function compareContents(
 }
 
 function compareTable(desired: Contents, held: Contents): Difference[] {
-  const place = { in: `table ${TABLE}`, desired: "", held: "" };
+  const place = { in: TABLE_PLACE, desired: "", held: "" };
   const extra = held.others.filter((other) => !desired.others.includes(other));
   return [
     ...held.flags === desired.flags
@@ -49,7 +49,7 @@ function byPlace(a: Difference, b: Difference): number {
 
 function compareChains(desired: Contents, held: Contents): Difference[] {
   return [...new Set([...desired.chains.keys(), ...held.chains.keys()])].flatMap((name) => {
-    const place = { in: `chain ${name}`, desired: "", held: "" };
+    const place = { in: chainPlace(name), desired: "", held: "" };
     const wanted = desired.chains.get(name);
     const there = held.chains.get(name);
     if (!wanted || !there) return [{ type: wanted ? "missing" : "extra", key: "", ...place }];

@@ -8,6 +8,7 @@ import { usedEndpoints } from "../../../model/kernel/port_endpoints.ts";
 import type { KernelEntry, StickyClient } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents } from "../kernel/contents.ts";
+import { chainPlace } from "../kernel/place.ts";
 import { printKey } from "../script/keys.ts";
 import { affinitySet } from "../script/pick.ts";
 import { parseKey, setNamed } from "../script/sets.ts";
@@ -44,7 +45,7 @@ export function nftablesEntries(
           : [{ in: set, key, desired: data, held: data, state: "same" as const }];
       })
     ),
-    ...[...[...wanted.chains.keys()].map((name) => `chain ${name}`), ...affinitySets(wanted)]
+    ...[...[...wanted.chains.keys()].map(chainPlace), ...affinitySets(wanted)]
       .filter((name) => !differences.some((each) => each.in === name))
       .map((name) => ({ in: name, key: "", desired: "", held: "", state: "same" as const })),
   ];

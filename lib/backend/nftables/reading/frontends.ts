@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Contents } from "../kernel/contents.ts";
 import { frontendOfKey, printKey } from "../script/keys.ts";
 import { parseKey, setNamed } from "../script/sets.ts";
 import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
@@ -30,23 +31,18 @@ export function frontendIdOf(name: string, text: string): string | undefined {
   return set?.family && frontend && frontendId({ family: set.family, ...frontend }, frontend);
 }
 
-/** An element's key, and the comment that stands between it and its data. */
-const COMMENTED = /([0-9a-z:.]+(?: \. [0-9a-z:.]+)+) comment "([^"]*)"/g;
-
 /**
  * The service ports that the kernel's elements are commented with.
  *
- * @param listing what `nft list table` prints
  * @returns by `frontendId`, `namespace/name:port`
  */
-export function parseOwners(listing: string): Map<string, string> {
+export function ownersIn({ remarks }: Contents): Map<string, string> {
   const owners = new Map<string, string>();
-  let set = "";
-  for (const line of listing.split("\n")) {
-    set = /^\t(?:map|set) (\S+) \{$/.exec(line)?.[1] ?? set;
-    for (const [, key = "", owner = ""] of line.matchAll(COMMENTED)) {
+  for (const [set, elements] of remarks) {
+    for (const [key, remark] of elements) {
       const frontend = frontendIdOf(set, key);
-      if (frontend !== undefined) owners.set(frontend, owner);
+      const [, owner] = /\bcomment "([^"]*)"/.exec(remark) ?? [];
+      if (frontend !== undefined && owner !== undefined) owners.set(frontend, owner);
     }
   }
   return owners;

@@ -17,7 +17,7 @@ import type { Change, KernelChanges } from "../../../model/kernel/change.ts";
 export interface HeldTable {
   /** `undefined`: there is no table. */
   readonly contents: Contents | undefined;
-  /** By frontend, the service port that it is commented with; see `parseOwners`. */
+  /** By frontend, the service port that it is commented with; see `ownersIn`. */
   readonly owners: ReadonlyMap<string, string>;
 }
 

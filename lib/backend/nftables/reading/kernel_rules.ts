@@ -8,9 +8,9 @@ import type { Difference } from "../../../model/kernel/verification.ts";
 import type { Comparison, KernelRules } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents, parseListing } from "../kernel/contents.ts";
-import { TABLE } from "../script/objects.ts";
+import { TABLE_PLACE } from "../kernel/place.ts";
 import { nftablesEntries, NO_CONTENTS, stickyClients } from "./entries.ts";
-import { frontendIdOf, parseOwners } from "./frontends.ts";
+import { frontendIdOf, ownersIn } from "./frontends.ts";
 import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
 
 /**
@@ -25,7 +25,8 @@ export function nftablesRules(listing: string): KernelRules {
     entries: (ports, node) => nftablesEntries(ports, { node, held: contents ?? NO_CONTENTS }),
     stickyClients: (ports) => stickyClients(ports, listing),
     compare: (state) => compareTable(state, contents),
-    changesTo: (state) => kernelChanges(state, { contents, owners: parseOwners(listing) }),
+    changesTo: (state) =>
+      kernelChanges(state, { contents, owners: contents ? ownersIn(contents) : new Map() }),
   };
 }
 
@@ -44,7 +45,7 @@ function compareTable(state: DesiredState, held: Contents | undefined): Comparis
 
 const NO_TABLE: Difference = {
   type: "missing",
-  in: `table ${TABLE}`,
+  in: TABLE_PLACE,
   key: "",
   desired: "",
   held: "",

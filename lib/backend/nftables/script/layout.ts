@@ -16,6 +16,9 @@ import { type Chain, type Element, element } from "./objects.ts";
 import { type FrontendKind, NFT_FAMILY } from "./set_rows.ts";
 import { tableSet } from "./sets.ts";
 
+/** The last chain of ours that a packet meets on its way out. */
+export const LAST_CHAIN = "nat-postrouting";
+
 /** The elements that the node itself brings: the ranges of cluster IPs. */
 export function nodeElements(node: DesiredNode): Element[] {
   return node.ipFamilies.flatMap((family) =>
@@ -52,7 +55,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
     ]),
     base("filter-forward", "filter hook forward priority 0", CLUSTER_IP_GUARD),
     base("filter-output", "filter hook output priority 0", CLUSTER_IP_GUARD),
-    base("nat-postrouting", "nat hook postrouting priority 100", [
+    base(LAST_CHAIN, "nat hook postrouting priority 100", [
       `meta mark & ${mark} == ${mark} meta mark set meta mark ^ ${mark} masquerade fully-random`,
       ...node.ipFamilies.map((family) => {
         const [ip, { name }] = [NFT_FAMILY[family], tableSet("hairpins", { family })];

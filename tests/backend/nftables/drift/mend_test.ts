@@ -156,3 +156,9 @@ Deno.test("very much is not mended by parts", () => {
   assertEquals(mended(add(MAX_MENDED)) === undefined, false);
   assertEquals(mended(add(MAX_MENDED + 1)), undefined);
 });
+
+Deno.test("an extra element whose key no Service can have is deleted as it was listed", () => {
+  assertEquals(mended(({ sets }) => sets.get("services4")?.set("10.96.0.9 . 47 . 80", "drop")), [
+    "delete element inet signpost services4 { 10.96.0.9 . 47 . 80 }",
+  ]);
+});
