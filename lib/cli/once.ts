@@ -7,7 +7,7 @@ import { describeConflicts } from "../policy/claimed.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { openModeWarning } from "../config/checks/open_mode.ts";
 import { FAMILIES } from "../model/values/address.ts";
-import { describeUnsupported } from "../model/kernel/features.ts";
+import { unsupportedLine } from "../model/kernel/features.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -52,7 +52,7 @@ export async function once(options: OnceOptions): Promise<void> {
     logger.warn(`Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`);
   }
   for (const each of desired.unsupported()) {
-    logger.warn(`Service ${each.service} is refused: ${describeUnsupported(each)}`);
+    logger.warn(unsupportedLine(each));
   }
   const text = output === "json"
     ? `${JSON.stringify(toJson(desired), undefined, 2)}\n`

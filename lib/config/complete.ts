@@ -9,6 +9,7 @@
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { hostPort } from "../model/cluster/names.ts";
+import { ipvsSettings } from "./ipvs.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./settings/process.ts";
 import { type GivenSettings, ROWS, type Section, type Settings } from "./settings/table.ts";
 
@@ -29,12 +30,16 @@ export function mergeSettings(file: GivenSettings, flags: GivenSettings): GivenS
 
 /** Fills in what is not set. */
 export function completeSettings(given: GivenSettings): Configuration {
-  const { command: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = complete({
-    ...given,
-    ...nftablesSettings(given),
-  });
+  const isIpvs = given.mode === "ipvs";
+  const all = complete({ ...given, ...isIpvs ? ipvsSettings(given) : nftablesSettings(given) });
+  const { command: _, healthzPort: _h, metricsPort: _m, clusterCIDR, mode, ...settings } = all;
   return {
     ...settings,
+    mode: mode === "ipvs" ? "nftables" : mode,
+    conntrack: {
+      ...settings.conntrack,
+      tcpFinWaitTimeout: isIpvs ? settings.ipvs.tcpFinTimeout : 0,
+    },
     ...completeServers(given, settings.bindAddress),
     clusterCIDRs: clusterCIDR,
     detectLocal: { ...settings.detectLocal, clusterCIDRs: clusterCIDR },

@@ -84,7 +84,10 @@ export async function loadConfiguration(
   const origin = { settings, file: file.settings, fileName, setBy };
   const asked = readCommand(flags);
   const problems = [...base.problems, ...flags.problems, ...file.problems];
-  const judged = problems.filter((problem) => isJudged(problem, configuration));
+  const { detectLocalMode } = configuration;
+  const judged = problems.filter((problem) =>
+    isJudged(problem, { mode: settings.mode ?? "", detectLocalMode })
+  );
   const errors = [
     ...base.errors,
     ...flags.errors,
@@ -97,7 +100,7 @@ export async function loadConfiguration(
   const ignored = problems.filter(({ kind }) => kind === "unknown").map(({ line }) => line);
   const warnings = [...ignored, ...file.warnings];
   if (errors.length > 0 || asked.type === "errors") return { type: "errors", errors, warnings };
-  warnings.push(...warningsOf(configuration, { origin, given: flags.given }));
+  warnings.push(...warningsOf({ origin, given: flags.given }));
   return { type: "run", command: asked.command, configuration, given: flags.given, warnings };
 }
 

@@ -54,6 +54,7 @@ export function conntrackSysctls(
     ...setting("buckets", Math.floor(max / ENTRIES_PER_BUCKET), "at least"),
     ...setting("tcp_timeout_established", seconds(conntrack.tcpEstablishedTimeout), "exactly"),
     ...setting("tcp_timeout_close_wait", seconds(conntrack.tcpCloseWaitTimeout), "exactly"),
+    ...setting("tcp_timeout_fin_wait", seconds(conntrack.tcpFinWaitTimeout), "exactly"),
     ...setting("tcp_be_liberal", tcpBeLiberal ? 1 : 0, "exactly"),
     ...setting("udp_timeout", seconds(conntrack.udpTimeout), "exactly"),
     ...setting("udp_timeout_stream", seconds(conntrack.udpStreamTimeout), "exactly"),

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import type { SchedulerDefaults } from "./cluster/scheduler.ts";
 
 /** The sections of the configuration that hold in one mode each. */
 export interface ModeSections {
@@ -20,6 +21,9 @@ export type Mode = (typeof MODES)[number];
 
 /** The setting; `""`: nftables where the kernel and nft can do it, else iptables. */
 export type ProxyMode = "" | Mode;
+
+/** What may be asked for; nftables rules serve `ipvs`. */
+export type AskedMode = ProxyMode | "ipvs";
 
 /** How pods of this node are recognised. */
 export type DetectLocalMode =
@@ -143,6 +147,8 @@ export interface Configuration extends UnusedConfiguration, ModeSections {
     readonly tcpBeLiberal: boolean;
     readonly udpTimeout: number;
     readonly udpStreamTimeout: number;
+    /** `ipvs.tcpFinTimeout`, where the mode asked for is ipvs; else 0. */
+    readonly tcpFinWaitTimeout: number;
   };
   /** Milliseconds between refreshes of the configuration that kube-proxy reads from the API; kept for `/configz`. */
   readonly configSyncPeriod: number;
@@ -192,7 +198,7 @@ export const DEFAULT_LIMITS: Limits = {
 };
 
 /** Settings that kube-proxy does not have. */
-export interface SignpostConfiguration {
+export interface SignpostConfiguration extends SchedulerDefaults {
   /** Files, folders or `-`, instead of an API server; empty: the API server. */
   readonly manifests: readonly string[];
   /** Milliseconds between unconditional replacements of the table; kube-proxy's full sync is hourly. */

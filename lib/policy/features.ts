@@ -20,12 +20,14 @@ function featuresOf(port: DesiredServicePort): Feature[] {
       ? ["source-ranges" as const]
       : [],
     ...port.affinitySeconds > 0 ? ["session-affinity" as const] : [],
+    ...port.scheduler?.type === "consistent-hash" ? ["consistent-hash" as const] : [],
   ];
 }
 
 /**
  * Takes out what cannot be held. A load-balancer IP without its source ranges would be open to all:
  * it gets no rules. A port without its session affinity would mix up its clients: neither does it.
+ * Connections that cannot be spread by a hash are spread at random.
  */
 export function withoutRefused(
   ports: readonly DesiredServicePort[],
@@ -37,9 +39,11 @@ export function withoutRefused(
     const missing = featuresOf(port).filter((feature) => refused.has(feature));
     for (const feature of missing) needed.add(feature);
     if (missing.includes("session-affinity")) return [];
+    const { scheduler: _, ...random } = port;
+    const held = missing.includes("consistent-hash") ? random : port;
     return missing.includes("source-ranges")
-      ? [{ ...port, loadBalancerIPs: [], sourceRanges: [] }]
-      : [port];
+      ? [{ ...held, loadBalancerIPs: [], sourceRanges: [] }]
+      : [held];
   });
   return { ports: left, needed };
 }

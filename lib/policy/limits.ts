@@ -12,6 +12,12 @@ import type { Limits, Size } from "../model/configuration.ts";
 import type { Refusal } from "../model/cluster/events.ts";
 import type { EndpointSlice, Service } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
+import {
+  ANY_SCHEDULER,
+  type SchedulerDefaults,
+  schedulerOf,
+  slotsFor,
+} from "../model/cluster/scheduler.ts";
 import { familiesOf } from "./claimed.ts";
 
 /** A Service over a limit. */
@@ -31,7 +37,11 @@ const WHAT: readonly (readonly [keyof Size, words: string, flag: string])[] = [
   ["frontends", "frontends (each address with each port, and node ports)", "frontends"],
   ["elements", "elements in the kernel (frontends with endpoints and source ranges)", "elements"],
   ["sourceRanges", "source ranges", "source-ranges"],
-  ["affinityChains", "chains for session affinity (ports with endpoints)", "affinity-chains"],
+  [
+    "affinityChains",
+    "chains (for session affinity ports with endpoints, for round-robin ports)",
+    "affinity-chains",
+  ],
 ];
 const NOTHING: Readonly<Size> = { frontends: 0, elements: 0, sourceRanges: 0, affinityChains: 0 };
 
@@ -39,7 +49,12 @@ const NOTHING: Readonly<Size> = { frontends: 0, elements: 0, sourceRanges: 0, af
  * What a Service asks of the node at most: every endpoint counts, ready or not. The work is linear in
  * the number of its addresses, ports and slices.
  */
-export function sizeOf(service: Service, slices: Iterable<EndpointSlice>): Size {
+export function sizeOf(
+  service: Service,
+  slices: Iterable<EndpointSlice>,
+  schedulers: SchedulerDefaults,
+): Size {
+  const scheduler = schedulerOf(service.scheduler ?? ANY_SCHEDULER, schedulers);
   const endpoints = { 4: 0, 6: 0 };
   for (const slice of slices) endpoints[slice.family] += slice.endpoints.length;
   const count = { ...NOTHING, sourceRanges: service.sourceRanges.length };
@@ -52,9 +67,10 @@ export function sizeOf(service: Service, slices: Iterable<EndpointSlice>): Size 
     const ports = service.ports.length;
     const frontends = addresses * ports + nodePorts;
     count.frontends += frontends;
-    count.elements += frontends * (1 + endpoints[family]) +
+    count.elements += frontends * (1 + slotsFor(endpoints[family], scheduler)) +
       (balanced === 0 ? 0 : balanced * ports * ofFamily(service.sourceRanges));
     if (service.affinitySeconds > 0) count.affinityChains += ports * endpoints[family];
+    else if (scheduler?.type === "round-robin") count.affinityChains += ports;
   }
   return count;
 }
@@ -62,6 +78,7 @@ export function sizeOf(service: Service, slices: Iterable<EndpointSlice>): Size 
 /** Which Services are within the limits. */
 export class Admission {
   readonly #limits: Limits;
+  readonly #schedulers: SchedulerDefaults;
   readonly #admitted = new Map<string, Admitted>();
   readonly #totals = new Map<string, Size>();
   readonly #over = new Map<string, OverLimit>();
@@ -70,9 +87,13 @@ export class Admission {
   /** Namespaces that ask for less than before. */
   #shrunk = new Set<string>();
 
-  /** @param limits what is too much */
-  constructor(limits: Limits) {
+  /**
+   * @param limits what is too much
+   * @param schedulers what holds where a Service does not say
+   */
+  constructor(limits: Limits, schedulers: SchedulerDefaults) {
     this.#limits = limits;
+    this.#schedulers = schedulers;
   }
 
   /** The state of a Service that is in force; `undefined`: none, it has no rules. */
@@ -104,7 +125,7 @@ export class Admission {
     for (
       const candidate of last && last.service !== service ? [service, last.service] : [service]
     ) {
-      const size = sizeOf(candidate, all);
+      const size = sizeOf(candidate, all, this.#schedulers);
       const over = this.#excess(key, size, candidate.namespace);
       if (over === undefined) return this.#admit(key, { service: candidate, size });
       if (!this.#over.has(key)) this.#over.set(key, over);

@@ -14,6 +14,7 @@ import {
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
 import type { EndpointSlice, Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
+import { ANY_SCHEDULER, type SchedulerDefaults, schedulerOf } from "../model/cluster/scheduler.ts";
 import { familiesOf, nodePortClaim } from "./claimed.ts";
 import { findCandidates, toDestinations } from "./endpoints.ts";
 import { type Candidate, chooseEndpoints, type Chosen, type Place } from "./topology.ts";
@@ -27,6 +28,8 @@ export interface ServiceInputs {
   readonly nodeAddresses: Readonly<Record<Family, string | undefined>>;
   /** Whether the Service holds a claim of `claimsOf`. */
   readonly holds: (claim: string) => boolean;
+  /** What holds where the Service does not say. */
+  readonly schedulers: SchedulerDefaults;
   /** The Service's desired ports of the last sync: their endpoints keep their slots. */
   readonly previous: readonly DesiredServicePort[];
 }
@@ -96,6 +99,7 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     internalTrafficPolicy,
     externalTrafficPolicy,
     affinitySeconds: service.affinitySeconds,
+    ...scheduling(service, inputs),
     clusterEndpoints: toDestinations(chosen.cluster, {
       previous: last?.clusterEndpoints ?? [],
       place,
@@ -112,6 +116,15 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     ...otherServing(protocol, candidates, chosen),
     ...(service.healthCheckNodePort !== 0 && { healthCheckNodePort: service.healthCheckNodePort }),
   };
+}
+
+/** A client that session affinity keeps has its endpoint; which one that is, chance says. */
+function scheduling(
+  { affinitySeconds, scheduler: asked = ANY_SCHEDULER }: Service,
+  { schedulers }: PortInputs,
+): Pick<DesiredServicePort, "scheduler"> {
+  const scheduler = affinitySeconds > 0 ? undefined : schedulerOf(asked, schedulers);
+  return scheduler === undefined ? {} : { scheduler };
 }
 
 /** Endpoints that no new flow goes to, but that still answer those of before; for UDP alone. */

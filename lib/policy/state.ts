@@ -64,8 +64,6 @@ interface NodeFacts {
 /** No Service can have one; each pod's interface brings one more. */
 const LINK_LOCAL = /^fe[89ab].:/;
 
-const NONE_REFUSED: RefusedFeatures = new Map();
-
 /** The desired state with the indexes that it takes to follow changes. */
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
@@ -76,6 +74,7 @@ export class Desired implements DesiredState {
   readonly #claims = new Claims();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
+  readonly #refused: RefusedFeatures;
   #node: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
   #surroundings: Surroundings;
@@ -85,7 +84,11 @@ export class Desired implements DesiredState {
   /** @param options the configuration and who this node is */
   constructor(options: DesiredOptions) {
     this.#options = options;
-    this.#admission = new Admission(options.configuration.signpost.limits);
+    this.#admission = new Admission(
+      options.configuration.signpost.limits,
+      options.configuration.signpost,
+    );
+    this.#refused = new Map([...options.traits.refuses, ...options.refusedFeatures ?? []]);
     this.#node = desiredNode({ ...options, node: undefined, serviceCIDRs: [] });
     this.#surroundings = { node: this.#node, ownAddresses: new Set(), ownPorts: [] };
   }
@@ -242,6 +245,7 @@ export class Desired implements DesiredState {
       place: { nodeName, zone },
       nodeAddresses,
       holds,
+      schedulers: this.#options.configuration.signpost,
       previous: before,
     });
     const written = this.#supported(
@@ -257,7 +261,7 @@ export class Desired implements DesiredState {
     service: string,
     all: readonly DesiredServicePort[],
   ): readonly DesiredServicePort[] {
-    const refused = this.#options.refusedFeatures ?? NONE_REFUSED;
+    const refused = this.#refused;
     const { ports, needed } = withoutRefused(all, refused);
     if (needed.size === 0) this.#unsupported.delete(service);
     else {

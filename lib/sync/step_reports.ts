@@ -4,7 +4,7 @@
  * @module
  */
 import type { Refusal } from "../model/cluster/events.ts";
-import { describeUnsupported, type Unsupported } from "../model/kernel/features.ts";
+import { type Unsupported, unsupportedLine } from "../model/kernel/features.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { describeConflicts } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
@@ -87,7 +87,7 @@ export class StepReports {
       if (list.length === 0) this.#unsupported.delete(service);
       else this.#unsupported.set(service, new Set(list.map(({ feature }) => feature)));
       for (const each of list.filter(({ feature }) => !known?.has(feature))) {
-        this.#options.logger.warn(`Service ${service} is refused: ${describeUnsupported(each)}`);
+        this.#options.logger.warn(unsupportedLine(each));
         this.#options.observer.unsupported?.(each);
       }
     }

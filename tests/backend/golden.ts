@@ -67,6 +67,7 @@ export async function* runCase(
       ...configuration,
       nftables: settings,
       iptables: { ...DEFAULTS.iptables, ...settings },
+      signpost: { ...DEFAULTS.signpost, ...configuration.signpost },
     },
   });
   const { desired } = pipeline;

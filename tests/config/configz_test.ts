@@ -65,7 +65,7 @@ Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, ev
     nodePortAddresses: ["primary"],
     oomScoreAdj: -999,
     portRange: "",
-    signpost: { limits: DEFAULT_LIMITS },
+    signpost: { hash: "source", hashTableSize: 251, limits: DEFAULT_LIMITS, scheduler: "random" },
     showHiddenMetricsForVersion: "",
     windowsRunAsService: false,
     winkernel: {

@@ -25,10 +25,6 @@ const WRONG: readonly [string, string][] = [
     'nftables.syncPeriod: must be a duration such as 30s, 500ms or 1h30m, is "1d"',
   ],
   [
-    "mode: ipvs",
-    "mode: cannot be ipvs, which signpost does not have: use nftables, its successor, or leave it empty",
-  ],
-  [
     "mode: userspace",
     "mode: cannot be userspace, which Kubernetes 1.26 removed: use nftables, or leave it empty",
   ],
@@ -40,8 +36,14 @@ const WRONG: readonly [string, string][] = [
     "mode: winkernel",
     "mode: cannot be winkernel, which is for Windows: use nftables, or leave it empty",
   ],
-  ["mode: ebpf", 'mode: must be nftables, iptables or empty (nftables where it works), is "ebpf"'],
-  ["mode: [a]", "mode: must be nftables, iptables or empty (nftables where it works), is a list"],
+  [
+    "mode: ebpf",
+    'mode: must be nftables, iptables, ipvs or empty (nftables where it works), is "ebpf"',
+  ],
+  [
+    "mode: [a]",
+    "mode: must be nftables, iptables, ipvs or empty (nftables where it works), is a list",
+  ],
   [
     "detectLocalMode: NodeCidr",
     "detectLocalMode: must be ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix " +

@@ -64,6 +64,7 @@ const LOADS: readonly LoadCase[] = [
   { name: "iptables mode, non-zeros IPv4 config" },
   { name: 'iptables mode, IPv6 "::" bind address', bindAddress: '"::"', ...IPV6 },
   { name: "iptables mode, IPv6 ::0 bind address", bindAddress: "::0", ...IPV6 },
+  { name: "ipvs mode, IPv6 config", mode: "ipvs", bindAddress: "2001:db8::1", ...IPV6 },
   { name: "unknown field", extra: "foo: bar" },
   { name: "duplicate field", extra: "bindAddress: 9.8.7.6" },
 ];
@@ -75,20 +76,16 @@ for (const each of LOADS) {
     assertEquals(configuration.ipvs.excludeCIDRs, ["10.20.0.0/16", "fd00:1::/64"]);
     assertEquals(configuration.nodePortAddresses, ["10.20.0.0/16", "fd00:1::/64"]);
     assertEquals(configuration.clientConnection.qps, 7);
-    const mine = warnings.filter((line) => !line.startsWith("without effect"));
+    const mine = warnings.filter((line) => !/without effect|ipvs is served/.test(line));
     assertEquals(mine.length, each.extra === undefined ? 0 : 1, mine.join());
   });
 }
 
-/** What kube-proxy loads and refuses afterwards, or has and signpost has not. */
+/** What kube-proxy loads and refuses afterwards. */
 const NOT_LOADED: readonly (readonly [LoadCase, RegExp])[] = [
   [
     { name: 'iptables mode, IPv6 "[::]" bind address', bindAddress: '"[::]"', ...IPV6 },
     /bindAddress: must be an IP address/,
-  ],
-  [
-    { name: "ipvs mode, IPv6 config", mode: "ipvs", bindAddress: "2001:db8::1", ...IPV6 },
-    /mode: cannot be ipvs/,
   ],
 ];
 
@@ -244,9 +241,10 @@ for (const [name, line, refused] of VALIDATIONS) {
 }
 
 Deno.test("TestValidateProxyMode", async () => {
-  for (const mode of ["", "iptables", "nftables"]) runOf(await loadFile(`mode: "${mode}"`));
-  // Not here: ipvs. The section of it is read, whatever the mode.
-  for (const mode of ["ipvs", "non-existing", "kernelspace"]) {
+  for (const mode of ["", "iptables", "nftables", "ipvs"]) {
+    runOf(await loadFile(`mode: "${mode}"`));
+  }
+  for (const mode of ["non-existing", "kernelspace"]) {
     assertEquals(errorsOf(await loadFile(`mode: ${mode}`)).length, 1);
   }
   runOf(await loadFile("ipvs: {scheduler: rr, syncPeriod: 10s, minSyncPeriod: 5s}"));
@@ -264,11 +262,10 @@ Deno.test("parity cfg1: a cluster CIDR that detects nothing is not judged", asyn
   assertEquals(warnings, ["without effect in signpost, ignored: x: logging.vmodule"]);
 });
 
-Deno.test("parity cfg2: mode ipvs is refused with advice", async () => {
-  assertEquals(errorsOf(await parity("cfg2")), [
-    "x: mode: cannot be ipvs, which signpost does not have: use nftables, its successor, or leave " +
-    "it empty",
-  ]);
+Deno.test("parity cfg2: mode ipvs is taken", async () => {
+  const { configuration, warnings } = runOf(await parity("cfg2"));
+  assertEquals(configuration.mode, "nftables");
+  assertEquals(warnings[0], "x: mode: ipvs is served by nftables rules, see docs/ipvs.md");
 });
 
 Deno.test("parity cfg3: sections of other modes are not judged, an address is", async () => {

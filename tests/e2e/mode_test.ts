@@ -149,10 +149,9 @@ Deno.test("a mode that was asked for is not replaced by another", async () => {
 
 for (
   const [mode, advice] of [
-    ["ipvs", /use nftables, its successor/],
     ["userspace", /removed: use nftables/],
     ["kernelspace", /for Windows: use nftables/],
-    ["nftable", /must be nftables, iptables or empty/],
+    ["nftable", /must be nftables, iptables, ipvs or empty/],
   ] as const
 ) {
   Deno.test(`--proxy-mode ${mode} is told what to use instead, with exit code 2`, async () => {

@@ -88,7 +88,7 @@ Deno.test("a bad configuration gives one line for each error, exit code 2, and t
   await using stage = await Stage.create({
     objects: WEB,
     config: {
-      mode: "ipvs",
+      mode: "userspace",
       clusterCIDR: "10.244.0.0/99",
       nftables: { syncPeriod: 7 },
       nonsense: 1,
@@ -100,7 +100,7 @@ Deno.test("a bad configuration gives one line for each error, exit code 2, and t
   assertEquals(code, 2, signpost.log);
   for (
     const error of [
-      /mode.*ipvs/,
+      /mode.*userspace/,
       /clusterCIDR.*10\.244\.0\.0\/99/,
       /nftables\.syncPeriod/,
       /nonsense/,

@@ -60,7 +60,7 @@ Deno.test("a Service's size is what it asks of the node at most", () => {
   ]);
   const web = pipeline.cache.services.get("default/web");
   if (!web) throw new Error("the Service was refused");
-  assertEquals(sizeOf(web, pipeline.cache.slicesOf("default/web")), {
+  assertEquals(sizeOf(web, pipeline.cache.slicesOf("default/web"), DEFAULTS.signpost), {
     // IPv4: four addresses with two ports, a node port. IPv6: a cluster IP with two, a node port.
     frontends: 9 + 3,
     elements: 9 * 3 + 1 * 2 * 2 + 3 * 2,

@@ -41,6 +41,7 @@ export class FakeBackend implements Backend<FakeScript> {
     primaryNodePorts: true,
     localhostNodePorts: false,
     guardsClusterIPs: true,
+    refuses: new Map(),
     parts: "Services",
   };
   readonly metrics: BackendMetrics = { failures: [], gauges: [], counters: [] };

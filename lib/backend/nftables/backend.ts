@@ -31,6 +31,7 @@ const TRAITS: ModeTraits = {
   primaryNodePorts: true,
   localhostNodePorts: false,
   guardsClusterIPs: true,
+  refuses: new Map(),
   parts: "elements and rules",
 };
 

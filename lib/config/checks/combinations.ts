@@ -4,14 +4,17 @@
  *
  * @module
  */
-import type { Configuration } from "../../model/configuration.ts";
+import type { AskedMode, Configuration } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
+import { IPVS_SCHEDULERS, isIpvsScheduler } from "../ipvs.ts";
+import { show } from "../../model/values/text.ts";
 import { isSet, type Origin, placeOf } from "../origin.ts";
 
 /** Names every impossible combination, one line each. */
 export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
   const errors = [
     ...checkPeriods(configuration, origin),
+    ...checkIpvsScheduler(configuration, origin),
     ...checkDetectLocal(configuration, origin),
     ...checkNodePortAddresses(configuration, origin),
     ...checkCommand(origin),
@@ -23,9 +26,9 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
 /** Only the section that is used counts: kube-proxy does not look at the other one either. */
 function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   const errors: string[] = [];
-  const modes = ["nftables", "iptables"] as const;
+  const asked = origin.settings.mode ?? "";
+  const modes = asked === "" ? ["nftables", "iptables"] as const : [asked];
   for (const mode of modes) {
-    if (configuration.mode !== "" && configuration.mode !== mode) continue;
     const { syncPeriod, minSyncPeriod } = configuration[mode];
     if (syncPeriod <= 0) {
       errors.push(`${placeOf(origin, `${mode}.syncPeriod`)}: must be above 0`);
@@ -43,7 +46,7 @@ function checkPeriods(configuration: Configuration, origin: Origin): string[] {
 }
 
 function describePeriods(
-  mode: "nftables" | "iptables",
+  mode: Exclude<AskedMode, "">,
   { syncPeriod, minSyncPeriod, origin }: {
     readonly syncPeriod: number;
     readonly minSyncPeriod: number;
@@ -57,6 +60,16 @@ function describePeriods(
     isSet(origin, `${mode}.minSyncPeriod`) ? `${mode}.minSyncPeriod` : "iptables.minSyncPeriod",
   );
   return `${place}: must not be longer than the sync period (${sync}), is ${min}`;
+}
+
+/** kube-proxy leaves it to the kernel, and does not start where that refuses. */
+function checkIpvsScheduler({ ipvs }: Configuration, origin: Origin): string[] {
+  const { scheduler } = ipvs;
+  if (origin.settings.mode !== "ipvs" || isIpvsScheduler(scheduler)) return [];
+  return [
+    `${placeOf(origin, "ipvs.scheduler")}: must be one of ${IPVS_SCHEDULERS.join(", ")}, ` +
+    `is ${show(scheduler)}`,
+  ];
 }
 
 function checkDetectLocal(configuration: Configuration, origin: Origin): string[] {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Configuration } from "../../model/configuration.ts";
 import { GATE_WITH_EFFECT } from "./feature_gates.ts";
+import { ipvsWarnings } from "../ipvs.ts";
 import { FLAGS } from "../flags/table.ts";
 import { type Origin, placeOf } from "../origin.ts";
 import { type SettingPath, SETTINGS } from "../settings/table.ts";
@@ -12,16 +12,13 @@ import { type SettingPath, SETTINGS } from "../settings/table.ts";
 /**
  * Names what a person should know though nothing is wrong.
  *
- * @param configuration what will be used
- * @param origin where it comes from
- * @param given all flags of the command line, as `--name`
+ * @param inputs `origin`: what is set, and where; `given`: all flags of the command line, as `--name`
  * @returns one line each; everything without an effect in a single one
  */
 export function warningsOf(
-  configuration: Configuration,
   { origin, given }: { readonly origin: Origin; readonly given: readonly string[] },
 ): string[] {
-  const warnings: string[] = [];
+  const warnings = ipvsWarnings(origin);
   const ignored = withoutEffect(origin, given);
   if (ignored.length > 0) {
     warnings.push(`without effect in signpost, ignored: ${ignored.join(", ")}`);
@@ -31,7 +28,7 @@ export function warningsOf(
     warnings.push(`--${name}-port: deprecated, use --${name}-bind-address`);
   }
   const localhost = "iptables.localhostNodePorts";
-  if (configuration.mode === "nftables" && origin.settings[localhost]) {
+  if (origin.settings.mode === "nftables" && origin.settings[localhost]) {
     warnings.push(
       `${placeOf(origin, localhost)}: node ports do not answer on localhost in nftables mode`,
     );
@@ -42,7 +39,7 @@ export function warningsOf(
 function withoutEffect(origin: Origin, given: readonly string[]): string[] {
   const unused = (Object.keys(SETTINGS) as SettingPath[])
     .filter((path) =>
-      SETTINGS[path].unused && isChosen(origin.settings[path], SETTINGS[path].default)
+      isUnused(path, origin) && isChosen(origin.settings[path], SETTINGS[path].default)
     )
     .map((path) => placeOf(origin, path));
   const gates = Object.keys(origin.settings.featureGates ?? {})
@@ -52,6 +49,11 @@ function withoutEffect(origin: Origin, given: readonly string[]): string[] {
     .map(({ name }) => `--${name}`)
     .filter((name) => given.includes(name));
   return [...unused, ...gates, ...unset];
+}
+
+function isUnused(path: SettingPath, { settings }: Origin): boolean {
+  const { unused } = SETTINGS[path];
+  return unused === "outside ipvs mode" ? settings.mode !== "ipvs" : unused === true;
 }
 
 /** Whether a value says something else than kube-proxy's default; empty and zero values say nothing. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Configuration } from "../../model/configuration.ts";
+import type { AskedMode, Configuration } from "../../model/configuration.ts";
 import type { ProblemLine } from "./issues.ts";
 
 /** The sections that only one mode reads. */
@@ -14,11 +14,14 @@ const MODE_SECTIONS = ["nftables", "iptables", "ipvs", "winkernel"];
  * none in the section of a mode that is not used, nor in a cluster CIDR that detects nothing. Unknown
  * fields are none: kube-proxy decodes its file leniently.
  *
- * @param configuration the settings without the wrong ones; a mode left open may become nftables or iptables
+ * @param settings `mode`: as it was asked for; one left open may become nftables or iptables
  */
 export function isJudged(
   { setting, kind }: ProblemLine,
-  { mode, detectLocalMode }: Pick<Configuration, "mode" | "detectLocalMode">,
+  { mode, detectLocalMode }: {
+    readonly mode: AskedMode;
+    readonly detectLocalMode: Configuration["detectLocalMode"];
+  },
 ): boolean {
   if (kind !== "value") return kind === "type";
   if (setting === "clusterCIDR") return detectLocalMode === "ClusterCIDR";

@@ -6,27 +6,25 @@
  * @module
  */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
-import { type DetectLocalMode, MODES, type ProxyMode } from "../../model/configuration.ts";
+import { type AskedMode, type DetectLocalMode, MODES } from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { Fault, type Reader, text, ValueFault } from "./fields.ts";
 import { nearest } from "../../model/values/text.ts";
 
 const RETIRED_MODES: Readonly<Record<string, string>> = {
-  ipvs:
-    "cannot be ipvs, which signpost does not have: use nftables, its successor, or leave it empty",
   userspace: "cannot be userspace, which Kubernetes 1.26 removed: use nftables, or leave it empty",
   kernelspace: "cannot be kernelspace, which is for Windows: use nftables, or leave it empty",
   winkernel: "cannot be winkernel, which is for Windows: use nftables, or leave it empty",
 };
 
-/** `mode`: `nftables`, `iptables` or empty. */
-export function proxyMode(value: unknown): ProxyMode | Fault {
-  if (value === "") return value;
+/** `mode`: `nftables`, `iptables`, `ipvs` or empty. */
+export function proxyMode(value: unknown): AskedMode | Fault {
+  if (value === "" || value === "ipvs") return value;
   const mode = MODES.find((each) => each === value);
   if (mode !== undefined) return mode;
   const retired = typeof value === "string" ? RETIRED_MODES[value.toLowerCase()] : undefined;
   if (retired !== undefined) return new Fault(retired, true);
-  return new Fault(`must be ${MODES.join(", ")} or empty (nftables where it works)`);
+  return new Fault(`must be ${MODES.join(", ")}, ipvs or empty (nftables where it works)`);
 }
 
 /** `detectLocalMode`; empty is the default, ClusterCIDR. */
@@ -52,6 +50,19 @@ export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> 
   return (value) =>
     value === "" ? "" : words.find((word) => word === value) ??
       new Fault(`must be ${words.join(" or ")}`);
+}
+
+/** A prime within bounds, both included. */
+export function prime(least: number, most: number): Reader<number> {
+  const rule = `must be a prime from ${least} to ${most}, such as 251 or 1021`;
+  return (value) => {
+    if (typeof value !== "number" || !Number.isInteger(value)) return new Fault(rule);
+    if (value < least || value > most) return new ValueFault(rule);
+    for (let divisor = 2; divisor * divisor <= value; divisor++) {
+      if (value % divisor === 0) return new ValueFault(rule);
+    }
+    return value;
+  };
 }
 
 /** An IP address, printed in canonical form; or empty. */

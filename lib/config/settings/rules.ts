@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { DetectLocalMode, MinSyncPeriod } from "../../model/configuration.ts";
+import type { AskedMode, DetectLocalMode, MinSyncPeriod } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { boolean, integer } from "../file/fields.ts";
 import {
@@ -34,13 +34,14 @@ const HOUR = 3_600 * SECOND;
 export const RULE_GROUP = group({
   title: "Rules",
   settings: {
-    mode: value(proxyMode, "", {
+    mode: value<AskedMode>(proxyMode, "", {
       flag: {
         name: "proxy-mode",
         kind: "text",
         value: "MODE",
-        choices: ["nftables", "iptables"],
-        help: "nftables or iptables; empty: nftables where kernel and nft can do it.",
+        choices: ["nftables", "iptables", "ipvs"],
+        help:
+          "nftables, iptables, or ipvs, which nftables serves; empty: nftables where kernel and nft can do it.",
       },
     }),
     clusterCIDR: value<readonly string[]>(clusterCidrs, [], {

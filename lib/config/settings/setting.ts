@@ -33,8 +33,8 @@ export interface SettingOptions {
    * other way to say so, or in flags as well.
    */
   readonly empty?: "in the file" | "everywhere";
-  /** signpost does not have it: another value than kube-proxy's default is named in a warning. */
-  readonly unused?: boolean;
+  /** Where it has no effect, another value than kube-proxy's default is named in a warning. */
+  readonly unused?: boolean | "outside ipvs mode";
 }
 
 /** One setting. `T` is what it is in the configuration. */

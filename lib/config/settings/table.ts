@@ -11,6 +11,7 @@ import type { Flag, FlagGroup } from "../flags/flag.ts";
 import { LIMIT_GROUP } from "./limits.ts";
 import { CONNTRACK_GROUP, HEALTH_GROUP, PROCESS_GROUP } from "./process.ts";
 import { RULE_GROUP } from "./rules.ts";
+import { SCHEDULER_GROUP } from "./schedulers.ts";
 import type { Setting, SettingGroup } from "./setting.ts";
 import { COMMAND_GROUP, SOURCE_GROUP } from "./sources.ts";
 import { UNUSED_GROUP } from "./unused.ts";
@@ -20,6 +21,7 @@ export const SETTINGS = {
   ...COMMAND_GROUP.settings,
   ...SOURCE_GROUP.settings,
   ...RULE_GROUP.settings,
+  ...SCHEDULER_GROUP.settings,
   ...LIMIT_GROUP.settings,
   ...HEALTH_GROUP.settings,
   ...CONNTRACK_GROUP.settings,
@@ -51,6 +53,7 @@ export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = [
   COMMAND_GROUP,
   SOURCE_GROUP,
   RULE_GROUP,
+  SCHEDULER_GROUP,
   LIMIT_GROUP,
   HEALTH_GROUP,
   CONNTRACK_GROUP,

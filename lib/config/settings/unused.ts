@@ -15,51 +15,16 @@ import {
   text,
 } from "../file/fields.ts";
 import type { Flag } from "../flags/flag.ts";
-import { cidr } from "../file/readers.ts";
 import { duration, group, list, value } from "./setting.ts";
 
 const SECOND = 1_000;
 
 const NO_EFFECT = "No effect.";
 
-/** Settings for ipvs, for Windows, for Go's runtime and logger, and for kube-proxy's client. */
+/** Settings for Windows, for Go's runtime and logger, and for kube-proxy's client. */
 export const UNUSED_GROUP = group({
   title: "Accepted without effect",
   settings: {
-    "ipvs.syncPeriod": duration(30 * SECOND, {
-      unused: true,
-      empty: "in the file",
-      flag: { name: "ipvs-sync-period", kind: "text", value: "DURATION", help: NO_EFFECT },
-    }),
-    "ipvs.minSyncPeriod": duration(SECOND, {
-      unused: true,
-      empty: "in the file",
-      flag: { name: "ipvs-min-sync-period", kind: "text", value: "DURATION", help: NO_EFFECT },
-    }),
-    "ipvs.scheduler": value(text, "", {
-      unused: true,
-      flag: { name: "ipvs-scheduler", kind: "text", value: "VALUE", help: NO_EFFECT },
-    }),
-    "ipvs.excludeCIDRs": list(cidr, {
-      unused: true,
-      flag: { name: "ipvs-exclude-cidrs", kind: "list", value: "VALUE", help: NO_EFFECT },
-    }),
-    "ipvs.strictARP": value(boolean, false, {
-      unused: true,
-      flag: { name: "ipvs-strict-arp", kind: "boolean", help: NO_EFFECT },
-    }),
-    "ipvs.tcpTimeout": duration(0, {
-      unused: true,
-      flag: { name: "ipvs-tcp-timeout", kind: "text", value: "DURATION", help: NO_EFFECT },
-    }),
-    "ipvs.tcpFinTimeout": duration(0, {
-      unused: true,
-      flag: { name: "ipvs-tcpfin-timeout", kind: "text", value: "DURATION", help: NO_EFFECT },
-    }),
-    "ipvs.udpTimeout": duration(0, {
-      unused: true,
-      flag: { name: "ipvs-udp-timeout", kind: "text", value: "DURATION", help: NO_EFFECT },
-    }),
     enableProfiling: value(boolean, false, {
       unused: true,
       flag: { name: "profiling", kind: "boolean", help: NO_EFFECT },

@@ -9,7 +9,11 @@ import type { Conflict } from "../../policy/claims.ts";
 import { FAMILIES } from "../../model/values/address.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
-import { describeUnsupported, type Unsupported } from "../../model/kernel/features.ts";
+import {
+  describeUnsupported,
+  type Unsupported,
+  worksWithout,
+} from "../../model/kernel/features.ts";
 import type { ObjectEvent, Omission, Refusal } from "../../model/cluster/events.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { Clock } from "../../model/ports/ports.ts";
@@ -194,7 +198,11 @@ export class Observation implements SyncObserver, WatchObserver {
       ...this.#about(refusal.service),
       reason: "NotSupported",
       action: "Apply",
-      note: `node ${this.#options.nodeName} refuses this Service: ${describeUnsupported(refusal)}`,
+      note: `node ${this.#options.nodeName} ${
+        worksWithout(refusal.feature)
+          ? "does not serve this Service as it asks"
+          : "refuses this Service"
+      }: ${describeUnsupported(refusal)}`,
     });
   }
 

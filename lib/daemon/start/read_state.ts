@@ -59,7 +59,10 @@ export async function readState(options: StateOptions): Promise<State> {
     nodeName,
     ipFamilies,
     ...own.around,
-    refusedFeatures: await refusedFeatures(backend, cache.services.values()),
+    refusedFeatures: await refusedFeatures(backend, {
+      services: cache.services.values(),
+      isHashed: configuration.signpost.scheduler === "consistent-hash",
+    }),
   });
   const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
   return { cache, desired, conflicts, refused: [...cache.refused, ...overLimit] };
@@ -71,11 +74,12 @@ export async function readState(options: StateOptions): Promise<State> {
  */
 async function refusedFeatures(
   backend: Pick<Backend, "probe">,
-  services: Iterable<Service>,
+  { services, isHashed }: { readonly services: Iterable<Service>; readonly isHashed: boolean },
 ): Promise<RefusedFeatures> {
-  const isNeeded = [...services].some(({ sourceRanges, affinitySeconds }) =>
-    sourceRanges.length > 0 || affinitySeconds > 0
-  );
+  const isNeeded = isHashed ||
+    [...services].some(({ sourceRanges, affinitySeconds, scheduler }) =>
+      sourceRanges.length > 0 || affinitySeconds > 0 || scheduler !== undefined
+    );
   if (!isNeeded) return new Map();
   try {
     return (await backend.probe()).refusedFeatures;

@@ -4,7 +4,11 @@
  * @module
  */
 import { familyOf } from "../../model/values/address.ts";
-import { describeUnsupported, type Unsupported } from "../../model/kernel/features.ts";
+import {
+  describeUnsupported,
+  type Unsupported,
+  worksWithout,
+} from "../../model/kernel/features.ts";
 import type { DesiredNode } from "../../model/kernel/desired.ts";
 import { isServiceKey, nameOfHolder } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
@@ -84,7 +88,9 @@ function unsupportedFindings({ unsupported, service, node }: FindingInputs): Fin
   const say = missing.length === families.length ? error : warning;
   return [
     ...unsupported.map((each) =>
-      error("not-supported", `refused on this node: ${describeUnsupported(each)}`)
+      worksWithout(each.feature)
+        ? warning("not-supported", `not as asked on this node: ${describeUnsupported(each)}`)
+        : error("not-supported", `refused on this node: ${describeUnsupported(each)}`)
     ),
     ...missing.map((family) =>
       say("no-ip-family", `no IPv${family} rules: this node has no IPv${family}`)

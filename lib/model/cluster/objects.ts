@@ -7,6 +7,7 @@
  * @module
  */
 import type { Family } from "../values/address.ts";
+import type { AskedScheduler } from "./scheduler.ts";
 
 /** Transport protocols that a Service may use, in the spelling of nft and iptables. */
 export const PROTOCOLS = ["tcp", "udp", "sctp"] as const;
@@ -56,6 +57,8 @@ export interface Service extends Omitting {
   readonly affinitySeconds: number;
   /** 0: none. */
   readonly healthCheckNodePort: number;
+  /** Annotations `signpost.dev/scheduler` and `signpost.dev/hash`; absent: it has none. */
+  readonly scheduler?: AskedScheduler;
 }
 
 /** One entry of an EndpointSlice's `ports` that names a number. */

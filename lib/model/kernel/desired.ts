@@ -4,6 +4,7 @@
  * @module
  */
 import type { Family } from "../values/address.ts";
+import type { Scheduler } from "../cluster/scheduler.ts";
 import type { Protocol, TrafficPolicy } from "../cluster/objects.ts";
 
 /** Where a connection may be sent. */
@@ -41,6 +42,8 @@ export interface DesiredServicePort {
   readonly externalTrafficPolicy: TrafficPolicy;
   /** 0: none. */
   readonly affinitySeconds: number;
+  /** How new connections are spread; absent: at random, as with session affinity those of new clients. */
+  readonly scheduler?: Scheduler;
   /** Used under the Cluster policy; the position is the slot in the kernel's map. */
   readonly clusterEndpoints: readonly Destination[];
   /** Used under the Local policy; empty where no policy is Local. */

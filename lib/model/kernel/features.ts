@@ -5,7 +5,7 @@
  */
 
 /** Something that not every Service needs. */
-export type Feature = "source-ranges" | "session-affinity";
+export type Feature = "source-ranges" | "session-affinity" | "consistent-hash";
 
 /** The features that nft or the kernel refuses, and how: who refuses what, in one line. */
 export type RefusedFeatures = ReadonlyMap<Feature, string>;
@@ -25,9 +25,22 @@ const LEFT_OUT: Readonly<Record<Feature, string>> = {
     "its load-balancer IPs get no rules, since its source ranges (loadBalancerSourceRanges) cannot be held",
   "session-affinity":
     "its ports get no rules, since its session affinity (sessionAffinity: ClientIP) cannot be held",
+  "consistent-hash": "its endpoints are picked at random, since they cannot be picked by a hash",
 };
+
+/** Whether the Service works all the same, though not as it asks. */
+export function worksWithout(feature: Feature): boolean {
+  return feature === "consistent-hash";
+}
 
 /** The refusal of a Service in one sentence. */
 export function describeUnsupported({ feature, refusal }: Unsupported): string {
   return `${LEFT_OUT[feature]}: ${refusal}`;
+}
+
+/** The same for the log, with the name of the Service. */
+export function unsupportedLine(unsupported: Unsupported): string {
+  const { service, feature } = unsupported;
+  const verdict = worksWithout(feature) ? "does not get all that it asks for" : "is refused";
+  return `Service ${service} ${verdict}: ${describeUnsupported(unsupported)}`;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Mode, ModeSections } from "../configuration.ts";
+import type { RefusedFeatures } from "./features.ts";
 
 /** The facts of a mode. */
 export interface ModeTraits {
@@ -17,6 +18,8 @@ export interface ModeTraits {
   readonly localhostNodePorts: boolean;
   /** Packets to cluster IPs that are for no Service are rejected or dropped. */
   readonly guardsClusterIPs: boolean;
+  /** What Services may ask for and this mode cannot do, on any kernel. */
+  readonly refuses: RefusedFeatures;
   /** What the rules are made of, in the plural. */
   readonly parts: string;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { canBeVirtual, type Family, familyOf } from "../../model/values/address.ts";
+import { type AskedScheduler, HASH_SOURCES, SCHEDULERS } from "../../model/cluster/scheduler.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { Raw } from "./fields.ts";
 import {
@@ -19,6 +20,7 @@ import {
   readInteger,
   readObject,
   readOptionalName,
+  readOrOmit,
   readPort,
   readProtocol,
   readString,
@@ -84,7 +86,29 @@ export function decodeService(
     healthCheckNodePort: needsHealthCheck && spec.healthCheckNodePort
       ? readPort(spec.healthCheckNodePort, "spec.healthCheckNodePort")
       : 0,
+    ...readScheduler(metadata, omissions),
   };
+}
+
+/** The annotation that says how a Service spreads connections. */
+export const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
+/** The annotation that says what consistent hashing goes by. */
+export const HASH_ANNOTATION = "signpost.dev/hash";
+
+/** What is misspelt is left out: then the configuration's scheduler holds. */
+function readScheduler(
+  { annotations }: Metadata,
+  omissions: Omissions,
+): { readonly scheduler?: AskedScheduler } {
+  const read = <T extends string>(name: string, choices: readonly T[]) =>
+    readOrOmit(
+      () =>
+        readChoice<T | "">(annotations[name], `metadata.annotations[${name}]`, ["", ...choices]),
+      omissions,
+    ) ?? "";
+  const name = read(SCHEDULER_ANNOTATION, SCHEDULERS);
+  const hash = read(HASH_ANNOTATION, HASH_SOURCES);
+  return name === "" && hash === "" ? {} : { scheduler: { name, hash } };
 }
 
 function readVirtualIP(value: unknown, path: string): string {

@@ -19,6 +19,7 @@ import type {
 } from "../../model/cluster/objects.ts";
 import { AUTOSCALER_TAINT, ZONE_LABEL } from "./decode_node.ts";
 import { CHANGE_TRIGGER, SERVICE_NAME } from "./decode_endpoint_slice.ts";
+import { HASH_ANNOTATION, SCHEDULER_ANNOTATION } from "./decode_service.ts";
 import { API_VERSION } from "./kinds.ts";
 
 /** An API object as JSON. Fields that are `undefined` are left out of its text. */
@@ -59,7 +60,7 @@ function encodeService(service: Service): Encoded {
   const { namespace, name, uid, created, clusterIPs, externalIPs, loadBalancerIPs, ...other } =
     service;
   const { sourceRanges, ports, internalTrafficPolicy, externalTrafficPolicy, ...last } = other;
-  const { affinitySeconds, healthCheckNodePort, omitted: _, ...rest } = last;
+  const { affinitySeconds, healthCheckNodePort, scheduler, omitted: _, ...rest } = last;
   complete(rest);
   return {
     metadata: {
@@ -67,6 +68,10 @@ function encodeService(service: Service): Encoded {
       name,
       uid: uid || undefined,
       creationTimestamp: timeOf(created),
+      annotations: scheduler && {
+        [SCHEDULER_ANNOTATION]: scheduler.name || undefined,
+        [HASH_ANNOTATION]: scheduler.hash || undefined,
+      },
     },
     spec: {
       type: typeOf(service),

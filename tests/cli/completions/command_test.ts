@@ -62,7 +62,7 @@ const LINES: readonly (readonly [readonly string[], readonly string[]])[] = [
   [["explain", "-v4", "--cluster_cidr", "x", "--trace=false", "--from", "n"], ["node"]],
   [["explain", "-o", ""], ["table", "json", "yaml"]],
   [["-o", ""], ["script", "json"]],
-  [["--ipvs-sche"], []],
+  [["--kube-api-b"], []],
   [["completions", ""], [...SHELLS]],
   [["status", ""], []],
   [["--once", ""], []],

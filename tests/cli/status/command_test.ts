@@ -41,6 +41,9 @@ const SOCKET = {
     socket: "/run/s.sock",
     statusPage: "auto",
     limits: DEFAULT_LIMITS,
+    scheduler: "random",
+    hash: "source",
+    hashTableSize: 251,
   },
 } as const;
 

@@ -94,6 +94,9 @@ class Node implements AsyncDisposable {
           socket: this.socket,
           statusPage: "auto",
           limits: DEFAULT_LIMITS,
+          scheduler: "random",
+          hash: "source",
+          hashTableSize: 251,
         },
       }),
     });

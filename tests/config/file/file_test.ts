@@ -145,6 +145,7 @@ logging: {verbosity: 4, format: json}
       tcpBeLiberal: true,
       udpTimeout: 30_000,
       udpStreamTimeout: 180_000,
+      tcpFinWaitTimeout: 0,
     },
     configSyncPeriod: 3_600_000,
     featureGates: { AllowServiceExternalIPs: false },
@@ -159,6 +160,9 @@ logging: {verbosity: 4, format: json}
       socket: "/run/signpost/signpost.sock",
       statusPage: "auto",
       limits: DEFAULT_LIMITS,
+      scheduler: "random",
+      hash: "source",
+      hashTableSize: 251,
     },
   });
 });

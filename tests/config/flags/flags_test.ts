@@ -53,6 +53,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
         tcpBeLiberal: false,
         udpTimeout: 0,
         udpStreamTimeout: 0,
+        tcpFinWaitTimeout: 0,
       },
       configSyncPeriod: 900_000,
       featureGates: {},
@@ -67,6 +68,9 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
         socket: "/run/signpost/signpost.sock",
         statusPage: "auto",
         limits: DEFAULT_LIMITS,
+        scheduler: "random",
+        hash: "source",
+        hashTableSize: 251,
       },
     },
     warnings: [],
@@ -266,11 +270,6 @@ const WRONG: readonly [readonly string[], string][] = [
     ["verify", "now"],
     '"now": unknown command or unexpected word ' +
     "(commands: run, cleanup, explain, verify, status, diff, completions, version, licenses)",
-  ],
-  [
-    ["--proxy-mode=ipvs"],
-    "--proxy-mode: cannot be ipvs, which signpost does not have: use nftables, its successor, " +
-    "or leave it empty",
   ],
   [["--iptables-masquerade-bit=32"], "--iptables-masquerade-bit: must be 0 to 31, is 32"],
   [["--iptables-masquerade-bit=x"], '--iptables-masquerade-bit: must be a whole number, is "x"'],

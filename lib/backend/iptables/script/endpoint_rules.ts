@@ -16,7 +16,8 @@ export interface EndpointRules {
 }
 
 /**
- * One rule for each endpoint, taken with a chance of one in those that are left.
+ * One rule for each endpoint, taken with a chance of one in those that are left; or in turn, each time
+ * that so many connections have come to it.
  *
  * With session affinity, the lists of `-m recent`, one for each endpoint, are asked first. A list
  * lives as long as a rule names it, so a client stays on its endpoint across syncs, and is
@@ -27,10 +28,11 @@ export function endpointRules(
   endpoints: readonly Destination[],
 ): EndpointRules {
   const { protocol, affinitySeconds, family } = servicePort;
+  const turn = turnOf(servicePort);
   const toEndpoint = ({ address, port }: Destination) =>
     `-j DNAT --to-destination ${hostPort(address, port)}`;
   const pick = (match: string, target: (endpoint: Destination) => string) =>
-    endpoints.map((endpoint, i) => rule(match, chance(endpoints.length - i), target(endpoint)));
+    endpoints.map((endpoint, i) => rule(match, turn(endpoints.length - i), target(endpoint)));
   if (affinitySeconds === 0) {
     return { rules: pick(`-p ${protocol}`, toEndpoint), chains: new Map() };
   }
@@ -45,6 +47,17 @@ export function endpointRules(
   }
   const toChain = (endpoint: Destination) => `-j ${endpointChainName(servicePort, endpoint)}`;
   return { rules: [...known, ...pick("", toChain)], chains };
+}
+
+/** What lets one connection in so many take a rule. */
+function turnOf({ scheduler }: DesiredServicePort): (left: number) => string | undefined {
+  switch (scheduler?.type) {
+    case undefined:
+    case "consistent-hash":
+      return chance;
+    case "round-robin":
+      return (left) => left > 1 ? `-m statistic --mode nth --every ${left} --packet 0` : undefined;
+  }
 }
 
 const WHOLE_ADDRESS: Readonly<Record<Family, string>> = {

@@ -160,7 +160,8 @@ function compareRemarks(desired: Contents, held: Contents, name: string): Differ
 
 /**
  * Endpoints keep their slots from sync to sync, and where they came in another order, they have
- * other slots: the choice is the same. What is wanted is moved to the slot where it is.
+ * other slots: the choice is the same. What is wanted is moved to the slot where it is. Where an
+ * endpoint has several slots, a hash chooses, and each slot counts.
  */
 function inSlotsOf(
   there: ReadonlyMap<string, string>,
@@ -174,6 +175,9 @@ function inSlotsOf(
     const free = new Set(slots.keys());
     const put = (slot: number, data: string) =>
       moved.set(printKey({ type: "slot", frontend, slot }), data);
+    const isHashed = rest.size < slots.size;
+    for (const [slot, data] of isHashed ? slots : []) put(slot, data);
+    if (isHashed) continue;
     for (const [slot, data] of held.get(id)?.slots ?? []) {
       if (!free.has(slot) || !rest.delete(data)) continue;
       free.delete(slot);

@@ -42,8 +42,9 @@ const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
 const OPTIONAL: Readonly<Record<Feature, (port: DesiredServicePort) => DesiredServicePort>> = {
   "source-ranges": (port) => ({ ...port, sourceRanges: [] }),
   "session-affinity": (port) => ({ ...port, affinitySeconds: 0 }),
+  "consistent-hash": ({ scheduler: _, ...port }) => port,
 };
-const FEATURES: readonly Feature[] = ["source-ranges", "session-affinity"];
+const FEATURES: readonly Feature[] = ["source-ranges", "session-affinity", "consistent-hash"];
 
 /** What the probe asks about. */
 export interface ProbeOptions {

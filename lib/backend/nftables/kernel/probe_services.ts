@@ -10,7 +10,7 @@ import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 const PREFIX: Readonly<Record<Family, string>> = { 4: "192.0.2.", 6: "2001:db8::" };
 const SOURCES: Readonly<Record<Family, string>> = { 4: "198.51.100.0/24", 6: "2001:db8:1::/64" };
 
-/** Both families; policies Cluster and Local; random choice and session affinity. */
+/** Both families; policies Cluster and Local; random choice, session affinity and hashing. */
 export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((family) => {
   const address = (last: number) => `${PREFIX[family]}${last}`;
   const cluster: DesiredServicePort = {
@@ -42,6 +42,13 @@ export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((f
     protocol: "sctp",
     affinitySeconds: 10_800,
   };
+  const hashed: DesiredServicePort = {
+    ...cluster,
+    name: "probe/hashed",
+    port: 82,
+    nodePort: 30082,
+    scheduler: { type: "consistent-hash", hash: "source-and-port", tableSize: 2 },
+  };
   const empty: DesiredServicePort = {
     ...cluster,
     name: "probe/empty",
@@ -51,5 +58,5 @@ export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((f
     localEndpoints: [],
     hasEndpoints: false,
   };
-  return [cluster, local, sticky, empty];
+  return [cluster, local, sticky, hashed, empty];
 });

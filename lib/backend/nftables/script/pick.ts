@@ -1,14 +1,16 @@
 /**
- * How a connection gets its endpoint: by a random slot, or by session affinity.
+ * How a connection gets its endpoint: by a slot that its scheduler chooses, or by session affinity.
  *
  * @module
  */
 import type { DesiredServicePort, Destination } from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
+import { slotsFor } from "../../../model/cluster/scheduler.ts";
 import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { shortHash } from "../../../model/values/hash.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
 import type { FrontendKey } from "./keys.ts";
+import { maglevTable } from "./maglev.ts";
 import type { Chain, Slots, TableObject } from "./objects.ts";
 import { type FrontendKind, NFT_FAMILY } from "./set_rows.ts";
 import { type TableSet, tableSet } from "./sets.ts";
@@ -39,29 +41,85 @@ export interface Pick {
 export function pickFor(port: DesiredServicePort, options: PickOptions): Pick | undefined {
   const endpoints = endpointsFor(port, options.policy);
   if (endpoints.length === 0) return undefined;
-  return port.affinitySeconds > 0 ? affinityPick(port, options) : slotPick(port, options);
+  return port.affinitySeconds > 0
+    ? affinityPick(port, options)
+    : slotPick(port, { ...options, spread: spreadOf(port, options.policy) });
+}
+
+/** How a slot is chosen. */
+interface Spread {
+  /** Gives the slot of a connection. */
+  readonly expression: string;
+  /** By slot. */
+  readonly destinations: readonly Destination[];
+  /** Ends the names of the chains: two chains of one name and map have the same rules. */
+  readonly suffix: string;
 }
 
 /**
- * A chain for each number of endpoints, shared by all services that have so many. Where there is
- * more than one, a second rule is for a packet that read the old number and then finds the last
- * slot gone: slot 0 is there as long as there is an endpoint.
+ * The same for all nodes: each sends a client to the same slot. The kernel's hash depends on the order
+ * of bytes in its words: nodes of both orders do not agree.
  */
-function slotPick(port: DesiredServicePort, { policy, map, frontend }: PickOptions): Pick {
+const HASH_SEED = "0x7369676e";
+
+function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
+  const { family, protocol, scheduler } = port;
+  const endpoints = endpointsFor(port, policy);
+  const count = endpoints.length;
+  const random = {
+    expression: `numgen random mod ${count}`,
+    destinations: endpoints,
+    suffix: `${family}-${protocol}-${count}`,
+  };
+  switch (scheduler?.type) {
+    case undefined:
+      return random;
+    case "round-robin": {
+      if (count === 1) return random;
+      // A counter that Services share would skip endpoints: others count between two connections.
+      const list = policy === "Local" ? "local-turns" : "turns";
+      return {
+        expression: `numgen inc mod ${count}`,
+        destinations: endpoints,
+        suffix: `${family}-${list}-${affinityName(port, "")}`,
+      };
+    }
+    case "consistent-hash": {
+      const size = slotsFor(count, scheduler);
+      const bySource = scheduler.hash === "source";
+      const source = `${NFT_FAMILY[family]} saddr${bySource ? "" : ` . ${protocol} sport`}`;
+      return {
+        expression: `jhash ${source} mod ${size} seed ${HASH_SEED}`,
+        destinations: maglevTable(endpoints, size),
+        suffix: `${family}-${protocol}-${bySource ? "source" : "source-port"}-${size}`,
+      };
+    }
+  }
+}
+
+/**
+ * A chain for each way to choose and number of slots, shared by all services that have both; those
+ * that take turns have their own. Where there is more than one slot, a second rule is for a packet that
+ * read the old number and then finds the last slot gone: slot 0 is there as long as there is an
+ * endpoint.
+ */
+function slotPick(
+  port: DesiredServicePort,
+  { map, frontend, spread }: PickOptions & { readonly spread: Spread },
+): Pick {
   const { family, protocol } = port;
-  const destinations = endpointsFor(port, policy);
+  const { expression, destinations, suffix } = spread;
   const ip = NFT_FAMILY[family];
   const { kind, key } = frontend;
   const set = tableSet(map, { frontend: kind, protocol, family });
   const packet = kind === "vip" ? `${ip} daddr . ${protocol} dport` : `${protocol} dport`;
-  const suffix = `${family}-${protocol}-${destinations.length}`;
-  const dnat = (modulus: number) =>
-    `dnat ${ip} to ${packet} . numgen random mod ${modulus} map @${set.name}`;
+  const dnat = (slot: string) => `dnat ${ip} to ${packet} . ${slot} map @${set.name}`;
+  const first = dnat("numgen random mod 1");
   const chain: Chain = {
     type: "chain",
     role: "dnat",
     name: `pick-${set.stem}${suffix}`,
-    rules: destinations.length === 1 ? [dnat(1)] : [dnat(destinations.length), dnat(1)],
+    rules: destinations.length === 1 ? [first] : [dnat(expression), first],
   };
   const slots: Slots = { type: "slots", set, key, destinations };
   return { chain: chain.name, suffix, objects: [set, chain, slots] };

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { slotsFor } from "../../../model/cluster/scheduler.ts";
 import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 
 /** A client set and a chain of session affinity, in elements: nft takes as much memory for them. */
@@ -15,7 +16,8 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
     const { clusterIPs, loadBalancerIPs, externalIPs, nodePort, sourceRanges } = port;
     const frontends = clusterIPs.length + loadBalancerIPs.length + externalIPs.length +
       (nodePort === 0 ? 0 : 1);
-    const endpoints = port.clusterEndpoints.length + port.localEndpoints.length;
+    const endpoints = slotsFor(port.clusterEndpoints.length, port.scheduler) +
+      slotsFor(port.localEndpoints.length, port.scheduler);
     const each = port.affinitySeconds > 0 ? AFFINITY_WEIGHT : frontends;
     weight += frontends + clusterIPs.length + each * endpoints +
       loadBalancerIPs.length * sourceRanges.length;

@@ -1,0 +1,136 @@
+/**
+ * Settings that say which endpoint a new connection gets: signpost's own, and those of kube-proxy's
+ * ipvs mode.
+ *
+ * @module
+ */
+import {
+  HASH_SOURCES,
+  type HashSource,
+  type SchedulerName,
+  SCHEDULERS,
+} from "../../model/cluster/scheduler.ts";
+import { boolean, text } from "../file/fields.ts";
+import { cidr, oneOf, prime } from "../file/readers.ts";
+import { duration, group, list, value, word } from "./setting.ts";
+
+const SECOND = 1_000;
+
+/** Where a setting of the ipvs section has no effect. */
+const OUTSIDE = "outside ipvs mode";
+
+/** Slots of the lookup table that consistent hashing takes by default. */
+export const HASH_TABLE_SIZE = 251;
+
+/** Larger tables take too many elements of each frontend. */
+const MAX_HASH_TABLE_SIZE = 65_521;
+
+/** How connections are spread; a Service may say otherwise, see docs/ipvs.md. */
+export const SCHEDULER_GROUP = group({
+  title: "Schedulers",
+  settings: {
+    "signpost.scheduler": word<SchedulerName>(oneOf(...SCHEDULERS), "random", {
+      flag: {
+        name: "scheduler",
+        kind: "text",
+        value: "NAME",
+        choices: SCHEDULERS,
+        help:
+          "How Services spread connections: random (default), round-robin or consistent-hash. The annotation signpost.dev/scheduler says it for one.",
+      },
+    }),
+    "signpost.hash": word<HashSource>(oneOf(...HASH_SOURCES), "source", {
+      flag: {
+        name: "scheduler-hash",
+        kind: "text",
+        value: "NAME",
+        choices: HASH_SOURCES,
+        help:
+          "What consistent-hash goes by: source (default), or source-and-port. The annotation signpost.dev/hash says it for one.",
+      },
+    }),
+    "signpost.hashTableSize": value(prime(2, MAX_HASH_TABLE_SIZE), HASH_TABLE_SIZE, {
+      flag: {
+        name: "hash-table-size",
+        kind: "integer",
+        value: "N",
+        help:
+          "Slots of the table of consistent-hash, the same on every node: a prime. Default 251; a larger one is more even with many endpoints, and takes as many elements of each frontend.",
+      },
+    }),
+    "ipvs.scheduler": value(text, "", {
+      unused: OUTSIDE,
+      flag: {
+        name: "ipvs-scheduler",
+        kind: "text",
+        value: "NAME",
+        help: "With --proxy-mode ipvs: what --scheduler is, in the words of IPVS; docs/ipvs.md.",
+      },
+    }),
+    "ipvs.syncPeriod": duration(30 * SECOND, {
+      unused: OUTSIDE,
+      empty: "in the file",
+      flag: {
+        name: "ipvs-sync-period",
+        kind: "text",
+        value: "DURATION",
+        help: "With --proxy-mode ipvs: time between checks of the whole. Default 30s.",
+      },
+    }),
+    "ipvs.minSyncPeriod": duration(SECOND, {
+      unused: OUTSIDE,
+      empty: "in the file",
+      flag: {
+        name: "ipvs-min-sync-period",
+        kind: "text",
+        value: "DURATION",
+        help: "With --proxy-mode ipvs: how long changes are gathered. Default 1s.",
+      },
+    }),
+    "ipvs.excludeCIDRs": list(cidr, {
+      unused: OUTSIDE,
+      flag: {
+        name: "ipvs-exclude-cidrs",
+        kind: "list",
+        value: "CIDRS",
+        help: "With --proxy-mode ipvs: virtual servers that are not kube-proxy's, and stay.",
+      },
+    }),
+    "ipvs.strictARP": value(boolean, false, {
+      unused: true,
+      flag: {
+        name: "ipvs-strict-arp",
+        kind: "boolean",
+        help: "No effect: no interface has the addresses of Services.",
+      },
+    }),
+    "ipvs.tcpTimeout": duration(0, {
+      unused: OUTSIDE,
+      flag: {
+        name: "ipvs-tcp-timeout",
+        kind: "text",
+        value: "DURATION",
+        help: "With --proxy-mode ipvs: what --conntrack-tcp-timeout-established is.",
+      },
+    }),
+    "ipvs.tcpFinTimeout": duration(0, {
+      unused: OUTSIDE,
+      flag: {
+        name: "ipvs-tcpfin-timeout",
+        kind: "text",
+        value: "DURATION",
+        help: "With --proxy-mode ipvs: for TCP connections after a FIN (FIN_WAIT); 0: leave it.",
+      },
+    }),
+    "ipvs.udpTimeout": duration(0, {
+      unused: OUTSIDE,
+      flag: {
+        name: "ipvs-udp-timeout",
+        kind: "text",
+        value: "DURATION",
+        help:
+          "With --proxy-mode ipvs: what --conntrack-udp-timeout and --conntrack-udp-timeout-stream are.",
+      },
+    }),
+  },
+});

@@ -1,0 +1,75 @@
+/**
+ * How a service port spreads new connections over its endpoints.
+ *
+ * @module
+ */
+
+/** The schedulers, by the names that settings and annotations have for them. */
+export const SCHEDULERS = ["random", "round-robin", "consistent-hash"] as const;
+
+/** `random`: any endpoint; `round-robin`: in turn; `consistent-hash`: by where the client is. */
+export type SchedulerName = (typeof SCHEDULERS)[number];
+
+/** What consistent hashing may go by. */
+export const HASH_SOURCES = ["source", "source-and-port"] as const;
+
+/** `source`: the client's address; `source-and-port`: its address and port. */
+export type HashSource = (typeof HASH_SOURCES)[number];
+
+/** What a Service asks for; `""`: what the configuration says. */
+export interface AskedScheduler {
+  readonly name: SchedulerName | "";
+  readonly hash: HashSource | "";
+}
+
+/** What a Service without annotations asks for. */
+export const ANY_SCHEDULER: AskedScheduler = { name: "", hash: "" };
+
+/** A scheduler that needs more than the rules that all service ports share. */
+export type Scheduler =
+  | { readonly type: "round-robin" }
+  | {
+    readonly type: "consistent-hash";
+    readonly hash: HashSource;
+    /** Slots of the lookup table, a prime. */
+    readonly tableSize: number;
+  };
+
+/** What holds where a Service does not say. */
+export interface SchedulerDefaults {
+  readonly scheduler: SchedulerName;
+  readonly hash: HashSource;
+  readonly hashTableSize: number;
+}
+
+/** The scheduler of a Service; `undefined`: random. */
+export function schedulerOf(
+  asked: AskedScheduler,
+  defaults: SchedulerDefaults,
+): Scheduler | undefined {
+  const name = asked.name || defaults.scheduler;
+  switch (name) {
+    case "random":
+      return undefined;
+    case "round-robin":
+      return { type: name };
+    case "consistent-hash":
+      return { type: name, hash: asked.hash || defaults.hash, tableSize: defaults.hashTableSize };
+  }
+}
+
+/** Each has about twice as many slots as the one before. */
+const PRIMES = [2, 5, 11, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521];
+
+/** The slots of a lookup table: as configured, or so many that each endpoint has one. */
+export function tableSizeFor(endpoints: number, configured: number): number {
+  if (endpoints <= configured) return configured;
+  return PRIMES.find((prime) => prime >= endpoints) ?? PRIMES.at(-1) ?? configured;
+}
+
+/** How many slots the kernel holds for so many endpoints. */
+export function slotsFor(endpoints: number, scheduler: Scheduler | undefined): number {
+  return scheduler?.type === "consistent-hash" && endpoints > 0
+    ? tableSizeFor(endpoints, scheduler.tableSize)
+    : endpoints;
+}
