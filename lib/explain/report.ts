@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Scheduler } from "../model/cluster/scheduler.ts";
 import type { Mode } from "../model/configuration.ts";
 import type { Sender } from "../config/flags/command.ts";
 import type { Family } from "../model/values/address.ts";
@@ -53,6 +54,8 @@ export interface PortReport {
   /** Whose hints decide on the Cluster policy's endpoints; `""`: no hints hold here. */
   readonly topology: "" | "PreferSameNode" | "PreferSameZone";
   readonly affinitySeconds: number;
+  /** How new connections are spread; `null`: at random. */
+  readonly scheduler: Scheduler | null;
   readonly sourceRanges: readonly string[];
   readonly frontends: readonly FrontendReport[];
   readonly endpoints: readonly EndpointReport[];

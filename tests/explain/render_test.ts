@@ -85,6 +85,29 @@ Deno.test("a packet for which the kernel holds no rules is not said to be delive
   assertEquals(head([web(), slice([])]), `${packet} should be rejected, ${but}`);
 });
 
+Deno.test("a scheduler is named in words", () => {
+  const said = (name: string, hash: string) => {
+    const plainWeb = web();
+    const annotations = { "signpost.dev/scheduler": name, "signpost.dev/hash": hash };
+    const objects = [
+      { ...plainWeb, metadata: { ...plainWeb.metadata, annotations } },
+      slice([LOCAL]),
+    ];
+    const service = renderService(explainWeb(objects), plain);
+    const packet = renderPacket(explainFrom({ source: "10.244.0.11" }, objects), plain);
+    return [/IPv4, targetPort web; (.*)/.exec(service)?.[1], /scheduler(.*)/.exec(packet)?.[1]];
+  };
+  const [turns, bySource, byPort] = [
+    "endpoints in turn (round-robin)",
+    "endpoints by the source's address (consistent-hash)",
+    "endpoints by the source's address and port (consistent-hash)",
+  ];
+  assertEquals(said("round-robin", ""), [turns, turns]);
+  assertEquals(said("consistent-hash", "source"), [bySource, bySource]);
+  assertEquals(said("consistent-hash", "source-and-port"), [byPort, byPort]);
+  assertEquals(said("random", ""), [undefined, undefined]);
+});
+
 Deno.test("colours go around the text and change nothing else", () => {
   const report = explainWeb([web(), slice([])]);
   const coloured = renderService(report, painter(true));

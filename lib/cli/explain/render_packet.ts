@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { describeScheduler } from "../../model/cluster/scheduler.ts";
 import { plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
@@ -54,6 +55,7 @@ export function renderPacket(report: PacketReport, paint: Paint): string {
       "affinity",
       outcome.affinitySeconds > 0 ? `clients stay for ${outcome.affinitySeconds} s` : "",
     ],
+    ["scheduler", outcome.scheduler ? describeScheduler(outcome.scheduler) : ""],
     ["stays on", stickyEndpoint ? hostPort(stickyEndpoint.address, stickyEndpoint.port) : ""],
   ];
   const head = `${paint(`Packet from ${from} to ${to}`, "bold")} ${paint(verdict, colour)}\n` +

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { describeScheduler } from "../../model/cluster/scheduler.ts";
 import { plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
@@ -41,6 +42,7 @@ function renderPort(port: PortReport, paint: Paint): string {
   const notes = [
     ...port.topology === "" ? [] : [TOPOLOGY[port.topology]],
     ...port.affinitySeconds === 0 ? [] : [`clients stay for ${port.affinitySeconds} s`],
+    ...port.scheduler === null ? [] : [describeScheduler(port.scheduler)],
     ...port.sourceRanges.length === 0 ? [] : [`sources ${port.sourceRanges.join(", ")}`],
   ];
   return `${paint(`Port ${port.name}`, "bold")} ${port.port}/${port.protocol}, IPv${port.family}` +

@@ -36,7 +36,7 @@ export interface AdviceOptions {
 }
 
 /**
- * Warns, once, of a node without a known address, and, once for each family, of pods of this node outside the range by which pods are told: their
+ * Warns, once, of a node without a known address and of connections that routers may move, and, once for each family, of pods of this node outside the range by which pods are told: their
  * traffic would be masqueraded, and dropped where a load balancer's policy is Local (k/k#112820).
  */
 export class Advice {
@@ -44,6 +44,7 @@ export class Advice {
   readonly #told = new Set<Family>();
   #toldOfAddress = false;
   #toldOfFamilies = false;
+  #toldOfMoves = false;
 
   /** @param options what to look at, whom to tell */
   constructor(options: AdviceOptions) {
@@ -55,6 +56,7 @@ export class Advice {
     const { node, logger } = this.#options;
     this.#adviseOnAddress();
     this.#adviseOnFamilies();
+    this.#adviseOnMoves(services);
     for (const family of FAMILIES) {
       const { localDetector } = node().families[family];
       if (this.#told.has(family) || localDetector?.type !== "cidr") continue;
@@ -93,6 +95,22 @@ export class Advice {
       if (fatal) logger.error(message);
       else logger.warn(message);
     }
+  }
+
+  /** A hash is for routers that move flows; conntrack refuses what comes back after others have gone on. */
+  #adviseOnMoves(services: StateChange["services"]): void {
+    const { configuration, logger } = this.#options;
+    if (this.#toldOfMoves || configuration.conntrack.tcpBeLiberal) return;
+    const moving = [...services.values()].flatMap(({ after }) => after).find((port) =>
+      port.scheduler?.type === "consistent-hash" && port.protocol === "tcp" &&
+      port.loadBalancerIPs.length + port.externalIPs.length > 0
+    );
+    if (moving === undefined) return;
+    this.#toldOfMoves = true;
+    logger.warn(
+      "a Service with external addresses is spread by a hash: where routers move TCP connections between nodes, set conntrack.tcpBeLiberal (--conntrack-tcp-be-liberal), or those that come back are invalid",
+      { servicePort: moving.name },
+    );
   }
 
   #findStray(services: StateChange["services"], family: Family, cidr: string): string | undefined {

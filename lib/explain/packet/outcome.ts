@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Scheduler } from "../../model/cluster/scheduler.ts";
 import type { Sender } from "../../config/flags/command.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { MatchOptions, PacketDestination } from "../frontend.ts";
@@ -52,6 +53,8 @@ export interface Outcome {
   readonly endpoints: readonly PossibleEndpoint[];
   /** Seconds that a client stays on its endpoint; 0: each connection is on its own. */
   readonly affinitySeconds: number;
+  /** How new connections are spread; `null`: at random. */
+  readonly scheduler: Scheduler | null;
   readonly masquerade: Masquerade | null;
   /** What the verdict depends on, where the packet's source is not known. */
   readonly conditions: readonly string[];
@@ -69,6 +72,7 @@ export const NOTHING = {
   policy: null,
   endpoints: [],
   affinitySeconds: 0,
+  scheduler: null,
   masquerade: null,
   conditions: [],
 } as const;

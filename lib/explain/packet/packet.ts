@@ -130,6 +130,7 @@ function delivered(
       masqueraded: masquerade.applies || (hairpin && address === packet.source),
     })),
     affinitySeconds: servicePort.affinitySeconds,
+    scheduler: servicePort.scheduler ?? null,
     masquerade,
   };
 }

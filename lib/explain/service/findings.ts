@@ -121,6 +121,14 @@ function serviceFindings(inputs: FindingInputs): Finding[] {
     ...facts?.type === "LoadBalancer" && service.loadBalancerIPs.length === 0
       ? [loadBalancerFinding(facts)]
       : [],
+    ...service.affinitySeconds > 0 && (service.scheduler?.name ?? "random") !== "random"
+      ? [warning(
+        "scheduler-unused",
+        `session affinity decides, not ${service.scheduler?.name}: a new client's endpoint is picked ` +
+          "at random",
+        "set sessionAffinity to None, or take the annotation signpost.dev/scheduler away",
+      )]
+      : [],
     ...isLocal && undetected.length > 0
       ? [warning(
         "pods-not-recognised",

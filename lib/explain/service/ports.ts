@@ -61,6 +61,7 @@ export function portReport(
     targetPort: inspector.service?.targetPorts.get(port.name) ?? "",
     topology: topologyMode(findCandidates(slices, { port, family, nodeName }), place),
     affinitySeconds: desired.affinitySeconds,
+    scheduler: desired.scheduler ?? null,
     sourceRanges: desired.sourceRanges,
     frontends: [
       ...frontendsOf(desired).map((frontend) => frontendReport(desired, { frontend, world })),

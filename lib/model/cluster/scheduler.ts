@@ -58,6 +58,18 @@ export function schedulerOf(
   }
 }
 
+/** How endpoints are picked, as a phrase. */
+export function describeScheduler(scheduler: Scheduler): string {
+  switch (scheduler.type) {
+    case "round-robin":
+      return "endpoints in turn (round-robin)";
+    case "consistent-hash": {
+      const source = scheduler.hash === "source" ? "address" : "address and port";
+      return `endpoints by the source's ${source} (consistent-hash)`;
+    }
+  }
+}
+
 /** Each has about twice as many slots as the one before. */
 const PRIMES = [2, 5, 11, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521];
 

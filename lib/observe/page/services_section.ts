@@ -57,6 +57,7 @@ function badges(ports: readonly DesiredServicePort[]): Html[] {
     if (port.affinitySeconds > 0) {
       found.set(`session affinity ${formatAge(port.affinitySeconds)}`, "");
     }
+    if (port.scheduler) found.set(port.scheduler.type, "");
     if (port.internalTrafficPolicy === "Local") found.set("internal policy Local", "");
     if (port.externalTrafficPolicy === "Local") found.set("external policy Local", "");
     if (port.sourceRanges.length > 0) found.set("source ranges", "");

@@ -19,6 +19,7 @@ import {
   readEntries,
   readInteger,
   readObject,
+  readOptionalChoice,
   readOptionalName,
   readOrOmit,
   readPort,
@@ -102,8 +103,7 @@ function readScheduler(
 ): { readonly scheduler?: AskedScheduler } {
   const read = <T extends string>(name: string, choices: readonly T[]) =>
     readOrOmit(
-      () =>
-        readChoice<T | "">(annotations[name], `metadata.annotations[${name}]`, ["", ...choices]),
+      () => readOptionalChoice(annotations[name], `metadata.annotations[${name}]`, choices),
       omissions,
     ) ?? "";
   const name = read(SCHEDULER_ANNOTATION, SCHEDULERS);

@@ -164,6 +164,18 @@ export function readChoice<T extends string>(
   return choice;
 }
 
+/** One of the given strings; absent, null or `""` gives `""`. */
+export function readOptionalChoice<T extends string>(
+  value: unknown,
+  path: string,
+  choices: readonly T[],
+): T | "" {
+  const [first, ...others] = choices;
+  return first === undefined || readString(value, path) === ""
+    ? ""
+    : readChoice(value, path, [first, ...others]);
+}
+
 /** A boolean; absent or null gives the default. */
 export function readBoolean(value: unknown, path: string, absent: boolean): boolean {
   if (value === undefined || value === null) return absent;

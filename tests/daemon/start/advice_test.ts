@@ -63,3 +63,32 @@ Deno.test("an endpoint of which no slice says the node is no pod of this node, a
   const endpoints = [{ addresses: ["10.88.0.1"] }];
   assertEquals(warningsOf([service("kubernetes"), { ...kubernetes, endpoints }]), []);
 });
+
+Deno.test("external addresses that are spread by a hash are told of be-liberal, once", () => {
+  const hashed = service("web", { externalIPs: ["192.0.2.1"] });
+  const annotations = { "signpost.dev/scheduler": "consistent-hash" };
+  const external = { ...hashed, metadata: { ...hashed.metadata, annotations } };
+  const internal = { ...service("web"), metadata: external.metadata };
+  const messagesOf = (object: ApiObject, tcpBeLiberal = false) => {
+    const pipeline = new Pipeline();
+    const logger = new MemoryLogger();
+    const conntrack = { ...DEFAULTS.conntrack, tcpBeLiberal };
+    const advice = new Advice({
+      node: () => pipeline.desired.node,
+      ownAddresses: () => [],
+      cache: { complete: false, node: undefined },
+      configuration: { ...DEFAULTS, conntrack },
+      traits: traitsOf("nftables"),
+      nodeName: NODE_NAME,
+      logger,
+    });
+    const { change } = pipeline.load([object]);
+    for (let sync = 0; sync < 2; sync++) advice.afterSync(change);
+    return logger.messages;
+  };
+  const [message = "", ...more] = messagesOf(external);
+  assertMatch(message, /hash.*conntrack\.tcpBeLiberal/);
+  assertEquals(more, []);
+  assertEquals(messagesOf(external, true), []);
+  assertEquals(messagesOf(internal), []);
+});

@@ -38,6 +38,26 @@ Deno.test("of a Service that works, explain tells addresses and endpoints, and n
   );
 });
 
+/** The Service with the annotation that names its scheduler. */
+function hashed(spec: Record<string, unknown> = {}, name = "consistent-hash"): ApiObject {
+  const plain = web(spec);
+  return { ...plain, metadata: { ...plain.metadata, annotations: { [ANNOTATION]: name } } };
+}
+
+const ANNOTATION = "signpost.dev/scheduler";
+
+Deno.test("the scheduler is named, where it is not random", () => {
+  const [port] = explainWeb([hashed(), slice([LOCAL, REMOTE])]).ports;
+  const scheduler = { type: "consistent-hash", hash: "source", tableSize: 251 } as const;
+  assertEquals(port?.scheduler, scheduler);
+  assertEquals(port?.frontends[0]?.outcomes.map((each) => each.scheduler), [
+    scheduler,
+    scheduler,
+    scheduler,
+  ]);
+  assertEquals(explainWeb([web(), slice([LOCAL])]).ports[0]?.scheduler, null);
+});
+
 /** Services that do not work, and the causes that are named. */
 const BROKEN: readonly {
   readonly name: string;
@@ -142,6 +162,34 @@ const BROKEN: readonly {
       "error not-supported: refused on this node: its load-balancer IPs get no rules, since its " +
       "source ranges (loadBalancerSourceRanges) cannot be held: nft 1.0.6 refuses it",
     ],
+  },
+  {
+    name: "a hash that nft or the kernel refuses",
+    objects: [hashed(), slice([LOCAL])],
+    options: { refusedFeatures: new Map([["consistent-hash", "nft 1.0.6 refuses it"]]) },
+    causes: [
+      "warning not-supported: not as asked on this node: its endpoints are picked at random, since " +
+      "they cannot be picked by a hash: nft 1.0.6 refuses it",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "a scheduler beside session affinity",
+    objects: [hashed({ sessionAffinity: "ClientIP" }), slice([LOCAL])],
+    causes: [
+      "warning scheduler-unused: session affinity decides, not consistent-hash: a new client's " +
+      "endpoint is picked at random",
+    ],
+    verdict: "delivered",
+  },
+  {
+    name: "a scheduler that there is not",
+    objects: [hashed({}, "rr"), slice([LOCAL])],
+    causes: [
+      "warning part-left-out: Service shop/web: a part is left out: " +
+      'metadata.annotations[signpost.dev/scheduler] must be random or round-robin or consistent-hash, is "rr"',
+    ],
+    verdict: "delivered",
   },
   {
     name: "a family that the node does not have",

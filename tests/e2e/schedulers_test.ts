@@ -1,0 +1,285 @@
+/**
+ * Who gets the connections, measured with connections: in turn, or by where the client is, on one node
+ * and on two, before and after endpoints go and come.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { FAMILIES } from "../../lib/model/values/address.ts";
+import type { Network } from "../support/network.ts";
+import { Signpost } from "../support/signpost.ts";
+import { addAddress } from "../support/topology.ts";
+import { applyOnce, createCluster, writeInput, writeManifests } from "./case.ts";
+import {
+  ADDRESSES,
+  type Addresses,
+  clusterObjects,
+  configuration,
+  ENDPOINT_HOSTS,
+  type EndpointHost,
+  type Manifest,
+  NODE_PORT,
+  PORT,
+  service,
+  type ServiceOptions,
+  slice,
+} from "./cluster.ts";
+
+/** A Service with annotations for schedulers. */
+function scheduled(
+  a: Addresses,
+  annotations: Readonly<Record<string, string>>,
+  options: ServiceOptions = {},
+): Manifest {
+  const plain = service(a, options);
+  return { ...plain, metadata: { ...plain.metadata as Manifest, annotations } };
+}
+
+const TURNS = { "signpost.dev/scheduler": "round-robin" };
+const HASHED = { "signpost.dev/scheduler": "consistent-hash" };
+const HASHED_WITH_PORT = { ...HASHED, "signpost.dev/hash": "source-and-port" };
+
+/** The hosts that answer so many connections, one after the other. */
+async function inOrder(
+  network: Network,
+  address: string,
+  { times, port = PORT }: { readonly times: number; readonly port?: number },
+): Promise<string[]> {
+  const hosts: string[] = [];
+  for (let i = 0; i < times; i++) hosts.push(...await answers(network, { address, port }));
+  return hosts;
+}
+
+/** Who answers one connection from a client outside. */
+async function answers(network: Network, request: {
+  readonly address: string;
+  readonly port?: number;
+  readonly protocol?: "tcp" | "udp";
+  readonly source?: string;
+  readonly sourcePort?: number;
+}): Promise<string[]> {
+  const outcomes = await network.connect({
+    port: PORT,
+    timeout: 10_000,
+    ...request,
+    from: "client",
+  });
+  return outcomes.map((outcome) => outcome.type === "answer" ? outcome.answer.host : outcome.type);
+}
+
+/** How many of the answers are each host's. */
+function counts(hosts: readonly string[]): Record<string, number> {
+  const groups = [...Map.groupBy(hosts, (host) => host)].sort(([one], [two]) => one < two ? -1 : 1);
+  return Object.fromEntries(groups.map(([host, all]) => [host, all.length]));
+}
+
+function allAlike(each: number, hosts: readonly string[] = ENDPOINT_HOSTS): Record<string, number> {
+  return Object.fromEntries([...hosts].sort().map((host) => [host, each]));
+}
+
+for (const family of FAMILIES) {
+  const a = ADDRESSES[family];
+  for (const mode of ["nftables", "iptables"] as const) {
+    Deno.test(`round-robin: each endpoint has its turn, whatever other Services do, ${mode} (IPv${family})`, async () => {
+      await using network = await createCluster();
+      await applyOnce(network, {
+        objects: [
+          ...clusterObjects(a),
+          scheduled(a, TURNS, {
+            spec: { type: "LoadBalancer" },
+            ingress: [{ ip: a.loadBalancer }],
+          }),
+          slice(a, ENDPOINT_HOSTS),
+          scheduled(a, TURNS, { name: "other", spec: { clusterIP: a.clusterIP2 } }),
+          slice(a, ENDPOINT_HOSTS, { service: "other" }),
+        ],
+        config: configuration(a, { mode, nodePortAddresses: [a.everyAddress] }),
+      });
+      const mine: string[] = [];
+      for (let i = 0; i < 12; i++) {
+        mine.push(...await answers(network, { address: a.clusterIP }));
+        await answers(network, { address: a.clusterIP2 });
+      }
+      assertEquals(counts(mine), allAlike(3));
+      assertEquals(mine.slice(0, 4), mine.slice(4, 8));
+      assertEquals(counts(await inOrder(network, a.loadBalancer, { times: 8 })), allAlike(2));
+      const port = NODE_PORT;
+      assertEquals(counts(await inOrder(network, a.node, { times: 8, port })), allAlike(2));
+    });
+  }
+
+  Deno.test(`a counter that two Services shared would starve endpoints (IPv${family})`, async () => {
+    await using network = await createCluster();
+    const input = {
+      objects: [
+        ...clusterObjects(a),
+        scheduled(a, TURNS),
+        slice(a, ENDPOINT_HOSTS),
+        scheduled(a, TURNS, { name: "other", spec: { clusterIP: a.clusterIP2 } }),
+        slice(a, ENDPOINT_HOSTS, { service: "other" }),
+      ],
+      config: configuration(a),
+    };
+    await applyOnce(network, input);
+    const map = `inet signpost services${family}`;
+    const listing = await network.run("node", ["nft", "list", "map", ...map.split(" ")]);
+    const [, chain] = /goto (\S+web\/tcp\/tcp)/.exec(listing) ?? [];
+    const key = `${a.clusterIP2} . tcp . ${PORT}`;
+    const [, own] = /goto (\S+other\/tcp\/tcp)/.exec(listing) ?? [];
+    await network.applyNft(
+      `delete element ${map} { ${key} : goto ${own} }\nadd element ${map} { ${key} : goto ${chain} }\n`,
+    );
+    const mine: string[] = [];
+    for (let i = 0; i < 12; i++) {
+      mine.push(...await answers(network, { address: a.clusterIP }));
+      await answers(network, { address: a.clusterIP2 });
+    }
+    assertEquals(Object.keys(counts(mine)).length, 2, "two of four endpoints");
+  });
+
+  Deno.test(`consistent-hash: two nodes send a client to the same endpoint, and most stay when one goes (IPv${family})`, async () => {
+    await using first = await createCluster();
+    await using second = await createCluster();
+    const nodes = [first, second] as const;
+    const sources = await addClients(nodes, a);
+    const apply = async (endpoints: readonly EndpointHost[]) => {
+      for (const [i, network] of nodes.entries()) {
+        await applyOnce(network, {
+          objects: [...clusterObjects(a), scheduled(a, HASHED), slice(a, endpoints)],
+          config: configuration(a, { hostnameOverride: `node${i + 1}` }),
+        });
+      }
+    };
+    const ask = async (protocol: "tcp" | "udp" = "tcp") => {
+      const [one, two] = await Promise.all(
+        nodes.map((network) =>
+          Promise.all(
+            sources.map((source) => answers(network, { address: a.clusterIP, source, protocol })),
+          )
+        ),
+      );
+      assertEquals(one, two);
+      return (one ?? []).flat();
+    };
+    await apply(ENDPOINT_HOSTS);
+    const before = await ask();
+    assertEquals(Object.keys(counts(before)), [...ENDPOINT_HOSTS].sort());
+    for (const share of Object.values(counts(before))) {
+      assert(share >= sources.length / 10, `${share} of ${sources.length}`);
+    }
+    assertEquals(await ask(), before, "each client stays");
+    await ask("udp");
+
+    await apply(["local1", "local2", "remote1"]);
+    const after = await ask();
+    const others = before.flatMap((host, i) => host === "remote2" ? [] : [host === after[i]]);
+    const moved = others.filter((same) => !same).length / others.length;
+    assert(moved <= 0.1, `${moved} of the clients of other endpoints moved`);
+    assertEquals(after.includes("remote2"), false);
+
+    await apply(ENDPOINT_HOSTS);
+    assertEquals(await ask(), before, "the endpoint comes back, and its clients with it");
+  });
+
+  Deno.test(`consistent-hash of source and port: one client's connections are spread, a flow meets its endpoint on another node (IPv${family})`, async () => {
+    await using first = await createCluster();
+    await using second = await createCluster();
+    for (const [i, network] of [first, second].entries()) {
+      await applyOnce(network, {
+        objects: [
+          ...clusterObjects(a),
+          scheduled(a, HASHED_WITH_PORT, {
+            spec: { type: "LoadBalancer", externalTrafficPolicy: "Cluster" },
+            ingress: [{ ip: a.loadBalancer }],
+          }),
+          slice(a, ENDPOINT_HOSTS),
+        ],
+        config: configuration(a, { hostnameOverride: `node${i + 1}` }),
+      });
+    }
+    for (const protocol of ["tcp", "udp"] as const) {
+      const seen: string[] = [];
+      for (let i = 0; i < 64; i++) {
+        const flow = { address: a.loadBalancer, protocol, sourcePort: 20_000 + 37 * i };
+        const host = await answers(first, flow);
+        assertEquals(await answers(second, flow), host);
+        seen.push(...host);
+      }
+      assertEquals(Object.keys(counts(seen)), [...ENDPOINT_HOSTS].sort());
+      for (const share of Object.values(counts(seen))) assert(share >= 5, `${share} of 64`);
+    }
+  });
+
+  Deno.test(`policy Local: in turn and by hash among the endpoints of the node alone (IPv${family})`, async () => {
+    for (const annotations of [TURNS, HASHED_WITH_PORT]) {
+      await using network = await createCluster();
+      await applyOnce(network, {
+        objects: [
+          ...clusterObjects(a),
+          scheduled(a, annotations, {
+            spec: { type: "LoadBalancer", externalTrafficPolicy: "Local" },
+            ingress: [{ ip: a.loadBalancer }],
+          }),
+          slice(a, ENDPOINT_HOSTS),
+        ],
+        config: configuration(a),
+      });
+      const seen = counts(await inOrder(network, a.loadBalancer, { times: 24 }));
+      assertEquals(Object.keys(seen), ["local1", "local2"]);
+      if (annotations === TURNS) assertEquals(seen, allAlike(12, ["local1", "local2"]));
+    }
+  });
+}
+
+/** Addresses of the client, so many that chance has no say. */
+async function addClients(nodes: readonly Network[], a: Addresses): Promise<string[]> {
+  const sources = Array.from(
+    { length: 80 },
+    (_, i) => a.family === 4 ? `198.19.7.${i + 1}` : `fd19:7::${i + 1}`,
+  );
+  const flag = a.family === 4 ? "" : "-6 ";
+  for (const network of nodes) {
+    await network.ip("client", sources.map((source) => addAddress(source, "eth0")));
+    await network.ip("node", sources.map((source) => `${flag}route add ${source} dev client`));
+  }
+  return sources;
+}
+
+Deno.test("connections stay with their endpoints while the daemon changes the table of the hash", async () => {
+  const a = ADDRESSES[4];
+  await using network = await createCluster();
+  const objects = (endpoints: readonly EndpointHost[]) => [
+    ...clusterObjects(a),
+    scheduled(a, HASHED_WITH_PORT),
+    slice(a, endpoints),
+  ];
+  await using files = await writeInput({
+    objects: objects(ENDPOINT_HOSTS),
+    config: configuration(a, { nftables: { minSyncPeriod: "50ms" } }),
+  });
+  const { config, manifests } = files;
+  await using signpost = Signpost.start(network, [
+    ...["--config", config, "--manifests", manifests, "--state-file", ""],
+  ]);
+  const slots = async () => {
+    const map = ["inet", "signpost", "endpoints-tcp4"];
+    const text = await network.run("node", ["nft", "list", "map", ...map]).catch(() => "");
+    return (address: string) => text.split(`: ${address} .`).length - 1;
+  };
+  await signpost.until("the table", async () => (await slots())(a.remote2) > 60);
+  const long = await Promise.all(
+    Array.from(
+      { length: 16 },
+      () => network.stay({ from: "client", address: a.clusterIP, port: PORT, timeout: 10_000 }),
+    ),
+  );
+  const say = () => Promise.all(long.map((each, i) => each.exchange(`hello ${i}`)));
+  const first = await say();
+  await writeManifests(manifests, objects(["local1", "local2", "remote1"]));
+  await signpost.until("the endpoint is gone", async () => (await slots())(a.remote2) === 0);
+  assertEquals(await say(), first);
+  await writeManifests(manifests, objects(ENDPOINT_HOSTS));
+  await signpost.until("the endpoint is back", async () => (await slots())(a.remote2) > 60);
+  assertEquals(await say(), first);
+  for (const each of long) each.close();
+});
