@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path/posix";
-import { DIFF_VERSION, type DiffReport } from "../../lib/verify/diff/report.ts";
+import { DIFF_VERSION, type DiffReport } from "../../lib/verify/diff_report.ts";
 
 const ROOT = join(dirnameOf(import.meta.url), "../..");
 const DOC = await Deno.readTextFile(join(ROOT, "docs/output.md"));

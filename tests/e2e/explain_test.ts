@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import type { DiffReport } from "../../lib/verify/diff/report.ts";
+import type { DiffReport } from "../../lib/verify/diff_report.ts";
 import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
 import { execute } from "../support/command.ts";
 import type { Network } from "../support/network.ts";

@@ -15,7 +15,7 @@ import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import { overlay, Proposed } from "./proposed.ts";
 import { renderDiff } from "./render.ts";
-import { DIFF_VERSION, type DiffReport } from "../../verify/diff/report.ts";
+import { DIFF_VERSION, type DiffReport } from "../../verify/diff_report.ts";
 
 type DiffCommand = Extract<Command, { readonly name: "diff" }>;
 

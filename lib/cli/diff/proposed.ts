@@ -14,7 +14,7 @@ import { ManifestError } from "../../source/manifests/manifests.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import type { QueryContext } from "../query.ts";
-import { withAllocatedFields } from "../../verify/diff/overlay.ts";
+import { withAllocatedFields } from "../../verify/overlay.ts";
 
 /** The names of the objects that manifests hold, and what is odd about them. */
 export class Proposed {

@@ -5,7 +5,7 @@
  */
 import { plain } from "../../model/values/text.ts";
 import { type Cell, colourTable, type Paint } from "../output.ts";
-import type { DiffReport } from "../../verify/diff/report.ts";
+import type { DiffReport } from "../../verify/diff_report.ts";
 
 /** Lines with `-` and `+`, and their number. */
 export function renderDiff(report: DiffReport, paint: Paint): string {

@@ -6,7 +6,12 @@
  *
  * @module
  */
-import type { AskedMode, DetectLocalMode, MinSyncPeriod } from "../../model/configuration.ts";
+import {
+  type AskedMode,
+  type DetectLocalMode,
+  type MinSyncPeriod,
+  MODES,
+} from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { boolean, integer } from "../file/fields.ts";
 import {
@@ -39,7 +44,7 @@ export const RULE_GROUP = group({
         name: "proxy-mode",
         kind: "text",
         value: "MODE",
-        choices: ["nftables", "iptables", "ipvs"],
+        choices: [...MODES, "ipvs"],
         help:
           "nftables, iptables, or ipvs, which nftables serves; empty: nftables where kernel and nft can do it.",
       },

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Service } from "../../model/cluster/objects.ts";
+import type { Service } from "../model/cluster/objects.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

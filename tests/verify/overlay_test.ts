@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { withAllocatedFields } from "../../../lib/verify/diff/overlay.ts";
-import type { Service } from "../../../lib/model/cluster/objects.ts";
+import { withAllocatedFields } from "../../lib/verify/overlay.ts";
+import type { Service } from "../../lib/model/cluster/objects.ts";
 
 const PRESENT: Service = {
   namespace: "shop",

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Change } from "../../model/kernel/change.ts";
-import type { Mode } from "../../model/configuration.ts";
+import type { Change } from "../model/kernel/change.ts";
+import type { Mode } from "../model/configuration.ts";
 
 /** The version of the format; it changes only where a field goes or changes its meaning. */
 export const DIFF_VERSION = 1;
