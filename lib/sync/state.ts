@@ -73,7 +73,7 @@ export type SyncEvent =
   /** What differs is looked for, and put back. */
   | { readonly type: "repair-started"; readonly at: number }
   /** `isDone`: nothing differs any more; else everything has to be replaced. */
-  | { readonly type: "repair-ended"; readonly isDone: boolean }
+  | { readonly type: "repair-ended"; readonly at: number; readonly isDone: boolean }
   /** The steps after a sync are to be taken though nothing changed. */
   | { readonly type: "round-requested" }
   /** The full sync period may be over. */
@@ -142,11 +142,7 @@ export function next(state: SyncState, event: SyncEvent): SyncState {
       return { ...state, phase: { name: "repair", since: event.at }, repair: false };
     case "repair-ended":
       if (phase.name !== "repair") return state;
-      return {
-        ...state,
-        phase: { name: "waiting" },
-        full: event.isDone ? state.full : state.full ?? { requested: "drift" },
-      };
+      return repairEnded(state, { ...event, since: phase.since });
     case "full-requested":
       return { ...state, full: state.full ?? { requested: event.reason } };
     case "period-checked":
@@ -204,6 +200,16 @@ const CAUSES: Readonly<Record<Extract<FullCause, string>, string>> = {
   "partial-failed": "the partial sync failed",
   "no-partial": "the node changed, or very much",
 };
+
+/** Where nothing has changed, the repair was the sync. */
+function repairEnded(
+  state: SyncState,
+  { since, at, isDone }: { readonly since: number; readonly at: number; readonly isDone: boolean },
+): SyncState {
+  if (isDone && !state.changed && state.full === undefined) return ended(state, { since, at });
+  const full = isDone ? state.full : state.full ?? { requested: "drift" };
+  return { ...state, phase: { name: "waiting" }, full };
+}
 
 /** What the sync takes on is wanted no more; what is wanted from now on is for the next one. */
 function startSync(

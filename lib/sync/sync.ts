@@ -188,7 +188,14 @@ export class SyncLoop {
   async #sync(): Promise<void> {
     const { desired, backend, clock } = this.#options;
     const started = clock.monotonic();
-    const isRepaired = await this.#repair(started);
+    const repaired = await this.#repair(started);
+    if (this.#state.phase.name === "after-sync") {
+      if (repaired) {
+        await this.#follow({ change: repaired.step.change, full: true, report: repaired });
+      }
+      this.#take({ type: "followed" });
+      return;
+    }
     const step = this.#update();
     this.#reports.report(step);
     const isFull = this.#state.full !== undefined;
@@ -198,7 +205,8 @@ export class SyncLoop {
     if (this.#state.phase.name === "full") {
       report = await this.#apply(backend.full(desired), { step, started });
     }
-    await this.#follow({ change: step.change, full: isFull || isRepaired, report });
+    const full = isFull || repaired !== undefined;
+    await this.#follow({ change: step.change, full, report });
     this.#take({ type: "followed" });
   }
 
@@ -206,10 +214,10 @@ export class SyncLoop {
    * Puts back what another program has changed: by parts before the next step, where that is possible
    * and the kernel takes it, else everything with that step.
    *
-   * @returns whether parts were put back
+   * @returns what was put back; `undefined`: nothing
    */
-  async #repair(started: number): Promise<boolean> {
-    if (!this.#state.repair || this.#state.full !== undefined) return false;
+  async #repair(started: number): Promise<SyncReport | undefined> {
+    if (!this.#state.repair || this.#state.full !== undefined) return undefined;
     const { desired, backend, logger } = this.#options;
     this.#take({ type: "repair-started", at: started });
     const script = await backend.repair(desired);
@@ -217,8 +225,9 @@ export class SyncLoop {
     if (isSame) logger.debug(2, "nothing differs from what was written");
     const step = noStep();
     const report = script && !isSame ? await this.#apply(script, { step, started }) : undefined;
-    this.#take({ type: "repair-ended", isDone: isSame || report !== undefined });
-    return report !== undefined;
+    const isDone = isSame || report !== undefined;
+    this.#take({ type: "repair-ended", at: this.#options.clock.monotonic(), isDone });
+    return report;
   }
 
   /** Takes what changed into the desired state. After a state file, all that it had may have changed. */

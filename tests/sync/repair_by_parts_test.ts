@@ -28,9 +28,37 @@ Deno.test("a repair where nothing differs writes nothing", async () => {
   await using fixture = await synced({ isGone: false });
   fixture.loop.requestRepair();
   await fixture.pass(100);
-  assertEquals(fixture.backend.log.slice(1).filter((line) => line !== "partial: "), []);
+  assertEquals(fixture.backend.log.slice(1), []);
   assertMatch(fixture.logger.at("debug").join(), /nothing differs/);
-  assertEquals(fixture.outcomes.at(-1)?.full, false);
+  assertEquals(fixture.outcomes.length, 1, "there is nothing that steps could follow");
+});
+
+Deno.test("a repair is followed by no empty sync: it is the last sync that status shows", async () => {
+  await using fixture = await synced();
+  const { backend, loop, outcomes } = fixture;
+  outcomes.length = 0;
+  for (const milliseconds of [100, 1_000]) {
+    backend.deleteByOther("default/s1");
+    loop.requestRepair();
+    await fixture.pass(milliseconds);
+  }
+  assertEquals(backend.log.slice(1), ["partial: default/s1", "partial: default/s1"]);
+  assertEquals(outcomes.map(({ done, full }) => [done, full]), [[true, true], [true, true]]);
+  assertEquals(outcomes.map(({ report }) => report?.script.operations), [1, 1]);
+  assertEquals(loop.busy, 0);
+});
+
+Deno.test("repairs that another program makes necessary again and again have pauses", async () => {
+  await using fixture = await synced();
+  const { backend, loop } = fixture;
+  loop.requestRepair();
+  await fixture.pass(100);
+  backend.deleteByOther("default/s1");
+  loop.requestRepair();
+  await fixture.pass(99);
+  assertEquals(backend.log.length, 2);
+  await fixture.pass(1);
+  assertEquals(backend.log.length, 3);
 });
 
 Deno.test("where parts do not suffice, everything is replaced", async () => {

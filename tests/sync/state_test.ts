@@ -116,15 +116,26 @@ const TRANSITIONS: readonly Transition[] = [
     to: { phase: REPAIR, repair: false },
   },
   {
-    name: "a repair that is done leads to the next step",
+    name: "a repair that is done leads to what has changed",
+    from: { phase: REPAIR, changed: true },
+    event: { type: "repair-ended", at: 600, isDone: true },
+    to: { phase: WAITING, changed: true },
+  },
+  {
+    name: "a repair that is done is the sync where nothing has changed, and may be wanted again",
     from: { phase: REPAIR, repair: true },
-    event: { type: "repair-ended", isDone: true },
-    to: { phase: WAITING, repair: true },
+    event: { type: "repair-ended", at: 600, isDone: true },
+    to: {
+      phase: { name: "after-sync", since: 500 },
+      repair: true,
+      lastSync: 600,
+      durations: [100],
+    },
   },
   {
     name: "a repair that does not suffice leads to a full sync",
     from: { phase: REPAIR },
-    event: { type: "repair-ended", isDone: false },
+    event: { type: "repair-ended", at: 600, isDone: false },
     to: { phase: WAITING, full: DRIFT },
   },
   {
