@@ -39,7 +39,7 @@ export async function run(options: RunOptions): Promise<void> {
       await manager.reloading();
       next = await reloadConfiguration(argv, { file, logger, configuration, runtime });
       if (next) changed.abort();
-      else await manager.ready("rules are in the kernel");
+      else await manager.reloaded();
     };
     const stopListening = reload(readAgain);
     const stop = () => changed.abort();

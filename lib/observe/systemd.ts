@@ -76,7 +76,7 @@ export class ServiceManager {
   }
 
   /**
-   * Start-up, or a reload, is over.
+   * Start-up is over, or there is something else to say of a service that has started.
    *
    * @param status the text that `systemctl status` shows
    */
@@ -84,8 +84,13 @@ export class ServiceManager {
     return this.#send(["READY=1", statusLine(status)]);
   }
 
+  /** A reload is over, and has changed nothing. */
+  reloaded(): Promise<void> {
+    return this.#send(["READY=1"]);
+  }
+
   /**
-   * The configuration is being read again; `ready` ends it.
+   * The configuration is being read again; `ready` or `reloaded` ends it.
    *
    * @param monotonicMicroseconds CLOCK_MONOTONIC, which `Type=notify-reload` wants and plain
    *   `Type=notify` does not; Deno has no way to read it

@@ -6,6 +6,7 @@
  * @module
  */
 import type { LockHolder, LockRefusal, NodeLock } from "../model/ports/node_lock.ts";
+import { SystemClock } from "./clock.ts";
 
 /** Its name as `ss -xl` shows it is `@signpost`. */
 const PATH = "\0signpost";
@@ -147,11 +148,5 @@ async function ended(connection: Deno.Conn, signal: AbortSignal): Promise<void> 
 }
 
 function sleep(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, PAUSE);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve();
-    }, { once: true });
-  });
+  return new SystemClock().sleep(PAUSE, signal);
 }

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { parseHolder } from "../../lib/system/node_lock.ts";
+import { run } from "../support/command.ts";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 
 Deno.test("what a holder says of itself is checked before it is shown", () => {
@@ -39,4 +40,38 @@ Deno.test("without free descriptors the lock is held, and its holder says so whe
   `;
   const { stdout, stderr } = await runWithFewDescriptors(script, "unshare -n");
   assertEquals(stdout, "7\n", stderr);
+});
+
+Deno.test("who waits for the lock stops waiting when it is told to", async () => {
+  const module = new URL("../../lib/system/node_lock.ts", import.meta.url).href;
+  const script = `
+    import { AbstractSocketLock } from "${module}";
+    const self = { pid: 7, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
+    const first = new AbstractSocketLock();
+    await first.take(self);
+    const refusal = await new AbstractSocketLock().take(self);
+    const set = globalThis.setTimeout;
+    globalThis.setTimeout = (callback, milliseconds) => {
+      console.log("it sleeps", milliseconds);
+      return set(callback, milliseconds);
+    };
+    const stop = new AbortController();
+    const waiting = refusal.released(stop.signal);
+    stop.abort();
+    await waiting;
+    await refusal.released(stop.signal);
+    console.log("stopped");
+    Deno.exit();
+  `;
+  const command = [
+    "unshare",
+    "-n",
+    Deno.execPath(),
+    "run",
+    "-qA",
+    "--unstable-net",
+    "--ext=js",
+    "-",
+  ];
+  assertEquals(await run(command, { stdin: script }), "stopped\n");
 });

@@ -6,6 +6,7 @@
 import { FatalError } from "../../model/values/fatal.ts";
 import type { LockHolder, NodeLock } from "../../model/ports/node_lock.ts";
 import type { Logger } from "../../model/ports/ports.ts";
+import type { ServiceManager } from "../../observe/systemd.ts";
 
 /** What it takes to be the one. */
 export interface OneDaemonOptions {
@@ -14,6 +15,7 @@ export interface OneDaemonOptions {
   readonly self: LockHolder;
   /** Whether to wait for another daemon's end. */
   readonly wait: boolean;
+  readonly manager: Pick<ServiceManager, "ready" | "feedWatchdog">;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
@@ -22,13 +24,18 @@ export interface OneDaemonOptions {
  * Takes the lock of the network namespace, or waits for it until the signal aborts. Where this system
  * has no such locks, one warning tells.
  *
+ * To systemd a daemon that waits has started, and is alive: the node has the rules of the other one, so
+ * what is ordered after signpost (kubelet) can start, and no time limit of the start applies.
+ *
  * @throws {FatalError} that names the holder, unless this daemon is to wait
  */
 export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> {
-  const { lock, self, wait, logger, signal } = options;
+  const { lock, self, wait, manager, logger, signal } = options;
+  const over = new AbortController();
+  const stop = AbortSignal.any([signal, over.signal]);
   let isTold = false;
-  while (!signal.aborted) {
-    try {
+  try {
+    while (!signal.aborted) {
       const refusal = await lock.take(self);
       if (!refusal) {
         if (isTold) logger.info("the other signpost has ended; this one takes over");
@@ -36,16 +43,21 @@ export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> 
       }
       const who = refusal.holder ? describe(refusal.holder) : UNKNOWN;
       if (!wait) throw new FatalError(`${who}: stop it, or start this one with --wait`);
-      if (!isTold) logger.info(`${who}: waiting for its end`);
+      if (!isTold) {
+        logger.info(`${who}: waiting for its end`);
+        await manager.ready(`waiting for its end: ${who}`);
+        void manager.feedWatchdog(() => true, stop);
+      }
       isTold = true;
       await refusal.released(signal);
-    } catch (error) {
-      if (error instanceof FatalError) throw error;
-      logger.warn("it cannot be told whether another signpost runs here; going on", {
-        error: String(error),
-      });
-      return;
     }
+  } catch (error) {
+    if (error instanceof FatalError) throw error;
+    logger.warn("it cannot be told whether another signpost runs here; going on", {
+      error: String(error),
+    });
+  } finally {
+    over.abort();
   }
 }
 

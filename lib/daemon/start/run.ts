@@ -47,6 +47,7 @@ async function start(given: DaemonOptions): Promise<void> {
       since: new Date(runtime.clock.now()).toISOString(),
     },
     wait: given.configuration.signpost.wait,
+    manager: given.manager,
     logger,
     signal: given.signal,
   });

@@ -2,7 +2,8 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { beTheOnlyDaemon } from "../../../lib/daemon/start/one_daemon.ts";
 import { FatalError } from "../../../lib/model/values/fatal.ts";
 import type { LockHolder, LockRefusal, NodeLock } from "../../../lib/model/ports/node_lock.ts";
-import { MemoryLogger, settle } from "../../support/clock_and_log.ts";
+import { type NotifySocket, ServiceManager } from "../../../lib/observe/systemd.ts";
+import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 
 const FIRST: LockHolder = { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
 const SELF: LockHolder = { ...FIRST, pid: 4712 };
@@ -37,11 +38,17 @@ class FakeLock implements NodeLock {
 }
 
 function start(lock: NodeLock, wait: boolean) {
-  const logger = new MemoryLogger();
+  const [logger, clock] = [new MemoryLogger(), new ManualClock()];
   const stop = new AbortController();
-  const only = beTheOnlyDaemon({ lock, self: SELF, wait, logger, signal: stop.signal });
+  const sent: string[] = [];
+  const socket: NotifySocket = {
+    send: (datagram) => Promise.resolve(void sent.push(datagram)),
+    close: () => {},
+  };
+  const manager = new ServiceManager({ socket, watchdog: 30_000, clock, logger });
+  const only = beTheOnlyDaemon({ lock, self: SELF, wait, manager, logger, signal: stop.signal });
   only.catch(() => {});
-  return { logger, stop, only };
+  return { logger, clock, stop, sent, only };
 }
 
 Deno.test("a daemon that is the only one starts", async () => {
@@ -78,6 +85,30 @@ Deno.test("a daemon that waits can be stopped", async () => {
   await settle();
   stop.abort();
   await only;
+});
+
+Deno.test("systemd takes a daemon that waits for started and alive, and says what it waits for", async () => {
+  const lock = new FakeLock();
+  const { clock, sent, only } = start(lock, true);
+  await settle();
+  const status = "STATUS=waiting for its end: another signpost runs in this network namespace " +
+    "(pid 4711, version 0.1.0, since 2026-01-02T03:04:05.000Z)";
+  assertEquals(sent, [`READY=1\n${status}`, "WATCHDOG=1"]);
+  await lock.end({ isFree: false });
+  await clock.advance(15_000);
+  assertEquals(sent.slice(2), ["WATCHDOG=1"]);
+  await lock.end({ isFree: true });
+  await only;
+  await clock.advance(60_000);
+  assertEquals(sent.slice(3), [], "the daemon gives its own signs of life");
+});
+
+Deno.test("systemd is told nothing by a daemon that need not wait", async () => {
+  const lock = new FakeLock();
+  lock.isFree = true;
+  const { sent, only } = start(lock, true);
+  await only;
+  assertEquals(sent, []);
 });
 
 Deno.test("where there are no such locks, a warning tells, and the daemon starts", async () => {
