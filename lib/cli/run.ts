@@ -3,18 +3,15 @@
  *
  * @module
  */
-import { loadConfiguration } from "../config/load.ts";
 import { runDaemon } from "../daemon/start/run.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
-import { findApiServer } from "../daemon/objects/source.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { FatalError } from "../model/values/fatal.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import { VERSION_TEXT } from "../model/version.ts";
 import type { CommandContext } from "./context.ts";
 import type { ConfigurationFile } from "./configuration_file.ts";
 import { nodeNameOf } from "./node_name.ts";
 import { openLog } from "./open_log.ts";
+import { Reload } from "./reload.ts";
 
 /** What the daemon is started with. */
 export interface RunOptions extends CommandContext {
@@ -35,12 +32,18 @@ export async function run(options: RunOptions): Promise<void> {
   while (!signal.aborted) {
     const changed = new AbortController();
     let next: Configuration | undefined;
-    const readAgain = async () => {
-      await manager.reloading();
-      next = await reloadConfiguration(argv, { file, logger, configuration, runtime });
-      if (next) changed.abort();
-      else await manager.reloaded();
-    };
+    const reloads = new Reload({
+      ...options,
+      configuration,
+      logger,
+      manager,
+      take: (wanted) => {
+        next = wanted;
+        changed.abort();
+      },
+      signal: changed.signal,
+    });
+    const readAgain = () => reloads.readAgain();
     const stopListening = reload(readAgain);
     const stop = () => changed.abort();
     signal.addEventListener("abort", stop, { once: true });
@@ -70,47 +73,4 @@ export async function run(options: RunOptions): Promise<void> {
     }
   }
   await manager.stopping();
-}
-
-/** @returns the new configuration, where it is good and differs */
-async function reloadConfiguration(
-  argv: readonly string[],
-  { file, logger, configuration, runtime }: Pick<
-    RunOptions,
-    "file" | "logger" | "configuration" | "runtime"
-  >,
-): Promise<Configuration | undefined> {
-  const refuse = (error: string) =>
-    logger.error(`the new configuration is refused, the old one is kept: ${error}`);
-  const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
-  if (loaded.type === "errors") {
-    for (const error of loaded.errors) refuse(error);
-    return undefined;
-  }
-  if (loaded.type !== "run") return undefined;
-  for (const warning of loaded.warnings) logger.warn(warning);
-  if (JSON.stringify(loaded.configuration) === JSON.stringify(configuration)) {
-    logger.info("the configuration has not changed");
-    return undefined;
-  }
-  const problem = await sourceProblem(loaded.configuration, runtime);
-  if (problem === undefined) return loaded.configuration;
-  refuse(problem);
-  return undefined;
-}
-
-/** Why a start with this configuration would end the process: there is no going back then. */
-async function sourceProblem(
-  configuration: Configuration,
-  runtime: RunOptions["runtime"],
-): Promise<string | undefined> {
-  if (configuration.signpost.manifests.length > 0) return undefined;
-  try {
-    const server = await findApiServer({ configuration, runtime, observer: {} });
-    server.close();
-    return undefined;
-  } catch (error) {
-    if (error instanceof FatalError) return error.message;
-    throw error;
-  }
 }

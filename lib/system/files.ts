@@ -5,10 +5,21 @@
  */
 import type { FileInfo, Files, FileWatcher } from "../source/manifests/files.ts";
 
+/** Gives what there is to read once again and again: a daemon reads its manifests after a reload, too. */
+class StandardInput {
+  #text: Promise<string> | undefined;
+
+  read(): Promise<string> {
+    return this.#text ??= new Response(Deno.stdin.readable).text();
+  }
+}
+
+const standardInput = new StandardInput();
+
 /** Files of this machine, those that end in `.gz` unpacked, and standard input as `-`. */
 export const denoFiles: Files = {
   read: async (path) => {
-    if (path === "-") return await new Response(Deno.stdin.readable).text();
+    if (path === "-") return await standardInput.read();
     if (!path.endsWith(".gz")) return await Deno.readTextFile(path);
     const { readable } = await Deno.open(path);
     return await new Response(readable.pipeThrough(new DecompressionStream("gzip"))).text();

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { type Signpost, signpostCommand } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, NODE_PORT, service, slice } from "./cluster.ts";
+import { ADDRESSES, clusterObjects, NODE_PORT, service, slice } from "./cluster.ts";
 import { Stage, syncs } from "./stage.ts";
 
 const WEB = [
@@ -163,9 +163,66 @@ Deno.test("a good configuration whose API server cannot be used is refused, and 
     /ERROR the new configuration is refused, the old one is kept: .*kubeconfig/,
   );
   await Deno.writeTextFile(kubeconfig, good);
+  await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
+  await stage.flowsBecome(signpost, [
+    nodePort(ADDRESSES[4].node, "reject"),
+    nodePort(ADDRESSES[4].nodeSecond, ["local1"]),
+  ]);
+  assertEquals((await signpost.stop()).code, 0);
+});
+
+Deno.test("a configuration is refused while its manifests cannot be read, and taken when they can", async () => {
+  await using stage = await Stage.create();
+  const manifests = `${stage.folder}/objects.json`;
+  const good = JSON.stringify({
+    apiVersion: "v1",
+    kind: "List",
+    items: [...clusterObjects(ADDRESSES[4]), ...WEB],
+  });
+  await Deno.writeTextFile(manifests, good);
+  await using signpost = await stage.startSynced(["--manifests", manifests]);
+  await Deno.writeTextFile(manifests, "{");
+  await signpost.waitForLog(/WARN a manifest cannot be used, its last good state stays/);
+  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
+  signpost.kill("SIGHUP");
+  await signpost.waitForLog(
+    /ERROR the new configuration is refused, the old one is kept: .*objects\.json/,
+  );
+  await stage.flowsBecome(signpost, [nodePort(ADDRESSES[4].node, ["local1"])]);
+  await Deno.writeTextFile(manifests, good);
+  await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
+  await stage.flowsBecome(signpost, [
+    nodePort(ADDRESSES[4].node, "reject"),
+    nodePort(ADDRESSES[4].nodeSecond, ["local1"]),
+  ]);
+  assertEquals((await signpost.stop()).code, 0);
+});
+
+Deno.test("a configuration is read again though the objects came on the standard input", async () => {
+  await using stage = await Stage.create();
+  const objects = {
+    apiVersion: "v1",
+    kind: "List",
+    items: [...clusterObjects(ADDRESSES[4]), ...WEB],
+  };
+  const text = JSON.stringify(objects);
+  await Deno.writeTextFile(`${stage.folder}/objects.json`, text);
+  const command = [
+    "sh",
+    "-c",
+    `exec "$@" < ${stage.folder}/objects.json`,
+    "sh",
+    ...signpostCommand(),
+  ];
+  await using signpost = stage.start(["--manifests=-"], { command });
+  await signpost.until("the first sync", () => syncs(signpost, "full") === 1);
+  await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
   signpost.kill("SIGHUP");
   await signpost.until("another full sync", () => syncs(signpost, "full") === 2);
-  assertEquals((await signpost.stop()).code, 0);
+  await stage.flowsBecome(signpost, [
+    nodePort(ADDRESSES[4].node, "reject"),
+    nodePort(ADDRESSES[4].nodeSecond, ["local1"]),
+  ]);
 });
 
 Deno.test("SIGHUP without a change touches nothing", async () => {

@@ -88,6 +88,21 @@ export async function readSource(options: SourceOptions): Promise<void> {
   await manifestErrors(loadManifests(manifestOptions(options)));
 }
 
+/**
+ * Looks whether the source of a configuration could be opened. Nothing is asked of an API server.
+ *
+ * @throws {FatalError} where it could not
+ */
+export async function checkSource(
+  options: Omit<SourceOptions, "observer" | "sink" | "inspect">,
+): Promise<void> {
+  if (options.configuration.signpost.manifests.length === 0) {
+    const server = await findApiServer({ ...options, observer: {} });
+    return server.close();
+  }
+  await manifestErrors(loadManifests(manifestOptions({ ...options, observer: {}, sink() {} })));
+}
+
 /** A decoder that shows what it is to decode. */
 function showing(decode: Decoder, inspect: SourceOptions["inspect"]): Decoder {
   if (!inspect) return decode;

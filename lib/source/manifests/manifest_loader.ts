@@ -102,7 +102,6 @@ class ManifestLoader {
   #fingerprint = "";
   /** Problems that were told already. */
   #told = new Set<string>();
-  #input: Promise<string> | undefined;
 
   constructor(private readonly options: ManifestSourceOptions) {}
 
@@ -162,10 +161,10 @@ class ManifestLoader {
   }
 
   async #loadFile(file: string, problems: string[]): Promise<LoadedFile | undefined> {
-    const { decode, nodeName, logger, inspect } = this.options;
+    const { decode, files, nodeName, logger, inspect } = this.options;
     const before = this.#loaded.get(file);
     try {
-      const text = await this.#read(file);
+      const text = await files.read(file);
       const digest = await sha256(text);
       if (before?.digest === digest) return before;
       const manifest = parseManifest(text, {
@@ -186,12 +185,6 @@ class ManifestLoader {
       );
       return before;
     }
-  }
-
-  #read(file: string): Promise<string> {
-    if (file !== "-") return this.options.files.read(file);
-    this.#input ??= this.options.files.read(file);
-    return this.#input;
   }
 
   async #look(): Promise<string> {
