@@ -6,8 +6,6 @@
  *
  * @module
  */
-// The first of all: it works while the others are loaded.
-import "./lib/system/entropy.ts";
 import { runCommand } from "./lib/cli/command.ts";
 import { systemRuntime } from "./lib/system/runtime.ts";
 import { onReload, stopSignal } from "./lib/system/signals.ts";

@@ -160,7 +160,7 @@ export class Daemon {
   /**
    * Runs all parts; the first that fails ends all.
    *
-   * @param delivering the source, which runs already
+   * @param delivering the source, which has begun
    */
   async run(delivering: Promise<void>): Promise<void> {
     const { configuration, runtime, logger, manager, signal } = this.#options;

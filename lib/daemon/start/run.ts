@@ -8,9 +8,8 @@ import { Daemon } from "../daemon.ts";
 import type { DaemonOptions } from "./options.ts";
 import { openBackend } from "../../backend/choose.ts";
 import { VERSION } from "../../model/version.ts";
-import { Mailbox } from "./mailbox.ts";
 import { beTheOnlyDaemon } from "./one_daemon.ts";
-import { openSource, type SourceOptions } from "../objects/source.ts";
+import { openSource } from "../objects/source.ts";
 
 /**
  * Runs until the signal aborts. The rules stay in the kernel.
@@ -30,13 +29,6 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   }
 }
 
-/**
- * Milliseconds for the first requests to be sent, before nft is asked what the kernel can do: what
- * that computes would hold them up.
- */
-const HEAD_START = 20;
-
-/** The lists are asked for first: they come in while nft is asked what the kernel can do. */
 async function start(given: DaemonOptions): Promise<void> {
   const { runtime, logger } = given;
   await beTheOnlyDaemon({
@@ -54,27 +46,17 @@ async function start(given: DaemonOptions): Promise<void> {
   if (given.signal.aborted) return;
   const programs = new ProgramWatch({ ...runtime, logger });
   const options = { ...given, runtime: { ...runtime, runner: programs } };
-  const mailbox = new Mailbox<Daemon>();
-  const source = await openSource({ ...options, ...reportsTo(mailbox) });
-  const delivering = source.run();
-  // Its failure counts where `run` waits for it.
-  delivering.catch(() => {});
-  if (source.api) await options.runtime.clock.sleep(HEAD_START, options.signal);
   const opened = await openBackend(options);
   if (options.signal.aborted) return;
-  const daemon = new Daemon(options, { ...opened, programs, api: source.api });
-  mailbox.open(daemon);
-  await daemon.run(delivering);
-}
-
-/** What the source tells, as messages to the daemon. */
-function reportsTo(mailbox: Mailbox<Daemon>): Pick<SourceOptions, "observer" | "sink"> {
-  return {
+  const source = await openSource({
+    ...options,
     observer: {
-      watchChanged: (status) => mailbox.send(({ observation }) => observation.watchChanged(status)),
-      requestDone: (result) => mailbox.send(({ observation }) => observation.requestDone(result)),
-      responseRead: (read) => mailbox.send(({ observation }) => observation.responseRead(read)),
+      watchChanged: (status) => daemon.observation.watchChanged(status),
+      requestDone: (result) => daemon.observation.requestDone(result),
+      responseRead: (read) => daemon.observation.responseRead(read),
     },
-    sink: (event) => mailbox.send((daemon) => daemon.take(event)),
-  };
+    sink: (event) => daemon.take(event),
+  });
+  const daemon = new Daemon(options, { ...opened, programs, api: source.api });
+  await daemon.run(source.run());
 }
