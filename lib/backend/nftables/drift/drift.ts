@@ -130,7 +130,7 @@ export class DriftWatch {
       const all = this.#foreign;
       this.#foreign = [];
       if (all.length === 0) return;
-      for (const { elementLines } of inOrder(all)) this.#options.touched.add(elementLines);
+      for (const each of inOrder(all)) this.#options.touched.add(each);
       this.#told++;
       const some = (what: keyof Drift) =>
         inWords(all.map((each) => each[what]).filter((text) => text !== ""));

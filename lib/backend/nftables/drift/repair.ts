@@ -4,7 +4,7 @@
  * @module
  */
 import { ApplyError } from "../../../model/kernel/dataplane.ts";
-import type { DesiredState } from "../../../model/kernel/desired.ts";
+import type { DesiredServicePort, DesiredState } from "../../../model/kernel/desired.ts";
 import type { NftablesDataplane, PartialScript } from "../dataplane.ts";
 import { compareContents, isOfKernel } from "../kernel/compare.ts";
 import {
@@ -16,6 +16,7 @@ import {
   parseListing,
 } from "../kernel/contents.ts";
 import type { Nft } from "../kernel/nft.ts";
+import type { Operations } from "../script/diff.ts";
 import { isComparable } from "./look.ts";
 import { mend } from "./mend.ts";
 import type { Touched, TouchedElements } from "./touched.ts";
@@ -25,13 +26,14 @@ export interface RepairOptions {
   readonly nft: Pick<Nft, "listTable" | "listStructure">;
   readonly dataplane: Pick<NftablesDataplane, "elements" | "repair">;
   /** Of which elements `nft monitor` has told. */
-  readonly touched: Pick<Touched, "take">;
+  readonly touched: Pick<Touched, "isElementsOnly" | "words" | "take">;
 }
 
 /**
  * The script that brings the table back to what was applied last. No other script may be under way.
  * Where it is known which elements were touched, those alone are compared, and none is listed:
- * that takes nft longer than to write them again.
+ * that takes nft longer than to write them again. Where nothing else was touched, nothing is listed,
+ * and of the Services only those are looked at whose elements they may be.
  *
  * @param state what was applied last
  * @returns `undefined` where the table has to be replaced: it is gone, cannot be read, is too large
@@ -41,20 +43,67 @@ export async function repairScript(
   { nft, dataplane, touched }: RepairOptions,
   state: DesiredState,
 ): Promise<PartialScript | undefined> {
-  const desired = desiredObjects(state);
+  const { isElementsOnly } = touched;
+  const desired = desiredObjects(isElementsOnly ? about(touched.words, state) : state);
   const keys = new Set(desired.elements.map((each) => `${each.set.name} ${elementKey(each)}`));
   const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
   if (elements === undefined && !isComparable(dataplane)) return undefined;
+  if (elements && isElementsOnly) {
+    const operations = mendElements(desired, elements);
+    return operations && dataplane.repair(operations);
+  }
+  // One that was deleted and is not known: all has to be looked at.
+  const all = isElementsOnly ? desiredObjects(state) : desired;
   const held = parseListing(
     await readable(() => elements ? nft.listStructure() : nft.listTable()),
   );
   if (!held) return undefined;
   const [wanted, there] = elements
-    ? [contentsOf(only(desired, elements)), withElements(held, elements)]
-    : [contentsOf(desired), held];
+    ? [contentsOf(only(all, elements)), withElements(held, elements)]
+    : [contentsOf(all), held];
   const differences = compareContents(wanted, there, { exactSlots: true });
-  const operations = mend({ desired, held, differences });
+  const operations = mend({ desired: all, held, differences });
   return operations && dataplane.repair(operations);
+}
+
+/** The part of a state that may have elements with some words in them. */
+function about(words: ReadonlySet<string>, { node, services }: DesiredState): DesiredState {
+  const has = (word: string) => words.has(word);
+  const isMeant = (port: DesiredServicePort) =>
+    port.clusterIPs.some(has) || port.externalIPs.some(has) || port.loadBalancerIPs.some(has) ||
+    (port.nodePort !== 0 && has(`${port.nodePort}`)) ||
+    [port.clusterEndpoints, port.localEndpoints].some((endpoints) =>
+      endpoints.some(({ address, hairpin }) => hairpin && has(address))
+    );
+  return { node, services: new Map([...services].filter(([, ports]) => ports.some(isMeant))) };
+}
+
+/** What puts elements back that were touched, where all else is as it was. */
+function mendElements(
+  desired: DesiredObjects,
+  touched: TouchedElements,
+): Operations | undefined {
+  const sets = new Map([...touched.keys()].map((name) => [name, new Map<string, string>()]));
+  const nothing: Contents = {
+    sets,
+    declarations: new Map(),
+    remarks: new Map(),
+    chains: new Map(),
+    lookUps: new Map(),
+    flags: "",
+    others: [],
+  };
+  const { sets: wanted, remarks } = contentsOf(only(desired, touched));
+  const differences = compareContents(
+    {
+      ...nothing,
+      sets: new Map([...sets].map(([name, none]) => [name, wanted.get(name) ?? none])),
+      remarks,
+    },
+    withElements(nothing, touched),
+    { exactSlots: true },
+  );
+  return mend({ desired, held: nothing, differences });
 }
 
 async function readable(read: () => Promise<string>): Promise<string> {

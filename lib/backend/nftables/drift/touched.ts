@@ -5,6 +5,7 @@
  */
 import { type Contents, parseListing } from "../kernel/contents.ts";
 import { TABLE } from "../script/objects.ts";
+import type { Transaction } from "./transactions.ts";
 
 /** What became of an element, and the element as the monitor prints it. */
 interface ElementEvent {
@@ -27,23 +28,42 @@ export type TouchedElements = ReadonlyMap<
 /** Gathers what `nft monitor` tells of elements. */
 export class Touched {
   #events: ElementEvent[] | undefined = [];
+  #isStructure = false;
 
-  /** @param lines what the monitor printed of elements; `undefined`: not all of it is known */
-  add(lines: readonly string[] | undefined): void {
+  /** Whether elements were touched, it is known which, and nothing else was. */
+  get isElementsOnly(): boolean {
+    return (this.#events?.length ?? 0) > 0 && !this.#isStructure;
+  }
+
+  /** The words of what was touched: addresses, ports, numbers of slots. */
+  get words(): ReadonlySet<string> {
+    return new Set(this.#events?.flatMap(({ text }) => text.split(/[^\w.:]+/)));
+  }
+
+  /** Takes what the monitor printed of another program's transaction. */
+  add(
+    { elementLines: lines, touchesStructure }: Pick<
+      Transaction,
+      "elementLines" | "touchesStructure"
+    >,
+  ): void {
+    this.#isStructure ||= touchesStructure;
     const events = lines?.map(parseEvent);
     const isKnown = events?.every((each) => each !== undefined) ?? false;
     if (!isKnown || (this.#events?.length ?? 0) + (events?.length ?? 0) > MAX_TOUCHED) this.all();
     for (const event of events ?? []) if (event) this.#events?.push(event);
   }
 
-  /** Any element may have been touched. */
+  /** Anything may have been touched. */
   all(): void {
     this.#events = undefined;
+    this.#isStructure = true;
   }
 
   /** The table is as it should be. */
   clear(): void {
     this.#events = [];
+    this.#isStructure = false;
   }
 
   /**

@@ -18,6 +18,8 @@ export interface Transaction extends Drift {
    * elements that go with their set nothing is printed, and a set that came may be one of ours again.
    */
   readonly elementLines: readonly string[] | undefined;
+  /** More than elements was changed. */
+  readonly touchesStructure: boolean;
   /** The marks that it carries. */
   readonly marks: readonly number[];
   /** Our table was deleted. */
@@ -39,6 +41,7 @@ export class TransactionReader {
   #added = new Set<string>();
   #marks: number[] = [];
   #elementLines: string[] | undefined = [];
+  #touchesStructure = false;
   #isWholeTable = false;
   #newSets: string[] = [];
 
@@ -72,6 +75,7 @@ export class TransactionReader {
     if (kind === "element" && this.#elementLines?.push(line) === MAX_TOUCHED + 1) {
       this.#elementLines = undefined;
     }
+    this.#touchesStructure ||= kind !== "element";
     const isDeletion = verb === "delete" || verb === "destroy";
     if (kind === "table") this.#isWholeTable ||= isDeletion;
     else (isDeletion ? this.#missing : this.#added).add(describe(kind, name));
@@ -84,6 +88,7 @@ export class TransactionReader {
       added: inWords(this.#added),
       ...last,
       elementLines: this.#newSets.length === 0 ? this.#elementLines : undefined,
+      touchesStructure: this.#touchesStructure,
       marks: this.#marks,
       isWholeTable,
       newSets: this.#newSets,
@@ -92,6 +97,7 @@ export class TransactionReader {
     this.#added = new Set();
     this.#marks = [];
     this.#elementLines = [];
+    this.#touchesStructure = false;
     this.#isWholeTable = false;
     this.#newSets = [];
     return transaction;

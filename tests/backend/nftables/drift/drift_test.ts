@@ -51,7 +51,7 @@ class Fixture implements AsyncDisposable {
       marks: this.marks,
       look: { structure: () => look("structure"), contents: () => look("contents") },
       touched: {
-        add: (lines) => this.touched.push(...lines ?? ["too many"]),
+        add: ({ elementLines }) => this.touched.push(...elementLines ?? ["too many"]),
         all: () => this.touched.push("all"),
         clear: () => this.touched.length = 0,
       },
