@@ -5,7 +5,6 @@
  */
 import { type Contents, parseListing } from "../kernel/contents.ts";
 import { TABLE } from "../script/objects.ts";
-import type { Transaction } from "./transactions.ts";
 
 /** What became of an element, and the element as the monitor prints it. */
 interface ElementEvent {
@@ -25,6 +24,14 @@ export type TouchedElements = ReadonlyMap<
   ReadonlyMap<string, { readonly data: string; readonly remark: string } | undefined>
 >;
 
+/** What a transaction of another program touched. */
+export interface TouchedByOne {
+  /** What was printed of elements, a line for each; `undefined`: not all of it is known. */
+  readonly elementLines: readonly string[] | undefined;
+  /** More than elements was changed. */
+  readonly touchesStructure: boolean;
+}
+
 /** Gathers what `nft monitor` tells of elements. */
 export class Touched {
   #events: ElementEvent[] | undefined = [];
@@ -41,12 +48,7 @@ export class Touched {
   }
 
   /** Takes what the monitor printed of another program's transaction. */
-  add(
-    { elementLines: lines, touchesStructure }: Pick<
-      Transaction,
-      "elementLines" | "touchesStructure"
-    >,
-  ): void {
+  add({ elementLines: lines, touchesStructure }: TouchedByOne): void {
     this.#isStructure ||= touchesStructure;
     const events = lines?.map(parseEvent);
     const isKnown = events?.every((each) => each !== undefined) ?? false;

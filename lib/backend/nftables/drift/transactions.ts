@@ -7,19 +7,17 @@
 import type { Drift } from "../../../model/kernel/drift.ts";
 import { TABLE } from "../script/objects.ts";
 import { parseMark } from "./marks.ts";
-import { MAX_TOUCHED } from "./touched.ts";
+import { MAX_TOUCHED, type TouchedByOne } from "./touched.ts";
 
 /** One commit of one program, as far as it is about our table. */
-export interface Transaction extends Drift {
+export interface Transaction extends Drift, TouchedByOne {
   /** The number of the ruleset that it made; 32 bits, counted on and on. */
   readonly generation: number;
   /**
-   * What was printed of elements, a line for each; `undefined`: more than are kept, or not all: of
-   * elements that go with their set nothing is printed, and a set that came may be one of ours again.
+   * `undefined` where they are more than are kept, or not all: of elements that go with their set
+   * nothing is printed, and a set that came may be one of ours again.
    */
-  readonly elementLines: readonly string[] | undefined;
-  /** More than elements was changed. */
-  readonly touchesStructure: boolean;
+  readonly elementLines: TouchedByOne["elementLines"];
   /** The marks that it carries. */
   readonly marks: readonly number[];
   /** Our table was deleted. */
