@@ -152,7 +152,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
 
   /**
    * The tables whose canary chain is gone, for example `iptables nat`: another program has flushed
-   * them, and a full script must follow.
+   * them, and a full script must follow. A table that another program keeps locked is left for the next look.
    *
    * @throws {ApplyError} where the programs are missing
    */
@@ -162,8 +162,9 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
       const program = programName(family, "", this.#options.iptables.backend);
       const wait = ["-w", `${LOCK_WAIT_SECONDS}`];
       for (const table of TABLES) {
-        const { code } = await this.#run([program, ...wait, "-t", table, "-S", CANARY_CHAIN]);
-        if (code !== 0) missing.push(`${programName(family, "")} ${table}`);
+        const result = await this.#run([program, ...wait, "-t", table, "-S", CANARY_CHAIN]);
+        if (result.code === 0 || failureOf(program, result).failure === "busy") continue;
+        missing.push(`${programName(family, "")} ${table}`);
       }
     }
     return missing;

@@ -88,6 +88,20 @@ Deno.test("a program that is not installed is named", async () => {
   assertEquals(error.message, "cannot run iptables-save: install iptables");
 });
 
+Deno.test("a canary chain that cannot be looked for is not missing: another program holds the lock", async () => {
+  const said = [
+    "iptables: No chain/target/match by that name.",
+    "Another app is currently holding the xtables lock. Stopped waiting after 5s.",
+  ];
+  const runner: ProcessRunner = {
+    run: () => {
+      const stderr = said.shift();
+      return Promise.resolve({ code: stderr ? 1 : 0, stdout: "", stderr: stderr ?? "" });
+    },
+  };
+  assertEquals(await newDataplane({ runner }).missingCanaries(), ["iptables filter"]);
+});
+
 for (const backend of BACKENDS) {
   Deno.test(`a partial script over flushed rules is a conflict, and changes nothing, in iptables${backend}`, async () => {
     await using kernel = await Kernel.create(backend);
