@@ -104,7 +104,7 @@ Deno.test({
         ["apiServer=", "apiServer: name the API server's own address"],
         ["clusterCIDR=", "clusterCIDR: name the range of all pods"],
         ["image.repository=", "image.repository: name your image"],
-        ["mode=ipvs", "mode"],
+        ["mode=userspace", "mode"],
         ["tolerance=x", "tolerance"],
       ] as const
     ) {

@@ -45,8 +45,10 @@ function service(number: number): fc.Arbitrary<ApiObject> {
     internalTrafficPolicy: policy,
     externalTrafficPolicy: policy,
     sessionAffinity: fc.constantFrom("None", "None", "ClientIP"),
+    scheduler: fc.constantFrom("", "", "round-robin", "consistent-hash"),
+    hash: fc.constantFrom("", "source-and-port"),
     ports,
-  }).map(({ families, ingress, ...spec }) => {
+  }).map(({ families, ingress, scheduler, hash, ...spec }) => {
     const clusterIPs = families.map((f) => f === 4 ? `10.96.0.${number}` : `fd00:10:96::${number}`);
     return {
       kind: "Service",
@@ -54,6 +56,7 @@ function service(number: number): fc.Arbitrary<ApiObject> {
         namespace: "default",
         name: `s${number}`,
         creationTimestamp: `2026-01-0${number}T00:00:00Z`,
+        annotations: { "signpost.dev/scheduler": scheduler, "signpost.dev/hash": hash },
       },
       spec: { ...spec, clusterIP: clusterIPs[0], clusterIPs },
       status: { loadBalancer: { ingress: ingress.map((ip) => ({ ip })) } },

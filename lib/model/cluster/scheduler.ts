@@ -42,20 +42,28 @@ export interface SchedulerDefaults {
   readonly hashTableSize: number;
 }
 
+/** A name without an entry does not compile. */
+const SCHEDULER_OF: Readonly<
+  Record<
+    SchedulerName,
+    (asked: AskedScheduler, defaults: SchedulerDefaults) => Scheduler | undefined
+  >
+> = {
+  random: () => undefined,
+  "round-robin": () => ({ type: "round-robin" }),
+  "consistent-hash": ({ hash }, defaults) => ({
+    type: "consistent-hash",
+    hash: hash || defaults.hash,
+    tableSize: defaults.hashTableSize,
+  }),
+};
+
 /** The scheduler of a Service; `undefined`: random. */
 export function schedulerOf(
   asked: AskedScheduler,
   defaults: SchedulerDefaults,
 ): Scheduler | undefined {
-  const name = asked.name || defaults.scheduler;
-  switch (name) {
-    case "random":
-      return undefined;
-    case "round-robin":
-      return { type: name };
-    case "consistent-hash":
-      return { type: name, hash: asked.hash || defaults.hash, tableSize: defaults.hashTableSize };
-  }
+  return SCHEDULER_OF[asked.name || defaults.scheduler](asked, defaults);
 }
 
 /** How endpoints are picked, as a phrase. */
