@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import type { Network } from "../support/network.ts";
 import { Signpost } from "../support/signpost.ts";
@@ -228,6 +228,27 @@ for (const family of FAMILIES) {
       assertEquals(Object.keys(seen), ["local1", "local2"]);
       if (annotations === TURNS) assertEquals(seen, allAlike(12, ["local1", "local2"]));
     }
+  });
+}
+
+for (const [scheduler, line] of [["", undefined], ["wlc", /wlc is not kept/]] as const) {
+  Deno.test(`mode ipvs with scheduler "${scheduler}" is served by nftables, node ports on all addresses`, async () => {
+    const a = ADDRESSES[4];
+    await using network = await createCluster();
+    const stderr = await applyOnce(network, {
+      objects: [
+        ...clusterObjects(a),
+        service(a, { spec: { type: "NodePort" } }),
+        slice(a, ENDPOINT_HOSTS),
+      ],
+      config: configuration(a, { mode: "ipvs", ipvs: { scheduler, strictARP: true } }),
+    });
+    assertMatch(stderr, /mode: ipvs is served by nftables rules/);
+    assertMatch(stderr, /without effect in signpost, ignored: \S+: ipvs\.strictARP/);
+    if (line) assertMatch(stderr, line);
+    const seen = counts(await inOrder(network, a.nodeSecond, { times: 16, port: NODE_PORT }));
+    if (!line) assertEquals(seen, allAlike(4));
+    assertEquals(seen["drop"] ?? seen["reject"], undefined);
   });
 }
 

@@ -320,8 +320,9 @@ class Shuffled {
   }
 }
 
-Deno.test("a hole among the slots is missing, and a slot beyond them extra", () => {
-  const contents = (slots: Readonly<Record<string, string>>): Contents => ({
+/** A table with nothing but slots. */
+function contents(slots: Readonly<Record<string, string>>): Contents {
+  return {
     sets: new Map([["endpoints-tcp4", new Map(Object.entries(slots))]]),
     declarations: new Map(),
     remarks: new Map(),
@@ -329,7 +330,22 @@ Deno.test("a hole among the slots is missing, and a slot beyond them extra", () 
     lookUps: new Map(),
     flags: "",
     others: [],
-  });
+  };
+}
+
+Deno.test("slots of a hash that change places are wrong: they decide who goes where", () => {
+  const slotsOf = (...data: readonly string[]) =>
+    contents(Object.fromEntries(data.map((each, i) => [`10.96.0.1 . 80 . ${i}`, each])));
+  const wanted = slotsOf("a . 1", "b . 1", "a . 1");
+  assertEquals(compareContents(wanted, wanted), []);
+  const found = compareContents(wanted, slotsOf("b . 1", "a . 1", "a . 1"));
+  assertEquals(found.map(({ type, key }) => [type, key]), [
+    ["wrong", "10.96.0.1 . 80 . 0"],
+    ["wrong", "10.96.0.1 . 80 . 1"],
+  ]);
+});
+
+Deno.test("a hole among the slots is missing, and a slot beyond them extra", () => {
   const wanted = contents({ "10.96.0.1 . 80 . 0": "a . 1", "10.96.0.1 . 80 . 1": "b . 1" });
   const held = contents({ "10.96.0.1 . 80 . 1": "a . 1", "10.96.0.1 . 80 . 5": "b . 1" });
   const map = { in: "endpoints-tcp4" };
