@@ -87,13 +87,13 @@ export const SCHEDULER_GROUP = group({
         help: "With --proxy-mode ipvs: how long changes are gathered. Default 1s.",
       },
     }),
+    // Taking over from kube-proxy's ipvs mode, and cleanup, read it in every mode.
     "ipvs.excludeCIDRs": list(cidr, {
-      unused: OUTSIDE,
       flag: {
         name: "ipvs-exclude-cidrs",
         kind: "list",
         value: "CIDRS",
-        help: "With --proxy-mode ipvs: virtual servers that are not kube-proxy's, and stay.",
+        help: "Virtual servers of IPVS in these ranges are not kube-proxy's, and stay.",
       },
     }),
     "ipvs.strictARP": value(boolean, false, {

@@ -183,7 +183,7 @@ Deno.test("everything that has no effect is named in one warning", async () => {
     "clientConnection: {qps: 50}\nlogging: {vmodule: [{filePattern: a, verbosity: 3}]}\n";
   const flags = ["--ipvs-scheduler=rr", "--vmodule=a=1", "--profiling=false"];
   assertEquals(runOf(await loadFile(yaml, flags)).warnings, [
-    `without effect in signpost, ignored: --ipvs-scheduler, ${FILE}: ipvs.excludeCIDRs, ` +
+    `without effect in signpost, ignored: --ipvs-scheduler, ` +
     `${FILE}: ipvs.strictARP, ${FILE}: clientConnection.qps, ${FILE}: logging.vmodule, ` +
     `${FILE}: winkernel.networkName, ${FILE}: portRange, ${FILE}: featureGates.AllAlpha, ` +
     "--vmodule",
