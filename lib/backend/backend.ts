@@ -8,6 +8,7 @@
  */
 import type { Configuration } from "../model/configuration.ts";
 import type { Change } from "../model/kernel/change.ts";
+import type { ConnectionCounters } from "../model/kernel/connections.ts";
 import type { ApplyError, Dataplane, Script } from "../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
 import type { Drift } from "../model/kernel/drift.ts";
@@ -94,6 +95,8 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   readonly traits: ModeTraits;
   /** Metrics that only this mode has. */
   readonly metrics: BackendMetrics;
+  /** What frontends have counted. */
+  readonly connections: ConnectionCounters;
   readonly foreignRules: ForeignRules;
   /**
    * Asks the kernel whether it can carry the rules; writes nothing.

@@ -138,6 +138,10 @@ async function perform(
       const { status } = await import("./status/command.ts");
       return await status(command, context);
     }
+    case "top": {
+      const { top } = await import("./top/command.ts");
+      return await top(command, context);
+    }
     case "verify": {
       const { verify } = await import("./verify/command.ts");
       return await verify(command, context);

@@ -19,7 +19,8 @@ import { Advice } from "./start/advice.ts";
 import { ConntrackCleanup } from "./conntrack_cleanup.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
-import { openMetrics } from "./reports/daemon_metrics.ts";
+import type { Connections } from "../observe/connections/connections.ts";
+import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
 import { releaseMemoryAfter } from "./memory_release.ts";
 import { startingEvent } from "./reports/node_events.ts";
 import { Observation } from "./reports/observation.ts";
@@ -49,6 +50,7 @@ export class Daemon {
   readonly #desired: Desired;
   readonly #loop: SyncLoop;
   readonly #metrics: Metrics;
+  readonly #connections: Connections;
   readonly #health: ProxyHealth;
   readonly #events: EventRecorder;
   readonly #healthChecks: HealthCheckNodePorts;
@@ -75,10 +77,15 @@ export class Daemon {
     const { traits } = backend;
     const settings = configuration[traits.section];
     this.#started = clock.now();
+    this.#connections = openConnections(options, {
+      opened,
+      services: () => this.#desired.services,
+    });
     this.#metrics = openMetrics(options, {
       opened,
       snapshotAge: () => this.#keeper?.age(),
       isStale: () => this.#loop.stale,
+      connections: this.#connections,
     });
     this.#health = new ProxyHealth({
       clock,
@@ -183,7 +190,8 @@ export class Daemon {
           health: this.#health,
           metrics: this.#metrics,
           status: () => plainFacts(this.#status()),
-          page: () => ({
+          page: async () => ({
+            connections: (await this.#connections.report("live")).services,
             status: this.#status(),
             services: this.#desired.services,
             spans: this.observation.spans,
@@ -199,6 +207,7 @@ export class Daemon {
         manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
         firstSync.then(() => this.#dealWithOthers()),
         firstSync.then(() => applyKernelSettings(this.#options)),
+        firstSync.then(() => this.#connections.begin()),
         tellOfWaiting({
           clock: runtime.clock,
           logger,
@@ -227,6 +236,7 @@ export class Daemon {
     return serveSocket({
       path,
       status: () => this.#status(),
+      connections: () => this.#connections.report("live"),
       commandLine,
       requestFull: (reason) => this.#loop.requestFull(reason),
       logger,

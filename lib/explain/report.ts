@@ -10,7 +10,7 @@ import type { Sender } from "../config/flags/command.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
 import type { EndpointReport } from "./service/endpoints.ts";
-import type { FrontendType } from "../policy/frontend.ts";
+import type { FrontendType } from "../model/kernel/desired.ts";
 import type { KernelEntry, StickyClient } from "../backend/kernel_rules.ts";
 import type { Outcome } from "./packet/outcome.ts";
 import type { TraceReport } from "./packet/trace.ts";

@@ -213,6 +213,8 @@ export interface SignpostConfiguration extends SchedulerDefaults {
   readonly wait: boolean;
   /** Whether the metrics server shows the status page; `auto`: where it listens on loopback alone. */
   readonly statusPage: "auto" | "on" | "off";
+  /** Whether new connections are counted by Service. */
+  readonly serviceMetrics: boolean;
   /** What is over them is refused. */
   readonly limits: Limits;
 }

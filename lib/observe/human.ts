@@ -37,6 +37,11 @@ export function formatDuration(seconds: number): string {
   return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
 }
 
+/** A number of things in a second: `0`, `0.4`, `12`, `3400`. */
+export function formatRate(perSecond: number): string {
+  return perSecond > 0 && perSecond < 9.95 ? perSecond.toFixed(1) : `${Math.round(perSecond)}`;
+}
+
 /** A number of bytes: `812 B`, `3.2 kB`, `14 MB`. */
 export function formatSize(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;

@@ -4,17 +4,17 @@
  * @module
  */
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
-import type { Feature, RefusedFeatures } from "../model/kernel/features.ts";
+import type { RefusedFeatures, ServiceFeature } from "../model/kernel/features.ts";
 
 /** What is left of a Service, and what it needed. */
 export interface Reduced {
   readonly ports: readonly DesiredServicePort[];
   /** The refused features that it needs. */
-  readonly needed: ReadonlySet<Feature>;
+  readonly needed: ReadonlySet<ServiceFeature>;
 }
 
 /** The features that a service port needs. */
-function featuresOf(port: DesiredServicePort): Feature[] {
+function featuresOf(port: DesiredServicePort): ServiceFeature[] {
   return [
     ...port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0
       ? ["source-ranges" as const]
@@ -34,7 +34,7 @@ export function withoutRefused(
   refused: RefusedFeatures,
 ): Reduced {
   if (refused.size === 0) return { ports, needed: new Set() };
-  const needed = new Set<Feature>();
+  const needed = new Set<ServiceFeature>();
   const left = ports.flatMap((port) => {
     const missing = featuresOf(port).filter((feature) => refused.has(feature));
     for (const feature of missing) needed.add(feature);

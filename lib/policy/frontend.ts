@@ -3,11 +3,8 @@
  *
  * @module
  */
-import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import type { DesiredServicePort, FrontendType } from "../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../model/cluster/objects.ts";
-
-/** How a packet addresses a Service. */
-export type FrontendType = "clusterIP" | "externalIP" | "loadBalancerIP" | "nodePort";
 
 /** One address, or the node port, of a service port. */
 export interface Frontend {

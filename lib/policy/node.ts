@@ -20,6 +20,7 @@ import type {
   LocalDetector,
   NodePortAddresses,
 } from "../model/kernel/desired.ts";
+import type { RefusedFeatures } from "../model/kernel/features.ts";
 import type { Node, ServiceCIDR } from "../model/cluster/objects.ts";
 
 /** Inputs of `desiredNode`. */
@@ -31,6 +32,8 @@ export interface NodeInputs {
   readonly serviceCIDRs: readonly ServiceCIDR[];
   /** The families that rules are written for; all where not given. */
   readonly ipFamilies?: readonly Family[];
+  /** What nft or the kernel refuses; nothing where not given. */
+  readonly refusedFeatures?: RefusedFeatures | undefined;
 }
 
 /** Works out the node's part of the desired state. */
@@ -45,6 +48,8 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
     masqueradeMark: (1 << settings.masqueradeBit) >>> 0,
     localhostNodePorts: configuration.iptables.localhostNodePorts,
     tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
+    countsConnections: configuration.signpost.serviceMetrics &&
+      inputs.refusedFeatures?.has("connection-counters") !== true,
   };
 }
 

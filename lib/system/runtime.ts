@@ -9,6 +9,7 @@ import { parseAddress } from "../model/values/address.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { plain } from "../model/values/text.ts";
 import { SystemClock } from "./clock.ts";
+import { keyTyped } from "./keys.ts";
 import { sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
@@ -40,6 +41,7 @@ export function systemRuntime(): Runtime {
     sendProbe,
     isTerminal: () => Deno.stdout.isTerminal(),
     terminalSize,
+    keyTyped,
     complain: (line) => Deno.stderr.writeSync(new TextEncoder().encode(`${plain(line)}\n`)),
   };
 }

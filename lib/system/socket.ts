@@ -10,6 +10,7 @@
 import { dirname } from "node:path/posix";
 import type { CommandLine } from "../model/values/command_line.ts";
 import { messageOf } from "../model/values/errors.ts";
+import type { ConnectionsReport } from "../model/connections.ts";
 import type { Status } from "../model/status.ts";
 import type { Logger } from "../model/ports/ports.ts";
 
@@ -17,6 +18,7 @@ import type { Logger } from "../model/ports/ports.ts";
 export interface SocketOptions {
   readonly path: string;
   readonly status: () => Status;
+  readonly connections: () => Promise<ConnectionsReport>;
   /** What the daemon was started with, for commands that are to have its configuration. */
   readonly commandLine: CommandLine;
   readonly requestFull: (reason: string) => void;
@@ -69,12 +71,15 @@ async function removeOwn(
   else await Deno.rename(own, path);
 }
 
-function answer(
+async function answer(
   request: Request,
-  { status, commandLine, requestFull }: SocketOptions,
-): Response {
+  { status, connections, commandLine, requestFull }: SocketOptions,
+): Promise<Response> {
   const { pathname } = new URL(request.url);
   if (request.method === "GET" && pathname === "/v1/status") return Response.json(status());
+  if (request.method === "GET" && pathname === "/v1/connections") {
+    return Response.json(await connections());
+  }
   if (request.method === "GET" && pathname === "/v1/command-line") {
     return Response.json(commandLine);
   }
@@ -89,7 +94,7 @@ function answer(
  * Asks the daemon behind a socket.
  *
  * @param path of the socket
- * @param request `GET /v1/status`, `GET /v1/command-line` or `POST /v1/full-sync`
+ * @param request `GET /v1/status`, `GET /v1/connections`, `GET /v1/command-line` or `POST /v1/full-sync`
  * @returns the JSON value of the answer
  * @throws {Error} where no daemon listens or answers in time, or the daemon does not know the request
  */

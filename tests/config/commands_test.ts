@@ -56,6 +56,8 @@ const RIGHT: readonly [readonly string[], unknown][] = [
   [["verify"], { name: "verify", fix: false, output: "table" }],
   [["verify", "--fix", "-o", "yaml"], { name: "verify", fix: true, output: "yaml" }],
   [["status", "--watch"], { name: "status", watch: true, output: "table" }],
+  [["top"], { name: "top", once: false, output: "table" }],
+  [["top", "--once", "-o", "json"], { name: "top", once: true, output: "json" }],
   [["diff", "--manifests", "a.yaml", "b.yaml", "-"], {
     name: "diff",
     manifests: ["a.yaml", "b.yaml", "-"],

@@ -23,6 +23,7 @@ export const NODE: DesiredNode = {
   masqueradeMark: 0x4000,
   localhostNodePorts: false,
   tcpBeLiberal: false,
+  countsConnections: false,
 };
 
 /** A destination from `address:port`. */

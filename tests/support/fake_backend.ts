@@ -45,6 +45,11 @@ export class FakeBackend implements Backend<FakeScript> {
     parts: "Services",
   };
   readonly metrics: BackendMetrics = { failures: [], gauges: [], counters: [] };
+  readonly connections = {
+    tellsGone: false,
+    read: () => Promise.resolve([]),
+    onGone() {},
+  };
   readonly foreignRules: ForeignRules = {
     isServedByKubeProxy: () => Promise.resolve(false),
     findProxy: () => Promise.resolve([]),

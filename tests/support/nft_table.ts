@@ -6,7 +6,7 @@
 import { run } from "./command.ts";
 
 /**
- * Lists the table without handles, in an order of its own: chains keep the order of their rules,
+ * Lists the table without handles and counts, in an order of its own: chains keep the order of their rules,
  * all else has none.
  *
  * @param prefix the command that leads into the namespace, for example `ip netns exec NAME`
@@ -28,9 +28,14 @@ function formatObject(object: Record<string, unknown>): string {
   return JSON.stringify(object, (key, value) => {
     if (key === "handle") return undefined;
     return key === "elem" && Array.isArray(value)
-      ? value.map((element) => JSON.stringify(element)).sort()
+      ? value.map((element) => JSON.stringify(element, withoutCounts)).sort()
       : value;
   });
+}
+
+/** What an element has counted is not the script's. */
+function withoutCounts(key: string, value: unknown): unknown {
+  return key === "counter" ? null : value;
 }
 
 function sortObjects(objects: readonly string[]): string[] {

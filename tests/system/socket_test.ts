@@ -1,6 +1,6 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { askDaemon, serveSocket } from "../../lib/system/socket.ts";
-import { STATUS } from "../observe/page/contents.ts";
+import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
 import { eventually } from "../support/eventually.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 
@@ -15,6 +15,7 @@ async function serve(path: string) {
   const done = serveSocket({
     path,
     status: () => STATUS,
+    connections: () => Promise.resolve(CONNECTIONS),
     commandLine: COMMAND_LINE,
     requestFull: (reason) => asked.push(reason),
     logger,

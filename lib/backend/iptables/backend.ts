@@ -14,6 +14,7 @@ import type { KernelRules } from "../kernel_rules.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import { routeLocalnet, warnOfRouteLocalnet } from "../route_localnet.ts";
 import { HandOver } from "../take_over.ts";
+import { RuleCounters } from "./connections.ts";
 import { IptablesDataplane } from "./dataplane.ts";
 import { cleanUpKernel, type RemovedRules } from "./kernel/cleanup_kernel.ts";
 import type { Saved } from "./kernel/saved.ts";
@@ -47,6 +48,8 @@ export class IptablesBackend implements Backend<IptablesScript> {
   readonly metrics: BackendMetrics;
   readonly foreignRules: HandOver;
   readonly describe = iptablesNames;
+  /** @inheritdoc */
+  readonly connections = new RuleCounters(() => this.#dataplane);
   readonly #options: BackendOptions;
   #found: Iptables | undefined;
   #dataplane: IptablesDataplane;
@@ -171,6 +174,7 @@ export class IptablesBackend implements Backend<IptablesScript> {
       runner: runtime.runner,
       iptables,
       routeLocalnet: routeLocalnet({ ...runtime, logger }),
+      onReplaced: (family, saved) => this.connections.replaced(family, saved),
     });
   }
 }

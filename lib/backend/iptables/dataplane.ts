@@ -14,7 +14,8 @@ import {
 import { type Iptables, isTcpLiberal } from "./kernel/variant.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/errors.ts";
 import { fitToSaved } from "./script/full.ts";
-import { CANARY_CHAIN, TABLES } from "./script/names.ts";
+import { CANARY_CHAIN, type Table, TABLES } from "./script/names.ts";
+import { FRONTEND_CHAINS } from "./kernel/connection_counts.ts";
 import {
   COUNTED_PACKETS,
   countInChain,
@@ -37,6 +38,8 @@ export interface IptablesDataplaneOptions {
    * nor take long.
    */
   readonly routeLocalnet: () => Promise<void>;
+  /** Is given what `iptables-save -c` printed of rules that were written again since. */
+  readonly onReplaced?: (family: Family, saved: string) => void;
 }
 
 /** Applies scripts with one backend. Each table of each family changes as a whole or not at all. */
@@ -110,21 +113,38 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
       const program = programName(family, "", this.#options.iptables.backend);
       for (const what of COUNTED_PACKETS) {
         if (what === "localhostNodePorts" && family === 6) continue;
-        const { table, chain } = placeOf(what);
-        const wait = ["-w", `${LOCK_WAIT_SECONDS}`];
-        const { code, stdout } = await this.#run([
-          program,
-          ...wait,
-          "-t",
-          table,
-          "-v",
-          "-S",
-          chain,
-        ]);
-        const count = code === 0 ? countInChain(what, stdout) : undefined;
+        const count = countInChain(what, await this.#listChain(program, placeOf(what)));
         if (count !== undefined) this.#packets.seen(what, family, count);
       }
     }
+  }
+
+  /**
+   * The chains that have a rule for each frontend, with counters, by family.
+   *
+   * @throws {ApplyError} where the programs are missing
+   */
+  async listFrontends(): Promise<ReadonlyMap<Family, string>> {
+    const listings = new Map<Family, string>();
+    for (const family of this.#options.iptables.families) {
+      const program = programName(family, "", this.#options.iptables.backend);
+      const chains: string[] = [];
+      for (const chain of FRONTEND_CHAINS) {
+        chains.push(await this.#listChain(program, { table: "nat", chain }));
+      }
+      listings.set(family, chains.join(""));
+    }
+    return listings;
+  }
+
+  /** A chain's rules with their counters; `""` where it is not there. */
+  async #listChain(
+    program: string,
+    { table, chain }: { readonly table: Table; readonly chain: string },
+  ): Promise<string> {
+    const wait = ["-w", `${LOCK_WAIT_SECONDS}`];
+    const { code, stdout } = await this.#run([program, ...wait, "-t", table, "-v", "-S", chain]);
+    return code === 0 ? stdout : "";
   }
 
   /**
@@ -148,6 +168,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     const saved = await this.#save(input.family, "-c");
     await this.#restore(fitToSaved(input, parseSaved(saved)));
     this.#packets.replaced(input.family, saved);
+    this.#options.onReplaced?.(input.family, saved);
   }
 
   /**

@@ -4,12 +4,12 @@
  * @module
  */
 import type { Clock } from "../../model/ports/ports.ts";
+import { boundedReading } from "../../model/values/bounded_reading.ts";
 import { FAMILY_NAMES } from "../../model/values/family_names.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import type { IptablesDataplane } from "./dataplane.ts";
 import type { PacketCounts } from "./kernel/packet_counts.ts";
 import type { RuleCount } from "./kernel/rule_counts.ts";
-import { packetReader } from "./packet_reader.ts";
 
 /** What the metrics read. */
 interface MetricsOptions {
@@ -31,7 +31,7 @@ export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMe
         value: read(count),
       })),
   });
-  const readPackets = packetReader({
+  const readPackets = boundedReading({
     clock,
     refresh: () => dataplane().readPackets(),
     known: () => dataplane().packets,

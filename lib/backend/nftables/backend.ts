@@ -12,6 +12,7 @@ import { familiesBut, missingFamilies } from "../ip_families.ts";
 import type { KernelRules } from "../kernel_rules.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import { HandOver } from "../take_over.ts";
+import { ElementCounters } from "./connections.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";
 import { DriftWatch } from "./drift/drift.ts";
 import { Look } from "./drift/look.ts";
@@ -47,6 +48,8 @@ export class NftablesBackend implements Backend<NftScript> {
   readonly #marks = new Marks(randomMark());
   readonly #touched = new Touched();
   readonly #dataplane: NftablesDataplane;
+  /** @inheritdoc */
+  readonly connections: ElementCounters;
 
   /** @param options what it works with */
   constructor(options: BackendOptions) {
@@ -57,6 +60,12 @@ export class NftablesBackend implements Backend<NftScript> {
       marks: this.#marks,
       prologue: () => this.foreignRules.prologue(),
       portions: { clock: options.runtime.clock, logger: options.logger },
+    });
+    this.connections = new ElementCounters({
+      ...options.runtime,
+      nft: this.#nft,
+      dataplane: this.#dataplane,
+      families: familiesBut(missingFamilies(options.runtime)),
     });
     this.metrics = nftablesMetrics(() => this.#dataplane.elements);
   }
@@ -73,7 +82,15 @@ export class NftablesBackend implements Backend<NftScript> {
       ipFamilies: familiesBut(missing),
     });
     const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
-    return { version: await this.#nft.version(), missing, refusedFeatures, remarks: [] };
+    const uncounted = refusedFeatures.get("connection-counters");
+    return {
+      version: await this.#nft.version(),
+      missing,
+      refusedFeatures,
+      remarks: uncounted === undefined
+        ? []
+        : [{ level: "warn", message: `connections are not counted by Service: ${uncounted}` }],
+    };
   }
 
   /** @inheritdoc */
@@ -93,7 +110,8 @@ export class NftablesBackend implements Backend<NftScript> {
 
   /** @inheritdoc */
   apply(script: NftScript): Promise<void> {
-    return this.#dataplane.apply(script);
+    const apply = () => this.#dataplane.apply(script);
+    return script.kind === "full" ? this.connections.acrossReplacement(apply) : apply();
   }
 
   /** @inheritdoc */
@@ -117,6 +135,7 @@ export class NftablesBackend implements Backend<NftScript> {
       logger,
       checkPeriod: configuration.nftables.syncPeriod,
       onDrift,
+      onGone: (last) => this.connections.tell(last),
     }).run(signal);
   }
 

@@ -48,6 +48,13 @@ export interface NftablesOptions {
 /** What the dataplane makes and applies. */
 export type NftScript = FullScript | PartialScript;
 
+/** A reading that is under way. */
+interface Beside {
+  /** A transaction has come between already. */
+  isDisturbed: boolean;
+  readonly done: () => Promise<void>;
+}
+
 /**
  * The table of all services. A full script is the difference from nothing, so both kinds of
  * script come out of one code path.
@@ -62,6 +69,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   #replacements = 0;
   #applied: symbol | undefined;
   #progress: Progress | undefined;
+  #beside: Beside | undefined;
 
   /**
    * @param nft the program
@@ -124,9 +132,31 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return toPartialScript(operations, { references: none, elements: none, rules: none });
   }
 
+  /**
+   * Reads the kernel while scripts come. `nft` begins again whenever a transaction comes between, and would not
+   * come to an end under many: the first one goes ahead, those that follow wait for the reading.
+   *
+   * @param longest how long they wait at most
+   */
+  async beside<T>(read: () => Promise<T>, longest: () => Promise<void>): Promise<T> {
+    const reading = read();
+    const beside: Beside = {
+      isDisturbed: false,
+      done: () => Promise.race([reading.then(() => {}, () => {}), longest()]),
+    };
+    this.#beside = beside;
+    try {
+      return await reading;
+    } finally {
+      if (this.#beside === beside) this.#beside = undefined;
+    }
+  }
+
   /** @inheritdoc */
   async apply(script: NftScript): Promise<void> {
     if (script.kind === "partial" && script.text === "") return;
+    if (this.#beside?.isDisturbed) await this.#beside.done();
+    else if (this.#beside) this.#beside.isDisturbed = true;
     this.#applied = undefined;
     await (script.kind === "full" ? this.#replace(script) : this.#step(script));
     this.#applied = Symbol("applied");

@@ -11,6 +11,7 @@ import { type Ask, askStatus } from "../../daemon/objects/client.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { jsonText, painter, renderReport, usesColours } from "../output.ts";
 import type { QueryContext } from "../query.ts";
+import { redraw } from "../live.ts";
 import { statusLine, statusTable } from "./table.ts";
 
 type StatusQuery = Extract<Command, { readonly name: "status" }>;
@@ -52,7 +53,8 @@ async function follow(
   { configuration, runtime, signal, ask }: StatusContext,
 ): Promise<number> {
   const isLive = runtime.isTerminal() && query.output === "table";
-  const show = (text: string) => runtime.print(isLive ? redraw(text, runtime) : text);
+  const show = (text: string) =>
+    runtime.print(isLive ? redraw(text, { runtime, hint: "Ctrl-C ends" }) : text);
   let status: Status | undefined = first;
   let problem = "";
   while (!signal.aborted) {
@@ -91,23 +93,4 @@ function renderNext(
     case "yaml":
       return `---\n${render(status, query, runtime)}`;
   }
-}
-
-/** Writes over what is on the screen, line by line, so that nothing flickers; what is too much is cut off. */
-function redraw(text: string, runtime: Runtime): string {
-  const { columns, rows } = runtime.terminalSize();
-  const lines = [...text.trimEnd().split("\n"), "", "Ctrl-C ends"].slice(0, rows - 1);
-  return `\x1b[H${lines.map((line) => `${cut(line, columns)}\x1b[K\n`).join("")}\x1b[J`;
-}
-
-/** The line's first letters; the sequences that change colours take no place. */
-function cut(line: string, columns: number): string {
-  const parts = line.split(/(\p{Cc}\[\d+m)/u);
-  let left = columns;
-  return parts.map((part, i) => {
-    if (i % 2 === 1) return part;
-    const shown = part.slice(0, left);
-    left -= shown.length;
-    return shown;
-  }).join("");
 }

@@ -63,6 +63,12 @@ export type Command =
     readonly output: OutputFormat;
   }
   | {
+    readonly name: "top";
+    /** Print one table, not a picture that follows. */
+    readonly once: boolean;
+    readonly output: OutputFormat;
+  }
+  | {
     readonly name: "diff";
     /** The objects that might be applied: files, folders or `-`. */
     readonly manifests: readonly string[];
@@ -96,6 +102,8 @@ export function readCommand(flags: FlagResult): CommandResult {
       return command({ name, fix: given.fix ?? false, ...report });
     case "status":
       return command({ name, watch: given.watch ?? false, ...report });
+    case "top":
+      return command({ name, once: given.look ?? false, ...report });
     case "diff": {
       const manifests = [...settings["signpost.manifests"] ?? [], ...words];
       return manifests.length === 0

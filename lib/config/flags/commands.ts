@@ -62,6 +62,7 @@ Usage:
   signpost explain NAME|PACKET  what happens to a Service or a packet here, and why
   signpost verify               compare the kernel with what it should hold
   signpost status               ask the running daemon how it is
+  signpost top                  the connections of each Service, the busiest first
   signpost diff --manifests F   what applying objects would change in the kernel
   signpost completions SHELL    a completion script for bash, zsh or fish
   signpost version              what this program is made of
@@ -145,6 +146,25 @@ Usage:
     exitCodes: [
       [0, "the daemon answered, and is well; or --watch was interrupted"],
       [1, "no daemon answers, or it is not well: an update waits for too long"],
+      [2, "the command line is wrong"],
+    ],
+    takesWords: false,
+    shows,
+  },
+  top: {
+    summary: "show the connections of each Service, the busiest first",
+    introduction: `signpost top: shows the connections of each Service, the busiest first
+
+Usage:
+  signpost top [--once] [flags]
+
+New connections by service port and kind of frontend, by second and in all. It asks the daemon that runs
+on this node, at --socket, and shows it live until q or Ctrl-C; where the output is no terminal, it prints
+one table. --service-metrics=false has nothing counted.`,
+    examples: ["signpost top", "signpost top --once", "signpost top -o json"],
+    exitCodes: [
+      [0, "shown, or watched until the end"],
+      [1, "no daemon answers, or it counts no connections"],
       [2, "the command line is wrong"],
     ],
     takesWords: false,

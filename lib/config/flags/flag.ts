@@ -11,6 +11,7 @@ export const COMMANDS = [
   "explain",
   "verify",
   "status",
+  "top",
   "diff",
   "completions",
   "version",

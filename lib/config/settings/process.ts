@@ -62,6 +62,14 @@ export const HEALTH_GROUP = group({
           "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
       },
     }),
+    "signpost.serviceMetrics": value(boolean, true, {
+      inFile: false,
+      flag: {
+        name: "service-metrics",
+        kind: "boolean",
+        help: "Count new connections by Service, for /metrics and signpost top. Default true.",
+      },
+    }),
     healthzPort: value(integer(0, 65535), HEALTHZ_PORT, {
       inFile: false,
       flag: {

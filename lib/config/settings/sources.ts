@@ -44,7 +44,7 @@ export const COMMAND_GROUP = group({
         kind: "text",
         value: "FORMAT",
         choices: ["table", "json", "yaml"],
-        only: ["explain", "verify", "status", "diff"],
+        only: ["explain", "verify", "status", "top", "diff"],
         help: "table (default) for people; json or yaml for programs, see docs/output.md.",
       },
     }),
@@ -84,6 +84,15 @@ export const COMMAND_GROUP = group({
         kind: "boolean",
         only: ["verify"],
         help: "Ask the daemon to write all rules again where they differ.",
+      },
+    }),
+    "command.look": value(boolean, false, {
+      inFile: false,
+      flag: {
+        name: "once",
+        kind: "boolean",
+        only: ["top"],
+        help: "Print one table, also in a terminal.",
       },
     }),
     "command.watch": value(boolean, false, {

@@ -7,7 +7,8 @@ import * as z from "zod/mini";
 import type { CommandLine } from "../../model/values/command_line.ts";
 import { plain } from "../../model/values/text.ts";
 import { MODES } from "../../model/configuration.ts";
-import { KINDS } from "../../model/cluster/objects.ts";
+import { KINDS, PROTOCOLS } from "../../model/cluster/objects.ts";
+import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../model/connections.ts";
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { askDaemon } from "../../system/socket.ts";
@@ -73,14 +74,23 @@ const schema: z.ZodMiniType<Status> = z.object({
  * @throws {FatalError} where it is no status, or one of another version
  */
 export function readStatus(answer: unknown): Status {
+  return readAnswer(schema, answer, { name: "statusVersion", known: STATUS_VERSION });
+}
+
+/** @param version the field that says which version of the answer this is, and the version that is known */
+function readAnswer<T>(
+  schema: z.ZodMiniType<T>,
+  answer: unknown,
+  version: { readonly name: string; readonly known: number },
+): T {
   const checked = schema.safeParse(answer, { jitless: true });
   if (checked.success) return checked.data;
-  const version = typeof answer === "object" && answer !== null
-    ? Reflect.get(answer, "statusVersion")
+  const given = typeof answer === "object" && answer !== null
+    ? Reflect.get(answer, version.name)
     : undefined;
-  if (typeof version === "number" && version !== STATUS_VERSION) {
+  if (typeof given === "number" && given !== version.known) {
     throw new FatalError(
-      `the daemon answers in version ${version}, this signpost reads version ${STATUS_VERSION}: use the program that the daemon was started from`,
+      `the daemon answers in version ${given}, this signpost reads version ${version.known}: use the program that the daemon was started from`,
     );
   }
   const [issue] = checked.error.issues;
@@ -96,6 +106,48 @@ export function readStatus(answer: unknown): Status {
  */
 export async function askStatus(socket: string, ask: Ask = askDaemon): Promise<Status> {
   return readStatus(await request(socket, { method: "GET", path: "/v1/status" }, ask));
+}
+
+const connectionsSchema: z.ZodMiniType<ConnectionsReport> = z.object({
+  connectionsVersion: z.literal(CONNECTIONS_VERSION),
+  node: text,
+  off: text,
+  at: text,
+  overSeconds: number,
+  everySeconds: number,
+  services: z.array(z.object({
+    namespace: text,
+    service: text,
+    port: number,
+    protocol: z.enum(PROTOCOLS),
+    frontend: z.enum(["clusterIP", "externalIP", "loadBalancerIP", "nodePort"]),
+    connections: number,
+    perSecond: number,
+  })),
+});
+
+/**
+ * Checks an answer.
+ *
+ * @throws {FatalError} where it is no report of connections, or one of another version
+ */
+export function readConnections(answer: unknown): ConnectionsReport {
+  return readAnswer(connectionsSchema, answer, {
+    name: "connectionsVersion",
+    known: CONNECTIONS_VERSION,
+  });
+}
+
+/**
+ * Asks the daemon behind a socket for the connections of each Service.
+ *
+ * @throws {FatalError} where no daemon answers, or not as a daemon that counts them
+ */
+export async function askConnections(
+  socket: string,
+  ask: Ask = askDaemon,
+): Promise<ConnectionsReport> {
+  return readConnections(await request(socket, { method: "GET", path: "/v1/connections" }, ask));
 }
 
 const commandLine: z.ZodMiniType<CommandLine> = z.object({

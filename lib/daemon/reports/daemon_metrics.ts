@@ -8,14 +8,30 @@ import { knownGates } from "../../config/checks/feature_gates.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { VERSION } from "../../model/version.ts";
 import { createMetrics, type Metrics, type MetricsOptions } from "../../observe/metrics/metrics.ts";
+import { Connections, type ConnectionsOptions } from "../../observe/connections/connections.ts";
 import { processUsage } from "../../system/process_usage.ts";
 import type { DaemonOptions, Opened } from "../start/options.ts";
+
+/** Makes what reads the connections of each Service, or says why it does not. */
+export function openConnections(
+  { configuration, nodeName, runtime: { clock }, logger }: Pick<
+    DaemonOptions,
+    "configuration" | "nodeName" | "runtime" | "logger"
+  >,
+  { opened, services }: Pick<ConnectionsOptions, "services"> & { readonly opened: Opened },
+): Connections {
+  const refusal = opened.refusedFeatures.get("connection-counters");
+  const off = configuration.signpost.serviceMetrics ? refusal : "--service-metrics is off";
+  const counters = off ?? opened.backend.connections;
+  return new Connections({ node: nodeName, counters, services, clock, logger });
+}
 
 /** Makes the metrics; what others count of themselves is led there. */
 export function openMetrics(
   { configuration, runtime: { clock } }: Pick<DaemonOptions, "configuration" | "runtime">,
-  { opened, ...readings }: Pick<MetricsOptions, "snapshotAge" | "isStale"> & {
+  { opened, connections, ...readings }: Pick<MetricsOptions, "snapshotAge" | "isStale"> & {
     readonly opened: Opened;
+    readonly connections: Connections;
   },
 ): Metrics {
   const metrics = createMetrics({
@@ -25,6 +41,9 @@ export function openMetrics(
     version: VERSION,
     commit: COMMIT,
     ...readings,
+    connections: connections.isOn
+      ? async () => (await connections.report("scrape")).services
+      : undefined,
     process: processUsage(),
     featureGates: knownGates(configuration),
   });

@@ -28,7 +28,7 @@ export interface ServersOptions {
   /** Facts for `/statusz`. */
   readonly status: () => Readonly<Record<string, string>>;
   /** What the status page shows. */
-  readonly page: () => PageContents;
+  readonly page: () => Promise<PageContents>;
   readonly nodeName: string;
   /** Sends an Event. */
   readonly report: (event: EventReport) => void;

@@ -60,8 +60,8 @@ export async function readState(options: StateOptions): Promise<State> {
     ipFamilies,
     ...own.around,
     refusedFeatures: await refusedFeatures(backend, {
+      configuration,
       services: cache.services.values(),
-      isHashed: configuration.signpost.scheduler === "consistent-hash",
     }),
   });
   const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
@@ -69,14 +69,18 @@ export async function readState(options: StateOptions): Promise<State> {
 }
 
 /**
- * What only some Services need, and is refused here. Asked only where a Service needs it; where it
- * cannot be asked (without root, say), nothing is refused.
+ * What rules can do without, and is refused here. Asked only where it is needed; where it cannot
+ * be asked (without root, say), nothing is refused.
  */
 async function refusedFeatures(
   backend: Pick<Backend, "probe">,
-  { services, isHashed }: { readonly services: Iterable<Service>; readonly isHashed: boolean },
+  { configuration, services }: {
+    readonly configuration: Configuration;
+    readonly services: Iterable<Service>;
+  },
 ): Promise<RefusedFeatures> {
-  const isNeeded = isHashed ||
+  const { serviceMetrics, scheduler } = configuration.signpost;
+  const isNeeded = serviceMetrics || scheduler === "consistent-hash" ||
     [...services].some(({ sourceRanges, affinitySeconds, scheduler }) =>
       sourceRanges.length > 0 || affinitySeconds > 0 || scheduler !== undefined
     );

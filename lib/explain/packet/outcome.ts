@@ -7,7 +7,7 @@ import type { Scheduler } from "../../model/cluster/scheduler.ts";
 import type { Sender } from "../../config/flags/command.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { MatchOptions, PacketDestination } from "../frontend.ts";
-import type { FrontendType } from "../../policy/frontend.ts";
+import type { FrontendType } from "../../model/kernel/desired.ts";
 import type { Masquerade } from "./masquerade.ts";
 import type { RuleNames } from "../../backend/backend.ts";
 

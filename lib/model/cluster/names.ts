@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Family } from "../values/address.ts";
 import type { Protocol, ServicePort } from "./objects.ts";
 
 const DNS_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
@@ -30,6 +31,11 @@ export function vipKey(address: string, protocol: Protocol, port: number): strin
 /** `protocol . port`: the key by which nftables finds a node port. */
 export function nodePortKey(protocol: Protocol, port: number): string {
   return `${protocol} . ${port}`;
+}
+
+/** A virtual IP's or node port's key with its family: both families may have the same node port. */
+export function keyInFamily(family: Family, key: string): string {
+  return `IPv${family} ${key}`;
 }
 
 /** Host and port as URLs and Go's `JoinHostPort` write them: `10.0.0.1:80`, `[fd00::1]:80`. */

@@ -17,6 +17,9 @@ export interface Destination {
   readonly hairpin: boolean;
 }
 
+/** How a packet addresses a Service. */
+export type FrontendType = "clusterIP" | "externalIP" | "loadBalancerIP" | "nodePort";
+
 /**
  * One port of one Service in one family, as this node treats it.
  *
@@ -91,6 +94,8 @@ export interface DesiredNode {
   readonly localhostNodePorts: boolean;
   /** Whether packets that conntrack finds invalid are let through (iptables mode; `conntrack.tcpBeLiberal`). */
   readonly tcpBeLiberal: boolean;
+  /** Whether the elements of frontends count connections (nftables mode; the rules of iptables always do). */
+  readonly countsConnections: boolean;
 }
 
 /** The complete desired state: by `namespace/name` of the Service, its ports of both families. */

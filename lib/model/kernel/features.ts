@@ -1,11 +1,14 @@
 /**
- * What only some Services need of the kernel. Where it is refused, the others work.
+ * What rules can do without: where it is refused, all else works.
  *
  * @module
  */
 
 /** Something that not every Service needs. */
-export type Feature = "source-ranges" | "session-affinity" | "consistent-hash";
+export type ServiceFeature = "source-ranges" | "session-affinity" | "consistent-hash";
+
+/** Something that the kernel may refuse. */
+export type Feature = ServiceFeature | "connection-counters";
 
 /** The features that nft or the kernel refuses, and how: who refuses what, in one line. */
 export type RefusedFeatures = ReadonlyMap<Feature, string>;
@@ -14,13 +17,13 @@ export type RefusedFeatures = ReadonlyMap<Feature, string>;
 export interface Unsupported {
   /** `namespace/name`. */
   readonly service: string;
-  readonly feature: Feature;
+  readonly feature: ServiceFeature;
   /** Who refuses what, in one line. */
   readonly refusal: string;
 }
 
 /** What is left out of a Service for want of a feature. */
-const LEFT_OUT: Readonly<Record<Feature, string>> = {
+const LEFT_OUT: Readonly<Record<ServiceFeature, string>> = {
   "source-ranges":
     "its load-balancer IPs get no rules, since its source ranges (loadBalancerSourceRanges) cannot be held",
   "session-affinity":
@@ -29,7 +32,7 @@ const LEFT_OUT: Readonly<Record<Feature, string>> = {
 };
 
 /** Whether the Service works all the same, though not as it asks. */
-export function worksWithout(feature: Feature): boolean {
+export function worksWithout(feature: ServiceFeature): boolean {
   return feature === "consistent-hash";
 }
 

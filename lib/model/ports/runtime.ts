@@ -68,6 +68,8 @@ export interface Runtime {
   isTerminal(): boolean;
   /** The size of the terminal; 80 by 24 where it does not tell. */
   terminalSize(): { readonly columns: number; readonly rows: number };
+  /** Resolves when one of these keys is typed at the terminal, unless the signal aborts first. */
+  keyTyped(keys: string, signal: AbortSignal): Promise<void>;
   /** Sends the first packet of a connection. */
   sendProbe(request: ProbeRequest): Promise<void>;
   /** Writes a line to the standard error. */

@@ -26,7 +26,15 @@ export interface MetricFactory {
   ): void;
   /** A counter that is read when it is asked for. */
   readCounter(definition: Definition, read: () => number | Promise<number>): void;
+  /** A counter of which all values are read when it is asked for. */
+  readCounters(
+    definition: Definition,
+    options: { readonly labels: readonly string[]; readonly read: () => Promise<Iterable<Sample>> },
+  ): void;
 }
+
+/** A value with its labels. */
+type Sample = ReturnType<GaugeMetric["read"]> extends Iterable<infer T> ? T : never;
 
 /** Makes metrics that belong to this registry, and to no other. */
 export function metricFactory(registry: client.Registry): MetricFactory {
@@ -58,6 +66,14 @@ export function metricFactory(registry: client.Registry): MetricFactory {
         counter.inc(value);
       };
       const counter = new Counter({ name, help, registers, collect });
+    },
+    readCounters: ([name, help], { labels: labelNames, read }) => {
+      const collect = async () => {
+        const samples = await read();
+        counter.reset();
+        for (const { labels, value } of samples) counter.inc(labels, value);
+      };
+      const counter = new Counter({ name, help, labelNames, registers, collect });
     },
   };
 }

@@ -6,6 +6,9 @@
 import { exponentialBuckets } from "./prom_client.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { ProgramFailure } from "../../model/ports/ports.ts";
+import type { ServiceConnections } from "../../model/connections.ts";
+import { grouped } from "../../model/values/text.ts";
+import { MOST_FRONTENDS } from "../connections/connections.ts";
 import type { MetricFactory } from "./metric_factory.ts";
 
 /** Records what is signpost's own. */
@@ -40,6 +43,8 @@ export interface SignpostMetricsOptions {
   readonly snapshotAge: () => number | undefined;
   /** The rules are those of the snapshot: the watches have not delivered yet. */
   readonly isStale: () => boolean;
+  /** The connections of each Service; `undefined`: they are not counted. */
+  readonly connections?: (() => Promise<readonly ServiceConnections[]>) | undefined;
 }
 
 /** 256 bytes to 64 MiB. */
@@ -59,7 +64,7 @@ export function signpostMetrics(
 }
 
 function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): void {
-  const { snapshotAge, isStale } = options;
+  const { snapshotAge, isStale, connections } = options;
   make.readGauge(
     ["signpost_snapshot_age_seconds", "Seconds since the state file was written"],
     snapshotAge,
@@ -67,6 +72,24 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
   make.readGauge(
     ["signpost_state_stale", "1 while the rules are those of the state file"],
     () => isStale() ? 1 : 0,
+  );
+  if (!connections) return;
+  make.readCounters(
+    [
+      "signpost_service_connections_total",
+      "New connections of a service port by kind of frontend, from the first one on. Read from the kernel at " +
+      `most every 5 s, and above ${
+        grouped(MOST_FRONTENDS)
+      } frontends every 0.25 ms for each of them`,
+    ],
+    {
+      labels: ["namespace", "service", "port", "protocol", "frontend"],
+      read: async () =>
+        (await connections()).map(({ connections: value, perSecond: _, ...labels }) => ({
+          labels: { ...labels, port: `${labels.port}` },
+          value,
+        })),
+    },
   );
 }
 

@@ -33,7 +33,8 @@ th{text-align:left;font-weight:500;color:var(--soft);font-size:.8rem}
 th,td{padding:.3rem .75rem .3rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 tr:last-child td{border-bottom:0}td{overflow-wrap:break-word}
 form{display:flex;gap:.5rem;margin:0 0 .75rem;flex-wrap:wrap}
-input,button{font:inherit;color:inherit;background:var(--bg);border:1px solid var(--line);
+.load{margin-left:auto;font-variant-numeric:tabular-nums}
+input,button,select{font:inherit;color:inherit;background:var(--bg);border:1px solid var(--line);
 border-radius:.4rem;padding:.4rem .7rem}input{flex:1 1 16rem;min-width:0}
 button{background:var(--accent);border-color:var(--accent);color:#fff;cursor:pointer}
 @media (prefers-color-scheme:dark){button{color:#10161d}}

@@ -17,7 +17,7 @@ export interface PageOptions {
   readonly setting: PageSetting;
   /** `address:port` of the server, as it is configured. */
   readonly bindAddress: string;
-  readonly contents: () => PageContents;
+  readonly contents: () => PageContents | Promise<PageContents>;
 }
 
 const HEADERS: Readonly<Record<string, string>> = {
@@ -33,10 +33,10 @@ const HEADERS: Readonly<Record<string, string>> = {
 
 /** Answers with the page, or with 403 and a line that says how to switch it on. */
 export function pageHandler(options: PageOptions): HttpHandler {
-  return (request) => {
+  return async (request) => {
     const refusal = refusalOf(request, options);
     if (refusal !== undefined) return textAnswer(`${refusal}\n`, 403);
-    const body = statusPage(options.contents(), readQuery(request.search ?? ""));
+    const body = statusPage(await options.contents(), readQuery(request.search ?? ""));
     return { status: 200, headers: HEADERS, body };
   };
 }

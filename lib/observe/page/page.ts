@@ -3,11 +3,13 @@
  *
  * @module
  */
+import type { ServiceConnections } from "../../model/connections.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import type { Status } from "../../model/status.ts";
 import type { SyncSpan } from "../sync_history.ts";
 import { SCRIPT, STYLE } from "./assets.ts";
 import { html } from "./html.ts";
+import { loadOf } from "./load.ts";
 import { type PageQuery, searchServices } from "./search.ts";
 import { searchForm, serviceList } from "./services_section.ts";
 import { pageHead, stateSections } from "./state_section.ts";
@@ -16,6 +18,8 @@ import { pageHead, stateSections } from "./state_section.ts";
 export interface PageContents {
   readonly status: Status;
   readonly services: DesiredState["services"];
+  /** The connections of each Service, where they are counted. */
+  readonly connections: readonly ServiceConnections[];
   /** The syncs of the last hour. */
   readonly spans: readonly SyncSpan[];
   /** Milliseconds since the epoch. */
@@ -25,7 +29,8 @@ export interface PageContents {
 /** The document. */
 export function statusPage(contents: PageContents, query: PageQuery): string {
   const { status, services, now } = contents;
-  const result = searchServices(services, query);
+  const load = loadOf(contents.connections);
+  const result = searchServices(services, { query, load });
   const body = html`
     <!doctype html>
     <html lang="en">
@@ -42,7 +47,7 @@ export function statusPage(contents: PageContents, query: PageQuery): string {
     <section><h2>Services</h2>${searchForm(result)}
     <p class="legend"><span><svg viewBox="0 0 12 12" aria-hidden="true"><circle class="here" cx="6" cy="6" r="5"/></svg> endpoint on this node</span>
     <span><svg viewBox="0 0 12 12" aria-hidden="true"><circle class="there" cx="6" cy="6" r="4.5"/></svg> endpoint on another node</span></p>
-    ${serviceList(result)}</section></main>
+    ${serviceList(result, load)}</section></main>
     <footer>${new Date(now).toISOString()} <span id="live" class="badge" hidden></span></footer>
   `;
   // Style and script are this program's own, and their hashes are in the content security policy.

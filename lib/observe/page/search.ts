@@ -4,6 +4,7 @@
  * @module
  */
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
+import { busiestFirst, type Load } from "./load.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { usedEndpoints } from "../../model/kernel/port_endpoints.ts";
 
@@ -13,6 +14,8 @@ export interface PageQuery {
   readonly words: string;
   /** From 1. */
   readonly page: number;
+  /** What comes first. */
+  readonly sort: "name" | "connections";
 }
 
 /** One page of the Services that match. */
@@ -34,13 +37,15 @@ export function readQuery(search: string): PageQuery {
   return {
     words: (parameters.get("q") ?? "").slice(0, LONGEST).trim(),
     page: Number.isSafeInteger(page) && page > 0 ? page : 1,
+    sort: parameters.get("sort") === "connections" ? "connections" : "name",
   };
 }
 
 /** The other way round. */
-export function queryText({ words, page }: PageQuery): string {
+export function queryText({ words, page, sort }: PageQuery): string {
   const parameters = new URLSearchParams();
   if (words !== "") parameters.set("q", words);
+  if (sort !== "name") parameters.set("sort", sort);
   if (page > 1) parameters.set("page", `${page}`);
   return `?${parameters}`;
 }
@@ -48,14 +53,17 @@ export function queryText({ words, page }: PageQuery): string {
 /** Finds Services by parts of their names, addresses, ports and endpoints, in any case of letters. */
 export function searchServices(
   services: DesiredState["services"],
-  query: PageQuery,
+  { query, load }: { readonly query: PageQuery; readonly load: Load },
 ): SearchResult {
   const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const all = words.length === 0 ? [...services] : [...services].filter(([name, ports]) => {
     const text = textOf(name, ports);
     return words.every((word) => text.includes(word));
   });
-  all.sort(([a], [b]) => a < b ? -1 : 1);
+  const compare = query.sort === "name"
+    ? (a: string, b: string) => a < b ? -1 : 1
+    : busiestFirst(load);
+  all.sort(([a], [b]) => compare(a, b));
   const pages = Math.max(1, Math.ceil(all.length / PER_PAGE));
   const page = Math.min(query.page, pages);
   return {

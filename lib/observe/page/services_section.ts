@@ -6,9 +6,11 @@
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { usedEndpoints } from "../../model/kernel/port_endpoints.ts";
-import { formatAge } from "../human.ts";
+import { grouped } from "../../model/values/text.ts";
+import { formatAge, formatRate } from "../human.ts";
 import { type Html, html } from "./html.ts";
-import { queryText, type SearchResult } from "./search.ts";
+import type { Load, ServiceLoad } from "./load.ts";
+import { type PageQuery, queryText, type SearchResult } from "./search.ts";
 import { trafficPicture } from "./traffic_picture.ts";
 
 /** The endpoints that are listed at most for one Service. */
@@ -16,19 +18,30 @@ const MOST_LISTED = 500;
 
 /** The form by which Services are found. It works without JavaScript. */
 export function searchForm({ query }: SearchResult): Html {
+  const option = (value: PageQuery["sort"], text: string) =>
+    query.sort === value
+      ? html`<option value="${value}" selected>${text}</option>`
+      : html`<option value="${value}">${text}</option>`;
   return html`<form method="get" action="/" role="search">
 <input type="search" name="q" value="${query.words}" aria-label="Search Services"
  placeholder="Name, address, port or endpoint" maxlength="200">
+<select name="sort" aria-label="Order">${option("name", "by name")}${
+    option("connections", "busiest first")
+  }</select>
 <button type="submit">Search</button></form>`;
 }
 
 /** The Services that were found. */
-export function serviceList(result: SearchResult): Html {
+export function serviceList(result: SearchResult, load: Load): Html {
   const { matches, services, query, pages } = result;
   const found = query.words === "" ? `${matches} Services` : `${matches} Services match`;
   return html`<div id="services">
 <p class="soft">${found}${pages > 1 ? `, page ${query.page} of ${pages}` : ""}</p>
-${services.map(([name, ports], i) => serviceArticle(name, ports, i))}
+${
+    services.map(([name, ports], i) =>
+      serviceArticle(name, { ports, load: load.get(name), index: i })
+    )
+  }
 ${pager(result)}</div>`;
 }
 
@@ -43,12 +56,26 @@ function pager({ query, pages }: SearchResult): Html | undefined {
   }</nav>`;
 }
 
-function serviceArticle(name: string, ports: readonly DesiredServicePort[], index: number): Html {
+function serviceArticle(
+  name: string,
+  { ports, load, index }: {
+    readonly ports: readonly DesiredServicePort[];
+    readonly load: ServiceLoad | undefined;
+    readonly index: number;
+  },
+): Html {
   return html`
-    <article><div class="title"><h3>${name}</h3>${badges(ports)}</div>
+    <article><div class="title"><h3>${name}</h3>${badges(ports)}${load && loadText(load)}</div>
     ${trafficPicture(name, ports) ?? html`<p class="soft">It has no address on this node.</p>`}
     ${endpointList(ports, index)}</article>
   `;
+}
+
+/** Connections in a column at the right. */
+function loadText({ connections, perSecond }: ServiceLoad): Html {
+  return html`<span class="load"><b>${formatRate(perSecond)}</b>/s <span class="soft">${
+    grouped(connections)
+  } ${connections === 1 ? "connection" : "connections"}</span></span>`;
 }
 
 function badges(ports: readonly DesiredServicePort[]): Html[] {

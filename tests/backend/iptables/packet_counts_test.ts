@@ -5,7 +5,7 @@ import {
   countInSaved,
   PacketSums,
 } from "../../../lib/backend/iptables/kernel/packet_counts.ts";
-import { packetReader } from "../../../lib/backend/iptables/packet_reader.ts";
+import { boundedReading } from "../../../lib/model/values/bounded_reading.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { ManualClock, settle } from "../../support/clock_and_log.ts";
 import { execute } from "../../support/command.ts";
@@ -131,7 +131,7 @@ Deno.test("many scrapes are one reading, and a program that hangs or fails holds
   const clock = new ManualClock();
   let count = 0;
   const readings: PromiseWithResolvers<void>[] = [];
-  const read = packetReader({
+  const read = boundedReading({
     clock,
     refresh: () => {
       const reading = Promise.withResolvers<void>();

@@ -84,6 +84,7 @@ class Fixture implements AsyncDisposable {
       replacements: () => this.dataplane.replacements,
       clock: new SystemClock(),
       logger: this.logger,
+      onGone: () => {},
       checkPeriod,
       onDrift: ({ missing, added }) => this.drift.push(missing || `added ${added}`),
     });

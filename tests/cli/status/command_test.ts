@@ -40,6 +40,7 @@ const SOCKET = {
     proxyFromEnvironment: false,
     socket: "/run/s.sock",
     statusPage: "auto",
+    serviceMetrics: true,
     limits: DEFAULT_LIMITS,
     scheduler: "random",
     hash: "source",

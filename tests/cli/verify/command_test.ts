@@ -7,7 +7,7 @@ import { verify } from "../../../lib/cli/verify/command.ts";
 import type { OutputFormat } from "../../../lib/config/flags/command.ts";
 import type { Verification } from "../../../lib/model/kernel/verification.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
-import { STATUS } from "../../observe/page/contents.ts";
+import { CONNECTIONS, STATUS } from "../../observe/page/contents.ts";
 import { Kernel } from "../../backend/nftables/kernel.ts";
 import { configuration } from "../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
@@ -93,6 +93,7 @@ class Node implements AsyncDisposable {
           proxyFromEnvironment: false,
           socket: this.socket,
           statusPage: "auto",
+          serviceMetrics: true,
           limits: DEFAULT_LIMITS,
           scheduler: "random",
           hash: "source",
@@ -237,6 +238,7 @@ function daemon(node: Node, write: () => Promise<void>) {
     commandLine: { argv: [], workingDirectory: "/", file: null },
     path: node.socket,
     status,
+    connections: () => Promise.resolve(CONNECTIONS),
     requestFull: () => void write().then(() => written += 1),
     logger: world().logger,
     signal: stop.signal,

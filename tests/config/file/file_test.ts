@@ -159,6 +159,7 @@ logging: {verbosity: 4, format: json}
       proxyFromEnvironment: false,
       socket: "/run/signpost/signpost.sock",
       statusPage: "auto",
+      serviceMetrics: true,
       limits: DEFAULT_LIMITS,
       scheduler: "random",
       hash: "source",

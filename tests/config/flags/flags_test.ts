@@ -67,6 +67,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
         proxyFromEnvironment: false,
         socket: "/run/signpost/signpost.sock",
         statusPage: "auto",
+        serviceMetrics: true,
         limits: DEFAULT_LIMITS,
         scheduler: "random",
         hash: "source",
@@ -249,7 +250,7 @@ const WRONG: readonly [readonly string[], string][] = [
   [
     ["begin"],
     '"begin": unknown command or unexpected word ' +
-    "(commands: run, cleanup, explain, verify, status, diff, completions, version, licenses)",
+    "(commands: run, cleanup, explain, verify, status, top, diff, completions, version, licenses)",
   ],
   [["--once", "cleanup"], "cleanup: the command must be the first word"],
   [["--masquerade-all", "false"], "false: unexpected word (write --masquerade-all=false)"],
@@ -269,7 +270,7 @@ const WRONG: readonly [readonly string[], string][] = [
   [
     ["verify", "now"],
     '"now": unknown command or unexpected word ' +
-    "(commands: run, cleanup, explain, verify, status, diff, completions, version, licenses)",
+    "(commands: run, cleanup, explain, verify, status, top, diff, completions, version, licenses)",
   ],
   [["--iptables-masquerade-bit=32"], "--iptables-masquerade-bit: must be 0 to 31, is 32"],
   [["--iptables-masquerade-bit=x"], '--iptables-masquerade-bit: must be a whole number, is "x"'],

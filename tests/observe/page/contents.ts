@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
 import { type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
 import type { PageContents } from "../../../lib/observe/page/page.ts";
@@ -48,6 +49,45 @@ export const STATUS: Status = {
   conflicts: [],
 };
 
+/** Connections of a Service, and of another one that has fewer. */
+export const CONNECTIONS: ConnectionsReport = {
+  connectionsVersion: CONNECTIONS_VERSION,
+  node: "node-1",
+  off: "",
+  at: "2026-01-02T03:04:04.000Z",
+  overSeconds: 2,
+  everySeconds: 1,
+  services: [
+    {
+      namespace: "shop",
+      service: "web",
+      port: 80,
+      protocol: "tcp",
+      frontend: "clusterIP",
+      connections: 184_203,
+      perSecond: 312.5,
+    },
+    {
+      namespace: "shop",
+      service: "web",
+      port: 80,
+      protocol: "tcp",
+      frontend: "nodePort",
+      connections: 977,
+      perSecond: 4.5,
+    },
+    {
+      namespace: "kube-system",
+      service: "dns",
+      port: 53,
+      protocol: "udp",
+      frontend: "clusterIP",
+      connections: 1,
+      perSecond: 0,
+    },
+  ],
+};
+
 /** An endpoint on another node, or on this one. */
 export function endpoint(address: string, local = false): Destination {
   return { address, port: 8080, local, hairpin: local };
@@ -80,6 +120,7 @@ export function contents(changes: Partial<PageContents> = {}): PageContents {
   return {
     status: STATUS,
     services: new Map([["shop/web", [servicePort()]]]),
+    connections: [],
     spans: [],
     now: NOW,
     ...changes,

@@ -8,7 +8,7 @@ import { routesOf } from "../../../lib/observe/page/traffic.ts";
 import { trafficPicture } from "../../../lib/observe/page/traffic_picture.ts";
 import { contents, endpoint, servicePort, STATUS } from "./contents.ts";
 
-const ALL = { words: "", page: 1 };
+const ALL = { words: "", page: 1, sort: "name" } as const;
 
 Deno.test("the page tells what the status tells", () => {
   const page = statusPage(
@@ -84,7 +84,7 @@ Deno.test("whatever names and messages say, they make no markup", () => {
         }),
       ]]]),
     }),
-    { words: evil, page: 1 },
+    { words: evil, page: 1, sort: "name" },
   );
   assertEquals(page.match(/<script>/g)?.length, 1);
   assertNotMatch(page, /<img/);
@@ -102,9 +102,28 @@ Deno.test("a page of many has links to its neighbours that keep the search", () 
   const services = new Map(
     Array.from({ length: 45 }, (_, i) => [`a&b/s${i}`, [servicePort()]] as const),
   );
-  const page = statusPage(contents({ services }), { words: "a&b", page: 2 });
-  assertMatch(page, /href="\?q=a%26b"/);
-  assertMatch(page, /href="\?q=a%26b&amp;page=3"/);
+  const page = statusPage(contents({ services }), { words: "a&b", page: 2, sort: "connections" });
+  assertMatch(page, /href="\?q=a%26b&amp;sort=connections"/);
+  assertMatch(page, /href="\?q=a%26b&amp;sort=connections&amp;page=3"/);
+});
+
+Deno.test("each Service has its connections, in all and by second", () => {
+  const services = new Map([["shop/web", [servicePort()]], ["shop/idle", [servicePort()]]]);
+  const row = { namespace: "shop", service: "web", port: 80, protocol: "tcp" } as const;
+  const page = statusPage(
+    contents({
+      services,
+      connections: [
+        { ...row, frontend: "clusterIP", connections: 4000, perSecond: 20 },
+        { ...row, frontend: "nodePort", connections: 560, perSecond: 3.2 },
+      ],
+    }),
+    { ...ALL, sort: "connections" },
+  );
+  assertMatch(page, /<b>23<\/b>\/s <span class="soft">4,560 connections/);
+  assertEquals(page.match(/class="load"/g)?.length, 1);
+  assert(page.indexOf("<h3>shop/web</h3>") < page.indexOf("<h3>shop/idle</h3>"));
+  assertMatch(page, /<option value="connections" selected>/);
 });
 
 Deno.test("traffic goes by the policy of its entrance", () => {

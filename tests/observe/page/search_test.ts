@@ -12,7 +12,10 @@ const SERVICES = new Map([
 ]);
 
 function find(words: string): string[] {
-  return searchServices(SERVICES, { words, page: 1 }).services.map(([name]) => name);
+  return searchServices(SERVICES, {
+    query: { words, page: 1, sort: "name" },
+    load: new Map(),
+  }).services.map(([name]) => name);
 }
 
 Deno.test("Services are found by name, port name, address, node port and endpoint", () => {
@@ -31,20 +34,23 @@ Deno.test("twenty Services are on a page, and a page too far is the last one", (
   const many = new Map(
     Array.from({ length: 45 }, (_, i) => [`a/s${`${i}`.padStart(2, "0")}`, [servicePort()]]),
   );
-  const { services, ...rest } = searchServices(many, { words: "", page: 99 });
-  assertEquals(rest, { query: { words: "", page: 3 }, matches: 45, pages: 3 });
+  const { services, ...rest } = searchServices(many, {
+    query: { words: "", page: 99, sort: "name" },
+    load: new Map(),
+  });
+  assertEquals(rest, { query: { words: "", page: 3, sort: "name" }, matches: 45, pages: 3 });
   assertEquals(services.map(([name]) => name), ["a/s40", "a/s41", "a/s42", "a/s43", "a/s44"]);
 });
 
 Deno.test("a query is read from a URL and written to one", () => {
-  assertEquals(readQuery("?q=a%20%26b&page=3"), { words: "a &b", page: 3 });
-  assertEquals(queryText({ words: "a &b", page: 3 }), "?q=a+%26b&page=3");
-  assertEquals(queryText({ words: "", page: 1 }), "?");
+  assertEquals(readQuery("?q=a%20%26b&page=3"), { words: "a &b", page: 3, sort: "name" });
+  assertEquals(queryText({ words: "a &b", page: 3, sort: "name" }), "?q=a+%26b&page=3");
+  assertEquals(queryText({ words: "", page: 1, sort: "name" }), "?");
 });
 
 Deno.test("what is wrong in a query is left out", () => {
   for (const page of ["0", "-1", "x", "1.5", "1e99", ""]) {
-    assertEquals(readQuery(`?page=${page}`), { words: "", page: 1 }, page);
+    assertEquals(readQuery(`?page=${page}`), { words: "", page: 1, sort: "name" }, page);
   }
   assertEquals(readQuery(`?q=${"x".repeat(10_000)}`).words.length, 200);
   assertEquals(readQuery("?%zz=%").words, "");

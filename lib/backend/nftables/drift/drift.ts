@@ -9,6 +9,7 @@
  * @module
  */
 import { Backoff, type BackoffLimits, delayAfter } from "../../../model/values/backoff.ts";
+import type { FrontendCount } from "../../../model/kernel/connections.ts";
 import type { Drift } from "../../../model/kernel/drift.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
@@ -33,12 +34,16 @@ export interface DriftWatchOptions {
   /** Milliseconds between two looks at the structure of the table. */
   readonly checkPeriod: number;
   readonly onDrift: (drift: Drift) => void;
+  /** Is told what elements had counted that go, or are written again. */
+  readonly onGone: (last: FrontendCount) => void;
 }
 
 /** What another program does may take several transactions: so long they are gathered, in milliseconds. */
 const GATHER = 50;
 /** Milliseconds for a monitor to tell of what a look has found, and who did it. */
 const TELLING = 2 * GATHER;
+/** Generations that two monitors may both tell of, at most. */
+const REMEMBERED = 64;
 /** Looks in a row, where monitors report while the table is read. */
 const MOST_LOOKS = 3;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
@@ -52,6 +57,8 @@ const LONG = 10;
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
+  /** Generations whose counts were told, the latest ones. */
+  #counted: readonly number[] = [];
   /** How often a monitor's word was reported. */
   #told = 0;
   #looking: Promise<void> = Promise.resolve();
@@ -101,6 +108,7 @@ export class DriftWatch {
   }
 
   #take(transaction: Transaction): void {
+    this.#tellCounts(transaction);
     const { marks, replacements } = this.#options;
     if (transaction.marks.some((mark) => marks.isOwn(mark))) {
       if (!transaction.isWholeTable) return;
@@ -111,6 +119,13 @@ export class DriftWatch {
     } else if (transaction.missing !== "" || transaction.added !== "") {
       this.#report(transaction);
     }
+  }
+
+  /** Two monitors may tell of the same transaction, while one takes over from the other. */
+  #tellCounts({ generation, lastCounts }: Transaction): void {
+    if (lastCounts.length === 0 || this.#counted.includes(generation)) return;
+    this.#counted = [...this.#counted, generation].slice(-REMEMBERED);
+    for (const last of lastCounts) this.#options.onGone(last);
   }
 
   /** A very large full script is itself too much for the monitor. */

@@ -84,16 +84,17 @@ function mendElements(
   touched: TouchedElements,
 ): Operations | undefined {
   const sets = new Map([...touched.keys()].map((name) => [name, new Map<string, string>()]));
+  const { sets: wanted, remarks, declarations } = contentsOf(only(desired, touched));
   const nothing: Contents = {
     sets,
-    declarations: new Map(),
+    // They are as they were on both sides; they say whether elements count.
+    declarations: new Map([...declarations].filter(([name]) => sets.has(name))),
     remarks: new Map(),
     chains: new Map(),
     lookUps: new Map(),
     flags: "",
     others: [],
   };
-  const { sets: wanted, remarks } = contentsOf(only(desired, touched));
   const differences = compareContents(
     {
       ...nothing,

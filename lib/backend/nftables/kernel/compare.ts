@@ -8,7 +8,7 @@ import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { chainPlace, TABLE_PLACE } from "./place.ts";
 import { type FrontendKey, printKey } from "../script/keys.ts";
-import { parseKey, setNamed, type TableSet } from "../script/sets.ts";
+import { COUNTER, parseKey, setNamed, type TableSet } from "../script/sets.ts";
 
 /** How to compare. */
 export interface CompareOptions {
@@ -129,16 +129,22 @@ function compareDeclarations(desired: Contents, held: Contents, name: string): D
 /** What an element of the kernel's own has besides: the time until it goes. */
 const EXPIRING = /^(?:timeout \S+ )?expires \S+$/;
 
+/** What an element counts, where its set's declaration gives each one a counter. */
+const COUNTS = /^counter packets \d+ bytes \d+ ?/;
+
 /** Comments, times and counters of the elements that both have. */
 function compareRemarks(desired: Contents, held: Contents, name: string): Difference[] {
+  const isCounting = desired.declarations.get(name)?.split("; ").includes(COUNTER) ?? false;
   const wanted = desired.remarks.get(name);
   const there = held.remarks.get(name);
+  const heldRemark = (key: string) =>
+    isCounting ? there?.get(key)?.replace(COUNTS, "") : there?.get(key);
   const keys = isOfKernel(name)
     ? held.sets.get(name)?.keys() ?? []
     : new Set([...wanted?.keys() ?? [], ...there?.keys() ?? []]);
   const differences: Difference[] = [];
   for (const key of keys) {
-    const remarks = { desired: wanted?.get(key) ?? "", held: there?.get(key) ?? "" };
+    const remarks = { desired: wanted?.get(key) ?? "", held: heldRemark(key) ?? "" };
     if (isOfKernel(name)) {
       if (EXPIRING.test(remarks.held)) continue;
       differences.push({ type: "extra", in: name, key, desired: "", held: remarks.held });

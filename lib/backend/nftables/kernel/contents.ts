@@ -43,7 +43,7 @@ export function desiredObjects(state: DesiredState): DesiredObjects {
   const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
   const { operations } = diffServices(changes, { node: state.node, references: new Map() });
   return {
-    sets: [...alwaysThere(state.node.ipFamilies), ...operations.addSets],
+    sets: [...alwaysThere(state.node), ...operations.addSets],
     elements: [...nodeElements(state.node), ...operations.addElements],
     chains: [...fixedChains(state.node), ...operations.addChains],
   };

@@ -87,12 +87,25 @@ export class Nft {
   }
 
   /**
+   * One map of our table with its elements, as text; `""` where there is none. No other element is read.
+   *
+   * @throws {ApplyError} where the kernel does not let it be read
+   */
+  listMap(name: string): Promise<string> {
+    return this.#list(["map", ...TABLE.split(" "), name]);
+  }
+
+  /**
    * Our whole table, as text; `""` where there is none.
    *
    * @throws {ApplyError} where the kernel does not let it be read
    */
-  async listTable(): Promise<string> {
-    const result = await this.#start(["nft", "list", "table", ...TABLE.split(" ")]);
+  listTable(): Promise<string> {
+    return this.#list(["table", ...TABLE.split(" ")]);
+  }
+
+  async #list(what: readonly string[]): Promise<string> {
+    const result = await this.#start(["nft", "list", ...what]);
     if (result.code === 0) return result.stdout;
     const { failure, message } = classify(result.stderr);
     if (failure === "conflict") return "";

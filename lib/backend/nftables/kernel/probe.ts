@@ -38,13 +38,37 @@ const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
   "program-failed",
 ]);
 
-/** Service ports by what they need besides what all need. */
-const OPTIONAL: Readonly<Record<Feature, (port: DesiredServicePort) => DesiredServicePort>> = {
-  "source-ranges": (port) => ({ ...port, sourceRanges: [] }),
-  "session-affinity": (port) => ({ ...port, affinitySeconds: 0 }),
-  "consistent-hash": ({ scheduler: _, ...port }) => port,
+/** What is asked about. */
+interface Asked {
+  readonly node: DesiredNode;
+  readonly services: readonly DesiredServicePort[];
+}
+
+/** The same without what needs a feature. */
+const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
+  "source-ranges": ({ node, services }) => ({
+    node,
+    services: services.map((port) => ({ ...port, sourceRanges: [] })),
+  }),
+  "session-affinity": ({ node, services }) => ({
+    node,
+    services: services.map((port) => ({ ...port, affinitySeconds: 0 })),
+  }),
+  "consistent-hash": ({ node, services }) => ({
+    node,
+    services: services.map(({ scheduler: _, ...port }) => port),
+  }),
+  "connection-counters": ({ node, services }) => ({
+    node: { ...node, countsConnections: false },
+    services,
+  }),
 };
-const FEATURES: readonly Feature[] = ["source-ranges", "session-affinity", "consistent-hash"];
+const FEATURES: readonly Feature[] = [
+  "source-ranges",
+  "session-affinity",
+  "consistent-hash",
+  "connection-counters",
+];
 
 /** What the probe asks about. */
 export interface ProbeOptions {
@@ -57,7 +81,7 @@ export interface ProbeOptions {
 /**
  * Has the kernel check a table with every expression that signpost may use, and takes nothing.
  *
- * @returns what only some Services need, and is refused
+ * @returns what rules can do without, and is refused
  * @throws {ApplyError} that says what all tables need, how it was refused, and what to do
  */
 export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<RefusedFeatures> {
@@ -84,9 +108,13 @@ async function checkTable(
   features: readonly Feature[],
 ): Promise<ApplyError | undefined> {
   const without = FEATURES.filter((feature) => !features.includes(feature));
-  const services = PROBE_SERVICES.filter(({ family }) => node.ipFamilies.includes(family))
-    .map((port) => without.reduce((left, feature) => OPTIONAL[feature](left), port));
-  const { text } = new FullScript({ node, services: new Map([["probe", services]]) });
+  const services = PROBE_SERVICES.filter(({ family }) => node.ipFamilies.includes(family));
+  const asked = without.reduce<Asked>(
+    (left, feature) => WITHOUT[feature](left),
+    { node, services },
+  );
+  const state = { node: asked.node, services: new Map([["probe", asked.services]]) };
+  const { text } = new FullScript(state);
   return await check(nft, text);
 }
 

@@ -5,6 +5,7 @@
  * @module
  */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
+import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import { type Protocol, PROTOCOLS } from "../../../model/cluster/objects.ts";
 import { type Key, parseKeyOf } from "./keys.ts";
 import {
@@ -128,11 +129,24 @@ export function setNamed(name: string): TableSet | undefined {
   return family && tableSet("affinityClients", { family, endpoint });
 }
 
-/** The sets that every table of these families has, in the order of their printing. */
-export function alwaysThere(families: readonly Family[]): readonly TableSet[] {
-  const all = [...SETS_BY_NAME.values()].filter(({ role }) => ROWS[role].lifetime === "always");
-  return [undefined, ...families].flatMap((family) => all.filter((set) => set.family === family));
+/** The maps in which each connection finds its frontend, and finds it once: those whose elements may count. */
+export const COUNTING_ROLE = "services";
+
+/** The sets that every table of this node has, in the order of their printing. */
+export function alwaysThere(
+  { ipFamilies, countsConnections }: Pick<DesiredNode, "ipFamilies" | "countsConnections">,
+): readonly TableSet[] {
+  const all = [...SETS_BY_NAME.values()].filter(({ role }) => ROWS[role].lifetime === "always")
+    .map((set) =>
+      countsConnections && set.role === COUNTING_ROLE
+        ? { ...set, body: `${set.body}; ${COUNTER}` }
+        : set
+    );
+  return [undefined, ...ipFamilies].flatMap((family) => all.filter((set) => set.family === family));
 }
+
+/** In a declaration, it gives each element a counter. */
+export const COUNTER = "counter";
 
 /** Reads a key of a set as nft lists it; `undefined` where it is none of the set's type. */
 export function parseKey<R extends SetRole>(

@@ -49,7 +49,7 @@ export class TableText {
   /** @param node the node's part of the table */
   constructor(node: DesiredNode) {
     this.#fixedChains = fixedChains(node);
-    this.#addSets(alwaysThere(node.ipFamilies));
+    this.#addSets(alwaysThere(node));
     this.#addElements(nodeElements(node));
   }
 

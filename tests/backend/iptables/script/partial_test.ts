@@ -21,6 +21,7 @@ const NODE: DesiredNode = {
   masqueradeMark: 0x4000,
   localhostNodePorts: false,
   tcpBeLiberal: false,
+  countsConnections: false,
 };
 
 function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredServicePort {

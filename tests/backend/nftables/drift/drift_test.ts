@@ -1,3 +1,4 @@
+import type { FrontendCount } from "../../../../lib/model/kernel/connections.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { ListedSet } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { DriftWatch } from "../../../../lib/backend/nftables/drift/drift.ts";
@@ -26,6 +27,8 @@ class Fixture implements AsyncDisposable {
   ];
   /** What repairs are told of elements. */
   readonly touched: string[] = [];
+  /** What elements had counted that went. */
+  readonly gone: FrontendCount[] = [];
   /** The looks that were taken. */
   readonly looks: string[] = [];
   replacements = 1;
@@ -60,6 +63,7 @@ class Fixture implements AsyncDisposable {
       logger: this.logger,
       checkPeriod: 30_000,
       onDrift: (drift) => this.drift.push(drift),
+      onGone: (last) => this.gone.push(last),
     });
     this.#watching = watch.run(this.#stop.signal);
   }
@@ -175,6 +179,18 @@ Deno.test("repairs are told which elements were touched, in the order of the tra
   fixture.found = MISSING;
   await fixture.clock.advance(300);
   assertEquals(fixture.touched, ["all"]);
+});
+
+Deno.test("what elements had counted that go is told once, whoever deleted them and however many monitors tell", async () => {
+  await using fixture = new Fixture();
+  const line = (port: number) =>
+    `delete element inet signpost nodeports4 { tcp . ${port} counter packets 3 bytes 9 comment "a/b" : goto c }`;
+  const count = (port: number) => (
+    { frontend: `IPv4 tcp . ${port}`, service: "a/b", connections: 3 }
+  );
+  await fixture.print(line(1), fixture.mark(), generation(7), line(2), generation(8));
+  await fixture.print(line(2), generation(8));
+  assertEquals(fixture.gone, [count(1), count(2)]);
 });
 
 Deno.test("transactions that come at once are one report", async () => {

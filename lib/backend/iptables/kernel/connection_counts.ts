@@ -1,0 +1,40 @@
+/**
+ * What the rules of frontends have counted: nat chains see the first packet of each connection, and a packet
+ * that meets the rule of its frontend goes to no other one.
+ *
+ * @module
+ */
+import type { Family } from "../../../model/values/address.ts";
+import { keyInFamily, nodePortKey, vipKey } from "../../../model/cluster/names.ts";
+import type { Protocol } from "../../../model/cluster/objects.ts";
+import type { FrontendCount } from "../../../model/kernel/connections.ts";
+
+/** The chains of the table `nat` that have a rule for each frontend. */
+export const FRONTEND_CHAINS: readonly string[] = ["KUBE-SERVICES", "KUBE-NODEPORTS"];
+
+/**
+ * A rule of a frontend, as `iptables-save -c` (counters before it) and `iptables -v -S` (`-c` in it) print it. The
+ * comment begins with the Service's name.
+ */
+const COUNTED = new RegExp(
+  "^(?:\\[(\\d+):\\d+\\] )?-A KUBE-(?:SERVICES|NODEPORTS) (?:-d ([0-9a-f.:]+)/\\d+ )?-p (tcp|udp|sctp) " +
+    '-m comment --comment "?([^ ":]+)[^"]*?"? -m \\w+ --dport (\\d+) ' +
+    "(?:-c (\\d+) \\d+ )?-j KUBE-(?:SVC|SVL|EXT|FW)-",
+  "gm",
+);
+
+/**
+ * The counts in a listing, worked out one by one.
+ *
+ * @param listing what `iptables-save -c` or `iptables -v -S` prints
+ */
+export function* countsIn(family: Family, listing: string): Iterable<FrontendCount> {
+  for (const [, before, address, name, service = "", port, within] of listing.matchAll(COUNTED)) {
+    const protocol = name as Protocol;
+    const key = address === undefined
+      ? nodePortKey(protocol, Number(port))
+      : vipKey(address, protocol, Number(port));
+    const connections = Number(before ?? within ?? 0);
+    yield { frontend: keyInFamily(family, key), service, connections };
+  }
+}

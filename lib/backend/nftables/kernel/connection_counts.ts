@@ -1,0 +1,50 @@
+/**
+ * What the elements of the frontends' maps have counted. Nat chains see the first packet of each connection, so
+ * a counter counts connections; a frontend is looked up in one of these maps, and once.
+ *
+ * @module
+ */
+import type { Family } from "../../../model/values/address.ts";
+import { keyInFamily } from "../../../model/cluster/names.ts";
+import type { FrontendCount } from "../../../model/kernel/connections.ts";
+import { printKey } from "../script/keys.ts";
+import { TABLE } from "../script/objects.ts";
+import { COUNTING_ROLE, parseKey, setNamed, tableSet } from "../script/sets.ts";
+
+/** The maps whose elements count, of these families. */
+export function countingMaps(families: readonly Family[]): string[] {
+  return families.flatMap((family) =>
+    (["vip", "nodeport"] as const).map((frontend) =>
+      tableSet(COUNTING_ROLE, { family, frontend }).name
+    )
+  );
+}
+
+/** An element with a counter, and with the Service's name from the comment. */
+const COUNTED = /(\S+ \. \S+(?: \. \S+)?) counter packets (\d+) bytes \d+ comment "([^":]+)[^"]*"/g;
+
+/**
+ * The counts in a listing of one map, worked out one by one.
+ *
+ * @param listing what `nft list map` prints
+ */
+export function* countsIn(map: string, listing: string): Iterable<FrontendCount> {
+  const set = setNamed(map);
+  if (set?.role !== COUNTING_ROLE || set.family === undefined) return;
+  for (const [, text = "", packets, service = ""] of listing.matchAll(COUNTED)) {
+    const key = parseKey(set, text);
+    if (!key) continue;
+    const frontend = keyInFamily(set.family, printKey(key));
+    yield { frontend, service, connections: Number(packets) };
+  }
+}
+
+const DELETION = new RegExp(`^(?:delete|destroy) element ${TABLE} (\\S+) `);
+
+/** What an element had counted that goes, in a line of `nft monitor`; a change deletes it and adds it again. */
+export function lastCountIn(line: string): FrontendCount | undefined {
+  const [, map] = DELETION.exec(line) ?? [];
+  if (map === undefined) return undefined;
+  const [last] = countsIn(map, line);
+  return last !== undefined && last.connections > 0 ? last : undefined;
+}

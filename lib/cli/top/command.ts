@@ -1,0 +1,111 @@
+/**
+ * `signpost top`: the connections of each Service.
+ *
+ * The daemon is asked: it knows which Service a frontend belongs to and what was counted before elements were
+ * written again, and however many look on, the kernel is read once.
+ *
+ * @module
+ */
+import type { Command } from "../../config/flags/command.ts";
+import { type Ask, askConnections } from "../../daemon/objects/client.ts";
+import type { ConnectionsReport } from "../../model/connections.ts";
+import { FatalError } from "../../model/values/fatal.ts";
+import { plain, plainData } from "../../model/values/text.ts";
+import { redraw } from "../live.ts";
+import { painter, renderReport, usesColours } from "../output.ts";
+import type { QueryContext } from "../query.ts";
+import { topTable } from "./table.ts";
+
+type TopQuery = Extract<Command, { readonly name: "top" }>;
+
+/** What `signpost top` needs. */
+export interface TopContext
+  extends Pick<QueryContext, "configuration" | "runtime" | "logger" | "signal"> {
+  /** In tests, another than the socket's. */
+  readonly ask?: Ask;
+}
+
+/** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
+const MOST_READINGS = 4;
+
+/**
+ * Asks, and shows.
+ *
+ * @returns 0 where there is an answer, or it was watched until the end; 1 where there is none, or nothing is
+ *   counted
+ */
+export async function top(query: TopQuery, context: TopContext): Promise<number> {
+  const { configuration, runtime, logger, ask } = context;
+  try {
+    const first = await askConnections(configuration.signpost.socket, ask);
+    if (first.off !== "") throw new FatalError(`connections are not counted: ${first.off}`);
+    const isLive = !query.once && query.output === "table" && runtime.isTerminal();
+    if (isLive) await follow(first, context);
+    else await runtime.print(render(await withRates(first, context), query, context));
+    return 0;
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    logger.error(error.message);
+    return 1;
+  }
+}
+
+/** A rate takes two readings. */
+async function withRates(
+  first: ConnectionsReport,
+  { configuration, runtime, signal, ask }: TopContext,
+): Promise<ConnectionsReport> {
+  let report = first;
+  for (let readings = 1; readings < MOST_READINGS && !signal.aborted; readings++) {
+    if (readings > 1 && report.overSeconds > 0) break;
+    await runtime.clock.sleep(1000 * report.everySeconds, signal);
+    report = await askConnections(configuration.signpost.socket, ask);
+  }
+  return report;
+}
+
+/** Shows it until `q` is typed or the signal aborts. A daemon that is started again is waited for. */
+async function follow(first: ConnectionsReport, context: TopContext): Promise<void> {
+  const { runtime, signal } = context;
+  const end = new AbortController();
+  const stop = () => end.abort();
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    void runtime.keyTyped("qQ", end.signal).then(stop);
+    await show(first, { ...context, signal: end.signal });
+  } finally {
+    stop();
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+async function show(first: ConnectionsReport, context: TopContext): Promise<void> {
+  const { configuration, runtime, signal, ask } = context;
+  let everySeconds = first.everySeconds;
+  let text = table(first, context);
+  while (!signal.aborted) {
+    await runtime.print(redraw(text, { runtime, hint: "q ends" }));
+    await runtime.clock.sleep(1000 * everySeconds, signal);
+    if (signal.aborted) return;
+    try {
+      const report = await askConnections(configuration.signpost.socket, ask);
+      everySeconds = report.everySeconds;
+      text = report.off === ""
+        ? table(report, context)
+        : `connections are not counted: ${plain(report.off)}\n`;
+    } catch (error) {
+      if (!(error instanceof FatalError)) throw error;
+      text = `${plain(error.message)}\n`;
+    }
+  }
+}
+
+function table(report: ConnectionsReport, { runtime }: TopContext): string {
+  return topTable(plainData(report), painter(usesColours(runtime)));
+}
+
+function render(report: ConnectionsReport, { output }: TopQuery, { runtime }: TopContext): string {
+  const paint = painter(usesColours(runtime));
+  return renderReport(report, { output, table: (shown) => topTable(shown, paint) });
+}

@@ -1,0 +1,29 @@
+/**
+ * The connections that the kernel counts, frontend by frontend.
+ *
+ * @module
+ */
+
+/** What one frontend has counted since its element or rule was written last. */
+export interface FrontendCount {
+  /** `keyInFamily` of its `vipKey` or `nodePortKey`. */
+  readonly frontend: string;
+  /** `namespace/name` of the Service that it was written for. */
+  readonly service: string;
+  /** New connections. */
+  readonly connections: number;
+}
+
+/** Where the counts are read. */
+export interface ConnectionCounters {
+  /** Whether `onGone` is told what a frontend that is written again had counted. */
+  readonly tellsGone: boolean;
+  /**
+   * The counts of all frontends, in one listing.
+   *
+   * @throws {ApplyError} where they cannot be read now
+   */
+  read(): Promise<Iterable<FrontendCount>>;
+  /** Calls back with the last count of each frontend that goes, or is written again. */
+  onGone(listener: (last: FrontendCount) => void): void;
+}

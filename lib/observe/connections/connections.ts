@@ -1,0 +1,138 @@
+/**
+ * The connections that came to each Service: read from the kernel when they are asked for.
+ *
+ * @module
+ */
+import {
+  CONNECTIONS_VERSION,
+  type ConnectionsReport,
+  type ServiceConnections,
+} from "../../model/connections.ts";
+import type { ConnectionCounters } from "../../model/kernel/connections.ts";
+import type { DesiredState } from "../../model/kernel/desired.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
+import { boundedReading, READING_VALID } from "../../model/values/bounded_reading.ts";
+import { errorText } from "../../model/values/text.ts";
+import { ConnectionsByService } from "./services.ts";
+import { ConnectionSums } from "./sums.ts";
+
+/** Frontends that a scrape reads every five seconds; where there are more, it reads less often. */
+export const MOST_FRONTENDS = 20_000;
+
+/** Milliseconds between two readings, at least, for those who watch. */
+const LIVE = 1_000;
+
+/** Counts that are taken at once: some ms, in which nothing else runs. */
+const BATCH = 5_000;
+
+/** What counts, and where it is read. */
+export interface ConnectionsOptions {
+  readonly node: string;
+  /** Why nothing is counted; or where it is read. */
+  readonly counters: ConnectionCounters | string;
+  /** The present desired state. */
+  readonly services: () => DesiredState["services"];
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, "debug">;
+}
+
+/** Who asks: a scrape can wait for longer than a person who looks on. */
+export type Interest = "scrape" | "live";
+
+/** Reads connections at a bounded cost, and adds them up by Service. */
+export class Connections {
+  readonly #options: ConnectionsOptions;
+  readonly #byService: ConnectionsByService;
+  readonly #sums: ConnectionSums;
+  readonly #read: (valid: number) => Promise<void>;
+  /** Frontends of the last listing. */
+  #size = 0;
+  #hasBegun = false;
+  /** When the last reading ended, of the monotonic clock. */
+  #readAt: number | undefined;
+  #report: Pick<ConnectionsReport, "at" | "overSeconds"> = { at: "", overSeconds: 0 };
+
+  /** @param options what to read */
+  constructor(options: ConnectionsOptions) {
+    const { counters, services, clock } = options;
+    this.#options = options;
+    this.#byService = new ConnectionsByService(services);
+    const tellsGone = typeof counters !== "string" && counters.tellsGone;
+    this.#sums = new ConnectionSums((frontend, more) => this.#byService.add(frontend, more), {
+      tellsGone,
+    });
+    if (typeof counters !== "string") counters.onGone((last) => this.#sums.gone(last));
+    this.#read = boundedReading({
+      clock,
+      refresh: () => this.#refresh(),
+      known: () => {},
+    });
+  }
+
+  /** Whether connections are counted at all. */
+  get isOn(): boolean {
+    return typeof this.#options.counters !== "string";
+  }
+
+  /**
+   * Begins to count, once the rules are in the kernel: what was counted before this process is not told again, or
+   * a restart would count it twice. Never rejects.
+   */
+  async begin(): Promise<void> {
+    this.#hasBegun = true;
+    await this.report("live");
+  }
+
+  /** What is known after a reading, or without one where the last one is new enough. Never rejects. */
+  async report(interest: Interest): Promise<ConnectionsReport> {
+    const { node, counters } = this.#options;
+    const valid = this.#validFor(interest);
+    if (this.#hasBegun && typeof counters !== "string") await this.#read(valid);
+    return {
+      connectionsVersion: CONNECTIONS_VERSION,
+      node,
+      off: typeof counters === "string" ? counters : "",
+      ...this.#report,
+      everySeconds: valid / 1000,
+      services: [...this.#byService.list()].sort(busiestFirst),
+    };
+  }
+
+  #validFor(interest: Interest): number {
+    const byCost = READING_VALID * (this.#size / MOST_FRONTENDS);
+    return Math.round(Math.max(interest === "scrape" ? READING_VALID : LIVE, byCost));
+  }
+
+  async #refresh(): Promise<void> {
+    const { counters, clock, logger } = this.#options;
+    if (typeof counters === "string") return;
+    this.#sums.begin();
+    try {
+      let size = 0;
+      for (const count of await counters.read()) {
+        this.#sums.seen(count);
+        if (++size % BATCH === 0) await clock.sleep(0);
+      }
+      this.#size = size;
+    } catch (error) {
+      this.#sums.fail();
+      logger.debug(2, "connections cannot be read now", { error: errorText(error) });
+      return;
+    }
+    this.#sums.end();
+    const now = clock.monotonic();
+    const seconds = this.#readAt === undefined ? undefined : (now - this.#readAt) / 1000;
+    this.#byService.finishReading(seconds);
+    this.#readAt = now;
+    this.#report = { at: new Date(clock.now()).toISOString(), overSeconds: seconds ?? 0 };
+  }
+}
+
+function busiestFirst(a: ServiceConnections, b: ServiceConnections): number {
+  return b.perSecond - a.perSecond || b.connections - a.connections ||
+    (nameOf(a) < nameOf(b) ? -1 : 1);
+}
+
+function nameOf({ namespace, service, port, protocol, frontend }: ServiceConnections): string {
+  return `${namespace}/${service} ${port} ${protocol} ${frontend}`;
+}

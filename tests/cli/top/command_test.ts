@@ -1,0 +1,147 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { top } from "../../../lib/cli/top/command.ts";
+import type { OutputFormat } from "../../../lib/config/flags/command.ts";
+import { type Ask, readConnections } from "../../../lib/daemon/objects/client.ts";
+import type { ConnectionsReport } from "../../../lib/model/connections.ts";
+import type { Runtime } from "../../../lib/model/ports/runtime.ts";
+import { CONNECTIONS } from "../../observe/page/contents.ts";
+import { configuration, DEFAULTS } from "../../support/configuration.ts";
+import { type World, world } from "../runtime.ts";
+
+interface RunOptions {
+  readonly ask: Ask;
+  readonly output?: OutputFormat;
+  readonly once?: boolean;
+  readonly runtime?: Partial<Runtime>;
+  readonly signal?: AbortSignal;
+}
+
+async function run(
+  { ask, output = "table", once = false, runtime, signal = new AbortController().signal }:
+    RunOptions,
+): Promise<World & { readonly code: number }> {
+  const it = world(runtime);
+  const settings = configuration({ signpost: { ...DEFAULTS.signpost, socket: "/run/s.sock" } });
+  const context = { ...it, configuration: settings, signal, ask };
+  const code = await top({ name: "top", once, output }, context);
+  return { ...it, code };
+}
+
+const answering = (...answers: readonly unknown[]): Ask => {
+  let at = 0;
+  return () => Promise.resolve(answers[Math.min(at++, answers.length - 1)]);
+};
+
+const TABLE = `signpost on node-1: 317 new connections a second, over the last 2.0 s; 185,181 in all
+
+SERVICE          PORT    FRONTEND   PER SECOND   IN ALL
+shop/web         80/tcp  clusterIP         313  184,203
+shop/web         80/tcp  nodePort          4.5      977
+kube-system/dns  53/udp  clusterIP           0        1
+`;
+
+Deno.test("where the output is no terminal, one table is printed", async () => {
+  const { code, printed } = await run({ ask: answering(CONNECTIONS) });
+  assertEquals([code, printed], [0, [TABLE]]);
+});
+
+Deno.test("--once prints one table in a terminal too", async () => {
+  const environment = () => "1";
+  const { printed } = await run({
+    ask: answering(CONNECTIONS),
+    once: true,
+    runtime: { isTerminal: () => true, environment },
+  });
+  assertEquals(printed, [TABLE]);
+});
+
+Deno.test("programs get the second reading as JSON, for a rate takes two", async () => {
+  const first = { ...CONNECTIONS, overSeconds: 0 };
+  const { printed } = await run({ ask: answering(first, first, CONNECTIONS), output: "json" });
+  assertEquals(readConnections(JSON.parse(printed.join(""))), CONNECTIONS);
+});
+
+Deno.test("a terminal shows it again and again in the room that it has, until q is typed", async () => {
+  const typed = Promise.withResolvers<void>();
+  let shown = 0;
+  const screens: string[] = [];
+  const { code } = await run({
+    ask: answering(CONNECTIONS),
+    runtime: {
+      isTerminal: () => true,
+      environment: (name) => name === "NO_COLOR" ? "1" : undefined,
+      terminalSize: () => ({ columns: 40, rows: 6 }),
+      keyTyped: () => typed.promise,
+      print: (text) => {
+        screens.push(text);
+        if (++shown === 3) typed.resolve();
+        return Promise.resolve();
+      },
+    },
+  });
+  assertEquals([code, screens.length >= 3], [0, true]);
+  assertEquals(
+    screens[0],
+    "\x1b[Hsignpost on node-1: 317 new connections \x1b[K\n" +
+      "\x1b[K\n" +
+      "SERVICE          PORT    FRONTEND   PER \x1b[K\n" +
+      "\x1b[K\n" +
+      "q ends\x1b[K\n" +
+      "\x1b[J",
+  );
+});
+
+Deno.test("in a terminal a daemon that is started again is waited for", async () => {
+  const stop = new AbortController();
+  const answers: (ConnectionsReport | Error)[] = [CONNECTIONS, new Error("refused"), CONNECTIONS];
+  const screens: string[] = [];
+  await run({
+    ask: () => {
+      const answer = answers.shift();
+      return answer instanceof Error || answer === undefined
+        ? Promise.reject(answer)
+        : Promise.resolve(answer);
+    },
+    signal: stop.signal,
+    runtime: {
+      isTerminal: () => true,
+      keyTyped: () => new Promise(() => {}),
+      print: (text) => {
+        screens.push(text);
+        if (screens.length === 3) stop.abort();
+        return Promise.resolve();
+      },
+    },
+  });
+  assertMatch(screens[1] ?? "", /no daemon answers/);
+  assertMatch(screens[2] ?? "", /shop\/web/);
+});
+
+Deno.test("a daemon that counts nothing is told of in one line, with exit code 1", async () => {
+  const off = "--service-metrics is off";
+  const { code, complaints } = await run({ ask: answering({ ...CONNECTIONS, off, services: [] }) });
+  assertEquals([code, complaints], [
+    1,
+    ["signpost: connections are not counted: --service-metrics is off"],
+  ]);
+});
+
+Deno.test("without a daemon, or with one of another version, there is one line, and exit code 1", async () => {
+  const silent = await run({ ask: () => Promise.reject(new Error("refused")) });
+  assertEquals(silent.code, 1);
+  assertMatch(silent.complaints.join("\n"), /^signpost: no daemon answers at \/run\/s\.sock/);
+  const other = await run({ ask: answering({ ...CONNECTIONS, connectionsVersion: 2 }) });
+  assertMatch(other.complaints.join("\n"), /answers in version 2, this signpost reads version 1/);
+  const none = await run({ ask: answering({ hello: 1 }) });
+  assertMatch(none.complaints.join("\n"), /what answers at the socket is no signpost/);
+});
+
+Deno.test("no name moves the cursor, and nothing yet is said in words", async () => {
+  const [row] = CONNECTIONS.services;
+  const evil = { ...row, service: "\x1b[2Jweb\n" };
+  const { printed } = await run({ ask: answering({ ...CONNECTIONS, services: [evil] }) });
+  assertEquals(printed.join("").includes("\x1b"), false);
+  assertMatch(printed.join(""), /shop\/\\u001b\[2Jweb\\n/);
+  const empty = await run({ ask: answering({ ...CONNECTIONS, services: [] }) });
+  assertMatch(empty.printed.join(""), /no connection to a Service yet/);
+});

@@ -1,0 +1,240 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import type { ConnectionsReport } from "../../lib/model/connections.ts";
+import { readConnections } from "../../lib/daemon/objects/client.ts";
+import { runSignpost, type Signpost } from "../support/signpost.ts";
+import {
+  ADDRESSES,
+  type Addresses,
+  type EndpointHost,
+  type Manifest,
+  NODE_PORT,
+  service,
+  slice,
+} from "./cluster.ts";
+import { METRICS_PORT, Stage, syncs } from "./stage.ts";
+
+const [A, A6] = [ADDRESSES[4], ADDRESSES[6]];
+
+/** A Service with every kind of frontend, of both families. */
+function web(name = "web"): ReturnType<typeof service> {
+  return service(A, {
+    name,
+    spec: {
+      type: "LoadBalancer",
+      clusterIPs: [A.clusterIP, A6.clusterIP],
+      ipFamilies: ["IPv4", "IPv6"],
+      ipFamilyPolicy: "RequireDualStack",
+      externalIPs: [A.externalIP],
+    },
+    ingress: [{ ip: A.loadBalancer }],
+  });
+}
+
+function slices(...hosts: readonly EndpointHost[]) {
+  return [slice(A, hosts, { name: "web-4" }), slice(A6, hosts, { name: "web-6" })];
+}
+
+/** A stage with a socket of its own, and the connections that its test made. */
+class Counted implements AsyncDisposable {
+  readonly #made = new Map<string, number>();
+  /** The last values of the metric: none may fall. */
+  readonly #seen = new Map<string, number>();
+  readonly #socket = `/run/signpost/e2e-${crypto.randomUUID()}.sock`;
+
+  private constructor(readonly stage: Stage) {}
+
+  static async create(mode: string): Promise<Counted> {
+    const objects = [web(), ...slices("local1")];
+    return new Counted(await Stage.create({ objects, config: { mode } }));
+  }
+
+  /** Starts the daemon, and waits until it counts. */
+  async start(args: readonly string[] = []): Promise<Signpost> {
+    await using resources = new AsyncDisposableStack();
+    const signpost = resources.use(this.stage.start([...this.socketArgs, ...args]));
+    await signpost.until("the first reading", async () => {
+      const { at } = await this.top();
+      assertMatch(at, /Z$/);
+      return true;
+    });
+    resources.move();
+    return signpost;
+  }
+
+  get socketArgs(): string[] {
+    return ["--socket", this.#socket];
+  }
+
+  /** Connects so many times to a kind of frontend. */
+  async connect(frontend: string, times: number, a: Addresses = A): Promise<void> {
+    const { loadBalancer, externalIP, clusterIP, node } = a;
+    const addresses: Readonly<Record<string, string>> = {
+      clusterIP,
+      externalIP,
+      loadBalancerIP: loadBalancer,
+      nodePort: node,
+    };
+    await this.stage.network.connect({
+      from: "client",
+      address: addresses[frontend] ?? "",
+      port: frontend === "nodePort" ? NODE_PORT : 80,
+      times,
+      timeout: 10_000,
+    });
+    this.#made.set(frontend, (this.#made.get(frontend) ?? 0) + times);
+  }
+
+  /** A new Service of the name counts from nothing. */
+  forget(): void {
+    this.#made.clear();
+    this.#seen.clear();
+  }
+
+  async top(): Promise<ConnectionsReport> {
+    const args = ["top", "--once", "-o", "json", ...this.socketArgs];
+    const { stdout } = await runSignpost(this.stage.network, args);
+    return readConnections(JSON.parse(stdout));
+  }
+
+  /** The metric, by kind of frontend, of TCP. */
+  async metric(): Promise<ReadonlyMap<string, number>> {
+    const { body } = await this.stage.get("/metrics", METRICS_PORT);
+    const line =
+      /^signpost_service_connections_total\{namespace="shop",service="web",port="80",protocol="tcp",frontend="(\w+)"\} (\d+)$/gm;
+    const found = new Map([...body.matchAll(line)].map(([, kind = "", n]) => [kind, Number(n)]));
+    for (const [kind, count] of found) {
+      assertEquals(count >= (this.#seen.get(kind) ?? 0), true, `${kind} fell`);
+      this.#seen.set(kind, count);
+    }
+    return found;
+  }
+
+  /** Waits until `top` and the metric have all that was made, and nothing more. */
+  async countsAll(signpost: Signpost): Promise<void> {
+    const made = Object.fromEntries([...this.#made].sort());
+    await signpost.until("all connections are counted", async () => {
+      const { services } = await this.top();
+      const shown = services.filter(({ protocol }) => protocol === "tcp")
+        .map(({ frontend, connections }) => [frontend, connections] as const);
+      assertEquals(Object.fromEntries(shown.sort()), made);
+      assertEquals(Object.fromEntries([...await this.metric()].sort()), made);
+      return true;
+    });
+  }
+
+  async apply(signpost: Signpost, ...objects: readonly Manifest[]): Promise<void> {
+    const before = syncs(signpost, "partial");
+    this.stage.apply(...objects);
+    await signpost.until("the change", () => syncs(signpost, "partial") > before);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stage[Symbol.asyncDispose]();
+  }
+}
+
+for (const mode of ["nftables", "iptables"]) {
+  Deno.test(`${mode}: top and the metric count each connection once, through updates of the Service`, async () => {
+    await using counted = await Counted.create(mode);
+    await using signpost = await counted.start();
+    await counted.connect("clusterIP", 5);
+    await counted.connect("clusterIP", 2, A6);
+    await counted.connect("nodePort", 3);
+    await counted.connect("loadBalancerIP", 4);
+    await counted.connect("externalIP", 6);
+    await counted.countsAll(signpost);
+
+    await counted.connect("clusterIP", 3);
+    await counted.apply(signpost, ...slices("local1", "remote1"));
+    await counted.connect("clusterIP", 4);
+    await counted.apply(signpost, ...slices("remote1", "remote2", "local2"));
+    await counted.connect("nodePort", 1);
+    await counted.countsAll(signpost);
+
+    const { spec } = web() as { readonly spec: { readonly ports: readonly unknown[] } };
+    const tls = { name: "tls", protocol: "TCP", port: 443, targetPort: 8443, nodePort: 30443 };
+    await counted.connect("loadBalancerIP", 2);
+    await counted.apply(signpost, { ...web(), spec: { ...spec, ports: [...spec.ports, tls] } });
+    await counted.connect("loadBalancerIP", 1);
+    await counted.countsAll(signpost);
+
+    counted.stage.remove("Service", "shop/web");
+    await signpost.until("no series of it", async () => (await counted.metric()).size === 0);
+    counted.forget();
+    await counted.apply(signpost, web());
+    await counted.connect("clusterIP", 2);
+    await counted.countsAll(signpost);
+  });
+
+  Deno.test(`${mode}: a full sync and a restart count no connection again`, async () => {
+    await using counted = await Counted.create(mode);
+    {
+      await using signpost = await counted.start();
+      await counted.connect("clusterIP", 7);
+      await counted.countsAll(signpost);
+      const before = syncs(signpost, "full");
+      await runSignpost(counted.stage.network, ["verify", "--fix", ...counted.socketArgs]);
+      await counted.stage.network.run("node", [
+        "sh",
+        "-c",
+        mode === "nftables" ? "nft delete table inet signpost" : "iptables -t nat -F KUBE-SERVICES",
+      ]);
+      if (mode === "iptables") {
+        await runSignpost(counted.stage.network, ["verify", "--fix", ...counted.socketArgs]);
+      }
+      await signpost.until("a full sync", () => syncs(signpost, "full") > before);
+      await counted.connect("clusterIP", 1);
+      await counted.countsAll(signpost);
+    }
+    counted.forget();
+    await using signpost = await counted.start();
+    await counted.connect("clusterIP", 2);
+    await counted.countsAll(signpost);
+  });
+}
+
+Deno.test("traffic that policy Local sends past its short circuit counts once", async () => {
+  await using counted = await Counted.create("nftables");
+  const { spec } = web() as { readonly spec: object };
+  counted.stage.apply(
+    { ...web(), spec: { ...spec, externalTrafficPolicy: "Local" } },
+    ...slices("local1", "remote1"),
+  );
+  await using signpost = await counted.start();
+  await counted.connect("loadBalancerIP", 4);
+  await counted.connect("nodePort", 2);
+  await counted.stage.network.connect({
+    from: "pod",
+    address: A.loadBalancer,
+    port: 80,
+    times: 3,
+    timeout: 10_000,
+  });
+  await signpost.until("all are counted", async () => {
+    const { services } = await counted.top();
+    assertEquals(
+      Object.fromEntries(services.map(({ frontend, connections }) => [frontend, connections])),
+      { loadBalancerIP: 7, nodePort: 2 },
+    );
+    return true;
+  });
+});
+
+Deno.test("where it is switched off, nothing counts, and top says so", async () => {
+  await using counted = await Counted.create("nftables");
+  await using signpost = counted.stage.start(["--service-metrics=false", ...counted.socketArgs]);
+  await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+  const { code, stderr } = await runSignpost(counted.stage.network, ["top", ...counted.socketArgs]);
+  assertEquals(code, 1);
+  assertMatch(stderr, /connections are not counted: --service-metrics is off/);
+  const { body } = await counted.stage.get("/metrics", METRICS_PORT);
+  assertEquals(body.includes("signpost_service_connections_total"), false);
+  const table = await counted.stage.network.run("node", [
+    "nft",
+    "list",
+    "table",
+    "inet",
+    "signpost",
+  ]);
+  assertEquals(table.includes("counter"), false);
+});

@@ -1,0 +1,129 @@
+import { assertEquals } from "@std/assert";
+import { Connections } from "../../../lib/observe/connections/connections.ts";
+import type { FrontendCount } from "../../../lib/model/kernel/connections.ts";
+import { desiredPort } from "./desired_port.ts";
+
+const CLUSTER_IP = "IPv4 10.96.0.10 . tcp . 80";
+
+/** A kernel that counts, and how often it was read. */
+function kernel() {
+  let elapsed = 0;
+  const state = { connections: 0, reads: 0, frontends: 1, fails: false };
+  const clock = {
+    now: () => Date.parse("2026-01-02T03:04:05Z") + elapsed,
+    monotonic: () => elapsed,
+    sleep: (_: number, signal?: AbortSignal) =>
+      new Promise<void>((done) => {
+        if (signal) signal.addEventListener("abort", () => done(), { once: true });
+        else done();
+      }),
+  };
+  const listeners: ((last: FrontendCount) => void)[] = [];
+  const connections = new Connections({
+    node: "node-1",
+    counters: {
+      tellsGone: true,
+      read: () => {
+        state.reads++;
+        if (state.fails) return Promise.reject(new Error("busy"));
+        const count = { frontend: CLUSTER_IP, service: "shop/web", connections: state.connections };
+        const others = Array.from(
+          { length: state.frontends - 1 },
+          (_, i) => ({ frontend: `IPv4 tcp . ${i}`, service: "shop/other", connections: 0 }),
+        );
+        return Promise.resolve([count, ...others]);
+      },
+      onGone: (listener) => void listeners.push(listener),
+    },
+    services: () => new Map([["shop/web", [desiredPort()]]]),
+    clock,
+    logger: { debug: () => {} },
+  });
+  const pass = (seconds: number) => elapsed += 1000 * seconds;
+  const gone = (connections: number) =>
+    listeners.forEach((tell) => tell({ frontend: CLUSTER_IP, service: "shop/web", connections }));
+  return { connections, state, pass, gone };
+}
+
+Deno.test("a scrape reads the kernel at most every five seconds, a person who looks on every second", async () => {
+  const { connections, state, pass } = kernel();
+  await connections.report("scrape");
+  assertEquals(state.reads, 0);
+  await connections.begin();
+  await Promise.all([connections.report("scrape"), connections.report("scrape")]);
+  assertEquals(state.reads, 1);
+  pass(4);
+  await connections.report("scrape");
+  assertEquals(state.reads, 1);
+  await connections.report("live");
+  await connections.report("live");
+  assertEquals(state.reads, 2);
+  pass(5);
+  await connections.report("scrape");
+  assertEquals(state.reads, 3);
+});
+
+Deno.test("many frontends are read less often", async () => {
+  const { connections, state, pass } = kernel();
+  state.frontends = 40_000;
+  await connections.begin();
+  pass(9);
+  const { everySeconds } = await connections.report("scrape");
+  assertEquals([everySeconds, state.reads], [10, 1]);
+  pass(1);
+  await connections.report("live");
+  assertEquals(state.reads, 2);
+});
+
+Deno.test("a reading that fails gives what was known before", async () => {
+  const { connections, state, pass } = kernel();
+  await connections.begin();
+  state.connections = 5;
+  pass(5);
+  await connections.report("scrape");
+  state.fails = true;
+  pass(5);
+  const { services, at } = await connections.report("scrape");
+  assertEquals(services.map(({ connections }) => connections), [5]);
+  assertEquals(at, "2026-01-02T03:04:10.000Z");
+});
+
+Deno.test("the report has what came since the last reading, by second", async () => {
+  const { connections, state, pass, gone } = kernel();
+  state.connections = 5;
+  await connections.begin();
+  pass(10);
+  gone(25);
+  state.connections = 20;
+  const { services, overSeconds } = await connections.report("live");
+  assertEquals(overSeconds, 10);
+  assertEquals(services, [{
+    namespace: "shop",
+    service: "web",
+    port: 80,
+    protocol: "tcp",
+    frontend: "clusterIP",
+    connections: 40,
+    perSecond: 4,
+  }]);
+});
+
+Deno.test("where nothing is counted, the report says why", async () => {
+  const connections = new Connections({
+    node: "node-1",
+    counters: "serviceMetrics is off",
+    services: () => new Map(),
+    clock: { now: () => 0, monotonic: () => 0, sleep: () => Promise.resolve() },
+    logger: { debug: () => {} },
+  });
+  await connections.begin();
+  assertEquals(await connections.report("live"), {
+    connectionsVersion: 1,
+    node: "node-1",
+    off: "serviceMetrics is off",
+    at: "",
+    overSeconds: 0,
+    everySeconds: 1,
+    services: [],
+  });
+});
