@@ -114,6 +114,11 @@ for (const [section, error] of WRONG) {
   });
 }
 
+Deno.test("mode ipvs: without a min sync period it is adaptive, and no sync period is too short for it", async () => {
+  const { nftables } = runOf(await loadFile("mode: ipvs\nipvs: {syncPeriod: 500ms}")).configuration;
+  assertEquals([nftables.syncPeriod, nftables.minSyncPeriod], [500, "adaptive"]);
+});
+
 for (const flag of ["--ipvs-tcp-timeout=x", "--ipvs-exclude-cidrs=x", "--ipvs-strict-arp=please"]) {
   Deno.test(`${flag} is an error`, async () => {
     assertEquals(errorsOf(await load(["--proxy-mode=ipvs", flag])).length, 1);

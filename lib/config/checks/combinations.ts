@@ -32,8 +32,14 @@ function checkPeriods(configuration: Configuration, origin: Origin): string[] {
     const { syncPeriod, minSyncPeriod } = configuration[mode];
     if (syncPeriod <= 0) {
       errors.push(`${placeOf(origin, `${mode}.syncPeriod`)}: must be above 0`);
-    } else if (minSyncPeriod !== "adaptive" && minSyncPeriod > syncPeriod) {
-      errors.push(describePeriods(mode, { syncPeriod, minSyncPeriod, origin }));
+      continue;
+    }
+    const set = minSyncPeriodOf(mode, origin);
+    if (set !== undefined && minSyncPeriod !== "adaptive" && minSyncPeriod > syncPeriod) {
+      const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
+      errors.push(
+        `${placeOf(origin, set)}: must not be longer than the sync period (${sync}), is ${min}`,
+      );
     }
   }
   if (configuration.configSyncPeriod <= 0) {
@@ -45,21 +51,13 @@ function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   return errors;
 }
 
-function describePeriods(
-  mode: Exclude<AskedMode, "">,
-  { syncPeriod, minSyncPeriod, origin }: {
-    readonly syncPeriod: number;
-    readonly minSyncPeriod: number;
-    readonly origin: Origin;
-  },
-): string {
-  const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
+/** The setting that a mode has its min sync period from; `undefined`: none is set, it is adaptive. */
+function minSyncPeriodOf(mode: Exclude<AskedMode, "">, origin: Origin) {
   // Where no mode is set, nftables takes the periods of the iptables section over.
-  const place = placeOf(
-    origin,
-    isSet(origin, `${mode}.minSyncPeriod`) ? `${mode}.minSyncPeriod` : "iptables.minSyncPeriod",
-  );
-  return `${place}: must not be longer than the sync period (${sync}), is ${min}`;
+  const paths = mode === "nftables"
+    ? ["nftables.minSyncPeriod", "iptables.minSyncPeriod"] as const
+    : [`${mode}.minSyncPeriod`] as const;
+  return paths.find((path) => isSet(origin, path));
 }
 
 /** kube-proxy leaves it to the kernel, and does not start where that refuses. */
