@@ -23,6 +23,8 @@ export interface DaemonOptions {
   readonly kubeconfig: string;
   /** `nftables` by default. */
   readonly mode?: "nftables" | "iptables";
+  /** Flags besides. */
+  readonly flags?: readonly string[];
 }
 
 /** What the daemon writes to is private to it: the state file and socket of a real one stay as they are. */
@@ -127,7 +129,12 @@ export class Daemon implements AsyncDisposable {
 
 /** What `signpost --once` prints with the same flags. */
 export async function printOnce(options: DaemonOptions): Promise<string> {
-  const argv = [...signpostCommand(), "--once", ...daemonArguments(options)];
+  const argv = [
+    ...signpostCommand(),
+    "--once",
+    ...daemonArguments(options),
+    ...options.flags ?? [],
+  ];
   return await run(["ip", "netns", "exec", options.namespace, ...argv]);
 }
 

@@ -9,6 +9,7 @@ import { cpus, release } from "node:os";
 import { run } from "../tests/support/command.ts";
 import { Libc } from "./libc.ts";
 import { HELP, type Options, readOptions } from "./options.ts";
+import { measureCounters } from "./parts/counters.ts";
 import { measureFirstRequest } from "./parts/first_request.ts";
 import { type IptablesResult, measureIptables } from "./parts/iptables.ts";
 import { measurePackets } from "./parts/packets.ts";
@@ -45,6 +46,13 @@ async function measure(options: Options, program: string): Promise<Results> {
     const milliseconds = PACKET_MILLISECONDS;
     packets.push(await measurePackets(libc, { services, endpoints, rounds, milliseconds }));
   }
+  const counters = [];
+  for (const services of parts.has("counters") ? options.packetSizes : []) {
+    progress(`counters, ${services} services`);
+    const rounds = options.packetRounds;
+    const milliseconds = PACKET_MILLISECONDS;
+    counters.push(await measureCounters(libc, { services, endpoints, rounds, milliseconds }));
+  }
   const iptables = parts.has("iptables") ? await measureAllIptables(libc, options) : [];
   return {
     date: new Date().toISOString().slice(0, 10),
@@ -52,6 +60,7 @@ async function measure(options: Options, program: string): Promise<Results> {
     program,
     sizes,
     ...(packets.length > 0 && { packets }),
+    ...(counters.length > 0 && { counters }),
     ...(iptables.length > 0 && { iptables }),
     ...(parts.has("request") && { firstRequest: await firstRequest(libc, options) }),
     ...(parts.has("wide") && {

@@ -15,6 +15,7 @@ export const PARTS = [
   "wide",
   "request",
   "packets",
+  "counters",
   "iptables",
 ] as const;
 

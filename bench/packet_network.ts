@@ -43,7 +43,12 @@ export class PacketNetwork implements AsyncDisposable {
 
   /** Loads a script into the node. */
   async load(path: string): Promise<void> {
-    await run(["ip", "netns", "exec", this.#namespaces.fullName("node"), "nft", "-f", path]);
+    await this.inNode(["nft", "-f", path]);
+  }
+
+  /** Runs a program in the node. */
+  async inNode(argv: readonly string[]): Promise<string> {
+    return await run(["ip", "netns", "exec", this.#namespaces.fullName("node"), ...argv]);
   }
 
   /** Connects for a time to service 0, or past all rules to its first endpoint. */

@@ -7,6 +7,7 @@ import type { Cpu } from "./parts/cpu.ts";
 import type { Changes } from "./parts/changes.ts";
 import type { Floor } from "./parts/floor.ts";
 import type { IptablesResult } from "./parts/iptables.ts";
+import type { CounterCosts } from "./parts/counters.ts";
 import type { PacketPath } from "./parts/packets.ts";
 import type { Start } from "./parts/start.ts";
 import type { WideService } from "./parts/wide_service.ts";
@@ -45,5 +46,7 @@ export interface Results {
   readonly firstRequest?: number;
   readonly wideService?: WideService;
   readonly packets?: readonly PacketPath[];
+  /** What counting connections costs. */
+  readonly counters?: readonly CounterCosts[];
   readonly iptables?: readonly IptablesResult[];
 }

@@ -11,6 +11,7 @@ import type { Results, SizeResult } from "./results.ts";
 export function renderResults(results: Results): string {
   return [
     sizeTable(results.sizes),
+    ...(results.counters ? [counterTable(results.counters)] : []),
     ...(results.packets ? [packetTable(results.packets)] : []),
     ...(results.iptables ? [iptablesTable(results.iptables)] : []),
     otherTable(results),
@@ -71,6 +72,21 @@ function sizeTable(sizes: readonly SizeResult[]): string {
   if (rows.length === 0) return "";
   const heads = sizes.map(({ services }) => `${count(services)} services`);
   return renderTable(["", ...heads, "target"], rows);
+}
+
+function counterTable(all: NonNullable<Results["counters"]>): string {
+  const rows = all.flatMap(({ services, counted, uncounted }): Row[] =>
+    ([["counted", counted], ["not counted", uncounted]] as const).map(([name, cost]) => [
+      `${count(services)} services, ${name}`,
+      Math.round(cost.perSecond).toLocaleString("en"),
+      ...[cost.p50, cost.p99, cost.first].map((time) => `${time.toFixed(0)} us`),
+      megabytes(cost.slab),
+      megabytes(cost.percpu),
+      `${(1000 * cost.listing).toFixed(0)} ms`,
+    ])
+  );
+  const head: Row = ["counters", "per second", "p50", "p99", "first", "slab", "percpu", "listing"];
+  return renderTable(head, rows);
 }
 
 function packetTable(packets: NonNullable<Results["packets"]>): string {

@@ -53,7 +53,8 @@ export async function measurePackets(
   }
 }
 
-function summarise(rounds: readonly Round[]): Round {
+/** The medians of some rounds. */
+export function summarise(rounds: readonly Round[]): Round {
   return {
     perSecond: median(rounds.map(({ perSecond }) => perSecond)),
     first: median(rounds.map(({ first }) => first)),

@@ -15,7 +15,7 @@ Services are sent to their endpoints. It takes the flags and the configuration f
 const FILES: readonly (readonly [string, string])[] = [
   ["/etc/signpost/config.yaml", "The configuration that the systemd unit names."],
   ["/var/lib/signpost/state.json.gz", "The last complete state, for starts without an API server."],
-  ["/run/signpost/signpost.sock", "Where the daemon answers signpost status and signpost verify."],
+  ["/run/signpost/signpost.sock", "Where the daemon answers signpost status, top and verify."],
 ];
 
 const ENVIRONMENT: readonly (readonly [string, string])[] = [

@@ -4,7 +4,8 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { readStatus } from "../../lib/daemon/objects/client.ts";
+import { topTable } from "../../lib/cli/top/table.ts";
+import { readConnections, readStatus } from "../../lib/daemon/objects/client.ts";
 import { verificationTable } from "../../lib/cli/verify/table.ts";
 import { COMMAND_FACTS } from "../../lib/config/flags/commands.ts";
 import type { Verification } from "../../lib/model/kernel/verification.ts";
@@ -58,8 +59,18 @@ Deno.test("the example of a verification prints as the table beside it", () => {
   for (const name of fieldNames(example)) assert(text.includes(`\`${name}\``), name);
 });
 
+Deno.test("the example of connections is one, and prints as the table beside it", () => {
+  const example = readConnections(exampleOf("signpost top"));
+  const text = section("signpost top");
+  assert(text.includes(topTable(example, (words) => words)));
+  for (const name of fieldNames(example)) {
+    const last = name.slice(name.lastIndexOf(".") + 1);
+    assert(text.includes(`\`${name}\``) || text.includes(`\`${last}\``), name);
+  }
+});
+
 Deno.test("the exit codes are those of the help texts", () => {
-  for (const name of ["status", "verify"] as const) {
+  for (const name of ["status", "top", "verify"] as const) {
     const rows = section(`signpost ${name}`).replaceAll("`", "");
     for (const [code, meaning] of COMMAND_FACTS[name].exitCodes) {
       const row = rows.split("\n").find((line) => line.startsWith(`| ${code} |`)) ?? "";

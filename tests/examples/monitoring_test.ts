@@ -62,6 +62,16 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
         started: 1,
         platform: "linux/amd64",
       },
+      connections: () =>
+        Promise.resolve([{
+          namespace: "shop",
+          service: "web",
+          port: 80,
+          protocol: "tcp",
+          frontend: "clusterIP",
+          connections: 1,
+          perSecond: 0,
+        }]),
       featureGates: [{ name: "Gate", stage: "", enabled: true }],
     });
     recordEverything(metrics);

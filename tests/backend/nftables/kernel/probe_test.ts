@@ -119,6 +119,7 @@ for (
   const [feature, pattern] of [
     ["source-ranges", /source-ranges/],
     ["session-affinity", /affinity/],
+    ["connection-counters", /; counter$/m],
   ] as const
 ) {
   Deno.test(`where only ${feature} are refused, the rest of the table is not lost`, async () => {
