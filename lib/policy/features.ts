@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { needsOf } from "../model/cluster/scheduler.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import type { RefusedFeatures, ServiceFeature } from "../model/kernel/features.ts";
 
@@ -20,7 +21,7 @@ function featuresOf(port: DesiredServicePort): ServiceFeature[] {
       ? ["source-ranges" as const]
       : [],
     ...port.affinitySeconds > 0 ? ["session-affinity" as const] : [],
-    ...port.scheduler?.type === "consistent-hash" ? ["consistent-hash" as const] : [],
+    ...needsOf(port.scheduler).hash ? ["hash" as const] : [],
   ];
 }
 
@@ -40,7 +41,7 @@ export function withoutRefused(
     for (const feature of missing) needed.add(feature);
     if (missing.includes("session-affinity")) return [];
     const { scheduler: _, ...random } = port;
-    const held = missing.includes("consistent-hash") ? random : port;
+    const held = missing.includes("hash") ? random : port;
     return missing.includes("source-ranges")
       ? [{ ...held, loadBalancerIPs: [], sourceRanges: [] }]
       : [held];

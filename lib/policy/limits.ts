@@ -14,6 +14,7 @@ import type { EndpointSlice, Service } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import {
   ANY_SCHEDULER,
+  needsOf,
   type SchedulerDefaults,
   schedulerOf,
   slotsFor,
@@ -70,7 +71,7 @@ export function sizeOf(
     count.elements += frontends * (1 + slotsFor(endpoints[family], scheduler)) +
       (balanced === 0 ? 0 : balanced * ports * ofFamily(service.sourceRanges));
     if (service.affinitySeconds > 0) count.affinityChains += ports * endpoints[family];
-    else if (scheduler?.type === "round-robin") count.affinityChains += ports;
+    else if (needsOf(scheduler).ownChains) count.affinityChains += ports;
   }
   return count;
 }

@@ -8,6 +8,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
+import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";
 import { backendOf, MODES } from "../support/modes.ts";
 import { iptablesStage, nftablesStage, type Stage } from "./contract/stage.ts";
 import { FOLDER, readCases, runCase } from "./golden.ts";
@@ -37,6 +38,18 @@ Deno.test("every golden script belongs to a case", async () => {
   }
   const files = [...Deno.readDirSync(FOLDER)].map(({ name }) => name);
   assertEquals(files.filter((name) => !known.has(name)), []);
+});
+
+Deno.test("every scheduler has golden scripts", async () => {
+  const used = new Set<string>();
+  for (const golden of CASES) {
+    for await (const { desired } of runCase(golden, backendOf("nftables"))) {
+      for (const port of [...desired.services.values()].flat()) {
+        used.add(port.scheduler?.type ?? "random");
+      }
+    }
+  }
+  assertEquals(SCHEDULERS.filter((name) => !used.has(name)), []);
 });
 
 /** Kernels that the scripts are given to. */

@@ -4,6 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
+import { SCHEDULERS } from "../../lib/model/cluster/scheduler.ts";
 import config from "../../deno.json" with { type: "json" };
 
 const ROOT = new URL("../../", import.meta.url);
@@ -46,6 +47,11 @@ Deno.test("the tasks that the pages name are there, and CONTRIBUTING.md names ea
   }
   const inTable = named(texts.get("CONTRIBUTING.md") ?? "");
   assertEquals(tasks.filter((task) => !inTable.includes(task)), []);
+});
+
+Deno.test("docs/ipvs.md names every scheduler", async () => {
+  const text = (await pages()).get("docs/ipvs.md") ?? "";
+  assertEquals(SCHEDULERS.filter((scheduler) => !text.includes(scheduler)), []);
 });
 
 Deno.test("the README has at most 200 lines", async () => {

@@ -83,7 +83,7 @@ Deno.test("session affinity wins: a new client's endpoint is picked at random", 
 });
 
 Deno.test("where hashing is refused, connections are spread at random, and the Service is named", () => {
-  const refusedFeatures = new Map([["consistent-hash", "nft 1.0.6 refuses it"]] as const);
+  const refusedFeatures = new Map([["hash", "nft 1.0.6 refuses it"]] as const);
   const pipeline = pipelineOf({
     annotations: { [SCHEDULER]: "consistent-hash" },
     options: { refusedFeatures },

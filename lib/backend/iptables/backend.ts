@@ -31,7 +31,7 @@ const TRAITS: ModeTraits = {
   primaryNodePorts: false,
   localhostNodePorts: true,
   guardsClusterIPs: false,
-  refuses: new Map([["consistent-hash", "iptables cannot, nftables can"]]),
+  refuses: new Map([["hash", "iptables cannot, nftables can"]]),
   parts: "rules",
 };
 

@@ -35,8 +35,9 @@ export const SCHEDULER_GROUP = group({
         kind: "text",
         value: "NAME",
         choices: SCHEDULERS,
-        help:
-          "How Services spread connections: random (default), round-robin or consistent-hash. The annotation signpost.dev/scheduler says it for one.",
+        help: `How Services spread connections: ${
+          SCHEDULERS.join(", ")
+        }. Default random; the annotation signpost.dev/scheduler says it for one.`,
       },
     }),
     "signpost.hash": word<HashSource>(oneOf(...HASH_SOURCES), "source", {

@@ -1,5 +1,5 @@
 /**
- * Warnings about settings that work, but not as anybody would want.
+ * Warnings about settings that work, but not as they were meant.
  *
  * @module
  */
@@ -15,6 +15,7 @@ import {
   familyOf,
   isSpecialAddress,
 } from "../../model/values/address.ts";
+import { needsOf } from "../../model/cluster/scheduler.ts";
 import type { DesiredNode, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { Logger } from "../../model/ports/ports.ts";
@@ -102,7 +103,7 @@ export class Advice {
     const { configuration, logger } = this.#options;
     if (this.#toldOfMoves || configuration.conntrack.tcpBeLiberal) return;
     const moving = [...services.values()].flatMap(({ after }) => after).find((port) =>
-      port.scheduler?.type === "consistent-hash" && port.protocol === "tcp" &&
+      needsOf(port.scheduler).hash && port.protocol === "tcp" &&
       port.loadBalancerIPs.length + port.externalIPs.length > 0
     );
     if (moving === undefined) return;

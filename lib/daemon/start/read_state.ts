@@ -80,7 +80,7 @@ async function refusedFeatures(
   },
 ): Promise<RefusedFeatures> {
   const { serviceMetrics, scheduler } = configuration.signpost;
-  const isNeeded = serviceMetrics || scheduler === "consistent-hash" ||
+  const isNeeded = serviceMetrics || scheduler !== "random" ||
     [...services].some(({ sourceRanges, affinitySeconds, scheduler }) =>
       sourceRanges.length > 0 || affinitySeconds > 0 || scheduler !== undefined
     );

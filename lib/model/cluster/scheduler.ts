@@ -35,6 +35,25 @@ export type Scheduler =
     readonly tableSize: number;
   };
 
+/** What a scheduler needs of the kernel beyond what random choice needs. */
+interface SchedulerNeeds {
+  /** It hashes where the client is. */
+  readonly hash: boolean;
+  /** Each of its service ports has chains of its own. */
+  readonly ownChains: boolean;
+}
+
+/** A scheduler without an entry does not compile. */
+const NEEDS: Readonly<Record<Scheduler["type"], SchedulerNeeds>> = {
+  "round-robin": { hash: false, ownChains: true },
+  "consistent-hash": { hash: true, ownChains: false },
+};
+
+/** What a scheduler needs; `undefined`: random. */
+export function needsOf(scheduler: Scheduler | undefined): SchedulerNeeds {
+  return scheduler ? NEEDS[scheduler.type] : { hash: false, ownChains: false };
+}
+
 /** What holds where a Service does not say. */
 export interface SchedulerDefaults {
   readonly scheduler: SchedulerName;
@@ -89,7 +108,11 @@ export function tableSizeFor(endpoints: number, configured: number): number {
 
 /** How many slots the kernel holds for so many endpoints. */
 export function slotsFor(endpoints: number, scheduler: Scheduler | undefined): number {
-  return scheduler?.type === "consistent-hash" && endpoints > 0
-    ? tableSizeFor(endpoints, scheduler.tableSize)
-    : endpoints;
+  switch (scheduler?.type) {
+    case undefined:
+    case "round-robin":
+      return endpoints;
+    case "consistent-hash":
+      return endpoints === 0 ? 0 : tableSizeFor(endpoints, scheduler.tableSize);
+  }
 }

@@ -5,7 +5,7 @@
  */
 
 /** Something that not every Service needs. */
-export type ServiceFeature = "source-ranges" | "session-affinity" | "consistent-hash";
+export type ServiceFeature = "source-ranges" | "session-affinity" | "hash";
 
 /** Something that the kernel may refuse. */
 export type Feature = ServiceFeature | "connection-counters";
@@ -28,12 +28,12 @@ const LEFT_OUT: Readonly<Record<ServiceFeature, string>> = {
     "its load-balancer IPs get no rules, since its source ranges (loadBalancerSourceRanges) cannot be held",
   "session-affinity":
     "its ports get no rules, since its session affinity (sessionAffinity: ClientIP) cannot be held",
-  "consistent-hash": "its endpoints are picked at random, since they cannot be picked by a hash",
+  hash: "its endpoints are picked at random, since they cannot be picked by a hash",
 };
 
 /** Whether the Service works all the same, though not as it asks. */
 export function worksWithout(feature: ServiceFeature): boolean {
-  return feature === "consistent-hash";
+  return feature === "hash";
 }
 
 /** The refusal of a Service in one sentence. */

@@ -166,7 +166,7 @@ const BROKEN: readonly {
   {
     name: "a hash that nft or the kernel refuses",
     objects: [hashed(), slice([LOCAL])],
-    options: { refusedFeatures: new Map([["consistent-hash", "nft 1.0.6 refuses it"]]) },
+    options: { refusedFeatures: new Map([["hash", "nft 1.0.6 refuses it"]]) },
     causes: [
       "warning not-supported: not as asked on this node: its endpoints are picked at random, since " +
       "they cannot be picked by a hash: nft 1.0.6 refuses it",

@@ -54,7 +54,7 @@ const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
     node,
     services: services.map((port) => ({ ...port, affinitySeconds: 0 })),
   }),
-  "consistent-hash": ({ node, services }) => ({
+  hash: ({ node, services }) => ({
     node,
     services: services.map(({ scheduler: _, ...port }) => port),
   }),
@@ -63,12 +63,7 @@ const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
     services,
   }),
 };
-const FEATURES: readonly Feature[] = [
-  "source-ranges",
-  "session-affinity",
-  "consistent-hash",
-  "connection-counters",
-];
+const FEATURES = Object.keys(WITHOUT) as Feature[];
 
 /** What the probe asks about. */
 export interface ProbeOptions {
