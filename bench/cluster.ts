@@ -51,6 +51,15 @@ export function serviceName(service: number): string {
   return `service-${service}`;
 }
 
+/** A namespace has limits: at 100,000 Services there are more of them. */
+const NAMESPACE_SIZE = 30_000;
+
+/** The namespace of a Service. */
+export function namespaceOf(service: number): string {
+  const number = Math.floor(service / NAMESPACE_SIZE);
+  return number === 0 ? "default" : `default-${number}`;
+}
+
 /** The cluster IP of a Service. */
 export function clusterIP(service: number): string {
   return formatAddress(FIRST_CLUSTER_IP + service);
@@ -103,7 +112,7 @@ export function service(index: number): ApiObject {
     kind: "Service",
     metadata: {
       name: serviceName(index),
-      namespace: "default",
+      namespace: namespaceOf(index),
       creationTimestamp: "2026-01-01T00:00:00Z",
       labels: {
         "app.kubernetes.io/name": serviceName(index),
@@ -142,7 +151,7 @@ export function endpointSlice(
     metadata: {
       name: `${name}-${part}`,
       generateName: `${name}-`,
-      namespace: "default",
+      namespace: namespaceOf(index),
       generation: 1,
       creationTimestamp: "2026-01-01T00:00:00Z",
       labels: {
@@ -162,11 +171,16 @@ export function endpointSlice(
     },
     addressType: "IPv4",
     ports: [{ name: "http", protocol: "TCP", port: TARGET_PORT }],
-    endpoints: addresses.map((address, i) => endpoint(name, address, index + i)),
+    endpoints: addresses.map((address, i) =>
+      endpoint({ namespace: namespaceOf(index), service: name }, { address, index: index + i })
+    ),
   };
 }
 
-function endpoint(service: string, address: string, index: number): Record<string, unknown> {
+function endpoint(
+  { namespace, service }: { readonly namespace: string; readonly service: string },
+  { address, index }: { readonly address: string; readonly index: number },
+): Record<string, unknown> {
   return {
     addresses: [address],
     conditions: { ready: true, serving: true, terminating: false },
@@ -174,7 +188,7 @@ function endpoint(service: string, address: string, index: number): Record<strin
     zone: `zone-${(index % 3) + 1}`,
     targetRef: {
       kind: "Pod",
-      namespace: "default",
+      namespace,
       name: `${service}-7d4b9c6f58-${address.replaceAll(".", "-")}`,
       uid: "00000000-0000-4000-8000-000000000001",
     },

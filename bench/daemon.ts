@@ -16,6 +16,9 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
+/** `adaptive`: none is set. */
+export type MinSyncPeriod = "adaptive" | "10ms" | "1s";
+
 /** How to start it. */
 export interface DaemonOptions {
   /** Network namespace, by the name that `ip netns` knows. */
@@ -25,6 +28,10 @@ export interface DaemonOptions {
   readonly mode?: "nftables" | "iptables";
   /** Flags besides. */
   readonly flags?: readonly string[];
+  /** `10ms` by default. */
+  readonly minSyncPeriod?: MinSyncPeriod;
+  /** A file that takes the process' id: that of a cgroup. */
+  readonly cgroup?: string;
 }
 
 /** What the daemon writes to is private to it: the state file and socket of a real one stay as they are. */
@@ -50,8 +57,11 @@ export class Daemon implements AsyncDisposable {
   static start(options: DaemonOptions): Daemon {
     const argv = [...signpostCommand(), ...daemonArguments(options)];
     const script = [...PRIVATE_FOLDERS, `echo ${STARTED} >&2`, 'exec "$@"'].join(" && ");
-    const child = new Deno.Command("ip", {
-      args: ["netns", "exec", options.namespace, "sh", "-c", script, "sh", ...argv],
+    const inside = ["ip", "netns", "exec", options.namespace, "sh", "-c", script, "sh", ...argv];
+    // The cgroup is joined out here: `ip netns exec` has a /sys of its own.
+    const join = options.cgroup === undefined ? "" : `echo $$ > ${options.cgroup} && `;
+    const child = new Deno.Command("sh", {
+      args: ["-c", `${join}exec "$@"`, "sh", ...inside],
       stdin: "null",
       stdout: "null",
       stderr: "piped",
@@ -146,10 +156,13 @@ function parseLine(text: string): { readonly msg: string } {
   }
 }
 
-function daemonArguments({ kubeconfig, mode = "nftables" }: DaemonOptions): string[] {
+function daemonArguments(
+  { kubeconfig, mode = "nftables", minSyncPeriod = "10ms" }: DaemonOptions,
+): string[] {
   return [
     ...["--kubeconfig", kubeconfig, "--hostname-override", NODE_NAME, "--proxy-mode", mode],
-    ...["--cluster-cidr", CLUSTER_CIDR, "--iptables-min-sync-period", "10ms"],
+    ...["--cluster-cidr", CLUSTER_CIDR],
+    ...minSyncPeriod === "adaptive" ? [] : ["--iptables-min-sync-period", minSyncPeriod],
     ...["--oom-score-adj", "0", "--conntrack-max-per-core", "0"],
     ...["--logging-format", "json", "-v", "2"],
   ];

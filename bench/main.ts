@@ -5,8 +5,6 @@
  *
  * @module
  */
-import { cpus, release } from "node:os";
-import { run } from "../tests/support/command.ts";
 import { Libc } from "./libc.ts";
 import { HELP, type Options, readOptions } from "./options.ts";
 import { measureCounters } from "./parts/counters.ts";
@@ -15,8 +13,10 @@ import { type IptablesResult, measureIptables } from "./parts/iptables.ts";
 import { measurePackets } from "./parts/packets.ts";
 import { measureWideService } from "./parts/wide_service.ts";
 import { renderPlot } from "./plot.ts";
-import { makeProgram } from "./program.ts";
+import { describeMachine, makeProgram } from "./program.ts";
+import { print, progress } from "./report.ts";
 import type { Results, SizeResult } from "./results.ts";
+import { scale } from "./scale/scale.ts";
 import { measureSize } from "./size.ts";
 import { Stage } from "./stage.ts";
 import { renderResults } from "./tables.ts";
@@ -25,11 +25,6 @@ const FIRST_REQUEST_RUNS = 9;
 /** A round meets one of two placements on the processors, and the median wants many of them. */
 const PACKET_MILLISECONDS = 500;
 const IPTABLES_RUNS = 3;
-
-/** Writes a line to the standard error, where progress belongs. */
-function progress(text: string): void {
-  Deno.stderr.writeSync(new TextEncoder().encode(`bench: ${text}\n`));
-}
 
 async function measure(options: Options, program: string): Promise<Results> {
   const { parts, endpoints } = options;
@@ -70,7 +65,9 @@ async function measure(options: Options, program: string): Promise<Results> {
 }
 
 function needsSizes({ parts }: Options): boolean {
-  return (["start", "changes", "work", "memory", "cpu"] as const).some((part) => parts.has(part));
+  return (["start", "changes", "work", "memory", "cpu", "pause"] as const).some((part) =>
+    parts.has(part)
+  );
 }
 
 /** iptables-nft checks every chain again at every commit: it is measured with the fewest Services. */
@@ -95,16 +92,6 @@ async function firstRequest(libc: Libc, { runs }: Options): Promise<number> {
   return await measureFirstRequest(stage, Math.min(FIRST_REQUEST_RUNS, 2 * runs));
 }
 
-async function describeMachine(): Promise<Results["machine"]> {
-  return {
-    kernel: release(),
-    cores: cpus().length,
-    cpu: cpus()[0]?.model ?? "",
-    nft: (await run(["nft", "--version"])).trim(),
-    deno: Deno.version.deno,
-  };
-}
-
 /** Parts that were not run keep what the file has of them. */
 async function mergeInto(path: string, results: Results): Promise<Results> {
   let old: Partial<Results> = {};
@@ -119,11 +106,6 @@ async function mergeInto(path: string, results: Results): Promise<Results> {
   }
   const sizes = [...known.values()].sort((a, b) => a.services - b.services);
   return { ...old, ...results, sizes };
-}
-
-/** Writes to the standard output. */
-function print(text: string): void {
-  Deno.stdout.writeSync(new TextEncoder().encode(text));
 }
 
 async function bench(options: Options): Promise<void> {
@@ -150,8 +132,12 @@ async function write(
 }
 
 if (import.meta.main) {
-  const options = readOptions(Deno.args);
-  if (options.help) print(HELP);
-  else await bench(options);
+  const [first, ...rest] = Deno.args;
+  if (first === "scale") await scale(rest);
+  else {
+    const options = readOptions(Deno.args);
+    if (options.help) print(HELP);
+    else await bench(options);
+  }
   Deno.exit(0);
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import type { PauseOptions } from "./parts/pause.ts";
 
 /** The parts that can be run by themselves. */
 export const PARTS = [
@@ -12,6 +13,7 @@ export const PARTS = [
   "work",
   "memory",
   "cpu",
+  "pause",
   "wide",
   "request",
   "packets",
@@ -46,6 +48,8 @@ export interface Options {
   /** Seconds of churn before memory is read again, at `churnSize` Services; a tenth elsewhere. */
   readonly churnSeconds: number;
   readonly churnSize: number;
+  /** Changes of the part `pause`: lone ones, and at 50 a second. */
+  readonly pause: PauseOptions;
   readonly wideEndpoints: number;
   readonly packetRounds: number;
   /** Changes in iptables mode. */
@@ -62,6 +66,8 @@ export const HELP = `Measures signpost on this machine: deno task bench [options
   --sizes LIST       numbers of services; default: 1000,10000,30000
   --churn SECONDS    of changes before memory is read again at 10000 services; default: 600
   --no-write         leave bench/results.json and docs/bench.svg as they are
+
+deno task bench scale [options] measures clusters of the sizes that people have; see its --help.
 `;
 
 const FULL: Options = {
@@ -78,6 +84,7 @@ const FULL: Options = {
   cpuSeconds: 30,
   churnSeconds: 600,
   churnSize: 10_000,
+  pause: { lone: 100, burst: 1_000 },
   wideEndpoints: 10_000,
   packetRounds: 15,
   iptablesChanges: 10,
@@ -98,6 +105,7 @@ const SHORT: Options = {
   burst: 1,
   cpuSeconds: 1,
   churnSeconds: 1,
+  pause: { lone: 4, burst: 20 },
   wideEndpoints: 1_000,
   packetRounds: 1,
   iptablesChanges: 2,

@@ -35,16 +35,31 @@ async function readOwn(pid: number): Promise<Omit<Memory, "children">> {
 /** Kernel ticks in a second; 100 on every Linux that Deno runs on. */
 const TICKS = 100;
 
-/** Seconds of CPU time of a process, of its children that have ended, and of those that have not. */
-export async function readCpuSeconds(pid: number): Promise<number> {
-  let seconds = await readTimes(pid);
-  for (const child of await childrenOf(pid)) {
-    seconds += await readCpuSeconds(child).catch(() => 0);
-  }
-  return seconds;
+/** CPU time in seconds, or parts of a core. */
+export interface Cpu {
+  readonly own: number;
+  /** Of the programs that it ran and runs. */
+  readonly children: number;
 }
 
-async function childrenOf(pid: number): Promise<number[]> {
+/** Seconds of CPU time of a process, of its children that have ended, and of those that have not. */
+export async function readCpuSeconds(pid: number): Promise<number> {
+  const { own, children } = await readCpu(pid);
+  return own + children;
+}
+
+/** The same, apart. */
+export async function readCpu(pid: number): Promise<Cpu> {
+  const [user = 0, system = 0, ...ended] = await readTimes(pid);
+  let children = ended.reduce((sum, seconds) => sum + seconds, 0);
+  for (const child of await childrenOf(pid)) {
+    children += await readCpuSeconds(child).catch(() => 0);
+  }
+  return { own: user + system, children };
+}
+
+/** The ids of the processes that a process has started and that run. */
+export async function childrenOf(pid: number): Promise<number[]> {
   const texts = await Array.fromAsync(
     Deno.readDir(`/proc/${pid}/task`),
     ({ name }) => Deno.readTextFile(`/proc/${pid}/task/${name}/children`).catch(() => ""),
@@ -52,10 +67,10 @@ async function childrenOf(pid: number): Promise<number[]> {
   return texts.flatMap((text) => text.split(" ")).filter((text) => text.trim() !== "").map(Number);
 }
 
-async function readTimes(pid: number): Promise<number> {
+/** Seconds in user mode and in the kernel: its own, and those of children that it has waited for. */
+async function readTimes(pid: number): Promise<number[]> {
   const stat = await Deno.readTextFile(`/proc/${pid}/stat`);
   // The program's name, in parentheses, may hold anything.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
-  return ticks / TICKS;
+  return fields.slice(11, 15).map((field) => Number(field) / TICKS);
 }

@@ -4,8 +4,10 @@
  *
  * @module
  */
-import { execute } from "../tests/support/command.ts";
+import { cpus, release } from "node:os";
+import { execute, run } from "../tests/support/command.ts";
 import { V8_FLAGS } from "../tools/compile/arguments.ts";
+import type { Results } from "./results.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
 
@@ -29,4 +31,15 @@ export async function makeProgram(folder: string): Promise<string> {
   // What Deno makes of a new file, it makes once.
   await execute([...command, "--version"]);
   return code === 0 ? "the bundle that the binary is made of" : `the sources (${stderr.trim()})`;
+}
+
+/** What it runs on. */
+export async function describeMachine(): Promise<Results["machine"]> {
+  return {
+    kernel: release(),
+    cores: cpus().length,
+    cpu: cpus()[0]?.model ?? "",
+    nft: (await run(["nft", "--version"])).trim(),
+    deno: Deno.version.deno,
+  };
 }

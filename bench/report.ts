@@ -1,5 +1,5 @@
 /**
- * Tables for people.
+ * What people see: tables, and lines of progress.
  *
  * @module
  */
@@ -40,4 +40,14 @@ export function ratio(value: number): string {
 /** A count, rounded to one digit behind the point. */
 export function count(value: number): string {
   return Number.isInteger(value) ? value.toLocaleString("en") : value.toFixed(1);
+}
+
+/** Writes to the standard output. */
+export function print(text: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(text));
+}
+
+/** Writes a line to the standard error, where progress belongs. */
+export function progress(text: string): void {
+  Deno.stderr.writeSync(new TextEncoder().encode(`bench: ${text}\n`));
 }

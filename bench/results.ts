@@ -9,6 +9,7 @@ import type { Floor } from "./parts/floor.ts";
 import type { IptablesResult } from "./parts/iptables.ts";
 import type { CounterCosts } from "./parts/counters.ts";
 import type { PacketPath } from "./parts/packets.ts";
+import type { Pause } from "./parts/pause.ts";
 import type { Start } from "./parts/start.ts";
 import type { WideService } from "./parts/wide_service.ts";
 import type { Work } from "./parts/work.ts";
@@ -24,6 +25,7 @@ export interface SizeResult {
   readonly burst?: Changes;
   readonly work?: Work;
   readonly cpu?: Cpu;
+  readonly pause?: readonly Pause[];
   readonly memoryAfterStart?: Memory;
   readonly memoryAfterChurn?: Memory & { readonly seconds: number };
 }

@@ -10,6 +10,7 @@ import { Churn, measureChanges } from "./parts/changes.ts";
 import { measureCpu } from "./parts/cpu.ts";
 import { measureFloor } from "./parts/floor.ts";
 import { measureMemory, measureMemoryAfterChurn } from "./parts/memory.ts";
+import { measurePause } from "./parts/pause.ts";
 import { measureStart } from "./parts/start.ts";
 import { measureWork } from "./parts/work.ts";
 import type { SizeResult } from "./results.ts";
@@ -18,6 +19,8 @@ import { Stage } from "./stage.ts";
 const FLOOR_RUNS = 40;
 /** Starts take long with very many services. */
 const FEW_RUNS = 3;
+/** The cost of one sync does not depend on the size: a larger one would show the same pauses. */
+const LARGEST_PAUSE = 10_000;
 
 /** Runs the wanted parts with so many Services. */
 export async function measureSize(
@@ -40,6 +43,8 @@ export async function measureSize(
     ...(work && { work }),
     ...(start && { start }),
     ...(isLive && await measureLive(stage, options)),
+    ...(parts.has("pause") && services <= LARGEST_PAUSE &&
+      { pause: await measurePause(stage, options.pause) }),
   };
 }
 

@@ -5,6 +5,7 @@
  */
 import { count, megabytes, milliseconds, ratio, renderTable, type Row } from "./report.ts";
 import type { RuleShape } from "./parts/iptables.ts";
+import type { Pause } from "./parts/pause.ts";
 import type { Results, SizeResult } from "./results.ts";
 
 /** All tables of a run. */
@@ -12,6 +13,7 @@ export function renderResults(results: Results): string {
   return [
     sizeTable(results.sizes),
     ...(results.counters ? [counterTable(results.counters)] : []),
+    pauseTable(results.sizes),
     ...(results.packets ? [packetTable(results.packets)] : []),
     ...(results.iptables ? [iptablesTable(results.iptables)] : []),
     otherTable(results),
@@ -88,6 +90,41 @@ function counterTable(all: NonNullable<Results["counters"]>): string {
   const head: Row = ["counters", "per second", "p50", "p99", "first", "slab", "percpu", "listing"];
   return renderTable(head, rows);
 }
+
+/** The adaptive pause, the fixed second, and how many times less the first one is. */
+function pauseTable(sizes: readonly SizeResult[]): string {
+  const rows = sizes.flatMap(({ services, pause = [] }): Row[] => {
+    const [adaptive, fixed] = pause;
+    if (adaptive === undefined || fixed === undefined) return [];
+    return PAUSE_ROWS.map(([label, value, print]) => [
+      `${count(services)} services, ${label}`,
+      print(value(adaptive)),
+      print(value(fixed)),
+      ratio(value(adaptive) / value(fixed)),
+    ]);
+  });
+  if (rows.length === 0) return "";
+  return renderTable(["min sync period", "adaptive", "1s", "adaptive / 1s"], rows);
+}
+
+type PauseRow = readonly [
+  label: string,
+  value: (pause: Pause) => number,
+  print: (value: number) => string,
+];
+
+const percent = (part: number) => `${(part * 100).toFixed(1)} %`;
+
+const PAUSE_ROWS: readonly PauseRow[] = ([["2/s", "lone"], ["50/s", "burst"]] as const).flatMap(
+  ([pace, which]): PauseRow[] => [
+    [`${pace}, p50`, (pause) => pause[which].changes.p50, milliseconds],
+    [`${pace}, p99`, (pause) => pause[which].changes.p99, milliseconds],
+    [`${pace}, syncs`, (pause) => pause[which].changes.syncs, count],
+    [`${pace}, time in syncs`, (pause) => pause[which].syncing, percent],
+    [`${pace}, CPU of signpost`, (pause) => pause[which].busy.own, percent],
+    [`${pace}, CPU of nft`, (pause) => pause[which].busy.children, percent],
+  ],
+);
 
 function packetTable(packets: NonNullable<Results["packets"]>): string {
   const rows = packets.flatMap(({ services, ...paths }): Row[] =>

@@ -30,10 +30,15 @@ export interface Changes {
 
 /** Changes endpoints, one after the other, each of a service of its own choosing. */
 export class Churn {
-  #serial = 0;
+  #serial: number;
 
-  /** @param cluster how big the cluster is */
-  constructor(private readonly cluster: StageOptions) {}
+  /**
+   * @param cluster how big the cluster is
+   * @param first of another churn in the same namespace, where its addresses begin
+   */
+  constructor(private readonly cluster: StageOptions, first = 0) {
+    this.#serial = first;
+  }
 
   /** A slice in which one endpoint of some service has a new address. */
   next(): { readonly address: string; readonly slice: ApiObject } {

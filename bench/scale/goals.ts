@@ -1,0 +1,134 @@
+/**
+ * The goals of the scale, and whether they are met.
+ *
+ * @module
+ */
+import { milliseconds } from "../report.ts";
+import type { ScaleResult, ScaleResults } from "./results.ts";
+
+/** One goal for one shape. */
+export interface Verdict {
+  /** What was measured, as text. */
+  readonly value: string;
+  /** What it is held against, as text. */
+  readonly goal: string;
+  readonly met: boolean;
+}
+
+/** A goal. */
+export interface Goal {
+  readonly name: string;
+  /** `undefined`: it has none for this shape, or it was not measured. */
+  readonly judge: (result: ScaleResult, all: ScaleResults) => Verdict | undefined;
+}
+
+/** With fewer endpoints, what a sync takes besides `nft` is not worth a goal. */
+const SOME_ENDPOINTS = 100_000;
+
+/** From so many endpoints on, the first sync is to be faster than `nft -f` of everything at once. */
+const MANY_ENDPOINTS = 250_000;
+
+/** Bytes that an endpoint and a Service may take. */
+const PER_ENDPOINT = 500;
+const PER_SERVICE = 3_000;
+
+/** Milliseconds. */
+const LONGEST_FIRST_SYNC = 12_000;
+const LONGEST_REPAIR = 2_000;
+/** Times as long as with the first shape. */
+const LONGEST_CHANGE = 2;
+/** Bytes. */
+const NFT_PEAK = 150e6;
+/** Times the steady size. */
+const OWN_PEAK = 2;
+
+/** All goals, in the order of the page. */
+export const GOALS: readonly Goal[] = [
+  {
+    name: "first sync / `nft -f` of everything at once",
+    judge: ({ services, endpoints, first, floor }) =>
+      services * endpoints < SOME_ENDPOINTS ? undefined : atMost(first.sync / floor.time, {
+        limit: services * endpoints >= MANY_ENDPOINTS ? 1 : 1.3,
+        print: times,
+      }),
+  },
+  {
+    name: "first sync of 1,000,000 endpoints",
+    judge: ({ services, endpoints, first }) =>
+      services * endpoints < 1_000_000
+        ? undefined
+        : atMost(first.sync, { limit: LONGEST_FIRST_SYNC, print: milliseconds }),
+  },
+  {
+    name: "lone change, p50 / that of the first shape",
+    judge: ({ change }, { shapes: [reference] }) =>
+      reference &&
+      atMost(change.p50 / reference.change.p50, { limit: LONGEST_CHANGE, print: times }),
+  },
+  {
+    name: "foreign change repaired",
+    judge: ({ drift }) => atMost(drift.repaired, { limit: LONGEST_REPAIR, print: milliseconds }),
+  },
+  {
+    name: "nft's peak, first sync and restart",
+    judge: ({ first, restart }) =>
+      atMost(Math.max(first.peaks.child, restart.peaks.child), {
+        limit: NFT_PEAK,
+        print: megabytes,
+      }),
+  },
+  {
+    name: "signpost's peak / its steady size",
+    judge: ({ first, restart, steady }) =>
+      atMost(Math.max(first.peaks.own, restart.peaks.own) / steady.own, {
+        limit: OWN_PEAK,
+        print: times,
+      }),
+  },
+  {
+    name: "signpost's steady size over its base",
+    judge: ({ services, endpoints, steady }, { base }) =>
+      atMost(steady.own - base, {
+        limit: services * endpoints * PER_ENDPOINT + services * PER_SERVICE,
+        print: megabytes,
+      }),
+  },
+  {
+    name: "within the unit's MemoryMax",
+    judge: ({ limit }) =>
+      limit && {
+        value: limit.killed > 0
+          ? `${limit.killed} processes killed${limit.synced ? "" : ", no sync"}`
+          : `${limit.synced ? "held" : "no sync"}, ${megabytes(limit.peak)} at most`,
+        goal: megabytes(limit.limit),
+        met: limit.synced && limit.killed === 0,
+      },
+  },
+];
+
+function atMost(
+  value: number,
+  { limit, print }: { readonly limit: number; readonly print: (value: number) => string },
+): Verdict {
+  return { value: print(value), goal: print(limit), met: value <= limit };
+}
+
+function times(value: number): string {
+  return `${value.toFixed(2)} x`;
+}
+
+function megabytes(value: number): string {
+  return `${Math.round(value / 1e6).toLocaleString("en")} MB`;
+}
+
+/**
+ * The exponent of growth: the slope of the values over the sizes, both as logarithms, by least squares.
+ * 1 is linear. `NaN` of fewer than two sizes.
+ */
+export function exponent(points: readonly (readonly [size: number, value: number])[]): number {
+  const logs = points.map(([size, value]) => [Math.log(size), Math.log(value)] as const);
+  const mean = (of: 0 | 1) => logs.reduce((sum, each) => sum + each[of], 0) / logs.length;
+  const [x, y] = [mean(0), mean(1)];
+  const covariance = logs.reduce((sum, each) => sum + (each[0] - x) * (each[1] - y), 0);
+  return covariance / logs.reduce((sum, each) => sum + (each[0] - x) ** 2, 0);
+}

@@ -1,0 +1,73 @@
+/**
+ * What `deno task bench scale` leaves, as data.
+ *
+ * @module
+ */
+import type { Peaks } from "../peaks.ts";
+import type { Results } from "../results.ts";
+
+/** How big a cluster is. */
+export interface Shape {
+  readonly services: number;
+  /** Endpoints of each Service. */
+  readonly endpoints: number;
+}
+
+/** A start of the daemon. Milliseconds, bytes. */
+export interface ScaleStart {
+  /** From the start of the process until the kernel has what it should. */
+  readonly total: number;
+  /** The sync of it: desired state, script, and the kernel taking it. */
+  readonly sync: number;
+  readonly peaks: Peaks;
+}
+
+/** A foreign change of one element. Milliseconds from the moment at which the kernel had it. */
+export interface DriftTimes {
+  readonly noticed: number;
+  readonly repaired: number;
+}
+
+/** What became of the unit's own memory limit. */
+export interface LimitResult {
+  /** Bytes, as the unit has it. */
+  readonly limit: number;
+  /** 1 or 2: of the memory cgroup. */
+  readonly version: 1 | 2;
+  /** The most that daemon and nft had together, files' pages included. */
+  readonly peak: number;
+  /** Processes that the kernel killed. */
+  readonly killed: number;
+  /** The first sync, and that of a restart with the table in place, were done. */
+  readonly synced: boolean;
+}
+
+/** One shape. Milliseconds, bytes. */
+export interface ScaleResult extends Shape {
+  /** `nft -f` alone, on the same script, into an empty kernel. */
+  readonly floor: { readonly time: number; readonly peak: number; readonly script: number };
+  readonly first: ScaleStart;
+  readonly restart: ScaleStart;
+  /** Resident, at rest. */
+  readonly steady: { readonly own: number; readonly children: number };
+  readonly change: {
+    readonly count: number;
+    readonly p50: number;
+    readonly p99: number;
+    /** Milliseconds of CPU time for each change: signpost's, and that of the programs it runs. */
+    readonly cpu: { readonly own: number; readonly children: number };
+  };
+  readonly drift: DriftTimes;
+  /** Where it was looked at, and the machine has a memory cgroup that can be written. */
+  readonly limit?: LimitResult;
+}
+
+/** A run. */
+export interface ScaleResults extends Pick<Results, "date" | "machine" | "program"> {
+  readonly commit: string;
+  /** Bytes resident with one Service. */
+  readonly base: number;
+  readonly shapes: readonly ScaleResult[];
+  /** Why no memory limit was tried; `""`: it was, or was not wanted. */
+  readonly noLimit: string;
+}

@@ -1,0 +1,206 @@
+/**
+ * Everything that is measured with one shape of cluster.
+ *
+ * @module
+ */
+import { clusterIP, SERVICE_PORT } from "../cluster.ts";
+import { Commits } from "../commits.ts";
+import { Daemon, type DaemonOptions, printOnce } from "../daemon.ts";
+import type { Libc } from "../libc.ts";
+import { Churn, measureChanges } from "../parts/changes.ts";
+import { PeakWatch } from "../peaks.ts";
+import { readCpu, readMemory } from "../processes.ts";
+import { Stage } from "../stage.ts";
+import { median } from "../statistics.ts";
+import { MemoryGroup, unitMemoryMax } from "./cgroup.ts";
+import type { DriftTimes, LimitResult, ScaleResult, ScaleStart, Shape } from "./results.ts";
+
+/** How much is measured. */
+export interface ShapeOptions {
+  readonly shape: Shape;
+  /** Lone changes. */
+  readonly changes: number;
+  /** Whether the unit's memory limit is tried. */
+  readonly limited: boolean;
+  /** Hears of what is done next. */
+  readonly progress: (text: string) => void;
+}
+
+/** Milliseconds that the daemon rests before its memory is read. */
+const REST = 4_000;
+
+/** Lone changes in a second. */
+const PACE = 4;
+
+/** Foreign changes; the median counts. */
+const DRIFTS = 3;
+
+/** Milliseconds for a start in the memory limit: one that is killed again and again never ends. */
+const PATIENCE = 90_000;
+
+/** Measures one shape; `noLimit` says why the memory limit was not tried. */
+export async function measureShape(
+  libc: Libc,
+  { shape, changes, limited, progress }: ShapeOptions,
+): Promise<{ readonly result: ScaleResult; readonly noLimit: string }> {
+  const tell = (what: string) => progress(`${shape.services} x ${shape.endpoints}: ${what}`);
+  tell("API server");
+  await using stage = await Stage.create(libc, shape);
+  tell("nft alone");
+  const floor = await measureFloor(stage);
+  tell("first sync");
+  const { steady, change, drift, first } = await measureLive(stage, { changes, tell });
+  tell("restart");
+  const restart = await measureRestart(stage);
+  if (limited) tell("memory limit");
+  const limit = limited ? await measureLimit(stage) : undefined;
+  const isRefused = typeof limit === "string";
+  return {
+    result: {
+      ...shape,
+      floor,
+      first,
+      restart,
+      steady,
+      change,
+      drift,
+      ...(limit !== undefined && !isRefused && { limit }),
+    },
+    noLimit: isRefused ? limit : "",
+  };
+}
+
+/** Bytes of a daemon that has one Service. */
+export async function measureBase(libc: Libc): Promise<number> {
+  await using stage = await Stage.create(libc, { services: 1, endpoints: 1 });
+  await using daemon = Daemon.start(daemonOptions(stage));
+  await synced(daemon);
+  await sleep(REST);
+  return (await readMemory(daemon.pid)).rss;
+}
+
+/** As it is where nothing is configured. */
+function daemonOptions(stage: Stage): DaemonOptions {
+  const { namespace, api: { kubeconfig } } = stage;
+  return { namespace, kubeconfig, minSyncPeriod: "adaptive" };
+}
+
+/** The script that the daemon would write, given to `nft` alone. */
+async function measureFloor(stage: Stage): Promise<ScaleResult["floor"]> {
+  const path = `${stage.folder}/script.nft`;
+  const text = await printOnce(daemonOptions(stage));
+  await Deno.writeTextFile(path, text);
+  const start = performance.now();
+  const child = stage.libc.inside(
+    stage.namespace,
+    () => new Deno.Command("nft", { args: ["-f", path], stdin: "null" }).spawn(),
+  );
+  await using watch = new PeakWatch(child.pid);
+  const { success } = await child.status;
+  const time = performance.now() - start;
+  if (!success) throw new Error(`nft refuses ${path}`);
+  await stage.flush();
+  return { time, peak: watch.peaks.own, script: text.length };
+}
+
+/** What is measured on the first daemon, which finds an empty kernel. */
+async function measureLive(
+  stage: Stage,
+  { changes, tell }: { readonly changes: number; readonly tell: (what: string) => void },
+): Promise<Pick<ScaleResult, "first" | "steady" | "change" | "drift">> {
+  await using daemon = Daemon.start(daemonOptions(stage));
+  const first = await measureStart(daemon);
+  await sleep(REST);
+  const { rss, children } = await readMemory(daemon.pid);
+  tell("changes");
+  const churn = new Churn(stage.options);
+  const paced = { daemon, churn, perSecond: PACE };
+  await measureChanges(stage, { ...paced, count: Math.ceil(changes / 4) });
+  const before = await readCpu(daemon.pid);
+  const { count, p50, p99 } = await measureChanges(stage, { ...paced, count: changes });
+  const after = await readCpu(daemon.pid);
+  const cpu = {
+    own: (after.own - before.own) * 1000 / count,
+    children: (after.children - before.children) * 1000 / count,
+  };
+  tell("drift");
+  const drift = await measureDrift(stage, daemon);
+  return { first, steady: { own: rss, children }, change: { count, p50, p99, cpu }, drift };
+}
+
+async function measureRestart(stage: Stage): Promise<ScaleStart> {
+  await using daemon = Daemon.start(daemonOptions(stage));
+  return await measureStart(daemon);
+}
+
+/** Waits for the first sync of a daemon that has just been started. */
+async function measureStart(daemon: Daemon): Promise<ScaleStart> {
+  await using watch = new PeakWatch(daemon.pid);
+  const started = await daemon.started();
+  const line = await synced(daemon);
+  return { total: line.time - started, sync: Number(line["seconds"]) * 1000, peaks: watch.peaks };
+}
+
+/** The first sync, whether it wrote everything or what differed. */
+function synced(daemon: Daemon, from = 0) {
+  return daemon.line(({ msg }) => msg === "synced", from);
+}
+
+/** Another program deletes an element, a few times. */
+async function measureDrift(stage: Stage, daemon: Daemon): Promise<DriftTimes> {
+  const all: DriftTimes[] = [];
+  for (let i = 0; i < DRIFTS; i++) {
+    await using commits = new Commits(stage.libc, stage.namespace);
+    // Past what the changes have touched: each of them chose another Service.
+    const service = (stage.options.services >> 1) + i;
+    const address = clusterIP(service);
+    const from = daemon.lines.length;
+    const gone = commits.seen(address);
+    const element = `{ ${address} . tcp . ${SERVICE_PORT} }`;
+    await stage.run(["nft", "delete", "element", "inet", "signpost", "services4", element]);
+    const at = await gone;
+    const noticed = await daemon.line(
+      ({ msg }) => msg.startsWith("another program has changed our rules"),
+      from,
+    );
+    const repaired = await synced(daemon, daemon.lines.indexOf(noticed));
+    // The kernel's own word may come after the daemon's.
+    all.push({
+      noticed: Math.max(0, noticed.time - at),
+      repaired: Math.max(0, repaired.time - at),
+    });
+    await sleep(500);
+  }
+  return {
+    noticed: median(all.map(({ noticed }) => noticed)),
+    repaired: Math.max(...all.map(({ repaired }) => repaired)),
+  };
+}
+
+/** A first start, and a restart with the table in place, within what the unit allows. */
+async function measureLimit(stage: Stage): Promise<LimitResult | string> {
+  await stage.flush();
+  const limit = await unitMemoryMax();
+  const created = await MemoryGroup.create(limit);
+  if (typeof created === "string") return created;
+  await using group = created;
+  let isSynced = true;
+  for (let start = 0; start < 2 && isSynced; start++) {
+    await using daemon = Daemon.start({ ...daemonOptions(stage), cgroup: group.processes });
+    isSynced = await Promise.race([
+      synced(daemon).then(() => true, () => false),
+      sleep(PATIENCE).then(() => false),
+    ]);
+  }
+  return {
+    limit,
+    version: group.version,
+    peak: await group.peak(),
+    killed: await group.killed(),
+    synced: isSynced,
+  };
+}
+
+function sleep(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
