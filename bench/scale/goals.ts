@@ -66,8 +66,12 @@ export const GOALS: readonly Goal[] = [
       atMost(change.p50 / reference.change.p50, { limit: LONGEST_CHANGE, print: times }),
   },
   {
-    name: "foreign change repaired",
-    judge: ({ drift }) => atMost(drift.repaired, { limit: LONGEST_REPAIR, print: milliseconds }),
+    name: "foreign change repaired, the slowest",
+    judge: ({ drift }) =>
+      atMost(Math.max(...drift.map(({ repaired }) => repaired)), {
+        limit: LONGEST_REPAIR,
+        print: milliseconds,
+      }),
   },
   {
     name: "nft's peak, first sync and restart",

@@ -10,7 +10,7 @@ import { goalRows, measureRows } from "./tables.ts";
 
 /** The page. */
 export function renderPage(results: ScaleResults): string {
-  const { date, commit, machine, base, noLimit, shapes } = results;
+  const { date, commit, load, machine, base, noLimit, shapes } = results;
   const versions = [...new Set(shapes.flatMap(({ limit }) => limit?.version ?? []))];
   const limit = versions.length > 0
     ? `The memory limit is that of the unit (\`MemoryMax\`), in a cgroup of version ${
@@ -24,8 +24,10 @@ Clusters of the sizes that people have published: 5,006 Services with 250,011 en
 ([#135639](https://github.com/kubernetes/kubernetes/issues/135639)), 44,125 Services
 ([#139513](https://github.com/kubernetes/kubernetes/issues/139513)), and beyond. Services × endpoints of each.
 
-Measured at commit ${commit} on ${date}: ${machine.cores} cores (${machine.cpu}), kernel ${machine.kernel}, nft ${machine.nft},
-with signpost's defaults, an API server in the same namespace, no state file. \`deno task bench scale\` measures it on the
+Measured at commit ${commit} on ${date}: ${machine.cores} cores (${machine.cpu}), kernel ${machine.kernel}, ${machine.nft},
+load average ${
+    load.toFixed(1)
+  } before, with signpost's defaults, an API server in the same namespace, no state file. \`deno task bench scale\` measures it on the
 machine that it runs on.
 
 ![Time of the first sync, of a restart and of a lone change, and memory, over the number of elements](scale.svg)
@@ -34,8 +36,8 @@ ${markdownTable(measureRows(results))}
 
 The exponent is that of growth with the elements (each Service has one, and each endpoint): 1 is linear, 0 flat. A change is
 an endpoint of another address, four a second, until the kernel tells of the commit. Memory is resident; a peak is
-that of one process, the largest of its kind. A foreign change is the deletion of one element by another program:
-the median until the log names it, the slowest until it is back.
+that of one process, the largest of its kind. A foreign change is the deletion of one element by another program, three times:
+it is noticed when the log names it, and repaired when it is back.
 
 ## Goals
 

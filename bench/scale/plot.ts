@@ -4,6 +4,7 @@
  * @module
  */
 import { type Axis, BLUE, GREEN, GREY, type Panel, RED, renderPanels } from "../panels.ts";
+import { median } from "../statistics.ts";
 import type { ScaleResult } from "./results.ts";
 import { elements } from "./tables.ts";
 
@@ -44,7 +45,11 @@ export function renderScalePlot(shapes: readonly ScaleResult[]): string {
         },
         { name: "first sync", color: BLUE, points: line((r) => r.first.sync) },
         { name: "restart", color: GREEN, points: line((r) => r.restart.sync) },
-        { name: "repair", color: RED, points: line((r) => r.drift.repaired) },
+        {
+          name: "repair",
+          color: RED,
+          points: line((r) => median(r.drift.map(({ repaired }) => repaired))),
+        },
         { name: "change, p99", color: BLUE, dashed: true, points: line((r) => r.change.p99) },
         { name: "change, p50", color: BLUE, points: line((r) => r.change.p50) },
       ],

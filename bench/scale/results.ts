@@ -57,7 +57,8 @@ export interface ScaleResult extends Shape {
     /** Milliseconds of CPU time for each change: signpost's, and that of the programs it runs. */
     readonly cpu: { readonly own: number; readonly children: number };
   };
-  readonly drift: DriftTimes;
+  /** One after the other. */
+  readonly drift: readonly DriftTimes[];
   /** Where it was looked at, and the machine has a memory cgroup that can be written. */
   readonly limit?: LimitResult;
 }
@@ -65,6 +66,8 @@ export interface ScaleResult extends Shape {
 /** A run. */
 export interface ScaleResults extends Pick<Results, "date" | "machine" | "program"> {
   readonly commit: string;
+  /** Load average of the minute before: what else ran on the machine. */
+  readonly load: number;
   /** Bytes resident with one Service. */
   readonly base: number;
   readonly shapes: readonly ScaleResult[];

@@ -40,6 +40,7 @@ export async function scale(argv: readonly string[]): Promise<void> {
 
 async function measure(options: ScaleOptions, program: string): Promise<ScaleResults> {
   const libc = new Libc();
+  const [load = 0] = Deno.loadavg();
   progress("one service");
   const base = await measureBase(libc);
   const shapes: ScaleResult[] = [];
@@ -57,6 +58,7 @@ async function measure(options: ScaleOptions, program: string): Promise<ScaleRes
   return {
     date: new Date().toISOString().slice(0, 10),
     commit: (await run(["git", "rev-parse", "--short", "HEAD"])).trim(),
+    load,
     machine: await describeMachine(),
     program,
     base,

@@ -4,6 +4,7 @@
  * @module
  */
 import { count, megabytes, milliseconds, renderTable, type Row } from "../report.ts";
+import { median } from "../statistics.ts";
 import { exponent, GOALS } from "./goals.ts";
 import type { ScaleResult, ScaleResults, Shape } from "./results.ts";
 
@@ -57,14 +58,20 @@ const MEASURES: readonly Measure[] = [
     grows: true,
   },
   {
-    label: "foreign change noticed",
-    value: (r) => r.drift.noticed,
+    label: "foreign change noticed, median",
+    value: (r) => median(r.drift.map(({ noticed }) => noticed)),
     print: milliseconds,
     grows: true,
   },
   {
-    label: "foreign change repaired",
-    value: (r) => r.drift.repaired,
+    label: "foreign change repaired, median",
+    value: (r) => median(r.drift.map(({ repaired }) => repaired)),
+    print: milliseconds,
+    grows: true,
+  },
+  {
+    label: "foreign change repaired, slowest",
+    value: (r) => Math.max(...r.drift.map(({ repaired }) => repaired)),
     print: milliseconds,
     grows: true,
   },

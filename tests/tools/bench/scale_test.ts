@@ -17,13 +17,14 @@ function result(services: number, endpoints: number): ScaleResult {
     restart: start,
     steady: { own: 60e6 + size * 100, children: 4e6 },
     change: { count: 60, p50: 8, p99: 20, cpu: { own: 5, children: 4 } },
-    drift: { noticed: 5, repaired: 90 },
+    drift: [{ noticed: 5, repaired: 90 }],
   };
 }
 
 const RESULTS: ScaleResults = {
   date: "2026-11-23",
   commit: "abc1234",
+  load: 0.1,
   machine: { kernel: "6.18", cores: 2, cpu: "x", nft: "nftables v1.0.6", deno: "2.9.6" },
   program: "x",
   base: 60e6,
