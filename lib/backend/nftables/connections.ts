@@ -12,7 +12,7 @@ import type { Nft } from "./kernel/nft.ts";
 
 /** What is read, and how. */
 export interface ElementCountersOptions {
-  readonly nft: Pick<Nft, "listMap">;
+  readonly nft: Pick<Nft, "listSet">;
   readonly dataplane: Pick<NftablesDataplane, "beside" | "elements">;
   readonly families: readonly Family[];
   readonly clock: Pick<Clock, "sleep">;
@@ -77,7 +77,9 @@ export class ElementCounters implements ConnectionCounters {
 
   async #list(): Promise<ReadonlyMap<string, string>> {
     const listings = new Map<string, string>();
-    for (const map of this.#maps) listings.set(map, await this.#options.nft.listMap(map));
+    for (const map of this.#maps) {
+      listings.set(map, await this.#options.nft.listSet({ kind: "map", name: map }));
+    }
     return listings;
   }
 }

@@ -12,6 +12,7 @@ import { FullScript } from "./script/full_script.ts";
 import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type PortionsOptions, writePortions } from "./portions.ts";
+import { isTaken, MOST_LISTED, reconcile } from "./reconcile.ts";
 import { countOperations, nodeElementChanges, renderStep } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
 import { weightOf } from "./script/weight.ts";
@@ -38,11 +39,16 @@ export interface NftablesOptions {
    * script: the end of another proxy's tables.
    */
   readonly prologue?: () => Promise<string>;
-  /** How to write in portions; without it, a full script is always one transaction. */
-  readonly portions?: Pick<PortionsOptions, "clock" | "logger"> & {
-    /** See `FullScript`. */
-    readonly weight?: number;
-  };
+  /** How to write and read large tables; without it, a full script is always one transaction. */
+  readonly portions?: Portions;
+}
+
+/** How large tables are written, and read back. */
+export interface Portions extends Pick<PortionsOptions, "clock" | "logger"> {
+  /** See `FullScript`. */
+  readonly weight?: number;
+  /** See `reconcile`. */
+  readonly mostListed?: number;
 }
 
 /** What the dataplane makes and applies. */
@@ -128,8 +134,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** A script that brings back what was applied last, and so changes none of what is known of that. */
   repair(operations: Operations): PartialScript {
-    const none = new Map<string, number>();
-    return toPartialScript(operations, { references: none, elements: none, rules: none });
+    return toPartialScript(operations, NO_COUNTS);
   }
 
   /**
@@ -163,8 +168,12 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #replace(script: FullScript): Promise<void> {
-    this.#replacements++;
-    if (!await this.#writePortions(script)) {
+    const isDone = script.portionCount > 1 && this.#options.portions !== undefined &&
+      (await this.#nft.isHooked()
+        ? await this.#reconcile(script, this.#options.portions)
+        : await this.#writePortions(script, this.#options.portions));
+    if (!isDone) {
+      this.#replacements++;
       const prologue = await this.#prologue();
       const mark = this.#mark();
       const clients = script.hasAffinity ? await this.#nft.listSets() : "";
@@ -176,10 +185,25 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     this.#rules = new Map(rules);
   }
 
-  /** @returns whether that was done: of a small script, or of a table that packets meet, it is not */
-  async #writePortions(script: FullScript): Promise<boolean> {
-    const { portions } = this.#options;
-    if (!portions || script.portionCount === 1 || await this.#nft.isHooked()) return false;
+  /** Reads a table back that packets meet. @returns whether it is in the state: else it has to be replaced */
+  async #reconcile(script: FullScript, { clock, mostListed }: Portions): Promise<boolean> {
+    const found = await reconcile(script, {
+      nft: this.#nft,
+      clock,
+      mostListed: mostListed ?? MOST_LISTED,
+      mark: () => this.#mark(),
+    });
+    if (!found) return false;
+    const prologue = await this.#prologue();
+    const step = toPartialScript(found.operations, NO_COUNTS);
+    if (prologue !== "") await this.#nft.apply(prologue);
+    if (step.text !== "" && !await isTaken(() => this.#step(step))) return false;
+    script.reached(found.objects, { bytes: step.bytes, operations: step.operations });
+    return true;
+  }
+
+  async #writePortions(script: FullScript, portions: Portions): Promise<boolean> {
+    this.#replacements++;
     try {
       await writePortions(script, {
         ...portions,
@@ -233,6 +257,12 @@ function isLarge({ services }: StateChange): boolean {
 }
 
 /** Replacing the table must not forget who is on which endpoint; the mark goes last. */
+const NO_COUNTS: Pick<PartialScript, "references" | "elements" | "rules"> = {
+  references: new Map(),
+  elements: new Map(),
+  rules: new Map(),
+};
+
 function* withClients(
   script: FullScript,
   options: { readonly prologue: string; readonly clients: string; readonly mark: string },

@@ -74,13 +74,18 @@ export function diffServices(
 ): Difference {
   const { operations, references } = gatherServices(changes, options);
   const { addSlots, ...others } = operations;
-  const slots = addSlots.flatMap((each) =>
-    each.destinations.map((destination, slot) => slotElement(each, slot, destination))
-  );
   return {
-    operations: { ...others, addElements: [...slots, ...operations.addElements] },
+    operations: {
+      ...others,
+      addElements: [...addSlots.flatMap(slotElements), ...operations.addElements],
+    },
     references,
   };
+}
+
+/** The slots of a frontend as elements. */
+export function slotElements(slots: Slots): Element[] {
+  return slots.destinations.map((destination, slot) => slotElement(slots, slot, destination));
 }
 
 /** The same, with the slots that are all new apart. */

@@ -10,7 +10,9 @@ import type {
   DesiredState,
 } from "../../../model/kernel/desired.ts";
 import { gatherServices, type References } from "./diff.ts";
-import type { TableSet } from "./sets.ts";
+import { fixedChains, nodeElements } from "./layout.ts";
+import type { Chain, Element, Slots } from "./objects.ts";
+import { alwaysThere, type TableSet } from "./sets.ts";
 import { TableText } from "./table_text.ts";
 import { weightOf } from "./weight.ts";
 
@@ -32,6 +34,17 @@ export interface TableContents {
 const BATCH = 128;
 /** The same for Services with many elements, by `weightOf`: nothing else runs until they are done. */
 const BATCH_WEIGHT = 20_000;
+
+/** A state as objects of the table, slots apart, with what is known of them. */
+export interface TableObjects {
+  readonly sets: readonly TableSet[];
+  readonly chains: readonly Chain[];
+  /** All but slots. */
+  readonly elements: readonly Element[];
+  readonly slots: readonly Slots[];
+  readonly references: References;
+  readonly elementCounts: ReadonlyMap<string, number>;
+}
 
 /**
  * Weight of the Services of one portion: 50,000 elements, for which nft takes 100 MB. Where a portion
@@ -139,6 +152,50 @@ export class FullScript implements Script {
     return this.#finish(table, { bytes, references });
   }
 
+  /**
+   * The same as objects, slots apart.
+   *
+   * @yields where other work can be done
+   */
+  *objects(): Generator<undefined, TableObjects> {
+    const sets = [...alwaysThere(this.#node)];
+    const chains = fixedChains(this.#node);
+    const elements = nodeElements(this.#node);
+    const slots: Slots[] = [];
+    const references = new Map<string, number>();
+    for (const batch of batches(this.#services)) {
+      const { operations } = this.#gather(batch, references);
+      sets.push(...operations.addSets);
+      chains.push(...operations.addChains);
+      elements.push(...operations.addElements);
+      slots.push(...operations.addSlots);
+      yield undefined;
+    }
+    const elementCounts = new Map<string, number>();
+    const count = ({ name }: TableSet, more: number) =>
+      elementCounts.set(name, (elementCounts.get(name) ?? 0) + more);
+    for (const { set } of elements) count(set, 1);
+    for (const { set, destinations } of slots) count(set, destinations.length);
+    return { sets, chains, elements, slots, references, elementCounts };
+  }
+
+  /** Takes over what is known where the kernel came to the state without this text. */
+  reached(objects: TableObjects, written: Pick<TableContents, "bytes" | "operations">): void {
+    const { sets, chains, references, elementCounts } = objects;
+    const fixed = new Set(fixedChains(this.#node).map(({ name }) => name));
+    this.#contents = {
+      ...written,
+      references,
+      elements: elementCounts,
+      rules: new Map([
+        ...sets.map(({ name }) => [name, 0] as const),
+        ...chains.filter(({ name }) => !fixed.has(name))
+          .map(({ name, rules }) => [name, rules.length] as const),
+      ]),
+      affinitySets: sets.filter(({ role }) => role === "affinityClients"),
+    };
+  }
+
   *#write(table: TableText, references: Map<string, number>): Generator<string, void> {
     yield table.begin();
     for (const batch of batches(this.#services)) {
@@ -155,10 +212,17 @@ export class FullScript implements Script {
       readonly references: Map<string, number>;
     },
   ): void {
+    table.add(this.#gather(batch, references).operations);
+  }
+
+  #gather(
+    batch: readonly ServicePorts[],
+    references: Map<string, number>,
+  ): ReturnType<typeof gatherServices> {
     const changes = batch.map((after) => ({ before: [], after }));
     const difference = gatherServices(changes, { node: this.#node, references });
     for (const [id, count] of difference.references) references.set(id, count);
-    table.add(difference.operations);
+    return difference;
   }
 
   #finish(

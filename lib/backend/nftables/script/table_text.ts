@@ -151,10 +151,7 @@ export class TableText {
   #addSlots(slots: readonly Slots[]): number {
     let count = 0;
     for (const [set, members] of Map.groupBy(slots, ({ set }) => set.name)) {
-      const lines = members.flatMap(({ key, destinations }) => {
-        const slotKey = slotPrinter(key);
-        return destinations.map((each, i) => INDENT + renderPair(slotKey(i), slotData(each)));
-      });
+      const lines = renderSlots(members);
       this.#addPart(set, lines.join(",\n"), lines.length);
       count += lines.length;
     }
@@ -178,6 +175,14 @@ function writeChains(chains: readonly Chain[]): string {
     const lines = hook === undefined ? rules : [`type ${hook};`, ...rules];
     return `  chain ${name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
   }).join("\n");
+}
+
+/** The slots of some frontends, a line for each. */
+export function renderSlots(slots: readonly Slots[]): string[] {
+  return slots.flatMap(({ key, destinations }) => {
+    const slotKey = slotPrinter(key);
+    return destinations.map((each, i) => INDENT + renderPair(slotKey(i), slotData(each)));
+  });
 }
 
 /** Writes what a set has; it has nothing then. */
