@@ -111,7 +111,10 @@ export class NftablesBackend implements Backend<NftScript> {
   /** @inheritdoc */
   apply(script: NftScript): Promise<void> {
     const apply = () => this.#dataplane.apply(script);
-    return script.kind === "full" ? this.connections.acrossReplacement(apply) : apply();
+    if (script.kind !== "full") return apply();
+    // What others did before is read back, or replaced.
+    this.#touched.clear();
+    return this.connections.acrossReplacement(apply);
   }
 
   /** @inheritdoc */

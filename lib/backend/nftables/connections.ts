@@ -13,7 +13,7 @@ import type { Nft } from "./kernel/nft.ts";
 /** What is read, and how. */
 export interface ElementCountersOptions {
   readonly nft: Pick<Nft, "listSet">;
-  readonly dataplane: Pick<NftablesDataplane, "beside" | "elements">;
+  readonly dataplane: Pick<NftablesDataplane, "beside" | "elements" | "replacements">;
   readonly families: readonly Family[];
   readonly clock: Pick<Clock, "sleep">;
 }
@@ -65,13 +65,16 @@ export class ElementCounters implements ConnectionCounters {
    * meantime are lost.
    */
   async acrossReplacement(replace: () => Promise<void>): Promise<void> {
-    const { elements } = this.#options.dataplane;
+    const { dataplane } = this.#options;
+    const { elements, replacements } = dataplane;
     const sum = this.#maps.reduce((sum, map) => sum + (elements.get(map) ?? 0), 0);
     const isWanted = this.#listeners.length > 0 && sum > 0 && sum <= MOST_KEPT;
     const listings = isWanted
       ? await this.#list().catch(() => new Map<string, string>())
       : undefined;
     await replace();
+    // A large table that was read back has counted on.
+    if (dataplane.replacements === replacements) return;
     if (listings) { for (const last of allOf(listings)) if (last.connections > 0) this.tell(last); }
   }
 
