@@ -8,9 +8,9 @@ import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind, KindMap } from "../../model/cluster/objects.ts";
 import { quote } from "../../model/values/text.ts";
 import type { Raw } from "./fields.ts";
-import { decodeEndpointSlice } from "./decode_endpoint_slice.ts";
-import { decodeNode, decodeServiceCIDR } from "./decode_node.ts";
-import { decodeService } from "./decode_service.ts";
+import { decodeEndpointSlice } from "./endpoint_slice.ts";
+import { decodeNode, decodeServiceCIDR } from "./node.ts";
+import { decodeService } from "./service.ts";
 import {
   type DecodeContext,
   type Intern,

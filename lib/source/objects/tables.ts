@@ -4,7 +4,7 @@
  * generated.proto files (k8s.io/api/core/v1, k8s.io/api/discovery/v1, k8s.io/api/networking/v1,
  * k8s.io/apimachinery/pkg/apis/meta/v1).
  *
- * A field that rules need is added here, to the model, to its decoder and to `encode.ts`.
+ * A field that rules need is added here, to the model, and to what decodes and encodes its kind.
  *
  * @module
  */

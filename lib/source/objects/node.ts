@@ -1,5 +1,5 @@
 /**
- * Decodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR).
+ * Decodes and encodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR).
  *
  * @module
  */
@@ -19,12 +19,13 @@ import {
   readString,
 } from "./read.ts";
 import type { NODE, SERVICE_CIDR } from "./tables.ts";
+import { complete, type Encoded, listOf } from "./write.ts";
 
 /** The taint of a Node that the cluster autoscaler is about to remove. */
-export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
+const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
 
 /** The label that names a Node's zone. */
-export const ZONE_LABEL = "topology.kubernetes.io/zone";
+const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /**
  * Decodes a Node. What cannot be used of its lists and its zone is left out.
@@ -102,4 +103,28 @@ function readPodCIDRs(spec: Raw<(typeof NODE)["spec"]["value"]>, omissions: Omis
   if (!single) return [];
   const cidr = readOrOmit(() => readCidr(single, "spec.podCIDR"), omissions);
   return cidr === undefined ? [] : [cidr];
+}
+
+/** The API object that is read as this Node: all addresses are internal ones, in their order; that the Node goes away becomes the taint. */
+export function encodeNode(node: Node): Encoded {
+  const { name, uid, addresses, podCIDRs, zone, deleting, omitted: _, ...rest } = node;
+  complete(rest);
+  return {
+    metadata: {
+      name,
+      uid: uid || undefined,
+      labels: zone === "" ? undefined : { [ZONE_LABEL]: zone },
+    },
+    spec: {
+      podCIDRs: listOf(podCIDRs),
+      taints: deleting ? [{ key: AUTOSCALER_TAINT, effect: "NoSchedule" }] : undefined,
+    },
+    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
+  };
+}
+
+/** The API object that is read as this ServiceCIDR. */
+export function encodeServiceCIDR({ name, cidrs, omitted: _, ...rest }: ServiceCIDR): Encoded {
+  complete(rest);
+  return { metadata: { name }, spec: { cidrs } };
 }

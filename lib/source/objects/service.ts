@@ -1,5 +1,5 @@
 /**
- * Decodes Services (Kubernetes API, core/v1 Service).
+ * Decodes and encodes Services (Kubernetes API, core/v1 Service).
  *
  * @module
  */
@@ -28,6 +28,7 @@ import {
   readTime,
 } from "./read.ts";
 import type { SERVICE } from "./tables.ts";
+import { complete, type Encoded, listOf, PROTOCOLS, timeOf } from "./write.ts";
 
 /** The API server's default for `sessionAffinityConfig.clientIP.timeoutSeconds`. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -92,9 +93,9 @@ export function decodeService(
 }
 
 /** The annotation that says how a Service spreads connections. */
-export const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
+const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
 /** The annotation that says what consistent hashing goes by. */
-export const HASH_ANNOTATION = "signpost.dev/hash";
+const HASH_ANNOTATION = "signpost.dev/hash";
 
 /** What is misspelt is left out: then the configuration's scheduler holds. */
 function readScheduler(
@@ -218,4 +219,64 @@ function readAffinitySeconds(spec: Spec): number {
     `${path}.clientIP.timeoutSeconds`,
     { min: 1, max: MAX_AFFINITY_SECONDS },
   );
+}
+
+/** The API object that is read as this Service. */
+export function encodeService(service: Service): Encoded {
+  const { namespace, name, uid, created, clusterIPs, externalIPs, loadBalancerIPs, ...other } =
+    service;
+  const { sourceRanges, ports, internalTrafficPolicy, externalTrafficPolicy, ...last } = other;
+  const { affinitySeconds, healthCheckNodePort, scheduler, omitted: _, ...rest } = last;
+  complete(rest);
+  return {
+    metadata: {
+      namespace,
+      name,
+      uid: uid || undefined,
+      creationTimestamp: timeOf(created),
+      annotations: scheduler && {
+        [SCHEDULER_ANNOTATION]: scheduler.name || undefined,
+        [HASH_ANNOTATION]: scheduler.hash || undefined,
+      },
+    },
+    spec: {
+      type: typeOf(service),
+      clusterIP: clusterIPs[0],
+      clusterIPs,
+      externalIPs: listOf(externalIPs),
+      loadBalancerSourceRanges: listOf(sourceRanges),
+      ports: ports.map(encodeServicePort),
+      internalTrafficPolicy,
+      externalTrafficPolicy: externalTrafficPolicy === "Local" ? "Local" : undefined,
+      healthCheckNodePort: healthCheckNodePort || undefined,
+      ...affinitySeconds > 0 && {
+        sessionAffinity: "ClientIP",
+        sessionAffinityConfig: { clientIP: { timeoutSeconds: affinitySeconds } },
+      },
+    },
+    ...loadBalancerIPs.length > 0 && {
+      status: { loadBalancer: { ingress: loadBalancerIPs.map((ip) => ({ ip })) } },
+    },
+  };
+}
+
+/** The least type that has all that the Service has. */
+function typeOf(service: Service): string {
+  const { loadBalancerIPs, sourceRanges, ports } = service;
+  if (service.healthCheckNodePort !== 0 || loadBalancerIPs.length > 0 || sourceRanges.length > 0) {
+    return "LoadBalancer";
+  }
+  const isExternal = service.externalTrafficPolicy === "Local" ||
+    ports.some(({ nodePort }) => nodePort !== 0);
+  return isExternal ? "NodePort" : "ClusterIP";
+}
+
+function encodeServicePort({ name, protocol, port, nodePort, ...rest }: ServicePort): Encoded {
+  complete(rest);
+  return {
+    name: name || undefined,
+    protocol: PROTOCOLS[protocol],
+    port,
+    nodePort: nodePort || undefined,
+  };
 }

@@ -1,5 +1,5 @@
 /**
- * Decodes EndpointSlices (Kubernetes API, discovery.k8s.io/v1 EndpointSlice).
+ * Decodes and encodes EndpointSlices (Kubernetes API, discovery.k8s.io/v1 EndpointSlice).
  *
  * @module
  */
@@ -25,12 +25,13 @@ import {
   readTime,
 } from "./read.ts";
 import type { ENDPOINT_SLICE } from "./tables.ts";
+import { complete, type Encoded, listOf, PROTOCOLS, timeOf } from "./write.ts";
 
 /** The label that names a slice's Service. */
-export const SERVICE_NAME = "kubernetes.io/service-name";
+const SERVICE_NAME = "kubernetes.io/service-name";
 
 /** The annotation that says when the Pods changed for whose sake a slice was written. */
-export const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
+const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
 
 type EndpointFields = (typeof ENDPOINT_SLICE)["endpoints"]["value"];
 type EndpointHints = Unread<EndpointFields["hints"]>;
@@ -177,4 +178,61 @@ function readPlaces(
     intern(readPlace(readObject(hint, place).name, `${place}.name`));
   const places = readOrOmit(() => readEntries(value, path, { omissions, read }), omissions);
   return places === undefined || places.length === 0 ? NO_HINTS : places;
+}
+
+/** The API object that is read as this slice. */
+export function encodeEndpointSlice(slice: EndpointSlice): Encoded {
+  const { namespace, name, serviceName, family, ports, endpoints, ...last } = slice;
+  const { lastChangeTriggerTime, omitted: _, ...rest } = last;
+  complete(rest);
+  const changed = timeOf(lastChangeTriggerTime);
+  return {
+    metadata: {
+      namespace,
+      name,
+      labels: { [SERVICE_NAME]: serviceName },
+      annotations: changed && { [CHANGE_TRIGGER]: changed },
+    },
+    addressType: family === 4 ? "IPv4" : "IPv6",
+    ports: ports.map(encodeEndpointPort),
+    endpoints: endpoints.map(encodeEndpoint),
+  };
+}
+
+function encodeEndpointPort({ name, protocol, port, ...rest }: EndpointPort): Encoded {
+  complete(rest);
+  return { name, protocol: PROTOCOLS[protocol], port };
+}
+
+/** `T` where these are all of its fields; else nothing that could be read from. */
+type Only<T, Fields extends keyof T> = Exclude<keyof T, Fields> extends never ? T : never;
+
+type WrittenOfEndpoint =
+  | "address"
+  | "nodeName"
+  | "ready"
+  | "serving"
+  | "terminating"
+  | "zoneHints"
+  | "nodeHints";
+
+/**
+ * Endpoints are many, so what is left of one is not gathered: its type alone says that nothing is.
+ * Conditions that are as they are without a word are left out.
+ */
+function encodeEndpoint(endpoint: Only<Endpoint, WrittenOfEndpoint>): Encoded {
+  const { address, nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint;
+  return {
+    addresses: [address],
+    conditions: {
+      ready,
+      serving: ready && serving ? undefined : serving,
+      terminating: terminating ? true : undefined,
+    },
+    nodeName,
+    hints: zoneHints.length === 0 && nodeHints.length === 0 ? undefined : {
+      forZones: listOf(zoneHints)?.map((zone) => ({ name: zone })),
+      forNodes: listOf(nodeHints)?.map((node) => ({ name: node })),
+    },
+  };
 }
