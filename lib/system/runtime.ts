@@ -70,10 +70,13 @@ async function writeAll(out: typeof Deno.stdout, text: string): Promise<void> {
 }
 
 function terminalSize(): { readonly columns: number; readonly rows: number } {
+  const usual = { columns: 80, rows: 24 };
   try {
-    return Deno.consoleSize();
+    const size = Deno.consoleSize();
+    // A terminal that was never told its size has none.
+    return size.columns > 0 && size.rows > 0 ? size : usual;
   } catch {
-    return { columns: 80, rows: 24 };
+    return usual;
   }
 }
 

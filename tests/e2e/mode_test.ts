@@ -53,6 +53,20 @@ Deno.test("without a mode iptables is used where the kernel lacks fib, and one l
   assertMatch(await stage.rules(), /-A KUBE-SERVICES -d 10\.96\.0\.10/);
 });
 
+Deno.test("where nft refuses counters, one line says so, and the Services work without them", async () => {
+  await using stage = await HandOverStage.create();
+  await using programs = await nftWithout(["; counter"]);
+  await using signpost = stage.start([], programs.env);
+  await signpost.waitForLog(/ synced kind=full/);
+  assertMatch(signpost.log, / started .*mode=nftables/);
+  const lines = signpost.log.match(/^.*WARN connections are not counted by Service: nft .*$/gm) ??
+    [];
+  assertEquals(lines.length, 1, signpost.log);
+  const table = await stage.network.run(NODE, ["nft", "list", "table", "inet", "signpost"]);
+  assertNotMatch(table, /counter/);
+  assertMatch(table, /10\.96\.0\.10 \. tcp/);
+});
+
 /** A Service with source ranges, and one without. */
 const RANGED_SERVICES = ["ranged", "open"].map((name, i) => ({
   apiVersion: "v1",
