@@ -47,7 +47,7 @@ export interface Cleaned extends FamilyCleaned {
   readonly families: ReadonlyMap<Family, FamilyCleaned>;
 }
 
-/** Deletions that are handed over together. Each walks the kernel's whole table. */
+/** Deletions that are handed over together. Each walks all of the kernel's table. */
 const BATCH = 32;
 const DEFAULT_BUDGET = 2_000;
 /** Milliseconds after a failure, or a clean-up that was cut short, in which nothing is tried. */

@@ -36,7 +36,7 @@ export interface NodeFacts {
   readonly node: DesiredNode;
   /** All addresses of the node's interfaces, canonical. Not needed where no node port is suspected. */
   readonly localAddresses: ReadonlySet<string>;
-  /** Virtual IPs of the whole state: a virtual IP goes before a node port. Not needed either. */
+  /** Virtual IPs of the full state: a virtual IP goes before a node port. Not needed either. */
   readonly vips: ReadonlySet<string>;
 }
 

@@ -38,7 +38,7 @@ export class ConntrackError extends Error {
   override name = "ConntrackError";
 }
 
-/** Each listing walks the whole table of the kernel: from this many ports on, one without a filter is cheaper. */
+/** Each listing walks all of the kernel's table: from this many ports on, one without a filter is cheaper. */
 const MAX_LISTINGS = 3;
 
 /** The listings that show every entry to the given frontends, each as narrow as the tool allows. */

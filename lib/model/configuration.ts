@@ -37,7 +37,7 @@ export interface ModeConfiguration {
   readonly masqueradeAll: boolean;
   /** 0 to 31; the mark is `1 << masqueradeBit`. */
   readonly masqueradeBit: number;
-  /** Milliseconds between checks of the whole; above 0. */
+  /** Milliseconds between full checks of the rules; above 0. */
   readonly syncPeriod: number;
   readonly minSyncPeriod: MinSyncPeriod;
 }

@@ -14,9 +14,9 @@ const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
 
 /** A span of seconds: `4s`, `12m`, `3h`, `9d`; never negative. */
 export function formatAge(seconds: number): string {
-  const whole = Math.max(0, Math.floor(seconds));
-  const [unit, size] = UNITS.find(([, size]) => whole >= 2 * size) ?? ["s", 1];
-  return `${Math.floor(whole / size)}${unit}`;
+  const count = Math.max(0, Math.floor(seconds));
+  const [unit, size] = UNITS.find(([, size]) => count >= 2 * size) ?? ["s", 1];
+  return `${Math.floor(count / size)}${unit}`;
 }
 
 /**

@@ -5,8 +5,9 @@
  */
 import type { Family } from "../model/values/address.ts";
 import type { Destination } from "../model/kernel/desired.ts";
-import { hostPort } from "../model/cluster/names.ts";
-import type { EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
+import type { Snapshot } from "../cache/cache.ts";
+import { hostPort, objectKey } from "../model/cluster/names.ts";
+import type { EndpointSlice, Service, ServicePort } from "../model/cluster/objects.ts";
 import type { Candidate, Place } from "./topology.ts";
 
 /**
@@ -15,6 +16,15 @@ import type { Candidate, Place } from "./topology.ts";
  * change moves a constant number of slots.
  */
 const MAX_SORTED = 32;
+
+/** The slices of a Service, by name. */
+export function slicesOf(
+  objects: Pick<Snapshot, "slicesOf">,
+  service: Service,
+): readonly EndpointSlice[] {
+  const slices = [...objects.slicesOf(objectKey(service))];
+  return slices.sort((a, b) => a.name < b.name ? -1 : 1);
+}
 
 /**
  * The endpoints that the slices name for a service port. Several entries with one address and port

@@ -20,6 +20,7 @@ import type { Service } from "../model/cluster/objects.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf, nodePortClaim, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
+import { slicesOf } from "./endpoints.ts";
 import { withoutRefused } from "./features.ts";
 import { type HealthCheck, healthCheckOf } from "./health_check.ts";
 import { Admission, type OverLimit } from "./limits.ts";
@@ -236,7 +237,7 @@ export class Desired implements DesiredState {
     const { zone, addresses: nodeAddresses } = this.#facts;
     const { nodeName } = this.#options;
     const { ipFamilies } = this.#node;
-    const slices = [...objects.slicesOf(key)].sort((a, b) => a.name < b.name ? -1 : 1);
+    const slices = slicesOf(objects, service);
     const healthCheck = healthCheckOf(service, { slices, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
     else this.#healthChecks.delete(key);

@@ -1,5 +1,5 @@
 /**
- * Adapter: the state file on disk, gzip'd, replaced whole or not at all.
+ * Adapter: the state file on disk, gzip'd, replaced atomically.
  *
  * @module
  */

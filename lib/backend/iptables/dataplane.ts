@@ -42,7 +42,7 @@ export interface IptablesDataplaneOptions {
   readonly onReplaced?: (family: Family, saved: string) => void;
 }
 
-/** Applies scripts with one backend. Each table of each family changes as a whole or not at all. */
+/** Applies scripts with one backend. Each table of each family changes at once or not at all. */
 export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
   readonly #counts = new RuleCounts();
@@ -68,7 +68,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
   }
 
-  /** The script that makes the whole state. */
+  /** The script that makes the full state. */
   full(state: DesiredState): IptablesScript {
     return fullScript(state, this.#iptables);
   }
@@ -163,7 +163,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return result.stdout;
   }
 
-  /** The whole of our rules; what they have counted is not lost. */
+  /** All of our rules; what they have counted is not lost. */
   async #replace(input: FamilyInput): Promise<void> {
     const saved = await this.#save(input.family, "-c");
     await this.#restore(fitToSaved(input, parseSaved(saved)));

@@ -104,7 +104,7 @@ export async function overlay(
   return proposed;
 }
 
-/** Manifests are not the whole state: what they do not name stays. */
+/** Manifests are only a part of the state: what they do not name stays. */
 function upsertAll(cache: ObjectCache, event: ObjectEvent, proposed: Proposed): void {
   if (event.type !== "replace") return;
   const { kind, objects, refused } = event;

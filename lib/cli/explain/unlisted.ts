@@ -13,7 +13,7 @@ import type { Inspector } from "../../source/objects/inspect.ts";
 /** Milliseconds for one answer. */
 const TIMEOUT = 5_000;
 
-/** Shows the Service to the inspector, where the API server has it. Manifests are seen whole. */
+/** Shows the Service to the inspector, where the API server has it. All manifests are seen. */
 export async function lookAtUnlisted(
   { namespace, name }: ServiceTarget,
   context: QueryContext & { readonly inspector: Inspector },

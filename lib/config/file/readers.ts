@@ -76,8 +76,8 @@ export function address(value: unknown): string | Fault {
  * @returns the same, printed in canonical form; an IPv6 address without a port has no brackets
  */
 export function bindAddress(value: unknown): string | Fault {
-  const whole = address(value);
-  if (!(whole instanceof Fault)) return whole;
+  const single = address(value);
+  if (!(single instanceof Fault)) return single;
   const match = typeof value === "string"
     ? /^(?:\[([^\]]*)\]|([^:]*))(?::(\d{1,5}))?$/.exec(value)
     : null;

@@ -129,7 +129,7 @@ export const RULE_GROUP = group({
         name: "iptables-sync-period",
         kind: "text",
         value: "DURATION",
-        help: "Time between checks of the whole, in every mode. Default 30s.",
+        help: "Time between full checks of the rules, in every mode. Default 30s.",
         alsoSets: ["nftables.syncPeriod"],
       },
     }),

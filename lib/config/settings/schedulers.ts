@@ -75,7 +75,7 @@ export const SCHEDULER_GROUP = group({
         name: "ipvs-sync-period",
         kind: "text",
         value: "DURATION",
-        help: "With --proxy-mode ipvs: time between checks of the whole. Default 30s.",
+        help: "With --proxy-mode ipvs: time between full checks of the rules. Default 30s.",
       },
     }),
     "ipvs.minSyncPeriod": duration(SECOND, {

@@ -56,7 +56,7 @@ export const COMMAND_GROUP = group({
         value: "SOURCE",
         choices: ["pod", "node", "external"],
         only: ["explain"],
-        help: "Who sends the packet: a pod of this node, this node itself, or anybody else.",
+        help: "Who sends the packet: a pod of this node, this node itself, or any other host.",
       },
     }),
     "command.trace": value(boolean, false, {

@@ -196,7 +196,7 @@ export async function watchApiServer(server: ApiServer, options: SourceOptions):
     kinds: KINDS,
     nodeName,
     decode: showing(createDecoder(), options.inspect),
-    // Who wants to see whole objects gets them in JSON.
+    // Who wants to see all fields of objects gets them in JSON.
     protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
     sink: guarded,
     clock: runtime.clock,

@@ -24,7 +24,7 @@ export interface SenderGuess {
   readonly reason: string;
 }
 
-/** Tells the sender: this node, a pod, or anybody else. */
+/** Tells the sender: this node, a pod, or any other host. */
 export function senderOf(source: string, options: SenderOptions): SenderGuess {
   const { ownAddresses, node, desired, slices, nodeName } = options;
   if (ownAddresses.includes(source) || node?.addresses.includes(source)) {

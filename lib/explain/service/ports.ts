@@ -5,13 +5,13 @@
  * @module
  */
 import type { Sender } from "../../config/flags/command.ts";
-import { findCandidates } from "../../policy/endpoints.ts";
+import { findCandidates, slicesOf } from "../../policy/endpoints.ts";
 import { nodePortClaim } from "../../policy/claimed.ts";
 import { topologyMode } from "../../policy/topology.ts";
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../../model/cluster/names.ts";
-import type { EndpointSlice, Protocol, Service, ServicePort } from "../../model/cluster/objects.ts";
+import type { Protocol, Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { takesNodePorts } from "../frontend.ts";
@@ -49,7 +49,7 @@ export function portReport(
   inputs: PortInputs,
 ): PortReport {
   const { service, state, world, nodeName, inspector } = inputs;
-  const slices = slicesOf(state, objectKey(service));
+  const slices = slicesOf(state.cache, service);
   const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
   const place = { nodeName, zone: state.cache.node?.zone ?? "" };
   const { family, protocol } = desired;
@@ -127,11 +127,6 @@ function lostFrontends(
     ...of("externalIP", service.externalIPs),
     ...port.nodePort === 0 ? [] : lost("nodePort", null, port.nodePort),
   ];
-}
-
-/** The slices of a Service, by name. */
-export function slicesOf(state: State, key: string): EndpointSlice[] {
-  return [...state.cache.slicesOf(key)].sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
 /** What a Service claims with an address, or (`null`) a node port; see `claimsOf`. */

@@ -7,7 +7,7 @@ import type { DesiredState, StateChange } from "./desired.ts";
 import { ProgramFailedError } from "../ports/ports.ts";
 
 /**
- * Text for `nft` or the restore tools that makes one step, whole or not at all. What is known of a
+ * Text for `nft` or the restore tools that makes one step, in full or not at all. What is known of a
  * long one may be worked out when it is asked for.
  */
 export interface Script {

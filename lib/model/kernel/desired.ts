@@ -110,7 +110,7 @@ export interface ServiceChange {
   readonly after: readonly DesiredServicePort[];
 }
 
-/** The step of the whole state. `node` is there where it changed. */
+/** The step of the full state. `node` is there where it changed. */
 export interface StateChange {
   readonly node: { readonly before: DesiredNode; readonly after: DesiredNode } | undefined;
   readonly services: ReadonlyMap<string, ServiceChange>;

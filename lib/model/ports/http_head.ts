@@ -65,7 +65,7 @@ function withoutSpaces(value: string): string {
   return value.slice(start, end);
 }
 
-/** A path, or a whole URL, whose host counts then. */
+/** A path, or a full URL, whose host counts then. */
 function parseTarget(
   target: string,
   host: string,

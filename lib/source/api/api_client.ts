@@ -65,7 +65,7 @@ export interface ApiStream {
 
 const DEFAULT_LIMIT = 60_000;
 const MAX_ERROR_BODY = 64 * 1024;
-/** Longest body that is read whole, in bytes: a list from a server that ignores `limit`. */
+/** Longest body that is read in one piece, in bytes: a list from a server that ignores `limit`. */
 const MAX_BODY = 256 * 1024 * 1024;
 
 /** Talks to one API server. */

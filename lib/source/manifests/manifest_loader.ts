@@ -53,7 +53,7 @@ export async function loadManifests(options: ManifestSourceOptions): Promise<voi
  * Loads everything, then follows changes until the signal aborts.
  *
  * A file that is broken keeps its last good state, with one warning. One that is broken at the
- * start is an error as in `loadManifests`: a state that was never whole is not to be applied.
+ * start is an error as in `loadManifests`: a state that was never complete is not to be applied.
  *
  * @throws {ManifestError} at the start only
  */

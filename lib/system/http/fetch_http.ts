@@ -167,7 +167,7 @@ async function* readBody(
   }
 }
 
-/** `fetch` says "fetch failed", and why in the cause, with the whole URL in front. */
+/** `fetch` says "fetch failed", and why in the cause, with the full URL in front. */
 function explain(error: unknown): unknown {
   const { cause } = error instanceof Error ? error : { cause: undefined };
   if (!(cause instanceof Error)) return error;

@@ -20,7 +20,7 @@ import { parseHead } from "../../model/ports/http_head.ts";
 export interface HttpLimits {
   /** Open connections; a further one ends the one that has been idle for the longest time. */
   readonly connections: number;
-  /** Milliseconds for a request to come in whole, and for its answer to go out. */
+  /** Milliseconds for a request to come in completely, and for its answer to go out. */
   readonly time: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Full input: the whole desired state, whatever the kernel held before.
+ * Full input: the full desired state, whatever the kernel held before.
  *
  * @module
  */

@@ -32,7 +32,7 @@ export interface ScriptOptions {
   readonly abilities: Abilities;
 }
 
-/** The script that makes the whole state. */
+/** The script that makes the full state. */
 export function fullScript(state: DesiredState, options: ScriptOptions): IptablesScript {
   const { families, abilities } = options;
   return script(families.map((family) => fullInput(state, { family, abilities })), {

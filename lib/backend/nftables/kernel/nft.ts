@@ -33,7 +33,7 @@ export class Nft {
   }
 
   /**
-   * Gives a script to the kernel, whole or not at all.
+   * Gives a script to the kernel, in one transaction.
    *
    * @throws {ApplyError} where the kernel or `nft` refuses it
    */
@@ -42,7 +42,7 @@ export class Nft {
   }
 
   /**
-   * Gives a long script to the kernel, whole or not at all. From `-`, `nft` takes all of its input
+   * Gives a long script to the kernel, in one transaction. From `-`, `nft` takes all of its input
    * before it looks at it; from a path it works on each piece while the next one is made.
    *
    * @param pieces gives the pieces, from the beginning each time: where `nft` fails, it may be that
@@ -97,7 +97,7 @@ export class Nft {
   }
 
   /**
-   * Our whole table, as text; `""` where there is none.
+   * All of our table, as text; `""` where there is none.
    *
    * @throws {ApplyError} where the kernel does not let it be read
    */

@@ -85,7 +85,7 @@ export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<R
   const versions = { nft: await nft.version().catch(() => ""), kernel };
   const base = await checkTable(nft, node, []);
   if (base !== undefined) {
-    const message = await explain(nft, { whole: base, versions });
+    const message = await explain(nft, { refused: base, versions });
     throw new ApplyError("not-supported", message, { cause: base });
   }
   const refused = new Map<Feature, string>();
@@ -128,7 +128,7 @@ async function check(nft: Nft, text: string): Promise<ApplyError | undefined> {
 /** Tries each expression by itself. */
 async function explain(
   nft: Nft,
-  { whole, versions }: { readonly whole: ApplyError; readonly versions: Versions },
+  { refused, versions }: { readonly refused: ApplyError; readonly versions: Versions },
 ): Promise<string> {
   // Where there is no nf_tables at all, no expression is to blame.
   const bare = await check(nft, "table inet signpost-probe {\n}\n");
@@ -147,8 +147,8 @@ async function explain(
       });
     }
   }
-  const refusal = refusalOf(whole, versions);
-  if (missing.length === 0) return `${refusal}; ${adviceFor(whole)}`;
+  const refusal = refusalOf(refused, versions);
+  if (missing.length === 0) return `${refusal}; ${adviceFor(refused)}`;
   const parts = missing.map(({ text }) => text).join(", ");
   const advice = [...new Set(missing.map(({ advice }) => advice))].join("; ");
   return `${refusal}; of what the rules need, ${parts} cannot be had; ${advice}`;

@@ -1,5 +1,5 @@
 /**
- * Removal of whole tables: our own, and kube-proxy's.
+ * Removal of tables: our own, and kube-proxy's.
  *
  * @module
  */

@@ -18,15 +18,15 @@ import { parseStickyClients } from "../script/sticky.ts";
  * The entries of a Service in nftables mode, those that differ first.
  *
  * @param ports all desired ports of the Service
- * @param held the whole table
+ * @param held all of the table
  */
 export function nftablesEntries(
   ports: readonly DesiredServicePort[],
   { node, held }: { readonly node: DesiredNode; readonly held: Contents },
 ): KernelEntry[] {
   const fixed = desiredContents({ node, services: new Map() });
-  const whole = desiredContents({ node, services: new Map([["", ports]]) });
-  const wanted = ofService(whole, { fixed });
+  const all = desiredContents({ node, services: new Map([["", ports]]) });
+  const wanted = ofService(all, { fixed });
   const keys = new Set(
     [...wanted.sets].flatMap(([set, elements]) =>
       [...elements.keys()].map((key) => scopeOf(set, key))

@@ -1,5 +1,5 @@
 /**
- * The whole table as text for `nft`, written piece by piece: of a large cluster, all elements as
+ * All of the table as text for `nft`, written piece by piece: of a large cluster, all elements as
  * objects would take ten times the memory of the text.
  *
  * @module

@@ -10,7 +10,7 @@ const NEWLINE = 0x0a;
 /**
  * Splits a stream into lines, and yields those that each chunk completes together.
  *
- * Only whole lines are decoded, so a character may be split between chunks.
+ * Only complete lines are decoded, so a character may be split between chunks.
  *
  * @param chunks the stream
  * @param options `maxLine`: longest line in bytes, 16 MiB by default

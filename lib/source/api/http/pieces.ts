@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Thrown where a stream is not made of whole lines of UTF-8, or of whole frames. */
+/** Thrown where a stream is not made of complete lines of UTF-8, or of complete frames. */
 export class SplitError extends Error {
   override name = "SplitError";
 }
