@@ -95,6 +95,7 @@ async function runAll(options: Options): Promise<RunResult[]> {
     for (const { backend, part, passed, detail, seconds } of result.steps) {
       complain(`  ${passed ? "ok  " : "FAIL"} ${backend} ${part} (${seconds} s) ${detail}`);
     }
+    if (result.report !== undefined) say(result.report);
     results.push(result);
     // Not at the end: what was run stays known when something interrupts the rest.
     if (options.writesDocs) await writeDocuments(ROOT, [result]);

@@ -1,34 +1,54 @@
 /**
- * What other proxies leave on a node besides rules. signpost leaves it too, and says so.
+ * `signpost cleanup --kube-proxy` after kube-proxy's ipvs mode: at once, without a grace time.
  *
  * @module
  */
+import { hostPort } from "../model/cluster/names.ts";
 import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
-import { Sysctl } from "./sysctl.ts";
+import { IPVS_INTERFACE, IpvsKernel } from "./ipvs/kernel.ts";
 
-/** What the advice is made with. */
-export interface AdviceOptions {
+/** What is cleaned up, and how. */
+export interface IpvsCleanupOptions {
   readonly runner: ProcessRunner;
   readonly logger: Logger;
+  /** `ipvs.excludeCIDRs`. */
+  readonly excluded: readonly string[];
+  /** Only print what would be removed. */
+  readonly dryRun: boolean;
+  readonly print: (text: string) => Promise<void>;
 }
 
 /**
- * The interface that holds all cluster IPs in kube-proxy's ipvs mode. Connections that ip_vs
- * carries end without it; new ones are translated before they would get there.
+ * Removes virtual servers, `kube-ipvs0` and sets. No rule may name the sets any more.
+ *
+ * @returns what failed, and what to do
  */
-export async function adviseOnIpvs({ runner, logger }: AdviceOptions): Promise<void> {
-  const setting = await readSetting(runner, "net.ipv4.conf.kube-ipvs0.forwarding");
-  if (setting === undefined) return;
-  logger.warn(
-    "kube-proxy's ipvs mode has left the interface kube-ipvs0: when no connection needs it any more, remove it (ip link delete kube-ipvs0; ipvsadm --clear)",
-  );
-}
-
-/** `undefined` where there is none, or no `sysctl`. */
-async function readSetting(runner: ProcessRunner, name: string): Promise<string | undefined> {
-  try {
-    return await new Sysctl(runner).read(name);
-  } catch {
-    return undefined;
+export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]> {
+  const { runner, logger, excluded, dryRun, print } = options;
+  const kernel = new IpvsKernel(runner, excluded);
+  const state = await kernel.look();
+  const sets = await kernel.sets();
+  if (dryRun) {
+    const servers = (state?.servers ?? []).map(({ protocol, address, port }) =>
+      `# virtual server ${protocol} ${hostPort(address, port)}\n`
+    );
+    const link = state ? [`# ip link delete ${IPVS_INTERFACE}\n`] : [];
+    const text = [...servers, ...link, ...sets.map((name) => `# ipset destroy ${name}\n`)].join("");
+    if (text !== "") await print(text);
+    return [];
   }
+  const problems = state ? await kernel.remove(state) : await kernel.removeSets();
+  if (problems.length === 0) {
+    if (state || sets.length > 0) {
+      logger.info("removed what kube-proxy's ipvs mode left", {
+        virtualServers: state?.servers.length ?? 0,
+        interface: state && IPVS_INTERFACE,
+        sets: sets.length,
+      });
+    }
+    return [];
+  }
+  const advice =
+    "install ipvsadm, iproute2 or ipset and run this again, or run kube-proxy --cleanup";
+  return [new Error(`of kube-proxy's ipvs mode is left: ${problems.join("; ")} (${advice})`)];
 }

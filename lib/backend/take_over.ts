@@ -4,6 +4,9 @@
  *
  * @module
  */
+import { IPVS_TABLE } from "./ipvs_table.ts";
+import type { TakeOverReport } from "../model/kernel/take_over_report.ts";
+import type { Configuration } from "../model/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/variant.ts";
 import {
@@ -11,18 +14,20 @@ import {
   isOverwritten,
   type RemovedRules,
 } from "./iptables/kernel/cleanup_kernel.ts";
-import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
+import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./nftables/kernel/tables.ts";
 import { kubeProxyProcesses } from "./kube_proxy_process.ts";
-import { adviseOnIpvs } from "./leftovers.ts";
+import { IpvsTakeOver } from "./ipvs/take_over.ts";
 import { giveBackRouteLocalnet, warnOfRouteLocalnet } from "./route_localnet.ts";
 
 /** What a hand-over works with. */
 export interface HandOverOptions {
   /** Finds the variant of iptables that our own rules are in; `undefined`: they are in nftables. */
   readonly variant: (() => Promise<Variant>) | undefined;
+  readonly configuration: Pick<Configuration, "ipvs" | "signpost">;
   readonly runner: ProcessRunner;
+  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -30,6 +35,7 @@ export interface HandOverOptions {
 export class HandOver {
   readonly #options: HandOverOptions;
   readonly #nft: Nft;
+  readonly #ipvs: IpvsTakeOver;
   #state: "waiting" | "removing" | "done" = "waiting";
   #onFailure: () => void = () => {};
   /** Failures that were told. */
@@ -41,6 +47,19 @@ export class HandOver {
   constructor(options: HandOverOptions) {
     this.#options = options;
     this.#nft = new Nft(options.runner);
+    const { ipvs, signpost } = options.configuration;
+    this.#ipvs = new IpvsTakeOver({
+      ...options,
+      grace: signpost.ipvsGracePeriod,
+      excluded: ipvs.excludeCIDRs,
+      applyNft: (script) => this.#nft.apply(script),
+      obstacle: () => this.#liveProxy(),
+    });
+  }
+
+  /** Where the take-over from kube-proxy's ipvs mode is; `undefined`: there is none. */
+  get ipvs(): TakeOverReport | undefined {
+    return this.#ipvs.report;
   }
 
   /** Calls back at each removal that fails. */
@@ -57,19 +76,31 @@ export class HandOver {
   }
 
   /** Commands for our first transaction: kube-proxy's nftables tables end as ours begins. */
-  prologue(): Promise<string> {
-    return this.#state === "waiting"
-      ? deleteTables(this.#nft, KUBE_PROXY_TABLES)
-      : Promise.resolve("");
+  async prologue(): Promise<string> {
+    if (this.#state !== "waiting") return "";
+    const guard = await this.#ipvs.prologue();
+    // A guard that is no longer needed is there where a signpost before was killed.
+    const tables = guard === "" ? [...KUBE_PROXY_TABLES, IPVS_TABLE] : KUBE_PROXY_TABLES;
+    return await deleteTables(this.#nft, tables) + guard;
+  }
+
+  /** Called before our rules in iptables mode, which has no transaction of all. Never rejects. */
+  async prepare(): Promise<void> {
+    if (this.#state === "waiting") await this.#ipvs.prepare();
   }
 
   /** Called when our rules are in the kernel: removes what is left of the others. Never rejects. */
   async finish(): Promise<void> {
+    await this.#ipvs.takeOver();
     await this.#removeOthers();
     if (this.#options.variant === undefined && !await giveBackRouteLocalnet(this.#options)) {
       await warnOfRouteLocalnet({ ...this.#options, guarded: true });
     }
-    await adviseOnIpvs(this.#options);
+  }
+
+  /** Removes what kube-proxy's ipvs mode left when no connection needs it, until the signal aborts. */
+  follow(signal: AbortSignal): Promise<void> {
+    return this.#ipvs.run(signal);
   }
 
   /**
@@ -119,7 +150,7 @@ export class HandOver {
   /** @returns what was removed, in words */
   async #removeTables(): Promise<string[]> {
     const { variant } = this.#options;
-    const tables = variant ? [...KUBE_PROXY_TABLES, ...OWN_TABLES] : KUBE_PROXY_TABLES;
+    const tables = variant ? [...KUBE_PROXY_TABLES, ...OTHER_MODE] : KUBE_PROXY_TABLES;
     // In iptables mode there may be no nft at all.
     const script = await deleteTables(this.#nft, tables).catch(() => "");
     if (script !== "") await this.#nft.apply(script);
@@ -171,6 +202,16 @@ export class HandOver {
     }
   }
 
+  /** A kube-proxy at work would make again what is removed. */
+  async #liveProxy(): Promise<string | undefined> {
+    const [process] = await kubeProxyProcesses(this.#options.runner);
+    const isBack = process !== undefined || (await this.findProxy()).length > 0;
+    if (!isBack) return undefined;
+    return `kube-proxy is still at work (${
+      process ?? "its rules are there"
+    }): what its ipvs mode made stays until it is stopped`;
+  }
+
   async #isOverwritten(): Promise<boolean> {
     const { runner, variant } = this.#options;
     return variant !== undefined && await isOverwritten(runner, await variant()).catch(() => false);
@@ -186,6 +227,9 @@ export class HandOver {
     });
   }
 }
+
+/** Tables of our nftables mode; the guard against what ipvs mode left is of every mode. */
+const OTHER_MODE = OWN_TABLES.filter((table) => table !== IPVS_TABLE);
 
 /** By chain. */
 const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {

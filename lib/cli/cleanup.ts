@@ -4,11 +4,11 @@
  * @module
  */
 import type { BackendOptions } from "../backend/backend.ts";
+import { cleanUpIpvs } from "../backend/leftovers.ts";
 import { allBackends } from "../backend/choose.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { giveBackRouteLocalnet, ROUTE_LOCALNET } from "../backend/route_localnet.ts";
 import { FatalError } from "../model/values/fatal.ts";
-import { adviseOnIpvs } from "../backend/leftovers.ts";
 
 /** What `cleanup` needs. */
 export interface CleanupOptions extends BackendOptions {
@@ -31,7 +31,11 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
   for (const backend of allBackends(options)) {
     failures.push(...await backend.cleanup({ ...options, print }));
   }
-  if (options.kubeProxy) await adviseOnIpvs({ runner: options.runtime.runner, ...options });
+  if (options.kubeProxy) {
+    // After the rules: sets that a rule names cannot go.
+    const { runtime: { runner }, configuration: { ipvs: { excludeCIDRs: excluded } } } = options;
+    failures.push(...await cleanUpIpvs({ ...options, runner, excluded, print }));
+  }
   const [first] = failures;
   if (!first) return;
   throw new FatalError(failures.map(({ message }) => message).join("; "), { cause: first });

@@ -312,6 +312,7 @@ export class Daemon {
       health: this.#health,
       stale: this.#loop.stale,
       progress: this.#opened.backend.progress,
+      takeOver: this.#opened.backend.foreignRules.ipvs,
       snapshotAge: this.#keeper?.age(),
     });
   }

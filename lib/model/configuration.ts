@@ -203,6 +203,8 @@ export interface SignpostConfiguration extends SchedulerDefaults {
   readonly manifests: readonly string[];
   /** Milliseconds between unconditional replacements of the table; kube-proxy's full sync is hourly. */
   readonly fullSyncPeriod: number;
+  /** Milliseconds that connections have which kube-proxy's ipvs mode left open. */
+  readonly ipvsGracePeriod: number;
   /** Where the last complete state is kept; `""`: nowhere. */
   readonly stateFile: string;
   /** The local socket of `signpost status` and its kin; `""`: none. */

@@ -31,6 +31,17 @@ export interface SyncSummary {
   readonly bytes: number;
 }
 
+/** What kube-proxy's ipvs mode left, and that signpost still waits with removing. */
+export interface TakeOverSummary {
+  readonly from: "ipvs";
+  /** Connections that IPVS carries. */
+  readonly connections: number;
+  /** RFC 3339: when they are ended. */
+  readonly until: string;
+  /** Why nothing is removed yet, besides connections; `""`: nothing else is in the way. */
+  readonly obstacle: string;
+}
+
 /** Everything that `signpost status -o json` prints. */
 export interface Status {
   readonly statusVersion: typeof STATUS_VERSION;
@@ -63,6 +74,8 @@ export interface Status {
   readonly endpointSlices: number;
   readonly endpoints: number;
   readonly driftRepairs: number;
+  /** Absent where there is none under way. */
+  readonly takeOver?: TakeOverSummary;
   /** `null`: there is no state file. */
   readonly snapshotAgeSeconds: number | null;
   readonly watches: readonly WatchSummary[];

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Progress } from "../model/kernel/dataplane.ts";
-import type { Status } from "../model/status.ts";
+import type { Status, TakeOverSummary } from "../model/status.ts";
 
 const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
   ["d", 86_400],
@@ -86,4 +86,13 @@ export function healthOf(
 /** The program that writes the rules, with its version; `nft` tells its number alone. */
 export function programOf({ nft }: Pick<Status, "nft">): string {
   return /^\d/.test(nft) ? `nft ${nft}` : nft;
+}
+
+/** A take-over in words: `from ipvs: waiting for 3 connections, until 04:55 UTC`. */
+export function formatTakeOver(
+  { from, connections, until, obstacle }: TakeOverSummary,
+): string {
+  if (obstacle !== "") return `from ${from}: ${obstacle}`;
+  const what = connections === 1 ? "1 connection" : `${connections} connections`;
+  return `from ${from}: waiting for ${what}, until ${until.slice(11, 16)} UTC`;
 }

@@ -30,6 +30,8 @@ export interface NodeInputs {
   readonly traits: ModeTraits;
   readonly node: Node | undefined;
   readonly serviceCIDRs: readonly ServiceCIDR[];
+  /** Addresses that the node has besides those of the Node; none where not given. */
+  readonly interfaceAddresses?: () => readonly string[];
   /** The families that rules are written for; all where not given. */
   readonly ipFamilies?: readonly Family[];
   /** What nft or the kernel refuses; nothing where not given. */
@@ -97,7 +99,15 @@ function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
     localDetector: localDetector(inputs, family),
     nodePortAddresses: nodePortAddresses(inputs, family),
     serviceCIDRs: mergeCidrs(cidrs.filter((cidr) => familyOf(cidr) === family)),
+    ownAddresses: ownAddresses(inputs).filter((address) => familyOf(address) === family),
   };
+}
+
+function ownAddresses(
+  { configuration: { bindAddress }, node, interfaceAddresses = () => [] }: NodeInputs,
+): string[] {
+  const named = isSpecialAddress(bindAddress) ? [] : [bindAddress];
+  return [...new Set([...named, ...node?.addresses ?? [], ...interfaceAddresses()])].sort();
 }
 
 function localDetector(

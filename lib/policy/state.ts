@@ -39,6 +39,8 @@ export interface DesiredOptions {
   readonly refusedFeatures?: RefusedFeatures;
   /** Canonical addresses of this machine; those that the Node lists count anyway. */
   readonly ownAddresses?: () => readonly string[];
+  /** Those of this machine's addresses that are its own for other reasons than being virtual IPs. */
+  readonly interfaceAddresses?: () => readonly string[];
   /** Ports that this process needs itself: no Service becomes a frontend there. */
   readonly ownPorts?: () => readonly OwnPort[];
 }
@@ -79,6 +81,8 @@ export class Desired implements DesiredState {
   #node: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
   #surroundings: Surroundings;
+  /** As of the last step. */
+  #interfaceAddresses: readonly string[] | undefined;
   /** What the claims depend on besides the Services, in one text. */
   #surroundingsKey = "";
 
@@ -127,7 +131,10 @@ export class Desired implements DesiredState {
   /** Follows a change of the objects. */
   update(objects: Snapshot, changed: Dirty): Step {
     const before = this.#node;
-    const all = changed.node && this.#updateNode(objects);
+    const addresses = this.#options.interfaceAddresses?.();
+    const moved = addresses !== this.#interfaceAddresses;
+    this.#interfaceAddresses = addresses;
+    const all = (changed.node || moved) && this.#updateNode(objects);
     const dirty = this.#settleClaims(objects, all ? objects.services.keys() : [], changed.services);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];

@@ -6,7 +6,7 @@
 import process from "node:process";
 import { lookup } from "node:dns/promises";
 import { parseAddress } from "../model/values/address.ts";
-import type { Runtime } from "../model/ports/runtime.ts";
+import type { InterfaceAddress, Runtime } from "../model/ports/runtime.ts";
 import { plain } from "../model/values/text.ts";
 import { SystemClock } from "./clock.ts";
 import { keyTyped } from "./keys.ts";
@@ -17,6 +17,7 @@ import { denoStreamer } from "./streamer.ts";
 
 /** The real one. */
 export function systemRuntime(): Runtime {
+  const interfaces = interfaceReader();
   return {
     clock: new SystemClock(),
     runner: new DenoProcessRunner(),
@@ -31,7 +32,8 @@ export function systemRuntime(): Runtime {
     environment: (name) => Deno.env.get(name),
     hostname: () => Deno.hostname(),
     hasIpv6,
-    addresses: addressReader(),
+    addresses: () => interfaces().map(({ address }) => address),
+    interfaces,
     resolve: async (host) =>
       (await lookup(host, { all: true })).flatMap(({ address }) => parseAddress(address) ?? []),
     workingDirectory: () => Deno.cwd(),
@@ -47,11 +49,14 @@ export function systemRuntime(): Runtime {
 }
 
 /** The addresses of all interfaces; where no descriptor is free to ask for them, the last ones. */
-function addressReader(): () => readonly string[] {
-  let last: readonly string[] | undefined;
+function interfaceReader(): Runtime["interfaces"] {
+  let last: readonly InterfaceAddress[] | undefined;
   return () => {
     try {
-      last = Deno.networkInterfaces().flatMap(({ address }) => parseAddress(address) ?? []);
+      last = Deno.networkInterfaces().flatMap(({ name, address: text }) => {
+        const address = parseAddress(text);
+        return address === undefined ? [] : [{ name, address }];
+      });
     } catch (error) {
       if (last === undefined) throw error;
     }

@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { HandOver } from "../../lib/backend/take_over.ts";
-import { MemoryLogger } from "../support/clock_and_log.ts";
+import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
+import { configuration } from "../support/configuration.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "../cli/fake_node.ts";
 
 const RESTORED = "-X KUBE-MARK-MASQ, -X KUBE-SERVICES";
@@ -15,7 +16,14 @@ interface Setup {
 function setUp(backend?: "-nft" | "-legacy", node = new FakeNode()): Setup {
   const logger = new MemoryLogger();
   const variant = backend && (() => Promise.resolve(backend));
-  return { node, logger, handOver: new HandOver({ variant, runner: node.runner, logger }) };
+  const handOver = new HandOver({
+    variant,
+    configuration: configuration(),
+    runner: node.runner,
+    clock: new ManualClock(),
+    logger,
+  });
+  return { node, logger, handOver };
 }
 
 Deno.test("kube-proxy's tables are deleted by the prologue of the first transaction only", async () => {
@@ -205,13 +213,6 @@ COMMIT
   assertEquals(others, []);
   assertMatch(forward, /accepts Service traffic: it stays.*"chain":"filter KUBE-FORWARD"/);
   assertMatch(mark, /mark packets by this chain: it stays.*"chain":"nat KUBE-MARK-MASQ"/);
-});
-
-Deno.test("what ipvs mode left is named at the start", async () => {
-  const { node, logger, handOver } = setUp();
-  node.sysctls.set("net.ipv4.conf.kube-ipvs0.forwarding", "1");
-  await handOver.finish();
-  assertMatch(logger.at("warn")[0] ?? "", /kube-ipvs0.*ip link delete kube-ipvs0/);
 });
 
 Deno.test("in nftables mode a route_localnet of signpost's is set back, and another's is warned of", async () => {

@@ -12,12 +12,19 @@ import type {
 } from "../../lib/model/kernel/desired.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
 
+const FAMILY = {
+  localDetector: undefined,
+  nodePortAddresses: { type: "all" },
+  serviceCIDRs: [],
+  ownAddresses: [],
+} as const;
+
 /** A node that takes node ports on all of its addresses. */
 export const NODE: DesiredNode = {
   ipFamilies: [4, 6],
   families: {
-    4: { localDetector: undefined, nodePortAddresses: { type: "all" }, serviceCIDRs: [] },
-    6: { localDetector: undefined, nodePortAddresses: { type: "all" }, serviceCIDRs: [] },
+    4: FAMILY,
+    6: FAMILY,
   },
   masqueradeAll: false,
   masqueradeMark: 0x4000,

@@ -55,6 +55,8 @@ export class FakeBackend implements Backend<FakeScript> {
     findProxy: () => Promise.resolve([]),
     finish: () => Promise.resolve(),
     check: () => Promise.resolve(false),
+    ipvs: undefined,
+    follow: () => Promise.resolve(),
     reportTo() {},
   };
   /** What the kernel holds. */

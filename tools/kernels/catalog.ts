@@ -26,6 +26,8 @@ export interface MachineRun {
   readonly kernelArguments?: readonly string[];
   /** Leaves iptables out: it does not run nft, and the kernel's other row has it. */
   readonly isNftablesOnly?: true;
+  /** Tries the take-over from kube-proxy's ipvs mode, and nothing else. */
+  readonly isIpvs?: true;
   /** What is special about it, for the list and the table. */
   readonly note: string;
 }
@@ -97,6 +99,15 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
     kernelArguments: ["ipv6.disable=1"],
     note: "a node without IPv6 (ipv6.disable=1)",
   },
+  {
+    name: "ipvs",
+    suite: "bookworm",
+    package: "linux-image-amd64",
+    series: "6.1",
+    nft: "bookworm",
+    isIpvs: true,
+    note: "Debian 12; the take-over from kube-proxy's ipvs mode",
+  },
 ];
 
 /** The run that boots nothing: `--once` under qemu's user mode. */
@@ -125,14 +136,17 @@ export function selectNames(wanted: readonly string[]): string[] {
 }
 
 /**
- * The run of a day: the next one each day, and none of the series that the machine itself runs.
+ * The run of a day: the next one each day, none of the series that the machine itself runs, and not
+ * the long one of ipvs mode.
  *
  * @param dayOfYear 1 to 366
  * @param release of the machine's kernel, as `uname -r` prints it
  */
 export function runOfDay(dayOfYear: number, release: string): MachineRun {
   const series = /^\d+\.\d+/.exec(release)?.[0];
-  const others = MACHINE_RUNS.filter((run) => run.series === undefined || run.series !== series);
+  const others = MACHINE_RUNS.filter((run) =>
+    run.isIpvs === undefined && (run.series === undefined || run.series !== series)
+  );
   const run = others[dayOfYear % others.length];
   if (run === undefined) throw new Error("there are no kernels to choose from");
   return run;

@@ -6,6 +6,7 @@
 import type { Family } from "../../lib/model/values/address.ts";
 import { execute, run } from "../../tests/support/command.ts";
 import { DaemonLife, type LifePart } from "./guest_daemon.ts";
+import { takeOverFromIpvs } from "./ipvs/scenario.ts";
 import type { Backend, MachineFacts, Part, Step, StepResult } from "./steps.ts";
 
 /** What the machine is to do. */
@@ -33,7 +34,11 @@ async function main(folder: string): Promise<void> {
     if (parts.includes("flows")) {
       await record(await judge({ backend, part: "flows" }, () => runFlows(backend, plan)));
     }
-    await runLife(backend, { parts: parts.filter((part) => part !== "flows"), plan, record });
+    if (parts.includes("ipvs")) {
+      await record(await judge({ backend, part: "ipvs" }, () => runIpvs(backend, plan, folder)));
+    }
+    const life = parts.filter((part) => part !== "flows" && part !== "ipvs");
+    await runLife(backend, { parts: life, plan, record });
   }
 }
 
@@ -64,6 +69,13 @@ async function runLife(backend: Backend, options: {
     if (!result.passed) failed ??= part;
     await record(result);
   }
+}
+
+/** The report goes into a file of its own. */
+async function runIpvs(backend: Backend, { families }: Plan, folder: string): Promise<string> {
+  const report = await takeOverFromIpvs(backend, families);
+  await Deno.writeTextFile(`${folder}/report`, `${backend}:\n${report}\n`, { append: true });
+  return "";
 }
 
 /** The last line of `flows.py` is `N/M flows as expected, K skipped`. */

@@ -16,7 +16,7 @@ import { flowsWith, flowsWithout, guestConfiguration, guestObjects } from "./gue
 import type { Backend, Part } from "./steps.ts";
 
 /** A part of the daemon's life; the flows are another. */
-export type LifePart = Exclude<Part, "flows">;
+export type LifePart = Exclude<Part, "flows" | "ipvs">;
 
 /** Milliseconds. A machine by emulation is slow, and slower beside other work. */
 const DEADLINE = 600_000;

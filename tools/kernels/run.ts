@@ -8,7 +8,7 @@ import type { Bundles } from "./bundles.ts";
 import { isWithoutIpv6, type MachineRun } from "./catalog.ts";
 import type { Plan } from "./guest.ts";
 import { runMachine } from "./machine.ts";
-import { prepareNft } from "./nft.ts";
+import { prepareNft, prepareProgram } from "./nft.ts";
 import type { Packages } from "./packages.ts";
 import {
   type Backend,
@@ -33,6 +33,8 @@ export interface Workshop {
 
 /** What a kernel's image depends on, and a machine needs. */
 const KERNEL_PACKAGE = /^linux-(?:image|binary|modules|base)-\d+\.\d+\.\d+/;
+/** What kube-proxy's ipvs mode works with; each is in the package of its name. */
+const IPVS_PROGRAMS = ["ipvsadm", "ipset"];
 const CONSOLE_LINES = 3;
 const TIME_LIMIT = "not tried: the run was ended before";
 
@@ -59,6 +61,11 @@ export async function runKernel(
     ...names.filter((name) => !isImage(name)),
   ]);
   const nft = await prepareNft(shop.packages, run.nft);
+  const others = run.isIpvs ? IPVS_PROGRAMS : [];
+  const path = [nft];
+  for (const name of others) {
+    path.push(await prepareProgram(shop.packages, run.suite, { program: name, name }));
+  }
   const boot = await makeBootFiles(unpacked, { busybox: shop.busybox, folder });
 
   const out = `${folder}/out`;
@@ -77,12 +84,14 @@ export async function runKernel(
     kernelArguments: run.kernelArguments ?? [],
     command: `SIGNPOST_BIN="${signpost.join(" ")}" ${guest.join(" ")} /out > /out/log 2>&1`,
     out,
-    path: [nft],
+    path,
     signal: shop.signal,
   });
   const facts = await Deno.readTextFile(`${out}/facts.json`).catch(() => "");
   const lines = (await Deno.readTextFile(`${out}/results`).catch(() => "")).split("\n");
+  const report = await Deno.readTextFile(`${out}/report`).catch(() => "");
   return {
+    ...report !== "" && { report },
     name: run.name,
     note: run.note,
     version: unpacked.split("_")[1] ?? "",

@@ -14,8 +14,8 @@ export type Backend = typeof BACKENDS[number];
 /** The recorded packet flows, or a part of the daemon's life. */
 export const PARTS = ["flows", "start", "drift", "restart", "cleanup"] as const;
 
-/** One of them. */
-export type Part = typeof PARTS[number];
+/** One of them, or the take-over from kube-proxy's ipvs mode, which has a machine of its own. */
+export type Part = typeof PARTS[number] | "ipvs";
 
 /** One thing that is tried; `once` is the text that `--once` prints, on another processor. */
 export interface Step {
@@ -54,6 +54,8 @@ export interface RunResult {
   readonly steps: readonly StepResult[];
   /** Seconds. */
   readonly seconds: number;
+  /** What the steps have to say, for people. */
+  readonly report?: string;
   /** Why it was not run. */
   readonly leftOut?: string;
 }
@@ -73,6 +75,7 @@ export function stepsOf(
   const backends = run.isNftablesOnly
     ? options.backends.filter((each) => each === "nftables")
     : options.backends;
+  if (run.isIpvs) return backends.map((backend) => ({ backend, part: "ipvs" }));
   return backends.flatMap((backend) =>
     PARTS.filter((part) => part !== "flows" || hasFlows).map((part) => ({ backend, part }))
   );

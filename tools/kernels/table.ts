@@ -89,7 +89,9 @@ function flowsCell(steps: readonly StepResult[]): string {
 function daemonCell(steps: readonly StepResult[]): string {
   const own = steps.filter(({ part }) => part !== "flows" && part !== "once");
   if (own.length === 0) return "";
-  const failed = PARTS.filter((part) => own.some((step) => step.part === part && !step.passed));
+  const failed = ([...PARTS, "ipvs"] as const).filter((part) =>
+    own.some((step) => step.part === part && !step.passed)
+  );
   if (failed.length > 0) return `failed: ${failed.join(", ")}`;
   const isAll = own.length === PARTS.length - 1;
   return isAll ? "works" : own.map(({ part }) => part).join(", ");

@@ -98,8 +98,9 @@ export class IptablesBackend implements Backend<IptablesScript> {
   }
 
   /** @inheritdoc */
-  apply(script: IptablesScript): Promise<void> {
-    return this.#dataplane.apply(script);
+  async apply(script: IptablesScript): Promise<void> {
+    await this.foreignRules.prepare();
+    await this.#dataplane.apply(script);
   }
 
   /** Everything is written again, as kube-proxy does it. */

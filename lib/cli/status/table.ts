@@ -9,6 +9,7 @@ import {
   formatAgo,
   formatDuration,
   formatSize,
+  formatTakeOver,
   healthOf,
   minSyncPeriodOf,
   programOf,
@@ -94,6 +95,7 @@ function facts(status: Status, now: number): string[][] {
     ["services", `${status.services} with ${status.servicePorts} ports`],
     ["endpoints", `${status.endpoints} in ${status.endpointSlices} slices`],
     ["drift repairs", `${status.driftRepairs}`],
+    ...(status.takeOver ? [["take-over", formatTakeOver(status.takeOver)]] : []),
     ["state file", age === null ? "none" : `${formatAge(age)} old`],
   ];
 }

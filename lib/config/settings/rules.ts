@@ -154,6 +154,15 @@ export const RULE_GROUP = group({
         help: "Time between replacements of all rules. Default 1h.",
       },
     }),
+    "signpost.ipvsGracePeriod": duration(300 * SECOND, {
+      inFile: false,
+      flag: {
+        name: "ipvs-grace-period",
+        kind: "text",
+        value: "DURATION",
+        help: "How long connections may live on that kube-proxy's ipvs mode left. Default 5m.",
+      },
+    }),
     featureGates: switches({
       flag: {
         name: "feature-gates",

@@ -46,6 +46,9 @@ const schema: z.ZodMiniType<Status> = z.object({
   endpoints: number,
   driftRepairs: number,
   portions: z.exactOptional(z.object({ done: number, of: number })),
+  takeOver: z.exactOptional(
+    z.object({ from: z.literal("ipvs"), connections: number, until: text, obstacle: text }),
+  ),
   snapshotAgeSeconds: z.nullable(number),
   watches: z.array(z.object({
     kind,

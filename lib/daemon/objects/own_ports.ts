@@ -4,9 +4,10 @@
  *
  * @module
  */
-import { parseAddress } from "../../model/values/address.ts";
+import { isSpecialAddress, parseAddress } from "../../model/values/address.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
+import { sameValue } from "../../model/values/same_value.ts";
 import type { OwnPort } from "../../policy/claimed.ts";
 import type { DesiredOptions } from "../../policy/state.ts";
 
@@ -18,7 +19,7 @@ export interface OwnPortsOptions {
    * meant for another machine: then nothing is kept.
    */
   readonly locate: (() => Promise<URL>) | undefined;
-  readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses">;
+  readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "interfaces">;
 }
 
 /** Milliseconds between two looks for the API server's addresses. */
@@ -36,11 +37,13 @@ export class OwnPorts {
   /** By `address port`, when it was last seen, on the monotonic clock. */
   readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
   #ports: readonly OwnPort[];
+  #addresses: readonly string[];
 
   /** @param options where to look */
   constructor(options: OwnPortsOptions) {
     this.#options = options;
     this.#ports = this.#list();
+    this.#addresses = ownAddresses(options.runtime);
   }
 
   /** What is known now. */
@@ -49,9 +52,15 @@ export class OwnPorts {
   }
 
   /** What the policy is to know of this machine. */
-  get around(): Pick<DesiredOptions, "ownAddresses" | "ownPorts"> {
+  get around(): Pick<DesiredOptions, "ownAddresses" | "interfaceAddresses" | "ownPorts"> {
     const { locate, runtime } = this.#options;
-    return locate ? { ownAddresses: () => runtime.addresses(), ownPorts: () => this.#ports } : {};
+    return locate
+      ? {
+        ownAddresses: () => runtime.addresses(),
+        interfaceAddresses: () => this.#addresses,
+        ownPorts: () => this.#ports,
+      }
+      : {};
   }
 
   /** Looks once, but not for long: what is not known by then is followed all the same. */
@@ -72,9 +81,12 @@ export class OwnPorts {
       this.#seen.set(`${port.address} ${port.port}`, { port, at: now });
     }
     for (const [key, { at }] of this.#seen) if (now - at > KEPT) this.#seen.delete(key);
+    const addresses = ownAddresses(runtime);
+    const hasMoved = !sameValue(addresses, this.#addresses);
+    if (hasMoved) this.#addresses = addresses;
     const before = JSON.stringify(this.#ports);
     this.#ports = this.#list();
-    return JSON.stringify(this.#ports) !== before;
+    return JSON.stringify(this.#ports) !== before || hasMoved;
   }
 
   /** Looks again and again until the signal aborts. */
@@ -91,6 +103,19 @@ export class OwnPorts {
     const health = !locate || healthzBindAddress === "" ? [] : [healthPort(healthzBindAddress)];
     return [...[...this.#seen.values()].map(({ port }) => port), ...health];
   }
+}
+
+/**
+ * Interfaces on which virtual IPs are put, where all others have the node's own addresses: `lo` and
+ * dummies for routers that learn of them, and kube-proxy's.
+ */
+const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0)$/;
+
+function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): string[] {
+  const own = interfaces().filter(({ name, address }) =>
+    !VIRTUAL.test(name) && !isSpecialAddress(address)
+  );
+  return [...new Set(own.map(({ address }) => address))].sort();
 }
 
 async function findServer(

@@ -5,13 +5,14 @@
  */
 import type { ObjectCache } from "../../cache/cache.ts";
 import type { Desired } from "../../policy/state.ts";
+import type { TakeOverReport } from "../../model/kernel/take_over_report.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../../model/values/family_names.ts";
 import { formatMinSyncPeriod } from "../../config/configz.ts";
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import type { Progress } from "../../model/kernel/dataplane.ts";
-import { type Status, STATUS_VERSION } from "../../model/status.ts";
+import { type Status, STATUS_VERSION, type TakeOverSummary } from "../../model/status.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Observation } from "./observation.ts";
 import { COMMIT } from "../../model/commit.ts";
@@ -37,6 +38,8 @@ export interface StatusSources {
   readonly stale: boolean;
   /** How far a large table is that is written in portions. */
   readonly progress: Progress | undefined;
+  /** From kube-proxy's ipvs mode; `undefined`: none is under way. */
+  readonly takeOver: TakeOverReport | undefined;
   /** Seconds; `undefined`: there is no state file. */
   readonly snapshotAge: number | undefined;
 }
@@ -69,6 +72,7 @@ export function statusReport(sources: StatusSources): Status {
     endpointSlices: cache.slices.size,
     endpoints: sum(cache.slices.values(), ({ endpoints }) => endpoints.length),
     driftRepairs: observation.driftRepairs,
+    ...sources.takeOver && { takeOver: takeOverSummary(sources.takeOver) },
     snapshotAgeSeconds: sources.snapshotAge ?? null,
     watches: KINDS.flatMap((kind) => observation.watches.get(kind) ?? []).map((watch) => ({
       kind: watch.kind,
@@ -91,6 +95,11 @@ export function statusReport(sources: StatusSources): Status {
     })),
     conflicts: shorten(desired.conflicts()),
   };
+}
+
+function takeOverSummary(report: TakeOverReport): TakeOverSummary {
+  const { connections, until, obstacle } = report;
+  return { from: "ipvs", connections, until: formatTime(until), obstacle: obstacle ?? "" };
 }
 
 /** Conflicts of one Service that are listed. */

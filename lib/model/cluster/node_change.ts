@@ -9,8 +9,7 @@ import { sameValue } from "../values/same_value.ts";
 
 /**
  * Whether a step changes rules that all services depend on, so that everything is written again: any
- * field of the node counts, but `serviceCIDRs`. Those are elements of sets in nftables mode, and have
- * no rules in iptables mode.
+ * field of the node counts, but `serviceCIDRs`. Those are elements of sets in nftables mode.
  */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
   return node !== undefined &&

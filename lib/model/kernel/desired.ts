@@ -80,6 +80,8 @@ export interface DesiredFamily {
   readonly nodePortAddresses: NodePortAddresses;
   /** Ranges of cluster IPs, merged and sorted. */
   readonly serviceCIDRs: readonly string[];
+  /** The node's own addresses, sorted: virtual IPs that are among them lead to its own ports, too. */
+  readonly ownAddresses: readonly string[];
 }
 
 /** What all rules need to know of the node and its configuration. A change (but of `serviceCIDRs`) means a full sync. */

@@ -17,6 +17,13 @@ export interface ProbeRequest {
   readonly timeout: number;
 }
 
+/** An address of a network interface. */
+export interface InterfaceAddress {
+  readonly name: string;
+  /** Canonical. */
+  readonly address: string;
+}
+
 /** What the program was built with. */
 export interface Build {
   readonly deno: string;
@@ -52,6 +59,8 @@ export interface Runtime {
   hasIpv6(): boolean;
   /** The addresses of all network interfaces, canonical. */
   addresses(): readonly string[];
+  /** The same with the names of their interfaces. */
+  interfaces(): readonly InterfaceAddress[];
   /**
    * All addresses of a host name, canonical, as this machine's own configuration has them.
    *

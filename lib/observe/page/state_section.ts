@@ -9,6 +9,7 @@ import {
   formatAgo,
   formatDuration,
   formatSize,
+  formatTakeOver,
   healthOf,
   minSyncPeriodOf,
   programOf,
@@ -102,6 +103,7 @@ function facts(status: Status, now: number): Html[] {
     ["Refused objects", count(status.refused.length)],
     ["Conflicts", count(status.conflicts.length)],
     ["Drift repairs", status.driftRepairs],
+    ...(status.takeOver ? [["Take-over", formatTakeOver(status.takeOver)] as const] : []),
     ["State file", age === null ? "none" : `${formatAge(age)} old`],
   ];
   return list.map(([name, value, more]) =>

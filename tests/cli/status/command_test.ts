@@ -35,6 +35,7 @@ const SOCKET = {
   signpost: {
     manifests: [],
     fullSyncPeriod: 3_600_000,
+    ipvsGracePeriod: 300_000,
     stateFile: "",
     wait: false,
     proxyFromEnvironment: false,

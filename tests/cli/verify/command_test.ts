@@ -88,6 +88,7 @@ class Node implements AsyncDisposable {
         signpost: {
           manifests: [this.folder],
           fullSyncPeriod: 3_600_000,
+          ipvsGracePeriod: 300_000,
           stateFile: "",
           wait: false,
           proxyFromEnvironment: false,
@@ -137,7 +138,7 @@ Deno.test("a kernel that holds what it should is exit code 0", async () => {
   assertEquals(code, 0);
   assertEquals(
     printed.join(""),
-    `nftables on node-1: 1 services with 1 ports, 52 elements and rules
+    `nftables on node-1: 1 services with 1 ports, 58 elements and rules
 the kernel holds what it should
 `,
   );
@@ -152,7 +153,7 @@ Deno.test("differences are listed by map, with the Service that they concern", a
   assertEquals(code, 1);
   assertEquals(
     printed.join(""),
-    `nftables on node-1: 1 services with 1 ports, 52 elements and rules
+    `nftables on node-1: 1 services with 1 ports, 58 elements and rules
 3 differences
 
 cluster-ips4

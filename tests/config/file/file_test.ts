@@ -154,6 +154,7 @@ logging: {verbosity: 4, format: json}
     signpost: {
       manifests: [],
       fullSyncPeriod: 3_600_000,
+      ipvsGracePeriod: 300_000,
       stateFile: "/var/lib/signpost/state.json.gz",
       wait: false,
       proxyFromEnvironment: false,

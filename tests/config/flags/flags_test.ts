@@ -62,6 +62,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
       signpost: {
         manifests: [],
         fullSyncPeriod: 3_600_000,
+        ipvsGracePeriod: 300_000,
         stateFile: "/var/lib/signpost/state.json.gz",
         wait: false,
         proxyFromEnvironment: false,
@@ -173,6 +174,7 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
   [["--socket=/s"], (c) => c.signpost.socket, "/s"],
   [["--proxy-from-environment"], (c) => c.signpost.proxyFromEnvironment, true],
   [["--wait"], (c) => c.signpost.wait, true],
+  [["--ipvs-grace-period=0s"], (c) => c.signpost.ipvsGracePeriod, 0],
   [["--full-sync-period=10m"], (c) => c.signpost.fullSyncPeriod, 600_000],
 ];
 

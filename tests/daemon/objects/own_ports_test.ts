@@ -5,10 +5,17 @@ import { ManualClock } from "../../support/clock_and_log.ts";
 /** Own ports of a daemon with this API server, and the names that its machine knows. */
 function ownPorts(server: string | undefined, names: Record<string, readonly string[]> = {}) {
   const clock = new ManualClock();
+  const interfaces = [
+    { name: "lo", address: "192.0.2.40" },
+    { name: "eth0", address: "192.0.2.1" },
+    { name: "dummy0", address: "192.0.2.41" },
+    { name: "eth0", address: "fe80::1" },
+  ];
   const state = { server, healthz: "0.0.0.0:10256" };
   const runtime = {
     clock,
     addresses: () => ["192.0.2.1"],
+    interfaces: () => interfaces,
     resolve: (host: string) =>
       names[host] ? Promise.resolve(names[host]) : Promise.reject(new Error("no such host")),
   };
@@ -18,7 +25,7 @@ function ownPorts(server: string | undefined, names: Record<string, readonly str
     runtime,
   });
   const list = () => own.ports.map(({ address, port }) => `${address ?? "*"} ${port}`);
-  return { own, list, clock, state, names };
+  return { own, list, clock, state, names, interfaces };
 }
 
 Deno.test("the API server's address and port are the daemon's own, and its health port", async () => {
@@ -77,4 +84,16 @@ Deno.test("a name that cannot be resolved is tried again each second, a known on
   assertEquals([changes, list()], [2, ["192.0.2.6 6443", "192.0.2.9 6443", "* 10256"]]);
   stop.abort();
   await following;
+});
+
+Deno.test("the node's own addresses are those of interfaces that are not for virtual IPs; they are followed", async () => {
+  const { own, interfaces } = ownPorts("https://192.0.2.6:6443");
+  const first = own.around.interfaceAddresses?.();
+  assertEquals(first, ["192.0.2.1"]);
+  await own.look();
+  assertEquals(own.around.interfaceAddresses?.() === first, true);
+  interfaces.push({ name: "eth1", address: "192.0.2.9" });
+  assertEquals(await own.look(), true);
+  assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1", "192.0.2.9"]);
+  assertEquals(ownPorts(undefined).own.around, {});
 });

@@ -7,14 +7,8 @@ import type { Family } from "../../../model/values/address.ts";
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import { type Abilities, fixedChains } from "./fixed_rules.ts";
 import { JUMPS } from "./jumps.ts";
-import { type Table, TABLES } from "./names.ts";
-import {
-  emptyTable,
-  type FamilyInput,
-  type ServiceRules,
-  type SharedRule,
-  type TableInput,
-} from "./ruleset.ts";
+import { TABLES } from "./names.ts";
+import { emptyTable, type FamilyInput, type SharedRule, type TableInput } from "./ruleset.ts";
 import {
   isOurJump,
   isOwnChain,
@@ -23,6 +17,7 @@ import {
   type Saved,
   type SavedTable,
 } from "../kernel/saved.ts";
+import { clusterIPGuards } from "./shared_rules.ts";
 import { serviceRules } from "./service_rules.ts";
 
 /**
@@ -40,12 +35,16 @@ export function fullInput(
       .filter((servicePort) => servicePort.family === family)
       .map((servicePort) => serviceRules(servicePort, state.node))
   );
+  const shared = [
+    ...services.flatMap((each) => each.shared),
+    ...clusterIPGuards(state.node, family),
+  ];
   const tables = TABLES.map((table): TableInput => {
     const fixed = fixedChains(table, state.node, options);
     return {
       ...emptyTable(table),
       chains: new Map([
-        ...withSharedRules(fixed, sharedRulesOf(services, table)),
+        ...withSharedRules(fixed, shared.filter((rule) => rule.table === table)),
         ...(table === "nat" ? services.flatMap(({ chains }) => [...chains]) : []),
       ]),
       inserted: JUMPS.filter((jump) => jump.table === table)
@@ -53,10 +52,6 @@ export function fullInput(
     };
   });
   return { family, tables };
-}
-
-function sharedRulesOf(services: readonly ServiceRules[], table: Table): SharedRule[] {
-  return services.flatMap(({ shared }) => shared.filter((rule) => rule.table === table));
 }
 
 /** Shared rules around the fixed ones: `first` before them, `last` behind. */

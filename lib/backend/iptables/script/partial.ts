@@ -17,13 +17,14 @@ import {
   type SharedRule,
   type TableInput,
 } from "./ruleset.ts";
+import { clusterIPGuards } from "./shared_rules.ts";
 import { serviceRules } from "./service_rules.ts";
 
 /**
  * The input for the step from one state to the next of one family. It only holds where the kernel
  * has the state before: rules that it deletes must be there.
  *
- * @param change must not change the node; see `changesFixedRules`
+ * @param change must not change the node but for its ServiceCIDRs; see `changesFixedRules`
  */
 export function partialInput(
   change: StateChange,
@@ -32,8 +33,10 @@ export function partialInput(
   const rulesOf = (ports: readonly DesiredServicePort[]) =>
     ports.filter(({ family }) => family === options.family)
       .map((servicePort) => serviceRules(servicePort, options.node));
-  const before: ServiceRules[] = [];
-  const after: ServiceRules[] = [];
+  const guards = (node: DesiredNode | undefined): ServiceRules[] =>
+    node ? [{ chains: new Map(), shared: clusterIPGuards(node, options.family) }] : [];
+  const before = guards(change.node?.before);
+  const after = guards(change.node?.after);
   for (const key of [...change.services.keys()].sort()) {
     before.push(...rulesOf(change.services.get(key)?.before ?? []));
     after.push(...rulesOf(change.services.get(key)?.after ?? []));

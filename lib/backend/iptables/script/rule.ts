@@ -80,3 +80,8 @@ export function quote(text: string): string {
   if (/^[\w-]+$/.test(printable)) return printable;
   return `"${printable.replace(/["\\']/g, "\\$&")}"`;
 }
+
+/** The target that refuses a packet, in the words in which it is listed. */
+export function reject(family: Family): string {
+  return `-j REJECT --reject-with ${family === 4 ? "icmp" : "icmp6"}-port-unreachable`;
+}

@@ -3,10 +3,10 @@
  *
  * @module
  */
+import { changesFixedRules } from "../../../model/cluster/node_change.ts";
 import type { Family } from "../../../model/values/address.ts";
 import type { Script } from "../../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../../model/kernel/desired.ts";
-import { changesFixedRules } from "../../../model/cluster/node_change.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
 import type { Abilities } from "./fixed_rules.ts";
 import { fullInput } from "./full.ts";

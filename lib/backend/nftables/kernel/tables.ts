@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { IPVS_TABLE } from "../../ipvs_table.ts";
 import type { Nft } from "./nft.ts";
 import { TABLE } from "../script/objects.ts";
 
@@ -13,7 +14,7 @@ export const KUBE_PROXY_TABLES: readonly string[] = ["ip kube-proxy", "ip6 kube-
 export const TRACE_TABLE = "inet trace-signpost";
 
 /** The tables that signpost makes; that of a trace stays only where it was killed. */
-export const OWN_TABLES: readonly string[] = [TABLE, TRACE_TABLE];
+export const OWN_TABLES: readonly string[] = [TABLE, TRACE_TABLE, IPVS_TABLE];
 
 /**
  * The commands that delete those of some tables that are there.

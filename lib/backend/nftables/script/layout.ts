@@ -46,12 +46,19 @@ export function fixedChains(node: DesiredNode): Chain[] {
       node.ipFamilies.map((family) => `${addressIn("clusterIPs", family)} reject`)
         .concat(node.ipFamilies.map((family) => `${addressIn("serviceCIDRs", family)} drop`)),
     ),
+    chain("virtual-ips", [
+      "jump cluster-ips",
+      `${NODE_PORT} @${tableSet("healthChecks", {}).name} return`,
+      ...OWN_ADDRESS,
+      ...node.ipFamilies.map((family) => `${addressIn("externalIPs", family)} goto reject-traffic`),
+    ]),
     base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),
     base("nat-output", "nat hook output priority -100", ["jump services"]),
     base("filter-input", "filter hook input priority 0", [
       ...LOCALHOST_GUARD,
       "ct state new jump no-endpoint-nodeports",
       "ct state new jump no-endpoints",
+      "ct state new jump virtual-ips",
     ]),
     base("filter-forward", "filter hook forward priority 0", CLUSTER_IP_GUARD),
     base("filter-output", "filter hook output priority 0", CLUSTER_IP_GUARD),
@@ -73,6 +80,12 @@ const LOCALHOST_GUARD = [
   'iifname != "lo" ip daddr 127.0.0.0/8 ct state new ct status dnat accept',
   'iifname != "lo" ip daddr 127.0.0.0/8 ct state new drop',
 ];
+
+/**
+ * An address of the very interface that a packet comes by is the node's own, whoever put it there: its
+ * own programs stay within reach where the rules do not know of it yet. On `lo` it may be any.
+ */
+const OWN_ADDRESS = ['iifname != "lo" fib daddr . iif type local return'];
 
 const CLUSTER_IP_GUARD = ["ct state new jump no-endpoints", "ct state new jump cluster-ips"];
 
@@ -154,7 +167,7 @@ function nodePortRule(role: VerdictMap, family: Family): string {
   return `${NODE_PORT} vmap @${tableSet(role, { frontend: "nodeport", family }).name}`;
 }
 
-function addressIn(role: "clusterIPs" | "serviceCIDRs", family: Family): string {
+function addressIn(role: "clusterIPs" | "serviceCIDRs" | "externalIPs", family: Family): string {
   return `${NFT_FAMILY[family]} daddr @${tableSet(role, { family }).name}`;
 }
 

@@ -37,6 +37,10 @@ interface Roles {
   readonly noEndpoints: { readonly place: ByFrontend; readonly key: "frontend" };
   readonly clusterIPs: { readonly place: ByFamily; readonly key: "address" };
   readonly serviceCIDRs: { readonly place: ByFamily; readonly key: "range" };
+  /** External and load-balancer IPs that are none of the node's own addresses. */
+  readonly externalIPs: { readonly place: ByFamily; readonly key: "address" };
+  /** Health-check node ports, which answer on virtual IPs, too. */
+  readonly healthChecks: { readonly place: object; readonly key: "frontend" };
   /** Endpoints whose own connections may come back to them through this node. */
   readonly hairpins: { readonly place: ByFamily; readonly key: "addressPair" };
   readonly endpoints: { readonly place: ByFrontend & ByProtocol; readonly key: "slot" };
@@ -173,6 +177,24 @@ export const ROWS: { readonly [R in SetRole]: Row<R> } = {
     lifetime: "always",
     filledBy: "node",
     body: ({ family }) => `typeof ${ipOf(family)} daddr; flags interval`,
+  },
+  externalIPs: {
+    keyType: "address",
+    kind: "set",
+    stems: { all: "external-ips" },
+    apartBy: "family",
+    lifetime: "always",
+    filledBy: "services",
+    body: ({ family }) => `typeof ${ipOf(family)} daddr`,
+  },
+  healthChecks: {
+    keyType: "frontend",
+    kind: "set",
+    stems: { all: "health-checks" },
+    apartBy: "nothing",
+    lifetime: "always",
+    filledBy: "services",
+    body: () => "typeof meta l4proto . tcp dport",
   },
   hairpins: {
     keyType: "addressPair",

@@ -143,6 +143,7 @@ Deno.test("every table has these sets, in this order", () => {
     ),
     [
       "set transactions",
+      "set health-checks",
       "map services6",
       "map short-circuits6",
       "map no-endpoints6",
@@ -151,6 +152,7 @@ Deno.test("every table has these sets, in this order", () => {
       "map no-endpoint-nodeports6",
       "set cluster-ips6",
       "set service-cidrs6",
+      "set external-ips6",
       "set hairpins6",
     ],
   );

@@ -1,0 +1,209 @@
+/**
+ * What kube-proxy's ipvs mode has in the kernel besides rules, and its removal: the interface
+ * `kube-ipvs0`, virtual servers, sets of ipset.
+ *
+ * It is read by `ip` and from `/proc`, which Deno does not read itself. Virtual servers go by
+ * `ipvsadm` alone: there is nothing else that the kernel takes such a command from but a socket of its
+ * own kind.
+ *
+ * @module
+ */
+import { cidrContains, familyOf, parseAddress } from "../../model/values/address.ts";
+import { hostPort } from "../../model/cluster/names.ts";
+import {
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramMissingError,
+} from "../../model/ports/ports.ts";
+import { oneLine } from "../../model/values/text.ts";
+import {
+  type IpvsConnection,
+  parseConnections,
+  parseServers,
+  type ServerAddress,
+  type VirtualServer,
+} from "./kernel_text.ts";
+
+/** The interface that has all virtual IPs. */
+export const IPVS_INTERFACE = "kube-ipvs0";
+
+/** What kube-proxy's ipvs mode has in the kernel. */
+export interface IpvsState {
+  /** The addresses of `kube-ipvs0`, canonical. */
+  readonly vips: readonly string[];
+  /** Its virtual servers; those of other programs are left out. */
+  readonly servers: readonly VirtualServer[];
+}
+
+/** kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`). */
+const OWN_SET =
+  /^KUBE-(?:6-)?(?:LOOP-BACK|CLUSTER-IP|EXTERNAL-IP(?:-LOCAL)?|LOAD-BALANCER(?:-FW|-LOCAL|-SOURCE-IP|-SOURCE-CIDR)?|NODE-PORT-(?:LOCAL-)?(?:TCP|UDP|SCTP-HASH)|HEALTH-CHECK-NODE-PORT|IPVS-IPS)$/;
+
+/** The range of node ports, where the API server is told no other. */
+const NODE_PORTS = { first: 30_000, last: 32_767 };
+
+/** Entries of conntrack for TCP connections that are deleted at most. */
+const MOST_ENTRIES = 100;
+
+/** Reads and removes it. */
+export class IpvsKernel {
+  readonly #runner: ProcessRunner;
+  readonly #excluded: readonly string[];
+
+  /**
+   * @param runner runs `ip`, `cat`, `ipvsadm`, `ipset` and `conntrack`
+   * @param excluded canonical CIDRs whose virtual servers are not kube-proxy's (`ipvs.excludeCIDRs`)
+   */
+  constructor(runner: ProcessRunner, excluded: readonly string[] = []) {
+    this.#runner = runner;
+    this.#excluded = excluded;
+  }
+
+  /** What is there; `undefined`: kube-proxy's ipvs mode was not on this node, or nothing is left. */
+  async look(): Promise<IpvsState | undefined> {
+    const link = await this.#try(["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE]);
+    if (link?.code !== 0) return undefined;
+    const vips = [...link.stdout.matchAll(/ inet6? ([0-9a-f.:]+)/g)]
+      .flatMap(([, text]) => parseAddress(text) ?? [])
+      .filter((address) => !address.startsWith("fe80:"));
+    const all = parseServers(await this.#read("/proc/net/ip_vs"));
+    return { vips, servers: all.filter((server) => this.#isOwn(server, new Set(vips))) };
+  }
+
+  /** The connections that it carries. */
+  async connections({ servers }: IpvsState): Promise<readonly IpvsConnection[]> {
+    const own = new Set(servers.map(keyOf));
+    return parseConnections(await this.#read("/proc/net/ip_vs_conn"))
+      .filter((connection) => own.has(keyOf(connection)));
+  }
+
+  /** The programs that the removal cannot do without, and that are not installed. */
+  async missingPrograms({ servers }: IpvsState): Promise<readonly string[]> {
+    if (servers.length === 0) return [];
+    return await this.#try(["ipvsadm", "--version"]) === undefined ? ["ipvsadm"] : [];
+  }
+
+  /**
+   * Removes it: no packet meets a virtual server, then the interface, then what conntrack knows of
+   * connections that were open, which would send the next packet to an address that is no more.
+   *
+   * @returns what could not be removed and why, for each a line
+   */
+  async remove(state: IpvsState): Promise<string[]> {
+    const connections = await this.connections(state);
+    const problems = [
+      ...await this.#removeServers(state.servers),
+      ...await this.#run(["ip", "link", "delete", IPVS_INTERFACE]),
+    ];
+    if (problems.length > 0) return problems;
+    await this.#forget(connections);
+    return await this.removeSets();
+  }
+
+  /**
+   * Removes kube-proxy's sets, which no rule may name any more. Where `ipset` is not installed they
+   * stay, and do no harm.
+   *
+   * @returns what could not be removed, for each a line
+   */
+  async removeSets(): Promise<string[]> {
+    const problems: string[] = [];
+    for (const name of await this.sets()) {
+      problems.push(...await this.#run(["ipset", "destroy", name]));
+    }
+    return problems;
+  }
+
+  /** The names of kube-proxy's sets; none where `ipset` is not installed. */
+  async sets(): Promise<readonly string[]> {
+    const listed = await this.#try(["ipset", "list", "-n"]);
+    return (listed?.stdout ?? "").split("\n").filter((name) => OWN_SET.test(name));
+  }
+
+  async #removeServers(servers: readonly ServerAddress[]): Promise<string[]> {
+    if (servers.length === 0) return [];
+    const lines = servers.map(({ protocol, address, port }) =>
+      `-D ${SERVICE[protocol]} ${hostPort(address, port)}\n`
+    );
+    return await this.#run(["ipvsadm", "-R"], lines.join(""));
+  }
+
+  /** Each deletion walks conntrack's table: UDP goes by virtual server, TCP by connection, up to a number. */
+  async #forget(connections: readonly IpvsConnection[]): Promise<void> {
+    const isUdp = ({ protocol }: IpvsConnection) => protocol === "udp";
+    const open = connections.filter((each) => !isUdp(each) && each.isEstablished);
+    const lines = new Set([
+      ...connections.filter(isUdp).map(serverArguments),
+      ...open.slice(0, MOST_ENTRIES).map(entryArguments),
+    ]);
+    if (lines.size === 0) return;
+    const input = [...lines].map((line) => `${line}\n`).join("");
+    const loaded = await this.#try(["conntrack", "--load-file", "-"], input);
+    if (loaded === undefined || loaded.code === 0) return;
+    // Versions before 1.4.7 know no batches.
+    for (const line of lines) await this.#try(["conntrack", ...line.split(" ")]);
+  }
+
+  /**
+   * kube-proxy deletes every virtual server that is none of its own, but for those in the excluded
+   * ranges; so what is there is its own where the address is on its interface, or the port a node port.
+   */
+  #isOwn({ address, port }: ServerAddress, vips: ReadonlySet<string>): boolean {
+    if (this.#excluded.some((cidr) => cidrContains(cidr, address))) return false;
+    return vips.has(address) || port >= NODE_PORTS.first && port <= NODE_PORTS.last;
+  }
+
+  /** Empty where there is no such file: the module is not loaded. */
+  async #read(path: string): Promise<string> {
+    const result = await this.#try(["cat", path]);
+    return result?.code === 0 ? result.stdout : "";
+  }
+
+  /** @returns a line where it failed */
+  async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<string[]> {
+    const result = await this.#try(argv, stdin);
+    if (result?.code === 0) return [];
+    const why = result === undefined
+      ? "it is not installed"
+      : oneLine(result.stderr || result.stdout, 200);
+    return [`${argv.join(" ")}: ${why}`];
+  }
+
+  /** `undefined` where the program is not installed. */
+  async #try(
+    argv: readonly [string, ...string[]],
+    stdin?: string,
+  ): Promise<ProcessResult | undefined> {
+    try {
+      return await this.#runner.run(argv, stdin);
+    } catch (error) {
+      if (error instanceof ProgramMissingError) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** How many connections IPVS has yet: those that are established, and UDP flows. */
+export function countOpen({ servers }: IpvsState): number {
+  return servers.reduce(
+    (sum, { protocol, active, inactive }) => sum + active + (protocol === "udp" ? inactive : 0),
+    0,
+  );
+}
+
+const SERVICE = { tcp: "-t", udp: "-u", sctp: "--sctp-service" } as const;
+
+function keyOf({ protocol, address, port }: ServerAddress): string {
+  return `${protocol} ${hostPort(address, port)}`;
+}
+
+function serverArguments({ protocol, address, port }: ServerAddress): string {
+  return `-D -f ipv${
+    familyOf(address)
+  } -p ${protocol} --orig-dst ${address} --orig-port-dst ${port}`;
+}
+
+function entryArguments(connection: IpvsConnection): string {
+  const { client, clientPort } = connection;
+  return `${serverArguments(connection)} --orig-src ${client} --orig-port-src ${clientPort}`;
+}

@@ -1,0 +1,95 @@
+/**
+ * What the kernel prints of IPVS: `/proc/net/ip_vs` and `/proc/net/ip_vs_conn` (Linux,
+ * `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`). Addresses and ports are hexadecimal.
+ *
+ * @module
+ */
+import { integerToAddress, parseAddress } from "../../model/values/address.ts";
+import type { Protocol } from "../../model/cluster/objects.ts";
+
+/** An address and a port of one protocol. */
+export interface ServerAddress {
+  readonly protocol: Protocol;
+  /** Canonical. */
+  readonly address: string;
+  readonly port: number;
+}
+
+/** A virtual server. */
+export interface VirtualServer extends ServerAddress {
+  /** Connections in the state ESTABLISHED, of all its real servers. */
+  readonly active: number;
+  /** All others: UDP flows, and connections that begin or end. */
+  readonly inactive: number;
+}
+
+/** One connection that IPVS carries. */
+export interface IpvsConnection extends ServerAddress {
+  readonly client: string;
+  readonly clientPort: number;
+  readonly isEstablished: boolean;
+}
+
+const PROTOCOLS: Readonly<Record<string, Protocol>> = { TCP: "tcp", UDP: "udp", SCTP: "sctp" };
+const SERVER = /^(TCP|UDP|SCTP)\s+(\[?[0-9A-Fa-f:]+\]?):([0-9A-Fa-f]{4})\s/;
+const REAL_SERVER = /^\s+->\s+\S+\s+\S+\s+-?\d+\s+(\d+)\s+(\d+)/;
+
+/** Reads the virtual servers. Those that are known by a mark of the firewall have no address, and are left out. */
+export function parseServers(text: string): VirtualServer[] {
+  const servers: VirtualServer[] = [];
+  let current: VirtualServer | undefined;
+  for (const line of text.split("\n")) {
+    const real = REAL_SERVER.exec(line);
+    if (real && current) {
+      const [active, inactive] = [Number(real[1]), Number(real[2])];
+      current = {
+        ...current,
+        active: current.active + active,
+        inactive: current.inactive + inactive,
+      };
+      servers[servers.length - 1] = current;
+    } else if (!real) {
+      current = parseServer(line);
+      if (current) servers.push(current);
+    }
+  }
+  return servers;
+}
+
+/** Reads the connections; templates of persistent servers, which have no client's port, are left out. */
+export function parseConnections(text: string): IpvsConnection[] {
+  return text.split("\n").flatMap((line) => {
+    const [kind = "", from, fromPort, to, toPort, , , state] = line.trim().split(/\s+/);
+    const protocol = PROTOCOLS[kind];
+    const client = addressOf(from);
+    const address = addressOf(to);
+    if (!protocol || client === undefined || address === undefined) return [];
+    const [clientPort, port] = [Number(`0x${fromPort}`), Number(`0x${toPort}`)];
+    if (!(clientPort > 0) || !(port > 0)) return [];
+    return [{
+      protocol,
+      client,
+      clientPort,
+      address,
+      port,
+      isEstablished: state === "ESTABLISHED",
+    }];
+  });
+}
+
+function parseServer(line: string): VirtualServer | undefined {
+  const match = SERVER.exec(line);
+  const protocol = PROTOCOLS[match?.[1] ?? ""];
+  const address = addressOf(match?.[2]?.replace(/^\[(.*)\]$/, "$1"));
+  if (!match || !protocol || address === undefined) return undefined;
+  return { protocol, address, port: Number(`0x${match[3]}`), active: 0, inactive: 0 };
+}
+
+function addressOf(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  return /^[0-9A-Fa-f]{8}$/.test(text)
+    ? integerToAddress(4, BigInt(`0x${text}`))
+    : text.includes(":")
+    ? parseAddress(text)
+    : undefined;
+}

@@ -1,0 +1,104 @@
+/**
+ * A node that kube-proxy's ipvs mode left, made of memory.
+ *
+ * @module
+ */
+import {
+  type ProcessResult,
+  type ProcessRunner,
+  ProgramMissingError,
+} from "../../../lib/model/ports/ports.ts";
+import { wholeInput } from "../../support/command.ts";
+
+/** What it has, which tests may change. */
+export class FakeIpvs {
+  /** Of `kube-ipvs0`; `undefined`: it is not there. */
+  addresses: readonly string[] | undefined = ["10.96.0.10", "192.0.2.10"];
+  /** Established connections to 10.96.0.10. */
+  active = 0;
+  readonly missing = new Set<string>();
+  /** By the beginning of a command, what it says on standard error. */
+  readonly failures = new Map<string, string>();
+  /** Every command that changed something, but for nft's. */
+  readonly changes: string[] = [];
+  /** What nft was given. */
+  readonly scripts: string[] = [];
+  #hasServers = true;
+  #sets = ["KUBE-CLUSTER-IP", "other", "KUBE-6-IPVS-IPS", "KUBE-MY-OWN"];
+
+  readonly runner: ProcessRunner = {
+    run: (argv, stdin = "") => {
+      if (this.missing.has(argv[0])) return Promise.reject(new ProgramMissingError(argv[0]));
+      for (const [command, stderr] of this.failures) {
+        if (argv.join(" ").startsWith(command)) {
+          return Promise.resolve({ code: 2, stdout: "", stderr });
+        }
+      }
+      return Promise.resolve(this.#run(argv, wholeInput(stdin)));
+    },
+  };
+
+  #run(argv: readonly string[], stdin: string): ProcessResult {
+    const done = (stdout = "") => ({ code: 0, stdout, stderr: "" });
+    const failed = (stderr: string) => ({ code: 1, stdout: "", stderr });
+    const command = argv.join(" ");
+    const change = (text: string) => {
+      this.changes.push(text);
+      return done();
+    };
+    if (argv[0] === "nft") {
+      this.scripts.push(stdin);
+      return done();
+    }
+    if (command === "ip -o addr show dev kube-ipvs0") {
+      if (!this.addresses) return failed('Device "kube-ipvs0" does not exist.');
+      const line = (address: string) => `9: kube-ipvs0    inet ${address}/32 scope global\n`;
+      return done(
+        `${this.addresses.map(line).join("")}9: kube-ipvs0    inet6 fe80::1/64 scope link\n`,
+      );
+    }
+    if (command === "ip link delete kube-ipvs0") {
+      this.addresses = undefined;
+      return change(command);
+    }
+    if (command === "cat /proc/net/ip_vs") return done(this.#servers());
+    if (command === "cat /proc/net/ip_vs_conn") return done(CONNECTIONS);
+    if (command === "ipvsadm -R") {
+      this.#hasServers = false;
+      return change(`ipvsadm: ${stdin.trim().replaceAll("\n", "; ")}`);
+    }
+    if (argv[0] === "conntrack") {
+      return change(`conntrack: ${stdin.trim().replaceAll("\n", "; ")}`);
+    }
+    if (command === "ipset list -n") return done(`${this.#sets.join("\n")}\n`);
+    if (argv[0] === "ipset") {
+      this.#sets = this.#sets.filter((name) => name !== argv[2]);
+      return change(command);
+    }
+    return done();
+  }
+
+  #servers(): string {
+    if (!this.#hasServers) return HEAD;
+    return `${HEAD}TCP  0A60000A:0050 rr
+  -> 0AF4000B:1F90      Masq    1      ${this.active}          0
+UDP  0A60000A:0050 rr
+TCP  C0A80002:7580 rr
+TCP  C0A80002:01BB wlc
+TCP  C00002C8:7581 wlc
+`;
+  }
+}
+
+const HEAD = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+`;
+
+const CONNECTIONS = `Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires
+TCP 0AF4000A DA6E 0A60000A 0050 0AF4010B 1F90 ESTABLISHED     899
+UDP 0AF4000A DA6F 0A60000A 0050 0AF4010B 1F90 UDP             289
+UDP 0AF4000A DA70 0A60000A 0050 0AF4010B 1F90 UDP             290
+TCP 0AF4000A DA71 0A60000A 0050 0AF4010B 1F90 TIME_WAIT       29
+TCP CB00710A AE52 C0A80002 01BB 0AF4000B 1F90 ESTABLISHED     7
+`;

@@ -1,0 +1,51 @@
+import { assertEquals } from "@std/assert";
+import { parseConnections, parseServers } from "../../../lib/backend/ipvs/kernel_text.ts";
+
+/** As Linux 6.1 prints it. */
+const SERVERS = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+TCP  C0A80102:7580 rr  
+  -> 0AF4010B:1F90      Masq    1      0          2         
+  -> 0AF4000B:1F90      Masq    1      3          0         
+UDP  [fd00:0010:0096:0000:0000:0000:0000:0020]:0050 rr persistent 10800
+  -> [fd00:0010:0244:0001:0000:0000:0000:0011]:1F90      Masq    1      0          7         
+FWM  00000001 wlc 
+  -> 0AF4010B:1F90      Masq    1      9          9         
+SCTP 0A60000A:0050 rr  
+`;
+
+const CONNECTIONS = `Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData
+TCP 0AF4000A DA6E 0A600019 0050 0AF4010B 1F90 ESTABLISHED     899
+UDP fd00:0010:0244:0000:0000:0000:0000:0010 99DC fd00:0010:0096:0000:0000:0000:0000:0020 0050 fd00:0010:0244:0001:0000:0000:0000:0011 1F90 UDP         298
+TCP CB00710A 0000 0A600019 0050 0AF4010B 1F90 NONE            10000
+TCP CB00710A AE52 0A60001A 0050 0AF4000B 1F90 FIN_WAIT          7
+`;
+
+Deno.test("virtual servers are read with the connections of all their real servers", () => {
+  assertEquals(parseServers(SERVERS), [
+    { protocol: "tcp", address: "192.168.1.2", port: 30080, active: 3, inactive: 2 },
+    { protocol: "udp", address: "fd00:10:96::20", port: 80, active: 0, inactive: 7 },
+    { protocol: "sctp", address: "10.96.0.10", port: 80, active: 0, inactive: 0 },
+  ]);
+  assertEquals(parseServers(""), []);
+});
+
+Deno.test("connections are read, but for the templates of persistent servers", () => {
+  const read = parseConnections(CONNECTIONS).map(({ client, clientPort, isEstablished }) => [
+    client,
+    clientPort,
+    isEstablished,
+  ]);
+  assertEquals(read, [
+    ["10.244.0.10", 0xda6e, true],
+    ["fd00:10:244::10", 0x99dc, false],
+    ["203.0.113.10", 0xae52, false],
+  ]);
+});
+
+Deno.test("what is no such line is passed over", () => {
+  const lines = ["TCP", "TCP ZZ:0050 rr", "  -> 0AF4010B:1F90 Masq", "TCP  0A60000A:005 rr "];
+  assertEquals(parseServers(lines.join("\n")), []);
+  assertEquals(parseConnections(lines.join("\n")), []);
+});

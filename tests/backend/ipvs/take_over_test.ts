@@ -1,0 +1,186 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
+import { cleanUpIpvs } from "../../../lib/backend/leftovers.ts";
+import { GUARD_REMOVAL } from "../../../lib/backend/ipvs/guard.ts";
+import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
+import { FakeIpvs } from "./fake_ipvs.ts";
+
+const PERIOD = 5_000;
+const GRACE = 60_000;
+
+function setUp(node = new FakeIpvs()) {
+  const clock = new ManualClock();
+  const logger = new MemoryLogger();
+  const state: { obstacle: string | undefined } = { obstacle: undefined };
+  const takeOver = new IpvsTakeOver({
+    runner: node.runner,
+    applyNft: async (script) => void await node.runner.run(["nft", "-f", "-"], script),
+    clock,
+    logger,
+    grace: GRACE,
+    excluded: ["192.0.2.128/25"],
+    obstacle: () => Promise.resolve(state.obstacle),
+  });
+  return { node, clock, logger, state, takeOver };
+}
+
+/** Runs it until it waits for the time to pass. */
+async function run({ takeOver, clock }: ReturnType<typeof setUp>, periods: number) {
+  const stop = new AbortController();
+  const running = takeOver.run(stop.signal);
+  for (let i = 0; i < periods; i++) {
+    await settle();
+    await clock.advance(PERIOD);
+  }
+  await settle();
+  stop.abort();
+  await running;
+}
+
+Deno.test("a node without kube-ipvs0 is left alone", async () => {
+  const node = new FakeIpvs();
+  node.addresses = undefined;
+  const it = setUp(node);
+  assertEquals(await it.takeOver.prologue(), "");
+  await it.takeOver.prepare();
+  await it.takeOver.takeOver();
+  await run(it, 1);
+  assertEquals(node.changes, []);
+  assertEquals(it.takeOver.report, undefined);
+});
+
+Deno.test("the first transaction has the guard: no virtual server and no port of the node's answers", async () => {
+  const { takeOver } = setUp();
+  const script = await takeOver.prologue();
+  assertMatch(script, /elements = \{ 10\.96\.0\.10, 192\.0\.2\.10 \}/);
+  assertStringIncludes(script, "10.96.0.10 . tcp . 80");
+  assertStringIncludes(script, "192.168.0.2 . tcp . 30080");
+  // Another program's, and one in an excluded range.
+  assert(!script.includes("192.168.0.2 . tcp . 443"));
+  assert(!script.includes("192.0.2.200"));
+  assertMatch(script, /type filter hook output priority -99/);
+  assertMatch(script, /@servers4 reject\n.*@vips4 reject/);
+});
+
+Deno.test("in iptables mode virtual servers answer until our rules are there, the node's ports do not", async () => {
+  const { node, takeOver } = setUp();
+  await takeOver.prepare();
+  assertMatch(node.scripts[0] ?? "", /@servers4 return\n.*@vips4 reject/);
+  await takeOver.takeOver();
+  assertMatch(node.scripts[1] ?? "", /@servers4 reject\n.*@vips4 reject/);
+});
+
+Deno.test("all of it goes when the last connection has ended", async () => {
+  const it = setUp();
+  const { node, takeOver, logger } = it;
+  await takeOver.prologue();
+  await takeOver.takeOver();
+  node.active = 2;
+  await run(it, 2);
+  assertEquals(takeOver.report?.connections, 2);
+  assertEquals(node.changes, []);
+  node.active = 0;
+  await run(it, 3);
+  assertEquals(node.changes, [
+    "ipvsadm: -D -t 10.96.0.10:80; -D -u 10.96.0.10:80; -D -t 192.168.0.2:30080",
+    "ip link delete kube-ipvs0",
+    "conntrack: -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 80; " +
+    "-D -f ipv4 -p tcp --orig-dst 10.96.0.10 --orig-port-dst 80 --orig-src 10.244.0.10 --orig-port-src 55918",
+    "ipset destroy KUBE-CLUSTER-IP",
+    "ipset destroy KUBE-6-IPVS-IPS",
+  ]);
+  assertEquals(node.scripts.at(-1), GUARD_REMOVAL);
+  assertEquals(takeOver.report, undefined);
+  assertEquals(logger.at("warn"), []);
+});
+
+Deno.test("connections that are open at the end of the grace time are ended", async () => {
+  const it = setUp();
+  it.node.active = 1;
+  await it.takeOver.takeOver();
+  await run(it, GRACE / PERIOD - 1);
+  assertEquals(it.node.changes, []);
+  await run(it, 2);
+  assertEquals(it.node.addresses, undefined);
+});
+
+Deno.test("while kube-proxy is at work nothing is removed, and it is said once", async () => {
+  const it = setUp();
+  it.state.obstacle = "kube-proxy is still at work";
+  await it.takeOver.takeOver();
+  await run(it, 20);
+  assertEquals(it.node.changes, []);
+  assertEquals(it.logger.at("warn").length, 1);
+  it.state.obstacle = undefined;
+  await run(it, 2);
+  assertEquals(it.node.addresses, undefined);
+});
+
+Deno.test("without ipvsadm everything stays, guarded, and one line says what to install", async () => {
+  const it = setUp();
+  it.node.missing.add("ipvsadm");
+  await it.takeOver.takeOver();
+  await run(it, 20);
+  assertEquals(it.node.changes, []);
+  assertEquals(it.logger.at("warn").length, 1);
+  assertMatch(it.logger.at("warn")[0] ?? "", /package ipvsadm.*kube-proxy --cleanup/);
+  assertMatch(it.takeOver.report?.obstacle ?? "", /ipvsadm/);
+  it.node.missing.clear();
+  await run(it, 2);
+  assertEquals(it.node.addresses, undefined);
+});
+
+Deno.test("without ipset and conntrack the rest is removed", async () => {
+  const it = setUp();
+  it.node.missing.add("ipset").add("conntrack");
+  await it.takeOver.takeOver();
+  await run(it, 3);
+  assertEquals(it.node.addresses, undefined);
+  assertEquals(it.logger.at("warn"), []);
+});
+
+Deno.test("what cannot be removed is tried again", async () => {
+  const it = setUp();
+  it.node.failures.set("ip link", "RTNETLINK answers: Operation not permitted");
+  await it.takeOver.takeOver();
+  await run(it, 4);
+  assertEquals(it.logger.at("warn").length, 1);
+  assertMatch(it.logger.at("warn")[0] ?? "", /ip link delete kube-ipvs0: .*not permitted/);
+  it.node.failures.clear();
+  await run(it, 2);
+  assertEquals(it.takeOver.report, undefined);
+});
+
+Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
+  const node = new FakeIpvs();
+  node.active = 5;
+  const logger = new MemoryLogger();
+  let printed = "";
+  const print = (text: string) => Promise.resolve(void (printed += text));
+  const options = { runner: node.runner, logger, excluded: ["192.0.2.128/25"], print };
+  assertEquals(await cleanUpIpvs({ ...options, dryRun: true }), []);
+  assertEquals(node.changes, []);
+  assertEquals(
+    printed,
+    `# virtual server tcp 10.96.0.10:80
+# virtual server udp 10.96.0.10:80
+# virtual server tcp 192.168.0.2:30080
+# ip link delete kube-ipvs0
+# ipset destroy KUBE-CLUSTER-IP
+# ipset destroy KUBE-6-IPVS-IPS
+`,
+  );
+  assertEquals(await cleanUpIpvs({ ...options, dryRun: false }), []);
+  assertEquals(node.addresses, undefined);
+  assertEquals(await cleanUpIpvs({ ...options, dryRun: false }), []);
+});
+
+Deno.test("cleanup without ipvsadm fails, and says what to run", async () => {
+  const node = new FakeIpvs();
+  node.missing.add("ipvsadm");
+  const logger = new MemoryLogger();
+  const print = () => Promise.resolve();
+  const options = { runner: node.runner, logger, excluded: [], print, dryRun: false };
+  const [failure] = await cleanUpIpvs(options);
+  assertMatch(failure?.message ?? "", /ipvsadm -R: it is not installed.*kube-proxy --cleanup/);
+});

@@ -1,0 +1,119 @@
+/**
+ * A virtual IP that is an address of the node leads to Services, and never to the node's own ports.
+ *
+ * @module
+ */
+import { assertEquals, assertNotEquals } from "@std/assert";
+import { FAMILIES, type Family } from "../../lib/model/values/address.ts";
+import type { Network } from "../support/network.ts";
+import { addAddress, NODE } from "../support/topology.ts";
+import { applyOnce, createCluster } from "./case.ts";
+import {
+  ADDRESSES,
+  clusterObjects,
+  configuration,
+  type Host,
+  type Manifest,
+  PORT,
+  service,
+  slice,
+} from "./cluster.ts";
+import { eventually } from "../support/eventually.ts";
+import { HandOverStage, proxiedFamilies } from "./hand_over_stage.ts";
+
+/** A port of the node's own on all of its addresses, as sshd has it. */
+const OWN_PORT = 22;
+const PLACES: readonly Host[] = ["pod", "client", "node"];
+const TIMEOUT = 5_000;
+
+/** What becomes of one connection from each place. */
+async function outcomes(network: Network, address: string, port: number): Promise<string[]> {
+  const all = await Promise.all(
+    PLACES.map((from) => network.connect({ from, address, port, timeout: TIMEOUT })),
+  );
+  return all.map(([outcome]) =>
+    outcome?.type === "answer" ? outcome.answer.host : `${outcome?.type}`
+  );
+}
+
+/** A Service with every kind of virtual IP; the node's own address is an external IP, too. */
+function objects(family: Family): Manifest[] {
+  const a = ADDRESSES[family];
+  return [
+    ...clusterObjects(a),
+    service(a, {
+      spec: { type: "LoadBalancer", externalIPs: [a.externalIP, a.node, a.loadBalancer2] },
+      ingress: [{ ip: a.loadBalancer }],
+    }),
+    slice(a, ["local1"]),
+  ];
+}
+
+for (const mode of ["nftables", "iptables"] as const) {
+  for (const family of FAMILIES) {
+    Deno.test(`virtual IPs on lo and dummies do not lead to the node's own ports, ${mode} (IPv${family})`, async () => {
+      const a = ADDRESSES[family];
+      await using network = await createCluster();
+      network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
+      await network.ip(NODE, [
+        "link add vips type bridge",
+        addAddress(a.clusterIP, "vips"),
+        addAddress(a.loadBalancer, "lo"),
+        addAddress(a.externalIP, "vips"),
+      ]);
+      const vips = [a.clusterIP, a.loadBalancer, a.externalIP];
+      for (const vip of vips) {
+        assertEquals(await outcomes(network, vip, OWN_PORT), ["node", "node", "node"], vip);
+      }
+      await applyOnce(network, { objects: objects(family), config: configuration(a, { mode }) });
+      for (const vip of vips) {
+        assertEquals(await outcomes(network, vip, PORT), ["local1", "local1", "local1"], vip);
+        assertEquals(await outcomes(network, vip, OWN_PORT), ["reject", "reject", "reject"], vip);
+      }
+      // Those of the Node are its own, whatever a Service says.
+      assertEquals(await outcomes(network, a.node, PORT), ["local1", "local1", "local1"]);
+      assertEquals(await outcomes(network, a.node, OWN_PORT), ["node", "node", "node"]);
+      // One that no Node tells of is reached by its own interface.
+      await network.ip(NODE, [addAddress(a.loadBalancer2, "client")]);
+      assertEquals(await outcomes(network, a.loadBalancer2, OWN_PORT), [
+        "reject",
+        "node",
+        "reject",
+      ]);
+    });
+  }
+}
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`what kube-proxy's ipvs mode left goes by itself, and no VIP exposes the node's ports meanwhile, ${mode}`, async () => {
+    await using stage = await HandOverStage.create();
+    const { network } = stage;
+    network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
+    await stage.installKubeProxy("ipvs", "-nft");
+    const vips = proxiedFamilies().flatMap(({ ports }) => ports.map(({ clusterIP }) => clusterIP));
+    // kube-proxy's filter is not in this state: until signpost is there, the port answers.
+    let isThere = false;
+    let looks = 0;
+    const stop = new AbortController();
+    const watching = (async () => {
+      while (!stop.signal.aborted) {
+        const was = isThere;
+        for (const vip of vips) {
+          const seen = await outcomes(network, vip, OWN_PORT);
+          if (was) assertEquals(seen.includes("node"), false, `${vip}: ${seen}`);
+        }
+        if (was) looks++;
+      }
+    })();
+    await using signpost = await stage.startSynced(mode);
+    await signpost.waitForLog(/open connections live on/);
+    isThere = true;
+    await signpost.waitForLog(/what it left is removed/);
+    await eventually("looks after the end", () => looks > 2);
+    stop.abort();
+    await watching;
+    assertNotEquals(looks, 0);
+    assertEquals(/kube-ipvs0/.test(await network.run(NODE, ["ip", "link"])), false);
+    assertEquals(/ipvs-signpost/.test(await network.run(NODE, ["nft", "list", "tables"])), false);
+  });
+}

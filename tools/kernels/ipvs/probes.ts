@@ -1,0 +1,103 @@
+/**
+ * Who answers: one connection from each place to each address, as a row of a table.
+ *
+ * @module
+ */
+import type { Family } from "../../../lib/model/values/address.ts";
+import { ADDRESSES, type Host, PORT } from "../../../tests/e2e/cluster.ts";
+import type { Network } from "../../../tests/support/network.ts";
+import type { Outcome } from "../../../tests/support/traffic.ts";
+import { ENDPOINTS, NODE_PORTS, vipsOf } from "./objects.ts";
+
+/** Where connections come from. */
+export const PLACES = ["pod", "client", "node"] as const;
+
+/** What is tried. */
+export interface Target {
+  readonly what: string;
+  readonly address: string;
+  readonly port: number;
+  /** Whether an endpoint is to answer, once signpost is there. */
+  readonly isServed: boolean;
+}
+
+/** The port of a program of the node's own, on all its addresses. */
+export const OWN_PORT = 22;
+
+/** Everything that is tried in a family. */
+export function targetsOf(family: Family): Target[] {
+  const v = vipsOf(family);
+  const { node } = ADDRESSES[family];
+  const served = (what: string, address: string, port = PORT) => ({
+    what,
+    address,
+    port,
+    isServed: true,
+  });
+  const refused = (what: string, address: string, port = PORT) => ({
+    what,
+    address,
+    port,
+    isServed: false,
+  });
+  return [
+    served("cluster IP", v.live),
+    served("load balancer", v.loadBalancer),
+    served("external IP", v.externalIP),
+    served("node port", node, NODE_PORTS.live),
+    refused("cluster IP of a deleted Service", v.deleted),
+    refused("load balancer of a deleted Service", v.deletedLoadBalancer),
+    refused("node port of a deleted Service", node, NODE_PORTS.deleted),
+    refused("cluster IP of a Service that lost its endpoints", v.empty),
+    refused(`port ${OWN_PORT} of a cluster IP`, v.live, OWN_PORT),
+    refused(`port ${OWN_PORT} of a load balancer`, v.loadBalancer, OWN_PORT),
+    refused(`port ${OWN_PORT} of a deleted Service's cluster IP`, v.deleted, OWN_PORT),
+  ];
+}
+
+/** Milliseconds that an answer may take, in a slow machine. */
+const PATIENCE = 8_000;
+
+/** One connection; `"endpoint"`, `"node"`, `"world"`, `"refused"` or `"silence"`. */
+export async function probe(network: Network, options: {
+  readonly from: Host;
+  readonly protocol?: "tcp" | "udp";
+  readonly target: Pick<Target, "address" | "port">;
+  readonly timeout?: number;
+}): Promise<string> {
+  const { from, protocol = "tcp", target, timeout = PATIENCE } = options;
+  const { address, port } = target;
+  const [outcome] = await network.connect({ from, protocol, address, port, times: 1, timeout });
+  return outcome ? wordOf(outcome) : "nothing";
+}
+
+function wordOf(outcome: Outcome): string {
+  if (outcome.type === "reject") return "refused";
+  if (outcome.type === "drop") return "silence";
+  const { host } = outcome.answer;
+  return ENDPOINTS.some((each) => each === host) ? "endpoint" : host;
+}
+
+/** What each place gets, by what is tried: `endpoint` where all are the same, else one word for each place. */
+export async function census(
+  network: Network,
+  families: readonly Family[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = new Map<string, string>();
+  for (const family of families) {
+    for (const target of targetsOf(family)) {
+      const words = await Promise.all(
+        PLACES.map(async (from) => {
+          const tcp = await probe(network, { from, target, timeout: 3_000 });
+          if (target.port === OWN_PORT) return tcp;
+          const udp = await probe(network, { from, target, protocol: "udp", timeout: 3_000 });
+          return tcp === udp ? tcp : `${tcp} (UDP ${udp})`;
+        }),
+      );
+      const [first = ""] = words;
+      const text = words.every((word) => word === first) ? first : words.join(" / ");
+      rows.set(`IPv${family} ${target.what}`, text);
+    }
+  }
+  return rows;
+}
