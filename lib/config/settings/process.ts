@@ -5,7 +5,7 @@
  */
 import { boolean, INT32_MAX, integer } from "../file/fields.ts";
 import { address, bindAddress, oneOf, path } from "../file/readers.ts";
-import { duration, group, value, word } from "./setting.ts";
+import { duration, flagOnly, group, value, word } from "./setting.ts";
 
 const HOUR = 3_600_000;
 
@@ -21,7 +21,6 @@ export const HEALTH_GROUP = group({
     bindAddress: word(address, "0.0.0.0", {
       flag: {
         name: "bind-address",
-        kind: "text",
         value: "IP",
         help: "This node's primary IP, where the Node does not tell. Default 0.0.0.0.",
       },
@@ -29,7 +28,6 @@ export const HEALTH_GROUP = group({
     bindAddressHardFail: value(boolean, false, {
       flag: {
         name: "bind-address-hard-fail",
-        kind: "boolean",
         help: "Exit where the health or metrics server cannot listen.",
       },
     }),
@@ -37,7 +35,6 @@ export const HEALTH_GROUP = group({
       empty: "in the file",
       flag: {
         name: "healthz-bind-address",
-        kind: "text",
         value: "IP:PORT",
         help: "Where /healthz and /livez answer; empty: nowhere. Default 0.0.0.0:10256.",
       },
@@ -46,7 +43,6 @@ export const HEALTH_GROUP = group({
       empty: "in the file",
       flag: {
         name: "metrics-bind-address",
-        kind: "text",
         value: "IP:PORT",
         help: "Where /metrics and /configz answer; empty: nowhere. Default 127.0.0.1:10249.",
       },
@@ -55,38 +51,27 @@ export const HEALTH_GROUP = group({
       inFile: false,
       flag: {
         name: "status-page",
-        kind: "text",
         value: "MODE",
         choices: ["auto", "on", "off"],
         help:
           "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
       },
     }),
-    "signpost.serviceMetrics": value(boolean, true, {
-      inFile: false,
-      flag: {
-        name: "service-metrics",
-        kind: "boolean",
-        help: "Count new connections by Service, for /metrics and signpost top. Default true.",
-      },
+    "signpost.serviceMetrics": flagOnly(boolean, true, {
+      name: "service-metrics",
+      help: "Count new connections by Service, for /metrics and signpost top. Default true.",
     }),
-    healthzPort: value(integer(0, 65535), HEALTHZ_PORT, {
-      inFile: false,
-      flag: {
-        name: "healthz-port",
-        kind: "integer",
-        value: "PORT",
-        help: "Deprecated: use --healthz-bind-address. 0: no server.",
-      },
+    healthzPort: flagOnly(integer(0, 65535), HEALTHZ_PORT, {
+      name: "healthz-port",
+      kind: "integer",
+      value: "PORT",
+      help: "Deprecated: use --healthz-bind-address. 0: no server.",
     }),
-    metricsPort: value(integer(0, 65535), METRICS_PORT, {
-      inFile: false,
-      flag: {
-        name: "metrics-port",
-        kind: "integer",
-        value: "PORT",
-        help: "Deprecated: use --metrics-bind-address. 0: no server.",
-      },
+    metricsPort: flagOnly(integer(0, 65535), METRICS_PORT, {
+      name: "metrics-port",
+      kind: "integer",
+      value: "PORT",
+      help: "Deprecated: use --metrics-bind-address. 0: no server.",
     }),
   },
 });
@@ -114,7 +99,6 @@ export const CONNTRACK_GROUP = group({
     "conntrack.tcpEstablishedTimeout": duration(24 * HOUR, {
       flag: {
         name: "conntrack-tcp-timeout-established",
-        kind: "text",
         value: "DURATION",
         help: "For idle TCP connections; 0: leave it. Default 24h.",
       },
@@ -122,7 +106,6 @@ export const CONNTRACK_GROUP = group({
     "conntrack.tcpCloseWaitTimeout": duration(HOUR, {
       flag: {
         name: "conntrack-tcp-timeout-close-wait",
-        kind: "text",
         value: "DURATION",
         help: "For TCP connections in CLOSE_WAIT; 0: leave it. Default 1h.",
       },
@@ -130,14 +113,12 @@ export const CONNTRACK_GROUP = group({
     "conntrack.tcpBeLiberal": value(boolean, false, {
       flag: {
         name: "conntrack-tcp-be-liberal",
-        kind: "boolean",
         help: "Take TCP packets out of window for valid (nf_conntrack_tcp_be_liberal).",
       },
     }),
     "conntrack.udpTimeout": duration(0, {
       flag: {
         name: "conntrack-udp-timeout",
-        kind: "text",
         value: "DURATION",
         help: "For UDP without a reply; 0: leave it.",
       },
@@ -145,7 +126,6 @@ export const CONNTRACK_GROUP = group({
     "conntrack.udpStreamTimeout": duration(0, {
       flag: {
         name: "conntrack-udp-timeout-stream",
-        kind: "text",
         value: "DURATION",
         help: "For UDP with replies; 0: leave it.",
       },
@@ -169,7 +149,6 @@ export const PROCESS_GROUP = group({
     "logging.format": word(oneOf("text", "json"), "text", {
       flag: {
         name: "logging-format",
-        kind: "text",
         value: "FORMAT",
         choices: ["text", "json"],
         help: "text (default) or json.",
@@ -183,32 +162,20 @@ export const PROCESS_GROUP = group({
         help: "For the kernel's out-of-memory killer, -1000 to 1000. Default -999.",
       },
     }),
-    "signpost.stateFile": value(path, "/var/lib/signpost/state.json.gz", {
-      inFile: false,
-      flag: {
-        name: "state-file",
-        kind: "text",
-        value: "FILE",
-        help: "The last complete state; empty: none. Default /var/lib/signpost/state.json.gz.",
-      },
+    "signpost.stateFile": flagOnly(path, "/var/lib/signpost/state.json.gz", {
+      name: "state-file",
+      value: "FILE",
+      help: "The last complete state; empty: none. Default /var/lib/signpost/state.json.gz.",
     }),
-    "signpost.wait": value(boolean, false, {
-      inFile: false,
-      flag: {
-        name: "wait",
-        kind: "boolean",
-        only: ["run"],
-        help: "Where another signpost writes this node's rules, wait for its end, then start.",
-      },
+    "signpost.wait": flagOnly(boolean, false, {
+      name: "wait",
+      only: ["run"],
+      help: "Where another signpost writes this node's rules, wait for its end, then start.",
     }),
-    "signpost.socket": value(path, "/run/signpost/signpost.sock", {
-      inFile: false,
-      flag: {
-        name: "socket",
-        kind: "text",
-        value: "PATH",
-        help: "For signpost status and its kin; empty: none. Default /run/signpost/signpost.sock.",
-      },
+    "signpost.socket": flagOnly(path, "/run/signpost/signpost.sock", {
+      name: "socket",
+      value: "PATH",
+      help: "For signpost status and its kin; empty: none. Default /run/signpost/signpost.sock.",
     }),
   },
 });

@@ -42,7 +42,6 @@ export const RULE_GROUP = group({
     mode: value<AskedMode>(proxyMode, "", {
       flag: {
         name: "proxy-mode",
-        kind: "text",
         value: "MODE",
         choices: [...MODES, "ipvs"],
         help:
@@ -52,7 +51,6 @@ export const RULE_GROUP = group({
     clusterCIDR: value<readonly string[]>(clusterCidrs, [], {
       flag: {
         name: "cluster-cidr",
-        kind: "text",
         value: "CIDRS",
         help: "The range of all pods; for dual-stack, one of each family with a comma.",
       },
@@ -60,7 +58,6 @@ export const RULE_GROUP = group({
     detectLocalMode: word<DetectLocalMode>(detectLocalMode, "ClusterCIDR", {
       flag: {
         name: "detect-local-mode",
-        kind: "text",
         value: "MODE",
         choices: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
         help: "How pods of this node are recognised. Default ClusterCIDR.",
@@ -69,7 +66,6 @@ export const RULE_GROUP = group({
     "detectLocal.bridgeInterface": value(interfaceName, "", {
       flag: {
         name: "pod-bridge-interface",
-        kind: "text",
         value: "NAME",
         help: "The pods' bridge, for --detect-local-mode BridgeInterface.",
       },
@@ -77,7 +73,6 @@ export const RULE_GROUP = group({
     "detectLocal.interfaceNamePrefix": value(interfaceName, "", {
       flag: {
         name: "pod-interface-name-prefix",
-        kind: "text",
         value: "PREFIX",
         help: "How the pods' interfaces begin, for --detect-local-mode InterfaceNamePrefix.",
       },
@@ -94,7 +89,6 @@ export const RULE_GROUP = group({
     "nftables.masqueradeAll": value(boolean, false, {
       flag: {
         name: "masquerade-all",
-        kind: "boolean",
         help: "Masquerade all traffic to cluster IPs.",
         alsoSets: ["iptables.masqueradeAll"],
       },
@@ -119,7 +113,6 @@ export const RULE_GROUP = group({
     "iptables.localhostNodePorts": value(boolean, true, {
       flag: {
         name: "iptables-localhost-nodeports",
-        kind: "boolean",
         help: "Node ports answer on 127.0.0.1 (iptables mode, IPv4). Default true.",
       },
     }),
@@ -127,7 +120,6 @@ export const RULE_GROUP = group({
       empty: "in the file",
       flag: {
         name: "iptables-sync-period",
-        kind: "text",
         value: "DURATION",
         help: "Time between full checks of the rules, in every mode. Default 30s.",
         alsoSets: ["nftables.syncPeriod"],
@@ -137,7 +129,6 @@ export const RULE_GROUP = group({
     "iptables.minSyncPeriod": minSyncPeriod({
       flag: {
         name: "iptables-min-sync-period",
-        kind: "text",
         value: "DURATION",
         help:
           "Least time between two syncs, in every mode. Default: adaptive, by what they take, up to 1s.",
@@ -149,7 +140,6 @@ export const RULE_GROUP = group({
       inFile: false,
       flag: {
         name: "full-sync-period",
-        kind: "text",
         value: "DURATION",
         help: "Time between replacements of all rules. Default 1h.",
       },

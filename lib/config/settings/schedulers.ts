@@ -32,7 +32,6 @@ export const SCHEDULER_GROUP = group({
     "signpost.scheduler": word<SchedulerName>(oneOf(...SCHEDULERS), "random", {
       flag: {
         name: "scheduler",
-        kind: "text",
         value: "NAME",
         choices: SCHEDULERS,
         help: `How Services spread connections: ${
@@ -43,7 +42,6 @@ export const SCHEDULER_GROUP = group({
     "signpost.hash": word<HashSource>(oneOf(...HASH_SOURCES), "source", {
       flag: {
         name: "scheduler-hash",
-        kind: "text",
         value: "NAME",
         choices: HASH_SOURCES,
         help:
@@ -63,7 +61,6 @@ export const SCHEDULER_GROUP = group({
       unused: OUTSIDE,
       flag: {
         name: "ipvs-scheduler",
-        kind: "text",
         value: "NAME",
         help: "With --proxy-mode ipvs: what --scheduler is, in the words of IPVS; docs/ipvs.md.",
       },
@@ -73,7 +70,6 @@ export const SCHEDULER_GROUP = group({
       empty: "in the file",
       flag: {
         name: "ipvs-sync-period",
-        kind: "text",
         value: "DURATION",
         help: "With --proxy-mode ipvs: time between full checks of the rules. Default 30s.",
       },
@@ -83,7 +79,6 @@ export const SCHEDULER_GROUP = group({
       empty: "in the file",
       flag: {
         name: "ipvs-min-sync-period",
-        kind: "text",
         value: "DURATION",
         help: "With --proxy-mode ipvs: how long changes are gathered. Default 1s.",
       },
@@ -101,7 +96,6 @@ export const SCHEDULER_GROUP = group({
       unused: true,
       flag: {
         name: "ipvs-strict-arp",
-        kind: "boolean",
         help: "No effect: no interface has the addresses of Services.",
       },
     }),
@@ -109,7 +103,6 @@ export const SCHEDULER_GROUP = group({
       unused: OUTSIDE,
       flag: {
         name: "ipvs-tcp-timeout",
-        kind: "text",
         value: "DURATION",
         help: "With --proxy-mode ipvs: what --conntrack-tcp-timeout-established is.",
       },
@@ -118,7 +111,6 @@ export const SCHEDULER_GROUP = group({
       unused: OUTSIDE,
       flag: {
         name: "ipvs-tcpfin-timeout",
-        kind: "text",
         value: "DURATION",
         help: "With --proxy-mode ipvs: for TCP connections after a FIN (FIN_WAIT); 0: leave it.",
       },
@@ -127,7 +119,6 @@ export const SCHEDULER_GROUP = group({
       unused: OUTSIDE,
       flag: {
         name: "ipvs-udp-timeout",
-        kind: "text",
         value: "DURATION",
         help:
           "With --proxy-mode ipvs: what --conntrack-udp-timeout and --conntrack-udp-timeout-stream are.",

@@ -18,7 +18,9 @@ export type Json =
   | { readonly [key: string]: Json };
 
 /** The flag of a setting. */
-export type SettingFlag = Omit<Flag, "sets"> & {
+export type SettingFlag = Omit<Flag, "kind" | "sets"> & {
+  /** By default `text`, and `boolean` where it has no `value`. */
+  readonly kind?: Flag["kind"];
   /** Paths of other settings that the flag sets, too. */
   readonly alsoSets?: readonly string[];
 };
@@ -55,6 +57,15 @@ export function value<T extends Json>(
   options: SettingOptions = {},
 ): Setting<T> {
   return { ...options, shape: "value", read, default: fallback, print: (value) => value };
+}
+
+/** A setting with one value, which only its flag sets. */
+export function flagOnly<T extends Json>(
+  read: Reader<T>,
+  fallback: T,
+  flag: SettingFlag,
+): Setting<T> {
+  return value(read, fallback, { inFile: false, flag });
 }
 
 /** One of a few words, or another value whose empty text means the default. */

@@ -70,7 +70,8 @@ function flagGroup(
   const own = Object.entries(settings).flatMap(([path, { flag }]): Flag[] => {
     if (flag === undefined) return [];
     const { alsoSets = [], ...rest } = flag;
-    return [{ ...rest, sets: [path, ...alsoSets] }];
+    const kind = rest.value === undefined ? "boolean" : "text";
+    return [{ kind, ...rest, sets: [path, ...alsoSets] }];
   });
   return { title, flags: [...own, ...flags] };
 }

@@ -27,16 +27,11 @@ export const UNUSED_GROUP = group({
   settings: {
     enableProfiling: value(boolean, false, {
       unused: true,
-      flag: { name: "profiling", kind: "boolean", help: NO_EFFECT },
+      flag: { name: "profiling", help: NO_EFFECT },
     }),
     showHiddenMetricsForVersion: value(text, "", {
       unused: true,
-      flag: {
-        name: "show-hidden-metrics-for-version",
-        kind: "text",
-        value: "VALUE",
-        help: NO_EFFECT,
-      },
+      flag: { name: "show-hidden-metrics-for-version", value: "VALUE", help: NO_EFFECT },
     }),
     "clientConnection.burst": value(integer(0, INT32_MAX), 10, {
       unused: true,
@@ -52,27 +47,27 @@ export const UNUSED_GROUP = group({
       ...duration(5 * SECOND, {
         unused: true,
         empty: "in the file",
-        flag: { name: "log-flush-frequency", kind: "text", value: "DURATION", help: NO_EFFECT },
+        flag: { name: "log-flush-frequency", value: "DURATION", help: NO_EFFECT },
       }),
       read: durationOrNanoseconds,
     },
     "logging.options.text.splitStream": value(boolean, false, {
       unused: true,
-      flag: { name: "log-text-split-stream", kind: "boolean", help: NO_EFFECT },
+      flag: { name: "log-text-split-stream", help: NO_EFFECT },
     }),
     "logging.options.text.infoBufferSize": value(quantity, "0", {
       unused: true,
       empty: "in the file",
-      flag: { name: "log-text-info-buffer-size", kind: "text", value: "VALUE", help: NO_EFFECT },
+      flag: { name: "log-text-info-buffer-size", value: "VALUE", help: NO_EFFECT },
     }),
     "logging.options.json.splitStream": value(boolean, false, {
       unused: true,
-      flag: { name: "log-json-split-stream", kind: "boolean", help: NO_EFFECT },
+      flag: { name: "log-json-split-stream", help: NO_EFFECT },
     }),
     "logging.options.json.infoBufferSize": value(quantity, "0", {
       unused: true,
       empty: "in the file",
-      flag: { name: "log-json-info-buffer-size", kind: "text", value: "VALUE", help: NO_EFFECT },
+      flag: { name: "log-json-info-buffer-size", value: "VALUE", help: NO_EFFECT },
     }),
     "logging.vmodule": list(vmoduleItem, { unused: true }),
     "winkernel.networkName": value(text, "", { unused: true }),
