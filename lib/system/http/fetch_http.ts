@@ -9,19 +9,13 @@
 import type { TlsSettings } from "../../source/api/access/access.ts";
 import { type Proxies, PROXY_VARIABLES } from "../../source/api/access/proxies.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../source/api/http/http.ts";
+import { ClientPool, type Taken } from "./client_pool.ts";
 
 /** Bytes that are read at once. */
 const CHUNK = 64 * 1024;
 
 /** Connections kept open for the next request. */
 const MAX_IDLE = 4;
-
-/** A client, and what it was made from. */
-interface Pool {
-  readonly key: string;
-  readonly client: Deno.HttpClient;
-  inUse: number;
-}
 
 /** Whether this adapter can reach a server: it cannot name the server otherwise, nor trust any. */
 export function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
@@ -31,32 +25,17 @@ export function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolea
 
 /**
  * Makes a client that keeps connections alive. Chunks of a body are valid until the next is read.
- *
- * Connections are pooled by TLS settings, as those of `createNodeHttpClient`.
  */
 export function createFetchHttpClient(proxies: Proxies): HttpClient {
   trustGivenAuthoritiesOnly();
-  let pool: Pool | undefined;
-  const poolFor = ({ url, tls }: HttpRequest): Pool => {
-    const key = url.protocol === "https:" ? JSON.stringify(tls) : "";
-    if (pool?.key === key) return pool;
-    if (pool?.inUse === 0) pool.client.close();
-    return pool = { key, client: withProxies(proxies, () => createClient(tls)), inUse: 0 };
-  };
-  const release = (used: Pool) => {
-    used.inUse--;
-    if (used !== pool && used.inUse === 0) used.client.close();
-  };
+  const pool = new ClientPool({
+    key: ({ url, tls }: HttpRequest) => url.protocol === "https:" ? JSON.stringify(tls) : "",
+    make: ({ tls }) => withProxies(proxies, () => createClient(tls)),
+    end: (client) => client.close(),
+  });
   return {
-    request: (request) => {
-      const used = poolFor(request);
-      used.inUse++;
-      return send(request, { client: used.client, onClose: once(() => release(used)) });
-    },
-    close: () => {
-      if (pool?.inUse === 0) pool.client.close();
-      pool = undefined;
-    },
+    request: (request) => send(request, pool.take(request)),
+    close: () => pool.close(),
   };
 }
 
@@ -94,17 +73,11 @@ function createClient(tls: TlsSettings): Deno.HttpClient {
   });
 }
 
-interface SendOptions {
-  readonly client: Deno.HttpClient;
-  /** Called when the connection is free again or gone. */
-  readonly onClose: () => void;
-}
-
 async function send(
   { method, url, headers, body, signal }: HttpRequest,
-  { client, onClose }: SendOptions,
+  { client, release }: Taken<Deno.HttpClient>,
 ): Promise<HttpResponse> {
-  signal.addEventListener("abort", onClose, { once: true });
+  signal.addEventListener("abort", release, { once: true });
   try {
     const response = await orAborted(
       signal,
@@ -120,10 +93,10 @@ async function send(
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers),
-      body: readBody(response.body, { signal, onClose }),
+      body: readBody(response.body, { signal, release }),
     };
   } catch (error) {
-    onClose();
+    release();
     throw explain(error);
   }
 }
@@ -146,7 +119,7 @@ async function orAborted(signal: AbortSignal, answer: Promise<Response>): Promis
  */
 async function* readBody(
   body: ReadableStream<Uint8Array> | null,
-  { signal, onClose }: { readonly signal: AbortSignal; readonly onClose: () => void },
+  { signal, release }: { readonly signal: AbortSignal; readonly release: () => void },
 ): AsyncGenerator<Uint8Array> {
   const reader = body?.getReader({ mode: "byob" });
   const cancel = () => void reader?.cancel().catch(() => {});
@@ -163,7 +136,7 @@ async function* readBody(
   } finally {
     signal.removeEventListener("abort", cancel);
     await reader?.cancel().catch(() => {});
-    onClose();
+    release();
   }
 }
 
@@ -174,12 +147,4 @@ function explain(error: unknown): unknown {
   return new Error(cause.message.replace(/^error sending request for url \(.*?\): /, ""), {
     cause: error,
   });
-}
-
-function once(action: () => void): () => void {
-  let done = false;
-  return () => {
-    if (!done) action();
-    done = true;
-  };
 }

@@ -11,6 +11,7 @@ import process from "node:process";
 import type { TlsSettings } from "../../source/api/access/access.ts";
 import type { Proxies } from "../../source/api/access/proxies.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../source/api/http/http.ts";
+import { ClientPool, type Taken } from "./client_pool.ts";
 
 /** Milliseconds after which an idle connection is probed by TCP keepalive. */
 const KEEP_ALIVE_PROBE = 30_000;
@@ -18,42 +19,16 @@ const KEEP_ALIVE_PROBE = 30_000;
 /** Connections kept open for the next request. */
 const MAX_FREE_SOCKETS = 4;
 
-/** An agent, and what it was made from. */
-interface Pool {
-  readonly key: string;
-  readonly agent: https.Agent;
-  inUse: number;
-}
-
-/**
- * Makes a client for `https:` URLs that keeps connections alive.
- *
- * Connections are pooled by TLS settings: when a certificate or authority has changed, the next
- * request opens a new connection, and the old ones end with the requests that use them.
- */
+/** Makes a client for `https:` URLs that keeps connections alive. */
 export function createNodeHttpClient(proxies: Proxies): HttpClient {
-  let pool: Pool | undefined;
-  const poolFor = (request: HttpRequest): Pool => {
-    const key = JSON.stringify(request.tls);
-    if (pool?.key === key) return pool;
-    if (pool?.inUse === 0) pool.agent.destroy();
-    pool = { key, agent: createAgent(request.tls, proxies), inUse: 0 };
-    return pool;
-  };
-  const release = (used: Pool) => {
-    used.inUse--;
-    if (used !== pool && used.inUse === 0) used.agent.destroy();
-  };
+  const pool = new ClientPool({
+    key: ({ tls }: HttpRequest) => JSON.stringify(tls),
+    make: ({ tls }) => createAgent(tls, proxies),
+    end: (agent) => agent.destroy(),
+  });
   return {
-    request: (request) => {
-      const used = poolFor(request);
-      used.inUse++;
-      return send(request, { agent: used.agent, onClose: () => release(used) });
-    },
-    close: () => {
-      pool?.agent.destroy();
-      pool = undefined;
-    },
+    request: (request) => send(request, pool.take(request)),
+    close: () => pool.close(),
   };
 }
 
@@ -76,13 +51,10 @@ function loadHttps(): typeof https {
   return process.getBuiltinModule("node:https");
 }
 
-interface SendOptions {
-  readonly agent: https.Agent;
-  /** Called once, when the connection is free again or gone. */
-  readonly onClose: () => void;
-}
-
-function send(request: HttpRequest, { agent, onClose }: SendOptions): Promise<HttpResponse> {
+function send(
+  request: HttpRequest,
+  { client: agent, release }: Taken<https.Agent>,
+): Promise<HttpResponse> {
   const { promise, resolve, reject } = Promise.withResolvers<HttpResponse>();
   let outgoing: http.ClientRequest;
   try {
@@ -93,11 +65,11 @@ function send(request: HttpRequest, { agent, onClose }: SendOptions): Promise<Ht
       signal: request.signal,
     });
   } catch (error) {
-    onClose();
+    release();
     return Promise.reject(error);
   }
   outgoing.on("error", reject);
-  outgoing.once("close", onClose);
+  outgoing.once("close", release);
   outgoing.once("response", (response) => {
     resolve({
       status: response.statusCode ?? 0,
