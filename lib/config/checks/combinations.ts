@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { AskedMode, Configuration } from "../../model/configuration.ts";
+import type { Configuration, ModeSections } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { IPVS_SCHEDULERS, isIpvsScheduler } from "../ipvs.ts";
 import { show } from "../../model/values/text.ts";
@@ -23,18 +23,25 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
   return [...new Set(errors)];
 }
 
+const MODE_SECTIONS: readonly (keyof ModeSections)[] = ["nftables", "iptables"];
+
+/** A section that has periods. */
+type Section = keyof ModeSections | "ipvs";
+
 /** Only the section that is used counts: kube-proxy does not look at the other one either. */
 function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   const errors: string[] = [];
   const asked = origin.settings.mode ?? "";
-  const modes = asked === "" ? ["nftables", "iptables"] as const : [asked];
-  for (const mode of modes) {
-    const { syncPeriod, minSyncPeriod } = configuration[mode];
+  // A mode without a section of its own takes the periods of another.
+  const own = [...MODE_SECTIONS, "ipvs" as const].find((section) => section === asked);
+  const sections: readonly Section[] = own ? [own] : MODE_SECTIONS;
+  for (const section of sections) {
+    const { syncPeriod, minSyncPeriod } = configuration[section];
     if (syncPeriod <= 0) {
-      errors.push(`${placeOf(origin, `${mode}.syncPeriod`)}: must be above 0`);
+      errors.push(`${placeOf(origin, `${section}.syncPeriod`)}: must be above 0`);
       continue;
     }
-    const set = minSyncPeriodOf(mode, origin);
+    const set = minSyncPeriodOf(section, origin);
     if (set !== undefined && minSyncPeriod !== "adaptive" && minSyncPeriod > syncPeriod) {
       const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
       errors.push(
@@ -51,12 +58,12 @@ function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   return errors;
 }
 
-/** The setting that a mode has its min sync period from; `undefined`: none is set, it is adaptive. */
-function minSyncPeriodOf(mode: Exclude<AskedMode, "">, origin: Origin) {
+/** The setting that gives a section its min sync period; `undefined`: none is set, it is adaptive. */
+function minSyncPeriodOf(section: Section, origin: Origin) {
   // Where no mode is set, nftables takes the periods of the iptables section over.
-  const paths = mode === "nftables"
+  const paths = section === "nftables"
     ? ["nftables.minSyncPeriod", "iptables.minSyncPeriod"] as const
-    : [`${mode}.minSyncPeriod`] as const;
+    : [`${section}.minSyncPeriod`] as const;
   return paths.find((path) => isSet(origin, path));
 }
 
