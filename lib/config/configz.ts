@@ -9,6 +9,7 @@ import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import type { Json, Setting } from "./settings/setting.ts";
 import { ROWS } from "./settings/table.ts";
+import { fieldAt } from "../model/values/record.ts";
 
 /**
  * Prints the configuration as a KubeProxyConfiguration (v1alpha1) value with every field, durations
@@ -56,10 +57,7 @@ function printed(
   { path, row }: { readonly path: string; readonly row: Setting<unknown> },
 ): Json {
   if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");
-  let value: unknown = configuration;
-  for (const key of path.split(".")) {
-    value = typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
-  }
+  const value = fieldAt(configuration, ...path.split("."));
   // The configuration has at this path what this row has read.
   return value === undefined ? null : row.print(value);
 }

@@ -5,8 +5,7 @@
  * @module
  */
 import type { Service } from "../model/cluster/objects.ts";
-
-type Json = Readonly<Record<string, unknown>>;
+import { fieldAt, isRecord, type Json } from "../model/values/record.ts";
 
 /**
  * A Service from a manifest with what the present one was given by the API server and its
@@ -17,7 +16,7 @@ type Json = Readonly<Record<string, unknown>>;
  */
 export function withAllocatedFields(raw: unknown, present: Service | undefined): unknown {
   const spec = objectAt(raw, "spec");
-  if (!present || !isObject(raw)) return raw;
+  if (!present || !isRecord(raw)) return raw;
   const isHeadless = spec["clusterIP"] === "None" || spec["type"] === "ExternalName";
   return {
     ...raw,
@@ -46,7 +45,7 @@ export function withAllocatedFields(raw: unknown, present: Service | undefined):
 /** A port without a node port keeps the one it has, where the type has node ports. */
 function withNodePort(port: unknown, present: Service, spec: Json): unknown {
   const hasNodePorts = spec["type"] === "NodePort" || spec["type"] === "LoadBalancer";
-  if (!isObject(port) || !hasNodePorts || isSet(port["nodePort"])) return port;
+  if (!isRecord(port) || !hasNodePorts || isSet(port["nodePort"])) return port;
   const protocol = String(port["protocol"] ?? "TCP").toLowerCase();
   const same = present.ports.find((each) =>
     each.port === port["port"] && each.protocol === protocol
@@ -69,11 +68,7 @@ function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== "";
 }
 
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function objectAt(value: unknown, key: string): Json {
-  const found = isObject(value) ? value[key] : undefined;
-  return isObject(found) ? found : {};
+  const found = fieldAt(value, key);
+  return isRecord(found) ? found : {};
 }

@@ -15,6 +15,7 @@ import { Inspector } from "../../source/objects/inspect.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import type { QueryContext } from "../query.ts";
 import { withAllocatedFields } from "../../verify/overlay.ts";
+import { fieldAt } from "../../model/values/record.ts";
 
 /** The names of the objects that manifests hold, and what is odd about them. */
 export class Proposed {
@@ -125,12 +126,8 @@ function upsertAll(cache: ObjectCache, event: ObjectEvent, proposed: Proposed): 
 }
 
 function keyOf(raw: unknown): { readonly namespace: string; readonly name: string } | undefined {
-  const metadata = typeof raw === "object" && raw !== null
-    ? Reflect.get(raw, "metadata")
-    : undefined;
-  if (typeof metadata !== "object" || metadata === null) return undefined;
-  const name: unknown = Reflect.get(metadata, "name");
-  const namespace: unknown = Reflect.get(metadata, "namespace") ?? "default";
+  const name = fieldAt(raw, "metadata", "name");
+  const namespace = fieldAt(raw, "metadata", "namespace") ?? "default";
   return typeof name === "string" && typeof namespace === "string"
     ? { namespace, name }
     : undefined;

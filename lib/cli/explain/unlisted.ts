@@ -9,6 +9,7 @@ import { WatchError } from "../../source/api/failure.ts";
 import type { QueryContext } from "../query.ts";
 import { findApiServer } from "../../daemon/objects/source.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
+import { fieldAt } from "../../model/values/record.ts";
 
 /** Milliseconds for one answer. */
 const TIMEOUT = 5_000;
@@ -40,8 +41,6 @@ export async function lookAtUnlisted(
 }
 
 function itemsOf(list: unknown): readonly unknown[] {
-  const items: unknown = typeof list === "object" && list !== null
-    ? Reflect.get(list, "items")
-    : undefined;
+  const items = fieldAt(list, "items");
   return Array.isArray(items) ? items : [];
 }

@@ -7,6 +7,7 @@ import { checkDocument, formatPath, type ProblemLine } from "./issues.ts";
 import { type GivenSettings, ROWS } from "../settings/table.ts";
 import { plain, show } from "../../model/values/text.ts";
 import { parseYaml } from "./yaml.ts";
+import { fieldAt, isRecord } from "../../model/values/record.ts";
 
 /** The API version of the file. */
 export const API_VERSION = "kubeproxy.config.k8s.io/v1alpha1";
@@ -70,11 +71,11 @@ export function readConfigurationFile(text: string, name: string): FileResult {
 
 /** A file of another kind is one error, not one for each of its fields. */
 function checkType(document: unknown): string | undefined {
-  if (typeof document !== "object" || document === null || Array.isArray(document)) {
+  if (!isRecord(document)) {
     return `must be a ${KIND} of ${API_VERSION}, is ${show(document ?? "")}`;
   }
   for (const [field, expected] of [["apiVersion", API_VERSION], ["kind", KIND]] as const) {
-    const found: unknown = Object.entries(document).find(([key]) => key === field)?.[1];
+    const found = fieldAt(document, field);
     if (found === expected) continue;
     const is = found === undefined || found === null ? "missing" : show(found);
     return `${field}: must be ${expected}, is ${is}`;

@@ -7,6 +7,7 @@
 import { nearest, plain, show } from "../../model/values/text.ts";
 import { boolean, Fault } from "./fields.ts";
 import type { Setting } from "../settings/setting.ts";
+import { isRecord } from "../../model/values/record.ts";
 
 /** Keys and list positions from the root of a document to a value. */
 export type Path = readonly (string | number)[];
@@ -58,7 +59,7 @@ export function checkValue(setting: Setting<unknown>, value: unknown): Checked {
         { read: setting.read, build: (entries) => entries.map(([, item]) => item) },
       );
     case "switches":
-      if (!isMapping(value)) {
+      if (!isRecord(value)) {
         return wrongType([], `must be a mapping of names to true or false, is ${show(value)}`);
       }
       return checkAll(Object.entries(value), { read: boolean, build: Object.fromEntries });
@@ -117,7 +118,7 @@ export function checkDocument(
   const paths = [...rows.keys(), ...also];
   const walk = (section: unknown, path: readonly string[]): void => {
     if (section === null || section === undefined) return;
-    if (!isMapping(section)) {
+    if (!isRecord(section)) {
       const message = `must be a mapping of fields, is ${show(section)}`;
       problems.push({ path, kind: "type", message });
       return;
@@ -153,8 +154,4 @@ function unknownField(path: readonly string[], known: Iterable<string>): Problem
 
 function wrongType(path: Path, message: string): Checked {
   return { type: "problems", problems: [{ path, kind: "type", message }] };
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

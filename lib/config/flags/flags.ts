@@ -8,6 +8,7 @@ import { parseFlag } from "./values.ts";
 import { checkValue, formatPath, type ProblemLine } from "../file/issues.ts";
 import { type GivenFlag, scan } from "./scan.ts";
 import { type GivenSettings, ROWS } from "../settings/table.ts";
+import { isRecord } from "../../model/values/record.ts";
 
 /** What a command line gives. */
 export interface FlagResult {
@@ -80,10 +81,6 @@ function added(
 ): unknown {
   if (Array.isArray(old) && Array.isArray(value)) return [...old, ...value];
   return flag.kind === "map" && isRecord(old) && isRecord(value) ? { ...old, ...value } : value;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Checks each value; problems name the flag instead of the path of the setting. */

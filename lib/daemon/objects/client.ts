@@ -12,6 +12,7 @@ import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../model/connect
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { askDaemon } from "../../system/socket.ts";
+import { fieldAt } from "../../model/values/record.ts";
 
 /** Asks the daemon; in tests, something else. */
 export type Ask = typeof askDaemon;
@@ -88,9 +89,7 @@ function readAnswer<T>(
 ): T {
   const checked = schema.safeParse(answer, { jitless: true });
   if (checked.success) return checked.data;
-  const given = typeof answer === "object" && answer !== null
-    ? Reflect.get(answer, version.name)
-    : undefined;
+  const given = fieldAt(answer, version.name);
   if (typeof given === "number" && given !== version.known) {
     throw new FatalError(
       `the daemon answers in version ${given}, this signpost reads version ${version.known}: use the program that the daemon was started from`,

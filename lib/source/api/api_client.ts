@@ -18,6 +18,7 @@ import type { WatchObserver } from "./observer.ts";
 import { RequestReports } from "./request_report.ts";
 import { Remainder } from "./http/pieces.ts";
 import { isApiObject, readApiObject } from "./protobuf/protobuf_messages.ts";
+import { fieldAt } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 
 /** What an `ApiClient` is made of. */
@@ -257,10 +258,8 @@ function statusMessage(bytes: Uint8Array): string {
   if (isApiObject(bytes)) return oneLine(String(readApiObject(bytes)["message"] ?? ""));
   const body = decodeText(bytes);
   try {
-    const status: unknown = JSON.parse(body);
-    if (typeof status === "object" && status !== null && "message" in status) {
-      return oneLine(String(status.message));
-    }
+    const message = fieldAt(JSON.parse(body), "message");
+    if (message !== undefined) return oneLine(String(message));
   } catch {
     // No JSON: a load balancer's page, perhaps.
   }

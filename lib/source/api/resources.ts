@@ -5,6 +5,7 @@
  */
 import type { Decoder } from "../../model/cluster/events.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
+import { fieldAt } from "../../model/values/record.ts";
 
 /** Label of Services that another proxy looks after. */
 export const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
@@ -42,7 +43,7 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
           labelSelector: `!${SERVICE_PROXY_NAME}`,
           fieldSelector: "spec.clusterIP!=None",
         },
-        selects: (raw) => fieldOf(raw, ["spec", "clusterIP"]) !== "None",
+        selects: (raw) => fieldAt(raw, "spec", "clusterIP") !== "None",
         optional: false,
       };
     case "EndpointSlice":
@@ -56,7 +57,7 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
       return {
         path: "/api/v1/nodes",
         selectors: { fieldSelector: `metadata.name=${nodeName}` },
-        selects: (raw) => fieldOf(raw, ["metadata", "name"]) === nodeName,
+        selects: (raw) => fieldAt(raw, "metadata", "name") === nodeName,
         optional: false,
       };
     case "ServiceCIDR":
@@ -84,12 +85,4 @@ export function selecting({ selects }: Resource, decode: Decoder): Decoder {
     const decoded = decode(kind, raw);
     return selects(raw) ? decoded : { type: "ignored", key: decoded.key };
   };
-}
-
-function fieldOf(raw: unknown, path: readonly string[]): unknown {
-  return path.reduce<unknown>(
-    (value, name) =>
-      typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined,
-    raw,
-  );
 }

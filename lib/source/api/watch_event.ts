@@ -8,6 +8,7 @@ import { StatusError, WatchError } from "./failure.ts";
 import { readMessage } from "./protobuf/protobuf.ts";
 import { readApiObject, WATCH_EVENT } from "./protobuf/protobuf_messages.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
+import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 
 /** One line or frame of a watch stream. */
 export type WatchEvent =
@@ -43,13 +44,12 @@ const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
  * @throws {WatchError} where the piece is no watch event
  */
 export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefined {
-  const event = asRecord(typeof piece === "string" ? parseJson(piece) : parseFrame(piece));
-  const type = event?.["type"];
-  const object = asRecord(event?.["object"]);
-  if (typeof type !== "string" || object === undefined) throw garbage("no watch event", piece);
+  const event = typeof piece === "string" ? parseJson(piece) : parseFrame(piece);
+  const type = fieldAt(event, "type");
+  const object = fieldAt(event, "object");
+  if (typeof type !== "string" || !isRecord(object)) throw garbage("no watch event", piece);
   if (type === "ERROR") throw statusError(object);
-  const metadata = asRecord(object["metadata"]);
-  const resourceVersion = metadata?.["resourceVersion"];
+  const resourceVersion = fieldAt(object, "metadata", "resourceVersion");
   if (typeof resourceVersion !== "string" || resourceVersion === "") {
     throw garbage("no resourceVersion in the object", piece);
   }
@@ -60,8 +60,8 @@ export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefi
     case "DELETED":
       return { type: "deleted", object, resourceVersion };
     case "BOOKMARK": {
-      const annotations = asRecord(metadata?.["annotations"]);
-      const initialEventsEnd = annotations?.[INITIAL_EVENTS_END] === "true";
+      const initialEventsEnd =
+        fieldAt(object, "metadata", "annotations", INITIAL_EVENTS_END) === "true";
       return { type: "bookmark", resourceVersion, initialEventsEnd };
     }
     default:
@@ -76,12 +76,10 @@ export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefi
  * @throws {WatchError} where it is no list
  */
 export function readListPage(body: unknown): ListPage {
-  const list = asRecord(body);
-  const metadata = asRecord(list?.["metadata"]);
-  const items = list?.["items"] ?? [];
-  const kind = list?.["kind"];
-  const resourceVersion = metadata?.["resourceVersion"];
-  const next = metadata?.["continue"] ?? "";
+  const items = fieldAt(body, "items") ?? [];
+  const kind = fieldAt(body, "kind");
+  const resourceVersion = fieldAt(body, "metadata", "resourceVersion");
+  const next = fieldAt(body, "metadata", "continue") ?? "";
   if (
     typeof kind !== "string" || !kind.endsWith("List") || !Array.isArray(items) ||
     typeof resourceVersion !== "string" || typeof next !== "string"
@@ -91,10 +89,9 @@ export function readListPage(body: unknown): ListPage {
   return { items, resourceVersion, next };
 }
 
-function statusError(status: Readonly<Record<string, unknown>>): StatusError {
+function statusError(status: Json): StatusError {
   const code = typeof status["code"] === "number" ? status["code"] : 500;
-  const details = asRecord(status["details"]);
-  const seconds = details?.["retryAfterSeconds"];
+  const seconds = fieldAt(status, "details", "retryAfterSeconds");
   return new StatusError(
     `the watch was ended by the server: ${code} ${oneLine(String(status["message"] ?? ""))}`,
     {
@@ -134,7 +131,7 @@ function parseJson(line: string): unknown {
 function parseFrame(frame: Uint8Array): unknown {
   try {
     const { type, object } = readMessage(frame, WATCH_EVENT);
-    const raw = asRecord(object)?.["raw"];
+    const raw = fieldAt(object, "raw");
     return { type, object: raw instanceof Uint8Array ? readApiObject(raw) : undefined };
   } catch (cause) {
     throw new WatchError("garbage", `no frame of a watch stream: ${errorText(cause)}`, { cause });
@@ -144,10 +141,4 @@ function parseFrame(frame: Uint8Array): unknown {
 function garbage(what: string, piece: string | Uint8Array): WatchError {
   const shown = typeof piece === "string" ? oneLine(piece, 80) : `a frame of ${piece.length} bytes`;
   return new WatchError("garbage", `${what} in the watch stream: ${shown}`);
-}
-
-function asRecord(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? value as Readonly<Record<string, unknown>>
-    : undefined;
 }

@@ -9,6 +9,7 @@ import type { Kind } from "../../model/cluster/objects.ts";
 import { kindOf } from "../objects/kinds.ts";
 import { HEADLESS, SERVICE_PROXY_NAME } from "../api/resources.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
+import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 
 /** A file that cannot be used, by file and line. */
 export class ManifestError extends Error {
@@ -40,8 +41,6 @@ export interface ManifestOptions {
 
 /** Lists in lists end here. */
 const MAX_DEPTH = 4;
-
-type Json = Readonly<Record<string, unknown>>;
 
 /**
  * Parses one file: YAML or JSON, one document or many, lists included.
@@ -131,15 +130,14 @@ interface ListContext {
 }
 
 function objectsIn(value: unknown, context: ListContext): Json[] {
-  const object = asObject(value);
-  const kind = object?.["kind"] ?? context.kind;
-  const apiVersion = object?.["apiVersion"] ?? context.apiVersion;
-  if (object === undefined || typeof kind !== "string" || kind === "") {
+  const kind = fieldAt(value, "kind") ?? context.kind;
+  const apiVersion = fieldAt(value, "apiVersion") ?? context.apiVersion;
+  if (!isRecord(value) || typeof kind !== "string" || kind === "") {
     throw new ManifestError(`${context.place}: no API object (it needs apiVersion and kind)`);
   }
-  const items = object["items"];
+  const { items } = value;
   if (!kind.endsWith("List") || !Array.isArray(items)) {
-    return [withDefaults({ ...object, kind, apiVersion })];
+    return [withDefaults({ ...value, kind, apiVersion })];
   }
   if (context.depth >= MAX_DEPTH) {
     throw new ManifestError(`${context.place}: more than ${MAX_DEPTH} lists in each other`);
@@ -158,8 +156,8 @@ function objectsIn(value: unknown, context: ListContext): Json[] {
 }
 
 function withDefaults(object: Json): Json {
-  const metadata = asObject(object["metadata"]);
-  if (metadata === undefined) return object;
+  const { metadata } = object;
+  if (!isRecord(metadata)) return object;
   const created = metadata["creationTimestamp"];
   return {
     ...object,
@@ -174,11 +172,10 @@ function withDefaults(object: Json): Json {
 }
 
 function datesToText(value: unknown, name: string): Json {
-  const entries = asObject(value);
-  if (entries === undefined) return {};
+  if (!isRecord(value)) return {};
   return {
     [name]: Object.fromEntries(
-      Object.entries(entries).map((
+      Object.entries(value).map((
         [key, entry],
       ) => [key, entry instanceof Date ? entry.toISOString() : entry]),
     ),
@@ -186,12 +183,12 @@ function datesToText(value: unknown, name: string): Json {
 }
 
 function isSelected(kind: Kind, object: Json, nodeName: string): boolean {
-  const labels = asObject(asObject(object["metadata"])?.["labels"]) ?? {};
+  const hasLabel = (name: string) => fieldAt(object, "metadata", "labels", name) !== undefined;
   switch (kind) {
     case "Service":
-      return !(SERVICE_PROXY_NAME in labels) && asObject(object["spec"])?.["clusterIP"] !== "None";
+      return !hasLabel(SERVICE_PROXY_NAME) && fieldAt(object, "spec", "clusterIP") !== "None";
     case "EndpointSlice":
-      return !(HEADLESS in labels);
+      return !hasLabel(HEADLESS);
     case "Node":
       return nameOf(object) === nodeName;
     case "ServiceCIDR":
@@ -200,11 +197,5 @@ function isSelected(kind: Kind, object: Json, nodeName: string): boolean {
 }
 
 function nameOf(object: Json): unknown {
-  return asObject(object["metadata"])?.["name"];
-}
-
-function asObject(value: unknown): Json | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? value as Json
-    : undefined;
+  return fieldAt(object, "metadata", "name");
 }

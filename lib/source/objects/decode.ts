@@ -22,6 +22,7 @@ import {
   readObject,
 } from "./read.ts";
 import type { METADATA, Tables } from "./tables.ts";
+import { fieldAt } from "../../model/values/record.ts";
 
 type KindDecoders = {
   readonly [K in Kind]: (
@@ -95,9 +96,7 @@ function readMetadata(raw: Raw<typeof METADATA>): Omit<Metadata, "namespace" | "
 
 /** The best name that a broken object can be called by. */
 function nameOf(raw: unknown): unknown {
-  if (typeof raw !== "object" || raw === null || !("metadata" in raw)) return "(no metadata)";
-  const { metadata } = raw;
-  return typeof metadata === "object" && metadata !== null && "name" in metadata
-    ? metadata.name
-    : "(no name)";
+  if (fieldAt(raw, "metadata") === undefined) return "(no metadata)";
+  const name = fieldAt(raw, "metadata", "name");
+  return name === undefined ? "(no name)" : name;
 }

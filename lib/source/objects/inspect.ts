@@ -6,6 +6,7 @@
 import { plain } from "../../model/values/text.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
+import { fieldAt, isRecord } from "../../model/values/record.ts";
 
 /** What a Service says of itself, as far as it can be read. */
 export interface ServiceFacts {
@@ -60,20 +61,20 @@ export class Inspector {
   /** Takes a look at one object; what is malformed reads as empty. */
   look(kind: Kind, raw: unknown): void {
     if (kind !== "Service" && kind !== "EndpointSlice") return;
-    const metadata = at(raw, "metadata");
-    const namespace = text(at(metadata, "namespace")) || "default";
+    const metadata = fieldAt(raw, "metadata");
+    const namespace = text(fieldAt(metadata, "namespace")) || "default";
     if (namespace !== this.#namespace) return;
-    const name = text(at(metadata, "name"));
-    const labels = at(metadata, "labels");
+    const name = text(fieldAt(metadata, "name"));
+    const labels = fieldAt(metadata, "labels");
     if (kind === "Service" && name === this.#name) {
       this.#service = serviceFacts(raw, labels);
     } else if (
-      kind === "EndpointSlice" && text(at(labels, "kubernetes.io/service-name")) === this.#name
+      kind === "EndpointSlice" && text(fieldAt(labels, "kubernetes.io/service-name")) === this.#name
     ) {
       this.#slices.set(name, {
         key: objectKey({ namespace, name }),
         name,
-        endpoints: list(at(raw, "endpoints")).length,
+        endpoints: list(fieldAt(raw, "endpoints")).length,
         ignoredBecause: ignoredBecause(raw, labels),
       });
     }
@@ -81,42 +82,40 @@ export class Inspector {
 }
 
 function serviceFacts(raw: unknown, labels: unknown): ServiceFacts {
-  const spec = at(raw, "spec");
-  const ingress = list(at(at(at(raw, "status"), "loadBalancer"), "ingress"));
+  const spec = fieldAt(raw, "spec");
+  const ingress = list(fieldAt(raw, "status", "loadBalancer", "ingress"));
   return {
-    type: text(at(spec, "type")) || "ClusterIP",
-    clusterIP: text(at(spec, "clusterIP")),
-    selector: entries(at(spec, "selector")).map(([key, value]) => `${plain(key)}=${text(value)}`)
+    type: text(fieldAt(spec, "type")) || "ClusterIP",
+    clusterIP: text(fieldAt(spec, "clusterIP")),
+    selector: entries(fieldAt(spec, "selector")).map(([key, value]) =>
+      `${plain(key)}=${text(value)}`
+    )
       .join(
         ",",
       ),
     targetPorts: new Map(
-      list(at(spec, "ports")).map((port) => [
-        text(at(port, "name")),
-        text(at(port, "targetPort")) || text(at(port, "port")),
+      list(fieldAt(spec, "ports")).map((port) => [
+        text(fieldAt(port, "name")),
+        text(fieldAt(port, "targetPort")) || text(fieldAt(port, "port")),
       ]),
     ),
-    trafficDistribution: text(at(spec, "trafficDistribution")),
-    otherProxy: text(at(labels, "service.kubernetes.io/service-proxy-name")),
-    externalIPs: list(at(spec, "externalIPs")).map(text),
+    trafficDistribution: text(fieldAt(spec, "trafficDistribution")),
+    otherProxy: text(fieldAt(labels, "service.kubernetes.io/service-proxy-name")),
+    externalIPs: list(fieldAt(spec, "externalIPs")).map(text),
     ingress: ingress.length,
-    proxyModeIngress: ingress.filter((each) => at(each, "ipMode") === "Proxy").length,
+    proxyModeIngress: ingress.filter((each) => fieldAt(each, "ipMode") === "Proxy").length,
   };
 }
 
 function ignoredBecause(raw: unknown, labels: unknown): string {
-  if (at(raw, "addressType") === "FQDN") return "its endpoints are host names (addressType FQDN)";
+  if (fieldAt(raw, "addressType") === "FQDN") {
+    return "its endpoints are host names (addressType FQDN)";
+  }
   for (const label of ["headless", "service-proxy-name"]) {
     const name = `service.kubernetes.io/${label}`;
-    if (at(labels, name) !== undefined) return `it has the label ${name}`;
+    if (fieldAt(labels, name) !== undefined) return `it has the label ${name}`;
   }
   return "";
-}
-
-function at(value: unknown, key: string): unknown {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, key)
-    ? Reflect.get(value, key)
-    : undefined;
 }
 
 function list(value: unknown): readonly unknown[] {
@@ -124,7 +123,7 @@ function list(value: unknown): readonly unknown[] {
 }
 
 function entries(value: unknown): [string, unknown][] {
-  return typeof value === "object" && value !== null ? Object.entries(value) : [];
+  return isRecord(value) ? Object.entries(value) : [];
 }
 
 /** Made printable: reports go to terminals. */

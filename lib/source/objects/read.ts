@@ -5,13 +5,11 @@
  */
 import { parseAddress, parseCidr } from "../../model/values/address.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
+import { isRecord, type Json } from "../../model/values/record.ts";
 import { quote } from "../../model/values/text.ts";
 import { isDnsName } from "../../model/cluster/names.ts";
 import type { Field, Fields, ListField, Raw, Scalar, Unread } from "./fields.ts";
 import type { METADATA } from "./tables.ts";
-
-/** A JSON object of which nothing is known yet. */
-export type Json = Readonly<Record<string, unknown>>;
 
 /** What every object tells of itself. */
 export interface Metadata {
@@ -81,10 +79,8 @@ export function readObject<F extends Fields>(
 /** An object of any fields; absent or null gives an empty one. */
 export function readMap(value: unknown, path: string): Json {
   if (value === undefined || value === null) return {};
-  if (typeof value !== "object" || Array.isArray(value)) {
-    throw new MalformedError(path, "must be an object", value);
-  }
-  return value as Json;
+  if (!isRecord(value)) throw new MalformedError(path, "must be an object", value);
+  return value;
 }
 
 /** An array; absent or null gives an empty one. */

@@ -31,6 +31,7 @@ import {
 import { show } from "../../model/values/text.ts";
 import { encodeObject } from "../objects/encode.ts";
 import { kindOf } from "../objects/kinds.ts";
+import { fieldAt, isRecord } from "../../model/values/record.ts";
 
 /** A state file that cannot be used. The message is one line: what is wrong with it, and where. */
 export class StateError extends Error {
@@ -180,7 +181,7 @@ export class StateReader {
 
   #object(line: string): void {
     const raw = line.startsWith(",") ? parseJson(line.slice(1)) : undefined;
-    if (!isJsonObject(raw)) throw this.#damaged("is not a JSON object");
+    if (!isRecord(raw)) throw this.#damaged("is not a JSON object");
     const kind = kindOf(raw);
     if (kind === undefined) throw this.#damaged(`is of an unknown kind ${show(raw["kind"])}`);
     this.#store(kind, this.#decode(kind, raw));
@@ -246,9 +247,8 @@ function readFirstLine(line: string): void {
 
 /** @returns when the state was written */
 function readHeader(line: string, nodeName: string): number {
-  const object = parseJson(line);
-  const data = isJsonObject(object) ? object["data"] : undefined;
-  if (!isJsonObject(data) || typeof data["version"] !== "string") throw foreign();
+  const data = fieldAt(parseJson(line), "data");
+  if (!isRecord(data) || typeof data["version"] !== "string") throw foreign();
   const { version } = data;
   if (version !== String(STATE_VERSION)) {
     const isNewer = Number(version) > STATE_VERSION;
@@ -271,10 +271,6 @@ function readHeader(line: string, nodeName: string): number {
 
 function foreign(): StateError {
   return new StateError("it is not a state file of signpost");
-}
-
-function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function parseJson(text: string): unknown {
