@@ -3,6 +3,11 @@
  *
  * @module
  */
+import {
+  type AskedScheduler,
+  HASH_SOURCES,
+  SCHEDULERS,
+} from "../../../lib/model/cluster/scheduler.ts";
 import fc from "fast-check";
 import {
   type ReplaceEvent,
@@ -60,7 +65,16 @@ function canonical(text: string, parse: (text: string) => string | undefined): s
   return parsed;
 }
 
-const service: fc.Arbitrary<Service> = fc.record({
+/** What a Service asks for; `undefined`: it has no annotation. */
+const scheduler = fc.record<AskedScheduler>({
+  name: fc.constantFrom("", ...SCHEDULERS),
+  hash: fc.constantFrom("", ...HASH_SOURCES),
+}).map((asked) => asked.name === "" && asked.hash === "" ? undefined : asked);
+
+/** Does not compile where a field of Services is not drawn, even one that may be absent. */
+type EveryField = { readonly [K in keyof Required<Omit<Service, "omitted">>]: Service[K] };
+
+const service: fc.Arbitrary<Service> = fc.record<EveryField>({
   namespace: recurringName,
   name,
   uid: fc.string({ unit: "binary" }),
@@ -85,8 +99,10 @@ const service: fc.Arbitrary<Service> = fc.record({
   externalTrafficPolicy: policy,
   affinitySeconds: fc.nat(86_400),
   healthCheckNodePort: portOrNone,
-}).map(({ healthCheckNodePort, ...rest }) => ({
+  scheduler,
+}).map(({ healthCheckNodePort, scheduler, ...rest }) => ({
   ...rest,
+  ...scheduler && { scheduler },
   healthCheckNodePort: rest.externalTrafficPolicy === "Local" ? healthCheckNodePort : 0,
 }));
 
