@@ -6,19 +6,13 @@
 import { messageOf } from "../model/values/errors.ts";
 import { openBackend } from "../backend/choose.ts";
 import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/route_localnet.ts";
-import { applyConntrackSettings } from "../conntrack/kernel_settings.ts";
-import type { Configuration } from "../model/configuration.ts";
+import {
+  applyConntrackSettings,
+  type KernelSettingsOptions,
+} from "../conntrack/kernel_settings.ts";
 import { FatalError } from "../model/values/fatal.ts";
-import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { answersOnLoopback, desiredNode } from "../policy/node.ts";
-
-/** What `--init-only` needs. */
-export interface InitOnlyOptions {
-  readonly configuration: Configuration;
-  readonly runtime: Runtime;
-  readonly logger: Logger;
-}
 
 /**
  * Finds out whether the kernel can carry the rules, and makes the kernel settings that the daemon
@@ -27,7 +21,7 @@ export interface InitOnlyOptions {
  *
  * @throws {FatalError} where the daemon could not work here, or `route_localnet` cannot be set
  */
-export async function initOnly(options: InitOnlyOptions): Promise<void> {
+export async function initOnly(options: KernelSettingsOptions): Promise<void> {
   const { configuration, runtime, logger } = options;
   // This loads the kernel's modules, too: without them, connection tracking has no settings.
   const { backend: { traits } } = await openBackend(options);

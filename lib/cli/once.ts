@@ -3,34 +3,25 @@
  *
  * @module
  */
-import { describeConflicts } from "../policy/claimed.ts";
+import { conflictLines } from "../policy/claimed.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { openModeWarning } from "../config/checks/open_mode.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/features.ts";
-import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
-import type { Logger } from "../model/ports/ports.ts";
-import type { Runtime } from "../model/ports/runtime.ts";
 import { NO_NODE_ADDRESS } from "../daemon/start/advice.ts";
 import { readState } from "../daemon/start/read_state.ts";
 import { lacksNodeAddress } from "../policy/node.ts";
-
-/** What `--once` needs. */
-export interface OnceOptions {
-  readonly configuration: Configuration;
-  readonly output: "script" | "json";
-  readonly nodeName: string;
-  readonly runtime: Runtime;
-  readonly logger: Logger;
-}
+import type { QueryContext } from "./query.ts";
 
 /**
  * Waits for the full state, prints it on the standard output, and ends.
  *
  * @throws {FatalError} where the objects cannot be had
  */
-export async function once(options: OnceOptions): Promise<void> {
+export async function once(
+  options: QueryContext & { readonly output: "script" | "json" },
+): Promise<void> {
   const { configuration, output, nodeName, runtime, logger } = options;
   const backend = likelyBackend(options);
   const differs = openModeWarning(configuration);
@@ -48,12 +39,8 @@ export async function once(options: OnceOptions): Promise<void> {
   for (const omission of cache.omissions) {
     logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
   }
-  for (const [loser, lost] of Map.groupBy(conflicts, (each) => each.loser)) {
-    logger.warn(`Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`);
-  }
-  for (const each of desired.unsupported()) {
-    logger.warn(unsupportedLine(each));
-  }
+  for (const line of conflictLines(conflicts)) logger.warn(line);
+  for (const each of desired.unsupported()) logger.warn(unsupportedLine(each));
   const text = output === "json"
     ? `${JSON.stringify(toJson(desired), undefined, 2)}\n`
     : backend.full(desired).text;

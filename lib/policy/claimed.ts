@@ -9,7 +9,7 @@ import type { DesiredNode } from "../model/kernel/desired.ts";
 import { nodePortKey, vipKey } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
-import type { Claim, ClaimType, Reservation } from "./claims.ts";
+import type { Claim, ClaimType, Conflict, Reservation } from "./claims.ts";
 
 /** A TCP port that the daemon needs itself: no Service becomes a frontend there. */
 export interface OwnPort extends Reservation {
@@ -167,4 +167,18 @@ export function describeConflicts(
   );
   const more = conflicts.length - named.length;
   return named.join("; ") + (more > 0 ? `; … and ${grouped(more)} more` : "");
+}
+
+/**
+ * What a Service does not get, in one line.
+ *
+ * @param lost at least one
+ */
+export function conflictLine(loser: string, lost: readonly Conflict[]): string {
+  return `Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`;
+}
+
+/** One line for each Service that does not get something. */
+export function conflictLines(conflicts: readonly Conflict[]): string[] {
+  return [...Map.groupBy(conflicts, ({ loser }) => loser)].map((each) => conflictLine(...each));
 }

@@ -6,7 +6,7 @@
 import type { Refusal } from "../model/cluster/events.ts";
 import { type Unsupported, unsupportedLine } from "../model/kernel/features.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import { describeConflicts } from "../policy/claimed.ts";
+import { conflictLine } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
 import type { Step } from "../policy/state.ts";
 
@@ -71,9 +71,7 @@ export class StepReports {
       else this.#conflicts.set(loser, new Map(lost.map((each) => [each.claim, each.holder])));
       const fresh = lost.filter(({ claim, holder }) => known?.get(claim) !== holder);
       if (fresh.length === 0) continue;
-      this.#options.logger.warn(
-        `Service ${loser} does not get all that it asks for: ${describeConflicts(fresh)}`,
-      );
+      this.#options.logger.warn(conflictLine(loser, fresh));
       this.#options.observer.conflicts?.(loser, fresh);
     }
   }

@@ -6,7 +6,7 @@
 import type { Command } from "../../config/flags/command.ts";
 import type { Backend } from "../../backend/backend.ts";
 import { usedBackend } from "../../backend/choose.ts";
-import { describeConflicts } from "../../policy/claimed.ts";
+import { conflictLines } from "../../policy/claimed.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
@@ -64,9 +64,7 @@ async function againstApi(options: DiffOptions): Promise<DiffReport> {
     changes: changesOf({ change, node: desired.node }),
     warnings: [
       ...proposed.warnings,
-      ...[...Map.groupBy(conflicts, ({ loser }) => loser)].map(([loser, lost]) =>
-        `Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`
-      ),
+      ...conflictLines(conflicts),
       ...replaces ? ["the Node changes: all rules would be written again"] : [],
     ],
   };
