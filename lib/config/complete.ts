@@ -11,7 +11,13 @@ import type { Configuration } from "../model/configuration.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { ipvsSettings } from "./ipvs.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./settings/process.ts";
-import { type GivenSettings, ROWS, type Section, type Settings } from "./settings/table.ts";
+import {
+  type GivenSettings,
+  inSections,
+  ROWS,
+  type Section,
+  type Settings,
+} from "./settings/table.ts";
 
 /** Paths as nested sections: `conntrack.min` is `min` in `conntrack`. */
 type Nested<T> = {
@@ -52,23 +58,13 @@ export function completeSettings(given: GivenSettings): Configuration {
 /** Every setting, in its section. */
 function complete(given: GivenSettings): Nested<Settings> {
   const values: Record<string, unknown> = given;
-  const result: Record<string, unknown> = {};
-  for (const [path, { default: fallback, empty }] of ROWS) {
+  const all = [...ROWS].map(([path, { default: fallback, empty }]) => {
     const value = values[path];
     const isDefault = value === undefined || (value === "" && empty === "everywhere");
-    setAt(result, path.split("."), isDefault ? fallback : value);
-  }
+    return [path, isDefault ? fallback : value] as const;
+  });
   // It has all paths of the table, each with what its row reads.
-  return result as Nested<Settings>;
-}
-
-function setAt(
-  target: Record<string, unknown>,
-  [key = "", ...rest]: readonly string[],
-  value: unknown,
-): void {
-  if (rest.length === 0) target[key] = value;
-  else setAt((target[key] ??= {}) as Record<string, unknown>, rest, value);
+  return inSections(all) as Nested<Settings>;
 }
 
 /**

@@ -8,7 +8,7 @@ import type { ModeTraits } from "../model/kernel/traits.ts";
 import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import type { Json, Setting } from "./settings/setting.ts";
-import { ROWS } from "./settings/table.ts";
+import { inSections, ROWS } from "./settings/table.ts";
 import { fieldAt } from "../model/values/record.ts";
 
 /**
@@ -17,11 +17,10 @@ import { fieldAt } from "../model/values/record.ts";
  * cannot say: servers that are off, a min sync period of 0, `--master`, signpost's own settings.
  */
 export function toKubeProxyConfiguration(configuration: Configuration): Json {
-  const result: Section = { apiVersion: API_VERSION, kind: KIND };
-  for (const [path, row] of [...ROWS].sort(([one], [other]) => one < other ? -1 : 1)) {
-    if (row.inFile !== false) setAt(result, path.split("."), printed(configuration, { path, row }));
-  }
-  return result;
+  const rows = [...ROWS].filter(([, { inFile }]) => inFile !== false)
+    .sort(([one], [other]) => one < other ? -1 : 1)
+    .map(([path, row]) => [path, printed(configuration, { path, row })] as const);
+  return { apiVersion: API_VERSION, kind: KIND, ...inSections(rows) };
 }
 
 /**
@@ -50,8 +49,6 @@ export function formatMinSyncPeriod(value: MinSyncPeriod): string {
   return value === "adaptive" ? value : formatDuration(value);
 }
 
-type Section = { [key: string]: Json };
-
 function printed(
   configuration: Configuration,
   { path, row }: { readonly path: string; readonly row: Setting<unknown> },
@@ -60,9 +57,4 @@ function printed(
   const value = fieldAt(configuration, ...path.split("."));
   // The configuration has at this path what this row has read.
   return value === undefined ? null : row.print(value);
-}
-
-function setAt(target: Section, [key = "", ...rest]: readonly string[], value: Json): void {
-  if (rest.length === 0) target[key] = value;
-  else setAt((target[key] ??= {}) as Section, rest, value);
 }

@@ -77,7 +77,7 @@ function frontendRow({ type, address, port, policy, heldBy, outcomes }: Frontend
 }
 
 /** A verdict in a few words. */
-export function outcomeCell(outcome: Outcome): Cell {
+function outcomeCell(outcome: Outcome): Cell {
   const { verdict, code, endpoints, masquerade, conditions } = outcome;
   switch (verdict) {
     case "dnat": {

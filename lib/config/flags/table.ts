@@ -7,7 +7,7 @@ import { SETTING_FLAG_GROUPS } from "../settings/table.ts";
 import type { CommandName, Flag, FlagGroup } from "./flag.ts";
 
 /** `--help` and `--version`: they win over everything else. */
-export const INFORMATION_FLAGS: FlagGroup = {
+const INFORMATION_FLAGS: FlagGroup = {
   title: "Information",
   flags: [
     { name: "help", letter: "h", kind: "boolean", sets: [], help: "Print this text and exit." },

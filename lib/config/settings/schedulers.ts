@@ -20,7 +20,7 @@ const SECOND = 1_000;
 const OUTSIDE = "outside ipvs mode";
 
 /** Slots of the lookup table that consistent hashing takes by default. */
-export const HASH_TABLE_SIZE = 251;
+const HASH_TABLE_SIZE = 251;
 
 /** Larger tables take too many elements of each frontend. */
 const MAX_HASH_TABLE_SIZE = 65_521;

@@ -76,6 +76,26 @@ function flagGroup(
   return { title, flags: [...own, ...flags] };
 }
 
+/** Values by their names, in sections. */
+export interface Sections<T> {
+  [name: string]: T | Sections<T>;
+}
+
+/** Values in their sections: `conntrack.min` is `min` in `conntrack`. */
+export function inSections<T>(
+  values: Iterable<readonly [path: string, value: T]>,
+): Sections<T> {
+  const result: Sections<T> = {};
+  for (const [path, value] of values) {
+    const names = path.split(".");
+    const last = names.pop() ?? path;
+    let section = result;
+    for (const name of names) section = (section[name] ??= {}) as Sections<T>;
+    section[last] = value;
+  }
+  return result;
+}
+
 /**
  * The settings of a section.
  *

@@ -183,7 +183,7 @@ export async function findApiServer(
  *
  * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
  */
-export async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
+async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
   const { nodeName, runtime, logger, observer, sink, signal } = options;
   const failed = Promise.withResolvers<never>();
   const guarded = (event: ObjectEvent) => {

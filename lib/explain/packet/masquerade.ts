@@ -69,7 +69,7 @@ export function masqueradeOf(
 }
 
 /** How pods of this node are recognised, in a few words. */
-export function describeDetector(detector: LocalDetector | undefined): string {
+function describeDetector(detector: LocalDetector | undefined): string {
   switch (detector?.type) {
     case "cidr":
       return `pods are in ${detector.cidr}`;

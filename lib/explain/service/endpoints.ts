@@ -84,7 +84,7 @@ export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
 type Judgement = Pick<EndpointReport, "usedFor" | "code" | "reason">;
 
 /** The policies that any traffic to the service port follows. */
-export function policiesInUse(desired: DesiredServicePort): ReadonlySet<TrafficPolicy> {
+function policiesInUse(desired: DesiredServicePort): ReadonlySet<TrafficPolicy> {
   const { internalTrafficPolicy, externalTrafficPolicy, clusterIPs } = desired;
   const isExternal = desired.nodePort !== 0 || desired.loadBalancerIPs.length > 0 ||
     desired.externalIPs.length > 0;

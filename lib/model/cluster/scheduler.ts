@@ -101,7 +101,7 @@ export function describeScheduler(scheduler: Scheduler): string {
 const PRIMES = [2, 5, 11, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521];
 
 /** The slots of a lookup table: as configured, or so many that each endpoint has one. */
-export function tableSizeFor(endpoints: number, configured: number): number {
+function tableSizeFor(endpoints: number, configured: number): number {
   if (endpoints <= configured) return configured;
   return PRIMES.find((prime) => prime >= endpoints) ?? PRIMES.at(-1) ?? configured;
 }

@@ -39,7 +39,7 @@ export class StateError extends Error {
 }
 
 /** The version that is written, and the only one that is read. */
-export const STATE_VERSION = 2;
+const STATE_VERSION = 2;
 
 /** Characters; an EndpointSlice of 1,000 endpoints, the most that the API takes, has 250,000. */
 const MAX_LINE = 16 * 1024 * 1024;

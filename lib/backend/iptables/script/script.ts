@@ -61,7 +61,7 @@ export function programName(family: Family, tool: "" | "-restore" | "-save", bac
 }
 
 /** The input of both families as one text, each under the name of its program. */
-export function renderFamilies(families: readonly FamilyInput[]): string {
+function renderFamilies(families: readonly FamilyInput[]): string {
   return families.map((input) => {
     const text = renderFamily(input);
     return text === "" ? "" : `# ${programName(input.family, "-restore")}\n${text}`;
