@@ -8,12 +8,8 @@ import { type ProcessRunner, ProgramMissingError } from "../model/ports/ports.ts
 
 /** Reads and writes settings such as `net.ipv4.conf.all.route_localnet`. */
 export class Sysctl {
-  readonly #runner: ProcessRunner;
-
   /** @param runner runs `sysctl` (package procps) */
-  constructor(runner: ProcessRunner) {
-    this.#runner = runner;
-  }
+  constructor(private readonly runner: ProcessRunner) {}
 
   /**
    * The value of a setting.
@@ -35,7 +31,7 @@ export class Sysctl {
 
   async #run(argv: readonly [string, ...string[]]): Promise<string> {
     try {
-      const { code, stdout, stderr } = await this.#runner.run(argv);
+      const { code, stdout, stderr } = await this.runner.run(argv);
       // sysctl 4 reports a refusal and ends with 0 all the same.
       if (code !== 0 || stderr.trim() !== "") {
         throw new Error(stderr.trim().split("\n")[0] || `exit ${code}`);

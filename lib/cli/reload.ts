@@ -35,17 +35,14 @@ export interface ReloadOptions {
 
 /** The reloads of one configuration's daemon. */
 export class Reload {
-  readonly #options: ReloadOptions;
   #count = 0;
 
   /** @param options see there */
-  constructor(options: ReloadOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: ReloadOptions) {}
 
   /** Reads the configuration again; what an earlier call still waits for counts no more. */
   async readAgain(): Promise<void> {
-    const { manager, take } = this.#options;
+    const { manager, take } = this.options;
     const count = ++this.#count;
     await manager.reloading();
     const wanted = await this.#load();
@@ -57,7 +54,7 @@ export class Reload {
   }
 
   async #takeLater(wanted: Configuration, count: number): Promise<void> {
-    const { runtime, take, signal } = this.#options;
+    const { runtime, take, signal } = this.options;
     for (;;) {
       await runtime.clock.sleep(SOURCE_PERIOD, signal);
       const problem = signal.aborted ? undefined : await this.#sourceProblem(wanted);
@@ -68,7 +65,7 @@ export class Reload {
 
   /** @returns the new configuration, where it is good and differs */
   async #load(): Promise<Configuration | undefined> {
-    const { argv, file, logger, configuration } = this.#options;
+    const { argv, file, logger, configuration } = this.options;
     const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
     if (loaded.type === "errors") {
       for (const error of loaded.errors) this.#refuse(error);
@@ -85,9 +82,9 @@ export class Reload {
 
   /** Why a start with this configuration would end the process: there is no going back then. */
   async #sourceProblem(configuration: Configuration): Promise<string | undefined> {
-    const nodeName = nodeNameOf(configuration, this.#options.runtime);
+    const nodeName = nodeNameOf(configuration, this.options.runtime);
     try {
-      await checkSource({ ...this.#options, configuration, nodeName });
+      await checkSource({ ...this.options, configuration, nodeName });
       return undefined;
     } catch (error) {
       if (error instanceof FatalError) return error.message;
@@ -96,6 +93,6 @@ export class Reload {
   }
 
   #refuse(error: string): void {
-    this.#options.logger.error(`the new configuration is refused, the old one is kept: ${error}`);
+    this.options.logger.error(`the new configuration is refused, the old one is kept: ${error}`);
   }
 }

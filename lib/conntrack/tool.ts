@@ -97,14 +97,11 @@ function protocolArguments(family: Family): string[] {
 
 /** Runs `conntrack`. Both verbs throw `ConntrackError`, and `ProgramMissingError` where there is none. */
 export class ConntrackTool {
-  readonly #runner: ProcessRunner;
   /** Versions before 1.4.7 know no `--load-file`. */
   #takesBatches = true;
 
   /** @param runner runs `conntrack`, as root or with CAP_NET_ADMIN */
-  constructor(runner: ProcessRunner) {
-    this.#runner = runner;
-  }
+  constructor(private readonly runner: ProcessRunner) {}
 
   /** Lists UDP entries of a family. */
   async list(family: Family, { address, port }: ListFilter): Promise<Iterable<ConntrackEntry>> {
@@ -145,7 +142,7 @@ export class ConntrackTool {
 
   async #run(args: readonly string[], stdin?: string): Promise<ProcessResult> {
     try {
-      return await this.#runner.run(["conntrack", ...args], stdin);
+      return await this.runner.run(["conntrack", ...args], stdin);
     } catch (error) {
       if (!(error instanceof ProgramFailedError)) throw error;
       throw new ConntrackError(`stale UDP connections are not deleted: ${error.message}`, {

@@ -25,20 +25,17 @@ const QUIET = 30_000;
 
 /** Two programs that each undo what the other does must not take all of the processor. */
 export class DriftRepairs {
-  readonly #options: DriftRepairsOptions;
   #inARow = 0;
   #last = -Infinity;
   #isWaiting = false;
 
   /** @param options whom to ask for a repair, and when to stop */
-  constructor(options: DriftRepairsOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: DriftRepairsOptions) {}
 
   /** Takes what was noticed. Never rejects. */
   async report(drift: Drift): Promise<void> {
     if (this.#isWaiting) return;
-    const { clock, logger, repair, signal } = this.#options;
+    const { clock, logger, repair, signal } = this.options;
     if (clock.monotonic() - this.#last > QUIET) this.#inARow = 0;
     const delay = this.#delay();
     logger.warn(message(delay), {

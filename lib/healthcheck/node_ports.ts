@@ -53,7 +53,6 @@ interface OpenPlace extends Place {
 
 /** Keeps one listener per Service and address, and follows changes. */
 export class HealthCheckNodePorts {
-  readonly #options: HealthCheckNodePortsOptions;
   /** By what a place is, in one text. */
   readonly #open = new Map<string, OpenPlace>();
   readonly #failed = new Set<string>();
@@ -63,9 +62,7 @@ export class HealthCheckNodePorts {
   #work: Promise<void> = Promise.resolve();
   #retrying = false;
 
-  constructor(options: HealthCheckNodePortsOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: HealthCheckNodePortsOptions) {}
 
   /**
    * Makes this set the one that is served.
@@ -102,7 +99,7 @@ export class HealthCheckNodePorts {
 
   #places(): ReadonlyMap<string, Place> {
     const places = new Map<string, Place>();
-    const where = this.#options.where();
+    const where = this.options.where();
     for (const [service, { port, localEndpoints }] of this.#desired) {
       for (const addresses of healthCheckAddresses([...localEndpoints.keys()], where)) {
         places.set(`${service} ${port} ${addresses.join(" ")}`, { service, port, addresses });
@@ -112,14 +109,14 @@ export class HealthCheckNodePorts {
   }
 
   async #shut(key: string, { service, port, listeners }: OpenPlace): Promise<void> {
-    this.#options.logger.debug(2, "closing health check", { service, port });
+    this.options.logger.debug(2, "closing health check", { service, port });
     this.#open.delete(key);
     await Promise.all(listeners.map((listener) => listener.close()));
   }
 
   /** Opens the port on all addresses, or on none. */
   async #start(key: string, place: Place): Promise<void> {
-    const { listen, logger } = this.#options;
+    const { listen, logger } = this.options;
     const { service, port, addresses } = place;
     const listeners: HttpListener[] = [];
     try {
@@ -147,7 +144,7 @@ export class HealthCheckNodePorts {
   /** Each family has its own endpoints, as in kube-proxy. */
   #answer(service: string, family: Family): HttpAnswer {
     const localEndpoints = this.#desired.get(service)?.localEndpoints.get(family) ?? 0;
-    const serviceProxyHealthy = this.#options.isHealthy();
+    const serviceProxyHealthy = this.options.isHealthy();
     const { namespace, name } = splitKey(service);
     const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy };
     const status = localEndpoints > 0 && serviceProxyHealthy ? 200 : 503;
@@ -167,7 +164,7 @@ export class HealthCheckNodePorts {
     this.#failed.add(key);
     if (!this.#failures.changed(key, reason)) return;
     const uid = this.#desired.get(service)?.uid ?? "";
-    const { logger, report, nodeName } = this.#options;
+    const { logger, report, nodeName } = this.options;
     logger.error("cannot open health check node port; trying again every 5 seconds", {
       service,
       port,
@@ -186,7 +183,7 @@ export class HealthCheckNodePorts {
     const { signal } = this.#closing;
     if (this.#retrying || signal.aborted) return;
     this.#retrying = true;
-    void this.#options.clock.sleep(RETRY_MILLISECONDS, signal).then(() => {
+    void this.options.clock.sleep(RETRY_MILLISECONDS, signal).then(() => {
       this.#retrying = false;
       return signal.aborted ? undefined : this.sync(this.#desired);
     });

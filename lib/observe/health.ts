@@ -50,25 +50,22 @@ const NONE: ReadonlyMap<Family, string> = new Map();
 
 /** Follows queued updates, finished syncs and the Node. */
 export class ProxyHealth {
-  readonly #options: ProxyHealthOptions;
   #lastUpdated: number | undefined;
   /** Monotonic time of the oldest update that waits. */
   #pendingSince: number | undefined;
   #nodeEligible = false;
 
-  constructor(options: ProxyHealthOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: ProxyHealthOptions) {}
 
   /** An update came in that the kernel does not have yet. */
   queued(): void {
-    this.#pendingSince ??= this.#options.clock.monotonic();
+    this.#pendingSince ??= this.options.clock.monotonic();
   }
 
   /** The kernel has everything that was queued. */
   updated(): void {
     this.#pendingSince = undefined;
-    this.#lastUpdated = this.#options.clock.now();
+    this.#lastUpdated = this.options.clock.now();
   }
 
   /** The Node as it was seen last; one that goes is not told, and its last state holds on. */
@@ -83,7 +80,7 @@ export class ProxyHealth {
 
   /** Everything at this moment. */
   report(): HealthReport {
-    const missing = this.#options.missing ?? NONE;
+    const missing = this.options.missing ?? NONE;
     const lastUpdated = this.#lastUpdated;
     // Before the first sync it is still starting up, and healthy.
     const healthy = lastUpdated === undefined || !this.#isLate();
@@ -92,17 +89,17 @@ export class ProxyHealth {
       healthy,
       nodeEligible: this.#nodeEligible,
       lastUpdated,
-      currentTime: this.#options.clock.now(),
+      currentTime: this.options.clock.now(),
       families: new Map(
         synced.map((family) => [family, { lastUpdated: lastUpdated ?? 0, healthy }]),
       ),
       missing,
-      progress: this.#options.progress?.(),
+      progress: this.options.progress?.(),
     };
   }
 
   #isLate(): boolean {
     const since = this.#pendingSince;
-    return since !== undefined && this.#options.clock.monotonic() - since >= this.#options.timeout;
+    return since !== undefined && this.options.clock.monotonic() - since >= this.options.timeout;
   }
 }

@@ -29,14 +29,11 @@ export type ProgramFailureListener = (program: string, failure: ProgramFailure) 
 
 /** Runs programs by another runner, and watches them. */
 export class ProgramWatch implements ProcessRunner {
-  readonly #options: ProgramWatchOptions;
   readonly #early: (readonly [string, ProgramFailure])[] = [];
   #listener: ProgramFailureListener = (...failure) => this.#early.push(failure);
 
   /** @param options see there */
-  constructor(options: ProgramWatchOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: ProgramWatchOptions) {}
 
   /** Has a listener hear of every failure, those before included. */
   reportTo(listener: ProgramFailureListener): void {
@@ -46,7 +43,7 @@ export class ProgramWatch implements ProcessRunner {
 
   /** @inheritdoc */
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
-    const { runner, clock, logger } = this.#options;
+    const { runner, clock, logger } = this.options;
     const over = new AbortController();
     void clock.sleep(SLOW, over.signal).then(() => {
       if (over.signal.aborted) return;

@@ -68,12 +68,9 @@ export interface ServiceManagerOptions {
 
 /** The service manager that started this process, as far as there is one. */
 export class ServiceManager {
-  readonly #options: ServiceManagerOptions;
   readonly #failures = new ChangeFilter();
 
-  constructor(options: ServiceManagerOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: ServiceManagerOptions) {}
 
   /**
    * Start-up is over, or there is something else to say of a service that has started.
@@ -114,7 +111,7 @@ export class ServiceManager {
    * @param signal ends it
    */
   async feedWatchdog(isAlive: () => boolean, signal: AbortSignal): Promise<void> {
-    const { watchdog, clock, socket } = this.#options;
+    const { watchdog, clock, socket } = this.options;
     if (watchdog === undefined || !socket) return;
     while (!signal.aborted) {
       if (isAlive()) await this.#send(["WATCHDOG=1"]);
@@ -123,7 +120,7 @@ export class ServiceManager {
   }
 
   async #send(lines: readonly string[]): Promise<void> {
-    const { socket, logger } = this.#options;
+    const { socket, logger } = this.options;
     try {
       await socket?.send(lines.join("\n"));
       this.#failures.clear("send");

@@ -7,14 +7,11 @@ import type { Clock } from "../model/ports/ports.ts";
 
 /** Ends the next wait at once where it was set while no one waited. */
 export class AutoResetEvent {
-  readonly #clock: Clock;
   #isSet = false;
   #end: (() => void) | undefined;
 
   /** @param clock ends the wait where the event is not set */
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Clock) {}
 
   /** Sets the event: ends the wait, or the next one before it begins. */
   set(): void {
@@ -27,7 +24,7 @@ export class AutoResetEvent {
     if (!this.#isSet) {
       const over = new AbortController();
       this.#end = () => over.abort();
-      await this.#clock.sleep(Math.min(milliseconds, MAX_TIMER), over.signal);
+      await this.clock.sleep(Math.min(milliseconds, MAX_TIMER), over.signal);
       this.#end = undefined;
     }
     this.#isSet = false;

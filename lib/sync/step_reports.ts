@@ -28,7 +28,6 @@ export interface StepReportsOptions {
 
 /** Remembers what was told of, until it is over. */
 export class StepReports {
-  readonly #options: StepReportsOptions;
   /** What was warned of, by the Service that lost: what it asked for, and who had it. */
   readonly #conflicts = new Map<string, ReadonlyMap<string, string>>();
   readonly #unsupported = new Map<string, ReadonlySet<string>>();
@@ -36,9 +35,7 @@ export class StepReports {
   readonly #overLimit = new Map<string, string>();
 
   /** @param options who is told */
-  constructor(options: StepReportsOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: StepReportsOptions) {}
 
   /** Reports what is new in a step. */
   report(step: Step): void {
@@ -56,7 +53,7 @@ export class StepReports {
 
   /** Reports an object that cannot be used. */
   refuse({ kind, key, reason }: Refusal): void {
-    const { logger, observer } = this.#options;
+    const { logger, observer } = this.options;
     logger.warn("object refused, its last good state is kept", { kind, key, reason });
     observer.refused?.({ kind, key, reason });
   }
@@ -71,8 +68,8 @@ export class StepReports {
       else this.#conflicts.set(loser, new Map(lost.map((each) => [each.claim, each.holder])));
       const fresh = lost.filter(({ claim, holder }) => known?.get(claim) !== holder);
       if (fresh.length === 0) continue;
-      this.#options.logger.warn(conflictLine(loser, fresh));
-      this.#options.observer.conflicts?.(loser, fresh);
+      this.options.logger.warn(conflictLine(loser, fresh));
+      this.options.observer.conflicts?.(loser, fresh);
     }
   }
 
@@ -85,8 +82,8 @@ export class StepReports {
       if (list.length === 0) this.#unsupported.delete(service);
       else this.#unsupported.set(service, new Set(list.map(({ feature }) => feature)));
       for (const each of list.filter(({ feature }) => !known?.has(feature))) {
-        this.#options.logger.warn(unsupportedLine(each));
-        this.#options.observer.unsupported?.(each);
+        this.options.logger.warn(unsupportedLine(each));
+        this.options.observer.unsupported?.(each);
       }
     }
   }

@@ -41,20 +41,17 @@ export interface AdviceOptions {
  * traffic would be masqueraded, and dropped where a load balancer's policy is Local (k/k#112820).
  */
 export class Advice {
-  readonly #options: AdviceOptions;
   readonly #told = new Set<Family>();
   #toldOfAddress = false;
   #toldOfFamilies = false;
   #toldOfMoves = false;
 
   /** @param options what to look at, whom to tell */
-  constructor(options: AdviceOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: AdviceOptions) {}
 
   /** Looks at what a sync has changed. */
   afterSync({ services }: StateChange): void {
-    const { node, logger } = this.#options;
+    const { node, logger } = this.options;
     this.#adviseOnAddress();
     this.#adviseOnFamilies();
     this.#adviseOnMoves(services);
@@ -72,7 +69,7 @@ export class Advice {
   }
 
   #adviseOnAddress(): void {
-    const { cache, logger, nodeName, ...inputs } = this.#options;
+    const { cache, logger, nodeName, ...inputs } = this.options;
     if (this.#toldOfAddress || !cache.complete) return;
     if (!lacksNodeAddress({ ...inputs, node: cache.node })) return;
     this.#toldOfAddress = true;
@@ -81,7 +78,7 @@ export class Advice {
 
   /** What kube-proxy checks when it starts; it ends where a problem is fatal, signpost never does. */
   #adviseOnFamilies(): void {
-    const { cache, configuration, traits, node, logger } = this.#options;
+    const { cache, configuration, traits, node, logger } = this.options;
     if (this.#toldOfFamilies || !cache.complete) return;
     this.#toldOfFamilies = true;
     const { bindAddress } = configuration;
@@ -100,7 +97,7 @@ export class Advice {
 
   /** A hash is for routers that move flows; conntrack refuses what comes back after others have gone on. */
   #adviseOnMoves(services: StateChange["services"]): void {
-    const { configuration, logger } = this.#options;
+    const { configuration, logger } = this.options;
     if (this.#toldOfMoves || configuration.conntrack.tcpBeLiberal) return;
     const moving = [...services.values()].flatMap(({ after }) => after).find((port) =>
       needsOf(port.scheduler).hash && port.protocol === "tcp" &&
@@ -121,7 +118,7 @@ export class Advice {
         if (port.family !== family) continue;
         for (const { address, local } of port.clusterEndpoints) {
           if (!local || cidrContains(cidr, address)) continue;
-          own ??= new Set(this.#options.ownAddresses());
+          own ??= new Set(this.options.ownAddresses());
           if (!own.has(address)) return address;
         }
       }

@@ -22,14 +22,11 @@ export interface RequestReportsOptions {
 
 /** Tells of requests; one that repeats a failed one is a retry. Only GETs are repeated. */
 export class RequestReports {
-  readonly #options: RequestReportsOptions;
   /** By path, the code of the last GET where that failed. */
   readonly #failed = new BoundedMap<string, string>(MAX_REMEMBERED);
 
   /** @param options whom to tell */
-  constructor(options: RequestReportsOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: RequestReportsOptions) {}
 
   /**
    * Sends a request, and tells of it and of its answer.
@@ -53,14 +50,14 @@ export class RequestReports {
     if (url.searchParams.has("watch")) return response;
     return counted(
       response,
-      (size) => this.#options.observer?.responseRead?.({ verb, host: url.host, size }),
+      (size) => this.options.observer?.responseRead?.({ verb, host: url.host, size }),
     );
   }
 
   #begin(
     { method: verb, url, body }: Pick<HttpRequest, "method" | "url" | "body">,
   ): (code: string) => void {
-    const { clock, observer } = this.#options;
+    const { clock, observer } = this.options;
     const start = clock.monotonic();
     const retryOf = verb === "GET" ? this.#failed.get(url.pathname) : undefined;
     return (code) => {
