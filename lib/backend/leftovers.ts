@@ -4,6 +4,7 @@
  * @module
  */
 import { hostPort } from "../model/cluster/names.ts";
+import { messageOf } from "../model/values/errors.ts";
 import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { IPVS_INTERFACE, IpvsKernel } from "./ipvs/kernel.ts";
 
@@ -24,6 +25,15 @@ export interface IpvsCleanupOptions {
  * @returns what failed, and what to do
  */
 export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]> {
+  const problems = await cleanUp(options).catch((error) => [messageOf(error)]);
+  if (problems.length === 0) return [];
+  const advice =
+    "install ipvsadm, iproute2, coreutils (cat) or ipset and run this again, or run kube-proxy --cleanup";
+  return [new Error(`of kube-proxy's ipvs mode is left: ${problems.join("; ")} (${advice})`)];
+}
+
+/** @returns what is left and why, for each a line */
+async function cleanUp(options: IpvsCleanupOptions): Promise<string[]> {
   const { runner, logger, excluded, dryRun, print } = options;
   const kernel = new IpvsKernel(runner, excluded);
   const state = await kernel.look();
@@ -38,17 +48,12 @@ export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]>
     return [];
   }
   const problems = state ? await kernel.remove(state) : await kernel.removeSets();
-  if (problems.length === 0) {
-    if (state || sets.length > 0) {
-      logger.info("removed what kube-proxy's ipvs mode left", {
-        virtualServers: state?.servers.length ?? 0,
-        interface: state && IPVS_INTERFACE,
-        sets: sets.length,
-      });
-    }
-    return [];
+  if (problems.length === 0 && (state || sets.length > 0)) {
+    logger.info("removed what kube-proxy's ipvs mode left", {
+      virtualServers: state?.servers.length ?? 0,
+      interface: state && IPVS_INTERFACE,
+      sets: sets.length,
+    });
   }
-  const advice =
-    "install ipvsadm, iproute2 or ipset and run this again, or run kube-proxy --cleanup";
-  return [new Error(`of kube-proxy's ipvs mode is left: ${problems.join("; ")} (${advice})`)];
+  return problems;
 }

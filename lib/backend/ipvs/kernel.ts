@@ -15,6 +15,7 @@ import {
   type ProcessRunner,
   ProgramMissingError,
 } from "../../model/ports/ports.ts";
+import { messageOf } from "../../model/values/errors.ts";
 import { oneLine } from "../../model/values/text.ts";
 import {
   type IpvsConnection,
@@ -33,6 +34,8 @@ export interface IpvsState {
   readonly vips: readonly string[];
   /** Its virtual servers; those of other programs are left out. */
   readonly servers: readonly VirtualServer[];
+  /** Why its virtual servers are not known; `undefined`: they are. */
+  readonly unread: string | undefined;
 }
 
 /** kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`). */
@@ -59,18 +62,33 @@ export class IpvsKernel {
     this.#excluded = excluded;
   }
 
-  /** What is there; `undefined`: kube-proxy's ipvs mode was not on this node, or nothing is left. */
+  /**
+   * What is there; `undefined`: kube-proxy's ipvs mode was not on this node, or nothing is left.
+   *
+   * @throws {Error} where `ip` cannot tell
+   */
   async look(): Promise<IpvsState | undefined> {
-    const link = await this.#try(["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE]);
-    if (link?.code !== 0) return undefined;
+    const command = ["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE] as const;
+    const link = await this.#try(command);
+    if (link === undefined || NO_DEVICE.test(link.stderr)) return undefined;
+    if (link.code !== 0) throw new Error(failure(command, link));
     const vips = [...link.stdout.matchAll(/ inet6? ([0-9a-f.:]+)/g)]
       .flatMap(([, text]) => parseAddress(text) ?? [])
       .filter((address) => !address.startsWith("fe80:"));
-    const all = parseServers(await this.#read("/proc/net/ip_vs"));
-    return { vips, servers: all.filter((server) => this.#isOwn(server, new Set(vips))) };
+    try {
+      const all = parseServers(await this.#read("/proc/net/ip_vs"));
+      const servers = all.filter((server) => this.#isOwn(server, new Set(vips)));
+      return { vips, servers, unread: undefined };
+    } catch (error) {
+      return { vips, servers: [], unread: messageOf(error) };
+    }
   }
 
-  /** The connections that it carries. */
+  /**
+   * The connections that it carries.
+   *
+   * @throws {Error} where they cannot be read
+   */
   async connections({ servers }: IpvsState): Promise<readonly IpvsConnection[]> {
     const own = new Set(servers.map(keyOf));
     return parseConnections(await this.#read("/proc/net/ip_vs_conn"))
@@ -88,8 +106,10 @@ export class IpvsKernel {
    * connections that were open, which would send the next packet to an address that is no more.
    *
    * @returns what could not be removed and why, for each a line
+   * @throws {Error} where its connections cannot be read; all of it stays then
    */
   async remove(state: IpvsState): Promise<string[]> {
+    if (state.unread !== undefined) return [state.unread];
     const connections = await this.connections(state);
     const problems = [
       ...await this.#removeServers(state.servers),
@@ -155,18 +175,17 @@ export class IpvsKernel {
 
   /** Empty where there is no such file: the module is not loaded. */
   async #read(path: string): Promise<string> {
-    const result = await this.#try(["cat", path]);
-    return result?.code === 0 ? result.stdout : "";
+    const command = ["cat", path] as const;
+    const result = await this.#try(command);
+    if (result?.code === 0) return result.stdout;
+    if (NO_FILE.test(result?.stderr ?? "")) return "";
+    throw new Error(failure(command, result));
   }
 
   /** @returns a line where it failed */
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<string[]> {
     const result = await this.#try(argv, stdin);
-    if (result?.code === 0) return [];
-    const why = result === undefined
-      ? "it is not installed"
-      : oneLine(result.stderr || result.stdout, 200);
-    return [`${argv.join(" ")}: ${why}`];
+    return result?.code === 0 ? [] : [failure(argv, result)];
   }
 
   /** `undefined` where the program is not installed. */
@@ -189,6 +208,19 @@ export function countOpen({ servers }: IpvsState): number {
     (sum, { protocol, active, inactive }) => sum + active + (protocol === "udp" ? inactive : 0),
     0,
   );
+}
+
+/** What `ip` says of iproute2, and of BusyBox. */
+const NO_DEVICE = /does not exist|can't find device/;
+
+const NO_FILE = /No such file/;
+
+/** @param result `undefined`: the program is not installed */
+function failure(argv: readonly string[], result: ProcessResult | undefined): string {
+  const why = result === undefined
+    ? "it is not installed"
+    : oneLine(result.stderr || result.stdout, 200) || `exit ${result.code}`;
+  return `${argv.join(" ")}: ${why}`;
 }
 
 const SERVICE = { tcp: "-t", udp: "-u", sctp: "--sctp-service" } as const;

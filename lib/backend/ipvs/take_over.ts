@@ -63,7 +63,9 @@ export class IpvsTakeOver {
   /** Before our rules are there, where they are not nftables': no VIP exposes the node's own ports. Never rejects. */
   async prepare(): Promise<void> {
     const state = await this.#look();
-    if (state) await this.#install(guardScript({ ...state, refusesServers: false }));
+    // What is not known to be a virtual server would be refused while only those serve.
+    if (!state || state.unread !== undefined) return;
+    await this.#install(guardScript({ ...state, refusesServers: false }));
   }
 
   /** Called when our rules are there, and others' rules are about to go. Never rejects. */
@@ -93,11 +95,12 @@ export class IpvsTakeOver {
   async #step(before: Progress): Promise<Progress> {
     try {
       const state = await this.#kernel.look();
+      // What a kube-proxy that is still there has added is guarded, too.
+      if (state) await this.#install(guardScript({ ...state, refusesServers: true }));
+      if (state?.unread !== undefined) return this.#waitToRead(before, state.unread);
       const now = this.#options.clock.monotonic();
       const next = advance(before, { connections: state && countOpen(state), now });
       if (state) {
-        // What a kube-proxy that is still there has added is guarded, too.
-        await this.#install(guardScript({ ...state, refusesServers: true }));
         if (next.step !== "remove" || !await this.#remove(state)) return { ...next, step: "wait" };
       }
       await this.#options.applyNft(GUARD_REMOVAL);
@@ -111,6 +114,14 @@ export class IpvsTakeOver {
       this.#tell(`what kube-proxy's ipvs mode left is not removed: ${messageOf(error)}`);
       return before;
     }
+  }
+
+  /** Connections that are not seen may be open. */
+  #waitToRead(before: Progress, why: string): Progress {
+    this.#obstacle =
+      `open connections of kube-proxy's ipvs mode cannot be read, so it stays: ${why}`;
+    this.#tell(this.#obstacle);
+    return { ...before, idle: 0, step: "wait" };
   }
 
   /** @returns whether nothing is left */

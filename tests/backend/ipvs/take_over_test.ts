@@ -130,6 +130,63 @@ Deno.test("without ipvsadm everything stays, guarded, and one line says what to 
   assertEquals(it.node.addresses, undefined);
 });
 
+Deno.test("where virtual servers cannot be read nothing is removed: connections may be open", async () => {
+  const it = setUp();
+  it.node.active = 1;
+  it.node.missing.add("cat");
+  await it.takeOver.takeOver();
+  assertMatch(it.node.scripts[0] ?? "", /elements = \{ 10\.96\.0\.10, 192\.0\.2\.10 \}/);
+  await run(it, 20);
+  assertEquals(it.node.changes, []);
+  assertEquals(it.logger.at("warn").length, 1);
+  assertMatch(it.takeOver.report?.obstacle ?? "", /cat \/proc\/net\/ip_vs: it is not installed/);
+  it.node.missing.clear();
+  await run(it, 2);
+  assertEquals(it.node.addresses, undefined);
+});
+
+Deno.test("a reading that fails within the grace time does not end it", async () => {
+  const it = setUp();
+  it.node.active = 1;
+  await it.takeOver.takeOver();
+  for (const command of ["cat", "ip -o", "cat /proc/net/ip_vs_conn"]) {
+    it.node.failures.set(command, "Too many open files in system");
+    await run(it, 3);
+    it.node.failures.clear();
+  }
+  assertEquals(it.node.changes, []);
+  assertEquals(it.takeOver.report?.connections, 1);
+});
+
+Deno.test("without the module ip_vs there is no virtual server, and the interface goes", async () => {
+  const it = setUp();
+  it.node.failures.set("cat", "cat: /proc/net/ip_vs: No such file or directory");
+  await it.takeOver.takeOver();
+  await run(it, 3);
+  assertEquals(it.node.changes.includes("ip link delete kube-ipvs0"), true);
+  assertEquals(it.logger.at("warn"), []);
+});
+
+Deno.test("in iptables mode what cannot be read is not refused before our rules are there", async () => {
+  const { node, takeOver } = setUp();
+  node.missing.add("cat");
+  await takeOver.prepare();
+  assertEquals(node.scripts, []);
+});
+
+Deno.test("cleanup fails where virtual servers cannot be read, and removes nothing", async () => {
+  for (const command of ["cat /proc/net/ip_vs", "cat /proc/net/ip_vs_conn", "ip -o addr"]) {
+    const node = new FakeIpvs();
+    node.failures.set(command, "Too many open files");
+    const logger = new MemoryLogger();
+    const print = () => Promise.resolve();
+    const options = { runner: node.runner, logger, excluded: [], print, dryRun: false };
+    const [failure] = await cleanUpIpvs(options);
+    assertMatch(failure?.message ?? "", new RegExp(`${command}.*: Too many open files.*coreutils`));
+    assertEquals(node.changes, []);
+  }
+});
+
 Deno.test("without ipset and conntrack the rest is removed", async () => {
   const it = setUp();
   it.node.missing.add("ipset").add("conntrack");
