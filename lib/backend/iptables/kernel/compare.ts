@@ -15,6 +15,7 @@ import {
   tokens,
 } from "./saved.ts";
 import { programName } from "../script/script.ts";
+import { without } from "../../without.ts";
 
 /**
  * All differences of one family, by table and chain. Rules of other programs in built-in chains
@@ -82,27 +83,17 @@ function compareRules(
   there: readonly string[],
   { place, isExclusive }: { readonly place: string; readonly isExclusive: boolean },
 ): Difference[] {
+  const missing = without(wanted, { others: there, keyOf: wordsOf });
+  const extra = without(there, { others: wanted, keyOf: wordsOf });
   const differences = [
-    ...without(wanted, there).map((rule) => difference("missing", place, { key: rule })),
-    ...without(there, wanted).map((rule) => difference("extra", place, { key: rule })),
+    ...missing.map((rule) => difference("missing", place, { key: rule })),
+    ...extra.map((rule) => difference("extra", place, { key: rule })),
   ];
   if (differences.length > 0 || !isExclusive) return differences;
   const moved = wanted.findIndex((rule, i) => wordsOf(rule) !== wordsOf(there[i] ?? ""));
   if (moved < 0) return [];
   const [desired = "", held = ""] = [wanted[moved], there[moved]];
   return [difference("wrong", place, { desired, held })];
-}
-
-/** The rules that the other list does not have, or not as often. */
-function without(rules: readonly string[], others: readonly string[]): string[] {
-  const left = new Map<string, number>();
-  for (const words of others.map(wordsOf)) left.set(words, (left.get(words) ?? 0) + 1);
-  return rules.filter((rule) => {
-    const words = wordsOf(rule);
-    const count = left.get(words) ?? 0;
-    left.set(words, count - 1);
-    return count <= 0;
-  });
 }
 
 function wordsOf(rule: string): string {

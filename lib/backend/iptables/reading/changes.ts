@@ -8,6 +8,7 @@ import type { Family } from "../../../model/values/address.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { Change } from "../../../model/kernel/change.ts";
 import type { DesiredStep } from "../../backend.ts";
+import { without } from "../../without.ts";
 
 /** A rule, where it stands, and whom it is for. */
 export interface PlacedRule {
@@ -38,23 +39,13 @@ export function iptablesChanges({ change: { services }, node }: DesiredStep): Ch
   const before = [...services.values()].flatMap((change) => of(change.before));
   const after = [...services.values()].flatMap((change) => of(change.after));
   return [
-    ...without(before, after).map((rule) => toChange("delete", rule)),
-    ...without(after, before).map((rule) => toChange("add", rule)),
+    ...without(before, { others: after, keyOf }).map((rule) => toChange("delete", rule)),
+    ...without(after, { others: before, keyOf }).map((rule) => toChange("add", rule)),
   ];
 }
 
-/** The rules that the others do not have, or not as often: equal ones of two Services are two. */
-function without(rules: readonly PlacedRule[], others: readonly PlacedRule[]): PlacedRule[] {
-  const left = new Map<string, number>();
-  for (const other of others) left.set(textOf(other), (left.get(textOf(other)) ?? 0) + 1);
-  return rules.filter((rule) => {
-    const count = left.get(textOf(rule)) ?? 0;
-    left.set(textOf(rule), count - 1);
-    return count <= 0;
-  });
-}
-
-function textOf({ family, table, chain, rule }: PlacedRule): string {
+/** Without its Service: equal rules of two Services count twice. */
+function keyOf({ family, table, chain, rule }: PlacedRule): string {
   return `${family} ${table} ${chain} ${rule}`;
 }
 

@@ -9,6 +9,7 @@ import { fingerprint } from "./fingerprint.ts";
 import { chainPlace, TABLE_PLACE } from "./place.ts";
 import { type FrontendKey, printKey } from "../script/keys.ts";
 import { COUNTER, parseKey, setNamed, type TableSet } from "../script/sets.ts";
+import { without } from "../../without.ts";
 
 /** How to compare. */
 export interface CompareOptions {
@@ -67,8 +68,8 @@ function compareRules(
   there: readonly string[],
   { lookUps, ...place }: Omit<Difference, "type" | "key"> & { readonly lookUps: readonly string[] },
 ): Difference[] {
-  const missing = without(wanted, there);
-  const extra = without(there, wanted);
+  const missing = without(wanted, { others: there, keyOf: fingerprint });
+  const extra = without(there, { others: wanted, keyOf: fingerprint });
   const differences = [
     ...missing.map((rule) => ({ ...place, type: "missing" as const, key: rule })),
     ...extra.map((rule) => ({ ...place, type: "extra" as const, key: rule })),
@@ -82,16 +83,6 @@ function compareRules(
   if (moved < 0) return [];
   const at = (rules: readonly string[]) => `rule ${moved + 1}: ${rules[moved]}`;
   return [{ ...place, type: "wrong", key: "", desired: at(wanted), held: at(there) }];
-}
-
-/** The rules that the other list does not have, or not as often. */
-function without(rules: readonly string[], others: readonly string[]): string[] {
-  const left = others.map(fingerprint);
-  return rules.filter((rule) => {
-    const place = left.indexOf(fingerprint(rule));
-    if (place >= 0) left.splice(place, 1);
-    return place < 0;
-  });
 }
 
 function compareSets(desired: Contents, held: Contents, exactSlots: boolean): Difference[] {
