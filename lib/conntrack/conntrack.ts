@@ -30,8 +30,6 @@ export interface ConntrackCleanerOptions {
   readonly logger: Logger;
   /** The addresses of all network interfaces of the node, canonical. */
   readonly localAddresses: () => Iterable<string>;
-  /** Milliseconds after which a clean-up stops and leaves the rest for later; 2 s by default. */
-  readonly budget?: number;
 }
 
 /** What a clean-up did in one family. */
@@ -49,7 +47,8 @@ export interface Cleaned extends FamilyCleaned {
 
 /** Deletions that are handed over together. Each walks all of the kernel's table. */
 const BATCH = 32;
-const DEFAULT_BUDGET = 2_000;
+/** Milliseconds after which a clean-up stops and leaves the rest for later. */
+const BUDGET = 2_000;
 /** Milliseconds after a failure, or a clean-up that was cut short, in which nothing is tried. */
 const PAUSE = 10_000;
 /** So many frontends are remembered that could not be cleaned after they went. */
@@ -97,7 +96,7 @@ export class ConntrackCleaner {
     const families = new Map<Family, FamilyCleaned>();
     const suspects = this.#isMissing ? undefined : this.#suspects(change, state);
     if (suspects) {
-      const deadline = this.#now() + (this.#options.budget ?? DEFAULT_BUDGET);
+      const deadline = this.#now() + BUDGET;
       try {
         await this.#cleanAll(suspects, { state, deadline, families });
         this.#lastWarning = "";

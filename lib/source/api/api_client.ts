@@ -40,8 +40,6 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string>>;
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** `application/json` by default. */
-  readonly contentType?: string;
   /** The `accept` header, `application/json` by default. */
   readonly accept?: string;
   readonly signal: AbortSignal;
@@ -139,8 +137,7 @@ export class ApiClient {
         "accept": request.accept ?? "application/json",
         "user-agent": userAgent,
         ...(credentials.authorization && { authorization: credentials.authorization }),
-        ...(request.body !== undefined &&
-          { "content-type": request.contentType ?? "application/json" }),
+        ...(request.body !== undefined && { "content-type": "application/json" }),
       },
       ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
       tls: credentials.tls,

@@ -35,19 +35,17 @@ export interface StateKeeperOptions {
    * and 1.3 GB for 100,000, the latter for half a percent of a processor.
    */
   readonly period?: number;
-  /**
-   * Milliseconds from a first change to its write; 5 seconds by default.
-   *
-   * Changes come in bursts, at a start above all: one write has them all. And a daemon that keeps
-   * crashing at its start does not write each time.
-   */
-  readonly delay?: number;
-  /** Milliseconds that a stop waits for a last write; 2 seconds by default. */
-  readonly stopLimit?: number;
 }
 
 const PERIOD = 60_000;
+
+/**
+ * Milliseconds from a first change to its write. Changes come in bursts, at a start above all: one write has
+ * them all. And a daemon that keeps crashing at its start does not write each time.
+ */
 const DELAY = 5_000;
+
+/** Milliseconds that a stop waits for a last write. */
 const STOP_LIMIT = 2_000;
 
 /** Milliseconds of rest between two batches of a write. */
@@ -99,10 +97,10 @@ export class StateKeeper {
    * Resolves within the limit; a write that is not done by then is given up, and the old file stays.
    */
   async stop(): Promise<void> {
-    const { clock, stopLimit = STOP_LIMIT } = this.#options;
+    const { clock } = this.#options;
     this.#stopping.abort();
     const done = new AbortController();
-    const limit = clock.sleep(stopLimit, done.signal).then(() => this.#outOfTime.abort());
+    const limit = clock.sleep(STOP_LIMIT, done.signal).then(() => this.#outOfTime.abort());
     await Promise.race([this.#finish(), limit]);
     done.abort();
   }
@@ -124,8 +122,8 @@ export class StateKeeper {
   }
 
   #due(waitingSince: number): number {
-    const { period = PERIOD, delay = DELAY } = this.#options;
-    return Math.max(waitingSince + delay, this.#lastEnd + period);
+    const { period = PERIOD } = this.#options;
+    return Math.max(waitingSince + DELAY, this.#lastEnd + period);
   }
 
   async #write(): Promise<void> {

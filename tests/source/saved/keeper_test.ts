@@ -24,8 +24,6 @@ function setUp(options: Partial<StateKeeperOptions> = {}) {
     clock,
     logger,
     period: 30_000,
-    delay: 5_000,
-    stopLimit: 2_000,
     write: async (terms) => {
       running.most = Math.max(running.most, ++running.now);
       const { promise, resolve, reject } = Promise.withResolvers<void>();

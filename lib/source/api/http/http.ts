@@ -7,7 +7,7 @@ import type { TlsSettings } from "../access/access.ts";
 
 /** One request. */
 export interface HttpRequest {
-  readonly method: "GET" | "POST" | "PATCH";
+  readonly method: "GET" | "POST";
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
