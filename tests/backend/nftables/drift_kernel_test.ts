@@ -147,6 +147,24 @@ const SERVICE = {
   spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }] },
 };
 
+/** Services that take turns, with two endpoints each. */
+function turns(count: number): Parameters<Pipeline["load"]>[0] {
+  return Array.from({ length: count }, (_, i) => `turns-${i}`).flatMap((name, i) => [
+    {
+      ...SERVICE,
+      metadata: { name, annotations: { "signpost.dev/scheduler": "round-robin" } },
+      spec: { ...SERVICE.spec, clusterIP: `10.96.1.${i}` },
+    },
+    {
+      kind: "EndpointSlice",
+      metadata: { name, labels: { "kubernetes.io/service-name": name } },
+      addressType: "IPv4",
+      endpoints: [{ addresses: ["10.244.0.2"] }, { addresses: ["10.244.0.3"] }],
+      ports: [{ port: 8080 }],
+    },
+  ]);
+}
+
 const ONE_RANGE = ["192.0.2.0/24"];
 const TWO_RANGES = ["192.0.2.0/24", "198.51.100.0/24"];
 
@@ -213,6 +231,30 @@ Deno.test("what other programs delete is reported, whatever of the table it is",
   for (const [script, report] of cases) {
     assertEquals(await fixture.after(script), report, script);
     await load();
+  }
+});
+
+Deno.test("of maps that come with round-robin Services, our own slots are no report, and what another program does is one", async () => {
+  await using fixture = await Fixture.create({ checkPeriod: NEVER });
+  const isTheirs = (report: string) => !OURS.test(report);
+  for (const [round, count] of [1, 100, 0, 2].entries()) {
+    await fixture.sync(turns(count), { full: false });
+    assertEquals((await fixture.reports(round)).filter(isTheirs), []);
+    const listing = await fixture.kernel.nft.listTable();
+    const names = [...listing.matchAll(/map (endpoints-tcp4-turns-\d+) \{/g)].map(([, name]) =>
+      name
+    );
+    assert(names.length >= Math.min(count, 32) && names.length <= count, names.join());
+    for (const name of names.slice(-2)) {
+      await eventually(`a report of ${name}`, async () => {
+        await fixture.kernel.script(
+          `add element inet signpost ${name} { 192.0.2.1 . 1 . 1 : 192.0.2.1 . 1 }\n` +
+            `delete element inet signpost ${name} { 192.0.2.1 . 1 . 1 }\n`,
+        );
+        return fixture.drift.includes(`element of ${name}`);
+      });
+    }
+    await fixture.reports(100 + round);
   }
 });
 

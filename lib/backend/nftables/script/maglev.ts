@@ -11,6 +11,8 @@
  * @module
  */
 
+import { hash32 } from "../../../model/values/hash.ts";
+
 /** What an endpoint is known by. */
 interface Named {
   readonly address: string;
@@ -30,8 +32,8 @@ export function maglevTable<T extends Named>(endpoints: readonly T[], size: numb
     const name = `${endpoint.address} ${endpoint.port}`;
     return {
       endpoint,
-      slot: hash(name, OFFSET_SEED) % size,
-      skip: hash(name, SKIP_SEED) % (size - 1) + 1,
+      slot: hash32(name, OFFSET_SEED) % size,
+      skip: hash32(name, SKIP_SEED) % (size - 1) + 1,
     };
   });
   const table = new Map<number, T>();
@@ -48,17 +50,6 @@ export function maglevTable<T extends Named>(endpoints: readonly T[], size: numb
 /** Two hashes of one name that have nothing to do with each other. Nodes of all versions must agree on them. */
 const OFFSET_SEED = 1;
 const SKIP_SEED = 2;
-
-/** FNV-1a, mixed as MurmurHash3 does it at its end, for names differ in their last letters alone. */
-function hash(name: string, seed: number): number {
-  let value = 0x811c9dc5 ^ seed;
-  for (let i = 0; i < name.length; i++) {
-    value = Math.imul(value ^ name.charCodeAt(i), 0x01000193);
-  }
-  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
-  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
-  return (value ^ (value >>> 16)) >>> 0;
-}
 
 function byName(one: Named, other: Named): number {
   if (one.address === other.address) return one.port - other.port;

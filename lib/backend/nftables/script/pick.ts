@@ -7,12 +7,12 @@ import type { DesiredServicePort, Destination } from "../../../model/kernel/desi
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { slotsFor } from "../../../model/cluster/scheduler.ts";
 import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
-import { shortHash } from "../../../model/values/hash.ts";
+import { hash32, shortHash } from "../../../model/values/hash.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
 import type { FrontendKey } from "./keys.ts";
 import { maglevTable } from "./maglev.ts";
 import type { Chain, Slots, TableObject } from "./objects.ts";
-import { type FrontendKind, NFT_FAMILY } from "./set_rows.ts";
+import { type FrontendKind, NFT_FAMILY, SHARDS } from "./set_rows.ts";
 import { type TableSet, tableSet } from "./sets.ts";
 
 /** A way to reach a service port: a virtual IP or a node port. */
@@ -52,8 +52,10 @@ interface Spread {
   readonly expression: string;
   /** By slot. */
   readonly destinations: readonly Destination[];
-  /** Ends the names of the chains: two chains of one name and map have the same rules. */
+  /** Ends the names of the chains: two chains of one name and kind of map have the same rules. */
   readonly suffix: string;
+  /** Which map has the slots, see `set_rows.ts`. */
+  readonly shard?: number;
 }
 
 /**
@@ -61,6 +63,7 @@ interface Spread {
  * of bytes in its words: nodes of both orders do not agree.
  */
 const HASH_SEED = "0x7369676e";
+const SHARD_SEED = 3;
 
 function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
   const { family, protocol, scheduler } = port;
@@ -75,12 +78,17 @@ function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
     case undefined:
       return random;
     case "round-robin": {
-      if (count === 1) return random;
+      // One endpoint is in the same map as more: its slot stays when others come.
+      const shard = hash32(port.name, SHARD_SEED) % SHARDS;
+      if (count === 1) {
+        return { ...random, shard, suffix: `${family}-${protocol}-turns-${shard}-1` };
+      }
       // A counter that Services share would skip endpoints: others count between two connections.
       const list = policy === "Local" ? "local-turns" : "turns";
       return {
         expression: `numgen inc mod ${count}`,
         destinations: endpoints,
+        shard,
         suffix: `${family}-${list}-${affinityName(port, "")}`,
       };
     }
@@ -108,10 +116,10 @@ function slotPick(
   { map, frontend, spread }: PickOptions & { readonly spread: Spread },
 ): Pick {
   const { family, protocol } = port;
-  const { expression, destinations, suffix } = spread;
+  const { expression, destinations, suffix, shard } = spread;
   const ip = NFT_FAMILY[family];
   const { kind, key } = frontend;
-  const set = tableSet(map, { frontend: kind, protocol, family });
+  const set = tableSet(map, { frontend: kind, protocol, family, shard });
   const packet = kind === "vip" ? `${ip} daddr . ${protocol} dport` : `${protocol} dport`;
   const dnat = (slot: string) => `dnat ${ip} to ${packet} . ${slot} map @${set.name}`;
   const first = dnat("numgen random mod 1");

@@ -24,6 +24,17 @@ interface ByFrontend extends ByFamily {
 interface ByProtocol extends ByFamily {
   readonly protocol: Protocol;
 }
+interface BySlots extends ByFrontend, ByProtocol {
+  /**
+   * Of service ports whose chains are their own: which of `SHARDS` maps has them. The kernel goes
+   * through all elements of a map for each chain that is new to it, and through all chains for each
+   * new element: in one map for all, that is quadratic. None: the map of the shared chains.
+   */
+  readonly shard?: number | undefined;
+}
+
+/** How many maps each of those is cut into. */
+export const SHARDS = 64;
 
 /** What sets are for: what tells those of one role apart, and the type of their keys. */
 interface Roles {
@@ -43,8 +54,8 @@ interface Roles {
   readonly healthChecks: { readonly place: object; readonly key: "frontend" };
   /** Endpoints whose own connections may come back to them through this node. */
   readonly hairpins: { readonly place: ByFamily; readonly key: "addressPair" };
-  readonly endpoints: { readonly place: ByFrontend & ByProtocol; readonly key: "slot" };
-  readonly localEndpoints: { readonly place: ByFrontend & ByProtocol; readonly key: "slot" };
+  readonly endpoints: { readonly place: BySlots; readonly key: "slot" };
+  readonly localEndpoints: { readonly place: BySlots; readonly key: "slot" };
   /** Leads to the chain that looks into the source ranges. */
   readonly firewalls: { readonly place: ByFamily; readonly key: "frontend" };
   readonly sourceRanges: { readonly place: ByProtocol; readonly key: "sourceRange" };
@@ -68,13 +79,13 @@ export type PlaceOf<R extends SetRole> = Roles[R]["place"];
 export type KeyTypeOf<R extends SetRole> = Roles[R]["key"];
 
 /** All that any place may have. */
-export type AnyPlace = Partial<ByFrontend & ByProtocol & PlaceOf<"affinityClients">>;
+export type AnyPlace = Partial<BySlots & PlaceOf<"affinityClients">>;
 
 /** What holds for all sets of a role. */
 export interface AnyRow {
   readonly keyType: KeyType;
   readonly kind: "set" | "map";
-  /** The names, without what tells them apart by protocol, family and endpoint. */
+  /** The names, without what tells them apart by protocol, family, shard and endpoint. */
   readonly stems: Readonly<Partial<Record<FrontendKind | "all", string>>>;
   readonly apartBy: "nothing" | "family" | "protocol" | "endpoint";
   /** `always`: it is in every table; `needed`: it is there while a service port needs it. */

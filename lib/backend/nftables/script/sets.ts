@@ -15,6 +15,7 @@ import {
   type PlaceOf,
   ROWS,
   type SetRole,
+  SHARDS,
 } from "./set_rows.ts";
 
 /** A key of a role's sets. */
@@ -42,7 +43,7 @@ export interface TableSet<R extends SetRole = SetRole> {
 const ROLES = Object.keys(ROWS) as readonly SetRole[];
 const FRONTENDS = ["vip", "nodeport", "all"] as const;
 
-/** All sets that there can be, but for those of endpoints with session affinity. */
+/** All sets that there can be, but for shards and those of endpoints with session affinity. */
 const SETS_BY_NAME: ReadonlyMap<string, TableSet> = new Map(
   FRONTENDS.flatMap((stem) => {
     const frontend = stem === "all" ? {} : { frontend: stem };
@@ -105,13 +106,22 @@ function nameOf(role: SetRole, place: AnyPlace): string {
 
 /** The set of a role at a place. */
 export function tableSet<R extends SetRole>(role: R, place: PlaceOf<R>): TableSet<R> {
+  const { shard }: AnyPlace = place;
   const known = SETS_BY_NAME.get(nameOf(role, place));
-  return known !== undefined && isOf(role, known) ? known : makeSet(role, place);
+  const set = known !== undefined && isOf(role, known) ? known : makeSet(role, place);
+  return shard === undefined ? set : shardOf(set, shard);
+}
+
+/** A shard is as the other map of its place, but for the name. */
+function shardOf<R extends SetRole>(set: TableSet<R>, shard: number): TableSet<R> {
+  return { ...set, name: `${set.name}-turns-${shard}` };
 }
 
 function isOf<R extends SetRole>(role: R, set: TableSet): set is TableSet<R> {
   return set.role === role;
 }
+
+const SHARD_NAME = /^(.+)-turns-(0|[1-9]\d?)$/;
 
 /** The sets of endpoints with session affinity: there are as many names as endpoints. */
 const AFFINITY_NAME = new RegExp(`^${ROWS.affinityClients.stems.all}([46])-(.+)$`);
@@ -124,6 +134,9 @@ const AFFINITY_NAME = new RegExp(`^${ROWS.affinityClients.stems.all}([46])-(.+)$
 export function setNamed(name: string): TableSet | undefined {
   const known = SETS_BY_NAME.get(name);
   if (known !== undefined) return known;
+  const [, cut = "", shard = ""] = SHARD_NAME.exec(name) ?? [];
+  const uncut = SETS_BY_NAME.get(cut);
+  if (uncut?.keyType === "slot" && Number(shard) < SHARDS) return shardOf(uncut, Number(shard));
   const [, digit, endpoint = ""] = AFFINITY_NAME.exec(name) ?? [];
   const family = FAMILIES.find((each) => `${each}` === digit);
   return family && tableSet("affinityClients", { family, endpoint });

@@ -17,7 +17,7 @@ import { eventually } from "../../../support/eventually.ts";
 import { run } from "../../../support/command.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { Kernel } from "../kernel.ts";
-import { SERVICE, STICKY } from "./web.ts";
+import { SERVICE, STICKY, TURNS } from "./web.ts";
 
 /** A table that was written once. */
 class Table implements AsyncDisposable {
@@ -138,6 +138,8 @@ class Table implements AsyncDisposable {
 
 const T = "inet signpost";
 const VIP = "10.96.0.1 . tcp . 80";
+/** The map of the Service that takes turns. */
+const TURNS_MAP = "endpoints-tcp4-turns-53";
 
 /** What another program does, how many operations the repair has, and whose handles may change. */
 const DAMAGES: readonly (readonly [script: string, operations: number, touched: string])[] = [
@@ -149,6 +151,13 @@ const DAMAGES: readonly (readonly [script: string, operations: number, touched: 
     "",
   ],
   [`flush map ${T} endpoints-tcp4`, 2, ""],
+  [`flush map ${T} ${TURNS_MAP}`, 2, ""],
+  [
+    `delete element ${T} ${TURNS_MAP} { 10.96.0.3 . 80 . 1 }; ` +
+    `add element ${T} ${TURNS_MAP} { 10.96.0.3 . 80 . 1 : 192.0.2.1 . 80 }`,
+    2,
+    "",
+  ],
   [`flush chain ${T} cluster-ips`, 1, "cluster-ips"],
   [`flush chain ${T} nat-prerouting`, 1, "nat-prerouting"],
   [`insert rule ${T} services drop`, 1, "services"],
@@ -158,12 +167,12 @@ const DAMAGES: readonly (readonly [script: string, operations: number, touched: 
     2,
     "pick-endpoints4-tcp-2",
   ],
-  [`flush chain ${T} cluster-ips; delete set ${T} cluster-ips4`, 4, "cluster-ips cluster-ips4"],
+  [`flush chain ${T} cluster-ips; delete set ${T} cluster-ips4`, 5, "cluster-ips cluster-ips4"],
   [`add set ${T} evil { type ipv4_addr; }`, 1, ""],
   [
     `flush chain ${T} cluster-ips; delete set ${T} cluster-ips4; ` +
     `add set ${T} cluster-ips4 { typeof ip daddr; }`,
-    3,
+    4,
     "cluster-ips cluster-ips4",
   ],
   [
@@ -183,7 +192,7 @@ const DAMAGES: readonly (readonly [script: string, operations: number, touched: 
 
 for (const how of ["looks", "the monitor"]) {
   Deno.test(`what another program did is undone by parts, and the rest stays as it was: by what ${how} told`, async (test) => {
-    await using table = await Table.create([...SERVICE, ...STICKY]);
+    await using table = await Table.create([...SERVICE, ...STICKY, ...TURNS]);
     const isFollowed = how === "the monitor";
     if (isFollowed) await table.follow();
     const [, set = ""] = /set (affinity4-\S+)/.exec(await table.kernel.nft.listTable()) ?? [];
@@ -214,7 +223,7 @@ for (const how of ["looks", "the monitor"]) {
     assert(/192\.0\.2\.1 timeout 3h expires 1h5/.test(clients), "the client and its time");
     await table.load(STICKY);
     assertEquals(await table.differences(), [], "later steps go on from there");
-    await table.load([...SERVICE, ...STICKY]);
+    await table.load([...SERVICE, ...STICKY, ...TURNS]);
     assertEquals(await table.differences(), []);
   });
 }

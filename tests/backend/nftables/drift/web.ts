@@ -42,3 +42,27 @@ export const STICKY: readonly ApiObject[] = [
     ports: [{ port: 8080 }],
   },
 ];
+
+/** The Service shop/turns, whose two endpoints take turns. */
+export const TURNS: readonly ApiObject[] = [
+  {
+    kind: "Service",
+    metadata: {
+      namespace: "shop",
+      name: "turns",
+      annotations: { "signpost.dev/scheduler": "round-robin" },
+    },
+    spec: { clusterIP: "10.96.0.3", ports: [{ port: 80 }] },
+  },
+  {
+    kind: "EndpointSlice",
+    metadata: {
+      namespace: "shop",
+      name: "turns-1",
+      labels: { "kubernetes.io/service-name": "turns" },
+    },
+    addressType: "IPv4",
+    endpoints: [{ addresses: ["10.244.0.15"] }, { addresses: ["10.244.0.16"] }],
+    ports: [{ port: 8080 }],
+  },
+];

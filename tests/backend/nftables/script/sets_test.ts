@@ -80,6 +80,18 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     { type: "slot", frontend: NODE_PORT, slot: 0 },
     "30053 . 0",
   ],
+  [
+    tableSet("endpoints", { frontend: "vip", protocol: "udp", family: 4, shard: 0 }),
+    "endpoints-udp4-turns-0",
+    { type: "slot", frontend: VIP, slot: 2 },
+    "10.96.0.1 . 53 . 2",
+  ],
+  [
+    tableSet("localEndpoints", { frontend: "nodeport", protocol: "sctp", family: 6, shard: 63 }),
+    "nodeport-local-endpoints-sctp6-turns-63",
+    { type: "slot", frontend: NODE_PORT, slot: 0 },
+    "30053 . 0",
+  ],
   [tableSet("firewalls", { family: 6 }), "firewalls6", VIP6, "fd00::1 . tcp . 443"],
   [
     tableSet("sourceRanges", { protocol: "tcp", family: 6 }),
@@ -115,6 +127,11 @@ Deno.test("a name of another program's set is in no row", () => {
     "endpoints-icmp4",
     "affinity",
     "toString",
+    "endpoints-tcp4-turns-64",
+    "endpoints-tcp4-turns-07",
+    "endpoints-tcp4-turns-1-turns-2",
+    "services4-turns-1",
+    "source-ranges-tcp4-turns-1",
   ];
   for (const name of names) assertEquals(setNamed(name), undefined, name);
 });
