@@ -13,7 +13,7 @@ export function shortHash(text: string, length: number): string {
 
 /**
  * 32 bits of a name, to spread names by. FNV-1a, mixed as MurmurHash3 does it at its end, for names
- * differ in their last letters alone.
+ * differ in their last letters alone. It stays as it is: nodes of all versions have to agree.
  */
 export function hash32(name: string, seed: number): number {
   let value = 0x811c9dc5 ^ seed;

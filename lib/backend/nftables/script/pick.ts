@@ -63,6 +63,7 @@ interface Spread {
  * of bytes in its words: nodes of both orders do not agree.
  */
 const HASH_SEED = "0x7369676e";
+/** A seed of its own, for the shards. */
 const SHARD_SEED = 3;
 
 function spreadOf(port: DesiredServicePort, policy: TrafficPolicy): Spread {
