@@ -118,6 +118,23 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
   };
 }
 
+/** A port without what another Service has taken over. */
+export function withoutLost(
+  port: DesiredServicePort,
+  holds: (claim: string) => boolean,
+): DesiredServicePort {
+  const { family, protocol, nodePort } = port;
+  const held = (addresses: readonly string[]) =>
+    addresses.filter((address) => holds(vipKey(address, protocol, port.port)));
+  return {
+    ...port,
+    clusterIPs: held(port.clusterIPs),
+    externalIPs: held(port.externalIPs),
+    loadBalancerIPs: held(port.loadBalancerIPs),
+    nodePort: nodePort !== 0 && holds(nodePortClaim({ protocol, nodePort }, family)) ? nodePort : 0,
+  };
+}
+
 /** A client that session affinity keeps has its endpoint; which one that is, chance says. */
 function scheduling(
   { affinitySeconds, scheduler: asked = ANY_SCHEDULER }: Service,

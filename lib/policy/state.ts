@@ -15,17 +15,16 @@ import type {
 } from "../model/kernel/desired.ts";
 import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import { vipKey } from "../model/cluster/names.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { sameValue } from "../model/values/same_value.ts";
-import { claimsOf, nodePortClaim, type OwnPort, type Surroundings } from "./claimed.ts";
+import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { slicesOf } from "./endpoints.ts";
 import { withoutRefused } from "./features.ts";
 import { type HealthCheck, healthCheckOf } from "./health_check.ts";
 import { Admission, type OverLimit } from "./limits.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
-import { desiredServicePorts } from "./service.ts";
+import { desiredServicePorts, withoutLost } from "./service.ts";
 
 /** Settings that hold for the life of the process. */
 export interface DesiredOptions {
@@ -64,6 +63,12 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
+/** Services that are judged, or claim, at one go: a few milliseconds. */
+const BATCH = 500;
+/** Those that are worked out at one go; an endpoint takes a tenth of the time of a Service. */
+const BATCH_WEIGHT = 200;
+const ENDPOINT_WEIGHT = 0.1;
+
 /** No Service can have one; each pod's interface brings one more. */
 const LINK_LOCAL = /^fe[89ab].:/;
 
@@ -79,6 +84,8 @@ export class Desired implements DesiredState {
   readonly #admission: Admission;
   readonly #refused: RefusedFeatures;
   #node: DesiredNode;
+  /** Of the update that is under way. */
+  #nextNode: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
   #surroundings: Surroundings;
   /** As of the last step. */
@@ -95,6 +102,7 @@ export class Desired implements DesiredState {
     );
     this.#refused = new Map([...options.traits.refuses, ...options.refusedFeatures ?? []]);
     this.#node = desiredNode({ ...options, node: undefined, serviceCIDRs: [] });
+    this.#nextNode = this.#node;
     this.#surroundings = { node: this.#node, ownAddresses: new Set(), ownPorts: [] };
   }
 
@@ -128,26 +136,59 @@ export class Desired implements DesiredState {
     return [...this.#admission.over.values()];
   }
 
-  /** Follows a change of the objects. */
+  /** Follows a change of the objects, at one go. */
   update(objects: Snapshot, changed: Dirty): Step {
-    const before = this.#node;
+    const updating = this.updating(objects, changed);
+    for (;;) {
+      const { done, value } = updating.next();
+      if (done) return value;
+    }
+  }
+
+  /**
+   * The same in turns. Meanwhile the objects must not change, and `node` and `services` are those of
+   * before. What is small takes one turn.
+   *
+   * @yields where other work can be done
+   */
+  *updating(objects: Snapshot, changed: Dirty): Generator<undefined, Step> {
     const addresses = this.#options.interfaceAddresses?.();
     const moved = addresses !== this.#interfaceAddresses;
     this.#interfaceAddresses = addresses;
     const all = (changed.node || moved) && this.#updateNode(objects);
-    const dirty = this.#settleClaims(objects, all ? objects.services.keys() : [], changed.services);
+    const alsoDirty = all ? objects.services.keys() : [];
+    const dirty = yield* this.#settleClaims(objects, alsoDirty, changed.services);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
     const overLimit: OverLimit[] = [];
+    const unsupported: Unsupported[] = [];
+    let weight = 0;
     for (const key of dirty) {
-      services.set(key, this.#updateService(objects, key));
+      const change = this.#updateService(objects, key);
+      services.set(key, change);
       for (const conflict of this.#claims.conflictsOf(key)) conflicts.push(conflict);
+      for (const each of this.#unsupported.get(key) ?? []) unsupported.push(each);
       const over = this.#admission.over.get(key);
       if (over) overLimit.push(over);
+      weight += 1 + ENDPOINT_WEIGHT * endpointCount(change.after);
+      if (weight < BATCH_WEIGHT) continue;
+      weight = 0;
+      yield;
     }
-    const node = before === this.#node ? undefined : { before, after: this.#node };
-    const unsupported = [...dirty].flatMap((key) => this.#unsupported.get(key) ?? []);
+    if (dirty.size > BATCH) yield;
+    const node = this.#takeOver(objects, services);
     return { change: { node, services }, conflicts, unsupported, overLimit };
+  }
+
+  /** Makes what was worked out the desired state. */
+  #takeOver(objects: Snapshot, services: StateChange["services"]): StateChange["node"] {
+    for (const [key, { after }] of services) {
+      if (objects.services.has(key)) this.#services.set(key, after);
+      else this.#services.delete(key);
+    }
+    const [before, after] = [this.#node, this.#nextNode];
+    this.#node = after;
+    return before === after ? undefined : { before, after };
   }
 
   /** @returns whether all Services have to be worked out again */
@@ -159,42 +200,51 @@ export class Desired implements DesiredState {
       addresses: { 4: nodeAddress(inputs, 4), 6: nodeAddress(inputs, 6) },
     };
     const all = !sameValue(facts, this.#facts);
-    if (!sameValue(after, this.#node)) this.#node = after;
+    if (!sameValue(after, this.#nextNode)) this.#nextNode = after;
     this.#facts = facts;
     return all;
   }
 
   /** Brings the claims up to date and returns all Services that have to be worked out. */
-  #settleClaims(
+  *#settleClaims(
     objects: Snapshot,
     alsoDirty: Iterable<string>,
     changed: ReadonlySet<string>,
-  ): ReadonlySet<string> {
-    const judged = this.#judge(objects, changed);
+  ): Generator<undefined, ReadonlySet<string>> {
+    const judged = yield* this.#judge(objects, changed);
     const dirty = new Set([...judged, ...alsoDirty]);
     const moved = this.#updateSurroundings(objects);
-    for (const key of moved ? new Set([...judged, ...objects.services.keys()]) : judged) {
+    const claiming = moved ? new Set([...judged, ...objects.services.keys()]) : judged;
+    if (claiming.size > BATCH) yield;
+    let count = 0;
+    for (const key of claiming) {
       const service = this.#admission.inForce(key);
       const claims = service === undefined ? [] : claimsOf(service, this.#surroundings);
       const affected = this.#claims.set(key, { claims, created: service?.created ?? 0 });
       for (const other of affected) dirty.add(other);
+      if (++count % BATCH === 0) yield;
     }
     return dirty;
   }
 
   /** Judges what has changed, the oldest first, and then what may fit now. */
-  #judge(objects: Snapshot, changed: ReadonlySet<string>): ReadonlySet<string> {
-    const judge = (keys: readonly string[]) => {
-      const byAge = keys.map((key) => ({ key, service: this.#serviceOf(objects, key) }))
-        .sort((a, b) => (a.service?.created ?? 0) - (b.service?.created ?? 0));
-      for (const { key, service } of byAge) {
-        this.#admission.judge(key, service, objects.slicesOf(key));
-      }
-    };
-    judge([...changed].sort());
+  *#judge(
+    objects: Snapshot,
+    changed: ReadonlySet<string>,
+  ): Generator<undefined, ReadonlySet<string>> {
+    yield* this.#judgeByAge(objects, [...changed].sort());
     const retries = this.#admission.takeRetries().sort();
-    judge(retries);
+    yield* this.#judgeByAge(objects, retries);
     return retries.length === 0 ? changed : new Set([...changed, ...retries]);
+  }
+
+  *#judgeByAge(objects: Snapshot, keys: readonly string[]): Generator<undefined, void> {
+    const byAge = keys.map((key) => ({ key, service: this.#serviceOf(objects, key) }))
+      .sort((a, b) => (a.service?.created ?? 0) - (b.service?.created ?? 0));
+    for (const [i, { key, service }] of byAge.entries()) {
+      if (i % BATCH === BATCH - 1) yield;
+      this.#admission.judge(key, service, objects.slicesOf(key));
+    }
   }
 
   /** @returns whether all claims have to be looked at again */
@@ -208,10 +258,10 @@ export class Desired implements DesiredState {
     }
     const ports = ownPorts();
     const own = [...new Set(addresses)].sort();
-    const key = JSON.stringify([own, ports, this.#node.families]);
+    const key = JSON.stringify([own, ports, this.#nextNode.families]);
     if (key === this.#surroundingsKey) return false;
     this.#surroundingsKey = key;
-    this.#surroundings = { node: this.#node, ownAddresses: new Set(own), ownPorts: ports };
+    this.#surroundings = { node: this.#nextNode, ownAddresses: new Set(own), ownPorts: ports };
     return true;
   }
 
@@ -233,8 +283,6 @@ export class Desired implements DesiredState {
       const frozen = this.#frozen.get(key) ?? before;
       if (service) this.#frozen.set(key, frozen);
       const after = service ? frozen.map((port) => withoutLost(port, holds)) : [];
-      if (objects.services.has(key)) this.#services.set(key, after);
-      else this.#services.delete(key);
       if (!service) {
         this.#unsupported.delete(key);
         this.#healthChecks.delete(key);
@@ -243,7 +291,7 @@ export class Desired implements DesiredState {
     }
     const { zone, addresses: nodeAddresses } = this.#facts;
     const { nodeName } = this.#options;
-    const { ipFamilies } = this.#node;
+    const { ipFamilies } = this.#nextNode;
     const slices = slicesOf(objects, service);
     const healthCheck = healthCheckOf(service, { slices, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
@@ -260,7 +308,6 @@ export class Desired implements DesiredState {
       key,
       after.filter(({ family }) => ipFamilies.includes(family)),
     );
-    this.#services.set(key, written);
     return { before, after: written };
   }
 
@@ -284,19 +331,9 @@ export class Desired implements DesiredState {
   }
 }
 
-/** A port without what another Service has taken over. */
-function withoutLost(
-  port: DesiredServicePort,
-  holds: (claim: string) => boolean,
-): DesiredServicePort {
-  const { family, protocol, nodePort } = port;
-  const held = (addresses: readonly string[]) =>
-    addresses.filter((address) => holds(vipKey(address, protocol, port.port)));
-  return {
-    ...port,
-    clusterIPs: held(port.clusterIPs),
-    externalIPs: held(port.externalIPs),
-    loadBalancerIPs: held(port.loadBalancerIPs),
-    nodePort: nodePort !== 0 && holds(nodePortClaim({ protocol, nodePort }, family)) ? nodePort : 0,
-  };
+function endpointCount(ports: readonly DesiredServicePort[]): number {
+  return ports.reduce(
+    (sum, port) => sum + port.clusterEndpoints.length + port.localEndpoints.length,
+    0,
+  );
 }

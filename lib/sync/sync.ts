@@ -9,6 +9,7 @@ import type { Backend } from "../backend/backend.ts";
 import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
 import type { ObjectEvent, Omission } from "../model/cluster/events.ts";
+import { inTurns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import {
   describeFull,
@@ -79,6 +80,8 @@ export class SyncLoop {
   readonly #requested: AutoResetEvent;
   readonly #reports: StepReports;
   #state: SyncState;
+  /** Events that have come while the objects must not change; `undefined`: they may. */
+  #held: ObjectEvent[] | undefined;
 
   /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
@@ -90,6 +93,7 @@ export class SyncLoop {
 
   /** Takes an event of a source in. */
   handle(event: ObjectEvent): void {
+    if (this.#held) return void this.#held.push(event);
     const { cache, observer, logger } = this.#options;
     for (const refusal of cache.apply(event)) this.#reports.refuse(refusal);
     for (const omission of cache.takeOmissions()) {
@@ -127,7 +131,7 @@ export class SyncLoop {
   async seed(objects: ObjectCache): Promise<boolean> {
     const { cache, desired, backend, clock } = this.#options;
     cache.remember(objects.node);
-    const step = desired.update(objects, objects.takeDirty());
+    const step = await inTurns(desired.updating(objects, objects.takeDirty()), clock);
     this.#reports.report(step);
     const started = clock.monotonic();
     this.#take({ type: "seed-started", objects });
@@ -196,11 +200,13 @@ export class SyncLoop {
       this.#take({ type: "followed" });
       return;
     }
-    const step = this.#update();
+    this.#held = [];
+    const step = await inTurns(this.#update(), clock);
     this.#reports.report(step);
     const isFull = this.#state.full !== undefined;
     const partial = isFull ? undefined : backend.partial(step.change, desired);
     this.#take({ type: "sync-started", at: started, hasPartial: partial !== undefined });
+    this.#handleHeld();
     let report = partial && await this.#apply(partial, { step, started });
     if (this.#state.phase.name === "full") {
       report = await this.#apply(backend.full(desired), { step, started });
@@ -231,14 +237,20 @@ export class SyncLoop {
   }
 
   /** Takes what changed into the desired state. After a state file, all that it had may have changed. */
-  #update(): Step {
+  #update(): Generator<undefined, Step> {
     const { cache, desired } = this.#options;
     const { complete, saved } = this.#state;
-    if (saved && !complete) return desired.update(saved, saved.takeDirty());
+    if (saved && !complete) return desired.updating(saved, saved.takeDirty());
     const dirty = cache.takeDirty();
-    if (!saved) return desired.update(cache, dirty);
+    if (!saved) return desired.updating(cache, dirty);
     const services = new Set([...dirty.services, ...desired.services.keys()]);
-    return desired.update(cache, { services, node: true });
+    return desired.updating(cache, { services, node: true });
+  }
+
+  #handleHeld(): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const event of held) this.handle(event);
   }
 
   /** Takes the steps that follow a try. @returns whether the kernel has it */

@@ -48,8 +48,13 @@ export class Pipeline {
 
   /** Makes these the only objects. */
   load(objects: readonly ApiObject[]): Step & { readonly refused: readonly Refusal[] } {
-    const refused = KINDS.flatMap((kind) => this.cache.apply(this.#replace(kind, objects)));
+    const refused = this.deliver(objects);
     return { ...this.desired.update(this.cache, this.cache.takeDirty()), refused };
+  }
+
+  /** Makes these the only objects of the cache; the desired state is not updated. */
+  deliver(objects: readonly ApiObject[]): readonly Refusal[] {
+    return KINDS.flatMap((kind) => this.cache.apply(this.#replace(kind, objects)));
   }
 
   #replace<K extends Kind>(kind: K, all: readonly ApiObject[]): ObjectEvent {

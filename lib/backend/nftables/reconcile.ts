@@ -9,6 +9,7 @@
  * @module
  */
 import { ApplyError } from "../../model/kernel/dataplane.ts";
+import { inTurns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { mend } from "./drift/mend.ts";
 import { compareContents, isOfKernel } from "./kernel/compare.ts";
@@ -51,7 +52,7 @@ export async function reconcile(
   options: ReconcileOptions,
 ): Promise<Reconciliation | undefined> {
   const { nft, clock, mostListed } = options;
-  const objects = await gather(script, clock);
+  const objects = await inTurns(script.objects(), clock);
   const large = new Set(
     objects.sets.filter(({ name, keyType }) =>
       keyType === "slot" && (objects.elementCounts.get(name) ?? 0) > mostListed
@@ -72,15 +73,6 @@ export async function reconcile(
   if (!operations) return undefined;
   const slots = objects.slots.filter(({ set }) => large.has(set.name));
   return await isTaken(() => addSlots(slots, options)) ? { objects, operations } : undefined;
-}
-
-async function gather(script: FullScript, clock: Pick<Clock, "sleep">): Promise<TableObjects> {
-  const gathering = script.objects();
-  for (;;) {
-    const { done, value } = gathering.next();
-    if (done) return value;
-    await clock.sleep(0);
-  }
 }
 
 /** The kernel's table, with the elements of those sets alone that can be listed. */

@@ -1,0 +1,69 @@
+import { assert, assertEquals } from "@std/assert";
+import type { ApiObject } from "../support/api_store.ts";
+import { Pipeline } from "../support/pipeline.ts";
+import { service, SyncFixture } from "./fixture.ts";
+
+const MANY = 3_000;
+/** At most so many Services are worked out at one go. */
+const MOST = 500;
+
+/** Services of which each two ask for one external IP. */
+function services(count: number): ApiObject[] {
+  return Array.from({ length: count }, (_, i) => ({
+    kind: "Service",
+    metadata: { namespace: "default", name: `s${i}` },
+    spec: {
+      clusterIP: `10.96.${i >> 8}.${i & 255}`,
+      externalIPs: [`192.0.2.${(i >> 1) & 255}`],
+      ports: [{ port: 1_024 + (i >> 9) }],
+    },
+  }));
+}
+
+Deno.test("many Services are worked out in turns: others work between two of them, and what comes is in the next sync", async () => {
+  await using fixture = new SyncFixture();
+  fixture.deliver(services(MANY));
+  await fixture.start();
+  let turns = 0;
+  while (fixture.backend.log.length === 0) {
+    await fixture.clock.advance(0);
+    // This is other work: it sees the state of before, which the kernel holds.
+    if (fixture.backend.log.length === 0) assertEquals(fixture.desired.services.size, 0);
+    if (++turns === 3) {
+      fixture.remove("Service", "default/s0");
+      fixture.upsert(service(1, { clusterIP: "10.97.0.1" }));
+    }
+  }
+  assert(turns >= MANY / MOST, `${turns} turns`);
+  await fixture.pass(1_000);
+  assertEquals(fixture.backend.log.at(-1), "partial: default/s0 default/s1");
+  assertEquals(fixture.backend.kernel, fixture.wanted);
+});
+
+Deno.test("a few Services are worked out at one go: a lone change waits for nothing", async () => {
+  await using fixture = await SyncFixture.synced(services(20));
+  const before = fixture.clock.sleeps.length;
+  fixture.upsert(service(1, { clusterIP: "10.97.0.1" }));
+  await fixture.pass(0);
+  assertEquals(fixture.backend.log.at(-1), "partial: default/s1");
+  const zeros = fixture.clock.sleeps.slice(before).filter((each) => each === 0);
+  assertEquals(zeros, [0], "the pause before the sync alone");
+});
+
+Deno.test("in turns or at one go, the step is the same; until the last turn the state is that of before", () => {
+  const [whole, turned] = [new Pipeline(), new Pipeline()];
+  whole.load(services(MANY));
+  turned.load(services(10));
+  const few = [...turned.desired.services.keys()];
+  turned.deliver(services(MANY));
+  const updating = turned.desired.updating(turned.cache, turned.cache.takeDirty());
+  let turns = 0;
+  for (let turn = updating.next(); !turn.done; turn = updating.next()) {
+    turns++;
+    assertEquals([...turned.desired.services.keys()], few);
+  }
+  assert(turns >= MANY / MOST, `${turns} turns`);
+  assertEquals(turned.desired.services, whole.desired.services);
+  assertEquals(turned.desired.conflicts(), whole.desired.conflicts());
+  assertEquals(turned.desired.conflicts().length, MANY / 2);
+});
