@@ -98,7 +98,10 @@ export class HandOver {
     }
   }
 
-  /** Removes what kube-proxy's ipvs mode left when no connection needs it, until the signal aborts. */
+  /**
+   * Removes what kube-proxy's ipvs mode left when no connection needs it, until nothing is left or the
+   * signal aborts. Called after each check as well, which may have found it again.
+   */
   follow(signal: AbortSignal): Promise<void> {
     return this.#ipvs.run(signal);
   }
@@ -112,6 +115,8 @@ export class HandOver {
   async check(): Promise<boolean> {
     if (this.#state === "removing") await this.#removeOthers();
     if (this.#state !== "done") return false;
+    // A kube-proxy that could not be seen has made all of it again.
+    if (this.#ipvs.report === undefined) await this.#ipvs.takeOver();
     const { runner, logger } = this.#options;
     const back = await this.findProxy();
     if (back.length === 0) {
@@ -127,6 +132,8 @@ export class HandOver {
     } else if (this.#told.length > 0 && processes.length === 0) {
       logger.info("the other proxy has gone", { processes: this.#told.join(", ") });
       this.#told = undefined;
+      // Its last connections have their time, too.
+      await this.#ipvs.takeOver();
       await this.#removeOthers();
       return await this.#isOverwritten();
     }

@@ -51,10 +51,12 @@ async function takeOver(options: OthersOptions): Promise<void> {
   const { backend: { foreignRules, traits }, configuration, clock, requestFull, signal } = options;
   await foreignRules.finish();
   // Beside the rest: open connections may keep it for long.
-  const following = foreignRules.follow(signal);
+  let following = foreignRules.follow(signal);
   while (!signal.aborted) {
     await clock.sleep(configuration[traits.section].syncPeriod * CHECK_OTHERS, signal);
-    if (!signal.aborted && await foreignRules.check()) requestFull("kube-proxy has gone");
+    if (signal.aborted) break;
+    if (await foreignRules.check()) requestFull("kube-proxy has gone");
+    following = foreignRules.follow(signal);
   }
   await following;
 }

@@ -1,8 +1,10 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { HandOver } from "../../lib/backend/take_over.ts";
-import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
+import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
+import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { configuration } from "../support/configuration.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "../cli/fake_node.ts";
+import { FakeIpvs } from "./ipvs/fake_ipvs.ts";
 
 const RESTORED = "-X KUBE-MARK-MASQ, -X KUBE-SERVICES";
 
@@ -232,4 +234,67 @@ Deno.test("in nftables mode a route_localnet of signpost's is set back, and anot
     assertEquals(told.length, count);
     assertEquals(node.sysctls.get("net.ipv4.conf.all.route_localnet"), after);
   }
+});
+
+/** A node that kube-proxy's ipvs mode serves. */
+function setUpIpvs() {
+  const [node, ipvs] = [new FakeNode(), new FakeIpvs()];
+  node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+  const logger = new MemoryLogger();
+  const clock = new ManualClock();
+  const runner: ProcessRunner = {
+    run: (argv, stdin) =>
+      /^(?:ip|cat|ipset|ipvsadm|conntrack)$/.test(argv[0])
+        ? ipvs.runner.run(argv, stdin)
+        : node.runner.run(argv, stdin),
+  };
+  const options = { variant: undefined, configuration: configuration(), runner, clock, logger };
+  const handOver = new HandOver(options);
+  const stop = new AbortController();
+  /** Follows it, as the daemon does after the first sync and after each check. */
+  const follow = async (seconds: number) => {
+    void handOver.follow(stop.signal);
+    for (let i = 0; i < seconds / 5; i++) {
+      await settle();
+      await clock.advance(5_000);
+    }
+  };
+  return { node, ipvs, logger, handOver, follow, [Symbol.dispose]: () => stop.abort() };
+}
+
+Deno.test("a kube-proxy of ipvs mode that only its rules tell of keeps what it made", async () => {
+  using it = setUpIpvs();
+  await it.handOver.finish();
+  assertEquals(it.node.saved.get("iptables-nft-save"), "");
+  await it.follow(30);
+  // Its next sync.
+  it.node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+  await it.follow(60);
+  assertEquals(it.ipvs.changes, []);
+  assertMatch(it.handOver.ipvs?.obstacle ?? "", /its rules are there/);
+});
+
+Deno.test("what kube-proxy's ipvs mode makes again is guarded, and goes when it has gone", async () => {
+  using it = setUpIpvs();
+  const { node, ipvs, handOver, follow } = it;
+  await handOver.finish();
+  await follow(70);
+  assertEquals([ipvs.addresses, handOver.ipvs], [undefined, undefined]);
+  ipvs.addresses = ["10.96.0.10"];
+  ipvs.hasServers = true;
+  ipvs.active = 1;
+  node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+  node.kubeProxies.push("4711");
+  await handOver.check();
+  assertMatch(node.changes.at(-1) ?? "", /^nft: .*elements = \{ 10\.96\.0\.10 \}/);
+  await follow(400);
+  assertMatch(handOver.ipvs?.obstacle ?? "", /kube-proxy \(pid 4711\)/);
+  assertEquals(ipvs.addresses, ["10.96.0.10"]);
+  node.kubeProxies.pop();
+  await handOver.check();
+  await follow(100);
+  assertEquals([handOver.ipvs?.connections, handOver.ipvs?.obstacle], [1, undefined]);
+  ipvs.active = 0;
+  await follow(10);
+  assertEquals([ipvs.addresses, handOver.ipvs], [undefined, undefined]);
 });

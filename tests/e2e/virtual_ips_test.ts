@@ -105,7 +105,7 @@ for (const mode of ["nftables", "iptables"] as const) {
         if (was) looks++;
       }
     })();
-    await using signpost = await stage.startSynced(mode);
+    await using signpost = await stage.startSynced(mode, ["--ipvs-grace-period", "10s"]);
     await signpost.waitForLog(/open connections live on/);
     isThere = true;
     await signpost.waitForLog(/what it left is removed/);

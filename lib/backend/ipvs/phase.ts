@@ -14,6 +14,8 @@ export interface Look {
 
 /** Where the take-over is. */
 export interface Progress {
+  /** Nothing is removed before, in milliseconds on the monotonic clock. */
+  readonly earliest: number;
   /** When connections that are still open end, in milliseconds on the monotonic clock. */
   readonly until: number;
   readonly connections: number;
@@ -25,15 +27,22 @@ export interface Progress {
 /** A connection that is being opened is not counted: one look more tells. */
 const IDLE_LOOKS = 2;
 
+/**
+ * A kube-proxy whose process cannot be seen is told by its rules, which it writes again at its next
+ * sync: every 30 s, unless it is told otherwise. So two of them are waited for.
+ */
+const KUBE_PROXY_SYNCS = 60_000;
+
 /** The beginning. */
-export function begin(options: { readonly now: number; readonly grace: number }): Progress {
-  return { until: options.now + options.grace, connections: 0, idle: 0, step: "wait" };
+export function begin({ now, grace }: { readonly now: number; readonly grace: number }): Progress {
+  const earliest = now + Math.min(grace, KUBE_PROXY_SYNCS);
+  return { earliest, until: now + grace, connections: 0, idle: 0, step: "wait" };
 }
 
 /** The next step after a look. */
-export function advance({ until, idle }: Progress, { connections, now }: Look): Progress {
-  if (connections === undefined) return { until, connections: 0, idle: 0, step: "done" };
-  const looks = connections === 0 ? idle + 1 : 0;
-  const isOver = looks >= IDLE_LOOKS || now >= until;
-  return { until, connections, idle: looks, step: isOver ? "remove" : "wait" };
+export function advance(before: Progress, { connections, now }: Look): Progress {
+  if (connections === undefined) return { ...before, connections: 0, idle: 0, step: "done" };
+  const idle = connections === 0 ? before.idle + 1 : 0;
+  const isOver = now >= before.until || idle >= IDLE_LOOKS && now >= before.earliest;
+  return { ...before, connections, idle, step: isOver ? "remove" : "wait" };
 }

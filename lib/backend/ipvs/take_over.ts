@@ -35,6 +35,7 @@ export class IpvsTakeOver {
   readonly #options: IpvsTakeOverOptions;
   readonly #kernel: IpvsKernel;
   #progress: Progress | undefined;
+  #running: Promise<void> | undefined;
   #obstacle: string | undefined;
   /** The guard that the kernel has, or is about to get. */
   #guard = "";
@@ -68,7 +69,10 @@ export class IpvsTakeOver {
     await this.#install(guardScript({ ...state, refusesServers: false }));
   }
 
-  /** Called when our rules are there, and others' rules are about to go. Never rejects. */
+  /**
+   * Called when our rules are there, and others' rules are about to go; called again, the grace time
+   * begins again. Never rejects.
+   */
   async takeOver(): Promise<void> {
     const state = await this.#look();
     if (state === undefined) return;
@@ -82,8 +86,12 @@ export class IpvsTakeOver {
     });
   }
 
-  /** Waits and removes, until it is done or the signal aborts. */
-  async run(signal: AbortSignal): Promise<void> {
+  /** Waits and removes, until it is done or the signal aborts. While it does so, one run is enough. */
+  run(signal: AbortSignal): Promise<void> {
+    return this.#running ??= this.#follow(signal).finally(() => this.#running = undefined);
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
     while (this.#progress && !signal.aborted) {
       const { step } = this.#progress = await this.#step(this.#progress);
       if (step === "done") return;
@@ -100,6 +108,7 @@ export class IpvsTakeOver {
       if (state?.unread !== undefined) return this.#waitToRead(before, state.unread);
       const now = this.#options.clock.monotonic();
       const next = advance(before, { connections: state && countOpen(state), now });
+      if (next.step !== "remove") this.#obstacle = undefined;
       if (state) {
         if (next.step !== "remove" || !await this.#remove(state)) return { ...next, step: "wait" };
       }

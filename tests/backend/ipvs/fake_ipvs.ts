@@ -16,6 +16,8 @@ export class FakeIpvs {
   addresses: readonly string[] | undefined = ["10.96.0.10", "192.0.2.10"];
   /** Established connections to 10.96.0.10. */
   active = 0;
+  /** Whether its virtual servers are there. */
+  hasServers = true;
   readonly missing = new Set<string>();
   /** By the beginning of a command, what it says on standard error. */
   readonly failures = new Map<string, string>();
@@ -23,7 +25,6 @@ export class FakeIpvs {
   readonly changes: string[] = [];
   /** What nft was given. */
   readonly scripts: string[] = [];
-  #hasServers = true;
   #sets = ["KUBE-CLUSTER-IP", "other", "KUBE-6-IPVS-IPS", "KUBE-MY-OWN"];
 
   readonly runner: ProcessRunner = {
@@ -64,7 +65,7 @@ export class FakeIpvs {
     if (command === "cat /proc/net/ip_vs") return done(this.#servers());
     if (command === "cat /proc/net/ip_vs_conn") return done(CONNECTIONS);
     if (command === "ipvsadm -R") {
-      this.#hasServers = false;
+      this.hasServers = false;
       return change(`ipvsadm: ${stdin.trim().replaceAll("\n", "; ")}`);
     }
     if (argv[0] === "conntrack") {
@@ -79,7 +80,7 @@ export class FakeIpvs {
   }
 
   #servers(): string {
-    if (!this.#hasServers) return HEAD;
+    if (!this.hasServers) return HEAD;
     return `${HEAD}TCP  0A60000A:0050 rr
   -> 0AF4000B:1F90      Masq    1      ${this.active}          0
 UDP  0A60000A:0050 rr

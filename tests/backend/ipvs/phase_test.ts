@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { advance, begin, type Look, type Progress } from "../../../lib/backend/ipvs/phase.ts";
 
-const BEGIN = begin({ now: 1_000, grace: 10_000 });
+const BEGIN = begin({ now: 1_000, grace: 100_000 });
 
 function look(changes: Partial<Look> = {}): Look {
-  return { connections: 0, now: 2_000, ...changes };
+  return { connections: 0, now: 61_000, ...changes };
 }
 
 /** The steps that a sequence of looks leads to. */
@@ -15,7 +15,7 @@ function steps(...looks: readonly Partial<Look>[]): string[] {
 
 Deno.test("it is waited while there are connections, and removed at the end of the grace time", () => {
   assertEquals(
-    steps({ connections: 3 }, { connections: 3, now: 10_999 }, { connections: 2, now: 11_000 }),
+    steps({ connections: 3 }, { connections: 3, now: 100_999 }, { connections: 2, now: 101_000 }),
     ["wait", "wait", "remove"],
   );
 });
@@ -23,6 +23,18 @@ Deno.test("it is waited while there are connections, and removed at the end of t
 Deno.test("without a connection it is removed at the second look: one may just be opened", () => {
   assertEquals(steps({}, {}), ["wait", "remove"]);
   assertEquals(steps({}, { connections: 1 }, {}, {}), ["wait", "wait", "wait", "remove"]);
+});
+
+Deno.test("for a minute nothing is removed: a kube-proxy that cannot be seen writes its rules again", () => {
+  assertEquals(steps({ now: 1_000 }, { now: 6_000 }, { now: 60_999 }, {}), [
+    "wait",
+    "wait",
+    "wait",
+    "remove",
+  ]);
+  // But for those who want less.
+  const soon = begin({ now: 1_000, grace: 0 });
+  assertEquals(advance(soon, { connections: 1, now: 1_000 }).step, "remove");
 });
 
 Deno.test("it is done where nothing is left", () => {

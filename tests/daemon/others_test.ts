@@ -1,0 +1,42 @@
+import { assertEquals } from "@std/assert";
+import { dealWithOthers } from "../../lib/daemon/others.ts";
+import { stateOf } from "../conntrack/states.ts";
+import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
+import { configuration } from "../support/configuration.ts";
+import { FakeBackend } from "../support/fake_backend.ts";
+
+Deno.test("what a check finds again of another proxy is followed, beside the checks", async () => {
+  const clock = new ManualClock();
+  const stop = new AbortController();
+  const calls: string[] = [];
+  const full: string[] = [];
+  const call = (name: string) => void calls.push(name);
+  const { traits, foreignRules } = new FakeBackend({ repairs: true });
+  const others = dealWithOthers({
+    backend: {
+      traits,
+      watchDrift: () => Promise.resolve(),
+      foreignRules: {
+        ...foreignRules,
+        ipvs: undefined,
+        finish: () => Promise.resolve(call("finish")),
+        follow: () => Promise.resolve(call("follow")),
+        check: () => Promise.resolve(call("check")).then(() => true),
+      },
+    },
+    configuration: configuration(),
+    desired: stateOf([]),
+    clock,
+    logger: new MemoryLogger(),
+    drifted: () => {},
+    requestFull: (reason) => void full.push(reason),
+    requestRepair: () => {},
+    signal: stop.signal,
+  });
+  await settle();
+  await clock.advance(120_000);
+  stop.abort();
+  await others;
+  assertEquals(calls, ["finish", "follow", "check", "follow"]);
+  assertEquals(full, ["kube-proxy has gone"]);
+});
