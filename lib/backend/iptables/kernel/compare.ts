@@ -140,7 +140,9 @@ function sortRuns(rules: readonly string[]): readonly string[] {
 
 function kindOf(rule: string): "address" | "port" | "" {
   if (/^-[ds] \S+ (-p|-d \S+ -j KUBE-MARK-MASQ)/.test(rule)) return "address";
-  return rule.startsWith("-p ") ? "port" : "";
+  // What guards the node's own ports refuses, and so do the rules of node ports beside it.
+  const isGuard = /ha(?:s|ve) no such port" /.test(rule);
+  return isGuard || rule.startsWith("-p ") ? "port" : "";
 }
 
 function difference(
