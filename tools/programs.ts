@@ -11,6 +11,8 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "iptables-nft": "iptables",
   conntrack: "conntrack",
   ip: "iproute2",
+  ipvsadm: "ipvsadm",
+  ipset: "ipset",
   sysctl: "procps",
   choom: "util-linux",
   openssl: "openssl",

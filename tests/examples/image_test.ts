@@ -42,7 +42,9 @@ Deno.test("every program of the image runs there, and takes signpost's rules", a
   await using image = await makeImage();
   const missing: string[] = [];
   for (const program of programs) {
-    const { code, stderr } = await image.run(program, ["--version"]);
+    const { code, stderr } = await image.run(program, [program === "ip" ? "-V" : "--version"]);
+    // It runs, and this machine's kernel may be one without IPVS.
+    if (program === "ipvsadm" && stderr.startsWith("Can't initialize ipvs")) continue;
     if (code !== 0) missing.push(`${program}: ${stderr}`);
   }
   assertEquals(missing, []);

@@ -65,12 +65,16 @@ export class IpvsKernel {
   /**
    * What is there; `undefined`: kube-proxy's ipvs mode was not on this node, or nothing is left.
    *
-   * @throws {Error} where `ip` cannot tell
+   * @throws {Error} where `ip` cannot tell, or is not installed and `kube-ipvs0` is there
    */
   async look(): Promise<IpvsState | undefined> {
     const command = ["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE] as const;
     const link = await this.#try(command);
-    if (link === undefined || NO_DEVICE.test(link.stderr)) return undefined;
+    if (link === undefined) {
+      if (await this.#hasInterface()) throw new Error(NO_IP);
+      return undefined;
+    }
+    if (NO_DEVICE.test(link.stderr)) return undefined;
     if (link.code !== 0) throw new Error(failure(command, link));
     const vips = [...link.stdout.matchAll(/ inet6? ([0-9a-f.:]+)/g)]
       .flatMap(([, text]) => parseAddress(text) ?? [])
@@ -173,6 +177,12 @@ export class IpvsKernel {
     return vips.has(address) || port >= NODE_PORTS.first && port <= NODE_PORTS.last;
   }
 
+  /** Where there is no `ip`. Without `cat` there are two programs too few to tell. */
+  async #hasInterface(): Promise<boolean> {
+    const devices = await this.#try(["cat", "/proc/net/dev"]);
+    return devices?.stdout.includes(`${IPVS_INTERFACE}:`) ?? false;
+  }
+
   /** Empty where there is no such file: the module is not loaded. */
   async #read(path: string): Promise<string> {
     const command = ["cat", path] as const;
@@ -212,6 +222,9 @@ export function countOpen({ servers }: IpvsState): number {
 
 /** What `ip` says of iproute2, and of BusyBox. */
 const NO_DEVICE = /does not exist|can't find device/;
+
+const NO_IP =
+  `${IPVS_INTERFACE} is there, and ip, which reads and removes it, is not installed (package iproute2): install it, or run kube-proxy --cleanup`;
 
 const NO_FILE = /No such file/;
 

@@ -62,6 +62,10 @@ export class FakeIpvs {
       this.addresses = undefined;
       return change(command);
     }
+    if (command === "cat /proc/net/dev") {
+      const devices = ["    lo: 97 1", ...this.addresses ? ["kube-ipvs0: 0 0"] : []];
+      return done(`Inter-| Receive\n${devices.join("\n")}\n`);
+    }
     if (command === "cat /proc/net/ip_vs") return done(this.#servers());
     if (command === "cat /proc/net/ip_vs_conn") return done(CONNECTIONS);
     if (command === "ipvsadm -R") {

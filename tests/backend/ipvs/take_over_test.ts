@@ -132,6 +132,19 @@ Deno.test("without ipvsadm everything stays, guarded, and one line says what to 
   assertEquals(it.node.addresses, undefined);
 });
 
+Deno.test("without ip it is said that kube-ipvs0 is left, where it is", async () => {
+  for (const isThere of [true, false]) {
+    const { node, takeOver, logger } = setUp();
+    node.missing.add("ip");
+    if (!isThere) node.addresses = undefined;
+    assertEquals(await takeOver.prologue(), "");
+    await takeOver.takeOver();
+    assertEquals(logger.at("warn").length, isThere ? 1 : 0);
+    if (isThere) assertMatch(logger.at("warn")[0] ?? "", /kube-ipvs0 is there.*package iproute2/);
+    assertEquals(node.changes, []);
+  }
+});
+
 Deno.test("where virtual servers cannot be read nothing is removed: connections may be open", async () => {
   const it = setUp();
   it.node.active = 1;
