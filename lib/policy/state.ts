@@ -16,6 +16,7 @@ import type {
 import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
@@ -138,11 +139,7 @@ export class Desired implements DesiredState {
 
   /** Follows a change of the objects, at one go. */
   update(objects: Snapshot, changed: Dirty): Step {
-    const updating = this.updating(objects, changed);
-    for (;;) {
-      const { done, value } = updating.next();
-      if (done) return value;
-    }
+    return atOnce(this.updating(objects, changed));
   }
 
   /**

@@ -168,6 +168,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #replace(script: FullScript): Promise<void> {
+    // What led to it was long, too.
+    await this.#options.portions?.clock.sleep(0);
     const isDone = script.portionCount > 1 && this.#options.portions !== undefined &&
       (await this.#nft.isHooked()
         ? await this.#reconcile(script, this.#options.portions)

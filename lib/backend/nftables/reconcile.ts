@@ -12,14 +12,18 @@ import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { inTurns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { mend } from "./drift/mend.ts";
-import { compareContents, isOfKernel } from "./kernel/compare.ts";
-import { type Contents, contentsOf, type DesiredObjects, parseListing } from "./kernel/contents.ts";
+import { comparing, isOfKernel } from "./kernel/compare.ts";
+import {
+  type Contents,
+  type DesiredObjects,
+  parsingListing,
+  readingObjects,
+} from "./kernel/contents.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type Operations, slotElements } from "./script/diff.ts";
 import { type FullScript, PORTION_WEIGHT, type TableObjects } from "./script/full_script.ts";
 import { type Slots, TABLE } from "./script/objects.ts";
 import { renderSlots } from "./script/table_text.ts";
-import type { TableSet } from "./script/sets.ts";
 
 /** What it takes to reconcile. */
 export interface ReconcileOptions {
@@ -33,6 +37,9 @@ export interface ReconcileOptions {
 
 /** Most slots of a map that is listed: nft takes 120 MB for them. */
 export const MOST_LISTED = 70_000;
+
+/** Slots that are made at one go: a few milliseconds. */
+const BATCH = 5_000;
 
 /** What a table needs to be in a state. */
 export interface Reconciliation {
@@ -58,10 +65,11 @@ export async function reconcile(
       keyType === "slot" && (objects.elementCounts.get(name) ?? 0) > mostListed
     ).map(({ name }) => name),
   );
-  const held = await readBack(objects, { nft, isListed: (set) => !large.has(set) });
+  const held = await readBack(objects, { nft, clock, isListed: (set) => !large.has(set) });
   if (!held) return undefined;
-  const desired = desiredBut(large, objects);
-  const differences = compareContents(contentsOf(desired), held, { exactSlots: true });
+  const desired = await inTurns(desiredBut(large, objects), clock);
+  const wanted = await inTurns(readingObjects(desired), clock);
+  const differences = await inTurns(comparing(wanted, held, { exactSlots: true }), clock);
   // What leads to other slots than before may leave some behind, and none of them can be found.
   const leadsToSlots = new Set(
     objects.sets.filter(({ role }) => role === "services" || role === "shortCircuits")
@@ -78,12 +86,12 @@ export async function reconcile(
 /** The kernel's table, with the elements of those sets alone that can be listed. */
 async function readBack(
   { sets }: TableObjects,
-  { nft, isListed }: {
-    readonly nft: ReconcileOptions["nft"];
+  { nft, clock, isListed }: Pick<ReconcileOptions, "nft" | "clock"> & {
     readonly isListed: (set: string) => boolean;
   },
 ): Promise<Contents | undefined> {
-  const structure = parseListing(await nft.listStructure());
+  const parse = (listing: string) => inTurns(parsingListing(listing), clock);
+  const structure = await parse(await nft.listStructure());
   if (!structure) return undefined;
   const elements = new Map(structure.sets);
   const remarks = new Map(structure.remarks);
@@ -91,7 +99,7 @@ async function readBack(
     if (!elements.has(name) || !isListed(name)) continue;
     // The kernel's own elements stay, whatever they are.
     if (isOfKernel(name)) continue;
-    const listing = parseListing(await nft.listSet({ kind, name }));
+    const listing = await parse(await nft.listSet({ kind, name }));
     const [listed, besides] = [listing?.sets.get(name), listing?.remarks.get(name)];
     if (!listed) return undefined;
     elements.set(name, listed);
@@ -101,9 +109,21 @@ async function readBack(
 }
 
 /** The desired objects without the slots of large maps. */
-function desiredBut(large: ReadonlySet<string>, objects: TableObjects): DesiredObjects {
-  const slots = objects.slots.filter(({ set }) => !large.has(set.name)).flatMap(slotElements);
-  return { ...objects, elements: [...objects.elements, ...slots] };
+function* desiredBut(
+  large: ReadonlySet<string>,
+  objects: TableObjects,
+): Generator<undefined, DesiredObjects> {
+  const elements = [...objects.elements];
+  let count = 0;
+  for (const slots of objects.slots) {
+    if (large.has(slots.set.name)) continue;
+    for (const each of slotElements(slots)) elements.push(each);
+    count += slots.destinations.length;
+    if (count < BATCH) continue;
+    count = 0;
+    yield;
+  }
+  return { ...objects, elements };
 }
 
 /** Slots that are there with other data are a conflict. */
@@ -112,13 +132,14 @@ async function addSlots(
   { nft, clock, mark }: ReconcileOptions,
 ): Promise<void> {
   let writing = Promise.resolve();
-  for (const some of portions(slots)) {
-    const text = [...Map.groupBy(some, ({ set }) => set)]
-      .map(([set, members]) => addCommand(set, members)).join("");
+  for (const text of portions(slots)) {
+    if (text === undefined) {
+      await clock.sleep(0);
+      continue;
+    }
     await writing;
     writing = nft.apply(text + mark());
     writing.catch(() => {});
-    await clock.sleep(0);
   }
   await writing;
 }
@@ -140,19 +161,31 @@ export async function isTaken(step: () => Promise<void>): Promise<boolean> {
   }
 }
 
-function addCommand({ name }: Pick<TableSet, "name">, members: readonly Slots[]): string {
-  return `add element ${TABLE} ${name} {\n${renderSlots(members).join(",\n")}\n}\n`;
+/** @yields a transaction, or `undefined` where other work can be done */
+function* portions(slots: readonly Slots[]): Generator<string | undefined, void> {
+  const lines = new Map<string, string[]>();
+  let [count, sinceTurn] = [0, 0];
+  for (const each of slots) {
+    const { set: { name }, destinations } = each;
+    const list = lines.get(name) ?? [];
+    for (const line of renderSlots([each])) list.push(line);
+    lines.set(name, list);
+    count += destinations.length;
+    sinceTurn += destinations.length;
+    if (count >= PORTION_WEIGHT) {
+      yield addCommands(lines);
+      lines.clear();
+      count = 0;
+    }
+    if (sinceTurn < BATCH) continue;
+    yield;
+    sinceTurn = 0;
+  }
+  if (count > 0) yield addCommands(lines);
 }
 
-function* portions(slots: readonly Slots[]): Generator<readonly Slots[]> {
-  let some: Slots[] = [];
-  let count = 0;
-  for (const each of slots) {
-    some.push(each);
-    count += each.destinations.length;
-    if (count < PORTION_WEIGHT) continue;
-    yield some;
-    [some, count] = [[], 0];
-  }
-  if (some.length > 0) yield some;
+function addCommands(lines: ReadonlyMap<string, readonly string[]>): string {
+  return [...lines].map(([name, elements]) =>
+    `add element ${TABLE} ${name} {\n${elements.join(",\n")}\n}\n`
+  ).join("");
 }

@@ -58,8 +58,8 @@ class Collector {
   readonly #addSets = new Set<string>();
   readonly #deleteSets: Pick<TableSet, "kind" | "name">[] = [];
   readonly #deleteElements: Element[] = [];
-  /** `set key` of those to add. */
-  readonly #addElements = new Set<string>();
+  /** By set, the keys of those to add. */
+  readonly #addElements = new Map<string, Set<string>>();
 
   constructor(held: Contents, chains: ReadonlyMap<string, Chain>) {
     this.#held = held;
@@ -104,7 +104,10 @@ class Collector {
   #takeElement({ type, in: name, key: text }: Difference): boolean {
     const set = setNamed(name);
     if (set === undefined) return false;
-    if (type !== "extra") this.#addElements.add(`${name} ${text}`);
+    if (type !== "extra") {
+      const keys = this.#addElements.get(name) ?? new Set();
+      this.#addElements.set(name, keys.add(text));
+    }
     if (type !== "missing") {
       const key = parseKey(set, text) ?? { type: "foreign", text };
       this.#deleteElements.push({ type: "element", set, key, data: "", comment: "" });
@@ -120,7 +123,7 @@ class Collector {
       deleteElements: this.#deleteElements,
       addElements: elements.filter((element) =>
         this.#addSets.has(element.set.name) ||
-        this.#addElements.has(`${element.set.name} ${elementKey(element)}`)
+        this.#addElements.get(element.set.name)?.has(elementKey(element))
       ),
       deleteChains: [...this.#deleteChains.values()],
       deleteSets: this.#deleteSets,

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Difference } from "../../../model/kernel/verification.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { chainPlace, TABLE_PLACE } from "./place.ts";
@@ -24,12 +25,27 @@ export interface CompareOptions {
 export function compareContents(
   desired: Contents,
   held: Contents,
-  { exactSlots = false }: CompareOptions = {},
+  options: CompareOptions = {},
 ): Difference[] {
-  return [
-    ...compareTable(desired, held),
-    ...[...compareChains(desired, held), ...compareSets(desired, held, exactSlots)].sort(byPlace),
-  ];
+  return atOnce(comparing(desired, held, options));
+}
+
+/** Chains, or ten times as many elements, that are compared at one go: a few milliseconds. */
+const BATCH = 1_000;
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done
+ */
+export function* comparing(
+  desired: Contents,
+  held: Contents,
+  { exactSlots = false }: CompareOptions = {},
+): Generator<undefined, Difference[]> {
+  const chains = yield* compareChains(desired, held);
+  const sets = yield* compareSets(desired, held, exactSlots);
+  return [...compareTable(desired, held), ...[...chains, ...sets].sort(byPlace)];
 }
 
 function compareTable(desired: Contents, held: Contents): Difference[] {
@@ -48,15 +64,23 @@ function byPlace(a: Difference, b: Difference): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-function compareChains(desired: Contents, held: Contents): Difference[] {
-  return [...new Set([...desired.chains.keys(), ...held.chains.keys()])].flatMap((name) => {
-    const place = { in: chainPlace(name), desired: "", held: "" };
-    const wanted = desired.chains.get(name);
-    const there = held.chains.get(name);
-    if (!wanted || !there) return [{ type: wanted ? "missing" : "extra", key: "", ...place }];
-    const lookUps = wanted.slice(0, desired.lookUps.get(name) ?? 0);
-    return compareRules(wanted, there, { ...place, lookUps });
-  });
+function* compareChains(desired: Contents, held: Contents): Generator<undefined, Difference[]> {
+  const differences: Difference[] = [];
+  const names = new Set([...desired.chains.keys(), ...held.chains.keys()]);
+  for (const [i, name] of [...names].entries()) {
+    if (i % BATCH === BATCH - 1) yield;
+    for (const each of compareChain(desired, held, name)) differences.push(each);
+  }
+  return differences;
+}
+
+function compareChain(desired: Contents, held: Contents, name: string): Difference[] {
+  const place = { in: chainPlace(name), desired: "", held: "" };
+  const wanted = desired.chains.get(name);
+  const there = held.chains.get(name);
+  if (!wanted || !there) return [{ type: wanted ? "missing" : "extra", key: "", ...place }];
+  const lookUps = wanted.slice(0, desired.lookUps.get(name) ?? 0);
+  return compareRules(wanted, there, { ...place, lookUps });
 }
 
 /**
@@ -85,7 +109,11 @@ function compareRules(
   return [{ ...place, type: "wrong", key: "", desired: at(wanted), held: at(there) }];
 }
 
-function compareSets(desired: Contents, held: Contents, exactSlots: boolean): Difference[] {
+function* compareSets(
+  desired: Contents,
+  held: Contents,
+  exactSlots: boolean,
+): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
   for (const name of new Set([...desired.sets.keys(), ...held.sets.keys()])) {
     const wanted = desired.sets.get(name);
@@ -99,8 +127,9 @@ function compareSets(desired: Contents, held: Contents, exactSlots: boolean): Di
     const set = setNamed(name);
     const isMoved = !exactSlots && set?.keyType === "slot";
     const left = isOfKernel(name) ? there : isMoved ? inSlotsOf(there, wanted, set) : wanted;
-    differences.push(...compareElements(left, there, name));
-    differences.push(...compareRemarks(desired, held, name));
+    // More than a call takes arguments may differ.
+    for (const each of yield* compareElements(left, there, name)) differences.push(each);
+    for (const each of yield* compareRemarks(desired, held, name)) differences.push(each);
   }
   return differences;
 }
@@ -124,17 +153,21 @@ const EXPIRING = /^(?:timeout \S+ )?expires \S+$/;
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
 
 /** Comments, times and counters of the elements that both have. */
-function compareRemarks(desired: Contents, held: Contents, name: string): Difference[] {
+function* compareRemarks(
+  desired: Contents,
+  held: Contents,
+  name: string,
+): Generator<undefined, Difference[]> {
   const isCounting = desired.declarations.get(name)?.split("; ").includes(COUNTER) ?? false;
   const wanted = desired.remarks.get(name);
   const there = held.remarks.get(name);
   const heldRemark = (key: string) =>
     isCounting ? there?.get(key)?.replace(COUNTS, "") : there?.get(key);
-  const keys = isOfKernel(name)
-    ? held.sets.get(name)?.keys() ?? []
-    : new Set([...wanted?.keys() ?? [], ...there?.keys() ?? []]);
+  const keys = isOfKernel(name) ? held.sets.get(name)?.keys() ?? [] : keysOfBoth(wanted, there);
   const differences: Difference[] = [];
+  let count = 0;
   for (const key of keys) {
+    if (++count % (10 * BATCH) === 0) yield;
     const remarks = { desired: wanted?.get(key) ?? "", held: heldRemark(key) ?? "" };
     if (isOfKernel(name)) {
       if (EXPIRING.test(remarks.held)) continue;
@@ -153,6 +186,15 @@ function compareRemarks(desired: Contents, held: Contents, name: string): Differ
     }
   }
   return differences;
+}
+
+/** Each key once, without a copy of all. */
+function* keysOfBoth(
+  one: ReadonlyMap<string, string> = new Map(),
+  other: ReadonlyMap<string, string> = new Map(),
+): Iterable<string> {
+  yield* one.keys();
+  for (const key of other.keys()) if (!one.has(key)) yield key;
 }
 
 /**
@@ -208,19 +250,22 @@ function byFrontend(
   return frontends;
 }
 
-function compareElements(
+function* compareElements(
   wanted: ReadonlyMap<string, string>,
   there: ReadonlyMap<string, string>,
   name: string,
-): Difference[] {
+): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
+  let count = 0;
   for (const [key, desired] of wanted) {
+    if (++count % (10 * BATCH) === 0) yield;
     const held = there.get(key);
     if (held === desired) continue;
     const type = held === undefined ? "missing" : "wrong";
     differences.push({ type, in: name, key, desired, held: held ?? "" });
   }
   for (const [key, held] of there) {
+    if (++count % (10 * BATCH) === 0) yield;
     if (!wanted.has(key)) differences.push({ type: "extra", in: name, key, desired: "", held });
   }
   return differences;

@@ -4,6 +4,7 @@
  * @module
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import { diffServices } from "../script/diff.ts";
 import { printListedKey } from "../script/keys.ts";
 import { fixedChains, nodeElements } from "../script/layout.ts";
@@ -59,8 +60,20 @@ export function elementKey({ key }: Pick<Element, "key">): string {
   return printListedKey(key);
 }
 
+/** Elements or lines that are read at one go: a few milliseconds. */
+const BATCH = 2_000;
+
 /** Objects of the table, comparable. */
 export function contentsOf(objects: DesiredObjects): Contents {
+  return atOnce(readingObjects(objects));
+}
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done
+ */
+export function* readingObjects(objects: DesiredObjects): Generator<undefined, Contents> {
   const sets = new Map<string, Map<string, string>>();
   const declarations = new Map<string, string>();
   const remarks = new Map<string, Map<string, string>>();
@@ -68,7 +81,8 @@ export function contentsOf(objects: DesiredObjects): Contents {
     sets.set(name, new Map());
     declarations.set(name, canonicalDeclaration(kind, body.split("; ")));
   }
-  for (const element of objects.elements) {
+  for (const [i, element] of objects.elements.entries()) {
+    if (i % BATCH === BATCH - 1) yield;
     const key = elementKey(element);
     sets.get(element.set.name)?.set(key, element.data);
     remark(remarks, { set: element.set.name, key, text: commentOf(element) });
@@ -102,9 +116,21 @@ function remark(
  * @returns `undefined` where there is no table in the text
  */
 export function parseListing(listing: string): Contents | undefined {
+  return atOnce(parsingListing(listing));
+}
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done
+ */
+export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;
   const reader = new Reader();
-  for (const line of listing.split("\n")) reader.read(line);
+  for (const [i, line] of listing.split("\n").entries()) {
+    if (i % BATCH === BATCH - 1) yield;
+    reader.read(line);
+  }
   return reader;
 }
 
