@@ -11,14 +11,14 @@
 import { FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
 import { vipKey } from "../../model/cluster/names.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
-import type { ServerAddress } from "./kernel_text.ts";
+import { NODE_PORTS, type ServerAddress } from "./kernel_text.ts";
 
 /** What the words of nft call an address. */
 const IP: Readonly<Record<Family, string>> = { 4: "ip", 6: "ip6" };
 
 /** What is refused. */
 export interface Guarded {
-  /** The addresses of `kube-ipvs0`, canonical. */
+  /** The addresses that only `kube-ipvs0` has, canonical. */
   readonly vips: readonly string[];
   readonly servers: readonly ServerAddress[];
   /** False: our rules are not there yet, so that virtual servers are to answer. */
@@ -65,12 +65,14 @@ function set(name: string, type: string, elements: readonly string[]): string {
   return `  set ${name} {\n    ${type}\n${list}  }\n`;
 }
 
+/** A load balancer may ask a health-check node port by the virtual IP; our table knows which those are. */
 function rules(family: Family, { refusesServers }: Guarded): string {
   const daddr = `${IP[family]} daddr`;
   const server = `${daddr} . meta l4proto . th dport @servers${family}`;
-  return `    ${server} ${
-    refusesServers ? "reject" : "return"
-  }\n    ${daddr} @vips${family} reject\n`;
+  return `    ${server} ${refusesServers ? "reject" : "return"}
+    ${daddr} @vips${family} tcp dport ${NODE_PORTS.first}-${NODE_PORTS.last} return
+    ${daddr} @vips${family} reject
+`;
 }
 
 /**

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { cidrContains, familyOf, parseAddress } from "../../model/values/address.ts";
+import { cidrContains, familyOf } from "../../model/values/address.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import {
   type ProcessResult,
@@ -19,7 +19,9 @@ import { messageOf } from "../../model/values/errors.ts";
 import { oneLine } from "../../model/values/text.ts";
 import {
   type IpvsConnection,
+  NODE_PORTS,
   parseConnections,
+  parseInterfaces,
   parseServers,
   type ServerAddress,
   type VirtualServer,
@@ -30,7 +32,7 @@ export const IPVS_INTERFACE = "kube-ipvs0";
 
 /** What kube-proxy's ipvs mode has in the kernel. */
 export interface IpvsState {
-  /** The addresses of `kube-ipvs0`, canonical. */
+  /** The addresses that only `kube-ipvs0` has, canonical. One of another interface is the node's own, too. */
   readonly vips: readonly string[];
   /** Its virtual servers; those of other programs are left out. */
   readonly servers: readonly VirtualServer[];
@@ -41,9 +43,6 @@ export interface IpvsState {
 /** kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`). */
 const OWN_SET =
   /^KUBE-(?:6-)?(?:LOOP-BACK|CLUSTER-IP|EXTERNAL-IP(?:-LOCAL)?|LOAD-BALANCER(?:-FW|-LOCAL|-SOURCE-IP|-SOURCE-CIDR)?|NODE-PORT-(?:LOCAL-)?(?:TCP|UDP|SCTP-HASH)|HEALTH-CHECK-NODE-PORT|IPVS-IPS)$/;
-
-/** The range of node ports, where the API server is told no other. */
-const NODE_PORTS = { first: 30_000, last: 32_767 };
 
 /** Entries of conntrack for TCP connections that are deleted at most. */
 const MOST_ENTRIES = 100;
@@ -76,12 +75,13 @@ export class IpvsKernel {
     }
     if (NO_DEVICE.test(link.stderr)) return undefined;
     if (link.code !== 0) throw new Error(failure(command, link));
-    const vips = [...link.stdout.matchAll(/ inet6? ([0-9a-f.:]+)/g)]
-      .flatMap(([, text]) => parseAddress(text) ?? [])
-      .filter((address) => !address.startsWith("fe80:"));
+    const bound = new Set(parseInterfaces(link.stdout).map(({ address }) => address));
+    const others = parseInterfaces(await this.#output(["ip", "-o", "addr", "show"]))
+      .filter(({ name }) => name !== IPVS_INTERFACE).map(({ address }) => address);
+    const vips = [...bound.difference(new Set(others))];
     try {
       const all = parseServers(await this.#read("/proc/net/ip_vs"));
-      const servers = all.filter((server) => this.#isOwn(server, new Set(vips)));
+      const servers = all.filter((server) => this.#isOwn(server, bound));
       return { vips, servers, unread: undefined };
     } catch (error) {
       return { vips, servers: [], unread: messageOf(error) };
@@ -190,6 +190,12 @@ export class IpvsKernel {
     if (result?.code === 0) return result.stdout;
     if (NO_FILE.test(result?.stderr ?? "")) return "";
     throw new Error(failure(command, result));
+  }
+
+  async #output(argv: readonly [string, ...string[]]): Promise<string> {
+    const result = await this.#try(argv);
+    if (result?.code !== 0) throw new Error(failure(argv, result));
+    return result.stdout;
   }
 
   /** @returns a line where it failed */

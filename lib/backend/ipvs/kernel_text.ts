@@ -7,6 +7,9 @@
 import { integerToAddress, parseAddress } from "../../model/values/address.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
 
+/** The range of node ports, where the API server is told no other. */
+export const NODE_PORTS = { first: 30_000, last: 32_767 } as const;
+
 /** An address and a port of one protocol. */
 export interface ServerAddress {
   readonly protocol: Protocol;
@@ -28,6 +31,12 @@ export interface IpvsConnection extends ServerAddress {
   readonly client: string;
   readonly clientPort: number;
   readonly isEstablished: boolean;
+}
+
+/** An address of an interface. */
+export interface InterfaceAddress {
+  readonly name: string;
+  readonly address: string;
 }
 
 const PROTOCOLS: Readonly<Record<string, Protocol>> = { TCP: "tcp", UDP: "udp", SCTP: "sctp" };
@@ -75,6 +84,16 @@ export function parseConnections(text: string): IpvsConnection[] {
       isEstablished: state === "ESTABLISHED",
     }];
   });
+}
+
+/** Reads the addresses out of `ip -o addr show`, canonical; those of the link alone are left out. */
+export function parseInterfaces(text: string): InterfaceAddress[] {
+  return [...text.matchAll(/^\d+: (\S+) +inet6? ([0-9a-f.:]+)/gm)].flatMap(
+    ([, name = "", each]) => {
+      const address = parseAddress(each);
+      return address === undefined || address.startsWith("fe80:") ? [] : [{ name, address }];
+    },
+  );
 }
 
 function parseServer(line: string): VirtualServer | undefined {

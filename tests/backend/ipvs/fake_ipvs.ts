@@ -14,6 +14,8 @@ import { wholeInput } from "../../support/command.ts";
 export class FakeIpvs {
   /** Of `kube-ipvs0`; `undefined`: it is not there. */
   addresses: readonly string[] | undefined = ["10.96.0.10", "192.0.2.10"];
+  /** Of other interfaces. */
+  others: readonly string[] = ["192.168.0.2"];
   /** Established connections to 10.96.0.10. */
   active = 0;
   /** Whether its virtual servers are there. */
@@ -50,6 +52,11 @@ export class FakeIpvs {
     if (argv[0] === "nft") {
       this.scripts.push(stdin);
       return done();
+    }
+    if (command === "ip -o addr show") {
+      return done(
+        this.others.map((address, i) => `${i}: eth${i}    inet ${address}/24\n`).join(""),
+      );
     }
     if (command === "ip -o addr show dev kube-ipvs0") {
       if (!this.addresses) return failed('Device "kube-ipvs0" does not exist.');

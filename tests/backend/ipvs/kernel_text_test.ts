@@ -1,5 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { parseConnections, parseServers } from "../../../lib/backend/ipvs/kernel_text.ts";
+import {
+  parseConnections,
+  parseInterfaces,
+  parseServers,
+} from "../../../lib/backend/ipvs/kernel_text.ts";
 
 /** As Linux 6.1 prints it. */
 const SERVERS = `IP Virtual Server version 1.2.1 (size=4096)
@@ -48,4 +52,22 @@ Deno.test("what is no such line is passed over", () => {
   const lines = ["TCP", "TCP ZZ:0050 rr", "  -> 0AF4010B:1F90 Masq", "TCP  0A60000A:005 rr "];
   assertEquals(parseServers(lines.join("\n")), []);
   assertEquals(parseConnections(lines.join("\n")), []);
+});
+
+/** As iproute2 6.1 prints it. */
+const ADDRESSES =
+  `1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever
+2: eth0    inet 192.168.0.2/24 brd 192.168.0.255 scope global eth0\\       valid_lft forever
+2: eth0    inet6 fe80::5054:ff:fe12:3456/64 scope link \\       valid_lft forever
+7: tun0    inet 10.8.0.2 peer 10.8.0.1/32 scope global tun0\\       valid_lft forever
+9: kube-ipvs0    inet6 fd00:10:96::a/128 scope global \\       valid_lft forever
+`;
+
+Deno.test("addresses are read with their interface, but for those of the link alone", () => {
+  assertEquals(parseInterfaces(ADDRESSES).map(({ name, address }) => `${name} ${address}`), [
+    "lo 127.0.0.1",
+    "eth0 192.168.0.2",
+    "tun0 10.8.0.2",
+    "kube-ipvs0 fd00:10:96::a",
+  ]);
 });

@@ -61,15 +61,15 @@ Deno.test("the first transaction has the guard: no virtual server and no port of
   assert(!script.includes("192.168.0.2 . tcp . 443"));
   assert(!script.includes("192.0.2.200"));
   assertMatch(script, /type filter hook output priority -99/);
-  assertMatch(script, /@servers4 reject\n.*@vips4 reject/);
+  assertMatch(script, /@servers4 reject\n.*@vips4 .* return\n.*@vips4 reject/);
 });
 
 Deno.test("in iptables mode virtual servers answer until our rules are there, the node's ports do not", async () => {
   const { node, takeOver } = setUp();
   await takeOver.prepare();
-  assertMatch(node.scripts[0] ?? "", /@servers4 return\n.*@vips4 reject/);
+  assertMatch(node.scripts[0] ?? "", /@servers4 return\n.*@vips4 .* return\n.*@vips4 reject/);
   await takeOver.takeOver();
-  assertMatch(node.scripts[1] ?? "", /@servers4 reject\n.*@vips4 reject/);
+  assertMatch(node.scripts[1] ?? "", /@servers4 reject\n.*@vips4 .* return\n.*@vips4 reject/);
 });
 
 Deno.test("all of it goes when the last connection has ended", async () => {

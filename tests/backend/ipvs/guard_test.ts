@@ -1,0 +1,66 @@
+/**
+ * The guard with packets, on a node that has the interface and no IPVS.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { guardScript } from "../../../lib/backend/ipvs/guard.ts";
+import { IpvsKernel } from "../../../lib/backend/ipvs/kernel.ts";
+import { FAMILIES } from "../../../lib/model/values/address.ts";
+import { ADDRESSES } from "../../e2e/cluster.ts";
+import { createCluster } from "../../e2e/case.ts";
+import { execute } from "../../support/command.ts";
+import type { Network } from "../../support/network.ts";
+import { addAddress, NODE } from "../../support/topology.ts";
+
+const SSH = 22;
+const HEALTH_CHECK = 31_234;
+
+/** What the kernel shows, and the guard against it. */
+async function guard(network: Network): Promise<void> {
+  const run = (argv: readonly [string, ...string[]]) =>
+    execute(["ip", "netns", "exec", network.namespaceOf(NODE), ...argv]);
+  const state = await new IpvsKernel({ run }).look();
+  if (!state) throw new Error("kube-ipvs0 is not seen");
+  await network.applyNft(guardScript({ ...state, refusesServers: true }));
+}
+
+/** What becomes of one connection from a pod, a client, and the node itself. */
+async function outcomes(network: Network, address: string, port: number): Promise<string[]> {
+  const all = await Promise.all(
+    ["pod", "client", NODE].map((from) => network.connect({ from, address, port, timeout: 5_000 })),
+  );
+  return all.map(([outcome]) =>
+    outcome?.type === "answer" ? outcome.answer.host : `${outcome?.type}`
+  );
+}
+
+for (const family of FAMILIES) {
+  Deno.test(`the guard refuses virtual IPs, but for health checks and the node's own addresses (IPv${family})`, async () => {
+    const { clusterIP, externalIP, node } = ADDRESSES[family];
+    await using network = await createCluster();
+    for (const port of [SSH, HEALTH_CHECK]) {
+      network.serve(NODE, { protocol: "tcp", port, address: "::" });
+    }
+    await network.ip(NODE, [
+      // The real one is of the type dummy, which not every kernel has.
+      "link add kube-ipvs0 type bridge",
+      ...[clusterIP, externalIP, node].map((address) => addAddress(address, "kube-ipvs0")),
+    ]);
+    await guard(network);
+    const [answered, refused] = ["node", "reject"].map((each) => [each, each, each]);
+    assertEquals(await outcomes(network, clusterIP, SSH), refused);
+    assertEquals(await outcomes(network, externalIP, HEALTH_CHECK), answered);
+    assertEquals(await outcomes(network, node, SSH), answered);
+
+    // As VRRP moves one to this node, and away from it.
+    await network.ip(NODE, [addAddress(externalIP, "client")]);
+    await guard(network);
+    assertEquals(await outcomes(network, externalIP, SSH), answered);
+    await network.ip(NODE, [
+      addAddress(externalIP, "client").replace(" add ", " del ").replace(" nodad", ""),
+    ]);
+    await guard(network);
+    assertEquals(await outcomes(network, externalIP, SSH), refused);
+  });
+}
