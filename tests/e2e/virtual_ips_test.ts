@@ -17,6 +17,7 @@ import {
   PORT,
   service,
   slice,
+  slicePorts,
 } from "./cluster.ts";
 import { eventually } from "../support/eventually.ts";
 import { HandOverStage, proxiedFamilies } from "./hand_over_stage.ts";
@@ -78,6 +79,50 @@ for (const mode of ["nftables", "iptables"] as const) {
       assertEquals(await outcomes(network, a.loadBalancer2, OWN_PORT), [
         "reject",
         "node",
+        "reject",
+      ]);
+    });
+  }
+}
+
+for (const mode of ["nftables", "iptables"] as const) {
+  for (const family of FAMILIES) {
+    Deno.test(`the node's ports answer where its address is in a ServiceCIDR, and where an endpoint is a virtual IP, ${mode} (IPv${family})`, async () => {
+      const a = ADDRESSES[family];
+      await using network = await createCluster();
+      network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
+      await network.ip(NODE, [
+        addAddress(a.loadBalancer, "lo"),
+        addAddress(a.loadBalancer2, "lo"),
+        addAddress(a.externalIP, "client"),
+      ]);
+      const bits = family === 4 ? 32 : 128;
+      const wide: Manifest = {
+        apiVersion: "networking.k8s.io/v1",
+        kind: "ServiceCIDR",
+        metadata: { name: "wide" },
+        // The Node does not tell of the second one.
+        spec: { cidrs: [`${a.node}/${bits}`, `${a.externalIP}/${bits}`] },
+      };
+      const endpoint = { addresses: [a.loadBalancer], conditions: { ready: true } };
+      await applyOnce(network, {
+        objects: [
+          ...clusterObjects(a),
+          wide,
+          service(a, {
+            spec: { type: "LoadBalancer", externalIPs: [a.loadBalancer2] },
+            ingress: [{ ip: a.loadBalancer }],
+          }),
+          { ...slice(a, []), ports: slicePorts(OWN_PORT), endpoints: [endpoint] },
+        ],
+        config: configuration(a, { mode }),
+      });
+      assertEquals(await outcomes(network, a.node, OWN_PORT), ["node", "node", "node"]);
+      assertEquals((await outcomes(network, a.externalIP, OWN_PORT))[1], "node");
+      assertEquals(await outcomes(network, a.loadBalancer2, PORT), ["node", "node", "node"]);
+      assertEquals(await outcomes(network, a.loadBalancer2, OWN_PORT), [
+        "reject",
+        "reject",
         "reject",
       ]);
     });

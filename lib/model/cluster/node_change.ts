@@ -9,13 +9,21 @@ import { sameValue } from "../values/same_value.ts";
 
 /**
  * Whether a step changes rules that all services depend on, so that everything is written again: any
- * field of the node counts, but `serviceCIDRs`. Those are elements of sets in nftables mode.
+ * field of the node counts, but `serviceCIDRs` and `ownAddresses`. Those are elements of sets, or rules of
+ * their own.
  */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
   return node !== undefined &&
-    !sameValue(withoutServiceCIDRs(node.before), withoutServiceCIDRs(node.after));
+    !sameValue(withoutAddresses(node.before), withoutAddresses(node.after));
 }
 
-function withoutServiceCIDRs({ families, ...rest }: DesiredNode): unknown {
-  return [rest, ...FAMILIES.map((family) => ({ ...families[family], serviceCIDRs: [] }))];
+function withoutAddresses({ families, ...rest }: DesiredNode): unknown {
+  return [
+    rest,
+    ...FAMILIES.map((family) => ({
+      ...families[family],
+      serviceCIDRs: [],
+      ownAddresses: [],
+    })),
+  ];
 }

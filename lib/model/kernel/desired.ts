@@ -84,7 +84,7 @@ export interface DesiredFamily {
   readonly ownAddresses: readonly string[];
 }
 
-/** What all rules need to know of the node and its configuration. A change (but of `serviceCIDRs`) means a full sync. */
+/** What all rules need to know of the node and its configuration. A change (but of `serviceCIDRs` and `ownAddresses`) means a full sync. */
 export interface DesiredNode {
   /** The families that rules are written for, IPv4 first. */
   readonly ipFamilies: readonly Family[];

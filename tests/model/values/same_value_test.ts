@@ -24,7 +24,7 @@ Deno.test("lists are compared in their order, and a list is no object", () => {
   assertEquals(sameValue(null, {}), false);
 });
 
-Deno.test("any field of the node but its ServiceCIDRs changes rules that all services depend on", () => {
+Deno.test("any field of the node but its ServiceCIDRs and own addresses changes rules that all services depend on", () => {
   const { node: before } = new Pipeline().desired;
   const change = (after: object) =>
     changesFixedRules({ node: { before, after: { ...before, ...after } } });
@@ -36,7 +36,11 @@ Deno.test("any field of the node but its ServiceCIDRs changes rules that all ser
         ...before.families,
         [family]: { ...before.families[family], [field]: ["other"] },
       };
-      assertEquals(change({ families }), field !== "serviceCIDRs", field);
+      assertEquals(
+        change({ families }),
+        !["serviceCIDRs", "ownAddresses"].includes(field),
+        field,
+      );
     }
   }
   assertEquals(changesFixedRules({ node: undefined }), false);

@@ -12,7 +12,7 @@ import {
 } from "../../../model/values/address.ts";
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
-import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table } from "./names.ts";
+import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table, VIRTUAL_IP_CHAIN } from "./names.ts";
 import { comment, markAndMask, rule } from "./rule.ts";
 
 /** What the rules need to know of the programs and the kernel. */
@@ -49,6 +49,17 @@ function filterRules(
   const isLiberal = node.tcpBeLiberal || abilities.tcpBeLiberal === true;
   const mark = markAndMask(node.masqueradeMark);
   return {
+    // One rule for all virtual IPs: every new packet meets this chain.
+    "KUBE-EXTERNAL-SERVICES": [
+      `${comment("kubernetes virtual IPs")} -m addrtype --dst-type LOCAL -j ${VIRTUAL_IP_CHAIN}`,
+    ],
+    // As `virtual-ips` of the nftables mode: what has come to its end by a Service, and what is
+    // addressed to the very interface that it comes by. The health-check node ports were let in before.
+    [VIRTUAL_IP_CHAIN]: [
+      "-m conntrack --ctstate DNAT -j RETURN",
+      `-d ${LOOPBACK[family]} -j RETURN`,
+      "! -i lo -m addrtype --dst-type LOCAL --limit-iface-in -j RETURN",
+    ],
     "KUBE-FORWARD": [
       // A packet that conntrack does not know would leave without its address translated back,
       // and the far end would reset the connection (kubernetes/kubernetes#74839).

@@ -4,11 +4,21 @@
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
-import type { DesiredState } from "../../../model/kernel/desired.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+} from "../../../model/kernel/desired.ts";
 import { type Abilities, fixedChains } from "./fixed_rules.ts";
 import { JUMPS } from "./jumps.ts";
 import { TABLES } from "./names.ts";
-import { emptyTable, type FamilyInput, type SharedRule, type TableInput } from "./ruleset.ts";
+import {
+  emptyTable,
+  type FamilyInput,
+  type ServiceRules,
+  type SharedRule,
+  type TableInput,
+} from "./ruleset.ts";
 import {
   isOurJump,
   isOwnChain,
@@ -17,7 +27,7 @@ import {
   type Saved,
   type SavedTable,
 } from "../kernel/saved.ts";
-import { clusterIPGuards } from "./shared_rules.ts";
+import { nodeGuards, serviceGuards } from "./guard_rules.ts";
 import { serviceRules } from "./service_rules.ts";
 
 /**
@@ -31,13 +41,11 @@ export function fullInput(
 ): FamilyInput {
   const { family } = options;
   const services = [...state.services.keys()].sort().flatMap((key) =>
-    (state.services.get(key) ?? [])
-      .filter((servicePort) => servicePort.family === family)
-      .map((servicePort) => serviceRules(servicePort, state.node))
+    rulesOfService(state.services.get(key) ?? [], { family, node: state.node })
   );
   const shared = [
     ...services.flatMap((each) => each.shared),
-    ...clusterIPGuards(state.node, family),
+    ...nodeGuards(state.node, family).shared,
   ];
   const tables = TABLES.map((table): TableInput => {
     const fixed = fixedChains(table, state.node, options);
@@ -52,6 +60,15 @@ export function fullInput(
     };
   });
   return { family, tables };
+}
+
+/** The rules of one Service in a family. */
+export function rulesOfService(
+  servicePorts: readonly DesiredServicePort[],
+  { family, node }: { readonly family: Family; readonly node: DesiredNode },
+): ServiceRules[] {
+  const ports = servicePorts.filter((servicePort) => servicePort.family === family);
+  return [...ports.map((servicePort) => serviceRules(servicePort, node)), serviceGuards(ports)];
 }
 
 /** Shared rules around the fixed ones: `first` before them, `last` behind. */

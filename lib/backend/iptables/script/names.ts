@@ -33,6 +33,12 @@ export const OWNER = "signpost";
  */
 export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
 
+/**
+ * Keeps virtual IPs that are addresses of the node from leading to its own ports. kube-proxy empties the
+ * chain that leads to it.
+ */
+export const VIRTUAL_IP_CHAIN = "KUBE-VIRTUAL-IPS";
+
 /** The chains that are there whatever the services, by table. */
 export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
   filter: [
@@ -42,6 +48,7 @@ export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
     "KUBE-NODEPORTS",
     "KUBE-PROXY-FIREWALL",
     "KUBE-SERVICES",
+    VIRTUAL_IP_CHAIN,
   ],
   nat: [
     CANARY_CHAIN,

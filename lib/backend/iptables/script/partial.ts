@@ -17,24 +17,22 @@ import {
   type SharedRule,
   type TableInput,
 } from "./ruleset.ts";
-import { clusterIPGuards } from "./shared_rules.ts";
-import { serviceRules } from "./service_rules.ts";
+import { nodeGuards } from "./guard_rules.ts";
+import { rulesOfService } from "./full.ts";
 
 /**
  * The input for the step from one state to the next of one family. It only holds where the kernel
  * has the state before: rules that it deletes must be there.
  *
- * @param change must not change the node but for its ServiceCIDRs; see `changesFixedRules`
+ * @param change must not change more of the node than its ServiceCIDRs and own addresses; see `changesFixedRules`
  */
 export function partialInput(
   change: StateChange,
   options: { readonly family: Family; readonly node: DesiredNode },
 ): FamilyInput {
-  const rulesOf = (ports: readonly DesiredServicePort[]) =>
-    ports.filter(({ family }) => family === options.family)
-      .map((servicePort) => serviceRules(servicePort, options.node));
+  const rulesOf = (ports: readonly DesiredServicePort[]) => rulesOfService(ports, options);
   const guards = (node: DesiredNode | undefined): ServiceRules[] =>
-    node ? [{ chains: new Map(), shared: clusterIPGuards(node, options.family) }] : [];
+    node ? [nodeGuards(node, options.family)] : [];
   const before = guards(change.node?.before);
   const after = guards(change.node?.after);
   for (const key of [...change.services.keys()].sort()) {

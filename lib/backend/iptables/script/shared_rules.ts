@@ -4,10 +4,8 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
-import type { Family } from "../../../model/values/address.ts";
+import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
-import { guardedAddresses } from "../../guarded_addresses.ts";
 import { HAIRPIN_CHAIN, type Table } from "./names.ts";
 import { comment, host, port, reject, rule } from "./rule.ts";
 import type { SharedRule } from "./ruleset.ts";
@@ -19,7 +17,6 @@ export function sharedRules(context: ServiceContext): SharedRule[] {
     ...clusterIPRules(context),
     ...externalAddressRules(context),
     ...refusalRules(context),
-    ...guardRules(context),
     ...firewallDrops(context),
     ...nodePortRules(context),
     ...healthCheckRules(context),
@@ -77,46 +74,6 @@ function refusalRules(context: ServiceContext): SharedRule[] {
     rules.push({ table, chain, rule: rule(...words), place: "last" });
   }
   return rules;
-}
-
-/**
- * An external address that is local does not lead to the node's own ports; see `virtual-ips` of the
- * nftables mode. The health-check node ports were let in before.
- */
-function guardRules({ servicePort, node }: ServiceContext): SharedRule[] {
-  const { family, name } = servicePort;
-  const local = "-m addrtype --dst-type LOCAL";
-  const matches = [
-    `-i lo ${local}`,
-    `! -i lo ${local} -m addrtype ! --dst-type LOCAL --limit-iface-in`,
-  ];
-  return guardedAddresses(servicePort, node).flatMap((address) =>
-    matches.map((match) => ({
-      table: "filter" as const,
-      chain: "KUBE-EXTERNAL-SERVICES",
-      rule: rule(
-        `-d ${host(family, address)}`,
-        match,
-        comment(`${name} has no such port`),
-        reject(family),
-      ),
-      place: "last" as const,
-    }))
-  );
-}
-
-/** The same for cluster IPs, which kube-proxy's ipvs mode makes addresses of the node: by their ranges. */
-export function clusterIPGuards({ families }: DesiredNode, family: Family): SharedRule[] {
-  return families[family].serviceCIDRs.map((cidr) => ({
-    table: "filter",
-    chain: "KUBE-EXTERNAL-SERVICES",
-    rule: rule(
-      `-d ${cidr} -m addrtype --dst-type LOCAL`,
-      comment("kubernetes cluster IPs have no such port"),
-      reject(family),
-    ),
-    place: "last",
-  }));
 }
 
 /** What a service's own firewall chain let fall through still has the load balancer's address. */

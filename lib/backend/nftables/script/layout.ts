@@ -19,13 +19,16 @@ import { tableSet } from "./sets.ts";
 /** The last chain of ours that a packet meets on its way out. */
 export const LAST_CHAIN = "nat-postrouting";
 
-/** The elements that the node itself brings: the ranges of cluster IPs. */
+/** The elements that the node itself brings: the ranges of cluster IPs, and its own addresses. */
 export function nodeElements(node: DesiredNode): Element[] {
-  return node.ipFamilies.flatMap((family) =>
-    node.families[family].serviceCIDRs.map((range) =>
+  return node.ipFamilies.flatMap((family) => [
+    ...node.families[family].serviceCIDRs.map((range) =>
       element(tableSet("serviceCIDRs", { family }), { type: "range", range })
-    )
-  );
+    ),
+    ...node.families[family].ownAddresses.map((address) =>
+      element(tableSet("ownAddresses", { family }), { type: "address", address })
+    ),
+  ]);
 }
 
 /** The chains that are there whatever the services are, in an order in which each knows those it jumps to. */
@@ -43,13 +46,15 @@ export function fixedChains(node: DesiredNode): Chain[] {
     ),
     chain(
       "cluster-ips",
-      node.ipFamilies.map((family) => `${addressIn("clusterIPs", family)} reject`)
+      ownAddressRules(node)
+        .concat(node.ipFamilies.map((family) => `${addressIn("clusterIPs", family)} reject`))
         .concat(node.ipFamilies.map((family) => `${addressIn("serviceCIDRs", family)} drop`)),
     ),
     chain("virtual-ips", [
+      ...LED_HERE,
       "jump cluster-ips",
+      ...ownAddressRules(node),
       `${NODE_PORT} @${tableSet("healthChecks", {}).name} return`,
-      ...OWN_ADDRESS,
       ...node.ipFamilies.map((family) => `${addressIn("externalIPs", family)} goto reject-traffic`),
     ]),
     base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),
@@ -82,10 +87,19 @@ const LOCALHOST_GUARD = [
 ];
 
 /**
- * An address of the very interface that a packet comes by is the node's own, whoever put it there: its
- * own programs stay within reach where the rules do not know of it yet. On `lo` it may be any.
+ * What was sent to an endpoint that is a virtual IP itself has come to its end. And an address of the
+ * very interface that a packet comes by is the node's own, whoever put it there: its own programs stay
+ * within reach where the rules do not know of it yet. On `lo` it may be any.
  */
-const OWN_ADDRESS = ['iifname != "lo" fib daddr . iif type local return'];
+const LED_HERE = [
+  "ct status dnat return",
+  'iifname != "lo" fib daddr . iif type local return',
+];
+
+/** The node's own programs are within reach of all, even where its address is in a range of cluster IPs. */
+function ownAddressRules(node: DesiredNode): string[] {
+  return node.ipFamilies.map((family) => `${addressIn("ownAddresses", family)} return`);
+}
 
 const CLUSTER_IP_GUARD = ["ct state new jump no-endpoints", "ct state new jump cluster-ips"];
 
@@ -167,7 +181,10 @@ function nodePortRule(role: VerdictMap, family: Family): string {
   return `${NODE_PORT} vmap @${tableSet(role, { frontend: "nodeport", family }).name}`;
 }
 
-function addressIn(role: "clusterIPs" | "serviceCIDRs" | "externalIPs", family: Family): string {
+function addressIn(
+  role: "clusterIPs" | "serviceCIDRs" | "ownAddresses" | "externalIPs",
+  family: Family,
+): string {
   return `${NFT_FAMILY[family]} daddr @${tableSet(role, { family }).name}`;
 }
 

@@ -5,7 +5,6 @@
  */
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import { usedEndpoints } from "../../../model/kernel/port_endpoints.ts";
-import { guardedAddresses } from "../../guarded_addresses.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { firewallObjects } from "./firewall.ts";
 import { fromLocalPod, shortCircuitChain } from "./layout.ts";
@@ -38,16 +37,16 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
       ...clusterIPObjects(port, vip(address), node),
     ]),
     ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend)),
-    ...guardedObjects(port, node),
+    ...guardedObjects(port),
     ...firewallObjects(port, node),
     ...hairpinObjects(port),
   ];
 }
 
 /** What keeps the node's own ports from being reached by external addresses that are local, too. */
-function guardedObjects(port: DesiredServicePort, node: DesiredNode): Element[] {
-  const { family, healthCheckNodePort = 0 } = port;
-  const guarded = guardedAddresses(port, node).map((address) =>
+function guardedObjects(port: DesiredServicePort): Element[] {
+  const { family, externalIPs, loadBalancerIPs, healthCheckNodePort = 0 } = port;
+  const guarded = [...externalIPs, ...loadBalancerIPs].map((address) =>
     element(tableSet("externalIPs", { family }), { type: "address", address })
   );
   if (healthCheckNodePort === 0) return guarded;

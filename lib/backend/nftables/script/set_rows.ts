@@ -48,7 +48,9 @@ interface Roles {
   readonly noEndpoints: { readonly place: ByFrontend; readonly key: "frontend" };
   readonly clusterIPs: { readonly place: ByFamily; readonly key: "address" };
   readonly serviceCIDRs: { readonly place: ByFamily; readonly key: "range" };
-  /** External and load-balancer IPs that are none of the node's own addresses. */
+  /** The node's own addresses, where its programs are meant to be reached. */
+  readonly ownAddresses: { readonly place: ByFamily; readonly key: "address" };
+  /** External and load-balancer IPs. */
   readonly externalIPs: { readonly place: ByFamily; readonly key: "address" };
   /** Health-check node ports, which answer on virtual IPs, too. */
   readonly healthChecks: { readonly place: object; readonly key: "frontend" };
@@ -188,6 +190,15 @@ export const ROWS: { readonly [R in SetRole]: Row<R> } = {
     lifetime: "always",
     filledBy: "node",
     body: ({ family }) => `typeof ${ipOf(family)} daddr; flags interval`,
+  },
+  ownAddresses: {
+    keyType: "address",
+    kind: "set",
+    stems: { all: "own-addresses" },
+    apartBy: "family",
+    lifetime: "always",
+    filledBy: "node",
+    body: ({ family }) => `typeof ${ipOf(family)} daddr`,
   },
   externalIPs: {
     keyType: "address",

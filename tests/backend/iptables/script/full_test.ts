@@ -53,7 +53,9 @@ for (const backend of BACKENDS) {
     await dataplane.apply(dataplane.full(state));
     for (const family of FAMILIES) {
       const written = renderFamily(fullInput(state, { family, abilities: OPTIONS.abilities }))
-        .split("\n").filter((line) => line.startsWith("-")).map((line) => line.replace("-I", "-A"));
+        .split("\n").filter((line) => line.startsWith("-")).map((line) =>
+          line.replace(/^-I/, "-A")
+        );
       const saved = (await kernel.save(family)).split("\n").filter((line) => line.startsWith("-"));
       assertEquals(saved.sort(), written.sort());
     }

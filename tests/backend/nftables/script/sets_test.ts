@@ -169,6 +169,7 @@ Deno.test("every table has these sets, in this order", () => {
       "map no-endpoint-nodeports6",
       "set cluster-ips6",
       "set service-cidrs6",
+      "set own-addresses6",
       "set external-ips6",
       "set hairpins6",
     ],
