@@ -106,5 +106,7 @@ function sortRuns(rules: readonly string[]): string[] {
 
 function kindOf(rule: string): string {
   if (/^-[ds] \S+ (-p|-d \S+ -j KUBE-MARK-MASQ)/.test(rule)) return "address";
+  if (/^-d \S+ -j RETURN$/.test(rule)) return "own";
+  if (rule.includes(" no such port")) return "guard";
   return rule.startsWith("-p ") ? "port" : "";
 }

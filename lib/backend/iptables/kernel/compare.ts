@@ -138,11 +138,11 @@ function sortRuns(rules: readonly string[]): readonly string[] {
   return runs.flatMap((run) => run.rules.sort());
 }
 
-function kindOf(rule: string): "address" | "port" | "" {
+function kindOf(rule: string): "address" | "own" | "guard" | "port" | "" {
   if (/^-[ds] \S+ (-p|-d \S+ -j KUBE-MARK-MASQ)/.test(rule)) return "address";
-  // What guards the node's own ports refuses, and so do the rules of node ports beside it.
-  const isGuard = /ha(?:s|ve) no such port" /.test(rule);
-  return isGuard || rule.startsWith("-p ") ? "port" : "";
+  if (/^-d \S+ -j RETURN$/.test(rule)) return "own";
+  if (/^-d \S+ -m comment .* no such port" -j REJECT/.test(rule)) return "guard";
+  return rule.startsWith("-p ") ? "port" : "";
 }
 
 function difference(
