@@ -40,6 +40,9 @@ ${FAMILIES.map((family) => rules(family, guarded)).join("")}  }
     type filter hook output priority -99
     ct state new jump guard
   }
+  chain forward {
+    type filter hook forward priority -1
+${FAMILIES.map(reset).join("")}  }
   chain postrouting {
     type nat hook postrouting priority 99
 ${FAMILIES.map(masquerade).join("")}  }
@@ -73,6 +76,16 @@ function rules(family: Family, { refusesServers }: Guarded): string {
     ${daddr} @vips${family} tcp dport ${NODE_PORTS.first}-${NODE_PORTS.last} return
     ${daddr} @vips${family} reject
 `;
+}
+
+/**
+ * As long as a virtual IP is an address of the node, nothing to it is forwarded. When `kube-ipvs0` has
+ * gone, what our DNAT did not send elsewhere is of a connection that IPVS carried, and has no way to go.
+ */
+function reset(family: Family): string {
+  return `    ${
+    IP[family]
+  } daddr @vips${family} meta l4proto tcp ct state established reject with tcp reset\n`;
 }
 
 /**

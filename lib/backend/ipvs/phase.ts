@@ -16,12 +16,13 @@ export interface Look {
 export interface Progress {
   /** Nothing is removed before, in milliseconds on the monotonic clock. */
   readonly earliest: number;
-  /** When connections that are still open end, in milliseconds on the monotonic clock. */
+  /** When connections that are still open end, and in the step `reset` the guard; on the monotonic clock. */
   readonly until: number;
   readonly connections: number;
   /** Looks in a row that found no connection. */
   readonly idle: number;
-  readonly step: "wait" | "remove" | "done";
+  /** `reset`: all is removed, and packets of connections that were open are answered with a reset. */
+  readonly step: "wait" | "remove" | "reset" | "done";
 }
 
 /** A connection that is being opened is not counted: one look more tells. */
@@ -39,9 +40,21 @@ export function begin({ now, grace }: { readonly now: number; readonly grace: nu
   return { earliest, until: now + grace, connections: 0, idle: 0, step: "wait" };
 }
 
+/** Milliseconds in which those who go on with a connection that was ended hear of it. */
+const RESETS = 60_000;
+
+/** The step after the removal. */
+export function removed(before: Progress, now: number): Progress {
+  const isOver = before.connections === 0;
+  return { ...before, until: now + RESETS, step: isOver ? "done" : "reset" };
+}
+
 /** The next step after a look. */
 export function advance(before: Progress, { connections, now }: Look): Progress {
-  if (connections === undefined) return { ...before, connections: 0, idle: 0, step: "done" };
+  if (connections === undefined) {
+    const isReset = before.step === "reset" && now < before.until;
+    return { ...before, connections: 0, idle: 0, step: isReset ? "reset" : "done" };
+  }
   const idle = connections === 0 ? before.idle + 1 : 0;
   const isOver = now >= before.until || idle >= IDLE_LOOKS && now >= before.earliest;
   return { ...before, connections, idle, step: isOver ? "remove" : "wait" };

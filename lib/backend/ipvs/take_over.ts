@@ -10,7 +10,7 @@ import type { TakeOverReport } from "../../model/kernel/take_over_report.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
 import { GUARD_REMOVAL, guardScript } from "./guard.ts";
 import { countOpen, IPVS_INTERFACE, IpvsKernel, type IpvsState } from "./kernel.ts";
-import { advance, begin, type Progress } from "./phase.ts";
+import { advance, begin, type Progress, removed } from "./phase.ts";
 
 /** What it takes. */
 export interface IpvsTakeOverOptions {
@@ -26,6 +26,9 @@ export interface IpvsTakeOverOptions {
   /** Why nothing may be removed: kube-proxy is at work; `undefined`: nothing is in the way. */
   readonly obstacle: () => Promise<string | undefined>;
 }
+
+/** The steps in which something of it is left. */
+const WAITING: ReadonlySet<Progress["step"]> = new Set(["wait", "remove"]);
 
 /** Milliseconds between two looks. */
 const PERIOD = 5_000;
@@ -49,7 +52,7 @@ export class IpvsTakeOver {
 
   /** Where the take-over is; `undefined`: there is none, or it is done. */
   get report(): TakeOverReport | undefined {
-    if (!this.#progress || this.#progress.step === "done") return undefined;
+    if (!this.#progress || !WAITING.has(this.#progress.step)) return undefined;
     const { connections, until } = this.#progress;
     return { connections, until: this.#wallTime(until), obstacle: this.#obstacle };
   }
@@ -93,8 +96,11 @@ export class IpvsTakeOver {
 
   async #follow(signal: AbortSignal): Promise<void> {
     while (this.#progress && !signal.aborted) {
-      const { step } = this.#progress = await this.#step(this.#progress);
-      if (step === "done") return;
+      const before = this.#progress;
+      const next = await this.#step(before);
+      // Unless it has begun again meanwhile.
+      if (this.#progress === before) this.#progress = next;
+      if (this.#progress.step === "done") return;
       await this.#options.clock.sleep(PERIOD, signal);
     }
   }
@@ -109,20 +115,27 @@ export class IpvsTakeOver {
       const now = this.#options.clock.monotonic();
       const next = advance(before, { connections: state && countOpen(state), now });
       if (next.step !== "remove") this.#obstacle = undefined;
-      if (state) {
-        if (next.step !== "remove" || !await this.#remove(state)) return { ...next, step: "wait" };
-      }
-      await this.#options.applyNft(GUARD_REMOVAL);
+      if (next.step === "reset") return next;
+      if (state === undefined) return await this.#end(next);
+      if (next.step !== "remove" || !await this.#remove(state)) return { ...next, step: "wait" };
+      const after = removed(next, now);
+      if (after.step === "done") await this.#end(after);
       this.#options.logger.info("took over from kube-proxy's ipvs mode: what it left is removed", {
         interface: IPVS_INTERFACE,
-        virtualServers: state?.servers.length,
-        connectionsEnded: state && countOpen(state),
+        virtualServers: state.servers.length,
+        connectionsEnded: next.connections,
       });
-      return { ...next, step: "done" };
+      return after;
     } catch (error) {
       this.#tell(`what kube-proxy's ipvs mode left is not removed: ${messageOf(error)}`);
       return before;
     }
+  }
+
+  /** The guard goes. */
+  async #end(progress: Progress): Promise<Progress> {
+    await this.#options.applyNft(GUARD_REMOVAL);
+    return progress;
   }
 
   /** Connections that are not seen may be open. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { guardScript } from "../../../lib/backend/ipvs/guard.ts";
 import { IpvsKernel } from "../../../lib/backend/ipvs/kernel.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
@@ -11,7 +11,7 @@ import { ADDRESSES } from "../../e2e/cluster.ts";
 import { createCluster } from "../../e2e/case.ts";
 import { execute } from "../../support/command.ts";
 import type { Network } from "../../support/network.ts";
-import { addAddress, NODE } from "../../support/topology.ts";
+import { addAddress, NODE, WORLD } from "../../support/topology.ts";
 
 const SSH = 22;
 const HEALTH_CHECK = 31_234;
@@ -62,5 +62,36 @@ for (const family of FAMILIES) {
     ]);
     await guard(network);
     assertEquals(await outcomes(network, externalIP, SSH), refused);
+  });
+
+  Deno.test(`a connection that is open when kube-ipvs0 goes is reset (IPv${family})`, async () => {
+    const { clusterIP } = ADDRESSES[family];
+    await using network = await createCluster();
+    network.serve(NODE, { protocol: "tcp", port: SSH, address: "::" });
+    await network.ip(NODE, [
+      "link add kube-ipvs0 type bridge",
+      addAddress(clusterIP, "kube-ipvs0"),
+    ]);
+    // Here the node's own socket answers, in the place of IPVS: without its address it is not to.
+    await network.run(NODE, ["sysctl", "-qw", "net.ipv4.tcp_early_demux=0"]);
+    // Known to conntrack, as IPVS has it.
+    await network.applyNft(
+      "table inet track { chain input { type filter hook input priority 0; ct state new accept; }; }",
+    );
+    const connections = await Promise.all(
+      ["pod", "client"].map((from) => network.stay({ from, address: clusterIP, port: SSH })),
+    );
+    // As any other host, which knows nothing of it.
+    const silence =
+      "table inet silence { chain input { type filter hook prerouting priority -400; " +
+      `tcp dport ${SSH} drop; }; }`;
+    await network.run(WORLD, ["nft", "-f", "-"], { stdin: silence });
+    await guard(network);
+    for (const each of connections) assertEquals(await each.exchange("1"), "1");
+    await network.ip(NODE, ["link delete kube-ipvs0"]);
+    for (const each of connections) {
+      const error = await assertRejects(() => each.exchange("2"), Error);
+      assertMatch(error.message, /reset/i);
+    }
   });
 }

@@ -1,5 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { advance, begin, type Look, type Progress } from "../../../lib/backend/ipvs/phase.ts";
+import {
+  advance,
+  begin,
+  type Look,
+  type Progress,
+  removed,
+} from "../../../lib/backend/ipvs/phase.ts";
 
 const BEGIN = begin({ now: 1_000, grace: 100_000 });
 
@@ -39,4 +45,15 @@ Deno.test("for a minute nothing is removed: a kube-proxy that cannot be seen wri
 
 Deno.test("it is done where nothing is left", () => {
   assertEquals(steps({ connections: undefined }), ["done"]);
+});
+
+Deno.test("where connections were ended, resets are sent for a minute", () => {
+  const gone = { connections: undefined };
+  const before = advance(BEGIN, { connections: 3, now: 101_000 });
+  const after = removed(before, 101_000);
+  assertEquals(after.step, "reset");
+  const next = advance(after, { ...gone, now: 160_999 });
+  assertEquals(next.step, "reset");
+  assertEquals(advance(next, { ...gone, now: 161_000 }).step, "done");
+  assertEquals(removed(BEGIN, 101_000).step, "done");
 });

@@ -104,6 +104,12 @@ Deno.test("connections that are open at the end of the grace time are ended", as
   assertEquals(it.node.changes, []);
   await run(it, 2);
   assertEquals(it.node.addresses, undefined);
+  // Until those who go on with them have heard of it.
+  assertMatch(it.node.scripts.at(-1) ?? "", /ct state established reject with tcp reset/);
+  assertEquals(it.takeOver.report, undefined);
+  assertMatch(it.logger.lines.at(-1) ?? "", /"connectionsEnded":1/);
+  await run(it, 60_000 / PERIOD);
+  assertEquals(it.node.scripts.at(-1), GUARD_REMOVAL);
 });
 
 Deno.test("while kube-proxy is at work nothing is removed, and it is said once", async () => {
