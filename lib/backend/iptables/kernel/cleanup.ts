@@ -4,10 +4,11 @@
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
-import { OWNER } from "../script/names.ts";
+import { HAIRPIN_CHAIN, OWNER } from "../script/names.ts";
 import { emptyTable, type FamilyInput, type TableInput } from "../script/ruleset.ts";
 import {
   argumentOf,
+  isIpvsModes,
   isOurJump,
   isOwnChain,
   referencedByOthers,
@@ -52,15 +53,17 @@ export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
   const kept: string[] = [];
   const left: string[] = [];
   for (const table of [...saved.values()].sort((a, b) => a.name < b.name ? -1 : 1)) {
-    if (!kubeProxy && !isSignposts(saved) && !isLeftBehind(saved, table)) continue;
+    const isRest = !kubeProxy && isBesideIpvs(saved);
+    if (!kubeProxy && !isRest && !isSignposts(saved) && !isLeftBehind(saved, table)) continue;
     const inUse = referencedByOthers(table, (rule) => isOurJump(table, rule));
-    const stays = (chain: string) => successor && isNeeded(chain, { table, inUse });
+    const stays = (chain: string) =>
+      successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsModes(table.name, chain);
     const chains = [...table.chains].filter((chain) => isOwnChain(chain) && !stays(chain)).sort();
     const jumps = table.rules.filter((rule) =>
       isOurJump(table, rule) && !stays(targetOf(rule.rule) ?? "")
     );
     const named = (list: readonly string[]) => list.map((chain) => `${table.name} ${chain}`);
-    left.push(...named([...table.chains].filter(stays)));
+    if (successor) left.push(...named([...table.chains].filter(stays)));
     if (chains.length + jumps.length === 0) continue;
     const emptied = chains.filter((chain) => inUse.has(chain));
     kept.push(...named(emptied));
@@ -88,6 +91,15 @@ function isSignposts(saved: Saved): boolean {
   return saved.get("nat")?.rules.some(({ chain, rule }) =>
     chain === "KUBE-MARK-MASQ" && argumentOf(rule, "--comment") === OWNER
   ) ?? false;
+}
+
+/**
+ * kube-proxy's ipvs mode has started over our rules: it takes a part of our chains, and leaves the
+ * others. Those refuse what it serves, for its virtual IPs are addresses of the node.
+ */
+function isBesideIpvs(saved: Saved): boolean {
+  const chains = saved.get("nat")?.chains;
+  return !isSignposts(saved) && chains?.has("KUBE-NODE-PORT") === true && chains.has(HAIRPIN_CHAIN);
 }
 
 /** Where KUBE-FORWARD is all that there is, a hand-over has left it. */

@@ -98,6 +98,17 @@ const OWN_CHAINS: ReadonlySet<string> = new Set([
   ...IPVS_CHAINS,
 ]);
 
+/** Chains that kube-proxy's ipvs mode shares with the iptables mode; it writes all of their rules. */
+const SHARED_CHAINS: Readonly<Record<string, readonly string[]>> = {
+  filter: ["KUBE-FORWARD", "KUBE-PROXY-FIREWALL"],
+  nat: ["KUBE-MARK-MASQ", "KUBE-POSTROUTING", "KUBE-SERVICES"],
+};
+
+/** Whether kube-proxy's ipvs mode has such a chain in a table. */
+export function isIpvsModes(table: string, chain: string): boolean {
+  return IPVS_CHAINS.includes(chain) || SHARED_CHAINS[table]?.includes(chain) === true;
+}
+
 /**
  * Whether a chain is signpost's or kube-proxy's. `KUBE-FIREWALL`, `KUBE-KUBELET-CANARY` and
  * `KUBE-IPTABLES-HINT` are kubelet's.

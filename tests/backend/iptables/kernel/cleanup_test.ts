@@ -116,3 +116,50 @@ COMMIT
 `,
   );
 });
+
+Deno.test("the rest of our rules goes where kube-proxy's ipvs mode has started over them, and its own stay", () => {
+  const saved = parseSaved(`*filter
+:INPUT ACCEPT [0:0]
+:FORWARD ACCEPT [0:0]
+:KUBE-EXTERNAL-SERVICES - [0:0]
+:KUBE-FORWARD - [0:0]
+:KUBE-IPVS-FILTER - [0:0]
+-A INPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER
+-A INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES
+-A FORWARD -m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD
+-A KUBE-EXTERNAL-SERVICES -d 10.96.0.0/16 -m addrtype --dst-type LOCAL -j REJECT
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:KUBE-MARK-MASQ - [0:0]
+:KUBE-NODE-PORT - [0:0]
+:KUBE-NODEPORTS - [0:0]
+:KUBE-POSTROUTING - [0:0]
+:KUBE-SEP-HAIRPIN - [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-SVC-ABCDEFGHIJKLMNOP - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
+-A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODE-PORT
+COMMIT
+`);
+  const { input, kept, left } = cleanup(saved, { family: 4, kubeProxy: false });
+  assertEquals([kept, left], [[], []]);
+  assertEquals(
+    renderFamily(input),
+    `*filter
+:KUBE-EXTERNAL-SERVICES - [0:0]
+-D INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES
+-X KUBE-EXTERNAL-SERVICES
+COMMIT
+*nat
+:KUBE-NODEPORTS - [0:0]
+:KUBE-SEP-HAIRPIN - [0:0]
+:KUBE-SVC-ABCDEFGHIJKLMNOP - [0:0]
+-X KUBE-NODEPORTS
+-X KUBE-SEP-HAIRPIN
+-X KUBE-SVC-ABCDEFGHIJKLMNOP
+COMMIT
+`,
+  );
+});
