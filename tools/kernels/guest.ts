@@ -5,7 +5,9 @@
  */
 import type { Family } from "../../lib/model/values/address.ts";
 import { execute, run } from "../../tests/support/command.ts";
+import { say } from "../terminal.ts";
 import { DaemonLife, type LifePart } from "./guest_daemon.ts";
+import { Findings } from "./ipvs/findings.ts";
 import { takeOverFromIpvs } from "./ipvs/scenario.ts";
 import type { Backend, MachineFacts, Part, Step, StepResult } from "./steps.ts";
 
@@ -71,10 +73,16 @@ async function runLife(backend: Backend, options: {
   }
 }
 
-/** The report goes into a file of its own. */
+/** The report goes into a file of its own, also where it ends early. */
 async function runIpvs(backend: Backend, { families }: Plan, folder: string): Promise<string> {
-  const report = await takeOverFromIpvs(backend, families);
-  await Deno.writeTextFile(`${folder}/report`, `${backend}:\n${report}\n`, { append: true });
+  const findings = new Findings(say);
+  try {
+    await takeOverFromIpvs(backend, families, findings);
+  } finally {
+    const text = `${backend}:\n${findings}\n`;
+    await Deno.writeTextFile(`${folder}/report`, text, { append: true });
+  }
+  if (findings.problems.length > 0) throw new Error(findings.problems.join("; "));
   return "";
 }
 

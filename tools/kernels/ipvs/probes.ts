@@ -58,7 +58,7 @@ export function targetsOf(family: Family): Target[] {
 /** Milliseconds that an answer may take, in a slow machine. */
 const PATIENCE = 8_000;
 
-/** One connection; `"endpoint"`, `"node"`, `"world"`, `"refused"` or `"silence"`. */
+/** One connection; `"endpoint"`, `"node"`, `"world"`, `"refused"`, `"refused by <errno>"` or `"silence"`. */
 export async function probe(network: Network, options: {
   readonly from: Host;
   readonly protocol?: "tcp" | "udp";
@@ -72,32 +72,46 @@ export async function probe(network: Network, options: {
 }
 
 function wordOf(outcome: Outcome): string {
-  if (outcome.type === "reject") return "refused";
+  // Other errors, such as EHOSTUNREACH, are no rule's.
+  if (outcome.type === "reject") {
+    return outcome.error === "ECONNREFUSED" ? "refused" : `refused by ${outcome.error}`;
+  }
   if (outcome.type === "drop") return "silence";
   const { host } = outcome.answer;
   return ENDPOINTS.some((each) => each === host) ? "endpoint" : host;
 }
 
-/** What each place gets, by what is tried: `endpoint` where all are the same, else one word for each place. */
+/** What each place gets, by what is tried: one word where all get the same, else one for each place. */
 export async function census(
   network: Network,
   families: readonly Family[],
 ): Promise<ReadonlyMap<string, string>> {
   const rows = new Map<string, string>();
   for (const family of families) {
-    for (const target of targetsOf(family)) {
-      const words = await Promise.all(
-        PLACES.map(async (from) => {
-          const tcp = await probe(network, { from, target, timeout: 3_000 });
-          if (target.port === OWN_PORT) return tcp;
-          const udp = await probe(network, { from, target, protocol: "udp", timeout: 3_000 });
-          return tcp === udp ? tcp : `${tcp} (UDP ${udp})`;
-        }),
-      );
-      const [first = ""] = words;
-      const text = words.every((word) => word === first) ? first : words.join(" / ");
-      rows.set(`IPv${family} ${target.what}`, text);
+    const targets = targetsOf(family);
+    const tcp = await answersTo(network, targets, "tcp");
+    const udp = await answersTo(network, targets, "udp");
+    for (const [i, { what, port }] of targets.entries()) {
+      const words = PLACES.map((_, at) => {
+        const [byTcp = "", byUdp = ""] = [tcp[i]?.[at], udp[i]?.[at]];
+        return byTcp === byUdp || port === OWN_PORT ? byTcp : `${byTcp} (UDP ${byUdp})`;
+      });
+      const isOne = new Set(words).size === 1;
+      rows.set(`IPv${family} ${what}`, words.slice(0, isOne ? 1 : undefined).join(" / "));
     }
   }
   return rows;
+}
+
+/** A word for each place, for each target; silence takes long, so that all are tried at once. */
+function answersTo(
+  network: Network,
+  targets: readonly Target[],
+  protocol: "tcp" | "udp",
+): Promise<string[][]> {
+  return Promise.all(
+    targets.map((target) =>
+      Promise.all(PLACES.map((from) => probe(network, { from, protocol, target })))
+    ),
+  );
 }

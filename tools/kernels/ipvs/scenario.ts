@@ -1,177 +1,138 @@
 /**
- * The take-over from kube-proxy's ipvs mode, from the state that it leaves to the end of all of it.
+ * The take-over from kube-proxy's ipvs mode, from the state that it leaves to the end of all of it,
+ * and the way back.
  *
  * @module
  */
 import type { Family } from "../../../lib/model/values/address.ts";
-import { createCluster, writeInput } from "../../../tests/e2e/case.ts";
-import { ADDRESSES, configuration } from "../../../tests/e2e/cluster.ts";
-import { run } from "../../../tests/support/command.ts";
-import type { Network } from "../../../tests/support/network.ts";
-import { runSignpost, Signpost } from "../../../tests/support/signpost.ts";
-import { NODE } from "../../../tests/support/topology.ts";
+import type { Signpost } from "../../../tests/support/signpost.ts";
 import type { Backend } from "../steps.ts";
-import { leaveIpvs } from "./kube_proxy.ts";
-import { liveObjects } from "./objects.ts";
-import { census, OWN_PORT, targetsOf } from "./probes.ts";
-import { attempts, findBroken, openLong, Steady } from "./traffic.ts";
+import { type Answers, type Findings, isSignposts, tableOf } from "./findings.ts";
+import { census, OWN_PORT } from "./probes.ts";
+import { GRACE, Stage } from "./stage.ts";
+import { findBroken, openLong, Steady } from "./traffic.ts";
 
-/** Seconds that open connections have. */
-const GRACE = 60;
 /** Milliseconds. */
 const DEADLINE = 600_000;
-/**
- * Connections a second: by emulation, a tenth or so of what the machine can do at rest. Those that must be answered, and those that must not.
- */
-const RATE = { served: 5, refused: 1 };
+/** How long the machine is tried before the proxy changes, in milliseconds. */
+const REST = 15_000;
+/** Connections a second at most: a machine by emulation does less. And to what must not answer. */
+const RATE = { most: 100, refused: 1 };
+/** Milliseconds: a connection that ends so long before the grace time does is lost. */
+const SLACK = 5_000;
 
-const RESTORE: Readonly<Record<Backend, Readonly<Record<Family, string>>>> = {
-  nftables: { 4: "iptables-nft-restore", 6: "ip6tables-nft-restore" },
-  iptables: { 4: "iptables-nft-restore", 6: "ip6tables-nft-restore" },
-  "iptables-legacy": { 4: "iptables-legacy-restore", 6: "ip6tables-legacy-restore" },
-};
-
-/** What is to be gone at the end, and prints nothing then. */
-const LEFT = `ip -o link show kube-ipvs0 2>/dev/null
-grep -E '^(TCP|UDP|SCTP)' /proc/net/ip_vs
-ipset list -n | grep ^KUBE
-for save in iptables-nft-save ip6tables-nft-save iptables-legacy-save ip6tables-legacy-save; do
-  $save 2>/dev/null | grep -E -- '-(IPVS|NODE-PORT|LOAD-BALANCER)'
-done
-nft list tables | grep ipvs
-true`;
-
-/** The report: rows of who answers, and facts, as lines. */
+/** All of it. */
 export async function takeOverFromIpvs(
   backend: Backend,
   families: readonly Family[],
-): Promise<string> {
+  findings: Findings,
+): Promise<void> {
   await using resources = new AsyncDisposableStack();
-  const network = resources.use(await createCluster());
-  network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
-  if (backend === "iptables-legacy") {
-    await network.run(NODE, ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
-  }
-  await leaveIpvs(network, families, RESTORE[backend]);
-  const before = await census(network, families);
-  const long = await openLong(network, families);
-  const [never, served] = [
-    new Steady(network, {
-      attempts: attempts(families, {
-        select: ({ port }) => port === OWN_PORT,
-        protocols: ["tcp"],
-      }),
-      rate: RATE.refused,
-      isRight: isNoAnswer,
-    }),
-    new Steady(network, {
-      attempts: attempts(families, {
-        select: ({ isServed }) => isServed,
-        protocols: ["tcp", "udp"],
-      }),
-      rate: RATE.served,
-      isRight: (word) => word === "endpoint",
-    }),
-  ];
-  resources.use(never);
-  resources.use(served);
-  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  const stage = resources.use(await Stage.create(backend, families));
+  const { network } = stage;
+  const steady = (kind: "served" | "stale" | "own", rate: number) =>
+    resources.use(new Steady(network, { families, kind, rate }));
+  const stop = async (what: string, traffic: Steady): Promise<number> => {
+    const { text, wrong, rate } = await traffic.stop();
+    findings.fact(`${what}: ${text}`);
+    findings.problem(...wrong);
+    return rate;
+  };
 
-  const daemon = resources.use(await startDaemon(network, backend, resources));
+  const before = await census(network, families);
+  findings.fact("who answers:", ...tableOf([before]));
+  const atRest = steady("served", RATE.most);
+  await sleep(REST);
+  const rate = await stop("connections at rest, kube-proxy's state alone", atRest);
+
+  const own = steady("own", RATE.refused);
+  const served = steady("served", rate);
+  const long = await openLong(network, families);
+  const daemon = stage.startSignpost();
   await daemon.until("the take-over", () => /open connections live on/.test(daemon.log), DEADLINE);
-  const stale = resources.use(
-    new Steady(network, {
-      attempts: attempts(families, {
-        select: ({ isServed, port }) => !isServed && port !== OWN_PORT,
-        protocols: ["tcp", "udp"],
-      }),
-      rate: RATE.refused,
-      isRight: isNoAnswer,
-    }),
-  );
+  const until = performance.now() + GRACE * 1000;
+  const stale = steady("stale", RATE.refused);
   const during = await census(network, families);
-  const status = await statusOf(network);
+  findings.judge(during, families, isSignposts);
+  const status = await stage.status();
+  findings.fact(`signpost status: ${status}`);
+  if (status === "") findings.problem("no take-over in signpost status");
+  await watch(daemon, { long, until, findings });
+  const after = await census(network, families);
+  findings.judge(after, families, isSignposts);
+  await stop("connections to Services during the take-over", served);
+  await stop("connections to what is no more", stale);
+  const left = await stage.left();
+  if (left !== "") findings.problem(`left: ${left}`);
+  const broken = await findBroken(long);
+  const ends = `of ${long.length} open connections ${broken.length} ended with the grace time`;
+  findings.fact(ends, ...broken);
+  for (const { connection } of long) connection.close();
+  const statusAfter = await stage.status();
+  if (statusAfter !== "") findings.problem(`signpost status still says ${statusAfter}`);
+
+  const started = performance.now();
+  const stamp = (what: string) =>
+    findings.fact(`after ${Math.round((performance.now() - started) / 100) / 10} s ${what}`);
+  // In iptables mode signpost's guards refuse cluster IPs from kube-proxy's start to the cleanup.
+  const first = backend === "nftables" ? steady("served", rate) : undefined;
+  const kept = await openLong(network, families);
+  await daemon.stop();
+  stamp("signpost has stopped");
+  findings.fact(...daemon.log.split("\n").filter((line) => /ipvs|WARN|ERROR/.test(line)));
+  await stage.startKubeProxy();
+  stamp("kube-proxy's state is there again; then signpost cleanup");
+  const rest = await stage.cleanUp();
+  stamp("signpost cleanup has ended");
+  if (rest !== "") findings.problem(`left after cleanup: ${rest}`);
+  const back = first ?? steady("served", rate);
+  const carried = await stage.carried();
+  const again = await census(network, families);
+  findings.fact(`IPVS began ${await stage.carried() - carried} connections in the census after it`);
+  sameAs(before, { again, findings });
+  await stop("connections to Services on the way back", back);
+  await stop(`connections to port ${OWN_PORT} of virtual IPs, all the time`, own);
+  const lost = await findBroken(kept);
+  findings.fact(`of ${kept.length} open connections ${lost.length} ended on the way back`);
+  findings.problem(...lost);
+  for (const { connection } of kept) connection.close();
+  findings.fact("who answers before, in the grace time, after it, and with kube-proxy again:");
+  findings.fact(...tableOf([before, during, after, again]));
+}
+
+/** Until all that kube-proxy left is gone: open connections answer all the time. */
+async function watch(daemon: Signpost, { long, until, findings }: {
+  readonly long: Awaited<ReturnType<typeof openLong>>;
+  readonly until: number;
+  readonly findings: Findings;
+}): Promise<void> {
   let looks = 0;
   const isOver = () => /what it left is removed/.test(daemon.log);
   while (!isOver()) {
     const broken = await findBroken(long);
     // One that ends between the two is the end of the grace time.
     if (broken.length > 0 && !isOver()) {
-      await daemon.until(`the end of the grace time (${broken.join("; ")})`, isOver, 60_000);
-      if (looks < 3) throw new Error(`broken within the grace time: ${broken.join("; ")}`);
+      if (performance.now() < until - SLACK) findings.problem(...broken);
+      await daemon.until("the end of the grace time", isOver, DEADLINE);
       break;
     }
     looks++;
-    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    await sleep(1_000);
   }
-  const after = await census(network, families);
-  await new Promise((resolve) => setTimeout(resolve, 5_000));
-  const [servedEnd, staleEnd, neverEnd] = [
-    await served.stop(),
-    await stale.stop(),
-    await never.stop(),
-  ];
-  const left = (await network.run(NODE, ["sh", "-c", LEFT])).trim();
-  const broken = await findBroken(long);
-  for (const { connection } of long) connection.close();
-  const statusAfter = await statusOf(network);
-  const problems = [
-    ...[...servedEnd.wrong, ...staleEnd.wrong, ...neverEnd.wrong],
-    ...left === "" ? [] : [`left: ${left}`],
-    ...wrongRows(during, families),
-    ...wrongRows(after, families),
-    ...status === "" ? ["no take-over in signpost status"] : [],
-    ...statusAfter === "" ? [] : [`signpost status still says ${statusAfter}`],
-  ];
-  const report = [
-    ...[...before].map(([what, word]) =>
-      `| ${what} | ${word} | ${during.get(what)} | ${after.get(what)} |`
-    ),
-    `new connections to Services: ${servedEnd.text}, ${servedEnd.wrong.length} kinds went wrong`,
-    `to what must not answer: ${staleEnd.text}; to port ${OWN_PORT} of virtual IPs: ${neverEnd.text}`,
-    `${long.length} open connections answered ${looks} times in the grace time; after it ${broken.length} do not`,
-    `signpost status: ${status}`,
-    ...daemon.log.split("\n").filter((line) => /ipvs|WARN|ERROR/.test(line)),
-  ].join("\n");
-  if (problems.length > 0) throw new Error(`${problems.join("\n")}\n${report}`);
-  return report;
+  findings.fact(`${long.length} open connections answered ${looks} times in the grace time`);
 }
 
-async function startDaemon(
-  network: Network,
-  backend: Backend,
-  resources: AsyncDisposableStack,
-): Promise<Signpost> {
-  const mode = backend === "nftables" ? "nftables" : "iptables";
-  const periods = { minSyncPeriod: "50ms", syncPeriod: "5s" };
-  const config = configuration(ADDRESSES[4], { mode, nftables: periods, iptables: periods });
-  const input = resources.use(await writeInput({ objects: liveObjects(), config }));
-  await run(["mkdir", "-p", "/run/signpost"]);
-  return Signpost.start(network, [
-    ...["--config", input.config, "--manifests", input.manifests, "--state-file="],
-    ...["--socket", SOCKET, "--ipvs-grace-period", `${GRACE}s`, "-v2"],
-  ]);
+function sameAs(before: Answers, { again, findings }: {
+  readonly again: Answers;
+  readonly findings: Findings;
+}): void {
+  for (const [what, answer] of before) {
+    if (again.get(what) !== answer) {
+      findings.problem(`with kube-proxy again, ${what}: ${again.get(what)}, not ${answer}`);
+    }
+  }
 }
 
-const SOCKET = "/run/signpost/ipvs.sock";
-
-/** What `signpost status` says of the take-over; `""`: nothing. */
-async function statusOf(network: Network): Promise<string> {
-  const { stdout } = await runSignpost(network, ["status", "--socket", SOCKET]);
-  return /^ *take-over +(.*)$/m.exec(stdout)?.[1] ?? "";
-}
-
-function wrongRows(rows: ReadonlyMap<string, string>, families: readonly Family[]): string[] {
-  return families.flatMap((family) =>
-    targetsOf(family).flatMap(({ what, isServed }) => {
-      const word = rows.get(`IPv${family} ${what}`);
-      const isRight = isServed ? word === "endpoint" : isNoAnswer(word ?? "");
-      return isRight ? [] : [`IPv${family} ${what}: ${word}`];
-    })
-  );
-}
-
-/** Without `kube-ipvs0` an address is elsewhere: the packet leaves (`world`), or a rule drops it. */
-function isNoAnswer(word: string): boolean {
-  return !/endpoint|node/.test(word);
+function sleep(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

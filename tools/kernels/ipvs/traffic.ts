@@ -7,7 +7,8 @@
 import type { Family } from "../../../lib/model/values/address.ts";
 import type { Network } from "../../../tests/support/network.ts";
 import type { LongConnection } from "../../../tests/support/traffic.ts";
-import { PLACES, probe, type Target, targetsOf } from "./probes.ts";
+import { isNoAnswer } from "./findings.ts";
+import { OWN_PORT, PLACES, probe, type Target, targetsOf } from "./probes.ts";
 
 /** One connection that is tried again and again. */
 interface Attempt {
@@ -16,47 +17,87 @@ interface Attempt {
   readonly protocol: "tcp" | "udp";
 }
 
-/** Connections under way at most. */
-const IN_FLIGHT = 3;
-/** Milliseconds that one may take: in a slow machine that is no loss. */
+/** What is tried together. */
+interface Kind {
+  readonly protocols: readonly ("tcp" | "udp")[];
+  readonly selects: (target: Target) => boolean;
+  /** What may come of a connection. */
+  readonly isRight: (word: string) => boolean;
+  /** Milliseconds that one may take: in a slow machine that is no loss. */
+  readonly patience: number;
+}
+
 const PATIENCE = 30_000;
+
+const KINDS = {
+  /** Services that have endpoints. */
+  served: {
+    protocols: ["tcp", "udp"],
+    selects: ({ isServed }) => isServed,
+    isRight: (word) => word === "endpoint",
+    patience: PATIENCE,
+  },
+  /** What kube-proxy served, and the API server has no more. */
+  stale: {
+    protocols: ["tcp", "udp"],
+    selects: ({ isServed, port }) => !isServed && port !== OWN_PORT,
+    isRight: isNoAnswer,
+    patience: 8_000,
+  },
+  /** Virtual IPs with the port of a program of the node's. */
+  own: {
+    protocols: ["tcp"],
+    selects: ({ port }) => port === OWN_PORT,
+    isRight: isNoAnswer,
+    patience: 8_000,
+  },
+} as const satisfies Record<string, Kind>;
+
+/** Connections under way at most. */
+const IN_FLIGHT = 6;
 
 /** Connections at a steady rate, all attempts in turn. */
 export class Steady implements AsyncDisposable {
   readonly #network: Network;
+  readonly #kind: Kind;
   readonly #attempts: readonly Attempt[];
-  readonly #isRight: (word: string) => boolean;
-  readonly #wrong = new Map<string, number>();
+  /** When each went wrong, in seconds. */
+  readonly #wrong = new Map<string, number[]>();
   readonly #pending = new Set<Promise<void>>();
   readonly #started = performance.now();
   readonly #timer: ReturnType<typeof setInterval>;
-  #due: number;
+  #due = this.#started;
   #next = 0;
   #count = 0;
 
-  /**
-   * @param options.rate a second; a busy machine gets fewer
-   * @param options.isRight what may come of a connection
-   */
+  /** @param options.rate a second; a busy machine gets fewer */
   constructor(network: Network, options: {
-    readonly attempts: readonly Attempt[];
+    readonly families: readonly Family[];
+    readonly kind: keyof typeof KINDS;
     readonly rate: number;
-    readonly isRight: (word: string) => boolean;
   }) {
     this.#network = network;
-    this.#attempts = options.attempts;
-    this.#isRight = options.isRight;
-    this.#due = this.#started;
+    this.#kind = KINDS[options.kind];
+    this.#attempts = attempts(options.families, this.#kind);
     this.#timer = setInterval(() => this.#openDue(1000 / options.rate), 2);
   }
 
   /** Ends it. @returns how many there were, at which rate, and what went wrong */
-  async stop(): Promise<{ readonly text: string; readonly wrong: readonly string[] }> {
+  async stop(): Promise<{
+    readonly text: string;
+    readonly rate: number;
+    readonly wrong: readonly string[];
+  }> {
     const seconds = (performance.now() - this.#started) / 1000;
     await this[Symbol.asyncDispose]();
     const rate = Math.round(this.#count / seconds);
-    const wrong = [...this.#wrong].map(([what, count]) => `${what}: ${count} times`);
-    return { text: `${this.#count} connections in ${Math.round(seconds)} s (${rate}/s)`, wrong };
+    const wrong = [...this.#wrong].map(([what, times]) => `${what} (after ${times.join(", ")} s)`);
+    const lost = this.#wrong.values().reduce((sum, times) => sum + times.length, 0);
+    return {
+      text: `${this.#count} in ${Math.round(seconds)} s (${rate}/s), ${lost} wrong`,
+      rate,
+      wrong,
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -75,29 +116,29 @@ export class Steady implements AsyncDisposable {
 
   #open(attempt: Attempt): void {
     const { from, target, protocol } = attempt;
-    const pending: Promise<void> = probe(this.#network, { ...attempt, timeout: PATIENCE })
+    const pending: Promise<void> = probe(this.#network, {
+      ...attempt,
+      timeout: this.#kind.patience,
+    })
       .catch(String)
       .then((word) => {
         this.#count++;
-        if (this.#isRight(word)) return;
+        if (this.#kind.isRight(word)) return;
         const what = `${protocol} from ${from} to ${target.what} (${target.address}): ${word}`;
-        this.#wrong.set(what, (this.#wrong.get(what) ?? 0) + 1);
+        const seconds = Math.round((performance.now() - this.#started) / 100) / 10;
+        this.#wrong.set(what, [...this.#wrong.get(what) ?? [], seconds]);
       })
       .finally(() => this.#pending.delete(pending));
     this.#pending.add(pending);
   }
 }
 
-/** Attempts from all places to the targets of all families that are selected. */
-export function attempts(
+function attempts(
   families: readonly Family[],
-  options: {
-    readonly select: (target: Target) => boolean;
-    readonly protocols: readonly ("tcp" | "udp")[];
-  },
+  { selects, protocols }: Pick<Kind, "selects" | "protocols">,
 ): Attempt[] {
-  return families.flatMap(targetsOf).filter(options.select).flatMap((target) =>
-    options.protocols.flatMap((protocol) => PLACES.map((from) => ({ from, target, protocol })))
+  return families.flatMap(targetsOf).filter(selects).flatMap((target) =>
+    protocols.flatMap((protocol) => PLACES.map((from) => ({ from, target, protocol })))
   );
 }
 
@@ -107,12 +148,7 @@ export async function openLong(
   families: readonly Family[],
 ): Promise<readonly { readonly name: string; readonly connection: LongConnection }[]> {
   const long = [];
-  for (
-    const { from, target } of attempts(families, {
-      select: ({ isServed }) => isServed,
-      protocols: ["tcp"],
-    })
-  ) {
+  for (const { from, target } of attempts(families, { ...KINDS.served, protocols: ["tcp"] })) {
     const { address, port, what } = target;
     const connection = await network.stay({ from, address, port, timeout: PATIENCE });
     long.push({ name: `from ${from} to ${what} (${address})`, connection });

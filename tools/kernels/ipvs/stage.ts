@@ -1,0 +1,127 @@
+/**
+ * The node of the take-over: kube-proxy's state, and signpost beside it.
+ *
+ * @module
+ */
+import type { Family } from "../../../lib/model/values/address.ts";
+import { createCluster, type InputFiles, writeInput } from "../../../tests/e2e/case.ts";
+import { ADDRESSES, configuration } from "../../../tests/e2e/cluster.ts";
+import { CommandError, run } from "../../../tests/support/command.ts";
+import type { Network } from "../../../tests/support/network.ts";
+import { runSignpost, Signpost } from "../../../tests/support/signpost.ts";
+import { NODE } from "../../../tests/support/topology.ts";
+import type { Backend } from "../steps.ts";
+import { leaveIpvs } from "./kube_proxy.ts";
+import { liveObjects } from "./objects.ts";
+import { OWN_PORT } from "./probes.ts";
+
+/** Seconds that open connections have. */
+export const GRACE = 60;
+
+const SOCKET = "/run/signpost/ipvs.sock";
+
+const RESTORE: Readonly<Record<Backend, Readonly<Record<Family, string>>>> = {
+  nftables: { 4: "iptables-nft-restore", 6: "ip6tables-nft-restore" },
+  iptables: { 4: "iptables-nft-restore", 6: "ip6tables-nft-restore" },
+  "iptables-legacy": { 4: "iptables-legacy-restore", 6: "ip6tables-legacy-restore" },
+};
+
+/** What of signpost is to be gone after its cleanup. */
+const LEFT_OF_SIGNPOST = `nft list tables | grep signpost
+for save in iptables-nft-save ip6tables-nft-save iptables-legacy-save ip6tables-legacy-save; do
+  $save 2>/dev/null | grep -E '^:KUBE-(EXTERNAL|SVC|SEP)'
+done
+true`;
+
+/** What is to be gone at the end, and prints nothing then. */
+const LEFT = `ip -o link show kube-ipvs0 2>/dev/null
+grep -E '^(TCP|UDP|SCTP)' /proc/net/ip_vs
+ipset list -n | grep ^KUBE
+for save in iptables-nft-save ip6tables-nft-save iptables-legacy-save ip6tables-legacy-save; do
+  $save 2>/dev/null | grep -E -- '-(IPVS|NODE-PORT|LOAD-BALANCER)'
+done
+nft list tables | grep ipvs
+true`;
+
+/** The network, with what kube-proxy's ipvs mode leaves in the node. */
+export class Stage implements AsyncDisposable {
+  readonly #backend: Backend;
+  readonly #families: readonly Family[];
+  readonly #input: InputFiles;
+  readonly #resources: AsyncDisposableStack;
+
+  private constructor(readonly network: Network, parts: {
+    readonly backend: Backend;
+    readonly families: readonly Family[];
+    readonly input: InputFiles;
+    readonly resources: AsyncDisposableStack;
+  }) {
+    this.#backend = parts.backend;
+    this.#families = parts.families;
+    this.#input = parts.input;
+    this.#resources = parts.resources;
+  }
+
+  /** Makes it. kube-proxy is not there: what it made is. */
+  static async create(backend: Backend, families: readonly Family[]): Promise<Stage> {
+    await using resources = new AsyncDisposableStack();
+    const network = resources.use(await createCluster());
+    network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
+    if (backend === "iptables-legacy") {
+      // kubelet's chain tells which backend a node uses.
+      for (const program of ["iptables-legacy", "ip6tables-legacy"]) {
+        await network.run(NODE, [program, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
+      }
+    }
+    const mode = backend === "nftables" ? "nftables" : "iptables";
+    const periods = { minSyncPeriod: "50ms", syncPeriod: "5s" };
+    const config = configuration(ADDRESSES[4], { mode, nftables: periods, iptables: periods });
+    const input = resources.use(await writeInput({ objects: liveObjects(), config }));
+    await run(["mkdir", "-p", "/run/signpost"]);
+    const parts = { backend, families, input, resources: resources.move() };
+    const stage = new Stage(network, parts);
+    await stage.startKubeProxy();
+    return stage;
+  }
+
+  /** Makes what kube-proxy makes when it starts. */
+  async startKubeProxy(): Promise<void> {
+    await leaveIpvs(this.network, this.#families, RESTORE[this.#backend]);
+  }
+
+  /** Starts the daemon; it is stopped with the stage. */
+  startSignpost(): Signpost {
+    return this.#resources.use(Signpost.start(this.network, [
+      ...["--config", this.#input.config, "--manifests", this.#input.manifests, "--state-file="],
+      ...["--socket", SOCKET, "--ipvs-grace-period", `${GRACE}s`, "-v2"],
+    ]));
+  }
+
+  /** What `signpost status` says of the take-over; `""`: nothing. */
+  async status(): Promise<string> {
+    const { stdout } = await runSignpost(this.network, ["status", "--socket", SOCKET]);
+    return /^ *take-over +(.*)$/m.exec(stdout)?.[1] ?? "";
+  }
+
+  /** What is left of kube-proxy's ipvs mode; `""`: nothing. */
+  async left(): Promise<string> {
+    return (await this.network.run(NODE, ["sh", "-c", LEFT])).trim();
+  }
+
+  /** Runs `signpost cleanup`. @returns what is left of signpost's */
+  async cleanUp(): Promise<string> {
+    const result = await runSignpost(this.network, ["cleanup"]);
+    if (result.code !== 0) throw new CommandError(["signpost", "cleanup"], result);
+    return (await this.network.run(NODE, ["sh", "-c", LEFT_OF_SIGNPOST])).trim();
+  }
+
+  /** The connections that IPVS has begun since the module was loaded. */
+  async carried(): Promise<number> {
+    const stats = await this.network.run(NODE, ["cat", "/proc/net/ip_vs_stats"]);
+    return parseInt(/^ *([0-9A-F]+)(?: +[0-9A-F]+){4} *$/m.exec(stats)?.[1] ?? "", 16);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#resources.disposeAsync();
+  }
+}
