@@ -53,6 +53,7 @@ export class HandOver {
       grace: signpost.ipvsGracePeriod,
       excluded: ipvs.excludeCIDRs,
       applyNft: (script) => this.#nft.apply(script),
+      isGuarded: async () => (await this.#nft.listTables()).includes(IPVS_TABLE),
       obstacle: () => this.#liveProxy(),
     });
   }
@@ -157,7 +158,12 @@ export class HandOver {
   /** @returns what was removed, in words */
   async #removeTables(): Promise<string[]> {
     const { variant } = this.#options;
-    const tables = variant ? [...KUBE_PROXY_TABLES, ...OTHER_MODE] : KUBE_PROXY_TABLES;
+    const tables = [
+      ...KUBE_PROXY_TABLES,
+      ...variant ? OTHER_MODE : [],
+      // Where a signpost before was killed.
+      ...this.#ipvs.isUnderWay ? [] : [IPVS_TABLE],
+    ];
     // In iptables mode there may be no nft at all.
     const script = await deleteTables(this.#nft, tables).catch(() => "");
     if (script !== "") await this.#nft.apply(script);

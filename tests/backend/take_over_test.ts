@@ -236,6 +236,20 @@ Deno.test("in nftables mode a route_localnet of signpost's is set back, and anot
   }
 });
 
+Deno.test("a guard that is left without what it guards goes, in both modes", async () => {
+  for (const backend of [undefined, "-nft"] as const) {
+    const { node, handOver } = setUp(backend);
+    node.tables.add("inet ipvs-signpost");
+    await handOver.finish();
+    assertEquals(node.changes, ["nft: delete table inet ipvs-signpost"]);
+  }
+  using it = setUpIpvs();
+  await it.handOver.finish();
+  it.node.tables.add("inet ipvs-signpost");
+  await it.handOver.finish();
+  assertEquals([...it.node.tables], ["inet ipvs-signpost"]);
+});
+
 /** A node that kube-proxy's ipvs mode serves. */
 function setUpIpvs() {
   const [node, ipvs] = [new FakeNode(), new FakeIpvs()];

@@ -17,6 +17,8 @@ export interface IpvsTakeOverOptions {
   readonly runner: ProcessRunner;
   /** Gives a script to nft; rejects where that fails. */
   readonly applyNft: (script: string) => Promise<void>;
+  /** Whether the kernel has the table of the guard; rejects where it cannot be told. */
+  readonly isGuarded: () => Promise<boolean>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Milliseconds that open connections have. */
@@ -55,6 +57,11 @@ export class IpvsTakeOver {
     if (!this.#progress || !WAITING.has(this.#progress.step)) return undefined;
     const { connections, until } = this.#progress;
     return { connections, until: this.#wallTime(until), obstacle: this.#obstacle };
+  }
+
+  /** Whether its table is to be there. */
+  get isUnderWay(): boolean {
+    return this.#progress !== undefined && this.#progress.step !== "done";
   }
 
   /** Commands for our first transaction: from then on nothing new comes to IPVS. Never rejects. */
@@ -186,8 +193,8 @@ export class IpvsTakeOver {
   }
 
   async #install(guard: string): Promise<void> {
-    if (guard === this.#guard) return;
     try {
+      if (guard === this.#guard && await this.#options.isGuarded()) return;
       await this.#options.applyNft(guard);
       this.#guard = guard;
     } catch (error) {

@@ -13,10 +13,14 @@ const FIRST = 12;
 function setUp(node = new FakeIpvs()) {
   const clock = new ManualClock();
   const logger = new MemoryLogger();
-  const state: { obstacle: string | undefined } = { obstacle: undefined };
+  const state: { obstacle: string | undefined; isGuarded: boolean } = {
+    obstacle: undefined,
+    isGuarded: true,
+  };
   const takeOver = new IpvsTakeOver({
     runner: node.runner,
     applyNft: async (script) => void await node.runner.run(["nft", "-f", "-"], script),
+    isGuarded: () => Promise.resolve(state.isGuarded),
     clock,
     logger,
     grace: GRACE,
@@ -110,6 +114,21 @@ Deno.test("connections that are open at the end of the grace time are ended", as
   assertMatch(it.logger.lines.at(-1) ?? "", /"connectionsEnded":1/);
   await run(it, 60_000 / PERIOD);
   assertEquals(it.node.scripts.at(-1), GUARD_REMOVAL);
+});
+
+Deno.test("a guard that another program removes comes back at the next look", async () => {
+  const it = setUp();
+  it.node.active = 1;
+  await it.takeOver.takeOver();
+  await run(it, 3);
+  assertEquals(it.node.scripts.length, 1);
+  it.state.isGuarded = false;
+  await run(it, 1);
+  it.state.isGuarded = true;
+  const scripts = it.node.scripts.length;
+  assertEquals(it.node.scripts.at(-1), it.node.scripts[0]);
+  await run(it, 3);
+  assertEquals([scripts > 1, it.node.scripts.length], [true, scripts]);
 });
 
 Deno.test("while kube-proxy is at work nothing is removed, and it is said once", async () => {
