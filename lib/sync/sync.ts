@@ -80,8 +80,8 @@ export class SyncLoop {
   readonly #requested: AutoResetEvent;
   readonly #reports: StepReports;
   #state: SyncState;
-  /** Events that have come while the objects must not change; `undefined`: they may. */
-  #held: ObjectEvent[] | undefined;
+  /** What has come while Services are worked out, and is for the next sync; `undefined`: none are. */
+  #held: (() => void)[] | undefined;
 
   /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
@@ -93,7 +93,7 @@ export class SyncLoop {
 
   /** Takes an event of a source in. */
   handle(event: ObjectEvent): void {
-    if (this.#held) return void this.#held.push(event);
+    if (this.#held) return void this.#held.push(() => this.handle(event));
     const { cache, observer, logger } = this.#options;
     for (const refusal of cache.apply(event)) this.#reports.refuse(refusal);
     for (const omission of cache.takeOmissions()) {
@@ -118,6 +118,8 @@ export class SyncLoop {
 
   /** Asks for a round of the loop though nothing has changed, for the sake of `afterSync`. */
   requestRound(): void {
+    // What the policy asks around it was asked when the Services' turn began.
+    if (this.#held) return void this.#held.push(() => this.requestRound());
     this.#take({ type: "round-requested" });
     this.#requested.set();
   }
@@ -206,7 +208,7 @@ export class SyncLoop {
     const isFull = this.#state.full !== undefined;
     const partial = isFull ? undefined : backend.partial(step.change, desired);
     this.#take({ type: "sync-started", at: started, hasPartial: partial !== undefined });
-    this.#handleHeld();
+    this.#takeHeld();
     let report = partial && await this.#apply(partial, { step, started });
     if (this.#state.phase.name === "full") {
       report = await this.#apply(backend.full(desired), { step, started });
@@ -247,10 +249,10 @@ export class SyncLoop {
     return desired.updating(cache, { services, node: true });
   }
 
-  #handleHeld(): void {
+  #takeHeld(): void {
     const held = this.#held ?? [];
     this.#held = undefined;
-    for (const event of held) this.handle(event);
+    for (const take of held) take();
   }
 
   /** Takes the steps that follow a try. @returns whether the kernel has it */

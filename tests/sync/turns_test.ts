@@ -40,6 +40,23 @@ Deno.test("many Services are worked out in turns: others work between two of the
   assertEquals(fixture.backend.kernel, fixture.wanted);
 });
 
+Deno.test("a round that is asked for between two turns comes after the sync, and knows what the sync did not", async () => {
+  await using fixture = new SyncFixture();
+  fixture.deliver(services(MANY));
+  await fixture.start();
+  for (let turn = 0; turn < 1.5 * MANY / MOST; turn++) await fixture.clock.advance(0);
+  assertEquals(fixture.backend.log, []);
+  // The claims are being settled with what was known then of the node's own ports.
+  const address = "192.0.2.0";
+  fixture.ownPorts = [{ holder: "the API server", because: "", address, port: 1_024 }];
+  fixture.loop.requestRound();
+  while (fixture.backend.log.length === 0) await fixture.clock.advance(0);
+  await fixture.pass(1_000);
+  for (let turn = 0; turn < MANY / 100; turn++) await fixture.clock.advance(0);
+  assertEquals(fixture.backend.kernel.get("default/s0")?.includes(address), false);
+  assertEquals(fixture.backend.kernel, fixture.wanted);
+});
+
 Deno.test("a few Services are worked out at one go: a lone change waits for nothing", async () => {
   await using fixture = await SyncFixture.synced(services(20));
   const before = fixture.clock.sleeps.length;
