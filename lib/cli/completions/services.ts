@@ -29,10 +29,27 @@ const PAGE_SIZE = 500;
  * Reads the names, where the flags of a line say, else where the daemon of this node has them from.
  *
  * @param line the words of a command line
- * @returns `namespace/name`, in order; none where the line is wrong
- * @throws {FatalError} where the Services cannot be had
+ * @returns `namespace/name`, in order; none where the line is wrong, or the objects would come from the
+ *   standard input, which is what the person types
+ * @throws {FatalError} where the Services cannot be had, or not in time
  */
 export async function serviceNames(
+  line: readonly string[],
+  given: QueryContext & { readonly shell: Shell },
+): Promise<readonly string[]> {
+  const over = new AbortController();
+  const signal = AbortSignal.any([given.signal, over.signal]);
+  const late = given.runtime.clock.sleep(PATIENCE, signal).then(() => {
+    throw new FatalError(`they are not there within ${PATIENCE / 1000} s`);
+  });
+  try {
+    return await Promise.race([readNames(line, { ...given, signal }), late]);
+  } finally {
+    over.abort();
+  }
+}
+
+async function readNames(
   line: readonly string[],
   given: QueryContext & { readonly shell: Shell },
 ): Promise<readonly string[]> {
@@ -44,18 +61,17 @@ export async function serviceNames(
   const found = await nodeConfiguration({ argv, invocation: own, runtime, version: VERSION });
   if (found.type !== "run") return [];
   const { configuration } = found;
+  const { manifests } = configuration.signpost;
+  if (manifests.includes("-")) return [];
   const context = { ...given, configuration, nodeName: nodeNameOf(configuration, runtime) };
-  const names = configuration.signpost.manifests.length > 0
+  const names = manifests.length > 0
     ? (await readCache(context)).services.keys()
     : await listNames(context);
   return [...names].sort();
 }
 
 async function listNames(context: QueryContext): Promise<Iterable<string>> {
-  const { nodeName, runtime } = context;
-  const over = new AbortController();
-  const signal = AbortSignal.any([context.signal, over.signal]);
-  const waiting = runtime.clock.sleep(PATIENCE, signal).then(() => over.abort());
+  const { nodeName, signal } = context;
   try {
     const { client } = await findApiServer({ ...context, observer: {} });
     const { snapshot } = await listPages("Service", {
@@ -69,8 +85,5 @@ async function listNames(context: QueryContext): Promise<Iterable<string>> {
     return event.type === "replace" ? event.objects.keys() : [];
   } catch (error) {
     throw error instanceof WatchError ? new FatalError(error.message, { cause: error }) : error;
-  } finally {
-    over.abort();
-    await waiting;
   }
 }

@@ -3,15 +3,27 @@ import { completions, completionScript } from "../../../lib/cli/completions/comm
 import { SHELLS } from "../../../lib/config/flags/arguments.ts";
 import { COMMAND_FACTS } from "../../../lib/config/flags/commands.ts";
 import { COMMANDS } from "../../../lib/config/flags/flag.ts";
+import type { Clock } from "../../../lib/model/ports/ports.ts";
+import type { Runtime } from "../../../lib/model/ports/runtime.ts";
 import { run } from "../../support/command.ts";
 import { configuration } from "../../support/configuration.ts";
 import { world } from "../runtime.ts";
 
 const EXAMPLES = new URL("../../../examples", import.meta.url).pathname;
 
+/** What a person waits for does not end by itself. */
+const PATIENT: Pick<Clock, "sleep"> = {
+  sleep: (_, signal) =>
+    new Promise((done) => signal?.addEventListener("abort", () => done(), { once: true })),
+};
+
 /** What is printed for a line; without one, the script. */
-async function printed(shell: "bash" | "zsh" | "fish", line?: readonly string[]): Promise<string> {
-  const { runtime, logger, printed } = world();
+async function printed(
+  shell: "bash" | "zsh" | "fish",
+  line?: readonly string[],
+  changes: Partial<Runtime> = { clock: { ...world().runtime.clock, ...PATIENT } },
+): Promise<string> {
+  const { runtime, logger, printed } = world(changes);
   const code = await completions({ name: "completions", shell, line }, {
     configuration: configuration(),
     nodeName: "node-1",
@@ -76,6 +88,9 @@ const LINES: readonly (readonly [readonly string[], readonly string[]])[] = [
     "shop/web-external",
   ]],
   [["explain", "--manifests", EXAMPLES, "shop/data"], []],
+  // The standard input is what the person types.
+  [["explain", "--manifests", "-", ""], ["to"]],
+  [["explain", "--manifests", EXAMPLES, "--manifests=-", "shop/"], []],
 ];
 
 for (const [line, words] of LINES) {
@@ -90,6 +105,11 @@ Deno.test("every flag that has an effect is offered, with both of its dashes", a
   for (const name of ["--kubeconfig", "--v", "--wait", "--help"]) {
     assert(flags.includes(name), name);
   }
+});
+
+Deno.test("names of Services that take too long are not waited for, wherever they hang", async () => {
+  const readFile = () => new Promise<string>(() => {});
+  assertEquals(await printed("bash", ["explain", "--config=/slow", "t"], { readFile }), "to");
 });
 
 Deno.test("the names of Services are in order", async () => {
