@@ -36,31 +36,39 @@ export interface ReloadOptions {
 /** The reloads of one configuration's daemon. */
 export class Reload {
   #count = 0;
+  /** What was taken over; the daemon with it is about to start. */
+  #next: Configuration | undefined;
 
   /** @param options see there */
   constructor(private readonly options: ReloadOptions) {}
 
   /** Reads the configuration again; what an earlier call still waits for counts no more. */
   async readAgain(): Promise<void> {
-    const { manager, take } = this.options;
+    const { manager } = this.options;
     const count = ++this.#count;
     await manager.reloading();
     const wanted = await this.#load();
     const problem = wanted && await this.#sourceProblem(wanted);
-    if (wanted && problem === undefined) return take(wanted);
+    if (count !== this.#count) return;
+    if (wanted && problem === undefined) return this.#take(wanted);
     if (problem !== undefined) this.#refuse(`${problem}; it is taken as soon as that is mended`);
     await manager.reloaded();
     if (wanted) void this.#takeLater(wanted, count);
   }
 
   async #takeLater(wanted: Configuration, count: number): Promise<void> {
-    const { runtime, take, signal } = this.options;
+    const { runtime, signal } = this.options;
     for (;;) {
       await runtime.clock.sleep(SOURCE_PERIOD, signal);
       const problem = signal.aborted ? undefined : await this.#sourceProblem(wanted);
       if (signal.aborted || count !== this.#count) return;
-      if (problem === undefined) return take(wanted);
+      if (problem === undefined) return this.#take(wanted);
     }
+  }
+
+  #take(wanted: Configuration): void {
+    this.#next = wanted;
+    this.options.take(wanted);
   }
 
   /** @returns the new configuration, where it is good and differs */
@@ -73,7 +81,7 @@ export class Reload {
     }
     if (loaded.type !== "run") return undefined;
     for (const warning of loaded.warnings) logger.warn(warning);
-    if (JSON.stringify(loaded.configuration) !== JSON.stringify(configuration)) {
+    if (JSON.stringify(loaded.configuration) !== JSON.stringify(this.#next ?? configuration)) {
       return loaded.configuration;
     }
     logger.info("the configuration has not changed");
