@@ -72,7 +72,8 @@ async function follow(first: ConnectionsReport, context: TopContext): Promise<vo
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
   try {
-    void runtime.keyTyped("qQ", end.signal).then(stop);
+    // A terminal that hangs up cannot be read any more.
+    void runtime.keyTyped("qQ", end.signal).then(stop, stop);
     await show(first, { ...context, signal: end.signal });
   } finally {
     stop();

@@ -91,6 +91,17 @@ Deno.test("a terminal shows it again and again in the room that it has, until q 
   );
 });
 
+Deno.test("a terminal that hangs up ends it", async () => {
+  const { code } = await run({
+    ask: answering(CONNECTIONS),
+    runtime: {
+      isTerminal: () => true,
+      keyTyped: () => Promise.reject(new Error("Input/output error (os error 5)")),
+    },
+  });
+  assertEquals(code, 0);
+});
+
 Deno.test("in a terminal a daemon that is started again is waited for", async () => {
   const stop = new AbortController();
   const answers: (ConnectionsReport | Error)[] = [CONNECTIONS, new Error("refused"), CONNECTIONS];
