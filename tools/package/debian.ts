@@ -74,8 +74,8 @@ Architecture: ${ARCHITECTURES[release.target]}
 Maintainer: ${maintainer.name} <${maintainer.email}>
 Installed-Size: ${Math.ceil(size / 1024)}
 Depends: libc6 (>= 2.31), libgcc-s1, nftables (>= 1.0.1), conntrack, procps
-Recommends: iptables
-Suggests: bash-completion
+Recommends: iptables, iproute2
+Suggests: bash-completion, ipvsadm, ipset
 Section: net
 Priority: optional
 Description: node proxy for Kubernetes Services

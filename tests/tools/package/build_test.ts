@@ -38,6 +38,8 @@ Deno.test("the package has the machine's name, its dependencies, and conffiles",
     const field = (name: string) => run(["dpkg-deb", "--field", `${folder}/${deb}`, name]);
     assertEquals(await field("Architecture"), "arm64\n");
     assertStringIncludes(await field("Depends"), "nftables (>= 1.0.1), conntrack, procps");
+    assertEquals(await field("Recommends"), "iptables, iproute2\n");
+    assertEquals(await field("Suggests"), "bash-completion, ipvsadm, ipset\n");
     const conffiles = await run(["dpkg-deb", "--info", `${folder}/${deb}`, "conffiles"]);
     assertEquals(conffiles, "/etc/default/signpost\n/etc/signpost/config.yaml\n");
   });
