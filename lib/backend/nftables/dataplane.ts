@@ -168,9 +168,10 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #replace(script: FullScript): Promise<void> {
-    // What led to it was long, too.
-    await this.#options.portions?.clock.sleep(0);
-    const isDone = script.portionCount > 1 && this.#options.portions !== undefined &&
+    // What led to it was long where it is large.
+    const isLarge = script.portionCount > 1;
+    if (isLarge) await this.#options.portions?.clock.sleep(0);
+    const isDone = isLarge && this.#options.portions !== undefined &&
       (await this.#nft.isHooked()
         ? await this.#reconcile(script, this.#options.portions)
         : await this.#writePortions(script, this.#options.portions));
