@@ -20,8 +20,8 @@ import { weightOf } from "./script/weight.ts";
 /** A step from what was applied last, with what holds once the kernel has taken it. */
 export interface PartialScript extends Script {
   readonly kind: "partial";
-  /** The beginning of the text, which is a transaction of its own; `""`: there is only one. */
-  readonly preparation: string;
+  /** The text, cut into transactions. */
+  readonly transactions: readonly string[];
   /** New counts of the shared objects whose count changed. */
   readonly references: References;
   /** By set or map, how many elements more there are. */
@@ -230,9 +230,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #step(script: PartialScript): Promise<void> {
-    const { preparation, text, references, elements, rules } = script;
-    if (preparation !== "") await this.#nft.apply(preparation + this.#mark());
-    await this.#nft.apply(text.slice(preparation.length) + this.#mark());
+    const { transactions, references, elements, rules } = script;
+    // What is known is that of before where one of them fails: everything is replaced then.
+    for (const text of transactions) await this.#nft.apply(text + this.#mark());
     for (const [id, count] of references) setCount(this.#references, id, count);
     for (const [name, count] of rules) {
       if (count === undefined) this.#rules.delete(name);
@@ -279,11 +279,11 @@ function toPartialScript(
   operations: Operations,
   counts: Pick<PartialScript, "references" | "elements" | "rules">,
 ): PartialScript {
-  const { preparation, change } = renderStep(operations);
-  const text = preparation + change;
+  const transactions = renderStep(operations);
+  const text = transactions.join("");
   return {
     kind: "partial",
-    preparation,
+    transactions,
     text,
     bytes: text.length,
     operations: countOperations(operations),

@@ -5,7 +5,7 @@ import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { wholeInput } from "../../support/command.ts";
-import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { SILENT_RUNNER } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";
 
@@ -290,7 +290,8 @@ Deno.test("chains are in the kernel, rules and all, before a transaction leads p
   fake.scripts.length = 0;
   await dataplane.apply(script);
   const [preparation = "", change = ""] = fake.scripts;
-  assertEquals(fake.scripts, [script.preparation, script.text.slice(preparation.length)]);
+  assertEquals(fake.scripts, script.transactions);
+  assertEquals(fake.scripts.join(""), script.text);
   assertMatch(preparation, /add rule inet signpost pick-endpoints4-tcp-3 dnat/);
   assertEquals(/element/.test(preparation), false);
   assertMatch(change, /add element inet signpost services4 \{\n.*: goto pick-endpoints4-tcp-3\n/);
@@ -299,6 +300,61 @@ Deno.test("chains are in the kernel, rules and all, before a transaction leads p
   fake.scripts.length = 0;
   await dataplane.apply(step([...one, ...two]));
   assertEquals(fake.scripts.length, 1);
+});
+
+const TURNS = {
+  metadata: { name: "web", annotations: { "signpost.dev/scheduler": "round-robin" } },
+};
+const LOCAL = {
+  type: "NodePort",
+  externalTrafficPolicy: "Local",
+  ports: [{ port: 80, nodePort: 30080 }],
+};
+const CLUSTER = { ...LOCAL, externalTrafficPolicy: "Cluster" };
+const MOVES: readonly (readonly [name: string, from: ApiObject, to: ApiObject])[] = [
+  ["from random to round-robin", service("web"), { ...service("web"), ...TURNS }],
+  ["from round-robin to random", { ...service("web"), ...TURNS }, service("web")],
+  ["to session affinity", service("web"), service("web", { sessionAffinity: "ClientIP" })],
+  ["from policy Local to Cluster", service("web", LOCAL), service("web", CLUSTER)],
+];
+
+for (const [name, from, to] of MOVES) {
+  Deno.test(`a frontend that moves ${name} leaves its slots to packets under way until the next transaction`, async () => {
+    const fake = new FakeNft();
+    const dataplane = new NftablesDataplane(fake.nft);
+    const pipeline = new Pipeline();
+    const endpoints = slice("web-1", "web", [1, 2]);
+    const local = { ...endpoints, endpoints: [{ addresses: ["10.0.0.1"], nodeName: NODE_NAME }] };
+    pipeline.load([from, local]);
+    await dataplane.apply(dataplane.full(pipeline.desired));
+    const { change: step } = pipeline.load([to, local]);
+    const script = dataplane.partial(step, pipeline.desired);
+    if (!script) throw new Error("a partial script was expected");
+    fake.scripts.length = 0;
+    await dataplane.apply(script);
+    const cleanup = fake.scripts.pop() ?? "";
+    const change = fake.scripts.pop() ?? "";
+    assertMatch(change, /add element inet signpost (services4|nodeports4) /);
+    assertEquals(
+      /delete (element inet signpost \S*endpoints|chain|map)/.test(change),
+      false,
+      change,
+    );
+    assertMatch(cleanup, /^delete element inet signpost \S*endpoints-tcp4\S* /m);
+    assertMatch(cleanup, /^delete chain inet signpost pick-/m);
+    assertEquals(/^(add|flush) /m.test(cleanup), false, cleanup);
+    const { change: back } = pipeline.load([]);
+    await dataplane.apply(dataplane.partial(back, pipeline.desired) ?? script);
+    assertEquals([...dataplane.elements], []);
+  });
+}
+
+Deno.test("a frontend that goes leaves nothing to a third transaction", async () => {
+  const { dataplane, one, step } = await withTwo();
+  assertEquals(step(one).transactions.length, 1);
+  const [first] = one;
+  assertEquals(first === undefined ? [] : step([first]).transactions.length, 1);
+  await dataplane.apply(step([]));
 });
 
 /** Words that a script may hold; whatever else comes from objects is a name in a comment. */

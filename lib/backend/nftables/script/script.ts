@@ -7,26 +7,23 @@ import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import type { Operations } from "./diff.ts";
 import { printKey } from "./keys.ts";
 import { nodeElements } from "./layout.ts";
+import { leftBehind } from "./left.ts";
 import { type Chain, type Element, elementId, TABLE } from "./objects.ts";
 
-/** One step of a table that is there, as two transactions. */
-export interface StepScript {
-  /** What nothing leads to yet; `""` where that is nothing. */
-  readonly preparation: string;
-  readonly change: string;
-}
-
 /**
- * Renders one step of a table that is there.
+ * Renders one step of a table that is there, as transactions.
  *
- * New chains and sets have a transaction of their own, before the one that leads packets to them. A
- * packet that is under way while a transaction commits keeps the rules that it began with, but looks
- * into maps as they are: it would find a new chain empty, and its service gone (kernel 6.18; see
- * `nft_do_chain` and `nf_tables_commit_chain` in net/netfilter). Chains and sets go last, when nothing
- * names them any more.
+ * A packet that is under way while a transaction commits keeps the rules that it began with, but looks
+ * into maps as they are (kernel 6.18; see `nft_do_chain` and `nf_tables_commit_chain` in
+ * net/netfilter). So new chains and sets come first, in a transaction of their own: it would find a new
+ * chain empty, and its service gone. What frontends leave behind goes last, in a third one: it would
+ * find its slots gone, and be refused. Chains and sets go when nothing names them any more.
+ *
+ * @returns the transactions in their order; none is empty
  */
-export function renderStep(operations: Operations): StepScript {
+export function renderStep(operations: Operations): string[] {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = operations;
+  const left = leftBehind(operations);
   const preparation = [
     ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
     ...addChains.map(({ name, hook }) =>
@@ -37,12 +34,18 @@ export function renderStep(operations: Operations): StepScript {
   const change = [
     ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
     ...rewriteChains.map(({ after }) => renderRules(after)),
-    ...renderElements("delete", operations.deleteElements),
+    ...renderElements("delete", operations.deleteElements.filter((each) => !left.has(each))),
     ...renderElements("add", operations.addElements),
+  ];
+  const cleanup = [
+    ...renderElements("delete", [...left]),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
   ];
-  return { preparation: preparation.join(""), change: change.join("") };
+  const others = left.size === 0 ? [[...change, ...cleanup]] : [change, cleanup];
+  return [preparation, ...others].map((commands) => commands.join("")).filter((text) =>
+    text !== ""
+  );
 }
 
 /** How many objects the operations add, rewrite or delete. */

@@ -36,8 +36,7 @@ function mended(damage: (held: Held) => void): string[] | undefined {
   const differences = compareContents(contentsOf(desired), held, { exactSlots: true });
   const operations = mend({ desired, held, differences });
   if (operations === undefined) return undefined;
-  const { preparation, change } = renderStep(operations);
-  return (preparation + change).replaceAll(
+  return renderStep(operations).join("").replaceAll(
     /\{\n\s*|\n\}/g,
     (brace) => brace.includes("{") ? "{ " : " }",
   )
