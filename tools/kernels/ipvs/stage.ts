@@ -29,7 +29,7 @@ const RESTORE: Readonly<Record<Backend, Readonly<Record<Family, string>>>> = {
 /** What of signpost is to be gone after its cleanup. */
 const LEFT_OF_SIGNPOST = `nft list tables | grep signpost
 for save in iptables-nft-save ip6tables-nft-save iptables-legacy-save ip6tables-legacy-save; do
-  $save 2>/dev/null | grep -E '^:KUBE-(EXTERNAL|SVC|SEP)'
+  $save 2>/dev/null | grep -E '^:KUBE-(EXTERNAL|VIRTUAL|SVC|SEP)'
 done
 true`;
 
