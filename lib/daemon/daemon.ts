@@ -93,7 +93,7 @@ export class Daemon {
       missing,
       progress: () => opened.backend.progress,
     });
-    this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate });
+    this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate, isHere: true });
     this.#desired = new Desired({
       configuration,
       traits,

@@ -48,6 +48,7 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
     masqueradeAll: settings.masqueradeAll,
     // A shift by 31 is negative in JavaScript without `>>> 0`.
     masqueradeMark: (1 << settings.masqueradeBit) >>> 0,
+    healthzPort: Number(/\d+$/.exec(configuration.healthzBindAddress)?.[0] ?? 0),
     localhostNodePorts: configuration.iptables.localhostNodePorts,
     tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
     countsConnections: configuration.signpost.serviceMetrics &&

@@ -30,6 +30,7 @@ export const NODE: DesiredNode = {
   masqueradeMark: 0x4000,
   localhostNodePorts: false,
   tcpBeLiberal: false,
+  healthzPort: 10256,
   countsConnections: false,
 };
 

@@ -24,6 +24,7 @@ import { HandOverStage, proxiedFamilies } from "./hand_over_stage.ts";
 
 /** A port of the node's own on all of its addresses, as sshd has it. */
 const OWN_PORT = 22;
+const HEALTHZ_PORT = 10256;
 const PLACES: readonly Host[] = ["pod", "client", "node"];
 const TIMEOUT = 5_000;
 
@@ -67,6 +68,11 @@ for (const mode of ["nftables", "iptables"] as const) {
         assertEquals(await outcomes(network, vip, OWN_PORT), ["node", "node", "node"], vip);
       }
       await applyOnce(network, { objects: objects(family), config: configuration(a, { mode }) });
+      // A load balancer may ask at its own address whether the node takes traffic.
+      network.serve(NODE, { protocol: "tcp", port: HEALTHZ_PORT, address: "::" });
+      for (const vip of vips.slice(1)) {
+        assertEquals((await outcomes(network, vip, HEALTHZ_PORT))[1], "node", vip);
+      }
       for (const vip of vips) {
         assertEquals(await outcomes(network, vip, PORT), ["local1", "local1", "local1"], vip);
         assertEquals(await outcomes(network, vip, OWN_PORT), ["reject", "reject", "reject"], vip);

@@ -197,10 +197,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       mark: () => this.#mark(),
     });
     if (!found) return false;
-    const prologue = await this.#prologue();
     const step = toPartialScript(found.operations, NO_COUNTS);
-    if (prologue !== "") await this.#nft.apply(prologue);
     if (step.text !== "" && !await isTaken(() => this.#step(step))) return false;
+    // Not before: until our table is in the state, another proxy's may know more of it.
+    const prologue = await this.#prologue();
+    if (prologue !== "") await this.#nft.apply(prologue);
     script.reached(found.objects, { bytes: step.bytes, operations: step.operations });
     return true;
   }

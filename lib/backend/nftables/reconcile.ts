@@ -12,6 +12,7 @@ import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { inTurns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { mend } from "./drift/mend.ts";
+import { readable } from "./drift/repair.ts";
 import { comparing, isOfKernel } from "./kernel/compare.ts";
 import {
   type Contents,
@@ -50,8 +51,8 @@ export interface Reconciliation {
 /**
  * Compares the kernel's table with a state; of large maps, adds the slots that are missing.
  *
- * @returns `undefined` where everything has to be replaced: the structure differs in what parts cannot
- *   mend, or slots of a large map have to go
+ * @returns `undefined` where everything has to be replaced: nft cannot read the table, the structure
+ *   differs in what parts cannot mend, or slots of a large map have to go
  * @throws {ApplyError} where nft fails
  */
 export async function reconcile(
@@ -75,6 +76,12 @@ export async function reconcile(
     objects.sets.filter(({ role }) => role === "services" || role === "shortCircuits")
       .map(({ name }) => name),
   );
+  // The chain of a port that takes turns has the number of its slots in a rule, and not in its name.
+  for (const { role, name, rules } of objects.chains) {
+    const [first = ""] = rules;
+    const isOfLarge = role === "dnat" && large.has(first.slice(first.lastIndexOf("@") + 1));
+    if (isOfLarge) leadsToSlots.add(`chain ${name}`);
+  }
   const leavesSlots = large.size > 0 &&
     differences.some(({ in: place, type }) => type !== "missing" && leadsToSlots.has(place));
   const operations = leavesSlots ? undefined : mend({ desired, held, differences });
@@ -91,7 +98,7 @@ async function readBack(
   },
 ): Promise<Contents | undefined> {
   const parse = (listing: string) => inTurns(parsingListing(listing), clock);
-  const structure = await parse(await nft.listStructure());
+  const structure = await parse(await readable(() => nft.listStructure()));
   if (!structure) return undefined;
   const elements = new Map(structure.sets);
   const remarks = new Map(structure.remarks);
@@ -99,7 +106,7 @@ async function readBack(
     if (!elements.has(name) || !isListed(name)) continue;
     // The kernel's own elements stay, whatever they are.
     if (isOfKernel(name)) continue;
-    const listing = await parse(await nft.listSet({ kind, name }));
+    const listing = await parse(await readable(() => nft.listSet({ kind, name })));
     const [listed, besides] = [listing?.sets.get(name), listing?.remarks.get(name)];
     if (!listed) return undefined;
     elements.set(name, listed);

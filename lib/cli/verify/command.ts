@@ -117,7 +117,7 @@ class Verifier {
 
   async #read(): Promise<State> {
     const { logger } = this.#context;
-    const state = await readState({ ...this.#context, timeout: TIMEOUT });
+    const state = await readState({ ...this.#context, timeout: TIMEOUT, isHere: true });
     if (!this.#state) {
       for (const refusal of state.refused) {
         logger.warn("object refused; the daemon may hold its last good state", { ...refusal });

@@ -14,11 +14,10 @@ import type { DesiredOptions } from "../../policy/state.ts";
 /** What `OwnPorts` needs. */
 export interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
-  /**
-   * Where the API server is, as the kubeconfig says now; `undefined`: there is none. Manifests may be
-   * meant for another machine: then nothing is kept.
-   */
+  /** Where the API server is, as the kubeconfig says now; `undefined`: there is none, and no port is kept. */
   readonly locate: (() => Promise<URL>) | undefined;
+  /** Whether the rules are for this machine. Without an API server they may be meant for another one. */
+  readonly isHere: boolean;
   readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "interfaces">;
 }
 
@@ -37,13 +36,13 @@ export class OwnPorts {
   /** By `address port`, when it was last seen, on the monotonic clock. */
   readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
   #ports: readonly OwnPort[];
-  #addresses: readonly string[];
+  #addresses: readonly string[] = [];
 
   /** @param options where to look */
   constructor(options: OwnPortsOptions) {
     this.#options = options;
     this.#ports = this.#list();
-    this.#addresses = ownAddresses(options.runtime);
+    if (options.isHere) this.#addresses = ownAddresses(options.runtime);
   }
 
   /** What is known now. */
@@ -54,13 +53,14 @@ export class OwnPorts {
   /** What the policy is to know of this machine. */
   get around(): Pick<DesiredOptions, "ownAddresses" | "interfaceAddresses" | "ownPorts"> {
     const { locate, runtime } = this.#options;
+    const interfaceAddresses = () => this.#addresses;
     return locate
       ? {
+        interfaceAddresses,
         ownAddresses: () => runtime.addresses(),
-        interfaceAddresses: () => this.#addresses,
         ownPorts: () => this.#ports,
       }
-      : {};
+      : { interfaceAddresses };
   }
 
   /** Looks once, but not for long: what is not known by then is followed all the same. */
@@ -74,10 +74,10 @@ export class OwnPorts {
    * @returns whether anything has changed
    */
   async look(): Promise<boolean> {
-    const { locate, runtime } = this.#options;
-    if (!locate) return false;
+    const { locate, runtime, isHere } = this.#options;
+    if (!isHere) return false;
     const now = runtime.clock.monotonic();
-    for (const port of await findServer(locate, runtime).catch(() => [])) {
+    for (const port of locate ? await findServer(locate, runtime).catch(() => []) : []) {
       this.#seen.set(`${port.address} ${port.port}`, { port, at: now });
     }
     for (const [key, { at }] of this.#seen) if (now - at > KEPT) this.#seen.delete(key);
@@ -91,8 +91,8 @@ export class OwnPorts {
 
   /** Looks again and again until the signal aborts. */
   async follow(changed: () => void, signal: AbortSignal): Promise<void> {
-    while (this.#options.locate && !signal.aborted) {
-      const pause = this.#seen.size === 0 ? FIRST_PERIOD : PERIOD;
+    while (this.#options.isHere && !signal.aborted) {
+      const pause = this.#options.locate && this.#seen.size === 0 ? FIRST_PERIOD : PERIOD;
       await this.#options.runtime.clock.sleep(pause, signal);
       if (!signal.aborted && await this.look()) changed();
     }
@@ -107,9 +107,9 @@ export class OwnPorts {
 
 /**
  * Interfaces on which virtual IPs are put, where all others have the node's own addresses: `lo` and
- * dummies for routers that learn of them, and kube-proxy's.
+ * dummies for routers that learn of them, and kube-proxy's. An address may have a label of its own, `lo:0`.
  */
-const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0)$/;
+const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0)(?::.*)?$/;
 
 function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): string[] {
   const own = interfaces().filter(({ name, address }) =>

@@ -38,6 +38,8 @@ export interface StateOptions extends CacheOptions {
   readonly backend: Pick<Backend, "traits" | "probe">;
   /** The families that rules are written for; those of this node where not given. */
   readonly ipFamilies?: readonly Family[];
+  /** Whether manifests are meant for this machine, too; not where not given. */
+  readonly isHere?: boolean;
 }
 
 /**
@@ -51,7 +53,8 @@ export async function readState(options: StateOptions): Promise<State> {
   const ipFamilies = options.ipFamilies ?? familiesBut(missingFamilies(runtime));
   const isLocal = configuration.signpost.manifests.length > 0;
   const api = isLocal ? undefined : await findApiServer({ ...options, observer: {} });
-  const own = new OwnPorts({ configuration, runtime, locate: api?.locate });
+  const isHere = !isLocal || options.isHere === true;
+  const own = new OwnPorts({ configuration, runtime, locate: api?.locate, isHere });
   await own.look();
   const desired = new Desired({
     configuration,

@@ -92,6 +92,8 @@ export interface DesiredNode {
   readonly masqueradeAll: boolean;
   /** The packet mark that asks for masquerading: one bit, 0x4000 by default. */
   readonly masqueradeMark: number;
+  /** The port of the health server, which answers on all addresses; 0: there is none. */
+  readonly healthzPort: number;
   /** Whether node ports answer on 127.0.0.1 (iptables mode, IPv4 only). */
   readonly localhostNodePorts: boolean;
   /** Whether packets that conntrack finds invalid are let through (iptables mode; `conntrack.tcpBeLiberal`). */

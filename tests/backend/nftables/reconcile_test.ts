@@ -17,6 +17,10 @@ const T = "inet signpost";
 class Stage implements AsyncDisposable {
   /** The scripts that were written. */
   readonly scripts: string[] = [];
+  /** Listings that nft fails at. */
+  unreadable: RegExp | undefined;
+  /** What ends another proxy's tables. */
+  prologue = "";
   readonly #runner: ProcessRunner;
 
   private constructor(readonly kernel: Kernel, readonly mostListed: number) {
@@ -24,6 +28,9 @@ class Stage implements AsyncDisposable {
       run: (argv, stdin) => {
         const text = stdin === undefined ? undefined : wholeInput(stdin);
         if (text !== undefined) this.scripts.push(text);
+        if (this.unreadable?.test(argv.join(" "))) {
+          return Promise.resolve({ code: 1, stdout: "", stderr: "Error: cannot list it" });
+        }
         return kernel.runner.run(argv, text);
       },
     };
@@ -39,6 +46,7 @@ class Stage implements AsyncDisposable {
     pipeline.load(objects);
     const { mostListed } = this;
     const dataplane = new NftablesDataplane(new Nft(this.#runner), {
+      prologue: () => Promise.resolve(this.prologue),
       portions: { clock: realClock, logger: new MemoryLogger(), weight: 3, mostListed },
     });
     this.scripts.length = 0;
@@ -133,6 +141,49 @@ Deno.test("a table whose structure or slots cannot be mended is replaced in one 
   await stage.kernel.script(`add counter ${T} foreign`);
   await stage.start(objects(9, [4]));
   assertEquals(stage.replacements, 1, "something that is not ours");
+});
+
+Deno.test("a table that nft cannot read back is replaced", async () => {
+  for (const unreadable of [/list map inet signpost services4/, /-t list ruleset/]) {
+    await using stage = await Stage.create(0);
+    await stage.start(objects(3));
+    stage.unreadable = unreadable;
+    await stage.start(objects(3));
+    assertEquals(stage.replacements, 1, `${unreadable}`);
+  }
+});
+
+Deno.test("another proxy's tables go after a table that was read back is in the state", async () => {
+  await using stage = await Stage.create(0);
+  await stage.start(objects(3));
+  stage.prologue = "add table ip other\ndelete table ip other\n";
+  await stage.kernel.script(`delete element ${T} services4 { 10.96.0.3 . tcp . 80 }`);
+  await stage.start(objects(3));
+  assertEquals(stage.replacements, 0);
+  assertEquals(stage.scripts.at(-1), stage.prologue);
+  assertEquals(stage.scripts.filter((text) => text.includes("ip other")).length, 1);
+});
+
+Deno.test("a port that takes turns and lost its last endpoint leaves no slot in a large map", async () => {
+  const some = (gone: boolean): ApiObject[] => {
+    const others = objects(4).slice(4);
+    const [service, slice] = objects(2).slice(2);
+    if (!service || !slice) throw new Error("no Service");
+    const annotations = { "signpost.dev/scheduler": "round-robin" };
+    const endpoints = [1, 2, 3].map((i) => ({ addresses: [`10.244.1.${i}`] }));
+    return [
+      ...others,
+      { ...service, metadata: { ...service.metadata, annotations } },
+      { ...slice, endpoints: gone ? endpoints.slice(0, 2) : endpoints },
+    ];
+  };
+  await using stage = await Stage.create(0);
+  await stage.start(some(false));
+  await stage.start(some(true));
+  assertEquals(stage.replacements, 1);
+  await using other = await Stage.create(0);
+  await other.start(some(true));
+  assertEquals(await stage.listing(), await other.listing());
 });
 
 Deno.test("start(A), start(B) and a step to C leave the kernel as start(C) does", async () => {

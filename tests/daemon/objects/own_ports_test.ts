@@ -3,10 +3,15 @@ import { OwnPorts } from "../../../lib/daemon/objects/own_ports.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
 
 /** Own ports of a daemon with this API server, and the names that its machine knows. */
-function ownPorts(server: string | undefined, names: Record<string, readonly string[]> = {}) {
+function ownPorts(
+  server: string | undefined,
+  names: Record<string, readonly string[]> = {},
+  isHere = true,
+) {
   const clock = new ManualClock();
   const interfaces = [
     { name: "lo", address: "192.0.2.40" },
+    { name: "lo:0", address: "192.0.2.42" },
     { name: "eth0", address: "192.0.2.1" },
     { name: "dummy0", address: "192.0.2.41" },
     { name: "eth0", address: "fe80::1" },
@@ -22,6 +27,7 @@ function ownPorts(server: string | undefined, names: Record<string, readonly str
   const own = new OwnPorts({
     configuration: { healthzBindAddress: state.healthz },
     locate: server === undefined ? undefined : () => Promise.resolve(new URL(state.server ?? "")),
+    isHere,
     runtime,
   });
   const list = () => own.ports.map(({ address, port }) => `${address ?? "*"} ${port}`);
@@ -46,10 +52,31 @@ Deno.test("the API server's address and port are the daemon's own, and its healt
   }
 });
 
-Deno.test("manifests keep nothing for the daemon", async () => {
-  const { own, list } = ownPorts(undefined);
+Deno.test("manifests keep no port for the daemon, and no address where they may be for another machine", async () => {
+  const { own, list } = ownPorts(undefined, {}, false);
   assertEquals(await own.look(), false);
-  assertEquals([list(), own.around], [[], {}]);
+  assertEquals([list(), own.around.ownPorts, own.around.interfaceAddresses?.()], [
+    [],
+    undefined,
+    [],
+  ]);
+});
+
+Deno.test("with manifests, the addresses of the daemon's own machine are followed all the same", async () => {
+  const { own, clock, interfaces, list } = ownPorts(undefined);
+  assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1"]);
+  const stop = new AbortController();
+  let changes = 0;
+  const following = own.follow(() => changes++, stop.signal);
+  interfaces.push({ name: "eth1", address: "192.0.2.9" });
+  await clock.advance(30_000);
+  assertEquals([changes, own.around.interfaceAddresses?.(), list()], [
+    1,
+    ["192.0.2.1", "192.0.2.9"],
+    [],
+  ]);
+  stop.abort();
+  await following;
 });
 
 Deno.test("of a name all addresses count, and those of the last hour, whatever a later look finds", async () => {
@@ -95,5 +122,4 @@ Deno.test("the node's own addresses are those of interfaces that are not for vir
   interfaces.push({ name: "eth1", address: "192.0.2.9" });
   assertEquals(await own.look(), true);
   assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1", "192.0.2.9"]);
-  assertEquals(ownPorts(undefined).own.around, {});
 });

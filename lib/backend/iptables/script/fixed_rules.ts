@@ -13,7 +13,7 @@ import {
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
 import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table, VIRTUAL_IP_CHAIN } from "./names.ts";
-import { comment, markAndMask, rule } from "./rule.ts";
+import { comment, markAndMask, port, rule } from "./rule.ts";
 
 /** What the rules need to know of the programs and the kernel. */
 export interface Abilities {
@@ -54,10 +54,12 @@ function filterRules(
       `${comment("kubernetes virtual IPs")} -m addrtype --dst-type LOCAL -j ${VIRTUAL_IP_CHAIN}`,
     ],
     // As `virtual-ips` of the nftables mode: what has come to its end by a Service, and what is
-    // addressed to the very interface that it comes by. The health-check node ports were let in before.
+    // addressed to the very interface that it comes by, or to the health server. The health-check node
+    // ports were let in before.
     [VIRTUAL_IP_CHAIN]: [
       "-m conntrack --ctstate DNAT -j RETURN",
       `-d ${LOOPBACK[family]} -j RETURN`,
+      ...node.healthzPort === 0 ? [] : [`-p tcp ${port("tcp", node.healthzPort)} -j RETURN`],
       "! -i lo -m addrtype --dst-type LOCAL --limit-iface-in -j RETURN",
     ],
     "KUBE-FORWARD": [

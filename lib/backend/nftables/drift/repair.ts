@@ -107,7 +107,8 @@ function mendElements(
   return mend({ desired, held: nothing, differences });
 }
 
-async function readable(read: () => Promise<string>): Promise<string> {
+/** What a reading gives; `""` where nft fails at it: what cannot be read is written again. */
+export async function readable(read: () => Promise<string>): Promise<string> {
   try {
     return await read();
   } catch (error) {

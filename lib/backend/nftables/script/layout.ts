@@ -55,6 +55,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
       "jump cluster-ips",
       ...ownAddressRules(node),
       `${NODE_PORT} @${tableSet("healthChecks", {}).name} return`,
+      ...node.healthzPort === 0 ? [] : [`tcp dport ${node.healthzPort} return`],
       ...node.ipFamilies.map((family) => `${addressIn("externalIPs", family)} goto reject-traffic`),
     ]),
     base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),

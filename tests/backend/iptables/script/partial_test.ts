@@ -22,6 +22,7 @@ const NODE: DesiredNode = {
   masqueradeMark: 0x4000,
   localhostNodePorts: false,
   tcpBeLiberal: false,
+  healthzPort: 10256,
   countsConnections: false,
 };
 
