@@ -12,7 +12,6 @@ import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { inTurns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { mend } from "./drift/mend.ts";
-import { readable } from "./drift/repair.ts";
 import { comparing, isOfKernel } from "./kernel/compare.ts";
 import {
   type Contents,
@@ -21,6 +20,7 @@ import {
   readingObjects,
 } from "./kernel/contents.ts";
 import type { Nft } from "./kernel/nft.ts";
+import { readable } from "./kernel/readable.ts";
 import { type Operations, slotElements } from "./script/diff.ts";
 import { type FullScript, PORTION_WEIGHT, type TableObjects } from "./script/full_script.ts";
 import { type Slots, TABLE } from "./script/objects.ts";

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { ApplyError } from "../../../model/kernel/dataplane.ts";
 import type { DesiredServicePort, DesiredState } from "../../../model/kernel/desired.ts";
 import type { NftablesDataplane, PartialScript } from "../dataplane.ts";
 import { compareContents, isOfKernel } from "../kernel/compare.ts";
@@ -16,6 +15,7 @@ import {
   parseListing,
 } from "../kernel/contents.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { readable } from "../kernel/readable.ts";
 import type { Operations } from "../script/diff.ts";
 import { isComparable } from "./look.ts";
 import { mend } from "./mend.ts";
@@ -105,16 +105,6 @@ function mendElements(
     { exactSlots: true },
   );
   return mend({ desired, held: nothing, differences });
-}
-
-/** What a reading gives; `""` where nft fails at it: what cannot be read is written again. */
-export async function readable(read: () => Promise<string>): Promise<string> {
-  try {
-    return await read();
-  } catch (error) {
-    if (error instanceof ApplyError) return "";
-    throw error;
-  }
 }
 
 /** The objects without the elements that were not touched. */
