@@ -65,7 +65,7 @@ class Node implements AsyncDisposable {
     } = {},
   ): Promise<World & { readonly code: number }> {
     const { fix = false, output = "json", meanwhile, runner = this.kernel.runner } = options;
-    const it = world({ runner });
+    const it = world({ runner, interfaces: () => [] });
     const { clock } = it.runtime;
     const runtime = {
       ...it.runtime,
