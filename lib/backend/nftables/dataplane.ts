@@ -168,13 +168,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #replace(script: FullScript): Promise<void> {
-    // What led to it was long where it is large.
-    const isLarge = script.portionCount > 1;
-    if (isLarge) await this.#options.portions?.clock.sleep(0);
-    const isDone = isLarge && this.#options.portions !== undefined &&
-      (await this.#nft.isHooked()
-        ? await this.#reconcile(script, this.#options.portions)
-        : await this.#writePortions(script, this.#options.portions));
+    const { portions } = this.#options;
+    const isDone = portions !== undefined && script.portionCount > 1 &&
+      await this.#replaceLarge(script, portions);
     if (!isDone) {
       this.#replacements++;
       const prologue = await this.#prologue();
@@ -186,6 +182,14 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     this.#references = new Map(references);
     this.#elements = new Map(elements);
     this.#rules = new Map(rules);
+  }
+
+  async #replaceLarge(script: FullScript, portions: Portions): Promise<boolean> {
+    // What led to it was long, too.
+    await portions.clock.sleep(0);
+    return await this.#nft.isHooked()
+      ? await this.#reconcile(script, portions)
+      : await this.#writePortions(script, portions);
   }
 
   /** Reads a table back that packets meet. @returns whether it is in the state: else it has to be replaced */

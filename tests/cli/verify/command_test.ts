@@ -138,7 +138,7 @@ Deno.test("a kernel that holds what it should is exit code 0", async () => {
   assertEquals(code, 0);
   assertEquals(
     printed.join(""),
-    `nftables on node-1: 1 services with 1 ports, 58 elements and rules
+    `nftables on node-1: 1 services with 1 ports, 64 elements and rules
 the kernel holds what it should
 `,
   );
@@ -153,7 +153,7 @@ Deno.test("differences are listed by map, with the Service that they concern", a
   assertEquals(code, 1);
   assertEquals(
     printed.join(""),
-    `nftables on node-1: 1 services with 1 ports, 58 elements and rules
+    `nftables on node-1: 1 services with 1 ports, 64 elements and rules
 3 differences
 
 cluster-ips4
