@@ -14,14 +14,17 @@ class FakeNft {
   readonly scripts: string[] = [];
   listing = "";
   refuse = false;
+  refuses = (_script: string) => this.refuse;
   readonly nft = new Nft({
     run: (_argv, stdin) => {
       if (stdin === undefined) {
         return Promise.resolve({ code: 0, stdout: this.listing, stderr: "" });
       }
-      this.scripts.push(wholeInput(stdin));
-      const stderr = this.refuse ? "Error: Could not process rule: File exists" : "";
-      return Promise.resolve({ code: this.refuse ? 1 : 0, stdout: "", stderr });
+      const script = wholeInput(stdin);
+      this.scripts.push(script);
+      const isRefused = this.refuses(script);
+      const stderr = isRefused ? "Error: Could not process rule: File exists" : "";
+      return Promise.resolve({ code: isRefused ? 1 : 0, stdout: "", stderr });
     },
   });
 }
@@ -348,6 +351,26 @@ for (const [name, from, to] of MOVES) {
     assertEquals([...dataplane.elements], []);
   });
 }
+
+Deno.test("where the kernel refuses the third transaction, what is known stays, and a full script mends it", async () => {
+  const fake = new FakeNft();
+  const dataplane = new NftablesDataplane(fake.nft);
+  const pipeline = new Pipeline();
+  const endpoints = slice("web-1", "web", [1, 2]);
+  pipeline.load([service("web"), endpoints]);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  const known = [...dataplane.elements];
+  const { change } = pipeline.load([{ ...service("web"), ...TURNS }, endpoints]);
+  const script = dataplane.partial(change, pipeline.desired);
+  if (!script) throw new Error("a partial script was expected");
+  fake.refuses = (text) => text === script.transactions.at(-1);
+  await assertRejects(() => dataplane.apply(script), ApplyError);
+  assertEquals([...dataplane.elements], known);
+  assertEquals(dataplane.applied, undefined);
+  const full = dataplane.full(pipeline.desired);
+  await dataplane.apply(full);
+  assertEquals([...dataplane.elements], [...full.contents.elements]);
+});
 
 Deno.test("a frontend that goes leaves nothing to a third transaction", async () => {
   const { dataplane, one, step } = await withTwo();
