@@ -19,6 +19,15 @@ import { ConnectionSums } from "./sums.ts";
 /** Frontends that a scrape reads every five seconds; where there are more, it reads less often. */
 export const MOST_FRONTENDS = 20_000;
 
+/**
+ * How long a reading holds, by the time that it took: iptables-legacy copies all of the nat table for one, under the
+ * lock that its writers take, too.
+ */
+export const TIMES_AS_LONG: Readonly<Record<Interest, number>> = { scrape: 50, live: 10 };
+
+/** Milliseconds that a reading which hung for long holds. */
+const LONGEST = 300_000;
+
 /** Milliseconds between two readings, at least, for those who watch. */
 const LIVE = 1_000;
 
@@ -47,6 +56,8 @@ export class Connections {
   readonly #read: (valid: number) => Promise<void>;
   /** Frontends of the last listing. */
   #size = 0;
+  /** Milliseconds that the last listing took, or failed to. */
+  #took = 0;
   #hasBegun = false;
   /** When the last reading ended, of the monotonic clock. */
   #readAt: number | undefined;
@@ -99,17 +110,21 @@ export class Connections {
   }
 
   #validFor(interest: Interest): number {
-    const byCost = READING_VALID * (this.#size / MOST_FRONTENDS);
-    return Math.round(Math.max(interest === "scrape" ? READING_VALID : LIVE, byCost));
+    const bySize = READING_VALID * (this.#size / MOST_FRONTENDS);
+    const least = interest === "scrape" ? READING_VALID : LIVE;
+    const byTime = Math.min(TIMES_AS_LONG[interest] * this.#took, LONGEST);
+    return Math.round(Math.max(least, bySize, byTime));
   }
 
   async #refresh(): Promise<void> {
     const { counters, clock, logger } = this.#options;
     if (typeof counters === "string") return;
     this.#sums.begin();
+    const begun = clock.monotonic();
     try {
+      const counts = await counters.read().finally(() => this.#took = clock.monotonic() - begun);
       let size = 0;
-      for (const count of await counters.read()) {
+      for (const count of counts) {
         this.#sums.seen(count);
         if (++size % BATCH === 0) await clock.sleep(0);
       }

@@ -8,7 +8,7 @@ import type { Kind } from "../../model/cluster/objects.ts";
 import type { ProgramFailure } from "../../model/ports/ports.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import { grouped } from "../../model/values/text.ts";
-import { MOST_FRONTENDS } from "../connections/connections.ts";
+import { MOST_FRONTENDS, TIMES_AS_LONG } from "../connections/connections.ts";
 import type { MetricFactory } from "./metric_factory.ts";
 
 /** Records what is signpost's own. */
@@ -78,9 +78,9 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
     [
       "signpost_service_connections_total",
       "New connections of a service port by kind of frontend, from the first one on. Read from the kernel at " +
-      `most every 5 s, and above ${
+      `most every 5 s, above ${
         grouped(MOST_FRONTENDS)
-      } frontends every 0.25 ms for each of them`,
+      } frontends every 0.25 ms for each of them, and for ${TIMES_AS_LONG.scrape} times as long as the last reading took`,
     ],
     {
       labels: ["namespace", "service", "port", "protocol", "frontend"],

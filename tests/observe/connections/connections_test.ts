@@ -8,7 +8,7 @@ const CLUSTER_IP = "IPv4 10.96.0.10 . tcp . 80";
 /** A kernel that counts, and how often it was read. */
 function kernel() {
   let elapsed = 0;
-  const state = { connections: 0, reads: 0, frontends: 1, fails: false };
+  const state = { connections: 0, reads: 0, frontends: 1, fails: false, seconds: 0 };
   const clock = {
     now: () => Date.parse("2026-01-02T03:04:05Z") + elapsed,
     monotonic: () => elapsed,
@@ -25,6 +25,7 @@ function kernel() {
       tellsGone: true,
       read: () => {
         state.reads++;
+        elapsed += 1000 * state.seconds;
         if (state.fails) return Promise.reject(new Error("busy"));
         const count = { frontend: CLUSTER_IP, service: "shop/web", connections: state.connections };
         const others = Array.from(
@@ -73,6 +74,22 @@ Deno.test("many frontends are read less often", async () => {
   pass(1);
   await connections.report("live");
   assertEquals(state.reads, 2);
+});
+
+Deno.test("a kernel that takes long is read less often, even where it fails", async () => {
+  for (const fails of [false, true]) {
+    const { connections, state, pass } = kernel();
+    Object.assign(state, { seconds: 0.5, fails });
+    await connections.begin();
+    pass(4);
+    assertEquals([(await connections.report("live")).everySeconds, state.reads], [5, 1]);
+    pass(20);
+    assertEquals([(await connections.report("scrape")).everySeconds, state.reads], [25, 1]);
+    state.seconds = 1000;
+    pass(1);
+    await connections.report("scrape");
+    assertEquals([(await connections.report("scrape")).everySeconds, state.reads], [300, 3]);
+  }
 });
 
 Deno.test("a reading that fails gives what was known before", async () => {
