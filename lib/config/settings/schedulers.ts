@@ -80,7 +80,7 @@ export const SCHEDULER_GROUP = group({
       flag: {
         name: "ipvs-min-sync-period",
         value: "DURATION",
-        help: "With --proxy-mode ipvs: how long changes are gathered. Default 1s.",
+        help: "With --proxy-mode ipvs: how long changes are gathered. Default: adaptive.",
       },
     }),
     // Taking over from kube-proxy's ipvs mode, and cleanup, read it in every mode.
