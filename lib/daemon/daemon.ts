@@ -236,7 +236,7 @@ export class Daemon {
     return serveSocket({
       path,
       status: () => this.#status(),
-      connections: () => this.#connections.report("live"),
+      connections: (most) => this.#connections.report("live", most),
       commandLine,
       requestFull: (reason) => this.#loop.requestFull(reason),
       logger,

@@ -33,8 +33,10 @@ export interface ConnectionsReport {
   readonly at: string;
   /** The time that `perSecond` is about; 0: there was one reading. */
   readonly overSeconds: number;
-  /** The shortest time between two readings; it grows with the number of frontends. */
+  /** The shortest time between two readings; it grows with the number of frontends and the time that one takes. */
   readonly everySeconds: number;
+  /** Of all, where only the busiest were asked for. */
+  readonly total?: Pick<ServiceConnections, "connections" | "perSecond">;
   /** The busiest first. */
   readonly services: readonly ServiceConnections[];
 }

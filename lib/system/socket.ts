@@ -18,7 +18,8 @@ import type { Logger } from "../model/ports/ports.ts";
 export interface SocketOptions {
   readonly path: string;
   readonly status: () => Status;
-  readonly connections: () => Promise<ConnectionsReport>;
+  /** Is given how many of the busiest are wanted; `undefined`: all. */
+  readonly connections: (most?: number) => Promise<ConnectionsReport>;
   /** What the daemon was started with, for commands that are to have its configuration. */
   readonly commandLine: CommandLine;
   readonly requestFull: (reason: string) => void;
@@ -75,10 +76,11 @@ async function answer(
   request: Request,
   { status, connections, commandLine, requestFull }: SocketOptions,
 ): Promise<Response> {
-  const { pathname } = new URL(request.url);
+  const { pathname, searchParams } = new URL(request.url);
   if (request.method === "GET" && pathname === "/v1/status") return Response.json(status());
   if (request.method === "GET" && pathname === "/v1/connections") {
-    return Response.json(await connections());
+    const top = searchParams.get("top") ?? "";
+    return Response.json(await connections(/^\d{1,9}$/.test(top) ? Number(top) : undefined));
   }
   if (request.method === "GET" && pathname === "/v1/command-line") {
     return Response.json(commandLine);
@@ -94,7 +96,7 @@ async function answer(
  * Asks the daemon behind a socket.
  *
  * @param path of the socket
- * @param request `GET /v1/status`, `GET /v1/connections`, `GET /v1/command-line` or `POST /v1/full-sync`
+ * @param request `GET /v1/status`, `GET /v1/connections` (`?top=20`: the busiest), `GET /v1/command-line` or `POST /v1/full-sync`
  * @returns the JSON value of the answer
  * @throws {Error} where no daemon listens or answers in time, or the daemon does not know the request
  */

@@ -12,10 +12,14 @@ async function serve(path: string) {
   const stop = new AbortController();
   const logger = new MemoryLogger();
   const asked: string[] = [];
+  const most: (number | undefined)[] = [];
   const done = serveSocket({
     path,
     status: () => STATUS,
-    connections: () => Promise.resolve(CONNECTIONS),
+    connections: (wanted) => {
+      most.push(wanted);
+      return Promise.resolve(CONNECTIONS);
+    },
     commandLine: COMMAND_LINE,
     requestFull: (reason) => asked.push(reason),
     logger,
@@ -27,6 +31,7 @@ async function serve(path: string) {
   });
   return {
     asked,
+    most,
     [Symbol.asyncDispose]: async () => {
       stop.abort();
       await done;
@@ -58,6 +63,11 @@ Deno.test("the socket gives the status, takes the wish for a full sync, and is f
       const requested = await askDaemon(path, { method: "POST", path: "/v1/full-sync" });
       assertEquals(requested, { requested: true });
       assertEquals(daemon.asked, ["asked for at the local socket"]);
+      for (const query of ["", "?top=20", "?top=-1", "?top=all"]) {
+        const request = { method: "GET", path: `/v1/connections${query}` } as const;
+        assertEquals(await askDaemon(path, request), CONNECTIONS);
+      }
+      assertEquals(daemon.most, [undefined, 20, undefined, undefined]);
       assertEquals(((await Deno.stat(path)).mode ?? 0) & 0o777, 0o660);
       await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/full-sync" }));
       await assertRejects(() => askDaemon(path, { method: "POST", path: "/v2/status" }));

@@ -90,7 +90,8 @@ async function show(first: ConnectionsReport, context: TopContext): Promise<void
     await runtime.clock.sleep(1000 * everySeconds, signal);
     if (signal.aborted) return;
     try {
-      const report = await askConnections(configuration.signpost.socket, ask);
+      const { rows } = runtime.terminalSize();
+      const report = await askConnections(configuration.signpost.socket, ask, rows);
       everySeconds = report.everySeconds;
       text = report.off === ""
         ? table(report, context)

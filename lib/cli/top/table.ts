@@ -13,9 +13,12 @@ const HEAD = ["SERVICE", "PORT", "FRONTEND", "PER SECOND", "IN ALL"];
 const RIGHT: readonly number[] = [3, 4];
 
 /** The connections as text, the busiest first. */
-export function topTable({ node, services, overSeconds }: ConnectionsReport, paint: Paint): string {
+export function topTable(
+  { node, services, overSeconds, total }: ConnectionsReport,
+  paint: Paint,
+): string {
   const sum = (what: "perSecond" | "connections") =>
-    services.reduce((all, each) => all + each[what], 0);
+    total?.[what] ?? services.reduce((all, each) => all + each[what], 0);
   const over = overSeconds === 0 ? "" : `, over the last ${formatRate(overSeconds)} s`;
   const title =
     `signpost on ${node}: ${formatRate(sum("perSecond"))} new connections a second${over}; ` +

@@ -117,6 +117,7 @@ const connectionsSchema: z.ZodMiniType<ConnectionsReport> = z.object({
   at: text,
   overSeconds: number,
   everySeconds: number,
+  total: z.exactOptional(z.object({ connections: number, perSecond: number })),
   services: z.array(z.object({
     namespace: text,
     service: text,
@@ -143,13 +144,16 @@ export function readConnections(answer: unknown): ConnectionsReport {
 /**
  * Asks the daemon behind a socket for the connections of each Service.
  *
+ * @param most how many of the busiest are wanted; all where not given
  * @throws {FatalError} where no daemon answers, or not as a daemon that counts them
  */
 export async function askConnections(
   socket: string,
   ask: Ask = askDaemon,
+  most?: number,
 ): Promise<ConnectionsReport> {
-  return readConnections(await request(socket, { method: "GET", path: "/v1/connections" }, ask));
+  const path = `/v1/connections${most === undefined ? "" : `?top=${most}`}`;
+  return readConnections(await request(socket, { method: "GET", path }, ask));
 }
 
 const commandLine: z.ZodMiniType<CommandLine> = z.object({

@@ -94,18 +94,24 @@ export class Connections {
     await this.report("live");
   }
 
-  /** What is known after a reading, or without one where the last one is new enough. Never rejects. */
-  async report(interest: Interest): Promise<ConnectionsReport> {
+  /**
+   * What is known after a reading, or without one where the last one is new enough. Never rejects.
+   *
+   * @param most how many of the busiest are wanted; all where not given
+   */
+  async report(interest: Interest, most?: number): Promise<ConnectionsReport> {
     const { node, counters } = this.#options;
     const valid = this.#validFor(interest);
     if (this.#hasBegun && typeof counters !== "string") await this.#read(valid);
+    const services = [...this.#byService.list()].sort(busiestFirst);
     return {
       connectionsVersion: CONNECTIONS_VERSION,
       node,
       off: typeof counters === "string" ? counters : "",
       ...this.#report,
       everySeconds: valid / 1000,
-      services: [...this.#byService.list()].sort(busiestFirst),
+      ...(most === undefined ? {} : { total: totalOf(services) }),
+      services: services.slice(0, most),
     };
   }
 
@@ -141,6 +147,17 @@ export class Connections {
     this.#readAt = now;
     this.#report = { at: new Date(clock.now()).toISOString(), overSeconds: seconds ?? 0 };
   }
+}
+
+function totalOf(
+  services: readonly ServiceConnections[],
+): Exclude<ConnectionsReport["total"], undefined> {
+  let [connections, perSecond] = [0, 0];
+  for (const each of services) {
+    connections += each.connections;
+    perSecond += each.perSecond;
+  }
+  return { connections, perSecond };
 }
 
 function busiestFirst(a: ServiceConnections, b: ServiceConnections): number {

@@ -91,6 +91,32 @@ Deno.test("a terminal shows it again and again in the room that it has, until q 
   );
 });
 
+Deno.test("what is shown again is asked for as far as there is room, and the sums are those of all", async () => {
+  const stop = new AbortController();
+  const paths: string[] = [];
+  const screens: string[] = [];
+  const total = { connections: 999_999, perSecond: 5000 };
+  await run({
+    ask: (_, { path }) => {
+      paths.push(path);
+      return Promise.resolve(paths.length === 1 ? CONNECTIONS : { ...CONNECTIONS, total });
+    },
+    signal: stop.signal,
+    runtime: {
+      isTerminal: () => true,
+      keyTyped: () => new Promise(() => {}),
+      terminalSize: () => ({ columns: 99, rows: 6 }),
+      print: (text) => {
+        screens.push(text);
+        if (screens.length === 2) stop.abort();
+        return Promise.resolve();
+      },
+    },
+  });
+  assertEquals(paths, ["/v1/connections", "/v1/connections?top=6"]);
+  assertMatch(screens[1] ?? "", /: 5000 new connections a second.*; 999,999 in all/);
+});
+
 Deno.test("a terminal that hangs up ends it", async () => {
   const { code } = await run({
     ask: answering(CONNECTIONS),

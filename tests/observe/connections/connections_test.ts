@@ -125,6 +125,18 @@ Deno.test("the report has what came since the last reading, by second", async ()
   }]);
 });
 
+Deno.test("where only the busiest are asked for, the sums are those of all", async () => {
+  const { connections, state, pass } = kernel();
+  await connections.begin();
+  pass(10);
+  state.connections = 20;
+  const total = { connections: 20, perSecond: 2 };
+  const some = await connections.report("live", 0);
+  assertEquals([some.services, some.total], [[], total]);
+  const all = await connections.report("live", 9);
+  assertEquals([all.services.length, all.total], [1, total]);
+});
+
 Deno.test("where nothing is counted, the report says why", async () => {
   const connections = new Connections({
     node: "node-1",
