@@ -38,6 +38,8 @@ export interface SyncReport {
 export interface SyncObserver extends StepObserver {
   /** Something waits for a sync from now on. */
   queued?(): void;
+  /** What has come so far is taken into a sync; what comes from now on is for the next one. */
+  started?(): void;
   /** A script was applied. */
   synced?(report: SyncReport): void;
   /** A script was refused. */
@@ -192,7 +194,7 @@ export class SyncLoop {
 
   /** Brings the kernel to the state of the objects. */
   async #sync(): Promise<void> {
-    const { desired, backend, clock } = this.#options;
+    const { desired, backend, clock, observer } = this.#options;
     const started = clock.monotonic();
     const repaired = await this.#repair(started);
     if (this.#state.phase.name === "after-sync") {
@@ -203,6 +205,7 @@ export class SyncLoop {
       return;
     }
     this.#held = [];
+    observer.started?.();
     const step = await inTurns(this.#update(), clock);
     this.#reports.report(step);
     const isFull = this.#state.full !== undefined;

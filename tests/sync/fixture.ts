@@ -59,6 +59,8 @@ export class SyncFixture implements AsyncDisposable {
   readonly logger = new MemoryLogger();
   /** What the observer was told. */
   readonly told: string[] = [];
+  /** How often the observer was told that a sync begins. */
+  starts = 0;
   /** What `afterSync` was told. */
   readonly outcomes: SyncOutcome[] = [];
   /** What the second step was told, after the first was over. */
@@ -78,7 +80,7 @@ export class SyncFixture implements AsyncDisposable {
       backend: this.backend,
       clock: this.clock,
       logger: this.logger,
-      observer: recordingObserver(this.told),
+      observer: { ...recordingObserver(this.told), started: () => this.starts++ },
       minSyncPeriod: options.minSyncPeriod ?? 1_000,
       fullSyncPeriod: options.fullSyncPeriod ?? 3_600_000,
       afterSync: [

@@ -30,6 +30,7 @@ Deno.test("many Services are worked out in turns: others work between two of the
     // This is other work: it sees the state of before, which the kernel holds.
     if (fixture.backend.log.length === 0) assertEquals(fixture.desired.services.size, 0);
     if (++turns === 3) {
+      assertEquals(fixture.starts, 1, "what comes now is for the next sync");
       fixture.remove("Service", "default/s0");
       fixture.upsert(service(1, { clusterIP: "10.97.0.1" }));
     }

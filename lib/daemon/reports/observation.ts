@@ -66,8 +66,11 @@ export class Observation implements SyncObserver, WatchObserver {
   readonly #history: SyncHistory;
   readonly #lastSyncs = new Map<Script["kind"], LastSync>();
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
-  #triggers: number[] = [];
+  readonly #triggers: number[] = [];
   #pending = { endpoints: 0, services: 0 };
+  /** How many of those triggers are in the sync at hand, and the changes that wait for another one. */
+  #taken = 0;
+  #later = { endpoints: 0, services: 0 };
   #driftRepairs = 0;
 
   /** @param options what is told to */
@@ -113,8 +116,10 @@ export class Observation implements SyncObserver, WatchObserver {
       services: event.kind === "Service" ? changes : 0,
     };
     metrics.changesSeen(seen);
-    this.#pending.endpoints += seen.endpoints;
-    this.#pending.services += seen.services;
+    for (const changes of [this.#pending, this.#later]) {
+      changes.endpoints += seen.endpoints;
+      changes.services += seen.services;
+    }
     metrics.changesPending(this.#pending);
     if (event.kind !== "EndpointSlice" || event.type !== "upsert") return;
     // Changes from before the start say nothing about this process (as in kube-proxy).
@@ -130,6 +135,12 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /** @inheritdoc */
+  started(): void {
+    this.#taken = this.#triggers.length;
+    this.#later = { endpoints: 0, services: 0 };
+  }
+
+  /** @inheritdoc */
   synced(sync: SyncReport): void {
     const { script, seconds, step } = sync;
     const { metrics, health, clock } = this.#options;
@@ -139,11 +150,11 @@ export class Observation implements SyncObserver, WatchObserver {
     health.updated();
     metrics.syncFinished({ kind, seconds });
     metrics.transaction(kind, bytes);
-    for (const time of this.#triggers) {
+    for (const time of this.#triggers.splice(0, this.#taken)) {
       metrics.networkProgrammed(Math.max(0, clock.now() - time) / 1000);
     }
-    this.#triggers = [];
-    this.#pending = { endpoints: 0, services: 0 };
+    this.#taken = 0;
+    this.#pending = { ...this.#later };
     metrics.changesPending(this.#pending);
     this.#countServices(step);
   }
