@@ -79,10 +79,12 @@ export class HandOver {
   /** Commands for our first transaction: kube-proxy's nftables tables end as ours begins. */
   async prologue(): Promise<string> {
     if (this.#state !== "waiting") return "";
-    const guard = await this.#ipvs.prologue();
-    // A guard that is no longer needed is there where a signpost before was killed.
-    const tables = guard === "" ? [...KUBE_PROXY_TABLES, IPVS_TABLE] : KUBE_PROXY_TABLES;
-    return await deleteTables(this.#nft, tables) + guard;
+    const [guard, tables] = await Promise.all([
+      this.#ipvs.prologue(),
+      // A guard that is no longer needed is there where a signpost before was killed.
+      deleteTables(this.#nft, [...KUBE_PROXY_TABLES, IPVS_TABLE]),
+    ]);
+    return tables + guard;
   }
 
   /** Called before our rules in iptables mode, which has no transaction of all. Never rejects. */

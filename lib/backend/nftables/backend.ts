@@ -81,10 +81,13 @@ export class NftablesBackend implements Backend<NftScript> {
       serviceCIDRs: [],
       ipFamilies: familiesBut(missing),
     });
+    // Asked at the same time. Where both fail, the probe says why.
+    const version = this.#nft.version();
+    version.catch(() => {});
     const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
     const uncounted = refusedFeatures.get("connection-counters");
     return {
-      version: await this.#nft.version(),
+      version: await version,
       missing,
       refusedFeatures,
       remarks: uncounted === undefined
