@@ -53,7 +53,6 @@ export interface Reconciliation {
  *
  * @returns `undefined` where everything has to be replaced: nft cannot read the table, the structure
  *   differs in what parts cannot mend, or slots of a large map have to go
- * @throws {ApplyError} where nft fails
  */
 export async function reconcile(
   script: FullScript,
@@ -151,19 +150,16 @@ async function addSlots(
   await writing;
 }
 
-/** What the kernel says of a step that does not fit to what it holds. */
-const CONFLICTS: ReadonlySet<string> = new Set(["conflict", "busy"]);
-
 /**
- * @returns whether the kernel took a step; not where it does not fit to what it holds
- * @throws {ApplyError} where nft fails otherwise
+ * Whether a step was taken; where not, everything can still be replaced. The kernel tells of each
+ * element that does not fit to what it holds, and very many are an error of another kind (ENOBUFS).
  */
 export async function isTaken(step: () => Promise<void>): Promise<boolean> {
   try {
     await step();
     return true;
   } catch (error) {
-    if (error instanceof ApplyError && CONFLICTS.has(error.failure)) return false;
+    if (error instanceof ApplyError) return false;
     throw error;
   }
 }

@@ -19,6 +19,8 @@ class Stage implements AsyncDisposable {
   readonly scripts: string[] = [];
   /** Listings that nft fails at. */
   unreadable: RegExp | undefined;
+  /** Scripts of which the kernel has more to tell than nft can take. */
+  unheard: RegExp | undefined;
   /** What ends another proxy's tables. */
   prologue = "";
   readonly #runner: ProcessRunner;
@@ -30,6 +32,10 @@ class Stage implements AsyncDisposable {
         if (text !== undefined) this.scripts.push(text);
         if (this.unreadable?.test(argv.join(" "))) {
           return Promise.resolve({ code: 1, stdout: "", stderr: "Error: cannot list it" });
+        }
+        if (text !== undefined && this.unheard?.test(text)) {
+          const stderr = "netlink: Error: Could not process rule: No buffer space available";
+          return Promise.resolve({ code: 1, stdout: "", stderr });
         }
         return kernel.runner.run(argv, text);
       },
@@ -184,6 +190,14 @@ Deno.test("a port that takes turns and lost its last endpoint leaves no slot in 
   await using other = await Stage.create(0);
   await other.start(some(true));
   assertEquals(await stage.listing(), await other.listing());
+});
+
+Deno.test("where the kernel cannot tell of all slots that do not fit, the table is replaced", async () => {
+  await using stage = await Stage.create(0);
+  await stage.start(objects(3));
+  stage.unheard = /^add element .* endpoints-tcp4 /;
+  await stage.start(objects(3, [1]));
+  assertEquals(stage.replacements, 1);
 });
 
 Deno.test("start(A), start(B) and a step to C leave the kernel as start(C) does", async () => {
