@@ -4,6 +4,7 @@
  * @module
  */
 import type { Command } from "../config/flags/command.ts";
+import type { Ask } from "../daemon/objects/client.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -33,4 +34,11 @@ export interface QueryContext {
   readonly logger: Logger;
   /** Aborts when the process is told to stop. */
   readonly signal: AbortSignal;
+}
+
+/** What those work with that ask the daemon. */
+export interface AskContext
+  extends Pick<QueryContext, "configuration" | "runtime" | "logger" | "signal"> {
+  /** In tests, another than the socket's. */
+  readonly ask?: Ask;
 }

@@ -7,21 +7,14 @@ import type { Command } from "../../config/flags/command.ts";
 import type { Status } from "../../model/status.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { plain } from "../../model/values/text.ts";
-import { type Ask, askStatus } from "../../daemon/objects/client.ts";
+import { askStatus } from "../../daemon/objects/client.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { jsonText, painter, renderReport, usesColours } from "../output.ts";
-import type { QueryContext } from "../query.ts";
+import type { AskContext } from "../query.ts";
 import { redraw } from "../live.ts";
 import { statusLine, statusTable } from "./table.ts";
 
 type StatusQuery = Extract<Command, { readonly name: "status" }>;
-
-/** What `signpost status` needs. */
-export interface StatusContext
-  extends Pick<QueryContext, "configuration" | "runtime" | "logger" | "signal"> {
-  /** In tests, another than the socket's. */
-  readonly ask?: Ask;
-}
 
 /** Milliseconds between two looks. */
 const INTERVAL = 1_000;
@@ -32,7 +25,7 @@ const INTERVAL = 1_000;
  * @returns 0 where the daemon is well, or was watched until the end; 1 where it is not, or does
  *   not answer
  */
-export async function status(query: StatusQuery, context: StatusContext): Promise<number> {
+export async function status(query: StatusQuery, context: AskContext): Promise<number> {
   const { configuration, runtime, logger, ask } = context;
   try {
     const first = await askStatus(configuration.signpost.socket, ask);
@@ -50,7 +43,7 @@ export async function status(query: StatusQuery, context: StatusContext): Promis
 async function follow(
   first: Status,
   query: StatusQuery,
-  { configuration, runtime, signal, ask }: StatusContext,
+  { configuration, runtime, signal, ask }: AskContext,
 ): Promise<number> {
   const isLive = runtime.isTerminal() && query.output === "table";
   const show = (text: string) =>

@@ -7,23 +7,16 @@
  * @module
  */
 import type { Command } from "../../config/flags/command.ts";
-import { type Ask, askConnections } from "../../daemon/objects/client.ts";
+import { askConnections } from "../../daemon/objects/client.ts";
 import type { ConnectionsReport } from "../../model/connections.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { plain, plainData } from "../../model/values/text.ts";
 import { redraw } from "../live.ts";
 import { painter, renderReport, usesColours } from "../output.ts";
-import type { QueryContext } from "../query.ts";
+import type { AskContext } from "../query.ts";
 import { topTable } from "./table.ts";
 
 type TopQuery = Extract<Command, { readonly name: "top" }>;
-
-/** What `signpost top` needs. */
-export interface TopContext
-  extends Pick<QueryContext, "configuration" | "runtime" | "logger" | "signal"> {
-  /** In tests, another than the socket's. */
-  readonly ask?: Ask;
-}
 
 /** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
 const MOST_READINGS = 4;
@@ -34,7 +27,7 @@ const MOST_READINGS = 4;
  * @returns 0 where there is an answer, or it was watched until the end; 1 where there is none, or nothing is
  *   counted
  */
-export async function top(query: TopQuery, context: TopContext): Promise<number> {
+export async function top(query: TopQuery, context: AskContext): Promise<number> {
   const { configuration, runtime, logger, ask } = context;
   try {
     const first = await askConnections(configuration.signpost.socket, ask);
@@ -53,7 +46,7 @@ export async function top(query: TopQuery, context: TopContext): Promise<number>
 /** A rate takes two readings. */
 async function withRates(
   first: ConnectionsReport,
-  { configuration, runtime, signal, ask }: TopContext,
+  { configuration, runtime, signal, ask }: AskContext,
 ): Promise<ConnectionsReport> {
   let report = first;
   for (let readings = 1; readings < MOST_READINGS && !signal.aborted; readings++) {
@@ -65,7 +58,7 @@ async function withRates(
 }
 
 /** Shows it until `q` is typed or the signal aborts. A daemon that is started again is waited for. */
-async function follow(first: ConnectionsReport, context: TopContext): Promise<void> {
+async function follow(first: ConnectionsReport, context: AskContext): Promise<void> {
   const { runtime, signal } = context;
   const end = new AbortController();
   const stop = () => end.abort();
@@ -81,7 +74,7 @@ async function follow(first: ConnectionsReport, context: TopContext): Promise<vo
   }
 }
 
-async function show(first: ConnectionsReport, context: TopContext): Promise<void> {
+async function show(first: ConnectionsReport, context: AskContext): Promise<void> {
   const { configuration, runtime, signal, ask } = context;
   let everySeconds = first.everySeconds;
   let text = table(first, context);
@@ -103,11 +96,11 @@ async function show(first: ConnectionsReport, context: TopContext): Promise<void
   }
 }
 
-function table(report: ConnectionsReport, { runtime }: TopContext): string {
+function table(report: ConnectionsReport, { runtime }: AskContext): string {
   return topTable(plainData(report), painter(usesColours(runtime)));
 }
 
-function render(report: ConnectionsReport, { output }: TopQuery, { runtime }: TopContext): string {
+function render(report: ConnectionsReport, { output }: TopQuery, { runtime }: AskContext): string {
   const paint = painter(usesColours(runtime));
   return renderReport(report, { output, table: (shown) => topTable(shown, paint) });
 }
