@@ -69,10 +69,10 @@ for (const mode of ["nftables", "iptables"] as const) {
     });
     await using signpost = mode === "nftables" ? await stage.startSynced() : stage.start();
     await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
-    const rules = () =>
-      mode === "nftables"
-        ? stage.network.run(NODE, ["nft", "-a", "list", "table", "inet", "signpost"])
-        : stage.network.run(NODE, ["iptables-save"]).then(withoutCounters);
+    const list = mode === "nftables"
+      ? ["nft", "-a", "list", "table", "inet", "signpost"]
+      : ["iptables-save"];
+    const rules = () => stage.network.run(NODE, list).then(withoutCounters);
     const before = await rules();
     const [node] = clusterObjects(a) as unknown as [ApiObject];
     const metadata = { ...node.metadata, uid: crypto.randomUUID(), labels: {} };
@@ -103,5 +103,6 @@ for (const mode of ["nftables", "iptables"] as const) {
 }
 
 function withoutCounters(saved: string): string {
-  return saved.replace(/^#.*\n/gm, "").replace(/ \[\d+:\d+\]$/gm, "");
+  return saved.replace(/^#.*\n/gm, "").replace(/ \[\d+:\d+\]$/gm, "")
+    .replace(/ counter packets \d+ bytes \d+/g, "");
 }
