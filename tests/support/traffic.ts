@@ -95,9 +95,9 @@ export class Clients {
       const answer = decodeAnswer(await read());
       return {
         answer,
-        exchange: (line) => {
+        exchange: async (line) => {
           wire.send(`${line}\n`);
-          return read();
+          return await read();
         },
         close: () => wire.close(),
       };
