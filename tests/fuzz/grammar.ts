@@ -21,6 +21,9 @@ const POD = `(?:${IP} saddr(?: !=)? ${CIDR}|${INTERFACE})`;
 const NODE_ADDRESS =
   `(?:${IP} daddr \\{ ${CIDR}(?:, ${CIDR})* \\} )?${IP} daddr != (?:127\\.0\\.0\\.0/8|::1) fib daddr type local`;
 
+const SLOT =
+  `(?:numgen (?:random|inc) mod [0-9]+|jhash ${IP} saddr(?: \\. ${PROTOCOL} sport)? mod [0-9]+ seed ${MARK})`;
+
 const STATEMENT = new RegExp(`^(?:${
   [
     `meta mark set meta mark \\| ${MARK}`,
@@ -30,12 +33,16 @@ const STATEMENT = new RegExp(`^(?:${
     `(?:${POD} |fib saddr type local )?(?:${VIP_KEY}|${PORT_KEY}) vmap @${NAME}`,
     "fib saddr type local jump mark-for-masquerade",
     `${NODE_ADDRESS} ${PORT_KEY} vmap @${NAME}`,
-    `${IP} daddr @${NAME} (?:reject|drop)`,
+    `${IP} daddr @${NAME} (?:reject|drop|return|goto reject-traffic)`,
+    `ct status dnat return`,
+    `iifname != "lo" fib daddr \\. iif type local return`,
+    `${PORT_KEY} @${NAME} return`,
+    "tcp dport [0-9]{1,5} return",
     `iifname != "lo" ip daddr 127\\.0\\.0\\.0/8 ct state new (?:ct status dnat accept|drop)`,
     `ct state new jump ${NAME}`,
     `ct status dnat ${IP} saddr \\. ${IP} daddr @${NAME} masquerade fully-random`,
     `${IP} daddr \\. th dport \\. ${IP} saddr != @${NAME} drop`,
-    `dnat ${IP} to (?:${IP} daddr \\. )?${PROTOCOL} dport \\. numgen random mod [0-9]+ map @${NAME}`,
+    `dnat ${IP} to (?:${IP} daddr \\. )?${PROTOCOL} dport \\. ${SLOT} map @${NAME}`,
     `${IP} saddr @${NAME} goto ${NAME}`,
     `numgen random mod [0-9]+ vmap \\{ [0-9]+ : goto ${NAME}(?:, [0-9]+ : goto ${NAME})* \\}`,
     `update @${NAME} \\{ ${IP} saddr timeout [0-9]{1,5}s \\}`,
@@ -48,7 +55,9 @@ const ELEMENT = new RegExp(
 );
 const TYPE =
   "typeof (?:(?:meta (?:mark|l4proto)|ip6? [sd]addr|(?:tcp|udp|sctp) dport|numgen random mod 2|verdict)(?: \\. | : )?)+";
-const DECLARATION = new RegExp(`^${TYPE}(?:; flags (?:[a-z,]+))?(?:; gc-interval 10s)?;?$`);
+const DECLARATION = new RegExp(
+  `^${TYPE}(?:; flags (?:[a-z,]+))?(?:; gc-interval 10s)?(?:; counter)?;?$`,
+);
 const HOOK = /^type (?:nat|filter) hook [a-z]+ priority -?[0-9]{1,3};?$/;
 const TABLE = "inet signpost";
 
@@ -136,7 +145,10 @@ const WORDS = new RegExp(`^(?: (?:${
     `(?:! )?--mark ${HEX_MARK}`,
     "--(?:dst|src)-type LOCAL",
     "--dport [0-9]{1,5}",
-    "--mode random",
+    "--mode (?:random|nth)",
+    "--every [0-9]{1,5}",
+    "--packet 0",
+    "--limit-iface-in",
     "--probability 0\\.[0-9]{11}",
     "--rcheck",
     "--set",
