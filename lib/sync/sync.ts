@@ -9,7 +9,7 @@ import type { Backend } from "../backend/backend.ts";
 import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
 import type { ObjectEvent, Omission } from "../model/cluster/events.ts";
-import { inTurns } from "../model/ports/in_turns.ts";
+import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import {
   describeFull,
@@ -135,7 +135,7 @@ export class SyncLoop {
   async seed(objects: ObjectCache): Promise<boolean> {
     const { cache, desired, backend, clock } = this.#options;
     cache.remember(objects.node);
-    const step = await inTurns(desired.updating(objects, objects.takeDirty()), clock);
+    const step = await new Turns(clock).run(desired.updating(objects, objects.takeDirty()));
     this.#reports.report(step);
     const started = clock.monotonic();
     this.#take({ type: "seed-started", objects });
@@ -206,7 +206,7 @@ export class SyncLoop {
     }
     this.#held = [];
     observer.started?.();
-    const step = await inTurns(this.#update(), clock);
+    const step = await new Turns(clock).run(this.#update());
     this.#reports.report(step);
     const isFull = this.#state.full !== undefined;
     const partial = isFull ? undefined : backend.partial(step.change, desired);

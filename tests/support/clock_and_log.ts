@@ -31,6 +31,8 @@ export const START = Date.parse("2026-01-02T03:04:05.000Z");
 /** Time that passes only when told, and remembers how long others wanted to sleep. */
 export class ManualClock implements Clock {
   readonly sleeps: number[] = [];
+  /** Milliseconds that pass whenever someone looks at the clock: work takes time. */
+  work = 0;
   #time = 0;
   #waiting: { readonly until: number; readonly wake: () => void }[] = [];
 
@@ -45,7 +47,7 @@ export class ManualClock implements Clock {
   }
 
   monotonic(): number {
-    return this.#time;
+    return this.#time += this.work;
   }
 
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {

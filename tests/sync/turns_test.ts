@@ -6,6 +6,8 @@ import { service, SyncFixture } from "./fixture.ts";
 const MANY = 3_000;
 /** At most so many Services are worked out at one go. */
 const MOST = 500;
+/** Milliseconds of a piece of work after which others have their turn. */
+const LONG = 20;
 
 /** Services of which each two ask for one external IP. */
 function services(count: number): ApiObject[] {
@@ -22,6 +24,7 @@ function services(count: number): ApiObject[] {
 
 Deno.test("many Services are worked out in turns: others work between two of them, and what comes is in the next sync", async () => {
   await using fixture = new SyncFixture();
+  fixture.clock.work = LONG;
   fixture.deliver(services(MANY));
   await fixture.start();
   let turns = 0;
@@ -43,6 +46,7 @@ Deno.test("many Services are worked out in turns: others work between two of the
 
 Deno.test("a round that is asked for between two turns comes after the sync, and knows what the sync did not", async () => {
   await using fixture = new SyncFixture();
+  fixture.clock.work = LONG;
   fixture.deliver(services(MANY));
   await fixture.start();
   for (let turn = 0; turn < 1.5 * MANY / MOST; turn++) await fixture.clock.advance(0);

@@ -5,6 +5,7 @@
  * @module
  */
 import type { Progress } from "../../model/kernel/dataplane.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { Nft } from "./kernel/nft.ts";
 import type { FullScript } from "./script/full_script.ts";
@@ -48,9 +49,10 @@ export async function writePortions(
   };
   onProgress({ done, of });
   let writing = Promise.resolve();
+  const turns = new Turns(clock);
   for (const text of script.portions()) {
     if (text === undefined) {
-      await clock.sleep(0);
+      await turns.giveWay();
       continue;
     }
     await writing;

@@ -9,7 +9,7 @@
  * @module
  */
 import { ApplyError } from "../../model/kernel/dataplane.ts";
-import { inTurns } from "../../model/ports/in_turns.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { mend } from "./drift/mend.ts";
 import { comparing, isOfKernel } from "./kernel/compare.ts";
@@ -29,7 +29,7 @@ import { renderSlots } from "./script/table_text.ts";
 /** What it takes to reconcile. */
 export interface ReconcileOptions {
   readonly nft: Pick<Nft, "apply" | "listStructure" | "listSet">;
-  readonly clock: Pick<Clock, "sleep">;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
   /** Slots of a map that is listed, at most. */
   readonly mostListed: number;
   /** The commands that mark one more transaction as ours. */
@@ -59,17 +59,18 @@ export async function reconcile(
   options: ReconcileOptions,
 ): Promise<Reconciliation | undefined> {
   const { nft, clock, mostListed } = options;
-  const objects = await inTurns(script.objects(), clock);
+  const turns = new Turns(clock);
+  const objects = await turns.run(script.objects());
   const large = new Set(
     objects.sets.filter(({ name, keyType }) =>
       keyType === "slot" && (objects.elementCounts.get(name) ?? 0) > mostListed
     ).map(({ name }) => name),
   );
-  const held = await readBack(objects, { nft, clock, isListed: (set) => !large.has(set) });
+  const held = await readBack(objects, { nft, turns, isListed: (set) => !large.has(set) });
   if (!held) return undefined;
-  const desired = await inTurns(desiredBut(large, objects), clock);
-  const wanted = await inTurns(readingObjects(desired), clock);
-  const differences = await inTurns(comparing(wanted, held, { exactSlots: true }), clock);
+  const desired = await turns.run(desiredBut(large, objects));
+  const wanted = await turns.run(readingObjects(desired));
+  const differences = await turns.run(comparing(wanted, held, { exactSlots: true }));
   // What leads to other slots than before may leave some behind, and none of them can be found.
   const leadsToSlots = new Set(
     objects.sets.filter(({ role }) => role === "services" || role === "shortCircuits")
@@ -86,17 +87,20 @@ export async function reconcile(
   const operations = leavesSlots ? undefined : mend({ desired, held, differences });
   if (!operations) return undefined;
   const slots = objects.slots.filter(({ set }) => large.has(set.name));
-  return await isTaken(() => addSlots(slots, options)) ? { objects, operations } : undefined;
+  return await isTaken(() => addSlots(slots, { ...options, turns }))
+    ? { objects, operations }
+    : undefined;
 }
 
 /** The kernel's table, with the elements of those sets alone that can be listed. */
 async function readBack(
   { sets }: TableObjects,
-  { nft, clock, isListed }: Pick<ReconcileOptions, "nft" | "clock"> & {
+  { nft, turns, isListed }: Pick<ReconcileOptions, "nft"> & {
+    readonly turns: Turns;
     readonly isListed: (set: string) => boolean;
   },
 ): Promise<Contents | undefined> {
-  const parse = (listing: string) => inTurns(parsingListing(listing), clock);
+  const parse = (listing: string) => turns.run(parsingListing(listing));
   const structure = await parse(await readable(() => nft.listStructure()));
   if (!structure) return undefined;
   const elements = new Map(structure.sets);
@@ -135,12 +139,12 @@ function* desiredBut(
 /** Slots that are there with other data are a conflict. */
 async function addSlots(
   slots: readonly Slots[],
-  { nft, clock, mark }: ReconcileOptions,
+  { nft, turns, mark }: Pick<ReconcileOptions, "nft" | "mark"> & { readonly turns: Turns },
 ): Promise<void> {
   let writing = Promise.resolve();
   for (const text of portions(slots)) {
     if (text === undefined) {
-      await clock.sleep(0);
+      await turns.giveWay();
       continue;
     }
     await writing;

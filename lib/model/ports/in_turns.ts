@@ -13,14 +13,36 @@ export function atOnce<T>(work: Generator<undefined, T>): T {
   }
 }
 
-/** Does work to its end, and lets other work be done where it yields. */
-export async function inTurns<T>(
-  work: Generator<undefined, T>,
-  clock: Pick<Clock, "sleep">,
-): Promise<T> {
-  for (;;) {
-    const { done, value } = work.next();
-    if (done) return value;
-    await clock.sleep(0);
+/**
+ * Milliseconds of a turn. Giving way takes 2 ms: `setTimeout` is the one way in Deno that has sockets
+ * answered under work. `setImmediate` and messages keep them waiting for a second and more.
+ */
+const TURN = 10;
+
+/** Parts long work by the time that it takes. */
+export class Turns {
+  readonly #clock: Pick<Clock, "monotonic" | "sleep">;
+  #began: number;
+
+  /** @param clock tells how long a turn has lasted; the first one begins now */
+  constructor(clock: Pick<Clock, "monotonic" | "sleep">) {
+    this.#clock = clock;
+    this.#began = clock.monotonic();
+  }
+
+  /** Lets other work be done where this turn has lasted long enough. Cheap: to be called often. */
+  async giveWay(): Promise<void> {
+    if (this.#clock.monotonic() - this.#began < TURN) return;
+    await this.#clock.sleep(0);
+    this.#began = this.#clock.monotonic();
+  }
+
+  /** Does work to its end, and gives way where it yields. */
+  async run<T>(work: Generator<undefined, T>): Promise<T> {
+    for (;;) {
+      const { done, value } = work.next();
+      if (done) return value;
+      await this.giveWay();
+    }
   }
 }

@@ -10,6 +10,7 @@ import {
 } from "../../model/connections.ts";
 import type { ConnectionCounters } from "../../model/kernel/connections.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { boundedReading, READING_VALID } from "../../model/values/bounded_reading.ts";
 import { errorText } from "../../model/values/text.ts";
@@ -31,8 +32,8 @@ const LONGEST = 300_000;
 /** Milliseconds between two readings, at least, for those who watch. */
 const LIVE = 1_000;
 
-/** Counts that are taken at once: some ms, in which nothing else runs. */
-const BATCH = 5_000;
+/** Counts that are taken at once: a millisecond or two. */
+const BATCH = 1_000;
 
 /** What counts, and where it is read. */
 export interface ConnectionsOptions {
@@ -130,9 +131,10 @@ export class Connections {
     try {
       const counts = await counters.read().finally(() => this.#took = clock.monotonic() - begun);
       let size = 0;
+      const turns = new Turns(clock);
       for (const count of counts) {
         this.#sums.seen(count);
-        if (++size % BATCH === 0) await clock.sleep(0);
+        if (++size % BATCH === 0) await turns.giveWay();
       }
       this.#size = size;
     } catch (error) {
