@@ -5,6 +5,7 @@
  */
 import type { Peaks } from "../peaks.ts";
 import type { Results } from "../results.ts";
+import type { Silence } from "./health_process.ts";
 
 /** How big a cluster is. */
 export interface Shape {
@@ -59,6 +60,13 @@ export interface ScaleResult extends Shape {
   };
   /** One after the other. */
   readonly drift: readonly DriftTimes[];
+  /** The longest silences of the daemon's health server; older runs did not look. */
+  readonly silence?: {
+    readonly first: Silence;
+    readonly restart: Silence;
+    /** Of a full sync that finds the table as it should be. */
+    readonly full: Silence;
+  };
   /** Where it was looked at, and the machine has a memory cgroup that can be written. */
   readonly limit?: LimitResult;
 }

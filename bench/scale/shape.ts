@@ -11,7 +11,10 @@ import { Churn, measureChanges } from "../parts/changes.ts";
 import { PeakWatch } from "../peaks.ts";
 import { readCpu, readMemory } from "../processes.ts";
 import { Stage } from "../stage.ts";
+import { requestFullSync } from "../../lib/daemon/objects/client.ts";
 import { MemoryGroup, unitMemoryMax } from "./cgroup.ts";
+import { HealthPoll } from "./health.ts";
+import type { Silence } from "./health_process.ts";
 import type { DriftTimes, LimitResult, ScaleResult, ScaleStart, Shape } from "./results.ts";
 
 /** How much is measured. */
@@ -48,9 +51,9 @@ export async function measureShape(
   tell("nft alone");
   const floor = await measureFloor(stage);
   tell("first sync");
-  const { steady, change, drift, first } = await measureLive(stage, { changes, tell });
+  const { steady, change, drift, first, silences } = await measureLive(stage, { changes, tell });
   tell("restart");
-  const restart = await measureRestart(stage);
+  const { start: restart, silence } = await measureRestart(stage);
   if (limited) tell("memory limit");
   const limit = limited ? await measureLimit(stage) : undefined;
   const isRefused = typeof limit === "string";
@@ -63,6 +66,7 @@ export async function measureShape(
       steady,
       change,
       drift,
+      silence: { ...silences, restart: silence },
       ...(limit !== undefined && !isRefused && { limit }),
     },
     noLimit: isRefused ? limit : "",
@@ -106,10 +110,15 @@ async function measureFloor(stage: Stage): Promise<ScaleResult["floor"]> {
 async function measureLive(
   stage: Stage,
   { changes, tell }: { readonly changes: number; readonly tell: (what: string) => void },
-): Promise<Pick<ScaleResult, "first" | "steady" | "change" | "drift">> {
+): Promise<
+  & Pick<ScaleResult, "first" | "steady" | "change" | "drift">
+  & { readonly silences: { readonly first: Silence; readonly full: Silence } }
+> {
   await using daemon = Daemon.start(daemonOptions(stage));
+  await using health = new HealthPoll(stage.namespace, daemon);
   const first = await measureStart(daemon);
   await sleep(REST);
+  const silence = await health.longest();
   const { rss, children } = await readMemory(daemon.pid);
   tell("changes");
   const churn = new Churn(stage.options);
@@ -124,12 +133,30 @@ async function measureLive(
   };
   tell("drift");
   const drift = await measureDrift(stage, daemon);
-  return { first, steady: { own: rss, children }, change: { count, p50, p99, cpu }, drift };
+  tell("full sync");
+  await health.longest();
+  const from = daemon.lines.length;
+  // The daemon has folders of its own.
+  await requestFullSync(`/proc/${daemon.pid}/root/run/signpost/signpost.sock`);
+  await synced(daemon, from);
+  await sleep(REST);
+  return {
+    first,
+    steady: { own: rss, children },
+    change: { count, p50, p99, cpu },
+    drift,
+    silences: { first: silence, full: await health.longest() },
+  };
 }
 
-async function measureRestart(stage: Stage): Promise<ScaleStart> {
+async function measureRestart(
+  stage: Stage,
+): Promise<{ readonly start: ScaleStart; readonly silence: Silence }> {
   await using daemon = Daemon.start(daemonOptions(stage));
-  return await measureStart(daemon);
+  await using health = new HealthPoll(stage.namespace, daemon);
+  const start = await measureStart(daemon);
+  await sleep(REST);
+  return { start, silence: await health.longest() };
 }
 
 /** Waits for the first sync of a daemon that has just been started. */

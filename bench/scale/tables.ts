@@ -75,6 +75,21 @@ const MEASURES: readonly Measure[] = [
     print: milliseconds,
     grows: true,
   },
+  {
+    label: "health server silent, first sync",
+    value: (r) => r.silence?.first.wait ?? NaN,
+    print: milliseconds,
+  },
+  {
+    label: "health server silent, restart",
+    value: (r) => r.silence?.restart.wait ?? NaN,
+    print: milliseconds,
+  },
+  {
+    label: "health server silent, full sync",
+    value: (r) => r.silence?.full.wait ?? NaN,
+    print: milliseconds,
+  },
   { label: "signpost, steady", value: (r) => r.steady.own, print: megabytes, grows: true },
   {
     label: "signpost, peak of first sync",
@@ -121,7 +136,7 @@ export function measureRows({ shapes }: ScaleResults): readonly [head: Row, ...r
     const growth = exponent(shapes.map((shape) => [elements(shape), value(shape)]));
     return [
       label,
-      ...shapes.map((shape) => print(value(shape))),
+      ...shapes.map((shape) => Number.isNaN(value(shape)) ? "" : print(value(shape))),
       grows && Number.isFinite(growth) ? growth.toFixed(2) : "",
     ];
   });

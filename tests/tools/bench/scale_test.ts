@@ -56,6 +56,12 @@ Deno.test("bench scale: a goal is met, missed, or none of this shape", () => {
     verdicts("lone change", { ...RESULTS, shapes: first ? [first, slow] : [] }),
     [true, false],
   );
+  const quiet = { wait: 90, busy: 20 };
+  const silence = { first: quiet, restart: quiet, full: { wait: 90, busy: 60 } };
+  assertEquals(
+    verdicts("work at one go", { ...RESULTS, shapes: [result(1, 1), { ...slow, silence }] }),
+    [undefined, false],
+  );
   const limit = { limit: 2e9, version: 2, peak: 2e9, killed: 0, synced: true } as const;
   const tried = [limit, { ...limit, killed: 1 }, { ...limit, synced: false }];
   const shapes = tried.map((each) => ({ ...result(100_000, 10), limit: each }));
@@ -67,6 +73,8 @@ Deno.test("bench scale: the page names the commit and the shapes, and tells miss
   for (const part of ["commit abc1234", "| 100,000 x 10 |", "met: ", "missed: "]) {
     assertStringIncludes(page, part);
   }
+  // A run from before something was measured leaves its cells empty.
+  assertStringIncludes(page, "| health server silent, restart |  |  |  |  |");
   assertStringIncludes(renderPage({ ...RESULTS, noLimit: "no cgroup" }), "not tried: no cgroup.");
 });
 
