@@ -19,7 +19,6 @@ import { messageOf } from "../../model/values/errors.ts";
 import { oneLine } from "../../model/values/text.ts";
 import {
   type IpvsConnection,
-  NODE_PORTS,
   parseConnections,
   parseInterfaces,
   parseServers,
@@ -34,7 +33,7 @@ export const IPVS_INTERFACE = "kube-ipvs0";
 export interface IpvsState {
   /** The addresses that only `kube-ipvs0` has, canonical. One of another interface is the node's own, too. */
   readonly vips: readonly string[];
-  /** Its virtual servers; those of other programs are left out. */
+  /** Its virtual servers; those in excluded ranges are left out. */
   readonly servers: readonly VirtualServer[];
   /** Why its virtual servers are not known; `undefined`: they are. */
   readonly unread: string | undefined;
@@ -81,7 +80,7 @@ export class IpvsKernel {
     const vips = [...bound.difference(new Set(others))];
     try {
       const all = parseServers(await this.#read("/proc/net/ip_vs"));
-      const servers = all.filter((server) => this.#isOwn(server, bound));
+      const servers = all.filter((server) => !this.#isExcluded(server));
       return { vips, servers, unread: undefined };
     } catch (error) {
       return { vips, servers: [], unread: messageOf(error) };
@@ -169,12 +168,11 @@ export class IpvsKernel {
   }
 
   /**
-   * kube-proxy deletes every virtual server that is none of its own, but for those in the excluded
-   * ranges; so what is there is its own where the address is on its interface, or the port a node port.
+   * All others are kube-proxy's: it deletes every virtual server that is none of its own. Not all have an
+   * address of its interface: node ports, which may be any, and load balancers at an address of the node.
    */
-  #isOwn({ address, port }: ServerAddress, vips: ReadonlySet<string>): boolean {
-    if (this.#excluded.some((cidr) => cidrContains(cidr, address))) return false;
-    return vips.has(address) || port >= NODE_PORTS.first && port <= NODE_PORTS.last;
+  #isExcluded({ address }: ServerAddress): boolean {
+    return this.#excluded.some((cidr) => cidrContains(cidr, address));
   }
 
   /** Where there is no `ip`. Without `cat` there are two programs too few to tell. */

@@ -61,8 +61,8 @@ Deno.test("the first transaction has the guard: no virtual server and no port of
   assertMatch(script, /elements = \{ 10\.96\.0\.10, 192\.0\.2\.10 \}/);
   assertStringIncludes(script, "10.96.0.10 . tcp . 80");
   assertStringIncludes(script, "192.168.0.2 . tcp . 30080");
-  // Another program's, and one in an excluded range.
-  assert(!script.includes("192.168.0.2 . tcp . 443"));
+  // A load balancer at an address of the node, and one in an excluded range.
+  assertStringIncludes(script, "192.168.0.2 . tcp . 443");
   assert(!script.includes("192.0.2.200"));
   assertMatch(script, /type filter hook output priority -99/);
   assertMatch(script, /@servers4 reject\n.*@vips4 .* return\n.*@vips4 reject/);
@@ -88,10 +88,11 @@ Deno.test("all of it goes when the last connection has ended", async () => {
   node.active = 0;
   await run(it, FIRST);
   assertEquals(node.changes, [
-    "ipvsadm: -D -t 10.96.0.10:80; -D -u 10.96.0.10:80; -D -t 192.168.0.2:30080",
+    "ipvsadm: -D -t 10.96.0.10:80; -D -u 10.96.0.10:80; -D -t 192.168.0.2:30080; -D -t 192.168.0.2:443",
     "ip link delete kube-ipvs0",
     "conntrack: -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 80; " +
-    "-D -f ipv4 -p tcp --orig-dst 10.96.0.10 --orig-port-dst 80 --orig-src 10.244.0.10 --orig-port-src 55918",
+    "-D -f ipv4 -p tcp --orig-dst 10.96.0.10 --orig-port-dst 80 --orig-src 10.244.0.10 --orig-port-src 55918; " +
+    "-D -f ipv4 -p tcp --orig-dst 192.168.0.2 --orig-port-dst 443 --orig-src 203.0.113.10 --orig-port-src 44626",
     "ipset destroy KUBE-CLUSTER-IP",
     "ipset destroy KUBE-6-IPVS-IPS",
   ]);
@@ -264,6 +265,7 @@ Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
     `# virtual server tcp 10.96.0.10:80
 # virtual server udp 10.96.0.10:80
 # virtual server tcp 192.168.0.2:30080
+# virtual server tcp 192.168.0.2:443
 # ip link delete kube-ipvs0
 # ipset destroy KUBE-CLUSTER-IP
 # ipset destroy KUBE-6-IPVS-IPS
