@@ -32,11 +32,22 @@ export interface DaemonOptions {
   readonly minSyncPeriod?: MinSyncPeriod;
   /** A file that takes the process' id: that of a cgroup. */
   readonly cgroup?: string;
+  /** An existing folder for the state file; one that goes with the daemon by default. */
+  readonly state?: string;
 }
 
 /** What the daemon writes to is private to it: the state file and socket of a real one stay as they are. */
-const PRIVATE_FOLDERS = ["/var/lib/signpost", "/run/signpost"]
-  .map((folder) => `mkdir -p ${folder} && mount -t tmpfs tmpfs ${folder}`);
+function mountPrivate({ state }: DaemonOptions): string {
+  const saved = state === undefined ? "-t tmpfs tmpfs" : `--bind ${state}`;
+  return [
+    "mkdir -p /var/lib/signpost /run/signpost",
+    `mount ${saved} /var/lib/signpost`,
+    "mount -t tmpfs tmpfs /run/signpost",
+  ].join(" && ");
+}
+
+/** Milliseconds for a line of the log: what waits for one that never comes says so. */
+const PATIENCE = 240_000;
 
 /** Written just before the shell becomes the daemon. */
 const STARTED = "started";
@@ -56,7 +67,7 @@ export class Daemon implements AsyncDisposable {
   /** Starts the process. */
   static start(options: DaemonOptions): Daemon {
     const argv = [...signpostCommand(), ...daemonArguments(options)];
-    const script = [...PRIVATE_FOLDERS, `echo ${STARTED} >&2`, 'exec "$@"'].join(" && ");
+    const script = [mountPrivate(options), `echo ${STARTED} >&2`, 'exec "$@"'].join(" && ");
     const inside = ["ip", "netns", "exec", options.namespace, "sh", "-c", script, "sh", ...argv];
     // The cgroup is joined out here: `ip netns exec` has a /sys of its own.
     const join = options.cgroup === undefined ? "" : `echo $$ > ${options.cgroup} && `;
@@ -73,16 +84,25 @@ export class Daemon implements AsyncDisposable {
     return this.#child.pid;
   }
 
-  /** The first line, at or after the given index, for which the condition holds. */
+  /**
+   * The first line, at or after the given index, for which the condition holds.
+   *
+   * @throws {Error} where the process ends before, or no such line comes for minutes
+   */
   async line(holds: (line: LogLine) => boolean, from = 0): Promise<LogLine> {
+    const late = new Promise<"late">((resolve) => {
+      Deno.unrefTimer(setTimeout(resolve, PATIENCE, "late"));
+    });
     for (;;) {
       const found = this.lines.slice(from).find(holds);
       if (found) return found;
-      const ended = await Promise.race([
-        new Promise<undefined>((resolve) => this.#waiting.add(() => resolve(undefined))),
-        this.#child.status,
-      ]);
-      if (ended) throw new Error(`signpost ended with exit code ${ended.code}:\n${this.#log()}`);
+      const next = new Promise<undefined>((resolve) => this.#waiting.add(() => resolve(undefined)));
+      const ended = await Promise.race([next, this.#child.status, late]);
+      if (ended === undefined) continue;
+      const what = ended === "late"
+        ? `logged for ${PATIENCE / 1000} s nothing that was waited for`
+        : `ended with exit code ${ended.code}`;
+      throw new Error(`signpost ${what}:\n${this.#log()}`);
     }
   }
 

@@ -139,5 +139,5 @@ if (import.meta.main) {
     if (options.help) print(HELP);
     else await bench(options);
   }
-  Deno.exit(0);
+  Deno.exit();
 }

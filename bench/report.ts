@@ -47,7 +47,8 @@ export function print(text: string): void {
   Deno.stdout.writeSync(new TextEncoder().encode(text));
 }
 
-/** Writes a line to the standard error, where progress belongs. */
+/** Writes a line to the standard error, where progress belongs, with the seconds since the start. */
 export function progress(text: string): void {
-  Deno.stderr.writeSync(new TextEncoder().encode(`bench: ${text}\n`));
+  const seconds = Math.round(performance.now() / 1000);
+  Deno.stderr.writeSync(new TextEncoder().encode(`bench, ${seconds} s: ${text}\n`));
 }

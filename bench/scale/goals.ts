@@ -18,6 +18,8 @@ export interface Verdict {
 /** A goal. */
 export interface Goal {
   readonly name: string;
+  /** What limits it, for the page where it is missed. */
+  readonly reason: string;
   /** `undefined`: it has none for this shape, or it was not measured. */
   readonly judge: (result: ScaleResult, all: ScaleResults) => Verdict | undefined;
 }
@@ -48,6 +50,7 @@ const OWN_PEAK = 2;
 export const GOALS: readonly Goal[] = [
   {
     name: "first sync / `nft -f` of everything at once",
+    reason: "signpost and nft work side by side, and need a processor each",
     judge: ({ services, endpoints, first, floor }) =>
       services * endpoints < SOME_ENDPOINTS ? undefined : atMost(first.sync / floor.time, {
         limit: services * endpoints >= MANY_ENDPOINTS ? 1 : 1.3,
@@ -56,6 +59,7 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "first sync of 1,000,000 endpoints",
+    reason: "most of it is nft and the kernel: the floor",
     judge: ({ services, endpoints, first }) =>
       services * endpoints < 1_000_000
         ? undefined
@@ -63,12 +67,14 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "lone change, p50 / that of the first shape",
+    reason: "a garbage collection that meets changes is longer with more objects",
     judge: ({ change }, { shapes: [reference] }) =>
       reference &&
       atMost(change.p50 / reference.change.p50, { limit: LONGEST_CHANGE, print: times }),
   },
   {
     name: "foreign change repaired, the slowest",
+    reason: "a round that is under way ends first",
     judge: ({ drift }) =>
       atMost(Math.max(...drift.map(({ repaired }) => repaired)), {
         limit: LONGEST_REPAIR,
@@ -77,6 +83,7 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "work at one go while the health server waits",
+    reason: "a garbage collection, or a piece of work that is not divided",
     judge: ({ silence }) =>
       silence &&
       atMost(Math.max(silence.first.busy, silence.restart.busy, silence.full.busy), {
@@ -86,6 +93,7 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "nft's peak, first sync and restart",
+    reason: "nft reads one set at a time, and the largest set is that large",
     judge: ({ first, restart }) =>
       atMost(Math.max(first.peaks.child, restart.peaks.child), {
         limit: NFT_PEAK,
@@ -94,6 +102,8 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "signpost's peak / its steady size",
+    reason:
+      "the state file's objects and those of the API server are both there until the restart is done",
     judge: ({ first, restart, steady }) =>
       atMost(Math.max(first.peaks.own, restart.peaks.own) / steady.own, {
         limit: OWN_PEAK,
@@ -102,6 +112,7 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "signpost's steady size over its base",
+    reason: "V8 keeps what it has taken from the system for a while",
     judge: ({ services, endpoints, steady }, { base }) =>
       atMost(steady.own - base, {
         limit: services * endpoints * PER_ENDPOINT + services * PER_SERVICE,
@@ -110,6 +121,7 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "within the unit's MemoryMax",
+    reason: "see the peaks; the kernel's memory for the elements counts, too",
     judge: ({ limit }) =>
       limit && {
         value: limit.killed > 0

@@ -6,11 +6,11 @@
 import type { Row } from "../report.ts";
 import { megabytes } from "../report.ts";
 import type { ScaleResults } from "./results.ts";
-import { goalRows, measureRows } from "./tables.ts";
+import { failureLines, goalRows, measureRows, missedRows } from "./tables.ts";
 
 /** The page. */
 export function renderPage(results: ScaleResults): string {
-  const { date, commit, load, machine, base, noLimit, shapes } = results;
+  const { date, commit, load, machine, minutes, base, noLimit, shapes } = results;
   const versions = [...new Set(shapes.flatMap(({ limit }) => limit?.version ?? []))];
   const limit = versions.length > 0
     ? `The memory limit is that of the unit (\`MemoryMax\`), in a cgroup of version ${
@@ -25,16 +25,17 @@ Clusters of the sizes that people have published: 5,006 Services with 250,011 en
 ([#139513](https://github.com/kubernetes/kubernetes/issues/139513)), and beyond. Services × endpoints of each.
 
 Measured at commit ${commit} on ${date}: ${machine.cores} cores (${machine.cpu}), kernel ${machine.kernel}, ${machine.nft},
-load average ${
-    load.toFixed(1)
-  } before, with signpost's defaults, an API server in the same namespace, no state file. \`deno task bench scale\` measures it on the
-machine that it runs on.
+load average ${load.toFixed(1)} before, in one sitting of ${
+    Math.ceil(minutes)
+  } minutes. signpost has its defaults, the state file among them, and the flags that the unit's
+binary has; the API server is in the same namespace. \`deno task bench scale\` measures it on the machine that it runs on.
+${failureLines(results).map((line) => `\n${line}\n`).join("")}
 
 ![Time of the first sync, of a restart and of a lone change, and memory, over the number of elements](scale.svg)
 
 ${markdownTable(measureRows(results))}
 
-The exponent is that of growth with the elements (each Service has one, and each endpoint): 1 is linear, 0 flat. A change is
+A restart applies the state file first, then what the API server has. The exponent is that of growth with the elements (each Service has one, and each endpoint): 1 is linear, 0 flat. A change is
 an endpoint of another address, four a second, until the kernel tells of the commit. Memory is resident; a peak is
 that of one process, the largest of its kind. A foreign change is the deletion of one element by another program, three times:
 it is noticed when the log names it, and repaired when it is back.
@@ -49,7 +50,15 @@ The base, a daemon with one Service, is ${
     megabytes(base)
   }; over it 0.5 kB for each endpoint and 3 kB for each Service are
 allowed. ${limit}
-`;
+${renderMissed(results)}`;
+}
+
+/** Empty where all goals are met. */
+function renderMissed(results: ScaleResults): string {
+  const rows = missedRows(results);
+  if (rows.length === 0) return "";
+  const head: Row = ["missed", "Services x endpoints", "by", "floor: nft -f alone", "reason"];
+  return `\n${markdownTable([head, ...rows])}\n`;
 }
 
 function markdownTable([head, ...rows]: readonly [Row, ...Row[]]): string {

@@ -16,9 +16,9 @@ export interface Shape {
 
 /** A start of the daemon. Milliseconds, bytes. */
 export interface ScaleStart {
-  /** From the start of the process until the kernel has what it should. */
+  /** From the start of the process until the kernel has what the API server has. */
   readonly total: number;
-  /** The sync of it: desired state, script, and the kernel taking it. */
+  /** The first sync: desired state, script, and the kernel taking it. A restart makes it of the state file. */
   readonly sync: number;
   readonly peaks: Peaks;
 }
@@ -49,7 +49,7 @@ export interface ScaleResult extends Shape {
   readonly floor: { readonly time: number; readonly peak: number; readonly script: number };
   readonly first: ScaleStart;
   readonly restart: ScaleStart;
-  /** Resident, at rest. */
+  /** Resident, at rest, after the changes and the first writing of the state file. */
   readonly steady: { readonly own: number; readonly children: number };
   readonly change: {
     readonly count: number;
@@ -71,14 +71,22 @@ export interface ScaleResult extends Shape {
   readonly limit?: LimitResult;
 }
 
+/** A shape that could not be measured to its end. */
+export interface FailedShape extends Shape {
+  readonly reason: string;
+}
+
 /** A run. */
 export interface ScaleResults extends Pick<Results, "date" | "machine" | "program"> {
   readonly commit: string;
   /** Load average of the minute before: what else ran on the machine. */
   readonly load: number;
+  /** How long all of it took. */
+  readonly minutes: number;
   /** Bytes resident with one Service. */
   readonly base: number;
   readonly shapes: readonly ScaleResult[];
+  readonly failed: readonly FailedShape[];
   /** Why no memory limit was tried; `""`: it was, or was not wanted. */
   readonly noLimit: string;
 }

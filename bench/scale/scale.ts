@@ -10,7 +10,7 @@ import { print, progress } from "../report.ts";
 import { readScaleOptions, SCALE_HELP, type ScaleOptions } from "./options.ts";
 import { renderPage } from "./page.ts";
 import { renderScalePlot } from "./plot.ts";
-import type { ScaleResult, ScaleResults, Shape } from "./results.ts";
+import type { FailedShape, ScaleResult, ScaleResults } from "./results.ts";
 import { measureBase, measureShape } from "./shape.ts";
 import { renderScaleTables } from "./tables.ts";
 
@@ -19,74 +19,65 @@ export async function scale(argv: readonly string[]): Promise<void> {
   const options = readScaleOptions(argv);
   if (options.help) return print(SCALE_HELP);
   if (options.render) {
-    if (options.output) await write(await readResults(options.output.json), options.output);
+    if (options.output) {
+      await write(JSON.parse(await Deno.readTextFile(options.output.json)), options.output);
+    }
     return;
   }
   const folder = await Deno.makeTempDir({ prefix: "signpost-bench-" });
   try {
-    const program = await makeProgram(folder);
-    const results = await measure(options, program);
+    const results = await measure(options, await makeProgram(folder));
     print(renderScaleTables(results));
-    if (options.output) {
-      const { json } = options.output;
-      const all = { ...results, shapes: await merge(results.shapes, json) };
-      await Deno.writeTextFile(json, `${JSON.stringify(all, undefined, 2)}\n`);
-      await write(all, options.output);
-    }
+    if (results.failed.length > 0) Deno.exitCode = 1;
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 }
 
+/** Writes after each shape, so that a run that is cut short leaves what it has. */
 async function measure(options: ScaleOptions, program: string): Promise<ScaleResults> {
   const libc = new Libc();
   const [load = 0] = Deno.loadavg();
-  progress("one service");
-  const base = await measureBase(libc);
-  const shapes: ScaleResult[] = [];
-  let noLimit = "";
-  for (const shape of options.shapes) {
-    const measured = await measureShape(libc, {
-      shape,
-      changes: options.changes,
-      limited: shape.services * shape.endpoints >= options.limitedFrom,
-      progress,
-    });
-    shapes.push(measured.result);
-    noLimit ||= measured.noLimit;
-  }
-  return {
+  const head = {
     date: new Date().toISOString().slice(0, 10),
     commit: (await run(["git", "rev-parse", "--short", "HEAD"])).trim(),
     load,
     machine: await describeMachine(),
     program,
-    base,
-    shapes,
-    noLimit,
   };
-}
-
-/** Shapes that were not measured this time keep what the file has of them, in the order of the file. */
-async function merge(fresh: readonly ScaleResult[], path: string): Promise<ScaleResult[]> {
-  const name = ({ services, endpoints }: Shape) => `${services}x${endpoints}`;
-  const old = await readResults(path).then(({ shapes }) => shapes, (error) => {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  });
-  const all = new Map([...old, ...fresh].map((each) => [name(each), each]));
-  return [...all.values()];
-}
-
-async function readResults(path: string): Promise<ScaleResults> {
-  return JSON.parse(await Deno.readTextFile(path));
+  progress("one service");
+  const base = await measureBase(libc);
+  const shapes: ScaleResult[] = [];
+  const failed: FailedShape[] = [];
+  let noLimit = "";
+  const resultsSoFar = () => {
+    const minutes = performance.now() / 60_000;
+    return { ...head, minutes, base, shapes, failed, noLimit };
+  };
+  for (const shape of options.shapes) {
+    const limited = shape.services * shape.endpoints >= options.limitedFrom;
+    try {
+      const { changes } = options;
+      const measured = await measureShape(libc, { shape, changes, limited, progress });
+      shapes.push(measured.result);
+      noLimit ||= measured.noLimit;
+    } catch (error) {
+      // The others are worth measuring all the same.
+      const reason = error instanceof Error ? error.message : String(error);
+      progress(`${shape.services} x ${shape.endpoints} failed: ${reason}`);
+      failed.push({ ...shape, reason });
+    }
+    if (options.output) await write(resultsSoFar(), options.output);
+  }
+  return resultsSoFar();
 }
 
 async function write(
   results: ScaleResults,
-  { page, plot }: NonNullable<ScaleOptions["output"]>,
+  { json, page, plot }: NonNullable<ScaleOptions["output"]>,
 ): Promise<void> {
+  await Deno.writeTextFile(json, `${JSON.stringify(results, undefined, 2)}\n`);
   await Deno.writeTextFile(page, renderPage(results));
   await Deno.writeTextFile(plot, renderScalePlot(results.shapes));
-  progress(`wrote ${page} and ${plot}`);
+  progress(`wrote ${json}, ${page} and ${plot}`);
 }

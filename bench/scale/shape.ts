@@ -5,7 +5,7 @@
  */
 import { clusterIP, SERVICE_PORT } from "../cluster.ts";
 import { Commits } from "../commits.ts";
-import { Daemon, type DaemonOptions, printOnce } from "../daemon.ts";
+import { Daemon, type DaemonOptions, type LogLine, printOnce } from "../daemon.ts";
 import type { Libc } from "../libc.ts";
 import { Churn, measureChanges } from "../parts/changes.ts";
 import { PeakWatch } from "../peaks.ts";
@@ -37,8 +37,14 @@ const PACE = 4;
 /** Foreign changes. */
 const DRIFTS = 3;
 
-/** Milliseconds for a start in the memory limit: one that is killed again and again never ends. */
-const PATIENCE = 180_000;
+/** The folder of the state file, in that of the stage. */
+const STATE = "state";
+
+/** Seconds for the first state file: it comes some time after the first sync. */
+const STATE_TRIES = 60;
+
+/** Milliseconds after which the kernel does not tell of a change any more. */
+const LOST = 2_000;
 
 /** Measures one shape; `noLimit` says why the memory limit was not tried. */
 export async function measureShape(
@@ -76,7 +82,7 @@ export async function measureShape(
 /** Bytes of a daemon that has one Service. */
 export async function measureBase(libc: Libc): Promise<number> {
   await using stage = await Stage.create(libc, { services: 1, endpoints: 1 });
-  await using daemon = Daemon.start(daemonOptions(stage));
+  await using daemon = await startDaemon(stage, "first");
   await synced(daemon);
   await sleep(REST);
   return (await readMemory(daemon.pid)).rss;
@@ -86,6 +92,20 @@ export async function measureBase(libc: Libc): Promise<number> {
 function daemonOptions(stage: Stage): DaemonOptions {
   const { namespace, api: { kubeconfig } } = stage;
   return { namespace, kubeconfig, minSyncPeriod: "adaptive" };
+}
+
+/** Starts the daemon of a new node, or again with the state file that the last one left, as under systemd. */
+async function startDaemon(
+  stage: Stage,
+  kind: "first" | "restart",
+  cgroup?: string,
+): Promise<Daemon> {
+  const state = `${stage.folder}/${STATE}`;
+  if (kind === "first") {
+    await Deno.remove(state, { recursive: true }).catch(() => {});
+    await Deno.mkdir(state);
+  }
+  return Daemon.start({ ...daemonOptions(stage), state, ...(cgroup !== undefined && { cgroup }) });
 }
 
 /** The script that the daemon would write, given to `nft` alone. */
@@ -112,14 +132,10 @@ async function measureLive(
   { changes, tell }: { readonly changes: number; readonly tell: (what: string) => void },
 ): Promise<
   & Pick<ScaleResult, "first" | "steady" | "change" | "drift">
-  & { readonly silences: { readonly first: Silence; readonly full: Silence } }
+  & { readonly silences: Pick<NonNullable<ScaleResult["silence"]>, "first" | "full"> }
 > {
-  await using daemon = Daemon.start(daemonOptions(stage));
-  await using health = new HealthPoll(stage.namespace, daemon);
-  const first = await measureStart(daemon);
-  await sleep(REST);
-  const silence = await health.longest();
-  const { rss, children } = await readMemory(daemon.pid);
+  await using daemon = await startDaemon(stage, "first");
+  const { start: first, silence } = await measureStart(stage, { daemon, done: synced });
   tell("changes");
   const churn = new Churn(stage.options);
   const paced = { daemon, churn, perSecond: PACE };
@@ -133,43 +149,76 @@ async function measureLive(
   };
   tell("drift");
   const drift = await measureDrift(stage, daemon);
+  tell("memory");
+  await stateWritten(stage);
+  await sleep(REST);
+  const { rss, children } = await readMemory(daemon.pid);
   tell("full sync");
+  return {
+    first,
+    steady: { own: rss, children },
+    change: { count, p50, p99, cpu },
+    drift,
+    silences: { first: silence, full: await measureFullSync(stage, daemon) },
+  };
+}
+
+/** The longest silence during a full sync that finds the table as it should be. */
+async function measureFullSync(stage: Stage, daemon: Daemon): Promise<Silence> {
+  await using health = new HealthPoll(stage.namespace, daemon);
   await health.longest();
   const from = daemon.lines.length;
   // The daemon has folders of its own.
   await requestFullSync(`/proc/${daemon.pid}/root/run/signpost/signpost.sock`);
   await synced(daemon, from);
   await sleep(REST);
-  return {
-    first,
-    steady: { own: rss, children },
-    change: { count, p50, p99, cpu },
-    drift,
-    silences: { first: silence, full: await health.longest() },
-  };
+  return await health.longest();
 }
 
 async function measureRestart(
   stage: Stage,
 ): Promise<{ readonly start: ScaleStart; readonly silence: Silence }> {
-  await using daemon = Daemon.start(daemonOptions(stage));
+  await using daemon = await startDaemon(stage, "restart");
+  return await measureStart(stage, { daemon, done: caughtUp });
+}
+
+/** Follows a daemon that has just been started until it is where it should be. */
+async function measureStart(
+  stage: Stage,
+  { daemon, done }: {
+    readonly daemon: Daemon;
+    readonly done: (daemon: Daemon) => Promise<LogLine>;
+  },
+): Promise<{ readonly start: ScaleStart; readonly silence: Silence }> {
   await using health = new HealthPoll(stage.namespace, daemon);
-  const start = await measureStart(daemon);
+  await using watch = new PeakWatch(daemon.pid);
+  const started = await daemon.started();
+  const { time } = await done(daemon);
+  const { seconds } = await synced(daemon);
+  const start = { total: time - started, sync: Number(seconds) * 1000, peaks: watch.peaks };
   await sleep(REST);
   return { start, silence: await health.longest() };
 }
 
-/** Waits for the first sync of a daemon that has just been started. */
-async function measureStart(daemon: Daemon): Promise<ScaleStart> {
-  await using watch = new PeakWatch(daemon.pid);
-  const started = await daemon.started();
-  const line = await synced(daemon);
-  return { total: line.time - started, sync: Number(line["seconds"]) * 1000, peaks: watch.peaks };
+/** The first sync, whether it wrote everything or what differed. */
+function synced(daemon: Daemon, from = 0): Promise<LogLine> {
+  return daemon.line(({ msg }) => msg === "synced", from);
 }
 
-/** The first sync, whether it wrote everything or what differed. */
-function synced(daemon: Daemon, from = 0) {
-  return daemon.line(({ msg }) => msg === "synced", from);
+/** The first sync with what the API server has, after that of the state file. */
+async function caughtUp(daemon: Daemon): Promise<LogLine> {
+  const saved = await daemon.line(({ msg }) => msg.startsWith("the saved state is "));
+  return await synced(daemon, daemon.lines.indexOf(saved));
+}
+
+/** The restart is to find a state file. */
+async function stateWritten(stage: Stage): Promise<void> {
+  for (let tries = 0; tries < STATE_TRIES; tries++) {
+    const path = `${stage.folder}/${STATE}/state.json.gz`;
+    if (await Deno.stat(path).then(() => true, () => false)) return;
+    await sleep(1_000);
+  }
+  throw new Error(`no state file was written in ${STATE_TRIES} s`);
 }
 
 /** Another program deletes an element, a few times. */
@@ -184,7 +233,9 @@ async function measureDrift(stage: Stage, daemon: Daemon): Promise<DriftTimes[]>
     const gone = commits.seen(address);
     const element = `{ ${address} . tcp . ${SERVICE_PORT} }`;
     await stage.run(["nft", "delete", "element", "inet", "signpost", "services4", element]);
-    const at = await gone;
+    // The kernel's word may be lost where it has much to tell.
+    const ended = performance.now();
+    const at = await Promise.race([gone, sleep(LOST).then(() => ended)]);
     const noticed = await daemon.line(
       ({ msg }) => msg.startsWith("another program has changed our rules"),
       from,
@@ -208,12 +259,10 @@ async function measureLimit(stage: Stage): Promise<LimitResult | string> {
   if (typeof created === "string") return created;
   await using group = created;
   let isSynced = true;
-  for (let start = 0; start < 2 && isSynced; start++) {
-    await using daemon = Daemon.start({ ...daemonOptions(stage), cgroup: group.processes });
-    isSynced = await Promise.race([
-      synced(daemon).then(() => true, () => false),
-      sleep(PATIENCE).then(() => false),
-    ]);
+  for (const [kind, done] of [["first", synced], ["restart", caughtUp]] as const) {
+    if (!isSynced) break;
+    await using daemon = await startDaemon(stage, kind, group.processes);
+    isSynced = await done(daemon).then(() => stateWritten(stage)).then(() => true, () => false);
   }
   return {
     limit,

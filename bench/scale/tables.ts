@@ -8,116 +8,41 @@ import { median } from "../statistics.ts";
 import { exponent, GOALS } from "./goals.ts";
 import type { ScaleResult, ScaleResults, Shape } from "./results.ts";
 
-/** Something measured, by its label. */
-interface Measure {
-  readonly label: string;
-  readonly value: (result: ScaleResult) => number;
-  readonly print: (value: number) => string;
-  /** Whether the exponent of its growth says something. */
-  readonly grows?: boolean;
-}
+/** Something measured, and how it is printed. */
+type Measure = readonly [
+  label: string,
+  value: (result: ScaleResult) => number,
+  print: (value: number) => string,
+];
 
 const MEASURES: readonly Measure[] = [
-  { label: "first sync", value: (r) => r.first.sync, print: milliseconds, grows: true },
-  {
-    label: "process start to first sync",
-    value: (r) => r.first.total,
-    print: milliseconds,
-    grows: true,
-  },
-  {
-    label: "floor: nft -f alone, same script",
-    value: (r) => r.floor.time,
-    print: milliseconds,
-    grows: true,
-  },
-  {
-    label: "restart, table in place: sync",
-    value: (r) => r.restart.sync,
-    print: milliseconds,
-    grows: true,
-  },
-  {
-    label: "process start to that",
-    value: (r) => r.restart.total,
-    print: milliseconds,
-    grows: true,
-  },
-  { label: "lone change, p50", value: (r) => r.change.p50, print: milliseconds, grows: true },
-  { label: "lone change, p99", value: (r) => r.change.p99, print: milliseconds, grows: true },
-  {
-    label: "CPU per change, signpost",
-    value: (r) => r.change.cpu.own,
-    print: milliseconds,
-    grows: true,
-  },
-  {
-    label: "CPU per change, nft",
-    value: (r) => r.change.cpu.children,
-    print: milliseconds,
-    grows: true,
-  },
-  {
-    label: "foreign change noticed, median",
-    value: (r) => median(r.drift.map(({ noticed }) => noticed)),
-    print: milliseconds,
-    grows: true,
-  },
-  {
-    label: "foreign change repaired, median",
-    value: (r) => median(r.drift.map(({ repaired }) => repaired)),
-    print: milliseconds,
-    grows: true,
-  },
-  {
-    label: "foreign change repaired, slowest",
-    value: (r) => Math.max(...r.drift.map(({ repaired }) => repaired)),
-    print: milliseconds,
-    grows: true,
-  },
-  {
-    label: "health server silent, first sync",
-    value: (r) => r.silence?.first.wait ?? NaN,
-    print: milliseconds,
-  },
-  {
-    label: "health server silent, restart",
-    value: (r) => r.silence?.restart.wait ?? NaN,
-    print: milliseconds,
-  },
-  {
-    label: "health server silent, full sync",
-    value: (r) => r.silence?.full.wait ?? NaN,
-    print: milliseconds,
-  },
-  { label: "signpost, steady", value: (r) => r.steady.own, print: megabytes, grows: true },
-  {
-    label: "signpost, peak of first sync",
-    value: (r) => r.first.peaks.own,
-    print: megabytes,
-    grows: true,
-  },
-  {
-    label: "signpost, peak of restart",
-    value: (r) => r.restart.peaks.own,
-    print: megabytes,
-    grows: true,
-  },
-  {
-    label: "nft, peak of first sync",
-    value: (r) => r.first.peaks.child,
-    print: megabytes,
-    grows: true,
-  },
-  {
-    label: "nft, peak of restart",
-    value: (r) => r.restart.peaks.child,
-    print: megabytes,
-    grows: true,
-  },
-  { label: "nft monitor, steady", value: (r) => r.steady.children, print: megabytes },
-  { label: "nft -f alone, peak", value: (r) => r.floor.peak, print: megabytes, grows: true },
-  { label: "script", value: (r) => r.floor.script, print: megabytes, grows: true },
+  ["first sync", (r) => r.first.sync, milliseconds],
+  ["process start to first sync", (r) => r.first.total, milliseconds],
+  ["floor: nft -f alone, same script", (r) => r.floor.time, milliseconds],
+  ["restart: sync of the state file, table in place", (r) => r.restart.sync, milliseconds],
+  ["process start to the API server's state", (r) => r.restart.total, milliseconds],
+  ["lone change, p50", (r) => r.change.p50, milliseconds],
+  ["lone change, p99", (r) => r.change.p99, milliseconds],
+  ["CPU per change, signpost", (r) => r.change.cpu.own, milliseconds],
+  ["CPU per change, nft", (r) => r.change.cpu.children, milliseconds],
+  ["foreign change noticed, median", (r) => median(r.drift.map((d) => d.noticed)), milliseconds],
+  ["foreign change repaired, median", (r) => median(r.drift.map((d) => d.repaired)), milliseconds],
+  [
+    "foreign change repaired, slowest",
+    (r) => Math.max(...r.drift.map((d) => d.repaired)),
+    milliseconds,
+  ],
+  ["health server silent, first sync", (r) => r.silence?.first.wait ?? NaN, milliseconds],
+  ["health server silent, restart", (r) => r.silence?.restart.wait ?? NaN, milliseconds],
+  ["health server silent, full sync", (r) => r.silence?.full.wait ?? NaN, milliseconds],
+  ["signpost, steady", (r) => r.steady.own, megabytes],
+  ["signpost, peak of first sync", (r) => r.first.peaks.own, megabytes],
+  ["signpost, peak of restart", (r) => r.restart.peaks.own, megabytes],
+  ["nft, peak of first sync", (r) => r.first.peaks.child, megabytes],
+  ["nft, peak of restart", (r) => r.restart.peaks.child, megabytes],
+  ["nft monitor, steady", (r) => r.steady.children, megabytes],
+  ["floor: nft -f alone, peak", (r) => r.floor.peak, megabytes],
+  ["script", (r) => r.floor.script, megabytes],
 ];
 
 /** The name of a shape: `5,006 x 50`. */
@@ -132,12 +57,12 @@ export function elements({ services, endpoints }: Shape): number {
 
 /** What was measured: a head, and a row for each measure, with the exponent of its growth at the end. */
 export function measureRows({ shapes }: ScaleResults): readonly [head: Row, ...rows: Row[]] {
-  const rows = MEASURES.map(({ label, value, print, grows }): Row => {
+  const rows = MEASURES.map(([label, value, print]): Row => {
     const growth = exponent(shapes.map((shape) => [elements(shape), value(shape)]));
     return [
       label,
       ...shapes.map((shape) => Number.isNaN(value(shape)) ? "" : print(value(shape))),
-      grows && Number.isFinite(growth) ? growth.toFixed(2) : "",
+      Number.isFinite(growth) ? growth.toFixed(2) : "",
     ];
   });
   return [["", ...shapes.map(shapeName), "exponent"], ...rows];
@@ -156,10 +81,37 @@ export function goalRows(results: ScaleResults): readonly [head: Row, ...rows: R
   return [["goal", ...results.shapes.map(shapeName)], ...rows];
 }
 
+/** Goals that are missed, each with the reason and the floor; empty where all are met. */
+export function missedRows(results: ScaleResults): readonly Row[] {
+  return GOALS.flatMap(({ name, reason, judge }) =>
+    results.shapes.flatMap((shape): Row[] => {
+      const verdict = judge(shape, results);
+      if (verdict === undefined || verdict.met) return [];
+      const { time, peak } = shape.floor;
+      return [[
+        name,
+        shapeName(shape),
+        `${verdict.value} of ${verdict.goal}`,
+        `${milliseconds(time)}, ${megabytes(peak)}`,
+        reason,
+      ]];
+    })
+  );
+}
+
+/** Shapes that have no results, a line each. */
+export function failureLines({ failed }: ScaleResults): readonly string[] {
+  return failed.map((each) => `Not measured: ${shapeName(each)}: ${each.reason.split("\n")[0]}`);
+}
+
 /** For the terminal. */
 export function renderScaleTables(results: ScaleResults): string {
   const [head, ...rows] = measureRows(results);
   const [goalHead, ...goals] = goalRows(results);
-  const noLimit = results.noLimit === "" ? "" : `\nNo memory limit tried: ${results.noLimit}\n`;
-  return `${renderTable(head, rows)}\n${renderTable(goalHead, goals)}${noLimit}`;
+  const notes = failureLines(results).concat(
+    results.noLimit === "" ? [] : `No memory limit tried: ${results.noLimit}`,
+  );
+  return `${renderTable(head, rows)}\n${renderTable(goalHead, goals)}${
+    notes.map((note) => `\n${note}\n`).join("")
+  }`;
 }

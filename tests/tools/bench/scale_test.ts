@@ -1,5 +1,11 @@
 /** What `deno task bench scale` makes of its measurements. */
-import { assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import {
+  assertAlmostEquals,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { exponent, GOALS } from "../../../bench/scale/goals.ts";
 import { readScaleOptions } from "../../../bench/scale/options.ts";
 import { renderPage } from "../../../bench/scale/page.ts";
@@ -25,10 +31,12 @@ const RESULTS: ScaleResults = {
   date: "2026-11-23",
   commit: "abc1234",
   load: 0.1,
+  minutes: 20.4,
   machine: { kernel: "6.18", cores: 2, cpu: "x", nft: "nftables v1.0.6", deno: "2.9.6" },
   program: "x",
   base: 60e6,
   shapes: [result(1_000, 10), result(10_000, 10), result(100_000, 10)],
+  failed: [],
   noLimit: "",
 };
 
@@ -76,6 +84,20 @@ Deno.test("bench scale: the page names the commit and the shapes, and tells miss
   // A run from before something was measured leaves its cells empty.
   assertStringIncludes(page, "| health server silent, restart |  |  |  |  |");
   assertStringIncludes(renderPage({ ...RESULTS, noLimit: "no cgroup" }), "not tried: no cgroup.");
+});
+
+Deno.test("bench scale: what is missed has its reason and the floor, what failed a line", () => {
+  const missed =
+    /^\| nft's peak.*\| 100,000 x 10 \| 300 MB of 150 MB \| 11.1 s, 2400 MB \| \w.* \|$/m;
+  assertMatch(renderPage(RESULTS), missed);
+  const [small] = RESULTS.shapes;
+  const met = renderPage({ ...RESULTS, shapes: small ? [small] : [] });
+  assertEquals(/missed/.exec(met), null);
+  const failed = [{ services: 5_006, endpoints: 50, reason: "signpost ended with 1:\nlines" }];
+  assertMatch(
+    renderPage({ ...RESULTS, failed }),
+    /^Not measured: 5,006 x 50: signpost ended with 1:$/m,
+  );
 });
 
 Deno.test("bench scale: the picture has numbers alone", () => {
