@@ -250,10 +250,11 @@ export class Daemon {
     await this.#ownPorts.begin(signal);
     if (this.#opened.api && path !== "") {
       const [cache, loop] = [this.#cache, this.#loop];
-      const isOutdated = await isServedByKubeProxy(this.#opened.backend.foreignRules, {
-        ...this.#options.runtime,
-        ...this.#options,
-      });
+      const isOutdated = () =>
+        isServedByKubeProxy(this.#opened.backend.foreignRules, {
+          ...this.#options.runtime,
+          ...this.#options,
+        });
       this.#keeper = await openSavedState({ ...this.#options, path, cache, loop, isOutdated });
       // A lost API server is no reason for load balancers to leave the node.
       if (cache.node) this.#health.setNode(cache.node);

@@ -15,13 +15,17 @@ interface Setup {
 }
 
 /** @param backend of iptables mode; without one it is nftables mode */
-function setUp(backend?: "-nft" | "-legacy", node = new FakeNode()): Setup {
+function setUp(
+  backend?: "-nft" | "-legacy",
+  node = new FakeNode(),
+  runner: ProcessRunner = node.runner,
+): Setup {
   const logger = new MemoryLogger();
   const variant = backend && (() => Promise.resolve(backend));
   const handOver = new HandOver({
     variant,
     configuration: configuration(),
-    runner: node.runner,
+    runner,
     clock: new ManualClock(),
     logger,
   });
@@ -53,6 +57,28 @@ Deno.test("after our nftables rules have come, the chains of both backends go", 
     'info took over; the rules of before are removed {"what":"KUBE chains of iptables-nft (of signpost)"}',
     'info took over; the rules of before are removed {"what":"KUBE chains of ip6tables-legacy (of kube-proxy)"}',
   ]);
+});
+
+Deno.test("rules are read once from each program", async () => {
+  const node = new FakeNode();
+  const saves: string[] = [];
+  const runner: ProcessRunner = {
+    run: (argv, stdin) => {
+      if (argv[0].endsWith("-save")) saves.push(argv[0]);
+      return node.runner.run(argv, stdin);
+    },
+  };
+  await setUp(undefined, node, runner).handOver.finish();
+  assertEquals(saves, [
+    "iptables-nft-save",
+    "ip6tables-nft-save",
+    "iptables-legacy-save",
+    "ip6tables-legacy-save",
+  ]);
+  saves.length = 0;
+  for (const variant of ["-nft", "-legacy"]) node.missing.add(`iptables${variant}-save`);
+  await setUp(undefined, node, runner).handOver.finish();
+  assertEquals(saves, ["iptables-nft-save", "iptables-legacy-save", "iptables-save"]);
 });
 
 Deno.test("in iptables mode our own backend stays, and the tables of both proxies go", async () => {

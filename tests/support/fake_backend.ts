@@ -47,6 +47,7 @@ export class FakeBackend implements Backend<FakeScript> {
   readonly metrics: BackendMetrics = { failures: [], gauges: [], counters: [] };
   readonly connections = {
     tellsGone: false,
+    areOurs: false,
     read: () => Promise.resolve([]),
     onGone() {},
   };

@@ -12,6 +12,8 @@ import { countsIn } from "./kernel/connection_counts.ts";
 export class RuleCounters implements ConnectionCounters {
   /** Only a full script tells: of rules that a partial one deletes, the last count is lost. */
   readonly tellsGone = false;
+  /** The first script is a full one. */
+  readonly areOurs = true;
   readonly #dataplane: () => IptablesDataplane;
   readonly #listeners: ((last: FrontendCount) => void)[] = [];
 

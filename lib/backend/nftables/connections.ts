@@ -38,6 +38,11 @@ export class ElementCounters implements ConnectionCounters {
     this.#maps = countingMaps(options.families);
   }
 
+  /** A large table of before that was read back has counted on. */
+  get areOurs(): boolean {
+    return this.#options.dataplane.replacements > 0;
+  }
+
   /** @inheritdoc */
   async read(): Promise<Iterable<FrontendCount>> {
     const { dataplane, clock } = this.#options;

@@ -34,12 +34,12 @@ export async function isServedByKubeProxy(
 /** What the state file is for and about. */
 export interface SavedStateOptions {
   readonly path: string;
-  /** kube-proxy's rules are in the kernel: they know more than a file from before them. */
-  readonly isOutdated: boolean;
+  /** Whether kube-proxy's rules are in the kernel: they know more than a file from before them. */
+  readonly isOutdated: () => Promise<boolean>;
   readonly nodeName: string;
   readonly cache: ObjectCache;
-  readonly loop: SyncLoop;
-  readonly runtime: Runtime;
+  readonly loop: Pick<SyncLoop, "seed">;
+  readonly runtime: Pick<Runtime, "clock">;
   readonly logger: Logger;
 }
 
@@ -66,7 +66,7 @@ async function applySaved(
   try {
     const saved = await readStateFile(path, { nodeName, decode: createDecoder() });
     if (!saved) return undefined;
-    if (isOutdated) {
+    if (await isOutdated()) {
       logger.info("the saved state is not used: kube-proxy's rules are newer", { path });
       return undefined;
     }

@@ -18,6 +18,8 @@ export interface FrontendCount {
 export interface ConnectionCounters {
   /** Whether `onGone` is told what a frontend that is written again had counted. */
   readonly tellsGone: boolean;
+  /** Whether this process has written all frontends: until then they had counted nothing. */
+  readonly areOurs: boolean;
   /**
    * The counts of all frontends, in one listing.
    *

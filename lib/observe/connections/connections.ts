@@ -88,7 +88,7 @@ export class Connections {
 
   /**
    * Begins to count, once the rules are in the kernel: what was counted before this process is not told again, or
-   * a restart would count it twice. Never rejects.
+   * a restart would count it twice. Rules that this process wrote are not read for that. Never rejects.
    */
   async begin(): Promise<void> {
     this.#hasBegun = true;
@@ -129,7 +129,10 @@ export class Connections {
     this.#sums.begin();
     const begun = clock.monotonic();
     try {
-      const counts = await counters.read().finally(() => this.#took = clock.monotonic() - begun);
+      const isKnown = this.#readAt === undefined && counters.areOurs;
+      const counts = isKnown
+        ? []
+        : await counters.read().finally(() => this.#took = clock.monotonic() - begun);
       let size = 0;
       const turns = new Turns(clock);
       for (const count of counts) {

@@ -34,6 +34,18 @@ async function toldBy(replaced: 0 | 1): Promise<number[]> {
   return told.map(({ connections }) => connections);
 }
 
+Deno.test("frontends are ours once a full script has replaced the table, and not where it was read back", () => {
+  for (const replacements of [0, 1]) {
+    const counters = new ElementCounters({
+      nft: { listSet: () => Promise.resolve("") },
+      dataplane: { elements: new Map(), replacements, beside: (read) => read() },
+      clock: realClock,
+      families: [4],
+    });
+    assertEquals(counters.areOurs, replacements > 0);
+  }
+});
+
 Deno.test("what elements have counted is kept where the table is replaced, and not counted twice where it is read back", async () => {
   assertEquals(await toldBy(1), [7]);
   assertEquals(await toldBy(0), []);

@@ -8,7 +8,14 @@ const CLUSTER_IP = "IPv4 10.96.0.10 . tcp . 80";
 /** A kernel that counts, and how often it was read. */
 function kernel() {
   let elapsed = 0;
-  const state = { connections: 0, reads: 0, frontends: 1, fails: false, seconds: 0 };
+  const state = {
+    connections: 0,
+    reads: 0,
+    frontends: 1,
+    fails: false,
+    seconds: 0,
+    areOurs: false,
+  };
   const clock = {
     now: () => Date.parse("2026-01-02T03:04:05Z") + elapsed,
     monotonic: () => elapsed,
@@ -23,6 +30,9 @@ function kernel() {
     node: "node-1",
     counters: {
       tellsGone: true,
+      get areOurs() {
+        return state.areOurs;
+      },
       read: () => {
         state.reads++;
         elapsed += 1000 * state.seconds;
@@ -62,6 +72,18 @@ Deno.test("a scrape reads the kernel at most every five seconds, a person who lo
   pass(5);
   await connections.report("scrape");
   assertEquals(state.reads, 3);
+});
+
+Deno.test("rules that this process has written are not read at the start: they had counted nothing", async () => {
+  const { connections, state, pass } = kernel();
+  state.areOurs = true;
+  await connections.begin();
+  assertEquals(state.reads, 0);
+  pass(10);
+  state.connections = 40;
+  const { services, overSeconds } = await connections.report("live");
+  assertEquals([state.reads, overSeconds], [1, 10]);
+  assertEquals(services.map((each) => [each.connections, each.perSecond]), [[40, 4]]);
 });
 
 Deno.test("many frontends are read less often", async () => {

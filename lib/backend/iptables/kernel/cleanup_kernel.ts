@@ -48,15 +48,22 @@ export async function cleanUpKernel(
   options: CleanUpOptions,
 ): Promise<readonly RemovedRules[]> {
   const removed: RemovedRules[] = [];
-  for (const backend of await installedBackends(runner)) {
-    if (backend === options.except) continue;
-    for (const family of FAMILIES) {
+  let isAnyInstalled = false;
+  for (const backend of VARIANTS) {
+    // Programs that are named after no variant are used where there are no others.
+    if (backend === "" && isAnyInstalled) break;
+    for (const family of backend === options.except ? [] : FAMILIES) {
       const entry = await cleanUpFamily(runner, { ...options, family, backend });
-      if (entry) removed.push(entry);
+      if (entry === "not-installed") break;
+      isAnyInstalled = true;
+      if (entry !== "nothing") removed.push(entry);
     }
+    isAnyInstalled ||= backend === options.except;
   }
   return removed;
 }
+
+const VARIANTS: readonly Variant[] = ["-nft", "-legacy", ""];
 
 interface Place {
   readonly family: Family;
@@ -66,15 +73,16 @@ interface Place {
 async function cleanUpFamily(
   runner: ProcessRunner,
   options: CleanUpOptions & Place,
-): Promise<RemovedRules | undefined> {
+): Promise<RemovedRules | "nothing" | "not-installed"> {
   const { family, backend, dryRun, successor } = options;
   const program = programName(family, "-restore", backend);
   let entry: RemovedRules = { program, text: "", kept: [], left: [], owner: undefined };
   try {
     const saved = await savedRules(runner, options);
+    if (!saved) return "not-installed";
     const { input, ...rest } = cleanup(saved, options);
     entry = { ...entry, ...rest, text: renderFamily(input), owner: ownerOf(saved) };
-    if (entry.text === "" && entry.left.length === 0) return undefined;
+    if (entry.text === "" && entry.left.length === 0) return "nothing";
     if (dryRun || entry.text === "") return entry;
     await restore(runner, program, entry.text);
     if (backend !== "-legacy" && !successor) {
@@ -95,34 +103,19 @@ async function cleanUpFamily(
 export async function isOverwritten(runner: ProcessRunner, backend: Variant): Promise<boolean> {
   for (const family of FAMILIES) {
     const saved = await savedRules(runner, { family, backend });
-    if (ownerOf(saved) === "kube-proxy") return true;
+    if (saved && ownerOf(saved) === "kube-proxy") return true;
   }
   return false;
 }
 
-async function installedBackends(runner: ProcessRunner): Promise<readonly Variant[]> {
-  const installed: Variant[] = [];
-  for (const backend of ["-nft", "-legacy"] as const) {
-    if (await isInstalled(runner, programName(4, "-save", backend))) installed.push(backend);
-  }
-  return installed.length > 0 ? installed : [""];
-}
-
-/** One that fails is installed: what it is needed for fails then, and says why. */
-async function isInstalled(runner: ProcessRunner, program: string): Promise<boolean> {
-  try {
-    return await runIfThere(runner, [program]) !== undefined;
-  } catch (error) {
-    if (!(error instanceof ApplyError)) throw error;
-    return true;
-  }
-}
-
-/** Empty where the program is not installed, or the kernel does not have this family. */
-async function savedRules(runner: ProcessRunner, { family, backend }: Place): Promise<Saved> {
+/** Empty where the kernel does not have this family; `undefined` where the program is not installed. */
+async function savedRules(
+  runner: ProcessRunner,
+  { family, backend }: Place,
+): Promise<Saved | undefined> {
   const program = programName(family, "-save", backend);
   const result = await runIfThere(runner, [program]);
-  if (!result) return new Map();
+  if (!result) return undefined;
   if (result.code === 0) return parseSaved(result.stdout);
   const failure = failureOf(program, result);
   if (failure.failure === "not-supported") return new Map();
@@ -144,7 +137,7 @@ async function removeEmptyChains(
   { table, deleted }: TableInput,
   { family, backend }: Place,
 ): Promise<void> {
-  const saved = (await savedRules(runner, { family, backend })).get(table);
+  const saved = (await savedRules(runner, { family, backend }))?.get(table);
   const inUse = new Set(saved?.rules.map(({ chain }) => chain));
   for (const chain of new Set(deleted.map((rule) => rule.slice(0, rule.indexOf(" "))))) {
     if (inUse.has(chain) || saved?.builtIn.get(chain) !== "ACCEPT") continue;

@@ -1,0 +1,52 @@
+import { assertEquals } from "@std/assert";
+import { ObjectCache } from "../../../lib/cache/cache.ts";
+import { openSavedState } from "../../../lib/daemon/objects/saved_state.ts";
+import { writeStateFile } from "../../../lib/system/state_file.ts";
+import { ManualClock, MemoryLogger, START } from "../../support/clock_and_log.ts";
+import { service, SyncFixture } from "../../sync/fixture.ts";
+
+const NODE = "node-1";
+
+/** Opens a state file, and tells what was asked and applied. */
+async function open(path: string, isServed = false): Promise<string[]> {
+  const done: string[] = [];
+  const keeper = await openSavedState({
+    path,
+    nodeName: NODE,
+    isOutdated: () => {
+      done.push("asked for kube-proxy's rules");
+      return Promise.resolve(isServed);
+    },
+    cache: new ObjectCache(),
+    loop: {
+      seed: ({ services }) => {
+        done.push(`applied ${[...services.keys()].join()}`);
+        return Promise.resolve(true);
+      },
+    },
+    runtime: { clock: new ManualClock(START) },
+    logger: new MemoryLogger(),
+  });
+  await keeper.stop();
+  return done;
+}
+
+Deno.test("without a state file nothing is asked; kube-proxy's rules count for more than one", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const path = `${folder}/state`;
+    assertEquals(await open(path), []);
+    await using fixture = new SyncFixture();
+    fixture.deliver([service(1)]);
+    await writeStateFile(fixture.cache, {
+      path,
+      nodeName: NODE,
+      written: START,
+      pause: () => Promise.resolve(),
+    });
+    assertEquals(await open(path), ["asked for kube-proxy's rules", "applied default/s1"]);
+    assertEquals(await open(path, true), ["asked for kube-proxy's rules"]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
