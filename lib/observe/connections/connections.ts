@@ -128,13 +128,13 @@ export class Connections {
     if (typeof counters === "string") return;
     this.#sums.begin();
     const begun = clock.monotonic();
+    const turns = new Turns(clock);
     try {
       const isKnown = this.#readAt === undefined && counters.areOurs;
       const counts = isKnown
         ? []
         : await counters.read().finally(() => this.#took = clock.monotonic() - begun);
       let size = 0;
-      const turns = new Turns(clock);
       for (const count of counts) {
         this.#sums.seen(count);
         if (++size % BATCH === 0) await turns.giveWay();
@@ -145,7 +145,7 @@ export class Connections {
       logger.debug(2, "connections cannot be read now", { error: errorText(error) });
       return;
     }
-    this.#sums.end();
+    await turns.run(this.#sums.end());
     const now = clock.monotonic();
     const seconds = this.#readAt === undefined ? undefined : (now - this.#readAt) / 1000;
     this.#byService.finishReading(seconds);

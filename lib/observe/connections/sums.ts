@@ -9,18 +9,37 @@ import type { FrontendCount } from "../../model/kernel/connections.ts";
 /** Where connections that were not known before are added. */
 export type AddConnections = (frontend: Omit<FrontendCount, "connections">, more: number) => void;
 
-/** What each frontend had counted when it was last read. What it had before the first reading is not added. */
+/** Readings after which the word of an element that went comes no more. */
+export const LATEST = 20;
+
+/**
+ * What is known of a frontend: the last counts of its elements that went, as they are told, and what the present
+ * one had at the last reading. Together they are never more than what came, in whatever order they are told.
+ */
+interface Account {
+  readonly service: string;
+  /** What its element had counted at the last reading; 0 after a word, which may be about this one. */
+  read: number;
+  /** What was added beyond that: `read` was of a later element than the one that was told of. */
+  ahead: number;
+  /** What elements had counted that went without a word: it is part of the words that are still to come. */
+  untold: number;
+  /** Readings since the last one of these. */
+  age: number;
+  /** At the last reading its element had gone or counted less, and nothing was told of it yet. */
+  isBehind: boolean;
+}
+
+/** What each frontend has counted. What it had before the first reading is not added. */
 export class ConnectionSums {
   readonly #add: AddConnections;
   readonly #tellsGone: boolean;
   /** `undefined` until the first reading. */
-  #last: Map<string, FrontendCount> | undefined;
+  #accounts: Map<string, Account> | undefined;
   /** By frontend, the counts of the reading that is under way; `undefined`: none is. */
   #reading: Map<string, FrontendCount> | undefined;
   /** Frontends that went while the kernel was read: which count the listing has is not known. */
   readonly #gone = new Set<string>();
-  /** Frontends that had gone or counted less at the last reading, and nothing was told of it yet. */
-  #behind = new Set<string>();
 
   /**
    * @param add takes what is new
@@ -34,12 +53,22 @@ export class ConnectionSums {
 
   /** A frontend goes or is written again; this it had counted. */
   gone(count: FrontendCount): void {
-    if (this.#last) this.#addNew(count);
-    this.#last?.delete(count.frontend);
-    this.#behind.delete(count.frontend);
-    if (!this.#reading) return;
-    this.#reading.delete(count.frontend);
-    this.#gone.add(count.frontend);
+    const { frontend, service, connections } = count;
+    if (this.#reading) {
+      this.#reading.delete(frontend);
+      this.#gone.add(frontend);
+    }
+    if (!this.#accounts) return;
+    const account = this.#accounts.get(frontend) ?? newAccount(service);
+    // Of a Service that has lost the frontend to another one nothing is known any more.
+    if (account.service !== service) return;
+    this.#accounts.set(frontend, account);
+    const known = Math.min(account.untold, connections);
+    account.untold -= known;
+    account.isBehind = false;
+    this.#count(count, { account, more: connections - known - account.read });
+    account.read = 0;
+    this.#forgetSettled(frontend, account);
   }
 
   /** The kernel is about to be read. */
@@ -56,22 +85,25 @@ export class ConnectionSums {
     }
   }
 
-  /** All of the listing was seen. */
-  end(): void {
+  /** All of the listing was seen. Yields after each frontend; `gone` may be called meanwhile. */
+  *end(): Generator<undefined, void> {
     const now = this.#reading ?? new Map<string, FrontendCount>();
-    const behind = new Set<string>();
-    this.#reading = undefined;
-    for (const last of this.#last?.values() ?? []) {
-      const count = now.get(last.frontend);
-      if (count?.service === last.service && count.connections >= last.connections) continue;
-      if (!this.#tellsGone || this.#behind.has(last.frontend)) continue;
-      // It went, or was written again: what it had counted until then is still to be told.
-      behind.add(last.frontend);
-      now.set(last.frontend, last);
+    const accounts = this.#accounts ?? new Map<string, Account>();
+    for (const [frontend, account] of accounts) {
+      if (!this.#follows(account, now.get(frontend))) now.delete(frontend);
+      this.#forgetSettled(frontend, account);
+      yield;
     }
-    if (this.#last) { for (const count of now.values()) this.#addNew(count); }
-    this.#last = now;
-    this.#behind = behind;
+    for (const [frontend, count] of now) {
+      const known = accounts.get(frontend);
+      const account = known?.service === count.service ? known : newAccount(count.service);
+      accounts.set(frontend, account);
+      if (this.#accounts) this.#count(count, { account, more: count.connections - account.read });
+      account.read = count.connections;
+      yield;
+    }
+    this.#accounts = accounts;
+    this.#reading = undefined;
   }
 
   /** The reading failed. */
@@ -79,11 +111,35 @@ export class ConnectionSums {
     this.#reading = undefined;
   }
 
-  /** Adds what was not known of a count. One that is less, or of another Service, began at nothing. */
-  #addNew(count: FrontendCount): void {
-    const last = this.#last?.get(count.frontend);
-    const isSame = last?.service === count.service && last.connections <= count.connections;
-    const more = count.connections - (isSame ? last.connections : 0);
-    if (more > 0) this.#add(count, more);
+  /** @returns whether a count can be taken; otherwise the word of its element is waited for, until the next reading */
+  #follows(account: Account, count: FrontendCount | undefined): boolean {
+    if (account.untold > 0 && ++account.age > LATEST) account.untold = 0;
+    const isSame = count?.service === account.service && count.connections >= account.read;
+    if (isSame || account.read === 0) return true;
+    if (this.#tellsGone && !account.isBehind) {
+      account.isBehind = true;
+      return false;
+    }
+    if (this.#tellsGone) {
+      account.untold += account.read;
+      account.age = 0;
+    }
+    account.read = 0;
+    account.isBehind = false;
+    return true;
   }
+
+  #count(count: FrontendCount, { account, more }: { account: Account; more: number }): void {
+    const fresh = Math.max(0, more - account.ahead);
+    account.ahead += fresh - more;
+    if (fresh > 0) this.#add(count, fresh);
+  }
+
+  #forgetSettled(frontend: string, { read, ahead, untold }: Account): void {
+    if (read === 0 && ahead === 0 && untold === 0) this.#accounts?.delete(frontend);
+  }
+}
+
+function newAccount(service: string): Account {
+  return { service, read: 0, ahead: 0, untold: 0, age: 0, isBehind: false };
 }
