@@ -26,7 +26,7 @@ export async function initOnly(options: KernelSettingsOptions): Promise<void> {
   // This loads the kernel's modules, too: without them, connection tracking has no settings.
   const { backend: { traits } } = await openBackend(options);
   const node = desiredNode({ configuration, traits, node: undefined, serviceCIDRs: [] });
-  if (traits.localhostNodePorts && answersOnLoopback(node, 4)) await allowLocalhost(runtime);
+  if (answersOnLoopback(node, 4)) await allowLocalhost(runtime);
   await applyConntrackSettings(options);
   logger.info("the node is initialised, and --init-only is set: done", { mode: traits.name });
 }

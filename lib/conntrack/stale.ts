@@ -9,10 +9,11 @@
  *
  * @module
  */
-import { cidrContains, FAMILIES, type Family } from "../model/values/address.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { changesFixedRules } from "../model/cluster/node_change.ts";
+import { takesNodePorts } from "../policy/node.ts";
 import {
   type Frontend,
   type Frontends,
@@ -149,27 +150,15 @@ export function* staleEntries(
 
 /** The virtual IP that a flow goes to, or else the node port, if its destination can be one. */
 function frontendKey(
-  { family, original: { dst, dport } }: ConntrackEntry,
+  { original: { dst, dport } }: ConntrackEntry,
   { served, gone, facts }: { served: Frontends; gone: Frontends; facts: NodeFacts },
 ): string {
   const vip = udpVip(dst, dport);
   const nodePort = udpNodePort(dport);
   const isNodePort = (served.has(nodePort) || gone.has(nodePort)) &&
-    !facts.vips.has(vip) && takesNodePorts(dst, family, facts);
+    !facts.vips.has(vip) &&
+    takesNodePorts(dst, { node: facts.node, isOwn: facts.localAddresses.has(dst) });
   return isNodePort ? nodePort : vip;
-}
-
-/** Whether our rules look for node ports at this address. */
-function takesNodePorts(
-  address: string,
-  family: Family,
-  { node, localAddresses }: NodeFacts,
-): boolean {
-  const isLoopback = family === 4 ? address.startsWith("127.") : address === "::1";
-  if (isLoopback && (family === 6 || !node.localhostNodePorts)) return false;
-  if (!isLoopback && !localAddresses.has(address)) return false;
-  const allowed = node.families[family].nodePortAddresses;
-  return allowed.type === "all" || allowed.cidrs.some((cidr) => cidrContains(cidr, address));
 }
 
 function withNodePorts(served: FrontendsByFamily, state: DesiredState): FrontendsByFamily {

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { cidrContains, familyOf } from "../model/values/address.ts";
+import { familyOf } from "../model/values/address.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Protocol } from "../model/cluster/objects.ts";
 import { frontendsOf, type Match } from "../policy/frontend.ts";
-import { answersOnLoopback } from "../policy/node.ts";
+import { takesNodePorts } from "../policy/node.ts";
 
 /** Where a packet goes to. */
 export interface PacketDestination {
@@ -40,21 +40,7 @@ export function findFrontend(
       if (frontend.address === undefined) nodePort = { servicePort, frontend };
     }
   }
-  return nodePort && takesNodePorts(address, options) ? nodePort : undefined;
-}
-
-/** Whether node ports answer on an address. */
-export function takesNodePorts(
-  address: string,
-  { state: { node }, traits, ownAddresses }: MatchOptions,
-): boolean {
-  const family = familyOf(address);
-  const setting = node.families[family].nodePortAddresses;
-  if (isLoopback(address)) return traits.localhostNodePorts && answersOnLoopback(node, family);
-  if (!ownAddresses.includes(address)) return false;
-  return setting.type === "all" || setting.cidrs.some((cidr) => cidrContains(cidr, address));
-}
-
-function isLoopback(address: string): boolean {
-  return familyOf(address) === 4 ? address.startsWith("127.") : address === "::1";
+  const { state: { node }, ownAddresses } = options;
+  const isOwn = ownAddresses.includes(address);
+  return nodePort && takesNodePorts(address, { node, isOwn }) ? nodePort : undefined;
 }

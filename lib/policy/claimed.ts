@@ -9,6 +9,7 @@ import type { DesiredNode } from "../model/kernel/desired.ts";
 import { nodePortKey, vipKey } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
+import { takesNodePorts } from "./node.ts";
 import type { Claim, ClaimType, Conflict, Reservation } from "./claims.ts";
 
 /** A TCP port that the daemon needs itself: no Service becomes a frontend there. */
@@ -81,7 +82,7 @@ function inspect(
   { node, ownAddresses }: Surroundings,
 ): Inspected {
   const family = familyOf(address);
-  const { serviceCIDRs, nodePortAddresses } = node.families[family];
+  const { serviceCIDRs } = node.families[family];
   const isOwn = ownAddresses.has(address);
   const cidr = type === "externalIP"
     ? serviceCIDRs.find((each) => cidrContains(each, address))
@@ -91,8 +92,7 @@ function inspect(
     family,
     type,
     isOwn,
-    takesNodePorts: isOwn && type !== "clusterIP" && (nodePortAddresses.type === "all" ||
-      nodePortAddresses.cidrs.some((each) => cidrContains(each, address))),
+    takesNodePorts: type !== "clusterIP" && takesNodePorts(address, { node, isOwn }),
     reserved: cidr === undefined ? undefined : {
       holder: `the ServiceCIDR ${cidr}`,
       because: "where only the API server gives addresses out",

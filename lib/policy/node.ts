@@ -5,10 +5,12 @@
  */
 import {
   ADDRESS_BITS,
+  cidrContains,
   cidrsOverlap,
   FAMILIES,
   type Family,
   familyOf,
+  isLoopback,
   isSpecialAddress,
   mergeCidrs,
 } from "../model/values/address.ts";
@@ -49,7 +51,7 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
     // A shift by 31 is negative in JavaScript without `>>> 0`.
     masqueradeMark: (1 << settings.masqueradeBit) >>> 0,
     healthzPort: Number(/\d+$/.exec(configuration.healthzBindAddress)?.[0] ?? 0),
-    localhostNodePorts: configuration.iptables.localhostNodePorts,
+    localhostNodePorts: traits.localhostNodePorts && configuration.iptables.localhostNodePorts,
     tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
     countsConnections: configuration.signpost.serviceMetrics &&
       inputs.refusedFeatures?.has("connection-counters") !== true,
@@ -70,8 +72,25 @@ export function nodeAddress(
 }
 
 /**
- * Whether node ports of this family answer on the loopback address, in modes where they can: IPv4
- * alone, as the kernel routes no packet from `::1` elsewhere.
+ * Whether node ports answer on an address: on loopback as the setting says, in IPv4 alone, and else where the
+ * node has it.
+ *
+ * @param options.isOwn whether an interface of the node has the address
+ */
+export function takesNodePorts(
+  address: string,
+  { node, isOwn }: { readonly node: DesiredNode; readonly isOwn: boolean },
+): boolean {
+  const family = familyOf(address);
+  const { nodePortAddresses } = node.families[family];
+  const isHere = isLoopback(address) ? answersOnLoopback(node, family) : isOwn;
+  return isHere && (nodePortAddresses.type === "all" ||
+    nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address)));
+}
+
+/**
+ * Whether node ports of this family answer on a loopback address: IPv4 alone, as the kernel routes no
+ * packet from `::1` elsewhere.
  */
 export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
   if (family !== 4 || !node.localhostNodePorts) return false;

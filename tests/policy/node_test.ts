@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { desiredNode, nodeAddress } from "../../lib/policy/node.ts";
+import { desiredNode, nodeAddress, takesNodePorts } from "../../lib/policy/node.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
 import type { Node } from "../../lib/model/cluster/objects.ts";
@@ -157,6 +157,39 @@ Deno.test("each mode has its own masquerade settings", () => {
   const iptables = work(changes, { mode: "iptables" });
   assertEquals([iptables.masqueradeAll, iptables.masqueradeMark], [false, 8]);
   assertEquals(iptables.localhostNodePorts, false);
+});
+
+Deno.test("node ports answer where the rules look for them: on 127.0.0.0/8 in iptables mode alone", () => {
+  const localhost = (localhostNodePorts: boolean, nodePortAddresses: readonly string[] = []) => ({
+    iptables: { ...DEFAULTS.iptables, localhostNodePorts },
+    nodePortAddresses,
+  });
+  const cases: readonly (readonly [Mode, Partial<Configuration>, own: readonly string[]])[] = [
+    ["nftables", localhost(true), ["192.0.2.10", "2001:db8::10"]],
+    ["nftables", localhost(true, ["127.0.0.0/8"]), ["2001:db8::10"]],
+    ["iptables", localhost(false), ["192.0.2.10", "192.0.2.11", "2001:db8::10"]],
+    ["iptables", localhost(true), [
+      "127.0.0.1",
+      "127.0.0.2",
+      "192.0.2.10",
+      "192.0.2.11",
+      "2001:db8::10",
+    ]],
+    ["iptables", localhost(true, ["127.0.0.1/32", "::1/128"]), ["127.0.0.1"]],
+    ["iptables", localhost(true, ["192.0.2.0/24", "2001:db8::/64"]), [
+      "192.0.2.10",
+      "192.0.2.11",
+      "2001:db8::10",
+    ]],
+  ];
+  const own = new Set(["127.0.0.1", "192.0.2.10", "192.0.2.11", "::1", "2001:db8::10"]);
+  for (const [mode, changes, expected] of cases) {
+    const node = work(changes, { mode });
+    const found = [...own, "127.0.0.2", "192.0.2.99"].filter((address) =>
+      takesNodePorts(address, { node, isOwn: own.has(address) })
+    );
+    assertEquals(found.sort(), [...expected].sort(), `${mode} ${changes.nodePortAddresses}`);
+  }
 });
 
 Deno.test("the node's own address is the bind address of its family, else the Node's first", () => {

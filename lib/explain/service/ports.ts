@@ -14,7 +14,7 @@ import { objectKey, servicePortName, vipKey } from "../../model/cluster/names.ts
 import type { Protocol, Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { explainEndpoints } from "./endpoints.ts";
-import { takesNodePorts } from "../frontend.ts";
+import { takesNodePorts } from "../../policy/node.ts";
 import { type Frontend, frontendsOf, policyOf } from "../../policy/frontend.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import type { World } from "../packet/outcome.ts";
@@ -79,7 +79,8 @@ function frontendReport(
   // One address that takes node ports stands for all of them.
   const address = frontend.address ??
     world.ownAddresses.find((own) =>
-      familyOf(own) === family && !isSpecialAddress(own) && takesNodePorts(own, world)
+      familyOf(own) === family && !isSpecialAddress(own) &&
+      takesNodePorts(own, { node: world.state.node, isOwn: true })
     );
   return {
     type: frontend.type,

@@ -71,6 +71,15 @@ export function parseCidr(text: unknown): string | undefined {
   return formatCidr(family, clearHostBits(addressToInteger(address), family, length), length);
 }
 
+/**
+ * Whether it is an address of the node to itself.
+ *
+ * @param address canonical
+ */
+export function isLoopback(address: string): boolean {
+  return familyOf(address) === 4 ? address.startsWith("127.") : address === "::1";
+}
+
 const SPECIAL_RANGES: ReadonlySet<string> = new Set(["unspecified", "loopback", "linkLocal"]);
 
 /**

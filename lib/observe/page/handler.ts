@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { familyOf, parseAddress } from "../../model/values/address.ts";
+import { isLoopback, parseAddress } from "../../model/values/address.ts";
 import { type HttpHandler, type HttpRequest, textAnswer } from "../../model/ports/http.ts";
 import { CONTENT_SECURITY_POLICY } from "./assets.ts";
 import { type PageContents, statusPage } from "./page.ts";
@@ -47,7 +47,7 @@ function refusalOf(
 ): string | undefined {
   if (setting === "on") return undefined;
   if (setting === "off") return "The status page is off: see --status-page.";
-  if (!isLoopback(hostOf(bindAddress))) {
+  if (!isLoopbackHost(hostOf(bindAddress))) {
     return `The status page is off, for this server listens on ${bindAddress}, not on loopback alone: --status-page=on shows it to everyone who can connect.`;
   }
   // A page of another site that makes its own name lead here must not read this one.
@@ -62,10 +62,9 @@ function hostOf(authority: string): string {
   return authority.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
 }
 
-function isLoopback(host: string): boolean {
+function isLoopbackHost(host: string): boolean {
   const address = parseAddress(host);
-  if (address === undefined) return false;
-  return familyOf(address) === 4 ? address.startsWith("127.") : address === "::1";
+  return address !== undefined && isLoopback(address);
 }
 
 function isLocalName(host: string): boolean {

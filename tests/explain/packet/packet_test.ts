@@ -76,6 +76,10 @@ const PACKETS: readonly (readonly [
   ["node > 127.0.0.1:30080/tcp", LOCAL_POLICY, "dnat 2, masqueraded: node-to-external", {
     mode: "iptables",
   }],
+  ["node > 127.0.0.2:30080/tcp", LOCAL_POLICY, "none not-a-service", {
+    mode: "iptables",
+    configuration: { nodePortAddresses: ["127.0.0.1/32"] },
+  }],
   ["external > 192.0.2.10:80/tcp", LOCAL_ELSEWHERE, "drop no-local-endpoints"],
   ["pod > 192.0.2.10:80/tcp", LOCAL_ELSEWHERE, "dnat 1, none"],
   ["pod > 192.0.2.10:80/tcp", LOCAL_ELSEWHERE, "drop no-local-endpoints", {
