@@ -95,7 +95,7 @@ async function guarded(invocation: Run, context: Given): Promise<number> {
 
 /** @returns the exit code */
 async function perform(
-  { command, configuration }: Run,
+  { command, configuration, settings }: Run,
   given: Given & { readonly logger: Logger },
 ): Promise<number> {
   const nodeName = nodeNameOf(configuration, given.runtime);
@@ -123,7 +123,7 @@ async function perform(
     }
     case "write-config": {
       const { writeConfig } = await import("./write_config.ts");
-      await writeConfig({ ...context, ...command });
+      await writeConfig({ ...context, ...command, settings });
       return 0;
     }
     case "explain": {

@@ -1,12 +1,13 @@
 /**
- * `signpost --write-config-to`: the configuration in effect as a file, as kube-proxy's flag.
+ * `signpost --write-config-to`: the configuration as it was read as a file, as kube-proxy's flag.
  *
  * @module
  */
 import { stringify } from "@std/yaml/stringify";
 import { messageOf } from "../model/values/errors.ts";
+import { openPaths, withDefaults } from "../config/complete.ts";
 import { toKubeProxyConfiguration } from "../config/configz.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { GivenSettings } from "../config/settings/table.ts";
 import { FatalError } from "../model/values/fatal.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -14,19 +15,23 @@ import type { Runtime } from "../model/ports/runtime.ts";
 /** What `--write-config-to` needs. */
 export interface WriteConfigOptions {
   readonly path: string;
-  readonly configuration: Configuration;
+  /** What file and flags say. */
+  readonly settings: GivenSettings;
   readonly runtime: Pick<Runtime, "print" | "writeFile">;
   readonly logger: Logger;
 }
 
 /**
- * Writes what flags and file come to, with defaults filled in, as a KubeProxyConfiguration in YAML.
+ * Writes what flags and file say, with defaults filled in, as a KubeProxyConfiguration in YAML: not what the mode
+ * makes of it, so that `mode: ipvs` stays as it is.
  *
  * @throws {FatalError} where the file cannot be written
  */
 export async function writeConfig(options: WriteConfigOptions): Promise<void> {
-  const { path, configuration, runtime, logger } = options;
-  const text = stringify(toKubeProxyConfiguration(configuration), { lineWidth: -1 });
+  const { path, settings, runtime, logger } = options;
+  const text = stringify(toKubeProxyConfiguration(withDefaults(settings), openPaths(settings)), {
+    lineWidth: -1,
+  });
   if (path === "/dev/stdout") return await runtime.print(text);
   try {
     await runtime.writeFile(path, text);

@@ -7,7 +7,7 @@
  * @module
  */
 import { familyOf, parseAddress } from "../model/values/address.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { AskedMode, Configuration } from "../model/configuration.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { ipvsSettings } from "./ipvs.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./settings/process.ts";
@@ -34,18 +34,29 @@ export function mergeSettings(file: GivenSettings, flags: GivenSettings): GivenS
   return { ...file, ...flags, featureGates };
 }
 
-/** Fills in what is not set. */
+/** What file and flags ask for, with defaults. */
+export type AskedConfiguration = Omit<Configuration, "mode"> & { readonly mode: AskedMode };
+
+/** Fills in what is not set, and what the mode makes of other settings. */
 export function completeSettings(given: GivenSettings): Configuration {
   const isIpvs = given.mode === "ipvs";
-  const all = complete({ ...given, ...isIpvs ? ipvsSettings(given) : nftablesSettings(given) });
-  const { command: _, healthzPort: _h, metricsPort: _m, clusterCIDR, mode, ...settings } = all;
+  const asked = withDefaults({ ...given, ...modeSettings(given) });
+  const tcpFinWaitTimeout = isIpvs ? asked.ipvs.tcpFinTimeout : 0;
+  return {
+    ...asked,
+    mode: asked.mode === "ipvs" ? "nftables" : asked.mode,
+    conntrack: { ...asked.conntrack, tcpFinWaitTimeout },
+  };
+}
+
+/** Fills in what is not set. */
+export function withDefaults(given: GivenSettings): AskedConfiguration {
+  const { command: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = complete(
+    given,
+  );
   return {
     ...settings,
-    mode: mode === "ipvs" ? "nftables" : mode,
-    conntrack: {
-      ...settings.conntrack,
-      tcpFinWaitTimeout: isIpvs ? settings.ipvs.tcpFinTimeout : 0,
-    },
+    conntrack: { ...settings.conntrack, tcpFinWaitTimeout: 0 },
     ...completeServers(given, settings.bindAddress),
     clusterCIDRs: clusterCIDR,
     detectLocal: { ...settings.detectLocal, clusterCIDRs: clusterCIDR },
@@ -53,6 +64,17 @@ export function completeSettings(given: GivenSettings): Configuration {
     verbosity: settings.logging.verbosity,
     logFormat: settings.logging.format,
   };
+}
+
+/** The paths that nothing sets, and that the mode asked for takes from other settings. */
+export function openPaths(given: GivenSettings): ReadonlySet<string> {
+  const values: Record<string, unknown> = given;
+  return new Set(Object.keys(modeSettings(given)).filter((path) => values[path] === undefined));
+}
+
+/** What the mode asked for makes of other settings. */
+function modeSettings(given: GivenSettings): GivenSettings {
+  return given.mode === "ipvs" ? ipvsSettings(given) : nftablesSettings(given);
 }
 
 /** Every setting, in its section. */

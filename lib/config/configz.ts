@@ -5,6 +5,7 @@
  */
 import type { Configuration, MinSyncPeriod } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
+import type { AskedConfiguration } from "./complete.ts";
 import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import type { Json, Setting } from "./settings/setting.ts";
@@ -15,11 +16,18 @@ import { fieldAt } from "../model/values/record.ts";
  * Prints the configuration as a KubeProxyConfiguration (v1alpha1) value with every field, durations
  * as Go's (`30s`, `1m0s`). Read as a file, it gives the same configuration again, but for what a file
  * cannot say: servers that are off, a min sync period of 0, `--master`, signpost's own settings.
+ *
+ * @param open paths that are not set, and printed as `null`
  */
-export function toKubeProxyConfiguration(configuration: Configuration): Json {
+export function toKubeProxyConfiguration(
+  configuration: AskedConfiguration,
+  open: ReadonlySet<string> = new Set(),
+): Json {
   const rows = [...ROWS].filter(([, { inFile }]) => inFile !== false)
     .sort(([one], [other]) => one < other ? -1 : 1)
-    .map(([path, row]) => [path, printed(configuration, { path, row })] as const);
+    .map(([path, row]) =>
+      [path, open.has(path) ? null : printed(configuration, { path, row })] as const
+    );
   return { apiVersion: API_VERSION, kind: KIND, ...inSections(rows) };
 }
 
@@ -50,7 +58,7 @@ export function formatMinSyncPeriod(value: MinSyncPeriod): string {
 }
 
 function printed(
-  configuration: Configuration,
+  configuration: AskedConfiguration,
   { path, row }: { readonly path: string; readonly row: Setting<unknown> },
 ): Json {
   if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");

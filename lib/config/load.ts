@@ -25,6 +25,8 @@ export type Invocation =
     readonly type: "run";
     readonly command: Command;
     readonly configuration: Configuration;
+    /** What file and flags say, without defaults. */
+    readonly settings: GivenSettings;
     /** All flags of the command line, as `--name`. */
     readonly given: readonly string[];
     /** One line each, for stderr or the log. */
@@ -101,7 +103,8 @@ export async function loadConfiguration(
   const warnings = [...ignored, ...file.warnings];
   if (errors.length > 0 || asked.type === "errors") return { type: "errors", errors, warnings };
   warnings.push(...warningsOf({ origin, given: flags.given }));
-  return { type: "run", command: asked.command, configuration, given: flags.given, warnings };
+  const { command } = asked;
+  return { type: "run", command, configuration, settings, given: flags.given, warnings };
 }
 
 /** The settings of a command line that say nothing of its command. */

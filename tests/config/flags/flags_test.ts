@@ -22,6 +22,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
     type: "run",
     command: { name: "run", once: false, output: "script" },
     given: [],
+    settings: { featureGates: {} },
     configuration: {
       bindAddress: "0.0.0.0",
       bindAddressHardFail: false,
