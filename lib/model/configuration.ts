@@ -77,7 +77,7 @@ export interface UnusedConfiguration {
     readonly strictARP: boolean;
     /** Milliseconds, as those below. */
     readonly syncPeriod: number;
-    readonly minSyncPeriod: number;
+    readonly minSyncPeriod: MinSyncPeriod;
     readonly tcpTimeout: number;
     readonly tcpFinTimeout: number;
     readonly udpTimeout: number;

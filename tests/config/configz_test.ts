@@ -41,7 +41,7 @@ Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, ev
     iptables: { localhostNodePorts: true, ...mode },
     ipvs: {
       excludeCIDRs: [],
-      minSyncPeriod: "1s",
+      minSyncPeriod: "0s",
       scheduler: "",
       strictARP: false,
       syncPeriod: "30s",

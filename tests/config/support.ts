@@ -6,7 +6,11 @@
 import { assertEquals } from "@std/assert";
 import { helpText } from "../../lib/cli/help.ts";
 import { type Invocation, loadConfiguration } from "../../lib/config/load.ts";
-import type { Configuration, UnusedConfiguration } from "../../lib/model/configuration.ts";
+import {
+  type Configuration,
+  DEFAULT_LIMITS,
+  type UnusedConfiguration,
+} from "../../lib/model/configuration.ts";
 
 /** The name of the file that `loadFile` gives its text. */
 export const FILE = "/etc/x.yaml";
@@ -24,7 +28,7 @@ export const UNUSED: UnusedConfiguration = {
     excludeCIDRs: [],
     strictARP: false,
     syncPeriod: 30_000,
-    minSyncPeriod: 1_000,
+    minSyncPeriod: "adaptive",
     tcpTimeout: 0,
     tcpFinTimeout: 0,
     udpTimeout: 0,
@@ -46,6 +50,23 @@ export const UNUSED: UnusedConfiguration = {
       json: { splitStream: false, infoBufferSize: "0" },
     },
   },
+};
+
+/** signpost's own settings, where nothing sets them. */
+export const SIGNPOST: Configuration["signpost"] = {
+  manifests: [],
+  fullSyncPeriod: 3_600_000,
+  ipvsGracePeriod: 300_000,
+  stateFile: "/var/lib/signpost/state.json.gz",
+  wait: false,
+  proxyFromEnvironment: false,
+  socket: "/run/signpost/signpost.sock",
+  statusPage: "auto",
+  serviceMetrics: true,
+  limits: DEFAULT_LIMITS,
+  scheduler: "random",
+  hash: "source",
+  hashTableSize: 251,
 };
 
 /** Loads a command line; `files` are the only files that there are. */

@@ -6,13 +6,7 @@
  *
  * @module
  */
-import {
-  type AskedMode,
-  type DetectLocalMode,
-  type MinSyncPeriod,
-  MODES,
-} from "../../model/configuration.ts";
-import { formatDuration } from "../file/durations.ts";
+import { type AskedMode, type DetectLocalMode, MODES } from "../../model/configuration.ts";
 import { boolean, integer } from "../file/fields.ts";
 import {
   clusterCidrs,
@@ -21,16 +15,7 @@ import {
   nodePortAddress,
   proxyMode,
 } from "../file/readers.ts";
-import {
-  duration,
-  group,
-  list,
-  type Setting,
-  type SettingOptions,
-  switches,
-  value,
-  word,
-} from "./setting.ts";
+import { duration, group, list, minSyncPeriod, switches, value, word } from "./setting.ts";
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -163,13 +148,3 @@ export const RULE_GROUP = group({
     }),
   },
 });
-
-/** Adaptive where nothing sets it; KubeProxyConfiguration has `0s` for that, as kubeadm writes it. */
-function minSyncPeriod(options: SettingOptions = {}): Setting<MinSyncPeriod> {
-  return {
-    ...duration(0, options),
-    empty: "in the file",
-    default: "adaptive",
-    print: (value) => formatDuration(value === "adaptive" ? 0 : value),
-  };
-}

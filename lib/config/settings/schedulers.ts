@@ -12,7 +12,7 @@ import {
 } from "../../model/cluster/scheduler.ts";
 import { boolean, text } from "../file/fields.ts";
 import { cidr, oneOf, prime } from "../file/readers.ts";
-import { duration, group, list, value, word } from "./setting.ts";
+import { duration, group, list, minSyncPeriod, value, word } from "./setting.ts";
 
 const SECOND = 1_000;
 
@@ -74,9 +74,8 @@ export const SCHEDULER_GROUP = group({
         help: "With --proxy-mode ipvs: time between full checks of the rules. Default 30s.",
       },
     }),
-    "ipvs.minSyncPeriod": duration(SECOND, {
+    "ipvs.minSyncPeriod": minSyncPeriod({
       unused: OUTSIDE,
-      empty: "in the file",
       flag: {
         name: "ipvs-min-sync-period",
         value: "DURATION",

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { duration as readDuration, type Reader } from "../file/fields.ts";
 import type { Flag } from "../flags/flag.ts";
@@ -119,4 +120,14 @@ export function group<S extends Readonly<Record<string, Setting<unknown>>>>(
   group: SettingGroup<S>,
 ): SettingGroup<S> {
   return group;
+}
+
+/** Adaptive where nothing sets it; KubeProxyConfiguration has `0s` for that, as kubeadm writes it. */
+export function minSyncPeriod(options: SettingOptions = {}): Setting<MinSyncPeriod> {
+  return {
+    ...duration(0, options),
+    empty: "in the file",
+    default: "adaptive",
+    print: (value) => formatDuration(value === "adaptive" ? 0 : value),
+  };
 }

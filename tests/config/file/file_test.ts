@@ -1,6 +1,14 @@
 import { assertEquals } from "@std/assert";
-import { DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
-import { configurationOf, errorsOf, FILE, load, loadFile, runOf, UNUSED } from "../support.ts";
+import {
+  configurationOf,
+  errorsOf,
+  FILE,
+  load,
+  loadFile,
+  runOf,
+  SIGNPOST,
+  UNUSED,
+} from "../support.ts";
 
 /** As `kubeadm init` writes it into the ConfigMap kube-proxy, but for the kubeconfig. */
 const KUBEADM = `
@@ -151,21 +159,7 @@ logging: {verbosity: 4, format: json}
     featureGates: { AllowServiceExternalIPs: false },
     verbosity: 4,
     logFormat: "json",
-    signpost: {
-      manifests: [],
-      fullSyncPeriod: 3_600_000,
-      ipvsGracePeriod: 300_000,
-      stateFile: "/var/lib/signpost/state.json.gz",
-      wait: false,
-      proxyFromEnvironment: false,
-      socket: "/run/signpost/signpost.sock",
-      statusPage: "auto",
-      serviceMetrics: true,
-      limits: DEFAULT_LIMITS,
-      scheduler: "random",
-      hash: "source",
-      hashTableSize: 251,
-    },
+    signpost: SIGNPOST,
   });
 });
 

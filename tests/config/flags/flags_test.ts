@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { type Configuration, DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
+import type { Configuration } from "../../../lib/model/configuration.ts";
 import {
   configurationOf,
   errorsOf,
@@ -8,6 +8,7 @@ import {
   load,
   loadFile,
   runOf,
+  SIGNPOST,
   UNUSED,
 } from "../support.ts";
 
@@ -60,21 +61,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
       featureGates: {},
       verbosity: 0,
       logFormat: "text",
-      signpost: {
-        manifests: [],
-        fullSyncPeriod: 3_600_000,
-        ipvsGracePeriod: 300_000,
-        stateFile: "/var/lib/signpost/state.json.gz",
-        wait: false,
-        proxyFromEnvironment: false,
-        socket: "/run/signpost/signpost.sock",
-        statusPage: "auto",
-        serviceMetrics: true,
-        limits: DEFAULT_LIMITS,
-        scheduler: "random",
-        hash: "source",
-        hashTableSize: 251,
-      },
+      signpost: SIGNPOST,
     },
     warnings: [],
   });
