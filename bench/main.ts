@@ -1,19 +1,22 @@
 /**
  * `deno task bench`: measures signpost on this machine, in namespaces of its own.
  *
- * Prints tables, and writes `bench/results.json` and `docs/bench.svg`. Needs root.
+ * Prints tables, and writes `bench/results.json`, `docs/bench.svg` and the tables of `docs/performance.md`.
+ * Needs root.
  *
  * @module
  */
+import { messageOf } from "../lib/model/values/errors.ts";
 import { Libc } from "./libc.ts";
-import { HELP, type Options, readOptions } from "./options.ts";
-import { measureCounters } from "./parts/counters.ts";
+import { HELP, type Options, type Part, readOptions } from "./options.ts";
+import { type CounterCosts, measureCounters } from "./parts/counters.ts";
 import { measureFirstRequest } from "./parts/first_request.ts";
 import { type IptablesResult, measureIptables } from "./parts/iptables.ts";
-import { measurePackets } from "./parts/packets.ts";
+import { measurePackets, type PacketPath } from "./parts/packets.ts";
 import { measureWideService } from "./parts/wide_service.ts";
 import { renderPlot } from "./plot.ts";
-import { describeMachine, makeProgram } from "./program.ts";
+import { renderPerformancePage } from "./page.ts";
+import { describeMachine, describeSitting, makeProgram } from "./program.ts";
 import { print, progress } from "./report.ts";
 import type { Results, SizeResult } from "./results.ts";
 import { scale } from "./scale/scale.ts";
@@ -26,68 +29,104 @@ const FIRST_REQUEST_RUNS = 9;
 const PACKET_MILLISECONDS = 500;
 const IPTABLES_RUNS = 3;
 
+/** Measures one thing after the other; what fails is told, and the others go on. */
+class Measuring {
+  readonly #failed = new Set<Part>();
+
+  constructor(private readonly options: Options) {}
+
+  /** @returns what was measured; empty where these parts are not wanted or fail */
+  async of<T>(
+    { parts, what }: { readonly parts: readonly Part[]; readonly what: string },
+    body: () => Promise<T>,
+  ): Promise<T[]> {
+    const wanted = parts.filter((part) => this.options.parts.has(part));
+    if (wanted.length === 0) return [];
+    progress(what);
+    try {
+      return [await body()];
+    } catch (error) {
+      progress(`${what} failed: ${messageOf(error)}`);
+      Deno.exitCode = 1;
+      for (const part of wanted) this.#failed.add(part);
+      return [];
+    }
+  }
+
+  /** The parts that were measured to their end. */
+  get done(): readonly Part[] {
+    return [...this.options.parts].filter((part) => !this.#failed.has(part));
+  }
+}
+
+/** The parts that are measured in a cluster of each size. */
+const SIZED: readonly Part[] = ["start", "changes", "work", "memory", "cpu", "pause"];
+
 async function measure(options: Options, program: string): Promise<Results> {
-  const { parts, endpoints } = options;
+  const { endpoints, runs } = options;
   const libc = new Libc();
+  const measuring = new Measuring(options);
+  const sitting = await describeSitting();
+  const machine = await describeMachine();
   const sizes: SizeResult[] = [];
-  for (const services of needsSizes(options) ? options.sizes : []) {
-    progress(`${services} services`);
-    sizes.push(await measureSize(libc, services, options));
+  for (const services of options.sizes) {
+    const size = { parts: SIZED, what: `${services} services` };
+    sizes.push(...await measuring.of(size, () => measureSize(libc, services, options)));
   }
-  const packets = [];
-  for (const services of parts.has("packets") ? options.packetSizes : []) {
-    progress(`packet path, ${services} services`);
-    const rounds = options.packetRounds;
-    const milliseconds = PACKET_MILLISECONDS;
-    packets.push(await measurePackets(libc, { services, endpoints, rounds, milliseconds }));
+  const [packets, counters]: [PacketPath[], CounterCosts[]] = [[], []];
+  for (const services of options.packetSizes) {
+    const rounds = { rounds: options.packetRounds, milliseconds: PACKET_MILLISECONDS };
+    const path = { services, endpoints, ...rounds };
+    packets.push(
+      ...await measuring.of(
+        { parts: ["packets"], what: `packet path, ${services} services` },
+        () => measurePackets(libc, path),
+      ),
+    );
+    counters.push(
+      ...await measuring.of(
+        { parts: ["counters"], what: `counters, ${services} services` },
+        () => measureCounters(libc, path),
+      ),
+    );
   }
-  const counters = [];
-  for (const services of parts.has("counters") ? options.packetSizes : []) {
-    progress(`counters, ${services} services`);
-    const rounds = options.packetRounds;
-    const milliseconds = PACKET_MILLISECONDS;
-    counters.push(await measureCounters(libc, { services, endpoints, rounds, milliseconds }));
+  const iptables: IptablesResult[] = [];
+  for (const [i, services] of options.iptablesSizes.entries()) {
+    // iptables-nft checks every chain again at every commit: it is measured with the fewest Services.
+    for (const backend of i === 0 ? ["nft", "legacy"] as const : ["legacy"] as const) {
+      const changes = options.iptablesChanges;
+      const each = { services, endpoints, backend, changes, runs: Math.min(runs, IPTABLES_RUNS) };
+      iptables.push(
+        ...await measuring.of(
+          { parts: ["iptables"], what: `iptables-${backend}, ${services} services` },
+          () => measureIptables(libc, each),
+        ),
+      );
+    }
   }
-  const iptables = parts.has("iptables") ? await measureAllIptables(libc, options) : [];
+  const [firstRequest] = await measuring.of(
+    { parts: ["request"], what: "first request" },
+    () => firstRequestOf(libc, options),
+  );
+  const [wideService] = await measuring.of(
+    { parts: ["wide"], what: "one Service with many endpoints" },
+    () => measureWideService(libc, options.wideEndpoints),
+  );
   return {
     date: new Date().toISOString().slice(0, 10),
-    machine: await describeMachine(),
+    machine,
     program,
+    measured: Object.fromEntries(measuring.done.map((part) => [part, sitting])),
     sizes,
     ...(packets.length > 0 && { packets }),
     ...(counters.length > 0 && { counters }),
     ...(iptables.length > 0 && { iptables }),
-    ...(parts.has("request") && { firstRequest: await firstRequest(libc, options) }),
-    ...(parts.has("wide") && {
-      wideService: await measureWideService(libc, options.wideEndpoints),
-    }),
+    ...(firstRequest !== undefined && { firstRequest }),
+    ...(wideService && { wideService }),
   };
 }
 
-function needsSizes({ parts }: Options): boolean {
-  return (["start", "changes", "work", "memory", "cpu", "pause"] as const).some((part) =>
-    parts.has(part)
-  );
-}
-
-/** iptables-nft checks every chain again at every commit: it is measured with the fewest Services. */
-async function measureAllIptables(
-  libc: Libc,
-  { iptablesSizes, endpoints, runs, iptablesChanges: changes }: Options,
-): Promise<IptablesResult[]> {
-  const results: IptablesResult[] = [];
-  for (const [i, services] of iptablesSizes.entries()) {
-    for (const backend of i === 0 ? ["nft", "legacy"] as const : ["legacy"] as const) {
-      progress(`iptables-${backend}, ${services} services`);
-      const each = { services, endpoints, backend, changes, runs: Math.min(runs, IPTABLES_RUNS) };
-      results.push(await measureIptables(libc, each));
-    }
-  }
-  return results;
-}
-
-async function firstRequest(libc: Libc, { runs }: Options): Promise<number> {
-  progress("first request");
+async function firstRequestOf(libc: Libc, { runs }: Options): Promise<number> {
   await using stage = await Stage.create(libc, { services: 1, endpoints: 1 });
   return await measureFirstRequest(stage, Math.min(FIRST_REQUEST_RUNS, 2 * runs));
 }
@@ -105,7 +144,7 @@ async function mergeInto(path: string, results: Results): Promise<Results> {
     known.set(size.services, { ...known.get(size.services), ...size });
   }
   const sizes = [...known.values()].sort((a, b) => a.services - b.services);
-  return { ...old, ...results, sizes };
+  return { ...old, ...results, measured: { ...old.measured, ...results.measured }, sizes };
 }
 
 async function bench(options: Options): Promise<void> {
@@ -123,12 +162,13 @@ async function bench(options: Options): Promise<void> {
 
 async function write(
   results: Results,
-  { json, plot }: NonNullable<Options["output"]>,
+  { json, plot, page }: NonNullable<Options["output"]>,
 ): Promise<void> {
   const all = await mergeInto(json, results);
   await Deno.writeTextFile(json, `${JSON.stringify(all, undefined, 2)}\n`);
   await Deno.writeTextFile(plot, renderPlot(all.sizes));
-  progress(`wrote ${json} and ${plot}`);
+  await Deno.writeTextFile(page, renderPerformancePage(await Deno.readTextFile(page), all));
+  progress(`wrote ${json}, ${plot} and ${page}`);
 }
 
 if (import.meta.main) {

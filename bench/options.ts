@@ -55,7 +55,9 @@ export interface Options {
   /** Changes in iptables mode. */
   readonly iptablesChanges: number;
   /** Where results and plot go; `undefined`: nowhere. */
-  readonly output: { readonly json: string; readonly plot: string } | undefined;
+  readonly output:
+    | { readonly json: string; readonly plot: string; readonly page: string }
+    | undefined;
 }
 
 /** The help text. */
@@ -65,7 +67,7 @@ export const HELP = `Measures signpost on this machine: deno task bench [options
   --parts LIST       of ${PARTS.join(", ")}; default: all
   --sizes LIST       numbers of services; default: 1000,10000,30000
   --churn SECONDS    of changes before memory is read again at 10000 services; default: 600
-  --no-write         leave bench/results.json and docs/bench.svg as they are
+  --no-write         leave bench/results.json, docs/performance.md and docs/bench.svg as they are
 
 deno task bench scale [options] measures clusters of the sizes that people have; see its --help.
 `;
@@ -91,6 +93,7 @@ const FULL: Options = {
   output: {
     json: new URL("results.json", import.meta.url).pathname,
     plot: new URL("../docs/bench.svg", import.meta.url).pathname,
+    page: new URL("../docs/performance.md", import.meta.url).pathname,
   },
 };
 

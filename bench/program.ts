@@ -33,6 +33,14 @@ export async function makeProgram(folder: string): Promise<string> {
   return code === 0 ? "the bundle that the binary is made of" : `the sources (${stderr.trim()})`;
 }
 
+/** The commit, the day, and the load average of the minute before. */
+export async function describeSitting(): Promise<string> {
+  const commit = (await run(["git", "rev-parse", "--short", "HEAD"])).trim();
+  const day = new Date().toISOString().slice(0, 10);
+  const [load = 0] = Deno.loadavg();
+  return `commit ${commit} on ${day}, load average ${load.toFixed(1)} before`;
+}
+
 /** What it runs on. */
 export async function describeMachine(): Promise<Results["machine"]> {
   return {

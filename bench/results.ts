@@ -13,6 +13,7 @@ import type { Pause } from "./parts/pause.ts";
 import type { Start } from "./parts/start.ts";
 import type { WideService } from "./parts/wide_service.ts";
 import type { Work } from "./parts/work.ts";
+import type { Part } from "./options.ts";
 import type { Memory } from "./processes.ts";
 
 /** What was measured with so many Services; parts that were not run are missing. */
@@ -43,6 +44,8 @@ export interface Results {
   };
   /** What was measured, in words. */
   readonly program: string;
+  /** Of each part, when: the commit, the day and how busy the machine was before, in words. */
+  readonly measured: Readonly<Partial<Record<Part, string>>>;
   readonly sizes: readonly SizeResult[];
   /** Milliseconds from the start of the process to its first HTTP request. */
   readonly firstRequest?: number;

@@ -93,16 +93,17 @@ function counterTable(all: NonNullable<Results["counters"]>): string {
 
 /** The adaptive pause, the fixed second, and how many times less the first one is. */
 function pauseTable(sizes: readonly SizeResult[]): string {
-  const rows = sizes.flatMap(({ services, pause = [] }): Row[] => {
-    const [adaptive, fixed] = pause;
-    if (adaptive === undefined || fixed === undefined) return [];
-    return PAUSE_ROWS.map(([label, value, print]) => [
-      `${count(services)} services, ${label}`,
-      print(value(adaptive)),
-      print(value(fixed)),
-      ratio(value(adaptive) / value(fixed)),
-    ]);
-  });
+  const rows = sizes.flatMap(({ services, pause = [] }) =>
+    pause.filter(({ minSyncPeriod }) => minSyncPeriod === "adaptive").flatMap((adaptive): Row[] => {
+      const fixed = pause.find((each) => each.mode === adaptive.mode && each !== adaptive);
+      return fixed === undefined ? [] : PAUSE_ROWS.map(([label, value, print]) => [
+        `${adaptive.mode}, ${count(services)} services, ${label}`,
+        print(value(adaptive)),
+        print(value(fixed)),
+        ratio(value(adaptive) / value(fixed)),
+      ]);
+    })
+  );
   if (rows.length === 0) return "";
   return renderTable(["min sync period", "adaptive", "1s", "adaptive / 1s"], rows);
 }
@@ -122,7 +123,8 @@ const PAUSE_ROWS: readonly PauseRow[] = ([["2/s", "lone"], ["50/s", "burst"]] as
     [`${pace}, syncs`, (pause) => pause[which].changes.syncs, count],
     [`${pace}, time in syncs`, (pause) => pause[which].syncing, percent],
     [`${pace}, CPU of signpost`, (pause) => pause[which].busy.own, percent],
-    [`${pace}, CPU of nft`, (pause) => pause[which].busy.children, percent],
+    [`${pace}, longest sync`, (pause) => pause[which].longest, milliseconds],
+    [`${pace}, CPU of nft or iptables`, (pause) => pause[which].busy.children, percent],
   ],
 );
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../../lib/model/values/errors.ts";
 import { run } from "../../tests/support/command.ts";
 import { Libc } from "../libc.ts";
 import { describeMachine, makeProgram } from "../program.ts";
@@ -63,7 +64,7 @@ async function measure(options: ScaleOptions, program: string): Promise<ScaleRes
       noLimit ||= measured.noLimit;
     } catch (error) {
       // The others are worth measuring all the same.
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       progress(`${shape.services} x ${shape.endpoints} failed: ${reason}`);
       failed.push({ ...shape, reason });
     }

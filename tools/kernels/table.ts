@@ -3,10 +3,11 @@
  *
  * @module
  */
+import { marks, replaceMarked } from "../marked.ts";
 import { BACKENDS, PARTS, type RunResult, type StepResult } from "./steps.ts";
 
-/** Around the table in a document. */
-const [BEGIN, END] = ["<!-- kernels: begin -->", "<!-- kernels: end -->"];
+/** Of the marks around the table in a document. */
+const NAME = "kernels";
 
 const HEAD = [
   "name",
@@ -48,7 +49,7 @@ export function countSteps(results: readonly RunResult[]): { passed: number; fai
 
 /** Whether a document has the marks for the table. */
 export function hasTable(document: string): boolean {
-  return document.includes(BEGIN);
+  return document.includes(marks(NAME)[0]);
 }
 
 /**
@@ -57,11 +58,7 @@ export function hasTable(document: string): boolean {
  * @throws {Error} where the marks are not there
  */
 export function replaceTable(document: string, text: string): string {
-  const [begin, end] = [document.indexOf(BEGIN), document.indexOf(END)];
-  if (begin < 0 || end < begin) {
-    throw new Error(`the document has no lines ${BEGIN} and ${END} for the table`);
-  }
-  return `${document.slice(0, begin)}${BEGIN}\n${text}${document.slice(end)}`;
+  return replaceMarked(document, { name: NAME, text });
 }
 
 function rowOf({ name, version, facts, steps, seconds, leftOut }: RunResult): string[] {
