@@ -4,7 +4,7 @@
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
-import { HAIRPIN_CHAIN, OWNER } from "../script/names.ts";
+import { HAIRPIN_CHAIN, OWNER, VIRTUAL_IP_CHAIN } from "../script/names.ts";
 import { emptyTable, type FamilyInput, type TableInput } from "../script/ruleset.ts";
 import {
   argumentOf,
@@ -54,10 +54,11 @@ export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
   const left: string[] = [];
   for (const table of [...saved.values()].sort((a, b) => a.name < b.name ? -1 : 1)) {
     const isRest = !kubeProxy && isBesideIpvs(saved);
-    if (!kubeProxy && !isRest && !isSignposts(saved) && !isLeftBehind(saved, table)) continue;
+    const isOthers = !kubeProxy && !isRest && !isSignposts(saved) && !isLeftBehind(saved, table);
     const inUse = referencedByOthers(table, (rule) => isOurJump(table, rule));
     const stays = (chain: string) =>
-      successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsModes(table.name, chain);
+      successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsModes(table.name, chain) ||
+      isOthers && !isForgotten(chain, table);
     const chains = [...table.chains].filter((chain) => isOwnChain(chain) && !stays(chain)).sort();
     const jumps = table.rules.filter((rule) =>
       isOurJump(table, rule) && !stays(targetOf(rule.rule) ?? "")
@@ -100,6 +101,11 @@ function isSignposts(saved: Saved): boolean {
 function isBesideIpvs(saved: Saved): boolean {
   const chains = saved.get("nat")?.chains;
   return !isSignposts(saved) && chains?.has("KUBE-NODE-PORT") === true && chains.has(HAIRPIN_CHAIN);
+}
+
+/** A kube-proxy that has written its rules over ours knows this chain not, and leaves it where nothing leads to it. */
+function isForgotten(chain: string, { rules }: SavedTable): boolean {
+  return chain === VIRTUAL_IP_CHAIN && !rules.some(({ rule }) => targetOf(rule) === chain);
 }
 
 /** Where KUBE-FORWARD is all that there is, a hand-over has left it. */
