@@ -17,6 +17,7 @@ import {
   type Service,
   type ServiceCIDR,
 } from "../model/cluster/objects.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
 import { keepKnown } from "./known_node.ts";
 
 /** What changed since the last look. */
@@ -40,6 +41,9 @@ export interface Snapshot {
 }
 
 type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
+
+/** Objects that are taken in at one go: a few milliseconds. */
+const BATCH = 2_000;
 
 /** The state of all objects. Events go in through `apply`, which returns what is worth a warning. */
 export class ObjectCache implements Snapshot {
@@ -114,9 +118,19 @@ export class ObjectCache implements Snapshot {
    * @returns refusals that are new or changed their reason: each is worth one warning
    */
   apply(event: ObjectEvent): Refusal[] {
+    return atOnce(this.applying(event));
+  }
+
+  /**
+   * The same in turns: a full state may have very many objects. Until the last turn the cache is
+   * between two states, and nothing else may be taken in.
+   *
+   * @yields where other work can be done
+   */
+  *applying(event: ObjectEvent): Generator<undefined, Refusal[]> {
     switch (event.type) {
       case "replace":
-        return this.#replace(event);
+        return yield* this.#replace(event);
       case "refuse":
         return this.#refuse(event);
       case "delete":
@@ -151,18 +165,22 @@ export class ObjectCache implements Snapshot {
     return omissions;
   }
 
-  #replace(event: ReplaceEvent): Refusal[] {
-    const { kind, objects, refused } = event;
-    this.#delivered.add(kind);
-    for (const key of [...this.#objects[kind].keys()]) {
+  *#replace({ kind, objects, refused }: ReplaceEvent): Generator<undefined, Refusal[]> {
+    let count = 0;
+    for (const key of this.#objects[kind].keys()) {
       if (!objects.has(key) && !refused.has(key)) this.#set(kind, key, undefined);
+      if (++count % BATCH === 0) yield;
     }
-    for (const [key, object] of objects) this.#set(kind, key, object);
-    for (const refusal of [...this.#refused.values()]) {
+    for (const [key, object] of objects) {
+      this.#set(kind, key, object);
+      if (++count % BATCH === 0) yield;
+    }
+    for (const refusal of this.#refused.values()) {
       if (refusal.kind === kind && !refused.has(refusal.key)) {
         this.#refused.delete(refusalKey(refusal));
       }
     }
+    this.#delivered.add(kind);
     return [...refused].flatMap(([key, reason]) => this.#refuse({ kind, key, reason }));
   }
 

@@ -209,9 +209,11 @@ export class Desired implements DesiredState {
     changed: ReadonlySet<string>,
   ): Generator<undefined, ReadonlySet<string>> {
     const judged = yield* this.#judge(objects, changed);
-    const dirty = new Set([...judged, ...alsoDirty]);
+    if (judged.size > BATCH) yield;
+    const dirty = withAll(judged, alsoDirty);
     const moved = this.#updateSurroundings(objects);
-    const claiming = moved ? new Set([...judged, ...objects.services.keys()]) : judged;
+    if (judged.size > BATCH) yield;
+    const claiming = moved ? withAll(judged, objects.services.keys()) : judged;
     if (claiming.size > BATCH) yield;
     let count = 0;
     for (const key of claiming) {
@@ -236,8 +238,9 @@ export class Desired implements DesiredState {
   }
 
   *#judgeByAge(objects: Snapshot, keys: readonly string[]): Generator<undefined, void> {
-    const byAge = keys.map((key) => ({ key, service: this.#serviceOf(objects, key) }))
-      .sort((a, b) => (a.service?.created ?? 0) - (b.service?.created ?? 0));
+    const byAge = keys.map((key) => ({ key, service: this.#serviceOf(objects, key) }));
+    if (keys.length > BATCH) yield;
+    byAge.sort((a, b) => (a.service?.created ?? 0) - (b.service?.created ?? 0));
     for (const [i, { key, service }] of byAge.entries()) {
       if (i % BATCH === BATCH - 1) yield;
       this.#admission.judge(key, service, objects.slicesOf(key));
@@ -326,6 +329,12 @@ export class Desired implements DesiredState {
     }
     return ports;
   }
+}
+
+function withAll(some: ReadonlySet<string>, others: Iterable<string>): Set<string> {
+  const all = new Set(some);
+  for (const each of others) all.add(each);
+  return all;
 }
 
 function endpointCount(ports: readonly DesiredServicePort[]): number {

@@ -8,7 +8,7 @@ import type { Desired, Step } from "../policy/state.ts";
 import type { Backend } from "../backend/backend.ts";
 import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
-import type { ObjectEvent, Omission } from "../model/cluster/events.ts";
+import type { ObjectEvent, Omission, Refusal } from "../model/cluster/events.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import {
@@ -68,7 +68,7 @@ export interface SyncOptions extends SyncPeriods {
   readonly cache: ObjectCache;
   readonly desired: Desired;
   /** Makes and applies the scripts. */
-  readonly backend: Pick<Backend, "full" | "partial" | "apply" | "repair">;
+  readonly backend: Pick<Backend, "full" | "changing" | "apply" | "repair">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
@@ -82,8 +82,13 @@ export class SyncLoop {
   readonly #requested: AutoResetEvent;
   readonly #reports: StepReports;
   #state: SyncState;
-  /** What has come while Services are worked out, and is for the next sync; `undefined`: none are. */
+  /**
+   * What has come while Services are worked out or the cache takes many objects in, and is for
+   * after that; `undefined`: neither is the case.
+   */
   #held: (() => void)[] | undefined;
+  /** The cache takes many objects in. */
+  #filling: Promise<void> | undefined;
 
   /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
@@ -96,8 +101,21 @@ export class SyncLoop {
   /** Takes an event of a source in. */
   handle(event: ObjectEvent): void {
     if (this.#held) return void this.#held.push(() => this.handle(event));
+    const { cache, clock } = this.#options;
+    const taking = cache.applying(event);
+    const { done, value } = taking.next();
+    if (done) return this.#handled(value);
+    this.#held = [];
+    this.#filling = new Turns(clock).run(taking).then((refusals) => {
+      this.#filling = undefined;
+      this.#handled(refusals);
+      this.#takeHeld();
+    });
+  }
+
+  #handled(refusals: readonly Refusal[]): void {
     const { cache, observer, logger } = this.#options;
-    for (const refusal of cache.apply(event)) this.#reports.refuse(refusal);
+    for (const refusal of refusals) this.#reports.refuse(refusal);
     for (const omission of cache.takeOmissions()) {
       logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
       observer.omitted?.(omission);
@@ -204,12 +222,17 @@ export class SyncLoop {
       this.#take({ type: "followed" });
       return;
     }
+    // What was held back may be very many objects, too.
+    while (this.#filling) await this.#filling;
     this.#held = [];
     observer.started?.();
-    const step = await new Turns(clock).run(this.#update());
+    const turns = new Turns(clock);
+    const step = await turns.run(this.#update());
+    // No turn ends here: from now on the desired state is ahead of the kernel, and only a script
+    // that is being made says so to those who compare the two.
     this.#reports.report(step);
     const isFull = this.#state.full !== undefined;
-    const partial = isFull ? undefined : backend.partial(step.change, desired);
+    const partial = isFull ? undefined : await turns.run(backend.changing(step.change, desired));
     this.#take({ type: "sync-started", at: started, hasPartial: partial !== undefined });
     this.#takeHeld();
     let report = partial && await this.#apply(partial, { step, started });
@@ -261,7 +284,11 @@ export class SyncLoop {
   /** Takes the steps that follow a try. @returns whether the kernel has it */
   async #follow(outcome: Omit<SyncOutcome, "done">): Promise<boolean> {
     const done = outcome.report !== undefined;
-    for (const step of this.#options.afterSync) await step({ ...outcome, done });
+    const turns = new Turns(this.#options.clock);
+    for (const step of this.#options.afterSync) {
+      await turns.giveWay();
+      await step({ ...outcome, done });
+    }
     return done;
   }
 

@@ -3,6 +3,7 @@ import { openBackend } from "../../lib/backend/choose.ts";
 import { FatalError } from "../../lib/model/values/fatal.ts";
 import type { ProxyMode } from "../../lib/model/configuration.ts";
 import { configuration } from "../support/configuration.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { Pipeline } from "../support/pipeline.ts";
 import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 import { FakeNode } from "../cli/fake_node.ts";
@@ -187,7 +188,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     assertEquals(IPV6.exec(script.text)?.[0], undefined, script.text);
     assertMatch(script.text, /10\.96\.0\.10/);
     const { change } = pipeline.load([]);
-    const step = opened.backend.partial(change, pipeline.desired);
+    const step = atOnce(opened.backend.changing(change, pipeline.desired));
     assertEquals(IPV6.exec(step?.text ?? "")?.[0], undefined, step?.text);
     await opened.backend.apply(script);
     const programs = node.changes.map((each) => each.split(" ")[0]);

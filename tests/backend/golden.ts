@@ -9,6 +9,7 @@
 import { parse } from "@std/yaml";
 import type { Backend } from "../../lib/backend/backend.ts";
 import type { Script } from "../../lib/model/kernel/dataplane.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { type ApiObject, Pipeline, type PipelineOptions } from "../support/pipeline.ts";
 
@@ -82,7 +83,7 @@ export async function* runCase(
     }
     for (const object of step.apply ?? []) state.set(idOf(object), object);
     const { change } = load(pipeline, state);
-    const script = backend.partial(change, desired);
+    const script = atOnce(backend.changing(change, desired));
     if (!script) throw new Error(`${name}: step ${i + 1} needs a full script`);
     await backend.apply(script);
     yield { file: `${name}.${i + 1}.${mode}`, description: step.description, script, desired };

@@ -98,8 +98,9 @@ export class FakeBackend implements Backend<FakeScript> {
     return script("full", valuesOf(state));
   }
 
-  partial(change: StateChange): FakeScript | undefined {
+  *changing(change: StateChange): Generator<undefined, FakeScript | undefined> {
     if (change.node) return undefined;
+    yield;
     const services = [...change.services].map(([name, { after }]) =>
       [name, valueOf(after)] as const
     );

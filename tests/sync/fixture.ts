@@ -169,7 +169,11 @@ export class SyncFixture implements AsyncDisposable {
   /** Ends the loop and waits for its end. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
-    await this.#running;
+    let isRunning = true;
+    const ended = this.#running.finally(() => isRunning = false);
+    // A turn may be under way.
+    while (isRunning) await this.clock.advance(0);
+    await ended;
   }
 }
 

@@ -27,6 +27,7 @@ Deno.test("many Services are worked out in turns: others work between two of the
   fixture.clock.work = LONG;
   fixture.deliver(services(MANY));
   await fixture.start();
+  while (fixture.starts === 0) await fixture.clock.advance(0);
   let turns = 0;
   while (fixture.backend.log.length === 0) {
     await fixture.clock.advance(0);
@@ -39,6 +40,8 @@ Deno.test("many Services are worked out in turns: others work between two of the
     }
   }
   assert(turns >= MANY / MOST, `${turns} turns`);
+  fixture.clock.work = 0;
+  await fixture.pass(0);
   await fixture.pass(1_000);
   assertEquals(fixture.backend.log.at(-1), "partial: default/s0 default/s1");
   assertEquals(fixture.backend.kernel, fixture.wanted);
@@ -60,6 +63,35 @@ Deno.test("a round that is asked for between two turns comes after the sync, and
   for (let turn = 0; turn < MANY / 100; turn++) await fixture.clock.advance(0);
   assertEquals(fixture.backend.kernel.get("default/s0")?.includes(address), false);
   assertEquals(fixture.backend.kernel, fixture.wanted);
+});
+
+Deno.test("a list of many objects is taken in in turns; what comes meanwhile follows, and no sync begins before", async () => {
+  await using fixture = await SyncFixture.synced(services(10));
+  await fixture.pass(1_000);
+  const syncs = fixture.starts;
+  fixture.clock.work = LONG;
+  fixture.deliver(services(3 * MANY), ["Service"]);
+  fixture.remove("Service", "default/s0");
+  fixture.loop.requestFull("a test");
+  let turns = 0;
+  for (; fixture.starts === syncs; turns++) await fixture.clock.advance(0);
+  assert(turns >= 3, `${turns} turns`);
+  assertEquals(fixture.cache.services.size, 3 * MANY - 1, "the list was complete");
+  fixture.clock.work = 0;
+  await fixture.pass(1_000);
+  assertEquals(fixture.cache.services.has("default/s0"), false);
+  assertEquals(fixture.backend.kernel, fixture.wanted);
+});
+
+Deno.test("the steps that follow the sync of many Services have a turn each", async () => {
+  await using fixture = await SyncFixture.synced(services(10));
+  fixture.clock.work = LONG;
+  fixture.upsert(service(1, { clusterIP: "10.97.0.1" }));
+  const [outcomes, followed] = [fixture.outcomes.length, fixture.followed.length];
+  while (fixture.outcomes.length === outcomes) await fixture.clock.advance(0);
+  assertEquals(fixture.followed.length, followed);
+  await fixture.clock.advance(0);
+  assertEquals(fixture.followed.length, followed + 1);
 });
 
 Deno.test("a few Services are worked out at one go: a lone change waits for nothing", async () => {

@@ -93,8 +93,11 @@ export class IptablesBackend implements Backend<IptablesScript> {
   }
 
   /** @inheritdoc */
-  partial(change: StateChange, state: DesiredState): IptablesScript | undefined {
-    return this.#dataplane.partial(change, state);
+  changing(
+    change: StateChange,
+    state: DesiredState,
+  ): Generator<undefined, IptablesScript | undefined> {
+    return this.#dataplane.changing(change, state);
   }
 
   /** @inheritdoc */

@@ -6,6 +6,7 @@
 import type { Family } from "../../model/values/address.ts";
 import { type Dataplane, rethrowAsApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
 import {
   type ProcessResult,
   type ProcessRunner,
@@ -73,8 +74,17 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return fullScript(state, this.#iptables);
   }
 
-  /** The script for one step, or `undefined` where the step needs a full one. */
+  /** The script for one step, at one go. */
   partial(change: StateChange, state: DesiredState): IptablesScript | undefined {
+    return atOnce(this.changing(change, state));
+  }
+
+  /** @inheritdoc */
+  *changing(
+    change: StateChange,
+    state: DesiredState,
+  ): Generator<undefined, IptablesScript | undefined> {
+    yield;
     return partialScript(change, state, this.#iptables);
   }
 

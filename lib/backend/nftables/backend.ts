@@ -107,8 +107,11 @@ export class NftablesBackend implements Backend<NftScript> {
   }
 
   /** @inheritdoc */
-  partial(change: StateChange, state: DesiredState): NftScript | undefined {
-    return this.#dataplane.partial(change, state);
+  changing(
+    change: StateChange,
+    state: DesiredState,
+  ): Generator<undefined, NftScript | undefined> {
+    return this.#dataplane.changing(change, state);
   }
 
   /** @inheritdoc */

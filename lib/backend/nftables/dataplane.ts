@@ -6,14 +6,15 @@
 import type { Dataplane, Progress, Script } from "../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
-import { diffServices, type Operations, type References } from "./script/diff.ts";
+import { atOnce, Turns } from "../../model/ports/in_turns.ts";
+import { diffingServices, type Operations, type References } from "./script/diff.ts";
 import type { Marks } from "./drift/marks.ts";
 import { FullScript } from "./script/full_script.ts";
 import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type PortionsOptions, writePortions } from "./portions.ts";
 import { isTaken, MOST_LISTED, reconcile } from "./reconcile.ts";
-import { countOperations, nodeElementChanges, renderStep } from "./script/script.ts";
+import { countOperations, nodeElementChanges, renderingStep } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
 import { weightOf } from "./script/weight.ts";
 
@@ -96,7 +97,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#replacements;
   }
 
-  /** Names the state that the kernel holds; `undefined` while a script is under way or failed. */
+  /** Names the state that the kernel holds; `undefined` while a script is made or applied, and after it failed. */
   get applied(): symbol | undefined {
     return this.#applied;
   }
@@ -120,21 +121,32 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return new FullScript(state, { portionWeight: this.#options.portions?.weight });
   }
 
-  /** @inheritdoc */
+  /** The script for a step, at one go. */
   partial(change: StateChange, state: DesiredState): PartialScript | undefined {
+    return atOnce(this.changing(change, state));
+  }
+
+  /** @inheritdoc */
+  *changing(
+    change: StateChange,
+    state: DesiredState,
+  ): Generator<undefined, PartialScript | undefined> {
+    // The state is ahead of the kernel from here on.
+    this.#applied = undefined;
     if (changesFixedRules(change) || isLarge(change)) return undefined;
-    const { operations, references } = diffServices(change.services.values(), {
+    const { operations, references } = yield* diffingServices(change.services.values(), {
       node: state.node,
       references: this.#references,
     });
     const all = withNodeElements(operations, change);
     const counts = { references, elements: countElements(all), rules: countRules(all) };
-    return toPartialScript(all, counts);
+    yield;
+    return yield* toPartialScript(all, counts);
   }
 
   /** A script that brings back what was applied last, and so changes none of what is known of that. */
   repair(operations: Operations): PartialScript {
-    return toPartialScript(operations, NO_COUNTS);
+    return atOnce(toPartialScript(operations, NO_COUNTS));
   }
 
   /**
@@ -159,16 +171,22 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** @inheritdoc */
   async apply(script: NftScript): Promise<void> {
-    if (script.kind === "partial" && script.text === "") return;
+    if (script.kind === "partial" && script.text === "") return this.#settled();
     if (this.#beside?.isDisturbed) await this.#beside.done();
     else if (this.#beside) this.#beside.isDisturbed = true;
     this.#applied = undefined;
     await (script.kind === "full" ? this.#replace(script) : this.#step(script));
+    this.#settled();
+  }
+
+  #settled(): void {
     this.#applied = Symbol("applied");
   }
 
   async #replace(script: FullScript): Promise<void> {
     const { portions } = this.#options;
+    // What led to it was long, too.
+    if (script.isLong) await portions?.clock.sleep(0);
     const isDone = portions !== undefined && script.portionCount > 1 &&
       await this.#replaceLarge(script, portions);
     if (!isDone) {
@@ -185,8 +203,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #replaceLarge(script: FullScript, portions: Portions): Promise<boolean> {
-    // What led to it was long, too.
-    await portions.clock.sleep(0);
     return await this.#nft.isHooked()
       ? await this.#reconcile(script, portions)
       : await this.#writePortions(script, portions);
@@ -201,7 +217,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       mark: () => this.#mark(),
     });
     if (!found) return false;
-    const step = toPartialScript(found.operations, NO_COUNTS);
+    const step = await new Turns(clock).run(toPartialScript(found.operations, NO_COUNTS));
     if (step.text !== "" && !await isTaken(() => this.#step(step))) return false;
     // Not before: until our table is in the state, another proxy's may know more of it.
     const prologue = await this.#prologue();
@@ -280,11 +296,11 @@ function* withClients(
   if (options.mark !== "") yield options.mark;
 }
 
-function toPartialScript(
+function* toPartialScript(
   operations: Operations,
   counts: Pick<PartialScript, "references" | "elements" | "rules">,
-): PartialScript {
-  const transactions = renderStep(operations);
+): Generator<undefined, PartialScript> {
+  const transactions = yield* renderingStep(operations);
   const text = transactions.join("");
   return {
     kind: "partial",

@@ -28,7 +28,7 @@ export interface Progress {
 /**
  * Turns desired state into scripts and applies them.
  *
- * `full` and `partial` compute and touch nothing. After `apply` of a script has failed, the
+ * `full` and `changing` compute and touch nothing. After `apply` of a script has failed, the
  * kernel holds what it held before, and the next script must be a full one.
  */
 export interface Dataplane<S extends Script = Script> {
@@ -37,8 +37,10 @@ export interface Dataplane<S extends Script = Script> {
   /**
    * A script for the step that leads to `state` from what was applied last; its size follows the
    * change. `undefined`: this change (of the node, say) needs a full script.
+   *
+   * @yields where other work can be done; meanwhile `state` must not change
    */
-  partial(change: StateChange, state: DesiredState): S | undefined;
+  changing(change: StateChange, state: DesiredState): Generator<undefined, S | undefined>;
   /**
    * Gives the script to the kernel.
    *

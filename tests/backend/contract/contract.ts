@@ -8,6 +8,7 @@ import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import { ApplyError, type Script } from "../../../lib/model/kernel/dataplane.ts";
 import { frontendsOf } from "../../../lib/policy/frontend.ts";
 import { eventually } from "../../support/eventually.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { LOCAL, REMOTE, slice, web } from "../../explain/cluster.ts";
 import type { Stage } from "./stage.ts";
@@ -76,7 +77,7 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     const { backend } = stage;
     const pipeline = await applied(stage);
     const { change } = pipeline.load(AFTER);
-    const script = partOf(backend.partial(change, pipeline.desired));
+    const script = partOf(atOnce(backend.changing(change, pipeline.desired)));
     assertEquals(script.kind, "partial");
     await backend.apply(script);
     assertEquals(await differences(stage, pipeline.desired), []);
@@ -90,7 +91,7 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     const pipeline = await applied(stage);
     const before = await stage.dump();
     const { change } = pipeline.load(AFTER);
-    const partial = partOf(backend.partial(change, pipeline.desired));
+    const partial = partOf(atOnce(backend.changing(change, pipeline.desired)));
     stage.refuses = true;
     for (const script of [partial, backend.full(pipeline.desired)]) {
       await assertRejects(() => backend.apply(script), ApplyError);

@@ -19,8 +19,10 @@ import {
   type Slots,
   type TableObject,
 } from "./objects.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import { objectsOf } from "./service.ts";
 import type { TableSet } from "./sets.ts";
+import { weightOf } from "./weight.ts";
 
 /** An object that several services may need: it is there while one of them does. */
 type SharedObject = Element | Chain | TableSet;
@@ -72,15 +74,33 @@ export function diffServices(
   changes: Iterable<ServiceChange>,
   options: DiffOptions,
 ): Difference {
-  const { operations, references } = gatherServices(changes, options);
+  return atOnce(diffingServices(changes, options));
+}
+
+/** Objects that are worked out at one go: a few milliseconds. */
+const BATCH = 2_000;
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done
+ */
+export function* diffingServices(
+  changes: Iterable<ServiceChange>,
+  options: DiffOptions,
+): Generator<undefined, Difference> {
+  const { operations, references } = yield* gatheringServices(changes, options);
   const { addSlots, ...others } = operations;
-  return {
-    operations: {
-      ...others,
-      addElements: [...addSlots.flatMap(slotElements), ...operations.addElements],
-    },
-    references,
-  };
+  const addElements: Element[] = [];
+  let turn = BATCH;
+  for (const slots of addSlots) {
+    for (const each of slotElements(slots)) addElements.push(each);
+    if (addElements.length < turn) continue;
+    turn = addElements.length + BATCH;
+    yield;
+  }
+  for (const each of operations.addElements) addElements.push(each);
+  return { operations: { ...others, addElements }, references };
 }
 
 /** The slots of a frontend as elements. */
@@ -88,13 +108,26 @@ export function slotElements(slots: Slots): Element[] {
   return slots.destinations.map((destination, slot) => slotElement(slots, slot, destination));
 }
 
-/** The same, with the slots that are all new apart. */
+/** The difference with the slots that are all new apart. */
 export function gatherServices(
   changes: Iterable<ServiceChange>,
   options: DiffOptions,
 ): Difference<GatheredOperations> {
+  return atOnce(gatheringServices(changes, options));
+}
+
+function* gatheringServices(
+  changes: Iterable<ServiceChange>,
+  options: DiffOptions,
+): Generator<undefined, Difference<GatheredOperations>> {
   const collector = new Collector();
+  let weight = 0;
   for (const { before, after } of changes) {
+    if (weight >= BATCH) {
+      weight = 0;
+      yield;
+    }
+    weight += weightOf(before) + weightOf(after);
     const old = objectsById(before, options.node);
     const wanted = objectsById(after, options.node);
     for (const [id, object] of old) {

@@ -35,6 +35,9 @@ const BATCH = 128;
 /** The same for Services with many elements, by `weightOf`: nothing else runs until they are done. */
 const BATCH_WEIGHT = 20_000;
 
+/** Services. */
+const LONG = 5_000;
+
 /** A state as objects of the table, slots apart, with what is known of them. */
 export interface TableObjects {
   readonly sets: readonly TableSet[];
@@ -57,8 +60,9 @@ export class FullScript implements Script {
   /** @inheritdoc */
   readonly kind = "full";
   readonly #node: DesiredNode;
-  readonly #services: readonly ServicePorts[];
+  readonly #byName: readonly (readonly [string, ServicePorts])[];
   readonly #portionWeight: number;
+  #sorted: readonly ServicePorts[] | undefined;
   #portionCount: number | undefined;
   #contents: TableContents | undefined;
 
@@ -72,12 +76,23 @@ export class FullScript implements Script {
   ) {
     this.#node = node;
     this.#portionWeight = portionWeight;
-    this.#services = [...services].sort(([a], [b]) => a < b ? -1 : 1).map(([, ports]) => ports);
+    this.#byName = [...services];
+  }
+
+  /** Whether there are so many Services that only to look at them all takes a moment. */
+  get isLong(): boolean {
+    return this.#byName.length > LONG;
+  }
+
+  /** In the order of their names. */
+  get #services(): readonly ServicePorts[] {
+    return this.#sorted ??= this.#byName.toSorted(([a], [b]) => a < b ? -1 : 1)
+      .map(([, ports]) => ports);
   }
 
   /** Whether there can be clients of session affinity. */
   get hasAffinity(): boolean {
-    return this.#services.some((ports) => ports.some((port) => port.affinitySeconds > 0));
+    return this.#byName.some(([, ports]) => ports.some((port) => port.affinitySeconds > 0));
   }
 
   /** @inheritdoc */

@@ -22,6 +22,7 @@ export function leftBehind(
   const left = deleteElements.filter(isFirst).filter((each) =>
     LOOKED_UP.has(each.set.role) && !added.has(placeOf(each)) && !unserved.has(frontendOf(each))
   );
+  if (left.length === 0) return new Set();
   const places = new Set(left.map(placeOf));
   return new Set(deleteElements.filter((each) => places.has(placeOf(each))));
 }

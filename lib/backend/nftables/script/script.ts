@@ -4,14 +4,20 @@
  * @module
  */
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Operations } from "./diff.ts";
 import { printKey } from "./keys.ts";
 import { nodeElements } from "./layout.ts";
 import { leftBehind } from "./left.ts";
 import { type Chain, type Element, elementId, TABLE } from "./objects.ts";
 
+/** Renders one step of a table that is there, as transactions. */
+export function renderStep(operations: Operations): string[] {
+  return atOnce(renderingStep(operations));
+}
+
 /**
- * Renders one step of a table that is there, as transactions.
+ * The same in turns.
  *
  * A packet that is under way while a transaction commits keeps the rules that it began with, but looks
  * into maps as they are (kernel 6.18; see `nft_do_chain` and `nf_tables_commit_chain` in
@@ -19,11 +25,14 @@ import { type Chain, type Element, elementId, TABLE } from "./objects.ts";
  * chain empty, and its service gone. What frontends leave behind goes last, in a third one: it would
  * find its slots gone, and be refused. Chains and sets go when nothing names them any more.
  *
+ * @yields where other work can be done
  * @returns the transactions in their order; none is empty
  */
-export function renderStep(operations: Operations): string[] {
+export function* renderingStep(operations: Operations): Generator<undefined, string[]> {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = operations;
   const left = leftBehind(operations);
+  yield;
+  const stays = operations.deleteElements.filter((each) => !left.has(each));
   const preparation = [
     ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
     ...addChains.map(({ name, hook }) =>
@@ -34,11 +43,11 @@ export function renderStep(operations: Operations): string[] {
   const change = [
     ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
     ...rewriteChains.map(({ after }) => renderRules(after)),
-    ...renderElements("delete", operations.deleteElements.filter((each) => !left.has(each))),
-    ...renderElements("add", operations.addElements),
+    ...yield* renderElements("delete", stays),
+    ...yield* renderElements("add", operations.addElements),
   ];
   const cleanup = [
-    ...renderElements("delete", [...left]),
+    ...yield* renderElements("delete", [...left]),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
   ];
@@ -72,11 +81,24 @@ function renderRules({ name, rules }: Chain): string {
   return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
 }
 
+/** Elements that are rendered at one go: a few milliseconds. */
+const BATCH = 2_000;
+
 /** Commands that add or delete elements, one for each set or map. */
-function renderElements(verb: "add" | "delete", elements: readonly Element[]): string[] {
-  return [...groupBySet(elements)].map(([set, members]) =>
-    `${verb} element ${TABLE} ${set} {\n${renderElementList(members, "  ")}\n}\n`
-  );
+function* renderElements(
+  verb: "add" | "delete",
+  elements: readonly Element[],
+): Generator<undefined, string[]> {
+  const commands: string[] = [];
+  for (const [set, members] of groupBySet(elements)) {
+    const parts: string[] = [];
+    for (let i = 0; i < members.length; i += BATCH) {
+      if (i > 0) yield;
+      parts.push(renderElementList(members.slice(i, i + BATCH), "  "));
+    }
+    commands.push(`${verb} element ${TABLE} ${set} {\n${parts.join(",\n")}\n}\n`);
+  }
+  return commands;
 }
 
 /** Elements of one set or map, one on each line, with commas between them. */
