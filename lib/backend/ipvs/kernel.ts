@@ -43,8 +43,8 @@ export interface IpvsState {
 const OWN_SET =
   /^KUBE-(?:6-)?(?:LOOP-BACK|CLUSTER-IP|EXTERNAL-IP(?:-LOCAL)?|LOAD-BALANCER(?:-FW|-LOCAL|-SOURCE-IP|-SOURCE-CIDR)?|NODE-PORT-(?:LOCAL-)?(?:TCP|UDP|SCTP-HASH)|HEALTH-CHECK-NODE-PORT|IPVS-IPS)$/;
 
-/** Entries of conntrack for TCP connections that are deleted at most. */
-const MOST_ENTRIES = 100;
+/** Entries of conntrack that are deleted at most, one by one; and UDP flows before they go by virtual server. */
+const MOST_ENTRIES = { tcp: 100, udp: 500 };
 
 /** Reads and removes it. */
 export class IpvsKernel {
@@ -151,13 +151,17 @@ export class IpvsKernel {
     return await this.#run(["ipvsadm", "-R"], lines.join(""));
   }
 
-  /** Each deletion walks conntrack's table: UDP goes by virtual server, TCP by connection, up to a number. */
+  /**
+   * Each deletion walks conntrack's table, so that there is a limit. To delete by virtual server takes flows
+   * that are ours by now as well, and an answer that is under way to them is lost.
+   */
   async #forget(connections: readonly IpvsConnection[]): Promise<void> {
     const isUdp = ({ protocol }: IpvsConnection) => protocol === "udp";
+    const flows = connections.filter(isUdp);
     const open = connections.filter((each) => !isUdp(each) && each.isEstablished);
     const lines = new Set([
-      ...connections.filter(isUdp).map(serverArguments),
-      ...open.slice(0, MOST_ENTRIES).map(entryArguments),
+      ...flows.map(flows.length > MOST_ENTRIES.udp ? serverArguments : entryArguments),
+      ...open.slice(0, MOST_ENTRIES.tcp).map(entryArguments),
     ]);
     if (lines.size === 0) return;
     const input = [...lines].map((line) => `${line}\n`).join("");

@@ -18,6 +18,8 @@ export class FakeIpvs {
   others: readonly string[] = ["192.168.0.2"];
   /** Established connections to 10.96.0.10. */
   active = 0;
+  /** UDP flows to 10.96.0.10. */
+  udpFlows = 2;
   /** Whether its virtual servers are there. */
   hasServers = true;
   readonly missing = new Set<string>();
@@ -74,7 +76,7 @@ export class FakeIpvs {
       return done(`Inter-| Receive\n${devices.join("\n")}\n`);
     }
     if (command === "cat /proc/net/ip_vs") return done(this.#servers());
-    if (command === "cat /proc/net/ip_vs_conn") return done(CONNECTIONS);
+    if (command === "cat /proc/net/ip_vs_conn") return done(connections(this.udpFlows));
     if (command === "ipvsadm -R") {
       this.hasServers = false;
       return change(`ipvsadm: ${stdin.trim().replaceAll("\n", "; ")}`);
@@ -107,10 +109,14 @@ Prot LocalAddress:Port Scheduler Flags
   -> RemoteAddress:Port Forward Weight ActiveConn InActConn
 `;
 
-const CONNECTIONS = `Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires
+function connections(udpFlows: number): string {
+  const flows = Array.from({ length: udpFlows }, (_, i) => {
+    const port = (0xda6f + i).toString(16).toUpperCase();
+    return `UDP 0AF4000A ${port} 0A60000A 0050 0AF4010B 1F90 UDP             289\n`;
+  });
+  return `Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires
 TCP 0AF4000A DA6E 0A60000A 0050 0AF4010B 1F90 ESTABLISHED     899
-UDP 0AF4000A DA6F 0A60000A 0050 0AF4010B 1F90 UDP             289
-UDP 0AF4000A DA70 0A60000A 0050 0AF4010B 1F90 UDP             290
-TCP 0AF4000A DA71 0A60000A 0050 0AF4010B 1F90 TIME_WAIT       29
+${flows.join("")}TCP 0AF4000A DA71 0A60000A 0050 0AF4010B 1F90 TIME_WAIT       29
 TCP CB00710A AE52 C0A80002 01BB 0AF4000B 1F90 ESTABLISHED     7
 `;
+}

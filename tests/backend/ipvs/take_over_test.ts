@@ -90,7 +90,8 @@ Deno.test("all of it goes when the last connection has ended", async () => {
   assertEquals(node.changes, [
     "ipvsadm: -D -t 10.96.0.10:80; -D -u 10.96.0.10:80; -D -t 192.168.0.2:30080; -D -t 192.168.0.2:443",
     "ip link delete kube-ipvs0",
-    "conntrack: -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 80; " +
+    "conntrack: -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 80 --orig-src 10.244.0.10 --orig-port-src 55919; " +
+    "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 80 --orig-src 10.244.0.10 --orig-port-src 55920; " +
     "-D -f ipv4 -p tcp --orig-dst 10.96.0.10 --orig-port-dst 80 --orig-src 10.244.0.10 --orig-port-src 55918; " +
     "-D -f ipv4 -p tcp --orig-dst 192.168.0.2 --orig-port-dst 443 --orig-src 203.0.113.10 --orig-port-src 44626",
     "ipset destroy KUBE-CLUSTER-IP",
@@ -99,6 +100,18 @@ Deno.test("all of it goes when the last connection has ended", async () => {
   assertEquals(node.scripts.at(-1), GUARD_REMOVAL);
   assertEquals(takeOver.report, undefined);
   assertEquals(logger.at("warn"), []);
+});
+
+Deno.test("very many UDP flows are forgotten by virtual server", async () => {
+  const it = setUp();
+  it.node.udpFlows = 600;
+  await it.takeOver.takeOver();
+  await run(it, GRACE / PERIOD + 1);
+  const [line = ""] = it.node.changes.filter((each) => each.startsWith("conntrack: "));
+  assertEquals(
+    line.split("; ").filter((each) => each.includes("-p udp")),
+    ["conntrack: -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 80"],
+  );
 });
 
 Deno.test("connections that are open at the end of the grace time are ended", async () => {
