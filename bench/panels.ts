@@ -12,6 +12,16 @@ export interface Line {
   readonly points: readonly (readonly [x: number, y: number])[];
 }
 
+/** A value that was published, or a range of them, with words beside it. */
+export interface Note {
+  readonly x: number;
+  readonly y: readonly [from: number, to: number];
+  readonly color: string;
+  /** Lines; to the left of it or to the right. */
+  readonly text: readonly string[];
+  readonly side: "left" | "right";
+}
+
 /** A logarithmic axis. */
 export interface Axis {
   readonly range: readonly [from: number, to: number];
@@ -26,6 +36,7 @@ export interface Panel {
   readonly x: Axis;
   readonly y: Axis;
   readonly lines: readonly Line[];
+  readonly notes?: readonly Note[];
 }
 
 export const BLUE = "#1f6feb";
@@ -78,22 +89,42 @@ function renderPanel(panel: Panel): string {
     `<text x="${(left + right) / 2}" y="${bottom + 36}" text-anchor="middle" fill="${GREY}">` +
     `${panel.label}</text>`,
     ...renderLines(panel),
+    ...(panel.notes ?? []).flatMap((note) => renderNote(panel, note)),
   ].map((part) => `  ${part}\n`).join("");
 }
+
+function renderNote(panel: Panel, { x, y, color, text, side }: Note): string[] {
+  const [at, from, to] = [xOf(panel)(x), yOf(panel)(y[0]), yOf(panel)(y[1])];
+  const words = side === "left"
+    ? { x: at - NOTE_GAP, anchor: "end" }
+    : { x: at + NOTE_GAP, anchor: "start" };
+  const middle = (from + to) / 2 - (text.length - 1) * LABEL_GAP / 2 + 4;
+  return [
+    `<path d="M${at} ${from}V${to}" stroke="${color}" stroke-width="10" stroke-linecap="round"/>`,
+    ...text.map((line, i) =>
+      `<text x="${words.x}" y="${middle + i * LABEL_GAP}" text-anchor="${words.anchor}" ` +
+      `fill="${color}">${line}</text>`
+    ),
+  ];
+}
+
+/** Pixels from a note's value to its words. */
+const NOTE_GAP = 10;
 
 /** Least distance between the names at the ends of the lines. */
 const LABEL_GAP = 14;
 
-/** Lines with their names at their ends, moved apart where they would overlap. */
+/** Lines with their names at their ends, moved apart where lines that end together would have them overlap. */
 function renderLines(panel: Panel): readonly string[] {
-  const ends = panel.lines.filter(({ points }) => points.length > 0)
-    .map((line) => ({ line, end: yOf(panel)(line.points.at(-1)?.[1] ?? 1) }))
-    .sort((a, b) => a.end - b.end);
-  let free = -Infinity;
-  return ends.flatMap(({ line, end }) => {
-    const label = Math.max(end, free);
-    free = label + LABEL_GAP;
-    return renderLine(panel, { line, label });
+  const ends = panel.lines.flatMap((line) => {
+    const [x, y] = line.points.at(-1) ?? [];
+    return x === undefined || y === undefined ? [] : [{ line, x, end: yOf(panel)(y) }];
+  }).sort((a, b) => a.end - b.end);
+  const free = new Map<number, number>();
+  return ends.flatMap(({ line, x, end }) => {
+    const label = Math.max(end, free.get(x) ?? -Infinity);
+    free.set(x, label + LABEL_GAP);
+    return renderLine(panel, { line, label: { x: xOf(panel)(x) + 8, y: label + 4 } });
   });
 }
 
@@ -101,7 +132,7 @@ function renderLine(
   panel: Panel,
   { line: { name, color, dashed, points }, label }: {
     readonly line: Line;
-    readonly label: number;
+    readonly label: { readonly x: number; readonly y: number };
   },
 ): string[] {
   const [x, y] = [xOf(panel), yOf(panel)];
@@ -112,6 +143,6 @@ function renderLine(
     ...points.map((point) =>
       `<circle cx="${x(point[0])}" cy="${y(point[1])}" r="3" fill="${color}"/>`
     ),
-    `<text x="${SIZE.width - SIZE.right + 8}" y="${label + 4}" fill="${color}">${name}</text>`,
+    `<text x="${label.x}" y="${label.y}" fill="${color}">${name}</text>`,
   ];
 }

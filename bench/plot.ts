@@ -7,7 +7,7 @@ import { BLUE, GREY, type Panel, RED, renderPanels } from "./panels.ts";
 import type { SizeResult } from "./results.ts";
 
 /** kube-proxy 1.36.2, nftables mode, minSyncPeriod 10 ms, on the same kind of machine with a real API server. */
-const KUBE_PROXY = {
+export const KUBE_PROXY = {
   firstSync: [[1_000, 220], [10_000, 14_900]],
   p50: [[1_000, 142], [10_000, 7_067]],
   p99: [[1_000, 155], [10_000, 9_371]],

@@ -31,7 +31,10 @@ load average ${load.toFixed(1)} before, in one sitting of ${
 binary has; the API server is in the same namespace. \`deno task bench scale\` measures it on the machine that it runs on.
 ${failureLines(results).map((line) => `\n${line}\n`).join("")}
 
-![Time of the first sync, of a restart and of a lone change, and memory, over the number of elements](scale.svg)
+![Time until all rules are in the kernel, and until it has a change of one endpoint, over the number of Services and endpoints, beside kube-proxy](scale.svg)
+
+kube-proxy 1.36.2 was measured on another machine of this kind, in nftables mode with 10 endpoints a Service
+([performance.md](performance.md)). What people published is from larger machines: #139513 is 1.36.1, #135639 an older one.
 
 ${markdownTable(measureRows(results))}
 

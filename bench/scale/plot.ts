@@ -1,10 +1,10 @@
 /**
- * The results of the scale as an SVG picture.
+ * The results of the scale as an SVG picture, beside what kube-proxy takes and what people have published of it.
  *
  * @module
  */
-import { type Axis, BLUE, GREEN, GREY, type Panel, RED, renderPanels } from "../panels.ts";
-import { median } from "../statistics.ts";
+import { type Axis, BLUE, GREY, type Note, type Panel, RED, renderPanels } from "../panels.ts";
+import { KUBE_PROXY } from "../plot.ts";
 import type { ScaleResult } from "./results.ts";
 import { elements } from "./tables.ts";
 
@@ -13,70 +13,76 @@ const X: Axis = {
   ticks: [[10_000, "10,000"], [100_000, "100,000"], [1_000_000, "1,000,000"]],
 };
 
-const TIMES: Axis = {
-  range: [4, 100_000],
-  ticks: [[10, "10 ms"], [100, "100 ms"], [1_000, "1 s"], [10_000, "10 s"]],
+const Y: Axis = {
+  range: [4, 3_000_000],
+  ticks: [
+    [10, "10 ms"],
+    [100, "100 ms"],
+    [1_000, "1 s"],
+    [10_000, "10 s"],
+    [60_000, "1 min"],
+    [600_000, "10 min"],
+  ],
 };
 
-const BYTES: Axis = {
-  range: [3e6, 4e9],
-  ticks: [[10e6, "10 MB"], [100e6, "100 MB"], [1e9, "1 GB"]],
-};
+/** Full syncs of kube-proxy in nftables mode, as they were reported. */
+const PUBLISHED: readonly Note[] = [
+  {
+    x: elements({ services: 44_125, endpoints: 1 }),
+    y: [1_003_896, 1_003_896],
+    color: RED,
+    text: ["kube-proxy", "16m43s", "#139513"],
+    side: "left",
+  },
+  {
+    x: elements({ services: 5_006, endpoints: 50 }),
+    y: [120_000, 1_200_000],
+    color: RED,
+    text: ["kube-proxy", "2 to 20 min", "#135639"],
+    side: "right",
+  },
+];
 
-const LABEL = "elements: a Service has one, and so has each endpoint";
+/** What was measured of kube-proxy, with 10 endpoints a Service. */
+function measured(points: readonly (readonly [services: number, value: number])[]) {
+  return points.map(([services, value]) => [elements({ services, endpoints: 10 }), value] as const);
+}
 
 /** Draws all shapes, by their number of elements. */
 export function renderScalePlot(shapes: readonly ScaleResult[]): string {
   const sorted = [...shapes].sort((a, b) => elements(a) - elements(b));
   const line = (value: (result: ScaleResult) => number) =>
     sorted.map((result) => [elements(result), value(result)] as const);
-  const panels: readonly Panel[] = [
+  const panels: readonly Pick<Panel, "title" | "lines" | "notes">[] = [
     {
-      title: "time",
-      label: LABEL,
-      x: X,
-      y: TIMES,
+      title: "until all rules are in the kernel",
       lines: [
+        { name: "kube-proxy", color: RED, points: measured(KUBE_PROXY.firstSync) },
         {
-          name: "nft -f, all at once",
+          name: "nft -f, same script",
           color: GREY,
           dashed: true,
           points: line((r) => r.floor.time),
         },
-        { name: "first sync", color: BLUE, points: line((r) => r.first.sync) },
-        { name: "restart", color: GREEN, points: line((r) => r.restart.sync) },
-        {
-          name: "repair",
-          color: RED,
-          points: line((r) => median(r.drift.map(({ repaired }) => repaired))),
-        },
-        { name: "change, p99", color: BLUE, dashed: true, points: line((r) => r.change.p99) },
-        { name: "change, p50", color: BLUE, points: line((r) => r.change.p50) },
+        { name: "signpost", color: BLUE, points: line((r) => r.first.sync) },
       ],
+      notes: PUBLISHED,
     },
     {
-      title: "resident memory",
-      label: LABEL,
-      x: X,
-      y: BYTES,
+      title: "one endpoint changes: until the kernel has it",
       lines: [
         {
-          name: "nft -f, all at once",
-          color: GREY,
+          name: "kube-proxy 1.36.2, p99",
+          color: RED,
           dashed: true,
-          points: line((r) => r.floor.peak),
+          points: measured(KUBE_PROXY.p99),
         },
-        {
-          name: "signpost, peak",
-          color: BLUE,
-          dashed: true,
-          points: line((r) => r.first.peaks.own),
-        },
-        { name: "signpost, steady", color: BLUE, points: line((r) => r.steady.own) },
-        { name: "nft, peak", color: RED, dashed: true, points: line((r) => r.first.peaks.child) },
-        { name: "nft monitor", color: RED, points: line((r) => r.steady.children) },
+        { name: "kube-proxy 1.36.2, p50", color: RED, points: measured(KUBE_PROXY.p50) },
+        { name: "signpost, p99", color: BLUE, dashed: true, points: line((r) => r.change.p99) },
+        { name: "signpost, p50", color: BLUE, points: line((r) => r.change.p50) },
       ],
     },
   ];
-  return renderPanels(panels);
+  const axes = { label: "Services and endpoints together", x: X, y: Y };
+  return renderPanels(panels.map((panel) => ({ ...panel, ...axes })));
 }
