@@ -27,8 +27,9 @@ Clusters of the sizes that people have published: 5,006 Services with 250,011 en
 Measured at commit ${commit} on ${date}: ${machine.cores} cores (${machine.cpu}), kernel ${machine.kernel}, ${machine.nft},
 load average ${load.toFixed(1)} before, in one sitting of ${
     Math.ceil(minutes)
-  } minutes. signpost has its defaults, the state file among them, and the flags that the unit's
-binary has; the API server is in the same namespace. \`deno task bench scale\` measures it on the machine that it runs on.
+  } minutes. signpost is the
+program of the binary with its V8 flags, and has the defaults that the unit starts it with, the state file among them, at log level 2; the
+API server is in the same namespace. \`deno task bench scale\` measures it on the machine that it runs on.
 ${failureLines(results).map((line) => `\n${line}\n`).join("")}
 
 ![Time until all rules are in the kernel, and until it has a change of one endpoint, over the number of Services and endpoints, beside kube-proxy](scale.svg)

@@ -41,7 +41,7 @@ const DRIFTS = 3;
 const STATE = "state";
 
 /** Seconds for the first state file: it comes some time after the first sync. */
-const STATE_TRIES = 60;
+const STATE_TRIES = 120;
 
 /** Milliseconds after which the kernel does not tell of a change any more. */
 const LOST = 2_000;
