@@ -29,7 +29,7 @@ export class FakeIpvs {
   readonly changes: string[] = [];
   /** What nft was given. */
   readonly scripts: string[] = [];
-  #sets = ["KUBE-CLUSTER-IP", "other", "KUBE-6-IPVS-IPS", "KUBE-MY-OWN"];
+  #sets = ["KUBE-CLUSTER-IP", "other", "KUBE-6-LOAD-BALANCER-SOURCE-CID", "KUBE-MY-OWN"];
 
   readonly runner: ProcessRunner = {
     run: (argv, stdin = "") => {

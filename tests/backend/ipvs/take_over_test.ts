@@ -95,7 +95,7 @@ Deno.test("all of it goes when the last connection has ended", async () => {
     "-D -f ipv4 -p tcp --orig-dst 10.96.0.10 --orig-port-dst 80 --orig-src 10.244.0.10 --orig-port-src 55918; " +
     "-D -f ipv4 -p tcp --orig-dst 192.168.0.2 --orig-port-dst 443 --orig-src 203.0.113.10 --orig-port-src 44626",
     "ipset destroy KUBE-CLUSTER-IP",
-    "ipset destroy KUBE-6-IPVS-IPS",
+    "ipset destroy KUBE-6-LOAD-BALANCER-SOURCE-CID",
   ]);
   assertEquals(node.scripts.at(-1), GUARD_REMOVAL);
   assertEquals(takeOver.report, undefined);
@@ -281,7 +281,7 @@ Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
 # virtual server tcp 192.168.0.2:443
 # ip link delete kube-ipvs0
 # ipset destroy KUBE-CLUSTER-IP
-# ipset destroy KUBE-6-IPVS-IPS
+# ipset destroy KUBE-6-LOAD-BALANCER-SOURCE-CID
 `,
   );
   assertEquals(await cleanUpIpvs({ ...options, dryRun: false }), []);
