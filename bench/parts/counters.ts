@@ -4,13 +4,12 @@
  * @module
  */
 import { run } from "../../tests/support/command.ts";
-import { printOnce } from "../daemon.ts";
 import type { Libc } from "../libc.ts";
 import type { Round } from "../packet_client.ts";
 import { PacketNetwork } from "../packet_network.ts";
-import { Stage, type StageOptions } from "../stage.ts";
+import type { StageOptions } from "../stage.ts";
 import { median } from "../statistics.ts";
-import { summarise } from "./packets.ts";
+import { mediansOf, writeOwnTable } from "./packets.ts";
 
 /** One of the two tables. */
 export interface CounterCost extends Round {
@@ -43,17 +42,14 @@ export async function measureCounters(
       folder,
       counts: false,
     });
-    const all: [Round, Round][] = [];
-    for (let i = 0; i < rounds; i++) {
-      all.push([
-        await counted.network.connect("vip", milliseconds),
-        await uncounted.network.connect("vip", milliseconds),
-      ]);
-    }
+    const medians = await mediansOf(rounds, {
+      counted: () => counted.network.connect("vip", milliseconds),
+      uncounted: () => uncounted.network.connect("vip", milliseconds),
+    });
     return {
       services,
-      counted: { ...summarise(all.map(([round]) => round)), ...await counted.cost(rounds) },
-      uncounted: { ...summarise(all.map(([, round]) => round)), ...await uncounted.cost(rounds) },
+      counted: { ...medians.counted, ...await counted.cost(rounds) },
+      uncounted: { ...medians.uncounted, ...await uncounted.cost(rounds) },
     };
   } finally {
     await Deno.remove(folder, { recursive: true });
@@ -74,13 +70,8 @@ class Table implements AsyncDisposable {
       readonly counts: boolean;
     },
   ): Promise<Table> {
-    const path = `${folder}/${counts}.nft`;
-    {
-      await using stage = await Stage.create(libc, options);
-      const { namespace, api: { kubeconfig } } = stage;
-      const flags = [`--service-metrics=${counts}`];
-      await Deno.writeTextFile(path, await printOnce({ namespace, kubeconfig, flags }));
-    }
+    const flags = [`--service-metrics=${counts}`];
+    const path = await writeOwnTable(libc, `${folder}/${counts}.nft`, { ...options, flags });
     const network = await PacketNetwork.create(options.endpoints);
     const before = await kernelMemory();
     await network.load(path);

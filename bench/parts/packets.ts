@@ -31,30 +31,38 @@ export async function measurePackets(
   const folder = await Deno.makeTempDir({ prefix: "signpost-bench-" });
   try {
     await using own = await PacketNetwork.create(endpoints);
-    await own.load(await writeOwnTable(libc, folder, { services, endpoints }));
+    await own.load(await writeOwnTable(libc, `${folder}/signpost.nft`, { services, endpoints }));
     await using chains = await PacketNetwork.create(endpoints);
     await chains.load(await writeChains(folder, { services, endpoints }));
-    const all: Record<keyof Omit<PacketPath, "services">, Round>[] = [];
-    for (let i = 0; i < rounds; i++) {
-      all.push({
-        signpost: await own.connect("vip", milliseconds),
-        chainPerService: await chains.connect("vip", milliseconds),
-        direct: await own.connect("endpoint", milliseconds),
-      });
-    }
-    return {
-      services,
-      signpost: summarise(all.map((each) => each.signpost)),
-      chainPerService: summarise(all.map((each) => each.chainPerService)),
-      direct: summarise(all.map((each) => each.direct)),
-    };
+    const measured = await mediansOf(rounds, {
+      signpost: () => own.connect("vip", milliseconds),
+      chainPerService: () => chains.connect("vip", milliseconds),
+      direct: () => own.connect("endpoint", milliseconds),
+    });
+    return { services, ...measured };
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 }
 
-/** The medians of some rounds. */
-export function summarise(rounds: readonly Round[]): Round {
+/** Measures several things in turns; the medians of each one's rounds. */
+export async function mediansOf<K extends string>(
+  rounds: number,
+  measure: Readonly<Record<K, () => Promise<Round>>>,
+): Promise<Record<K, Round>> {
+  const things = Object.entries<() => Promise<Round>>(measure).map(([name, once]) => ({
+    name,
+    once,
+    measured: [] as Round[],
+  }));
+  for (let i = 0; i < rounds; i++) {
+    for (const { once, measured } of things) measured.push(await once());
+  }
+  const medians = things.map(({ name, measured }) => [name, summarise(measured)] as const);
+  return Object.fromEntries(medians) as Record<K, Round>;
+}
+
+function summarise(rounds: readonly Round[]): Round {
   return {
     perSecond: median(rounds.map(({ perSecond }) => perSecond)),
     first: median(rounds.map(({ first }) => first)),
@@ -63,11 +71,15 @@ export function summarise(rounds: readonly Round[]): Round {
   };
 }
 
-async function writeOwnTable(libc: Libc, folder: string, options: StageOptions): Promise<string> {
+/** Writes what `--once` prints into a file, and gives its path. */
+export async function writeOwnTable(
+  libc: Libc,
+  path: string,
+  { flags = [], ...options }: StageOptions & { readonly flags?: readonly string[] },
+): Promise<string> {
   await using stage = await Stage.create(libc, options);
-  const path = `${folder}/signpost.nft`;
   const { namespace, api: { kubeconfig } } = stage;
-  await Deno.writeTextFile(path, await printOnce({ namespace, kubeconfig }));
+  await Deno.writeTextFile(path, await printOnce({ namespace, kubeconfig, flags }));
   return path;
 }
 

@@ -1,11 +1,14 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import type { Network } from "../support/network.ts";
 import { randomNumbers } from "../support/random.ts";
 import {
   ADDRESSES,
+  type Addresses,
   ENDPOINT_HOSTS,
   type EndpointHost,
+  type Host,
+  type Manifest,
   NODE_PORT,
   PORT,
   service,
@@ -17,7 +20,6 @@ import type { Flow } from "./flow.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
 
-/** So long, at least: on a busy machine until each client has made its connections. */
 const SECONDS = Number(Deno.env.get("NO_LOSS_SECONDS") ?? 10);
 /** New connections a second through each cluster IP and each node port. */
 const RATE = 200;
@@ -31,62 +33,117 @@ const GRACE = 3_000;
 const TARGET_PORTS = [7000, 7001, 7002] as const;
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`no new connection fails while endpoints and Services change (${mode})`, async () => {
-    await using stage = await Stage.create({
-      objects: both((a) => [
-        service(a, {
-          name: `web${a.family}`,
-          spec: { type: "NodePort", ports: [tcpPort(NODE_PORT + a.family)] },
-        }),
-      ]),
-      config: { mode, nftables: PERIODS, iptables: PERIODS },
-    });
-    using endpoints = new ChangingEndpoints(stage);
-    await using signpost = stage.start();
-    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
-    await stage.flowsBecome(signpost, endpoints.flows());
+  const config = { mode, nftables: PERIODS, iptables: PERIODS };
 
-    const steady = FAMILIES.map((family) => ADDRESSES[family]).flatMap((a) => [
-      new SteadyClient(stage.network, { from: "pod", address: a.clusterIP, port: PORT }, RATE),
-      new SteadyClient(stage.network, {
+  Deno.test(`no new connection fails while endpoints and Services change (${mode})`, async () => {
+    await using stage = await Stage.create({ objects: both((a) => [web(a)]), config });
+    using endpoints = new ChangingEndpoints(stage);
+    await losesNothing(stage, {
+      flows: endpoints.flows(),
+      clients: (a) => [
+        { from: "pod", address: a.clusterIP, port: PORT },
+        { from: "pod", address: a.node, port: NODE_PORT + a.family },
+      ],
+      change: (number) => {
+        endpoints.change();
+        toggleOther(stage, number % 40);
+      },
+    });
+  });
+
+  Deno.test(`no new connection fails while Services change scheduler, policies and affinity (${mode})`, async () => {
+    const random = randomNumbers(2);
+    const one = <T>(...all: readonly [T, ...T[]]): T => all[random(all.length)] ?? all[0];
+    const change = (a: Addresses) => {
+      const name = `web${a.family}`;
+      const hosts = ENDPOINT_HOSTS.filter((host) => host === "local1" || one(true, false));
+      return [
+        web(a, {
+          annotations: one<Manifest>({}, ...SCHEDULERS),
+          internalTrafficPolicy: one("Cluster", "Local"),
+          externalTrafficPolicy: one("Cluster", "Local"),
+          sessionAffinity: one("None", "None", "ClientIP"),
+        }),
+        ...one([], [slice(a, hosts, { service: name, name: `${name}-0` })]),
+      ];
+    };
+    const slices = both((a) => {
+      const service = `web${a.family}`;
+      return [slice(a, ENDPOINT_HOSTS, { service, name: `${service}-0` })];
+    });
+    await using stage = await Stage.create({
+      objects: [...both((a) => [web(a)]), ...slices],
+      config,
+    });
+    await losesNothing(stage, {
+      flows: bothFlows((a) => [{
         from: "pod",
-        address: a.node,
-        port: NODE_PORT + a.family,
-      }, RATE),
-    ]);
-    const before = retransmittedSyns(stage.network);
-    const changes = await churn(
-      stage,
-      endpoints,
-      () => steady.some(({ opened }) => opened < RATE * SECONDS),
-    );
-    const counts = await Promise.all(steady.map((client) => client.stop()));
-    const retransmitted = retransmittedSyns(stage.network) - before;
-    const total = counts.reduce((sum, count) => sum + count, 0);
-    print(
-      `${mode}: ${total} connections, ${changes} changes of the endpoint set, ` +
-        `${syncs(signpost, "partial")} partial and ${syncs(signpost, "full")} full syncs, ` +
-        `no connection failed, ${retransmitted} SYN segments were sent again`,
-    );
-    assertEquals(syncs(signpost, "full"), 1);
-    assertEquals(retransmitted, 0);
+        to: a.clusterIP,
+        reaches: ENDPOINT_HOSTS,
+        protocols: ["tcp"],
+      }]),
+      clients: (a) => [
+        { from: "pod", address: a.clusterIP, port: PORT },
+        { from: "pod", address: a.node, port: NODE_PORT + a.family },
+        { from: "client", address: a.node, port: NODE_PORT + a.family },
+      ],
+      change: () => stage.apply(...both(change)),
+    });
   });
 }
 
-/** Changes endpoints and other Services while there is need. @returns changes of the endpoint set */
-async function churn(
-  stage: Stage,
-  endpoints: ChangingEndpoints,
-  goesOn: () => boolean,
-): Promise<number> {
+const SCHEDULERS = ["random", "round-robin", "consistent-hash"].map((name) => ({
+  "signpost.dev/scheduler": name,
+}));
+
+/** `shop/web4` or `web6`, with a node port of its own. */
+function web(
+  a: Addresses,
+  { annotations = {}, ...spec }: Manifest & { readonly annotations?: Manifest } = {},
+): Manifest {
+  const made = service(a, {
+    name: `web${a.family}`,
+    spec: { type: "NodePort", ports: [tcpPort(NODE_PORT + a.family)], ...spec },
+  });
+  return { ...made, metadata: { ...made.metadata as Manifest, annotations } };
+}
+
+/** Connects at a steady rate while something changes: each connection is answered, by its first segment. */
+async function losesNothing(stage: Stage, { flows, clients, change }: {
+  /** What is expected at the start. */
+  readonly flows: readonly Flow[];
+  readonly clients: (a: Addresses) => readonly { from: Host; address: string; port: number }[];
+  readonly change: (number: number) => void;
+}): Promise<void> {
+  await using signpost = stage.start();
+  await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+  await stage.flowsBecome(signpost, flows);
+
+  const steady = FAMILIES.flatMap((family) => clients(ADDRESSES[family]))
+    .map((request) => new SteadyClient(stage.network, request, RATE));
+  const before = retransmittedSyns(stage.network);
+  const changes = await churn(change);
+  const counts = await Promise.all(steady.map((client) => client.stop()));
+  const retransmitted = retransmittedSyns(stage.network) - before;
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  print(
+    `${total} connections in ${SECONDS} s, ${changes} changes, ` +
+      `${syncs(signpost, "partial")} partial and ${syncs(signpost, "full")} full syncs, ` +
+      `no connection failed, ${retransmitted} SYN segments were sent again`,
+  );
+  // The last moment's connections may be missing.
+  assert(counts.every((count) => count >= RATE * (SECONDS - 1)), `too few: ${counts}`);
+  assertEquals(syncs(signpost, "full"), 1);
+  assertEquals(retransmitted, 0);
+}
+
+/** Changes something for so many seconds. @returns how often */
+async function churn(change: (number: number) => void): Promise<number> {
   const start = performance.now();
   const elapsed = () => (performance.now() - start) / 1000;
   let changes = 0;
-  while (goesOn()) {
-    while (changes < elapsed() * CHANGES) {
-      endpoints.change();
-      toggleOther(stage, changes++ % 40);
-    }
+  while (elapsed() < SECONDS) {
+    while (changes < elapsed() * CHANGES) change(changes++);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   return changes;
@@ -182,11 +239,15 @@ interface Server {
 }
 
 /**
- * How many SYN segments the client's kernel has sent again: a connection that was saved by the second
+ * How many SYN segments the clients' kernels have sent again: a connection that was saved by the second
  * try of TCP counts as none that failed, but tells of a gap all the same.
  */
 function retransmittedSyns(network: Network): number {
-  const text = network.inside("pod", () => Deno.readTextFileSync("/proc/thread-self/net/netstat"));
+  return ["pod", "client"].reduce((sum, host) => sum + retransmittedBy(network, host), 0);
+}
+
+function retransmittedBy(network: Network, host: string): number {
+  const text = network.inside(host, () => Deno.readTextFileSync("/proc/thread-self/net/netstat"));
   const [names = [], values = []] = text.split("\n").filter((line) => line.startsWith("TcpExt:"))
     .map((line) => line.split(" "));
   return Number(values[names.indexOf("TCPSynRetrans")]);
