@@ -191,7 +191,7 @@ export class Daemon {
           metrics: this.#metrics,
           status: () => plainFacts(this.#status()),
           page: async () => ({
-            connections: (await this.#connections.report("live")).services,
+            connections: await this.#connections.list("live"),
             status: this.#status(),
             services: this.#desired.services,
             spans: this.observation.spans,

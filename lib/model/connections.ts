@@ -35,8 +35,8 @@ export interface ConnectionsReport {
   readonly overSeconds: number;
   /** The shortest time between two readings; it grows with the number of frontends and the time that one takes. */
   readonly everySeconds: number;
-  /** Of all, where only the busiest were asked for. */
-  readonly total?: Pick<ServiceConnections, "connections" | "perSecond">;
-  /** The busiest first. */
+  /** Of all, also of those that `services` has no room for. */
+  readonly total: Pick<ServiceConnections, "connections" | "perSecond">;
+  /** The busiest, in that order. */
   readonly services: readonly ServiceConnections[];
 }

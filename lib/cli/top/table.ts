@@ -17,12 +17,10 @@ export function topTable(
   { node, services, overSeconds, total }: ConnectionsReport,
   paint: Paint,
 ): string {
-  const sum = (what: "perSecond" | "connections") =>
-    total?.[what] ?? services.reduce((all, each) => all + each[what], 0);
   const over = overSeconds === 0 ? "" : `, over the last ${formatRate(overSeconds)} s`;
   const title =
-    `signpost on ${node}: ${formatRate(sum("perSecond"))} new connections a second${over}; ` +
-    `${grouped(sum("connections"))} in all\n\n`;
+    `signpost on ${node}: ${formatRate(total.perSecond)} new connections a second${over}; ` +
+    `${grouped(total.connections)} in all\n\n`;
   if (services.length === 0) return `${title}no connection to a Service yet\n`;
   const rows = services.map((each) => [
     `${each.namespace}/${each.service}`,

@@ -117,7 +117,7 @@ const connectionsSchema: z.ZodMiniType<ConnectionsReport> = z.object({
   at: text,
   overSeconds: number,
   everySeconds: number,
-  total: z.exactOptional(z.object({ connections: number, perSecond: number })),
+  total: z.object({ connections: number, perSecond: number }),
   services: z.array(z.object({
     namespace: text,
     service: text,
@@ -144,7 +144,7 @@ export function readConnections(answer: unknown): ConnectionsReport {
 /**
  * Asks the daemon behind a socket for the connections of each Service.
  *
- * @param most how many of the busiest are wanted; all where not given
+ * @param most how many of the busiest are wanted; as many as the daemon gives where not given
  * @throws {FatalError} where no daemon answers, or not as a daemon that counts them
  */
 export async function askConnections(

@@ -41,9 +41,7 @@ export function openMetrics(
     version: VERSION,
     commit: COMMIT,
     ...readings,
-    connections: connections.isOn
-      ? async () => (await connections.report("scrape")).services
-      : undefined,
+    connections: connections.isOn ? () => connections.list("scrape") : undefined,
     process: processUsage(),
     featureGates: knownGates(configuration),
   });

@@ -60,6 +60,7 @@ export async function serveAll(options: ServersOptions): Promise<void> {
       pageHandler({
         setting: configuration().signpost.statusPage,
         bindAddress: metricsBindAddress,
+        clock: options.runtime.clock,
         contents: page,
       })(request),
   });

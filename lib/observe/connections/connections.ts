@@ -13,6 +13,7 @@ import type { DesiredState } from "../../model/kernel/desired.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { boundedReading, READING_VALID } from "../../model/values/bounded_reading.ts";
+import { Foremost } from "../../model/values/foremost.ts";
 import { errorText } from "../../model/values/text.ts";
 import { ConnectionsByService } from "./services.ts";
 import { ConnectionSums } from "./sums.ts";
@@ -25,6 +26,9 @@ export const MOST_FRONTENDS = 20_000;
  * lock that its writers take, too.
  */
 export const TIMES_AS_LONG: Readonly<Record<Interest, number>> = { scrape: 50, live: 10 };
+
+/** Service ports by kind of frontend that a report has at most; more would take the event loop for too long. */
+export const MOST_REPORTED = 10_000;
 
 /** Milliseconds that a reading which hung for long holds. */
 const LONGEST = 300_000;
@@ -92,27 +96,43 @@ export class Connections {
    */
   async begin(): Promise<void> {
     this.#hasBegun = true;
-    await this.report("live");
+    await this.list("live");
   }
 
   /**
-   * What is known after a reading, or without one where the last one is new enough. Never rejects.
-   *
-   * @param most how many of the busiest are wanted; all where not given
+   * What has come to each Service, in any order: after a reading, or without one where the last one is new enough.
+   * Never rejects.
    */
-  async report(interest: Interest, most?: number): Promise<ConnectionsReport> {
-    const { node, counters } = this.#options;
-    const valid = this.#validFor(interest);
-    if (this.#hasBegun && typeof counters !== "string") await this.#read(valid);
-    const services = [...this.#byService.list()].sort(busiestFirst);
+  async list(interest: Interest): Promise<Iterable<ServiceConnections>> {
+    if (this.#hasBegun && this.isOn) await this.#read(this.#validFor(interest));
+    return this.#byService.list();
+  }
+
+  /**
+   * The busiest, and the sums of all. Never rejects.
+   *
+   * @param most how many are wanted, up to `MOST_REPORTED`
+   */
+  async report(interest: Interest, most = MOST_REPORTED): Promise<ConnectionsReport> {
+    const { node, counters, clock } = this.#options;
+    const all = await this.list(interest);
+    const turns = new Turns(clock);
+    const busiest = new Foremost(Math.min(most, MOST_REPORTED), busiestFirst);
+    let [connections, perSecond, seen] = [0, 0, 0];
+    for (const each of all) {
+      busiest.add(each);
+      connections += each.connections;
+      perSecond += each.perSecond;
+      if (++seen % BATCH === 0) await turns.giveWay();
+    }
     return {
       connectionsVersion: CONNECTIONS_VERSION,
       node,
       off: typeof counters === "string" ? counters : "",
       ...this.#report,
-      everySeconds: valid / 1000,
-      ...(most === undefined ? {} : { total: totalOf(services) }),
-      services: services.slice(0, most),
+      everySeconds: this.#validFor(interest) / 1000,
+      total: { connections, perSecond },
+      services: busiest.inOrder(),
     };
   }
 
@@ -148,21 +168,10 @@ export class Connections {
     await turns.run(this.#sums.end());
     const now = clock.monotonic();
     const seconds = this.#readAt === undefined ? undefined : (now - this.#readAt) / 1000;
-    this.#byService.finishReading(seconds);
+    await turns.run(this.#byService.finishReading(seconds));
     this.#readAt = now;
     this.#report = { at: new Date(clock.now()).toISOString(), overSeconds: seconds ?? 0 };
   }
-}
-
-function totalOf(
-  services: readonly ServiceConnections[],
-): Exclude<ConnectionsReport["total"], undefined> {
-  let [connections, perSecond] = [0, 0];
-  for (const each of services) {
-    connections += each.connections;
-    perSecond += each.perSecond;
-  }
-  return { connections, perSecond };
 }
 
 function busiestFirst(a: ServiceConnections, b: ServiceConnections): number {

@@ -8,6 +8,7 @@ import { keyInFamily, nodePortKey, vipKey } from "../../model/cluster/names.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import type { FrontendCount } from "../../model/kernel/connections.ts";
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
 import { frontendsOf } from "../../policy/frontend.ts";
 
 type Labels = Omit<ServiceConnections, "connections" | "perSecond">;
@@ -50,13 +51,18 @@ export class ConnectionsByService {
     ofService.set(key, series);
     series.total += more;
     series.fresh += more;
-    if (this.#series.size > 2 * Math.max(KEPT, this.#compared)) this.#forget();
+    if (this.#series.size > 2 * Math.max(KEPT, this.#compared)) atOnce(this.#forgetting());
   }
 
-  /** A reading ends; `seconds` have gone by since the one before, `undefined`: it is the first. */
-  finishReading(seconds: number | undefined): void {
-    this.#forget();
+  /**
+   * A reading ends. Yields after each Service; more may be added meanwhile.
+   *
+   * @param seconds since the one before; `undefined`: it is the first
+   */
+  *finishReading(seconds: number | undefined): Generator<undefined, void> {
+    yield* this.#forgetting();
     for (const ofService of this.#series.values()) {
+      yield;
       for (const series of ofService.values()) {
         series.perSecond = seconds === undefined ? 0 : series.fresh / seconds;
         series.fresh = 0;
@@ -74,8 +80,9 @@ export class ConnectionsByService {
   }
 
   /** Drops what the desired state does not have any more. */
-  #forget(): void {
+  *#forgetting(): Generator<undefined, void> {
     for (const [service, ofService] of this.#series) {
+      yield;
       const there = new Set([...this.#frontendsOf(service).values()].map(seriesKey));
       for (const key of ofService.keys()) if (!there.has(key)) ofService.delete(key);
       if (ofService.size === 0) this.#series.delete(service);

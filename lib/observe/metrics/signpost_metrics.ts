@@ -44,7 +44,7 @@ export interface SignpostMetricsOptions {
   /** The rules are those of the snapshot: the watches have not delivered yet. */
   readonly isStale: () => boolean;
   /** The connections of each Service; `undefined`: they are not counted. */
-  readonly connections?: (() => Promise<readonly ServiceConnections[]>) | undefined;
+  readonly connections?: (() => Promise<Iterable<ServiceConnections>>) | undefined;
 }
 
 /** 256 bytes to 64 MiB. */
@@ -85,10 +85,13 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
     {
       labels: ["namespace", "service", "port", "protocol", "frontend"],
       read: async () =>
-        (await connections()).map(({ connections: value, perSecond: _, ...labels }) => ({
-          labels: { ...labels, port: `${labels.port}` },
-          value,
-        })),
+        Array.from(
+          await connections(),
+          ({ connections: value, perSecond: _, ...labels }) => ({
+            labels: { ...labels, port: `${labels.port}` },
+            value,
+          }),
+        ),
     },
   );
 }

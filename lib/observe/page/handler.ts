@@ -5,6 +5,8 @@
  */
 import { isLoopback, parseAddress } from "../../model/values/address.ts";
 import { type HttpHandler, type HttpRequest, textAnswer } from "../../model/ports/http.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
+import type { Clock } from "../../model/ports/ports.ts";
 import { CONTENT_SECURITY_POLICY } from "./assets.ts";
 import { type PageContents, statusPage } from "./page.ts";
 import { readQuery } from "./search.ts";
@@ -17,6 +19,7 @@ export interface PageOptions {
   readonly setting: PageSetting;
   /** `address:port` of the server, as it is configured. */
   readonly bindAddress: string;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly contents: () => PageContents | Promise<PageContents>;
 }
 
@@ -36,7 +39,10 @@ export function pageHandler(options: PageOptions): HttpHandler {
   return async (request) => {
     const refusal = refusalOf(request, options);
     if (refusal !== undefined) return textAnswer(`${refusal}\n`, 403);
-    const body = statusPage(await options.contents(), readQuery(request.search ?? ""));
+    const contents = await options.contents();
+    const body = await new Turns(options.clock).run(
+      statusPage(contents, readQuery(request.search ?? "")),
+    );
     return { status: 200, headers: HEADERS, body };
   };
 }

@@ -12,8 +12,8 @@ export type ServiceLoad = Pick<ServiceConnections, "connections" | "perSecond">;
 /** By `namespace/name`, the Services that had connections. */
 export type Load = ReadonlyMap<string, ServiceLoad>;
 
-/** Sums by Service. */
-export function loadOf(all: readonly ServiceConnections[]): Load {
+/** Sums by Service. Yields after each part. */
+export function* loadOf(all: Iterable<ServiceConnections>): Generator<undefined, Load> {
   const load = new Map<string, ServiceLoad>();
   for (const { namespace, service: name, connections, perSecond } of all) {
     const key = objectKey({ namespace, name });
@@ -22,6 +22,7 @@ export function loadOf(all: readonly ServiceConnections[]): Load {
       connections: known.connections + connections,
       perSecond: known.perSecond + perSecond,
     });
+    yield;
   }
   return load;
 }

@@ -19,18 +19,21 @@ export interface PageContents {
   readonly status: Status;
   readonly services: DesiredState["services"];
   /** The connections of each Service, where they are counted. */
-  readonly connections: readonly ServiceConnections[];
+  readonly connections: Iterable<ServiceConnections>;
   /** The syncs of the last hour. */
   readonly spans: readonly SyncSpan[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** The document. */
-export function statusPage(contents: PageContents, query: PageQuery): string {
+/** The document. Yields between Services. */
+export function* statusPage(
+  contents: PageContents,
+  query: PageQuery,
+): Generator<undefined, string> {
   const { status, services, now } = contents;
-  const load = loadOf(contents.connections);
-  const result = searchServices(services, { query, load });
+  const load = yield* loadOf(contents.connections);
+  const result = yield* searchServices(services, { query, load });
   const body = html`
     <!doctype html>
     <html lang="en">

@@ -5,6 +5,7 @@
  */
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import { busiestFirst, type Load } from "./load.ts";
+import { Foremost } from "../../model/values/foremost.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { usedEndpoints } from "../../model/kernel/port_endpoints.ts";
 
@@ -24,11 +25,15 @@ export interface SearchResult {
   /** Services that match, on all pages. */
   readonly matches: number;
   readonly pages: number;
+  /** More match than the pages have room for. */
+  readonly isCut: boolean;
   readonly services: readonly (readonly [name: string, ports: readonly DesiredServicePort[]])[];
 }
 
 const LONGEST = 200;
 const PER_PAGE = 20;
+/** Pages that can be leafed through; sorting more takes the event loop for too long. */
+const MOST_PAGES = 500;
 
 /** Reads the part of a URL behind the question mark; what is wrong there is left out. */
 export function readQuery(search: string): PageQuery {
@@ -50,27 +55,39 @@ export function queryText({ words, page, sort }: PageQuery): string {
   return `?${parameters}`;
 }
 
-/** Finds Services by parts of their names, addresses, ports and endpoints, in any case of letters. */
-export function searchServices(
+/**
+ * Finds Services by parts of their names, addresses, ports and endpoints, in any case of letters. Yields after each
+ * Service.
+ */
+export function* searchServices(
   services: DesiredState["services"],
   { query, load }: { readonly query: PageQuery; readonly load: Load },
-): SearchResult {
+): Generator<undefined, SearchResult> {
   const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
-  const all = words.length === 0 ? [...services] : [...services].filter(([name, ports]) => {
-    const text = textOf(name, ports);
-    return words.every((word) => text.includes(word));
-  });
   const compare = query.sort === "name"
     ? (a: string, b: string) => a < b ? -1 : 1
     : busiestFirst(load);
-  all.sort(([a], [b]) => compare(a, b));
-  const pages = Math.max(1, Math.ceil(all.length / PER_PAGE));
+  const most = PER_PAGE * Math.min(query.page, MOST_PAGES);
+  const foremost = new Foremost<SearchResult["services"][number]>(
+    most,
+    ([a], [b]) => compare(a, b),
+  );
+  let matches = 0;
+  for (const [name, ports] of services) {
+    yield;
+    const text = words.length === 0 ? "" : textOf(name, ports);
+    if (!words.every((word) => text.includes(word))) continue;
+    matches++;
+    foremost.add([name, ports]);
+  }
+  const pages = Math.min(Math.max(1, Math.ceil(matches / PER_PAGE)), MOST_PAGES);
   const page = Math.min(query.page, pages);
   return {
     query: { ...query, page },
-    matches: all.length,
+    matches,
     pages,
-    services: all.slice((page - 1) * PER_PAGE, page * PER_PAGE),
+    isCut: matches > PER_PAGE * pages,
+    services: foremost.inOrder().slice((page - 1) * PER_PAGE, page * PER_PAGE),
   };
 }
 

@@ -33,10 +33,12 @@ export function searchForm({ query }: SearchResult): Html {
 
 /** The Services that were found. */
 export function serviceList(result: SearchResult, load: Load): Html {
-  const { matches, services, query, pages } = result;
+  const { matches, services, query, pages, isCut } = result;
   const found = query.words === "" ? `${matches} Services` : `${matches} Services match`;
   return html`<div id="services">
-<p class="soft">${found}${pages > 1 ? `, page ${query.page} of ${pages}` : ""}</p>
+<p class="soft">${found}${pages > 1 ? `, page ${query.page} of ${pages}` : ""}${
+    isCut ? "; to find the others, search" : ""
+  }</p>
 ${
     services.map(([name, ports], i) =>
       serviceArticle(name, { ports, load: load.get(name), index: i })

@@ -159,6 +159,49 @@ Deno.test("where only the busiest are asked for, the sums are those of all", asy
   assertEquals([all.services.length, all.total], [1, total]);
 });
 
+Deno.test("of very many Services the report has the busiest, and gives way while it looks for them", async () => {
+  const numbers = Array.from({ length: 20_000 }, (_, i) => i);
+  const port = (i: number) => [desiredPort({ name: `shop/s${i}:http`, nodePort: 30_000 + i })];
+  const services = new Map(numbers.map((i) => [`shop/s${i}`, port(i)]));
+  let [elapsed, sleeps, readings] = [0, 0, 0];
+  const connections = new Connections({
+    node: "node-1",
+    counters: {
+      tellsGone: true,
+      areOurs: false,
+      read: () => {
+        const times = readings++;
+        return Promise.resolve(numbers.map((i) => ({
+          frontend: `IPv4 tcp . ${30_000 + i}`,
+          service: `shop/s${i}`,
+          connections: times * ((7 * i) % 20_000),
+        })));
+      },
+      onGone: () => {},
+    },
+    services: () => services,
+    clock: {
+      now: () => 0,
+      // Whatever is done takes longer than a turn.
+      monotonic: () => elapsed += 20,
+      sleep: (ms, signal) => {
+        if (ms === 0) sleeps++;
+        return ms === 0 || !signal ? Promise.resolve() : new Promise(() => {});
+      },
+    },
+    logger: { debug: () => {} },
+  });
+  await connections.begin();
+  elapsed += 100_000;
+  const before = sleeps;
+  const { services: busiest, total } = await connections.report("live", 3);
+  assertEquals(busiest.map(({ connections }) => connections), [19_999, 19_998, 19_997]);
+  assertEquals(total.connections, 19_999 * 10_000);
+  assertEquals(sleeps - before > 20_000, true, `${sleeps - before}`);
+  const { services: most } = await connections.report("live");
+  assertEquals(most.length, 10_000);
+});
+
 Deno.test("where nothing is counted, the report says why", async () => {
   const connections = new Connections({
     node: "node-1",
@@ -175,6 +218,7 @@ Deno.test("where nothing is counted, the report says why", async () => {
     at: "",
     overSeconds: 0,
     everySeconds: 1,
+    total: { connections: 0, perSecond: 0 },
     services: [],
   });
 });

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { ConnectionsByService } from "../../../lib/observe/connections/services.ts";
 import { desiredPort } from "./desired_port.ts";
 import type { DesiredServicePort } from "../../../lib/model/kernel/desired.ts";
@@ -31,7 +32,7 @@ Deno.test("connections are summed by kind of frontend, of both families", () => 
   add("IPv6 tcp . 30080", 2);
   add("IPv4 192.0.2.10 . tcp . 80", 5);
   add("IPv4 198.51.100.7 . tcp . 80", 6);
-  connections.finishReading(undefined);
+  atOnce(connections.finishReading(undefined));
   assertEquals(list(), [
     ["web", 80, "clusterIP", 7, 0],
     ["web", 80, "nodePort", 3, 0],
@@ -43,11 +44,11 @@ Deno.test("connections are summed by kind of frontend, of both families", () => 
 Deno.test("the rate is that of the time between two readings", () => {
   const { connections, add, list } = counter(new Map([["shop/web", [WEB]]]));
   add("IPv4 tcp . 30080", 100);
-  connections.finishReading(undefined);
+  atOnce(connections.finishReading(undefined));
   add("IPv4 tcp . 30080", 20);
-  connections.finishReading(5);
+  atOnce(connections.finishReading(5));
   assertEquals(list(), [["web", 80, "nodePort", 120, 4]]);
-  connections.finishReading(5);
+  atOnce(connections.finishReading(5));
   assertEquals(list(), [["web", 80, "nodePort", 120, 0]]);
 });
 
@@ -55,7 +56,7 @@ Deno.test("frontends that their Service does not have count nothing", () => {
   const { connections, add, list } = counter(new Map([["shop/web", [WEB]]]));
   add("IPv4 tcp . 30081", 1);
   add("IPv4 tcp . 30080", 1, "shop/other");
-  connections.finishReading(undefined);
+  atOnce(connections.finishReading(undefined));
   assertEquals(list(), []);
 });
 
@@ -63,13 +64,13 @@ Deno.test("what is known of a Service goes with it, and a new one of its name be
   const services = new Map([["shop/web", [WEB]]]);
   const { connections, add, list } = counter(services);
   add("IPv4 tcp . 30080", 9);
-  connections.finishReading(undefined);
+  atOnce(connections.finishReading(undefined));
   services.delete("shop/web");
-  connections.finishReading(5);
+  atOnce(connections.finishReading(5));
   assertEquals(list(), []);
   services.set("shop/web", [WEB]);
   add("IPv4 tcp . 30080", 2);
-  connections.finishReading(5);
+  atOnce(connections.finishReading(5));
   assertEquals(list(), [["web", 80, "nodePort", 2, 0.4]]);
 });
 
@@ -83,10 +84,10 @@ Deno.test("an update of a Service loses none of its connections, but those of a 
   const { connections, add, list } = counter(services);
   add("IPv4 tcp . 30080", 9);
   add("IPv4 10.96.0.10 . tcp . 443", 3);
-  connections.finishReading(undefined);
+  atOnce(connections.finishReading(undefined));
   services.set("shop/web", [{ ...WEB, nodePort: 30099 }]);
   add("IPv4 tcp . 30099", 1);
-  connections.finishReading(5);
+  atOnce(connections.finishReading(5));
   assertEquals(list(), [["web", 80, "nodePort", 10, 0.2]]);
 });
 

@@ -5,6 +5,7 @@ import { pageHandler } from "../../../lib/observe/page/handler.ts";
 import type { PageContents } from "../../../lib/observe/page/page.ts";
 import type { HttpHandler, HttpListener } from "../../../lib/model/ports/http.ts";
 import { renderedDocument, screenshot } from "../../support/browser.ts";
+import { realClock } from "../../support/clock_and_log.ts";
 import { contents, endpoint, servicePort, STATUS } from "./contents.ts";
 
 /** A server of the page that remembers what it was asked for. */
@@ -29,7 +30,12 @@ class Site implements AsyncDisposable {
 }
 
 function page(shown: () => PageContents): HttpHandler {
-  return pageHandler({ setting: "auto", bindAddress: "127.0.0.1:10249", contents: shown });
+  return pageHandler({
+    setting: "auto",
+    bindAddress: "127.0.0.1:10249",
+    contents: shown,
+    clock: realClock,
+  });
 }
 
 /** For the page, a browser that runs no script. */

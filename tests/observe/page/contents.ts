@@ -57,6 +57,7 @@ export const CONNECTIONS: ConnectionsReport = {
   at: "2026-01-02T03:04:04.000Z",
   overSeconds: 2,
   everySeconds: 1,
+  total: { connections: 185_181, perSecond: 317 },
   services: [
     {
       namespace: "shop",

@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { pageHandler, type PageSetting } from "../../../lib/observe/page/handler.ts";
+import { realClock } from "../../support/clock_and_log.ts";
 import { contents } from "./contents.ts";
 
 async function ask(
@@ -7,7 +8,12 @@ async function ask(
   bindAddress: string,
   host = bindAddress,
 ): Promise<{ readonly status: number; readonly body: string }> {
-  const handler = pageHandler({ setting, bindAddress, contents: () => contents() });
+  const handler = pageHandler({
+    setting,
+    bindAddress,
+    contents: () => contents(),
+    clock: realClock,
+  });
   return await handler({ method: "GET", path: "/", search: "", host });
 }
 
@@ -47,6 +53,7 @@ Deno.test("the answer forbids everything that the page does not need", async () 
     setting: "on",
     bindAddress: "0.0.0.0:10249",
     contents: () => contents(),
+    clock: realClock,
   });
   const { headers } = await handler({ method: "GET", path: "/" });
   assertEquals(headers["Content-Type"], "text/html; charset=utf-8");

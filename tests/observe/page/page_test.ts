@@ -1,3 +1,4 @@
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { createHash } from "node:crypto";
 import type { DesiredServicePort } from "../../../lib/model/kernel/desired.ts";
@@ -11,7 +12,7 @@ import { contents, endpoint, servicePort, STATUS } from "./contents.ts";
 const ALL = { words: "", page: 1, sort: "name" } as const;
 
 Deno.test("the page tells what the status tells", () => {
-  const page = statusPage(
+  const page = atOnce(statusPage(
     contents({
       status: {
         ...STATUS,
@@ -25,7 +26,7 @@ Deno.test("the page tells what the status tells", () => {
       },
     }),
     ALL,
-  );
+  ));
   for (
     const text of [
       "<title>signpost on node-1</title>",
@@ -46,7 +47,7 @@ Deno.test("the page tells what the status tells", () => {
 });
 
 Deno.test("nothing of the page comes from elsewhere, and its own parts are named by their hash", () => {
-  const page = statusPage(contents(), ALL);
+  const page = atOnce(statusPage(contents(), ALL));
   assertNotMatch(page, /\b(?:src|href)="(?!\?)[^"]*"|@import|url\(|style="|\son\w+="/);
   for (const [tag, directive] of [["style", "style-src"], ["script", "script-src"]] as const) {
     const [, text = ""] = new RegExp(`<${tag}>([\\s\\S]*?)</${tag}>`).exec(page) ?? [];
@@ -58,7 +59,7 @@ Deno.test("nothing of the page comes from elsewhere, and its own parts are named
 
 Deno.test("whatever names and messages say, they make no markup", () => {
   const evil = `"><img src=x onerror=alert(1)><script>alert(1)</script>`;
-  const page = statusPage(
+  const page = atOnce(statusPage(
     contents({
       status: {
         ...STATUS,
@@ -85,7 +86,7 @@ Deno.test("whatever names and messages say, they make no markup", () => {
       ]]]),
     }),
     { words: evil, page: 1, sort: "name" },
-  );
+  ));
   assertEquals(page.match(/<script>/g)?.length, 1);
   assertNotMatch(page, /<img/);
 });
@@ -95,14 +96,19 @@ Deno.test("secrets in the messages of watches are not shown", () => {
     ...watch,
     lastError: "Authorization: Bearer abcdef.ghijkl.mnopqr refused",
   }));
-  assertNotMatch(statusPage(contents({ status: { ...STATUS, watches } }), ALL), /abcdef\.ghijkl/);
+  assertNotMatch(
+    atOnce(statusPage(contents({ status: { ...STATUS, watches } }), ALL)),
+    /abcdef\.ghijkl/,
+  );
 });
 
 Deno.test("a page of many has links to its neighbours that keep the search", () => {
   const services = new Map(
     Array.from({ length: 45 }, (_, i) => [`a&b/s${i}`, [servicePort()]] as const),
   );
-  const page = statusPage(contents({ services }), { words: "a&b", page: 2, sort: "connections" });
+  const page = atOnce(
+    statusPage(contents({ services }), { words: "a&b", page: 2, sort: "connections" }),
+  );
   assertMatch(page, /href="\?q=a%26b&amp;sort=connections"/);
   assertMatch(page, /href="\?q=a%26b&amp;sort=connections&amp;page=3"/);
 });
@@ -110,7 +116,7 @@ Deno.test("a page of many has links to its neighbours that keep the search", () 
 Deno.test("each Service has its connections, in all and by second", () => {
   const services = new Map([["shop/web", [servicePort()]], ["shop/idle", [servicePort()]]]);
   const row = { namespace: "shop", service: "web", port: 80, protocol: "tcp" } as const;
-  const page = statusPage(
+  const page = atOnce(statusPage(
     contents({
       services,
       connections: [
@@ -119,7 +125,7 @@ Deno.test("each Service has its connections, in all and by second", () => {
       ],
     }),
     { ...ALL, sort: "connections" },
-  );
+  ));
   assertMatch(page, /<b>23<\/b>\/s <span class="soft">4,560 connections/);
   assertEquals(page.match(/class="load"/g)?.length, 1);
   assert(page.indexOf("<h3>shop/web</h3>") < page.indexOf("<h3>shop/idle</h3>"));

@@ -1,3 +1,4 @@
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { assertEquals } from "@std/assert";
 import { queryText, readQuery, searchServices } from "../../../lib/observe/page/search.ts";
 import { endpoint, servicePort } from "./contents.ts";
@@ -12,10 +13,10 @@ const SERVICES = new Map([
 ]);
 
 function find(words: string): string[] {
-  return searchServices(SERVICES, {
+  return atOnce(searchServices(SERVICES, {
     query: { words, page: 1, sort: "name" },
     load: new Map(),
-  }).services.map(([name]) => name);
+  })).services.map(([name]) => name);
 }
 
 Deno.test("Services are found by name, port name, address, node port and endpoint", () => {
@@ -34,12 +35,30 @@ Deno.test("twenty Services are on a page, and a page too far is the last one", (
   const many = new Map(
     Array.from({ length: 45 }, (_, i) => [`a/s${`${i}`.padStart(2, "0")}`, [servicePort()]]),
   );
-  const { services, ...rest } = searchServices(many, {
+  const { services, ...rest } = atOnce(searchServices(many, {
     query: { words: "", page: 99, sort: "name" },
     load: new Map(),
+  }));
+  assertEquals(rest, {
+    query: { words: "", page: 3, sort: "name" },
+    matches: 45,
+    pages: 3,
+    isCut: false,
   });
-  assertEquals(rest, { query: { words: "", page: 3, sort: "name" }, matches: 45, pages: 3 });
   assertEquals(services.map(([name]) => name), ["a/s40", "a/s41", "a/s42", "a/s43", "a/s44"]);
+});
+
+Deno.test("of very many Services the first ten thousand are on pages, and all can be searched", () => {
+  const many = new Map(
+    Array.from({ length: 12_000 }, (_, i) => [`a/s${`${i}`.padStart(5, "0")}`, [servicePort()]]),
+  );
+  const find = (words: string, page: number) =>
+    atOnce(searchServices(many, { query: { words, page, sort: "name" }, load: new Map() }));
+  const { services, ...rest } = find("", 9_999);
+  const query = { words: "", page: 500, sort: "name" as const };
+  assertEquals(rest, { query, matches: 12_000, pages: 500, isCut: true });
+  assertEquals([services[0]?.[0], services.at(-1)?.[0]], ["a/s09980", "a/s09999"]);
+  assertEquals(find("s11999", 1).services.map(([name]) => name), ["a/s11999"]);
 });
 
 Deno.test("a query is read from a URL and written to one", () => {
