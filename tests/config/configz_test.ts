@@ -65,7 +65,13 @@ Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, ev
     nodePortAddresses: ["primary"],
     oomScoreAdj: -999,
     portRange: "",
-    signpost: { hash: "source", hashTableSize: 251, limits: DEFAULT_LIMITS, scheduler: "random" },
+    signpost: {
+      hash: "source",
+      hashTableSize: 251,
+      limits: DEFAULT_LIMITS,
+      scheduler: "random",
+      serviceMetrics: true,
+    },
     showHiddenMetricsForVersion: "",
     windowsRunAsService: false,
     winkernel: {

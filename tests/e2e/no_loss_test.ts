@@ -21,8 +21,6 @@ import { both, bothFlows, Stage, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
 
 const SECONDS = Number(Deno.env.get("NO_LOSS_SECONDS") ?? 10);
-/** New connections a second through each cluster IP and each node port. */
-const RATE = 200;
 /** Changes of the endpoint set a second; each should be a transaction of its own. */
 const CHANGES = 20;
 const PERIODS = { minSyncPeriod: "10ms", syncPeriod: "30s" };
@@ -44,6 +42,7 @@ for (const mode of ["nftables", "iptables"] as const) {
         { from: "pod", address: a.clusterIP, port: PORT },
         { from: "pod", address: a.node, port: NODE_PORT + a.family },
       ],
+      rate: 800,
       change: (number) => {
         endpoints.change();
         toggleOther(stage, number % 40);
@@ -87,6 +86,7 @@ for (const mode of ["nftables", "iptables"] as const) {
         { from: "pod", address: a.node, port: NODE_PORT + a.family },
         { from: "client", address: a.node, port: NODE_PORT + a.family },
       ],
+      rate: 300,
       change: () => stage.apply(...both(change)),
     });
   });
@@ -109,18 +109,21 @@ function web(
 }
 
 /** Connects at a steady rate while something changes: each connection is answered, by its first segment. */
-async function losesNothing(stage: Stage, { flows, clients, change }: {
+async function losesNothing(stage: Stage, { flows, clients, rate, change }: {
   /** What is expected at the start. */
   readonly flows: readonly Flow[];
   readonly clients: (a: Addresses) => readonly { from: Host; address: string; port: number }[];
+  /** New connections a second, of all clients. */
+  readonly rate: number;
   readonly change: (number: number) => void;
 }): Promise<void> {
   await using signpost = stage.start();
   await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
   await stage.flowsBecome(signpost, flows);
 
-  const steady = FAMILIES.flatMap((family) => clients(ADDRESSES[family]))
-    .map((request) => new SteadyClient(stage.network, request, RATE));
+  const requests = FAMILIES.flatMap((family) => clients(ADDRESSES[family]));
+  const each = rate / requests.length;
+  const steady = requests.map((request) => new SteadyClient(stage.network, request, each));
   const before = retransmittedSyns(stage.network);
   const changes = await churn(change);
   const counts = await Promise.all(steady.map((client) => client.stop()));
@@ -132,7 +135,7 @@ async function losesNothing(stage: Stage, { flows, clients, change }: {
       `no connection failed, ${retransmitted} SYN segments were sent again`,
   );
   // The last moment's connections may be missing.
-  assert(counts.every((count) => count >= RATE * (SECONDS - 1)), `too few: ${counts}`);
+  assert(counts.every((count) => count >= each * (SECONDS - 1)), `too few: ${counts}`);
   assertEquals(syncs(signpost, "full"), 1);
   assertEquals(retransmitted, 0);
 }

@@ -57,9 +57,11 @@ export const HEALTH_GROUP = group({
           "The metrics server's page for browsers: auto (default, on loopback alone), on or off.",
       },
     }),
-    "signpost.serviceMetrics": flagOnly(boolean, true, {
-      name: "service-metrics",
-      help: "Count new connections by Service, for /metrics and signpost top. Default true.",
+    "signpost.serviceMetrics": value(boolean, true, {
+      flag: {
+        name: "service-metrics",
+        help: "Count new connections by Service, for /metrics and signpost top. Default true.",
+      },
     }),
     healthzPort: flagOnly(integer(0, 65535), HEALTHZ_PORT, {
       name: "healthz-port",

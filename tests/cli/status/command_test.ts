@@ -1,4 +1,3 @@
-import { DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
 import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { parse } from "@std/yaml";
 import type { Ask } from "../../../lib/daemon/objects/client.ts";
@@ -6,7 +5,7 @@ import { status } from "../../../lib/cli/status/command.ts";
 import type { OutputFormat } from "../../../lib/config/flags/command.ts";
 import type { Runtime } from "../../../lib/model/ports/runtime.ts";
 import { STATUS } from "../../observe/page/contents.ts";
-import { configuration } from "../../support/configuration.ts";
+import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import { type World, world } from "../runtime.ts";
 
 interface Run extends World {
@@ -31,23 +30,7 @@ async function run(
   return { ...it, code };
 }
 
-const SOCKET = {
-  signpost: {
-    manifests: [],
-    fullSyncPeriod: 3_600_000,
-    ipvsGracePeriod: 300_000,
-    stateFile: "",
-    wait: false,
-    proxyFromEnvironment: false,
-    socket: "/run/s.sock",
-    statusPage: "auto",
-    serviceMetrics: true,
-    limits: DEFAULT_LIMITS,
-    scheduler: "random",
-    hash: "source",
-    hashTableSize: 251,
-  },
-} as const;
+const SOCKET = { signpost: { ...DEFAULTS.signpost, socket: "/run/s.sock" } };
 
 const answering = (answer: unknown): Ask => () => Promise.resolve(answer);
 const silent: Ask = () => Promise.reject(new Error("connection refused"));

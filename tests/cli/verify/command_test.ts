@@ -1,4 +1,3 @@
-import { DEFAULT_LIMITS } from "../../../lib/model/configuration.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import { parse } from "@std/yaml";
 import { serveSocket } from "../../../lib/system/socket.ts";
@@ -9,7 +8,7 @@ import type { Verification } from "../../../lib/model/kernel/verification.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { CONNECTIONS, STATUS } from "../../observe/page/contents.ts";
 import { Kernel } from "../../backend/nftables/kernel.ts";
-import { configuration } from "../../support/configuration.ts";
+import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { type World, world } from "../runtime.ts";
 import { WEB_SERVICE, webSlice } from "../../support/web_service.ts";
@@ -86,19 +85,9 @@ class Node implements AsyncDisposable {
       signal: new AbortController().signal,
       configuration: configuration({
         signpost: {
+          ...DEFAULTS.signpost,
           manifests: [this.folder],
-          fullSyncPeriod: 3_600_000,
-          ipvsGracePeriod: 300_000,
-          stateFile: "",
-          wait: false,
-          proxyFromEnvironment: false,
           socket: this.socket,
-          statusPage: "auto",
-          serviceMetrics: true,
-          limits: DEFAULT_LIMITS,
-          scheduler: "random",
-          hash: "source",
-          hashTableSize: 251,
         },
       }),
     });

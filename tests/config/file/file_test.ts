@@ -309,3 +309,13 @@ Deno.test("a feature gate is refused where kube-proxy refuses it for certain", a
     else assertEquals(errorsOf(invocation), [`${FILE}: featureGates.${error}`]);
   }
 });
+
+Deno.test("connections by Service are switched off in the file or by the flag, which wins", async () => {
+  const file = "signpost: {serviceMetrics: false}";
+  const counts = async (yaml: string, flags: readonly string[] = []) =>
+    configurationOf(await loadFile(yaml, flags)).signpost.serviceMetrics;
+  assertEquals(await counts(""), true);
+  assertEquals(await counts(file), false);
+  assertEquals(await counts("", ["--service-metrics=false"]), false);
+  assertEquals(await counts(file, ["--service-metrics"]), true);
+});

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { desiredPort } from "../connections/desired_port.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
 import { type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
@@ -96,24 +97,13 @@ export function endpoint(address: string, local = false): Destination {
 
 /** A service port with a cluster IP and two endpoints. */
 export function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredServicePort {
-  return {
-    name: "shop/web:http",
-    family: 4,
-    protocol: "tcp",
-    port: 80,
-    clusterIPs: ["10.96.0.10"],
+  return desiredPort({
     externalIPs: [],
     loadBalancerIPs: [],
     nodePort: 0,
-    sourceRanges: [],
-    internalTrafficPolicy: "Cluster",
-    externalTrafficPolicy: "Cluster",
-    affinitySeconds: 0,
     clusterEndpoints: [endpoint("10.244.0.7", true), endpoint("10.244.1.9")],
-    localEndpoints: [],
-    hasEndpoints: true,
     ...changes,
-  };
+  });
 }
 
 /** The page's contents. */

@@ -5,64 +5,50 @@
  */
 import type { ApiObject } from "../../../support/pipeline.ts";
 
-const metadata = { namespace: "shop", name: "web" };
-
 /** The Service shop/web, and its two endpoints. */
-export const SERVICE: readonly ApiObject[] = [
-  { kind: "Service", metadata, spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }] } },
-  {
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "shop",
-      name: "web-1",
-      labels: { "kubernetes.io/service-name": "web" },
-    },
-    addressType: "IPv4",
-    endpoints: [{ addresses: ["10.244.0.11"] }, { addresses: ["10.244.0.12"] }],
-    ports: [{ port: 8080 }],
-  },
-];
+export const SERVICE = objects("web", { clusterIP: "10.96.0.1", endpoints: [11, 12] });
 
 /** The Service shop/sticky with session affinity, and its two endpoints. */
-export const STICKY: readonly ApiObject[] = [
-  {
-    kind: "Service",
-    metadata: { namespace: "shop", name: "sticky" },
-    spec: { clusterIP: "10.96.0.2", sessionAffinity: "ClientIP", ports: [{ port: 80 }] },
-  },
-  {
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "shop",
-      name: "sticky-1",
-      labels: { "kubernetes.io/service-name": "sticky" },
-    },
-    addressType: "IPv4",
-    endpoints: [{ addresses: ["10.244.0.13"] }, { addresses: ["10.244.0.14"] }],
-    ports: [{ port: 8080 }],
-  },
-];
+export const STICKY = objects("sticky", {
+  clusterIP: "10.96.0.2",
+  endpoints: [13, 14],
+  spec: { sessionAffinity: "ClientIP" },
+});
 
 /** The Service shop/turns, whose two endpoints take turns. */
-export const TURNS: readonly ApiObject[] = [
-  {
-    kind: "Service",
-    metadata: {
-      namespace: "shop",
-      name: "turns",
-      annotations: { "signpost.dev/scheduler": "round-robin" },
-    },
-    spec: { clusterIP: "10.96.0.3", ports: [{ port: 80 }] },
+export const TURNS = objects("turns", {
+  clusterIP: "10.96.0.3",
+  endpoints: [15, 16],
+  annotations: { "signpost.dev/scheduler": "round-robin" },
+});
+
+/** @param options.endpoints the last numbers of their addresses */
+function objects(
+  name: string,
+  { clusterIP, endpoints, spec = {}, annotations = {} }: {
+    readonly clusterIP: string;
+    readonly endpoints: readonly number[];
+    readonly spec?: object;
+    readonly annotations?: Readonly<Record<string, string>>;
   },
-  {
-    kind: "EndpointSlice",
-    metadata: {
-      namespace: "shop",
-      name: "turns-1",
-      labels: { "kubernetes.io/service-name": "turns" },
+): readonly ApiObject[] {
+  const namespace = "shop";
+  return [
+    {
+      kind: "Service",
+      metadata: { namespace, name, annotations },
+      spec: { clusterIP, ports: [{ port: 80 }], ...spec },
     },
-    addressType: "IPv4",
-    endpoints: [{ addresses: ["10.244.0.15"] }, { addresses: ["10.244.0.16"] }],
-    ports: [{ port: 8080 }],
-  },
-];
+    {
+      kind: "EndpointSlice",
+      metadata: {
+        namespace,
+        name: `${name}-1`,
+        labels: { "kubernetes.io/service-name": name },
+      },
+      addressType: "IPv4",
+      endpoints: endpoints.map((number) => ({ addresses: [`10.244.0.${number}`] })),
+      ports: [{ port: 8080 }],
+    },
+  ];
+}

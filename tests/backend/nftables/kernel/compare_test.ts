@@ -7,6 +7,7 @@ import {
   desiredContents,
   parseListing,
 } from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { NO_CONTENTS } from "../../../../lib/backend/nftables/reading/entries.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { cluster } from "../../../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
@@ -325,13 +326,8 @@ class Shuffled {
 /** A table with nothing but slots. */
 function contents(slots: Readonly<Record<string, string>>): Contents {
   return {
+    ...NO_CONTENTS,
     sets: new Map([["endpoints-tcp4", new Map(Object.entries(slots))]]),
-    declarations: new Map(),
-    remarks: new Map(),
-    chains: new Map(),
-    lookUps: new Map(),
-    flags: "",
-    others: [],
   };
 }
 
