@@ -45,6 +45,12 @@ Deno.test("liberal TCP and the UDP timeouts, a time below a second is one second
   ]);
 });
 
+Deno.test("the time after a FIN, which mode ipvs takes from ipvs.tcpFinTimeout", () => {
+  assertEquals(conntrackSysctls({ ...NOTHING, tcpFinWaitTimeout: 40_000 }, { cpus: 1 }), [
+    { name: `${P}tcp_timeout_fin_wait`, value: 40, rule: "exactly" },
+  ]);
+});
+
 /** Settings in memory. */
 function fakeSysctls(values: Record<string, string>, readOnly: readonly string[] = []) {
   const writes: string[] = [];

@@ -106,7 +106,31 @@ for (const family of FAMILIES) {
       const port = NODE_PORT;
       assertEquals(counts(await inOrder(network, a.node, { times: 8, port })), allAlike(2));
     });
+
+    Deno.test(`round-robin: those that are left, and those that come, have the same share, ${mode} (IPv${family})`, async () => {
+      await using network = await createCluster();
+      const seen: Record<string, number>[] = [];
+      for (const hosts of [ENDPOINT_HOSTS, ["local1", "remote2"], ENDPOINT_HOSTS] as const) {
+        await applyOnce(network, {
+          objects: [...clusterObjects(a), scheduled(a, TURNS), slice(a, hosts)],
+          config: configuration(a, { mode }),
+        });
+        seen.push(counts(await inOrder(network, a.clusterIP, { times: 12 })));
+      }
+      assertEquals(seen, [allAlike(3), allAlike(6, ["local1", "remote2"]), allAlike(3)]);
+    });
   }
+
+  Deno.test(`consistent-hash in iptables mode is random, and a warning says so (IPv${family})`, async () => {
+    await using network = await createCluster();
+    const stderr = await applyOnce(network, {
+      objects: [...clusterObjects(a), scheduled(a, HASHED), slice(a, ENDPOINT_HOSTS)],
+      config: configuration(a, { mode: "iptables" }),
+    });
+    assertMatch(stderr, /shop\/web .*picked at random, since they cannot be picked by a hash/);
+    const seen = counts(await inOrder(network, a.clusterIP, { times: 48 }));
+    assertEquals(Object.keys(seen), [...ENDPOINT_HOSTS].sort());
+  });
 
   Deno.test(`a counter that two Services shared would starve endpoints (IPv${family})`, async () => {
     await using network = await createCluster();

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
+import { maglevTable } from "../../../lib/backend/nftables/script/maglev.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { wholeInput } from "../../support/command.ts";
@@ -144,6 +145,29 @@ for (const { name, before, after, most } of STEPS) {
     assert(many > 0 && many <= most, `${many} operations`);
   });
 }
+
+Deno.test("where one of ten endpoints goes, the transaction touches the slots of the hash that change, and no other ones", async () => {
+  const web = {
+    ...service("web"),
+    metadata: { name: "web", annotations: { "signpost.dev/scheduler": "consistent-hash" } },
+  };
+  const left = range(10).filter((each) => each !== 5);
+  const [, step] = await stepsOf(
+    [web, ...slices("web", range(10))],
+    [web, ...slices("web", left)],
+  );
+  const [before, after] = [range(10), left].map((numbers) =>
+    maglevTable(numbers.map((number) => ({ address: address(number), port: 8080 })), 251)
+  );
+  const changed = (before ?? []).flatMap((each, slot) =>
+    each.address === after?.[slot]?.address ? [] : [`${slot}`]
+  );
+  assert(changed.length < 50, `${changed.length} of 251`);
+  const touched = [...step?.text.matchAll(/10\.96\.0\.1 \. 80 \. (\d+)/g) ?? []]
+    .map(([, slot = ""]) => slot);
+  assertEquals(new Set(touched), new Set(changed));
+  assertEquals(step?.operations, 2 * changed.length);
+});
 
 Deno.test("one change among 2,000 Services is a script of that Service alone", async () => {
   const services = range(2_000).flatMap((i) => [
