@@ -5,7 +5,6 @@
  */
 import { familyOf } from "../model/values/address.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
-import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Protocol } from "../model/cluster/objects.ts";
 import { frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
@@ -20,7 +19,6 @@ export interface PacketDestination {
 /** What it takes to find the frontend of a packet. */
 export interface MatchOptions {
   readonly state: DesiredState;
-  readonly traits: ModeTraits;
   /** All addresses of this node, loopback included. */
   readonly ownAddresses: readonly string[];
 }

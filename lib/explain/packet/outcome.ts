@@ -6,6 +6,7 @@
 import type { Scheduler } from "../../model/cluster/scheduler.ts";
 import type { Sender } from "../../config/flags/command.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
+import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { MatchOptions, PacketDestination } from "../frontend.ts";
 import type { FrontendType } from "../../model/kernel/desired.ts";
 import type { Masquerade } from "./masquerade.ts";
@@ -62,6 +63,7 @@ export interface Outcome {
 
 /** What a packet meets. */
 export interface World extends MatchOptions {
+  readonly traits: ModeTraits;
   readonly rules: RuleNames;
 }
 

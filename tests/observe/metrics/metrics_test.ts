@@ -320,3 +320,24 @@ Deno.test({
     assert(usage.started > 1_600_000_000);
   },
 });
+
+Deno.test("connections are counted by service port and kind of frontend, and the help says how often they are read", async () => {
+  const connections = [{
+    namespace: "shop",
+    service: "web",
+    port: 80,
+    protocol: "tcp",
+    frontend: "nodePort",
+    connections: 7,
+    perSecond: 3,
+  }] as const;
+  for (const mode of ["nftables", "iptables"] as const) {
+    const { body } = await start({ mode, connections: () => Promise.resolve(connections) })
+      .render();
+    const name = "signpost_service_connections_total";
+    const labels = 'namespace="shop",service="web",port="80",protocol="tcp",frontend="nodePort"';
+    assertEquals(samples(body, name), [`${name}{${labels}} 7`]);
+    assertMatch(body, new RegExp(`^# HELP ${name} .* every 5 s, above 20,000 frontends`, "m"));
+  }
+  assertEquals((await start().render()).body.includes("signpost_service_connections_total"), false);
+});
