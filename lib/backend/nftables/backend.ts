@@ -81,13 +81,10 @@ export class NftablesBackend implements Backend<NftScript> {
       serviceCIDRs: [],
       ipFamilies: familiesBut(missing),
     });
-    // Asked at the same time. Where both fail, the probe says why.
-    const version = this.#nft.version();
-    version.catch(() => {});
     const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
     const uncounted = refusedFeatures.get("connection-counters");
     return {
-      version: await version,
+      version: await this.#nft.version(),
       missing,
       refusedFeatures,
       remarks: uncounted === undefined
