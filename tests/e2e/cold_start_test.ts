@@ -10,7 +10,7 @@ const WEB = both((a) => [
   slice(a, ENDPOINT_HOSTS, { service: `web${a.family}` }),
 ]);
 /** More than two portions. */
-const LARGE = 110;
+const LARGE = 55;
 
 /** A Service with a thousand endpoints that no packet gets to. */
 function large(index: number): Manifest[] {
