@@ -47,7 +47,7 @@ function mountPrivate({ state }: DaemonOptions): string {
 }
 
 /** Milliseconds for a line of the log: what waits for one that never comes says so. */
-const PATIENCE = 240_000;
+const PATIENCE = 300_000;
 
 /** Written just before the shell becomes the daemon. */
 const STARTED = "started";

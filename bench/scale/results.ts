@@ -39,8 +39,10 @@ export interface LimitResult {
   readonly peak: number;
   /** Processes that the kernel killed. */
   readonly killed: number;
-  /** The first sync, and that of a restart with the table in place, were done. */
-  readonly synced: boolean;
+  /** The same of the first start alone. */
+  readonly firstPeak: number;
+  /** How far it came. */
+  readonly done: "nothing" | "first sync" | "restart";
 }
 
 /** One shape. Milliseconds, bytes. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { messageOf } from "../../lib/model/values/errors.ts";
 import { clusterIP, SERVICE_PORT } from "../cluster.ts";
 import { Commits } from "../commits.ts";
 import { Daemon, type DaemonOptions, type LogLine, printOnce } from "../daemon.ts";
@@ -61,7 +62,7 @@ export async function measureShape(
   tell("restart");
   const { start: restart, silence } = await measureRestart(stage);
   if (limited) tell("memory limit");
-  const limit = limited ? await measureLimit(stage) : undefined;
+  const limit = limited ? await measureLimit(stage, tell) : undefined;
   const isRefused = typeof limit === "string";
   return {
     result: {
@@ -252,24 +253,38 @@ async function measureDrift(stage: Stage, daemon: Daemon): Promise<DriftTimes[]>
 }
 
 /** A first start, and a restart with the table in place, within what the unit allows. */
-async function measureLimit(stage: Stage): Promise<LimitResult | string> {
+async function measureLimit(
+  stage: Stage,
+  tell: (what: string) => void,
+): Promise<LimitResult | string> {
   await stage.flush();
   const limit = await unitMemoryMax();
   const created = await MemoryGroup.create(limit);
   if (typeof created === "string") return created;
   await using group = created;
-  let isSynced = true;
-  for (const [kind, done] of [["first", synced], ["restart", caughtUp]] as const) {
-    if (!isSynced) break;
-    await using daemon = await startDaemon(stage, kind, group.processes);
-    isSynced = await done(daemon).then(() => stateWritten(stage)).then(() => true, () => false);
+  let done: LimitResult["done"] = "nothing";
+  let firstPeak = 0;
+  try {
+    {
+      await using daemon = await startDaemon(stage, "first", group.processes);
+      await synced(daemon);
+      await stateWritten(stage);
+      firstPeak = await group.peak();
+      done = "first sync";
+    }
+    await using daemon = await startDaemon(stage, "restart", group.processes);
+    await caughtUp(daemon);
+    done = "restart";
+  } catch (error) {
+    tell(`memory limit, ${done} done: ${messageOf(error)}`);
   }
   return {
     limit,
     version: group.version,
     peak: await group.peak(),
     killed: await group.killed(),
-    synced: isSynced,
+    firstPeak,
+    done,
   };
 }
 

@@ -70,8 +70,9 @@ Deno.test("bench scale: a goal is met, missed, or none of this shape", () => {
     verdicts("work at one go", { ...RESULTS, shapes: [result(1, 1), { ...slow, silence }] }),
     [undefined, false],
   );
-  const limit = { limit: 2e9, version: 2, peak: 2e9, killed: 0, synced: true } as const;
-  const tried = [limit, { ...limit, killed: 1 }, { ...limit, synced: false }];
+  const held = { limit: 2e9, version: 2, peak: 2e9, firstPeak: 1e9, killed: 0 } as const;
+  const limit = { ...held, done: "restart" } as const;
+  const tried = [limit, { ...limit, killed: 1 }, { ...limit, done: "first sync" as const }];
   const shapes = tried.map((each) => ({ ...result(100_000, 10), limit: each }));
   assertEquals(verdicts("within", { ...RESULTS, shapes }), [true, false, false]);
 });
