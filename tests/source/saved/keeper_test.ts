@@ -110,11 +110,31 @@ Deno.test("never two writes at once: a change during a long write waits for the 
   }
   assertEquals(times(), [5_000]);
   await finish();
-  await clock.advance(29_999);
+  await clock.advance(599_999);
   assertEquals(times(), [5_000]);
   await clock.advance(1);
-  assertEquals(times(), [5_000, 335_000]);
+  assertEquals(times(), [5_000, 905_000]);
   assertEquals(running.most, 1);
+});
+
+Deno.test("after a long write it rests as much longer: a large cluster that never rests costs little", async () => {
+  const { keeper, clock, finish, times } = setUp();
+  keeper.changed();
+  await clock.advance(5_000);
+  keeper.changed();
+  await clock.advance(2_000);
+  await finish();
+  await clock.advance(99_999);
+  assertEquals(times(), [5_000]);
+  await clock.advance(1);
+  assertEquals(times(), [5_000, 107_000]);
+  keeper.changed();
+  await clock.advance(500);
+  await finish();
+  await clock.advance(29_999);
+  assertEquals(times().length, 2);
+  await clock.advance(1);
+  assertEquals(times().length, 3);
 });
 
 Deno.test("a write is told the time of day, and rests between its batches", async () => {
