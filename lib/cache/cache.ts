@@ -18,6 +18,7 @@ import {
   type ServiceCIDR,
 } from "../model/cluster/objects.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
+import { compact } from "../model/values/lists.ts";
 import { keepKnown } from "./known_node.ts";
 
 /** What changed since the last look. */
@@ -53,7 +54,8 @@ export class ObjectCache implements Snapshot {
     Node: new Map(),
     ServiceCIDR: new Map(),
   };
-  readonly #slicesByService = new Map<string, Map<string, EndpointSlice>>();
+  /** Lists and not maps: nearly all have one entry. */
+  readonly #slicesByService = new Map<string, readonly EndpointSlice[]>();
   readonly #refused = new Map<string, Refusal>();
   readonly #omissions = new Map<string, Omission>();
   #newOmissions = new Map<string, Omission>();
@@ -109,7 +111,7 @@ export class ObjectCache implements Snapshot {
 
   /** @inheritdoc */
   slicesOf(service: string): Iterable<EndpointSlice> {
-    return this.#slicesByService.get(service)?.values() ?? [];
+    return this.#slicesByService.get(service) ?? [];
   }
 
   /**
@@ -201,8 +203,8 @@ export class ObjectCache implements Snapshot {
     if (previous?.omitted ?? object?.omitted) this.#omit({ kind, key, object });
     if (kind === "Service") this.#dirtyServices.add(key);
     else if (kind === "EndpointSlice") {
-      this.#indexSlice(key, previous as EndpointSlice | undefined, undefined);
-      this.#indexSlice(key, undefined, object as EndpointSlice | undefined);
+      this.#indexSlice(previous as EndpointSlice | undefined, undefined);
+      this.#indexSlice(undefined, object as EndpointSlice | undefined);
     } else if (kind === "Node") {
       if (object === undefined) return;
       this.#node = keepKnown(object as Node, this.#node);
@@ -230,15 +232,14 @@ export class ObjectCache implements Snapshot {
   }
 
   /** Takes a slice out of the index of its Service (`before`), or puts it in (`after`). */
-  #indexSlice(key: string, before?: EndpointSlice, after?: EndpointSlice): void {
+  #indexSlice(before?: EndpointSlice, after?: EndpointSlice): void {
     const slice = before ?? after;
     if (slice === undefined) return;
     const service = objectKey({ namespace: slice.namespace, name: slice.serviceName });
     this.#dirtyServices.add(service);
-    const slices = this.#slicesByService.get(service) ?? new Map<string, EndpointSlice>();
-    if (after) slices.set(key, after);
-    else slices.delete(key);
-    if (slices.size === 0) this.#slicesByService.delete(service);
+    const known = this.#slicesByService.get(service) ?? [];
+    const slices = compact(after ? [...known, after] : known.filter((each) => each !== before));
+    if (slices.length === 0) this.#slicesByService.delete(service);
     else this.#slicesByService.set(service, slices);
   }
 }

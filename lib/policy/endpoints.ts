@@ -7,6 +7,7 @@ import type { Family } from "../model/values/address.ts";
 import type { Destination } from "../model/kernel/desired.ts";
 import type { Snapshot } from "../cache/cache.ts";
 import { hostPort, objectKey } from "../model/cluster/names.ts";
+import { compact } from "../model/values/lists.ts";
 import type { EndpointSlice, Service, ServicePort } from "../model/cluster/objects.ts";
 import type { Candidate, Place } from "./topology.ts";
 
@@ -93,7 +94,7 @@ export function toDestinations(
 ): readonly Destination[] {
   const { previous, ...where } = options;
   const wanted = chosen.map((each) => destination(each, where));
-  if (wanted.length <= MAX_SORTED || previous.length === 0) return wanted;
+  if (wanted.length <= MAX_SORTED || previous.length === 0) return compact(wanted);
   return keepSlots(wanted, previous);
 }
 

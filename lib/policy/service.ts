@@ -13,6 +13,7 @@ import {
 } from "../model/values/address.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
+import { compact, only } from "../model/values/lists.ts";
 import type { EndpointSlice, Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
 import { ANY_SCHEDULER, type SchedulerDefaults, schedulerOf } from "../model/cluster/scheduler.ts";
 import { familiesOf, nodePortClaim } from "./claimed.ts";
@@ -35,13 +36,17 @@ export interface ServiceInputs {
 }
 
 /** Works out all desired ports of a Service, IPv4 first. */
-export function desiredServicePorts(service: Service, inputs: ServiceInputs): DesiredServicePort[] {
+export function desiredServicePorts(
+  service: Service,
+  inputs: ServiceInputs,
+): readonly DesiredServicePort[] {
   const previous = new Map(inputs.previous.map((each) => [slotsKey(each), each]));
-  return familiesOf(service).flatMap((family) => {
+  const all = familiesOf(service).flatMap((family) => {
     const ranges = sourceRanges(service, family, inputs.nodeAddresses[family]);
     const all = { ...inputs, family, ranges, last: previous };
     return service.ports.map((port) => desiredServicePort(service, { ...all, port }));
   });
+  return compact(all);
 }
 
 interface PortInputs extends ServiceInputs {
@@ -63,14 +68,16 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
   const { port, family, place, holds } = inputs;
   const { protocol } = port;
   const name = servicePortName(objectKey(service), port);
-  const held = (addresses: readonly string[]) =>
-    addresses.filter((address) =>
-      familyOf(address) === family && holds(vipKey(address, protocol, port.port))
+  const held = (addresses: readonly string[], others: readonly string[] = []) =>
+    only(
+      addresses,
+      (address) =>
+        familyOf(address) === family && holds(vipKey(address, protocol, port.port)) &&
+        !others.includes(address),
     );
   const clusterIPs = held(service.clusterIPs);
-  const loadBalancerIPs = held(service.loadBalancerIPs).filter((ip) => !clusterIPs.includes(ip));
-  const externalIPs = held(service.externalIPs)
-    .filter((ip) => !clusterIPs.includes(ip) && !loadBalancerIPs.includes(ip));
+  const loadBalancerIPs = held(service.loadBalancerIPs, clusterIPs);
+  const externalIPs = held(service.externalIPs, [...clusterIPs, ...loadBalancerIPs]);
   const nodePort = port.nodePort !== 0 && holds(nodePortClaim(port, family)) ? port.nodePort : 0;
   const { internalTrafficPolicy, externalTrafficPolicy } = service;
 
@@ -125,7 +132,7 @@ export function withoutLost(
 ): DesiredServicePort {
   const { family, protocol, nodePort } = port;
   const held = (addresses: readonly string[]) =>
-    addresses.filter((address) => holds(vipKey(address, protocol, port.port)));
+    only(addresses, (address) => holds(vipKey(address, protocol, port.port)));
   return {
     ...port,
     clusterIPs: held(port.clusterIPs),

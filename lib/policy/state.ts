@@ -17,6 +17,7 @@ import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
+import { only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
@@ -306,7 +307,7 @@ export class Desired implements DesiredState {
     });
     const written = this.#supported(
       key,
-      after.filter(({ family }) => ipFamilies.includes(family)),
+      only(after, ({ family }) => ipFamilies.includes(family)),
     );
     return { before, after: written };
   }

@@ -86,7 +86,7 @@ export function decodeEndpointSlice(
 function readEndpointPorts(
   raw: Raw<typeof ENDPOINT_SLICE>,
   { intern, omissions }: DecodeContext,
-): EndpointPort[] {
+): readonly EndpointPort[] {
   return readEntries(raw.ports, "ports", {
     omissions,
     read: (value, path): EndpointPort | undefined => {

@@ -79,7 +79,7 @@ const ADDRESS_TYPES: readonly unknown[] = ["InternalIP", "ExternalIP"];
 function readNodeAddresses(
   status: Raw<(typeof NODE)["status"]["value"]>,
   omissions: Omissions,
-): string[] {
+): readonly string[] {
   const entries = readEntries(status.addresses, "status.addresses", {
     omissions,
     read: (value, path) => {
@@ -94,7 +94,10 @@ function readNodeAddresses(
   return [...new Set(ADDRESS_TYPES.flatMap(ofType))];
 }
 
-function readPodCIDRs(spec: Raw<(typeof NODE)["spec"]["value"]>, omissions: Omissions): string[] {
+function readPodCIDRs(
+  spec: Raw<(typeof NODE)["spec"]["value"]>,
+  omissions: Omissions,
+): readonly string[] {
   const listed = readArray(spec.podCIDRs, "spec.podCIDRs");
   if (listed.length > 0) {
     return readEntries(spec.podCIDRs, "spec.podCIDRs", { omissions, read: readCidr });

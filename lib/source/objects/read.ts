@@ -6,6 +6,7 @@
 import { parseAddress, parseCidr } from "../../model/values/address.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
 import { isRecord, type Json } from "../../model/values/record.ts";
+import { compact } from "../../model/values/lists.ts";
 import { quote } from "../../model/values/text.ts";
 import { isDnsName } from "../../model/cluster/names.ts";
 import type { Field, Fields, ListField, Raw, Scalar, Unread } from "./fields.ts";
@@ -104,7 +105,7 @@ export function readEntries<V extends Scalar | Fields, T>(
     /** `undefined` for an entry that says nothing. */
     readonly read: (entry: Unread<Field<V>>, path: string) => T | undefined;
   },
-): T[] {
+): readonly T[] {
   const { omissions, read } = options;
   const entries: T[] = [];
   const raw = readArray(value, path);
@@ -120,7 +121,7 @@ export function readEntries<V extends Scalar | Fields, T>(
       }
     }
   }
-  return entries;
+  return compact(entries);
 }
 
 /** Passes on what is no `MalformedError`. */

@@ -6,6 +6,7 @@
 import { canBeVirtual, type Family, familyOf } from "../../model/values/address.ts";
 import { type AskedScheduler, HASH_SOURCES, SCHEDULERS } from "../../model/cluster/scheduler.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
+import { compact } from "../../model/values/lists.ts";
 import type { Raw } from "./fields.ts";
 import {
   type DecodeContext,
@@ -124,7 +125,7 @@ function readVirtualIP(value: unknown, path: string): string {
   return address;
 }
 
-function readClusterIPs(spec: Spec, clusterIP: string, omissions: Omissions): string[] {
+function readClusterIPs(spec: Spec, clusterIP: string, omissions: Omissions): readonly string[] {
   const listed = readArray(spec.clusterIPs, "spec.clusterIPs");
   if (listed.length === 0) return [readVirtualIP(clusterIP, "spec.clusterIP")];
   const families = new Set<Family>();
@@ -146,7 +147,7 @@ function readClusterIPs(spec: Spec, clusterIP: string, omissions: Omissions): st
 }
 
 /** Addresses that the load balancer hands to the node as they are (KEP-1860: `ipMode` is not `Proxy`). */
-function readLoadBalancerIPs(status: Status, omissions: Omissions): string[] {
+function readLoadBalancerIPs(status: Status, omissions: Omissions): readonly string[] {
   const path = "status.loadBalancer";
   const ingress = readObject(status.loadBalancer, path).ingress;
   const addresses = readEntries(ingress, `${path}.ingress`, {
@@ -157,14 +158,14 @@ function readLoadBalancerIPs(status: Status, omissions: Omissions): string[] {
       return readVirtualIP(entry.ip, `${path}.ip`);
     },
   });
-  return [...new Set(addresses)];
+  return compact([...new Set(addresses)]);
 }
 
 /**
  * Ranges that do not parse are left out as kube-proxy does, but for one case: where nothing but
  * rubbish is listed, an empty list would let every source in. Blank entries say nothing.
  */
-function readSourceRanges(spec: Spec, omissions: Omissions): string[] {
+function readSourceRanges(spec: Spec, omissions: Omissions): readonly string[] {
   const path = "spec.loadBalancerSourceRanges";
   const listed = readArray(spec.loadBalancerSourceRanges, path);
   const ranges = readEntries(spec.loadBalancerSourceRanges, path, { omissions, read: readCidr });
@@ -179,7 +180,7 @@ function readSourceRanges(spec: Spec, omissions: Omissions): string[] {
   return ranges;
 }
 
-function readPorts(spec: Spec, { intern, omissions }: DecodeContext): ServicePort[] {
+function readPorts(spec: Spec, { intern, omissions }: DecodeContext): readonly ServicePort[] {
   const names = new Set<string>();
   const ports = readEntries(spec.ports, "spec.ports", {
     omissions,

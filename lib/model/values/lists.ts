@@ -1,0 +1,18 @@
+/**
+ * Lists that are kept for as long as there is their Service: many, and most with one entry or none.
+ *
+ * @module
+ */
+
+/** Shared by all empty lists. */
+const NONE: readonly never[] = [];
+
+/** The same list without room to grow: what `push`, `filter` and `flatMap` make has room for 17 at least. */
+export function compact<T>(list: readonly T[]): readonly T[] {
+  return list.length === 0 ? NONE : list.slice();
+}
+
+/** The entries for which something holds; the list itself, where that is so of all. */
+export function only<T>(list: readonly T[], holds: (each: T) => boolean): readonly T[] {
+  return list.every(holds) ? list : compact(list.filter(holds));
+}
