@@ -6,14 +6,14 @@
 import type { Dataplane, Progress, Script } from "../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
-import { atOnce, Turns } from "../../model/ports/in_turns.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
 import { diffingServices, type Operations, type References } from "./script/diff.ts";
 import type { Marks } from "./drift/marks.ts";
-import { FullScript } from "./script/full_script.ts";
+import { FullScript, PORTION_WEIGHT } from "./script/full_script.ts";
 import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type PortionsOptions, writePortions } from "./portions.ts";
-import { isTaken, MOST_LISTED, reconcile } from "./reconcile.ts";
+import { reconcile } from "./reconcile.ts";
 import { countOperations, nodeElementChanges, renderingStep } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
 import { weightOf } from "./script/weight.ts";
@@ -48,8 +48,6 @@ export interface NftablesOptions {
 export interface Portions extends Pick<PortionsOptions, "clock" | "logger"> {
   /** See `FullScript`. */
   readonly weight?: number;
-  /** See `reconcile`. */
-  readonly mostListed?: number;
 }
 
 /** What the dataplane makes and applies. */
@@ -209,20 +207,17 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** Reads a table back that packets meet. @returns whether it is in the state: else it has to be replaced */
-  async #reconcile(script: FullScript, { clock, mostListed }: Portions): Promise<boolean> {
-    const found = await reconcile(script, {
-      nft: this.#nft,
-      clock,
-      mostListed: mostListed ?? MOST_LISTED,
-      mark: () => this.#mark(),
-    });
+  async #reconcile(
+    script: FullScript,
+    { clock, weight = PORTION_WEIGHT }: Portions,
+  ): Promise<boolean> {
+    const mark = () => this.#mark();
+    const found = await reconcile(script, { nft: this.#nft, clock, weight, mark });
     if (!found) return false;
-    const step = await new Turns(clock).run(toPartialScript(found.operations, NO_COUNTS));
-    if (step.text !== "" && !await isTaken(() => this.#step(step))) return false;
     // Not before: until our table is in the state, another proxy's may know more of it.
     const prologue = await this.#prologue();
     if (prologue !== "") await this.#nft.apply(prologue);
-    script.reached(found.objects, { bytes: step.bytes, operations: step.operations });
+    script.reached(found.objects, found.written);
     return true;
   }
 

@@ -1,114 +1,129 @@
 /**
  * Holds a large table that packets meet to a state, without writing everything again: reads it back
- * set by set, and writes what differs.
- *
- * `nft` takes 1.7 kB for each element of a set that it lists, and cannot list a part of one. So the
- * slots of a large map are not listed but added again, in portions: to the kernel, an element that is
- * there already is no change, and one with other data is an error.
+ * set by set, but for slots, and writes what differs.
  *
  * @module
  */
-import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { mend } from "./drift/mend.ts";
 import { comparing, isOfKernel } from "./kernel/compare.ts";
-import {
-  type Contents,
-  type DesiredObjects,
-  parsingListing,
-  readingObjects,
-} from "./kernel/contents.ts";
+import { type Contents, parsingListing, readingObjects } from "./kernel/contents.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { readable } from "./kernel/readable.ts";
-import { type Operations, slotElements } from "./script/diff.ts";
-import { type FullScript, PORTION_WEIGHT, type TableObjects } from "./script/full_script.ts";
-import { type Slots, TABLE } from "./script/objects.ts";
-import { renderSlots } from "./script/table_text.ts";
+import type { Operations } from "./script/diff.ts";
+import { frontendOfKey, printKey } from "./script/keys.ts";
+import type { Element } from "./script/objects.ts";
+import type { FullScript, TableContents, TableObjects } from "./script/full_script.ts";
+import { countOperations, renderingStep } from "./script/script.ts";
+import { deleteLeftSlots, heldSlots, isTaken, putSlots } from "./slots.ts";
 
 /** What it takes to reconcile. */
 export interface ReconcileOptions {
   readonly nft: Pick<Nft, "apply" | "listStructure" | "listSet">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** Slots of a map that is listed, at most. */
-  readonly mostListed: number;
+  /** Elements that one transaction adds or deletes, more or less: `nft` takes 2 kB for each. */
+  readonly weight: number;
   /** The commands that mark one more transaction as ours. */
   readonly mark: () => string;
 }
 
-/** Most slots of a map that is listed: nft takes 120 MB for them. */
-export const MOST_LISTED = 70_000;
-
-/** Slots that are made at one go: a few milliseconds. */
-const BATCH = 5_000;
-
-/** What a table needs to be in a state. */
-export interface Reconciliation {
+/** A state that the kernel holds now. */
+export interface Reconciled {
   readonly objects: TableObjects;
-  readonly operations: Operations;
+  /** What differed, but for slots. */
+  readonly written: Pick<TableContents, "bytes" | "operations">;
 }
 
 /**
- * Compares the kernel's table with a state; of large maps, adds the slots that are missing.
+ * Compares the kernel's table with a state, and writes what differs. New slots come before what leads
+ * to them, those that are left go after it.
  *
- * @returns `undefined` where everything has to be replaced: nft cannot read the table, the structure
- *   differs in what parts cannot mend, or slots of a large map have to go
+ * @returns `undefined` where everything has to be replaced: nft cannot read the table, or it differs in
+ *   what parts cannot mend
  */
 export async function reconcile(
   script: FullScript,
-  options: ReconcileOptions,
-): Promise<Reconciliation | undefined> {
-  const { nft, clock, mostListed } = options;
+  { nft, clock, weight, mark }: ReconcileOptions,
+): Promise<Reconciled | undefined> {
   const turns = new Turns(clock);
   const objects = await turns.run(script.objects());
-  const large = new Set(
-    objects.sets.filter(({ name, keyType }) =>
-      keyType === "slot" && (objects.elementCounts.get(name) ?? 0) > mostListed
-    ).map(({ name }) => name),
-  );
-  const held = await readBack(objects, { nft, turns, isListed: (set) => !large.has(set) });
+  const held = await readBack(objects, { nft, turns });
   if (!held) return undefined;
-  const desired = await turns.run(desiredBut(large, objects));
-  const wanted = await turns.run(readingObjects(desired));
+  const wanted = await turns.run(readingObjects(objects));
   const differences = await turns.run(comparing(wanted, held, { exactSlots: true }));
-  // What leads to other slots than before may leave some behind, and none of them can be found.
-  const leadsToSlots = new Set(
-    objects.sets.filter(({ role }) => role === "services" || role === "shortCircuits")
-      .map(({ name }) => name),
-  );
-  // The chain of a port that takes turns has the number of its slots in a rule, and not in its name.
-  for (const { role, name, rules } of objects.chains) {
-    const [first = ""] = rules;
-    const isOfLarge = role === "dnat" && large.has(first.slice(first.lastIndexOf("@") + 1));
-    if (isOfLarge) leadsToSlots.add(`chain ${name}`);
-  }
-  const leavesSlots = large.size > 0 &&
-    differences.some(({ in: place, type }) => type !== "missing" && leadsToSlots.has(place));
-  const operations = leavesSlots ? undefined : mend({ desired, held, differences });
+  const operations = mend({ desired: objects, held, differences, most: Infinity });
   if (!operations) return undefined;
-  const slots = objects.slots.filter(({ set }) => large.has(set.name));
-  return await isTaken(() => addSlots(slots, { ...options, turns }))
-    ? { objects, operations }
-    : undefined;
+  const slotsBefore = await turns.run(heldSlots(held, wanted));
+  let bytes = 0;
+  const apply = (text: string) => nft.apply(text + mark());
+  const step = async (part: Operations) => {
+    for (const text of await turns.run(renderingStep(part))) {
+      await apply(text);
+      bytes += text.length;
+    }
+  };
+  const writer = { apply, turns, portion: Math.ceil(weight / 2) };
+  const { addSets, ...others } = operations;
+  const isWritten = await isTaken(async () => {
+    await step({ ...NOTHING, addSets });
+    await putSlots(objects.slots, slotsBefore, writer);
+    for (const part of inParts({ ...others, addSets: [] }, weight)) await step(part);
+    await deleteLeftSlots(objects, slotsBefore, writer);
+  });
+  if (!isWritten) return undefined;
+  return { objects, written: { bytes, operations: countOperations(operations) } };
 }
 
-/** The kernel's table, with the elements of those sets alone that can be listed. */
+/**
+ * Cuts a step of very many elements; what is about one frontend stays in one part.
+ *
+ * @yields chains first, then elements, then what goes when no element leads there any more
+ */
+function* inParts(operations: Operations, weight: number): Generator<Operations> {
+  const { addChains, rewriteChains, deleteElements, addElements, ...gone } = operations;
+  if (deleteElements.length + addElements.length <= weight) return yield operations;
+  yield { ...NOTHING, addChains, rewriteChains };
+  const keyOf = ({ key }: Element) => printKey(frontendOfKey(key) ?? key);
+  const added = Map.groupBy(addElements, keyOf);
+  const deleted = Map.groupBy(deleteElements, keyOf);
+  let part: { addElements: Element[]; deleteElements: Element[] } = {
+    addElements: [],
+    deleteElements: [],
+  };
+  for (const key of new Set([...deleted.keys(), ...added.keys()])) {
+    part.addElements.push(...added.get(key) ?? []);
+    part.deleteElements.push(...deleted.get(key) ?? []);
+    if (part.addElements.length + part.deleteElements.length < weight) continue;
+    yield { ...NOTHING, ...part };
+    part = { addElements: [], deleteElements: [] };
+  }
+  yield { ...NOTHING, ...part, deleteChains: gone.deleteChains, deleteSets: gone.deleteSets };
+}
+
+const NOTHING: Operations = {
+  addSets: [],
+  addChains: [],
+  rewriteChains: [],
+  deleteElements: [],
+  addElements: [],
+  deleteChains: [],
+  deleteSets: [],
+};
+
+/** The kernel's table, without its slots. */
 async function readBack(
   { sets }: TableObjects,
-  { nft, turns, isListed }: Pick<ReconcileOptions, "nft"> & {
-    readonly turns: Turns;
-    readonly isListed: (set: string) => boolean;
-  },
+  { nft, turns }: Pick<ReconcileOptions, "nft"> & { readonly turns: Turns },
 ): Promise<Contents | undefined> {
   const parse = (listing: string) => turns.run(parsingListing(listing));
   const structure = await parse(await readable(() => nft.listStructure()));
   if (!structure) return undefined;
   const elements = new Map(structure.sets);
   const remarks = new Map(structure.remarks);
-  for (const { kind, name } of sets) {
-    if (!elements.has(name) || !isListed(name)) continue;
+  for (const { kind, name, keyType } of sets) {
     // The kernel's own elements stay, whatever they are.
-    if (isOfKernel(name)) continue;
+    if (!elements.has(name) || keyType === "slot" || isOfKernel(name)) continue;
     const listing = await parse(await readable(() => nft.listSet({ kind, name })));
     const [listed, besides] = [listing?.sets.get(name), listing?.remarks.get(name)];
     if (!listed) return undefined;
@@ -116,83 +131,4 @@ async function readBack(
     if (besides) remarks.set(name, besides);
   }
   return { ...structure, sets: elements, remarks };
-}
-
-/** The desired objects without the slots of large maps. */
-function* desiredBut(
-  large: ReadonlySet<string>,
-  objects: TableObjects,
-): Generator<undefined, DesiredObjects> {
-  const elements = [...objects.elements];
-  let count = 0;
-  for (const slots of objects.slots) {
-    if (large.has(slots.set.name)) continue;
-    for (const each of slotElements(slots)) elements.push(each);
-    count += slots.destinations.length;
-    if (count < BATCH) continue;
-    count = 0;
-    yield;
-  }
-  return { ...objects, elements };
-}
-
-/** Slots that are there with other data are a conflict. */
-async function addSlots(
-  slots: readonly Slots[],
-  { nft, turns, mark }: Pick<ReconcileOptions, "nft" | "mark"> & { readonly turns: Turns },
-): Promise<void> {
-  let writing = Promise.resolve();
-  for (const text of portions(slots)) {
-    if (text === undefined) {
-      await turns.giveWay();
-      continue;
-    }
-    await writing;
-    writing = nft.apply(text + mark());
-    writing.catch(() => {});
-  }
-  await writing;
-}
-
-/**
- * Whether a step was taken; where not, everything can still be replaced. The kernel tells of each
- * element that does not fit to what it holds, and very many are an error of another kind (ENOBUFS).
- */
-export async function isTaken(step: () => Promise<void>): Promise<boolean> {
-  try {
-    await step();
-    return true;
-  } catch (error) {
-    if (error instanceof ApplyError) return false;
-    throw error;
-  }
-}
-
-/** @yields a transaction, or `undefined` where other work can be done */
-function* portions(slots: readonly Slots[]): Generator<string | undefined, void> {
-  const lines = new Map<string, string[]>();
-  let [count, sinceTurn] = [0, 0];
-  for (const each of slots) {
-    const { set: { name }, destinations } = each;
-    const list = lines.get(name) ?? [];
-    for (const line of renderSlots([each])) list.push(line);
-    lines.set(name, list);
-    count += destinations.length;
-    sinceTurn += destinations.length;
-    if (count >= PORTION_WEIGHT) {
-      yield addCommands(lines);
-      lines.clear();
-      count = 0;
-    }
-    if (sinceTurn < BATCH) continue;
-    yield;
-    sinceTurn = 0;
-  }
-  if (count > 0) yield addCommands(lines);
-}
-
-function addCommands(lines: ReadonlyMap<string, readonly string[]>): string {
-  return [...lines].map(([name, elements]) =>
-    `add element ${TABLE} ${name} {\n${elements.join(",\n")}\n}\n`
-  ).join("");
 }

@@ -21,6 +21,8 @@ export interface MendOptions {
   readonly held: Contents;
   /** How the two differ, slots to the number. */
   readonly differences: readonly Difference[];
+  /** How many are mended by parts, at most; `MAX_MENDED` by default. */
+  readonly most?: number;
 }
 
 /**
@@ -28,10 +30,12 @@ export interface MendOptions {
  * written again; all other objects stay untouched, with their handles, times and counters.
  *
  * @returns `undefined` where parts do not suffice: hooks, declarations, flags and other objects of
- *   the table, names and keys that are not plain, and more than `MAX_MENDED` differences
+ *   the table, names and keys that are not plain, and more than `most` differences
  */
-export function mend({ desired, held, differences }: MendOptions): Operations | undefined {
-  if (differences.length > MAX_MENDED) return undefined;
+export function mend(
+  { desired, held, differences, most = MAX_MENDED }: MendOptions,
+): Operations | undefined {
+  if (differences.length > most) return undefined;
   const collector = new Collector(held, new Map(desired.chains.map((each) => [each.name, each])));
   for (const difference of differences) {
     if (!collector.take(difference)) return undefined;

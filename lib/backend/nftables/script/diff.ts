@@ -104,7 +104,7 @@ export function* diffingServices(
 }
 
 /** The slots of a frontend as elements. */
-export function slotElements(slots: Slots): Element[] {
+function slotElements(slots: Slots): Element[] {
   return slots.destinations.map((destination, slot) => slotElement(slots, slot, destination));
 }
 

@@ -1,0 +1,266 @@
+/**
+ * Holds the slots of a large table to a state without reading them: nft takes 2 kB for each element
+ * that it lists, and cannot list a part of a map.
+ *
+ * They are added again, in portions. To the kernel, an element that is there already is no change, and
+ * one with other data is an error: then those of the portion are replaced. How many slots a frontend
+ * had is known from the chain that it leads to.
+ *
+ * @module
+ */
+import { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { Turns } from "../../model/ports/in_turns.ts";
+import type { Contents } from "./kernel/contents.ts";
+import { type FrontendKey, slotPrinter } from "./script/keys.ts";
+import { elementId, slotData, type Slots, TABLE } from "./script/objects.ts";
+import { renderPair } from "./script/script.ts";
+import { parseKey, setNamed, type TableSet } from "./script/sets.ts";
+
+/** Some slots of one frontend in a map. */
+interface Slice {
+  readonly set: string;
+  readonly key: FrontendKey;
+  /** By slot; none: the slots go. */
+  readonly destinations?: Slots["destinations"];
+  readonly from: number;
+  readonly to: number;
+  /** The kernel should have so many slots of the frontend, with these destinations or others. */
+  readonly held: number;
+}
+
+/** The slots that the kernel has of a frontend in a map. */
+export interface HeldSlots {
+  readonly set: TableSet<"endpoints" | "localEndpoints">;
+  readonly key: FrontendKey;
+  readonly count: number;
+}
+
+/** What writes slots. */
+export interface SlotsOptions {
+  /** Gives a transaction to the kernel. */
+  readonly apply: (text: string) => Promise<void>;
+  readonly turns: Pick<Turns, "giveWay">;
+  /** Slots of one transaction, at most; to replace one is two operations. */
+  readonly portion: number;
+}
+
+/** Frontends that are looked at at one go: a millisecond. */
+const BATCH = 1_000;
+
+/**
+ * Finds frontends that lead to other slots than they should: by `elementId`, what they have now.
+ *
+ * @yields where other work can be done
+ */
+export function* heldSlots(
+  held: Contents,
+  wanted: Contents,
+): Generator<undefined, ReadonlyMap<string, HeldSlots>> {
+  const found = new Map<string, HeldSlots>();
+  const [before, after] = [new Choices(held), new Choices(wanted)];
+  let sinceTurn = 0;
+  for (const name of wanted.sets.keys()) {
+    const frontends = setNamed(name);
+    if (frontends?.role !== "services" && frontends?.role !== "shortCircuits") continue;
+    const [there, desired] = [held, wanted].map((each) => each.sets.get(name) ?? new Map());
+    for (const text of new Set([...there?.keys() ?? [], ...desired?.keys() ?? []])) {
+      if (++sinceTurn % BATCH === 0) yield;
+      const was = before.behind(there?.get(text) ?? "");
+      const is = after.behind(desired?.get(text) ?? "");
+      if (was === is || [...was, ...is].every(([map]) => was.get(map) === is.get(map))) continue;
+      const key = parseKey(frontends, text);
+      if (key?.type !== "frontend") continue;
+      for (const map of new Set([...was.keys(), ...is.keys()])) {
+        const set = setNamed(map);
+        if (!isOfSlots(set)) continue;
+        const id = elementId({ type: "slots", set, key });
+        const count = Math.max(was.get(map) ?? 0, found.get(id)?.count ?? 0);
+        found.set(id, { set, key, count });
+      }
+    }
+  }
+  return found;
+}
+
+function isOfSlots(set: TableSet | undefined): set is HeldSlots["set"] {
+  return set?.keyType === "slot";
+}
+
+/** A rule that chooses one of so many slots in a map. */
+const CHOICE = / mod (\d+)\b.* map @(\S+)/;
+const NEXT = /\b(?:goto|jump) (\S+)/;
+
+/** From how many slots of which maps the chains of a table choose. */
+class Choices {
+  readonly #chains: Contents["chains"];
+  readonly #known = new Map<string, Map<string, number>>();
+
+  constructor({ chains }: Contents) {
+    this.#chains = chains;
+  }
+
+  /** By map, the number of slots that a rule leads to, or a verdict. */
+  behind(rule: string): ReadonlyMap<string, number> {
+    const known = this.#known.get(rule);
+    if (known) return known;
+    const counts = new Map<string, number>();
+    this.#known.set(rule, counts);
+    const add = (map: string, count: number) =>
+      counts.set(map, Math.max(count, counts.get(map) ?? 0));
+    const [, count, map] = CHOICE.exec(rule) ?? [];
+    if (count !== undefined && map !== undefined) add(map, Number(count));
+    const [, chain = ""] = NEXT.exec(rule) ?? [];
+    for (const each of this.#chains.get(chain) ?? []) {
+      for (const [map, count] of this.behind(each)) add(map, count);
+    }
+    return counts;
+  }
+}
+
+/**
+ * Has the kernel hold these slots; packets find one of before or after all the time.
+ *
+ * @param held of the frontends that led to other slots, see `heldSlots`; all others had as many
+ * @throws {ApplyError} where the kernel takes a slot in no way
+ */
+export async function putSlots(
+  slots: readonly Slots[],
+  held: ReadonlyMap<string, HeldSlots>,
+  options: SlotsOptions,
+): Promise<void> {
+  const slices = function* () {
+    for (const each of slots) {
+      const { set: { name: set }, key, destinations } = each;
+      const to = destinations.length;
+      yield { set, key, destinations, from: 0, to, held: held.get(elementId(each))?.count ?? to };
+    }
+  };
+  await inPortions(slices(), put, options);
+}
+
+/**
+ * Deletes what frontends have left, which no packet is led to any more.
+ *
+ * @param slots that there should be; `sets`: those that there are
+ */
+export async function deleteLeftSlots(
+  { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
+  held: ReadonlyMap<string, HeldSlots>,
+  options: SlotsOptions,
+): Promise<void> {
+  const there = new Set(sets.map(({ name }) => name));
+  const wanted = new Map<string, number>();
+  for (const each of held.size > 0 ? slots : []) {
+    const id = elementId(each);
+    if (held.has(id)) wanted.set(id, each.destinations.length);
+  }
+  const left = function* () {
+    for (const [id, { set: { name: set }, key, count: to }] of held) {
+      const from = wanted.get(id) ?? 0;
+      // Those of a map that goes went with it.
+      if (there.has(set) && from < to) yield { set, key, from, to, held: to };
+    }
+  };
+  await inPortions(left(), remove, options);
+}
+
+type Write = (slices: readonly Slice[], apply: SlotsOptions["apply"]) => Promise<void>;
+
+/** Other work can be done between two portions. */
+async function inPortions(
+  slices: Iterable<Slice>,
+  write: Write,
+  { apply, turns, portion }: SlotsOptions,
+): Promise<void> {
+  for (const each of cut(slices, portion)) {
+    await write(each, apply);
+    await turns.giveWay();
+  }
+}
+
+/** Cuts slices to portions of so many slots. */
+function* cut(slices: Iterable<Slice>, size: number): Generator<readonly Slice[]> {
+  let portion: Slice[] = [];
+  let room = size;
+  for (const slice of slices) {
+    for (let { from } = slice; from < slice.to;) {
+      const to = Math.min(slice.to, from + room);
+      portion.push({ ...slice, from, to });
+      room -= to - from;
+      from = to;
+      if (room > 0) continue;
+      yield portion;
+      [portion, room] = [[], size];
+    }
+  }
+  if (portion.length > 0) yield portion;
+}
+
+const put: Write = async (slices, apply) => {
+  if (await isTaken(() => apply(elements("add", slices)))) return;
+  const isLast = countOf(slices) === 1;
+  const there = isLast ? slices : slices.map(ofKernel);
+  const replace = () => apply(elements("delete", there) + elements("add", slices));
+  if (isLast) return await replace();
+  // Another program may have deleted some, or left others where none should be.
+  if (!await isTaken(replace)) await inHalves(slices, put, apply);
+};
+
+const remove: Write = async (slices, apply) => {
+  try {
+    await apply(elements("delete", slices));
+  } catch (error) {
+    if (!(error instanceof ApplyError)) throw error;
+    if (countOf(slices) > 1) return await inHalves(slices, remove, apply);
+    // Gone already.
+    if (error.failure !== "conflict") throw error;
+  }
+};
+
+async function inHalves(
+  slices: readonly Slice[],
+  write: Write,
+  apply: SlotsOptions["apply"],
+): Promise<void> {
+  for (const half of cut(slices, Math.ceil(countOf(slices) / 2))) await write(half, apply);
+}
+
+function countOf(slices: readonly Slice[]): number {
+  return slices.reduce((sum, { from, to }) => sum + to - from, 0);
+}
+
+/** What of some slots the kernel should have. */
+function ofKernel(slice: Slice): Slice {
+  return { ...slice, to: Math.max(slice.from, Math.min(slice.to, slice.held)) };
+}
+
+/**
+ * Whether a step was taken; where not, there is another way. The kernel tells of each element that does
+ * not fit to what it holds, and very many are an error of another kind (ENOBUFS).
+ */
+export async function isTaken(step: () => Promise<void>): Promise<boolean> {
+  try {
+    await step();
+    return true;
+  } catch (error) {
+    if (error instanceof ApplyError) return false;
+    throw error;
+  }
+}
+
+function elements(verb: "add" | "delete", slices: readonly Slice[]): string {
+  return [...Map.groupBy(slices, ({ set }) => set)].map(([set, members]) => {
+    const lists = members.map((each) => linesOf(verb, each)).filter((lines) => lines !== "");
+    return lists.length === 0 ? "" : `${verb} element ${TABLE} ${set} {\n${lists.join(",\n")}\n}\n`;
+  }).join("");
+}
+
+function linesOf(verb: "add" | "delete", { key, destinations, from, to }: Slice): string {
+  const keyOf = slotPrinter(key);
+  const lines: string[] = [];
+  for (let slot = from; slot < to; slot++) {
+    const destination = verb === "add" ? destinations?.[slot] : undefined;
+    lines.push(destination ? renderPair(keyOf(slot), slotData(destination)) : keyOf(slot));
+  }
+  return lines.join(",\n");
+}
