@@ -14,7 +14,8 @@ const RELEASE_DELAY = 1_000;
 
 /**
  * A large script leaves several times its size behind, and so does the start of the process: V8 would
- * keep it for the next one.
+ * keep it for the next one. In a large cluster it does, up to `--heap-growing-percent`: to give it
+ * back would block the event loop.
  */
 export function releaseMemoryAfter(
   { kind, bytes }: Pick<Script, "kind" | "bytes">,

@@ -25,6 +25,25 @@ function realSleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
+/** A clock by which each piece of work takes so long that others have their turn, and that counts turns. */
+export class LongTurns implements Clock {
+  turns = 0;
+  #time = 0;
+
+  now(): number {
+    return 0;
+  }
+
+  monotonic(): number {
+    return this.#time += 1_000;
+  }
+
+  sleep(): Promise<void> {
+    this.turns++;
+    return Promise.resolve();
+  }
+}
+
 /** A wall-clock time for those who look at it. */
 export const START = Date.parse("2026-01-02T03:04:05.000Z");
 

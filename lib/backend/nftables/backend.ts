@@ -122,8 +122,9 @@ export class NftablesBackend implements Backend<NftScript> {
 
   /** @inheritdoc */
   repair(applied: DesiredState): Promise<NftScript | undefined> {
-    const parts = { nft: this.#nft, dataplane: this.#dataplane, touched: this.#touched };
-    return repairScript(parts, applied);
+    const [nft, dataplane, touched] = [this.#nft, this.#dataplane, this.#touched];
+    const { clock } = this.#options.runtime;
+    return repairScript({ nft, dataplane, touched, clock }, applied);
   }
 
   /** @inheritdoc */

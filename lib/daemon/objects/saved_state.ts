@@ -4,6 +4,7 @@
  * @module
  */
 import { ObjectCache } from "../../cache/cache.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
 import { StateError } from "../../source/saved/format.ts";
@@ -61,7 +62,7 @@ export async function openSavedState(options: SavedStateOptions): Promise<StateK
 
 /** @returns when the state was written; `undefined`: there is none that can be used */
 async function applySaved(
-  { path, isOutdated, nodeName, loop, logger }: SavedStateOptions,
+  { path, isOutdated, nodeName, loop, runtime, logger }: SavedStateOptions,
 ): Promise<number | undefined> {
   try {
     const saved = await readStateFile(path, { nodeName, decode: createDecoder() });
@@ -71,7 +72,8 @@ async function applySaved(
       return undefined;
     }
     const objects = new ObjectCache();
-    for (const event of saved.events) objects.apply(event);
+    const turns = new Turns(runtime.clock);
+    for (const event of saved.events) await turns.run(objects.applying(event));
     await loop.seed(objects);
     const at = new Date(saved.written).toISOString();
     logger.info("the saved state is in the kernel until the watches have delivered", { path, at });

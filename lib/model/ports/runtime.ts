@@ -45,7 +45,7 @@ export interface Runtime {
   readonly build: Build;
   /** The kernel's release. */
   osRelease(): string;
-  /** Gives memory back to the machine, where V8 was started with `--expose-gc`; takes a moment. */
+  /** Gives memory back to the machine where there is little to look through, and V8 was started with `--expose-gc`. */
   releaseMemory(): void;
   /** Number of processors of this machine. */
   cpus(): number;

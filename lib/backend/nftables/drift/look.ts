@@ -7,8 +7,9 @@ import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { Drift } from "../../../model/kernel/drift.ts";
 import type { Clock } from "../../../model/ports/ports.ts";
 import type { Difference } from "../../../model/kernel/verification.ts";
-import { compareContents } from "../kernel/compare.ts";
-import { desiredContents, parseListing } from "../kernel/contents.ts";
+import { Turns } from "../../../model/ports/in_turns.ts";
+import { comparing } from "../kernel/compare.ts";
+import { gatheringObjects, parsingListing, readingObjects } from "../kernel/contents.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { parsePlace } from "../kernel/place.ts";
 import type { NftablesDataplane } from "../dataplane.ts";
@@ -100,10 +101,14 @@ export class Look {
   }
 
   async #differences(): Promise<readonly Finding[]> {
-    const desired = desiredContents(this.#options.desired);
-    const held = parseListing(await this.#options.nft.listTable());
+    const { nft, clock, desired: { node, services } } = this.#options;
+    const turns = new Turns(clock);
+    // The next sync changes the state while this one is looked at.
+    const state = { node, services: new Map(services) };
+    const desired = await turns.run(readingObjects(await turns.run(gatheringObjects(state))));
+    const held = await turns.run(parsingListing(await nft.listTable()));
     if (!held) return [WHOLE_TABLE];
-    const differences = compareContents(desired, held, { exactSlots: true });
+    const differences = await turns.run(comparing(desired, held, { exactSlots: true }));
     return differences.map((each) => ({
       id: JSON.stringify(each),
       what: describe(each),

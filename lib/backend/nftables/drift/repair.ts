@@ -5,18 +5,22 @@
  */
 import type { DesiredServicePort, DesiredState } from "../../../model/kernel/desired.ts";
 import type { NftablesDataplane, PartialScript } from "../dataplane.ts";
-import { compareContents, isOfKernel } from "../kernel/compare.ts";
+import { Turns } from "../../../model/ports/in_turns.ts";
+import type { Clock } from "../../../model/ports/ports.ts";
+import { compareContents, comparing, isOfKernel } from "../kernel/compare.ts";
 import {
   type Contents,
   contentsOf,
   type DesiredObjects,
-  desiredObjects,
   elementKey,
-  parseListing,
+  gatheringObjects,
+  parsingListing,
+  readingObjects,
 } from "../kernel/contents.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { readable } from "../kernel/readable.ts";
 import type { Operations } from "../script/diff.ts";
+import type { Element } from "../script/objects.ts";
 import { isComparable } from "./look.ts";
 import { mend } from "./mend.ts";
 import type { Touched, TouchedElements } from "./touched.ts";
@@ -27,6 +31,7 @@ export interface RepairOptions {
   readonly dataplane: Pick<NftablesDataplane, "elements" | "repair">;
   /** Of which elements `nft monitor` has told. */
   readonly touched: Pick<Touched, "isElementsOnly" | "words" | "take">;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
 }
 
 /**
@@ -40,12 +45,15 @@ export interface RepairOptions {
  *   to be compared, or differs in what parts cannot mend
  */
 export async function repairScript(
-  { nft, dataplane, touched }: RepairOptions,
+  { nft, dataplane, touched, clock }: RepairOptions,
   state: DesiredState,
 ): Promise<PartialScript | undefined> {
   const { isElementsOnly } = touched;
-  const desired = desiredObjects(isElementsOnly ? about(touched.words, state) : state);
-  const keys = new Set(desired.elements.map((each) => `${each.set.name} ${elementKey(each)}`));
+  const turns = new Turns(clock);
+  const desired = await turns.run(
+    gatheringObjects(isElementsOnly ? about(touched.words, state) : state),
+  );
+  const keys = await turns.run(keysOf(desired.elements));
   const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
   if (elements === undefined && !isComparable(dataplane)) return undefined;
   if (elements && isElementsOnly) {
@@ -53,17 +61,27 @@ export async function repairScript(
     return operations && dataplane.repair(operations);
   }
   // One that was deleted and is not known: all has to be looked at.
-  const all = isElementsOnly ? desiredObjects(state) : desired;
-  const held = parseListing(
-    await readable(() => elements ? nft.listStructure() : nft.listTable()),
-  );
+  const all = isElementsOnly ? await turns.run(gatheringObjects(state)) : desired;
+  const listing = await readable(() => elements ? nft.listStructure() : nft.listTable());
+  const held = await turns.run(parsingListing(listing));
   if (!held) return undefined;
-  const [wanted, there] = elements
-    ? [contentsOf(only(all, elements)), withElements(held, elements)]
-    : [contentsOf(all), held];
-  const differences = compareContents(wanted, there, { exactSlots: true });
+  const wanted = await turns.run(readingObjects(elements ? only(all, elements) : all));
+  const there = elements ? withElements(held, elements) : held;
+  const differences = await turns.run(comparing(wanted, there, { exactSlots: true }));
   const operations = mend({ desired: all, held, differences });
   return operations && dataplane.repair(operations);
+}
+
+/** Elements whose keys are printed at one go: a few milliseconds. */
+const BATCH = 2_000;
+
+function* keysOf(elements: readonly Element[]): Generator<undefined, ReadonlySet<string>> {
+  const keys = new Set<string>();
+  for (const each of elements) {
+    keys.add(`${each.set.name} ${elementKey(each)}`);
+    if (keys.size % BATCH === 0) yield;
+  }
+  return keys;
 }
 
 /** The part of a state that may have elements with some words in them. */

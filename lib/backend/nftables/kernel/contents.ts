@@ -5,7 +5,7 @@
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
-import { diffServices } from "../script/diff.ts";
+import { diffingServices } from "../script/diff.ts";
 import { printListedKey } from "../script/keys.ts";
 import { fixedChains, nodeElements } from "../script/layout.ts";
 import type { Chain, Element } from "../script/objects.ts";
@@ -40,9 +40,21 @@ export interface DesiredObjects {
 
 /** The objects of a table that is in the desired state. */
 export function desiredObjects(state: DesiredState): DesiredObjects {
+  return atOnce(gatheringObjects(state));
+}
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done; meanwhile the state must not change
+ */
+export function* gatheringObjects(state: DesiredState): Generator<undefined, DesiredObjects> {
   const names = [...state.services.keys()].sort();
   const changes = names.map((name) => ({ before: [], after: state.services.get(name) ?? [] }));
-  const { operations } = diffServices(changes, { node: state.node, references: new Map() });
+  const { operations } = yield* diffingServices(changes, {
+    node: state.node,
+    references: new Map(),
+  });
   return {
     sets: [...alwaysThere(state.node), ...operations.addSets],
     elements: [...nodeElements(state.node), ...operations.addElements],

@@ -101,6 +101,7 @@ class Table implements AsyncDisposable {
       },
       dataplane: this.#dataplane,
       touched: this.#touched,
+      clock: new SystemClock(),
     };
     const script = await repairScript(options, this.#pipeline.desired);
     if (script) await this.#dataplane.apply(script);

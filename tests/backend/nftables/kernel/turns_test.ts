@@ -1,11 +1,17 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { Look } from "../../../../lib/backend/nftables/drift/look.ts";
+import { repairScript } from "../../../../lib/backend/nftables/drift/repair.ts";
+import { Touched } from "../../../../lib/backend/nftables/drift/touched.ts";
 import { comparing } from "../../../../lib/backend/nftables/kernel/compare.ts";
 import {
   type Contents,
+  contentsOf,
   desiredObjects,
+  gatheringObjects,
   parsingListing,
   readingObjects,
 } from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { LongTurns } from "../../../support/clock_and_log.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 
 const SERVICES = 20_000;
@@ -38,7 +44,8 @@ function listingOf({ sets, declarations }: Contents): string {
   return `table inet signpost {\n${blocks.join("")}}\n`;
 }
 
-Deno.test("a large table is read and compared in turns: others work between two of them", () => {
+/** A state of very many Services. */
+function manyServices(): Pipeline {
   const pipeline = new Pipeline();
   pipeline.load(
     Array.from({ length: SERVICES }, (_, i) => ({
@@ -47,7 +54,14 @@ Deno.test("a large table is read and compared in turns: others work between two 
       spec: { clusterIP: `10.96.${i >> 8}.${i & 255}`, ports: [{ port: 80 }] },
     })),
   );
-  const desired = count(readingObjects(desiredObjects(pipeline.desired)));
+  return pipeline;
+}
+
+Deno.test("a large table is read and compared in turns: others work between two of them", () => {
+  const pipeline = manyServices();
+  const objects = count(gatheringObjects(pipeline.desired));
+  assert(objects.turns >= SERVICES / 2_000, `${objects.turns} turns`);
+  const desired = count(readingObjects(objects.result));
   assert(desired.turns >= SERVICES / 2_000, `${desired.turns} turns`);
   const held = count(parsingListing(listingOf(desired.result)));
   assert(held.turns >= SERVICES / 2_000, `${held.turns} turns`);
@@ -61,4 +75,37 @@ Deno.test("a large table is read and compared in turns: others work between two 
       .map(({ type, key }) => [type, key]),
     [["missing", MISSING], ["extra", EXTRA]],
   );
+});
+
+Deno.test("a look at a large table, and its repair, are done in turns", async () => {
+  const { desired } = manyServices();
+  const listing = listingOf(contentsOf(desiredObjects(desired)));
+  const nft = {
+    listTable: () => Promise.resolve(listing),
+    listStructure: () => Promise.resolve(listing),
+    ruleCounts: () => Promise.resolve(new Map<string, number>()),
+  };
+  const clock = new LongTurns();
+  const applied = Symbol("applied");
+  const look = new Look({
+    nft,
+    dataplane: { applied, progress: undefined, ruleCounts: () => [], elements: new Map() },
+    desired,
+    clock,
+  });
+  assertStringIncludes((await look.contents())?.added ?? "", `element of ${SET}`);
+  const { turns } = clock;
+  assert(turns >= 5 * SERVICES / 2_000, `${turns} turns`);
+  const touched = new Touched();
+  touched.all();
+  const dataplane = {
+    elements: new Map<string, number>(),
+    repair: () => {
+      throw new Error("too much differs");
+    },
+  };
+  const script = await repairScript({ nft, dataplane, touched, clock }, desired);
+  // The listing has no comments, so all elements differ, and everything is to be written.
+  assertEquals(script, undefined);
+  assert(clock.turns - turns >= 5 * SERVICES / 2_000, `${clock.turns - turns} turns`);
 });
