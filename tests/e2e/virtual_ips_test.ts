@@ -14,6 +14,7 @@ import {
   configuration,
   type Host,
   type Manifest,
+  NODE_PORT,
   PORT,
   service,
   slice,
@@ -133,6 +134,30 @@ for (const mode of ["nftables", "iptables"] as const) {
       ]);
     });
   }
+}
+
+// In nftables mode node ports are on the node's own addresses.
+for (const family of FAMILIES) {
+  Deno.test(`a node port without local endpoints drops at a virtual IP on lo what it drops at the node's address, iptables (IPv${family})`, async () => {
+    const a = ADDRESSES[family];
+    await using network = await createCluster();
+    await network.ip(NODE, [addAddress(a.loadBalancer, "lo")]);
+    const spec = { type: "LoadBalancer", externalTrafficPolicy: "Local" };
+    await applyOnce(network, {
+      objects: [
+        ...clusterObjects(a),
+        service(a, { spec, ingress: [{ ip: a.loadBalancer }] }),
+        slice(a, ["remote1"]),
+      ],
+      config: configuration(a, { mode: "iptables" }),
+    });
+    for (const address of [a.node, a.loadBalancer]) {
+      // Pods and the node go to all endpoints.
+      const expected = ["remote1", "drop", "remote1"];
+      assertEquals(await outcomes(network, address, NODE_PORT), expected, address);
+      assertEquals((await outcomes(network, address, NODE_PORT + 1))[1], "reject", address);
+    }
+  });
 }
 
 for (const mode of ["nftables", "iptables"] as const) {

@@ -99,7 +99,7 @@ Deno.test("a canary chain that cannot be looked for is not missing: another prog
       return Promise.resolve({ code: stderr ? 1 : 0, stdout: "", stderr: stderr ?? "" });
     },
   };
-  assertEquals(await newDataplane({ runner }).missingCanaries(), ["iptables filter"]);
+  assertEquals(await newDataplane({ runner }).missingCanaries(), ["iptables nat"]);
 });
 
 for (const backend of BACKENDS) {
@@ -113,10 +113,10 @@ for (const backend of BACKENDS) {
 
     await kernel.clear();
     assertEquals(await dataplane.missingCanaries(), [
-      "iptables filter",
       "iptables nat",
-      "ip6tables filter",
+      "iptables filter",
       "ip6tables nat",
+      "ip6tables filter",
     ]);
     const { change } = pipeline.load([]);
     const script = dataplane.partial(change, pipeline.desired);

@@ -79,7 +79,7 @@ export class Kernel implements AsyncDisposable {
   }
 }
 
-/** One table with its chains sorted, and in each chain the runs of rules for single addresses or ports. */
+/** One table with its chains sorted, and in each chain the runs of rules of Services. */
 function normalise(table: SavedTable): string {
   const lines = [`*${table.name}`, ...[...table.builtIn.keys()].sort()];
   const rules = Map.groupBy(table.rules, ({ chain }) => chain);
@@ -105,8 +105,8 @@ function sortRuns(rules: readonly string[]): string[] {
 }
 
 function kindOf(rule: string): string {
-  if (/^-[ds] \S+ (-p|-d \S+ -j KUBE-MARK-MASQ)/.test(rule)) return "address";
+  if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ -j KUBE-MARK-MASQ/.test(rule)) return "service";
   if (/^-d \S+ -j RETURN$/.test(rule)) return "own";
   if (rule.includes(" no such port")) return "guard";
-  return rule.startsWith("-p ") ? "port" : "";
+  return "";
 }

@@ -73,18 +73,27 @@ export async function takeOverFromIpvs(
   const started = performance.now();
   const stamp = (what: string) =>
     findings.fact(`after ${Math.round((performance.now() - started) / 100) / 10} s ${what}`);
-  // In iptables mode signpost's guards refuse cluster IPs from kube-proxy's start to the cleanup.
-  const first = backend === "nftables" ? steady("served", rate) : undefined;
+  const back = steady("served", rate);
   const kept = await openLong(network, families);
-  await daemon.stop();
-  stamp("signpost has stopped");
-  findings.fact(...daemon.log.split("\n").filter((line) => /ipvs|WARN|ERROR/.test(line)));
+  const stopDaemon = async (running: Signpost) => {
+    await running.stop();
+    stamp("signpost has stopped");
+    const lines = running.log.split("\n");
+    findings.fact(...lines.filter((line) => /ipvs|took over|WARN|ERROR/.test(line)));
+  };
+  await stopDaemon(daemon);
+  if (backend !== "nftables") {
+    // What is left of the rules in iptables would refuse what IPVS is to serve, until the cleanup.
+    const last = stage.startSignpost("nftables");
+    await last.until("the hand-over", () => /rules of before are removed/.test(last.log), DEADLINE);
+    stamp("signpost serves by nftables");
+    await stopDaemon(last);
+  }
   await stage.startKubeProxy();
   stamp("kube-proxy's state is there again; then signpost cleanup");
   const rest = await stage.cleanUp();
   stamp("signpost cleanup has ended");
   if (rest !== "") findings.problem(`left after cleanup: ${rest}`);
-  const back = first ?? steady("served", rate);
   const carried = await stage.carried();
   const again = await census(network, families);
   findings.fact(`IPVS began ${await stage.carried() - carried} connections in the census after it`);

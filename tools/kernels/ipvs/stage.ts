@@ -18,6 +18,8 @@ import { OWN_PORT } from "./probes.ts";
 /** Seconds that open connections have. */
 export const GRACE = 60;
 
+type Mode = "nftables" | "iptables";
+
 const SOCKET = "/run/signpost/ipvs.sock";
 
 const RESTORE: Readonly<Record<Backend, Readonly<Record<Family, string>>>> = {
@@ -47,13 +49,13 @@ true`;
 export class Stage implements AsyncDisposable {
   readonly #backend: Backend;
   readonly #families: readonly Family[];
-  readonly #input: InputFiles;
+  readonly #input: Readonly<Record<Mode, InputFiles>>;
   readonly #resources: AsyncDisposableStack;
 
   private constructor(readonly network: Network, parts: {
     readonly backend: Backend;
     readonly families: readonly Family[];
-    readonly input: InputFiles;
+    readonly input: Readonly<Record<Mode, InputFiles>>;
     readonly resources: AsyncDisposableStack;
   }) {
     this.#backend = parts.backend;
@@ -73,10 +75,12 @@ export class Stage implements AsyncDisposable {
         await network.run(NODE, [program, "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"]);
       }
     }
-    const mode = backend === "nftables" ? "nftables" : "iptables";
     const periods = { minSyncPeriod: "50ms", syncPeriod: "5s" };
-    const config = configuration(ADDRESSES[4], { mode, nftables: periods, iptables: periods });
-    const input = resources.use(await writeInput({ objects: liveObjects(), config }));
+    const inputOf = async (mode: Mode) => {
+      const config = configuration(ADDRESSES[4], { mode, nftables: periods, iptables: periods });
+      return resources.use(await writeInput({ objects: liveObjects(), config }));
+    };
+    const input = { nftables: await inputOf("nftables"), iptables: await inputOf("iptables") };
     await run(["mkdir", "-p", "/run/signpost"]);
     const parts = { backend, families, input, resources: resources.move() };
     const stage = new Stage(network, parts);
@@ -89,10 +93,11 @@ export class Stage implements AsyncDisposable {
     await leaveIpvs(this.network, this.#families, RESTORE[this.#backend]);
   }
 
-  /** Starts the daemon; it is stopped with the stage. */
-  startSignpost(): Signpost {
+  /** Starts the daemon, in the backend's mode or another; it is stopped with the stage. */
+  startSignpost(mode: Mode = this.#backend === "nftables" ? "nftables" : "iptables"): Signpost {
+    const { config, manifests } = this.#input[mode];
     return this.#resources.use(Signpost.start(this.network, [
-      ...["--config", this.#input.config, "--manifests", this.#input.manifests, "--state-file="],
+      ...["--config", config, "--manifests", manifests, "--state-file="],
       ...["--socket", SOCKET, "--ipvs-grace-period", `${GRACE}s`, "-v2"],
     ]));
   }

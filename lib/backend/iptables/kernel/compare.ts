@@ -126,7 +126,7 @@ function parsePick(
   return at < 0 ? undefined : { chance: rule.slice(0, at), endpoint: rule.slice(at) };
 }
 
-/** Sorts each run of rules for addresses, and each for ports: no two of them match the same packet. */
+/** Sorts each run of rules of Services: no two of them match the same packet. */
 function sortRuns(rules: readonly string[]): readonly string[] {
   const runs: { readonly kind: string; readonly rules: string[] }[] = [];
   for (const rule of rules) {
@@ -138,11 +138,11 @@ function sortRuns(rules: readonly string[]): readonly string[] {
   return runs.flatMap((run) => run.rules.sort());
 }
 
-function kindOf(rule: string): "address" | "own" | "guard" | "port" | "" {
-  if (/^-[ds] \S+ (-p|-d \S+ -j KUBE-MARK-MASQ)/.test(rule)) return "address";
+function kindOf(rule: string): "service" | "own" | "guard" | "" {
+  if (/^(-[ds] \S+ )?-p |^-s \S+ -d \S+ -j KUBE-MARK-MASQ/.test(rule)) return "service";
   if (/^-d \S+ -j RETURN$/.test(rule)) return "own";
   if (/^-d \S+ -m comment .* no such port" -j REJECT/.test(rule)) return "guard";
-  return rule.startsWith("-p ") ? "port" : "";
+  return "";
 }
 
 function difference(

@@ -53,14 +53,18 @@ export class RuleCounts {
 
   /** A script was applied to a family; a full one counts from nothing. */
   applied(kind: "full" | "partial", { family, tables }: FamilyInput): void {
-    for (const input of tables) {
-      const { table, chains, inserted, appended } = input;
+    for (const [table, inputs] of Map.groupBy(tables, (input) => input.table)) {
       const key = `${family} ${table}`;
       const count = kind === "full" ? new TableCount() : this.#tables.get(key) ?? new TableCount();
       this.#tables.set(key, count);
-      const written = inserted.length + appended.length +
-        [...chains.values()].reduce((sum, rules) => sum + rules.length, 0);
-      this.#counts.set(key, { family, table, total: count.apply(input), written });
+      let [written, total] = [0, 0];
+      for (const input of inputs) {
+        const { chains, inserted, appended } = input;
+        written += inserted.length + appended.length +
+          [...chains.values()].reduce((sum, rules) => sum + rules.length, 0);
+        total = count.apply(input);
+      }
+      this.#counts.set(key, { family, table, total, written });
     }
   }
 }

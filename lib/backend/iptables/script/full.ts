@@ -91,7 +91,8 @@ function withSharedRules(
 /**
  * Fits full input to what the kernel holds: jumps that are there are not put in twice, and what is
  * no more (chains of services of an earlier run, chains and jumps of a kube-proxy of another
- * version or in ipvs mode) is removed. Each table changes at one stroke.
+ * version or in ipvs mode) is removed. Each table changes at one stroke, once refusals that are new
+ * are there.
  */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   const fitted = input.tables.map((table) => {
@@ -102,7 +103,23 @@ export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   // kube-proxy has a canary in `mangle` too.
   const others = [...saved.values()].filter(({ name }) => !ours.has(name))
     .map((held) => fitTable(emptyTable(held.name), held));
-  return { ...input, tables: [...fitted, ...others] };
+  return { ...input, tables: [newRefusals(input, saved), ...fitted, ...others] };
+}
+
+/** The chains whose rules refuse what has found no endpoint. kube-proxy's ipvs mode has neither. */
+const REFUSING_CHAINS: readonly string[] = ["KUBE-EXTERNAL-SERVICES", "KUBE-SERVICES"];
+
+/** Refusals that the kernel does not have: what they refuse may have an endpoint there until now. */
+function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
+  const table = "filter";
+  const held = saved.get(table);
+  const known = new Set(held?.rules.map(({ chain, rule }) => `${chain} ${rule}`));
+  const chains = tables.find((input) => input.table === table)?.chains;
+  const refusals = REFUSING_CHAINS.filter((chain) => held?.chains.has(chain)).flatMap((chain) =>
+    chains?.get(chain)?.filter((rule) => / -j (?:DROP|REJECT)\b/.test(rule))
+      .map((rule) => `${chain} ${rule}`) ?? []
+  );
+  return { ...emptyTable(table), inserted: refusals.filter((rule) => !known.has(rule)) };
 }
 
 function fitTable(input: TableInput, held: SavedTable): TableInput {

@@ -11,8 +11,12 @@ import type { Protocol } from "../../../model/cluster/objects.ts";
 /** The tables that hold rules of ours. `mangle` only ever holds kube-proxy's canary. */
 export type Table = "filter" | "nat";
 
-/** Both tables, in the order in which they are restored: refusals first, then addresses. */
-export const TABLES: readonly Table[] = ["filter", "nat"];
+/**
+ * Both tables, in the order in which they are restored, each at one stroke. What has found an endpoint
+ * meets no refusal, so that those may come later; what has not must not pass without one. So a refusal
+ * that is new comes before both, and one that is no more goes after `nat`.
+ */
+export const TABLES: readonly Table[] = ["nat", "filter"];
 
 /** An empty chain in each table of ours; where it is gone, another program has flushed the table. */
 export const CANARY_CHAIN = "KUBE-PROXY-CANARY";

@@ -9,7 +9,7 @@ import type {
   DesiredServicePort,
   StateChange,
 } from "../../../model/kernel/desired.ts";
-import { TABLES } from "./names.ts";
+import type { Table } from "./names.ts";
 import {
   emptyTable,
   type FamilyInput,
@@ -41,15 +41,20 @@ export function partialInput(
   }
   const chains = chainChanges(before, after);
   const shared = sharedChanges(before, after);
+  const added = (table: Table) => ({
+    inserted: texts(shared.added, (rule) => rule.table === table && rule.place === "first"),
+    appended: texts(shared.added, (rule) => rule.table === table && rule.place === "last"),
+  });
+  const deleted = (table: Table) => ({
+    deleted: texts(shared.deleted, (rule) => rule.table === table),
+  });
   return {
     family: options.family,
-    tables: TABLES.map((table): TableInput => ({
-      ...emptyTable(table),
-      ...(table === "nat" ? chains : {}),
-      deleted: texts(shared.deleted, (rule) => rule.table === table),
-      inserted: texts(shared.added, (rule) => rule.table === table && rule.place === "first"),
-      appended: texts(shared.added, (rule) => rule.table === table && rule.place === "last"),
-    })),
+    tables: [
+      { ...emptyTable("filter"), ...added("filter") },
+      { ...emptyTable("nat"), ...chains, ...deleted("nat"), ...added("nat") },
+      { ...emptyTable("filter"), ...deleted("filter") },
+    ],
   };
 }
 

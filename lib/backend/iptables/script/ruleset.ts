@@ -14,7 +14,8 @@ export interface SharedRule {
   readonly rule: string;
   /**
    * Service rules of one chain match different destinations, so their order among themselves does
-   * not matter. But rules for addresses stand before those for node ports, which match them too.
+   * not matter. But rules for addresses stand before those that lead to node ports, which match them
+   * too; and refusals before what refuses every other port of a virtual IP.
    */
   readonly place: "first" | "last";
 }

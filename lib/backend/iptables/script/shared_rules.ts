@@ -71,7 +71,7 @@ function refusalRules(context: ServiceContext): SharedRule[] {
   if (nodePort !== 0) {
     const match = `-m addrtype --dst-type LOCAL ${port(protocol, nodePort)}`;
     const words = [`-p ${protocol}`, comment(`${servicePort.name} ${note}`), match, target];
-    rules.push({ table, chain, rule: rule(...words), place: "last" });
+    rules.push({ table, chain, rule: rule(...words), place: "first" });
   }
   return rules;
 }

@@ -181,7 +181,7 @@ Deno.test("a jump of ours with one match more is extra, another program's is its
   const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
   const desired = fullInput(pipeline.desired, { family: 4, abilities: ABILITIES });
   const withJumps = (...jumps: string[]) =>
-    saved(desired, rulesOf(desired).map((rules, i) => i === 1 ? [...rules, ...jumps] : rules));
+    saved(desired, rulesOf(desired).map((rules, i) => i === 0 ? [...rules, ...jumps] : rules));
   const others = withJumps("PREROUTING -j DOCKER", "INPUT -j CNI");
   assertEquals(compareSaved(desired, others), []);
   const jump = `-s 203.0.113.7/32 ${JUMP} -j KUBE-SERVICES`;

@@ -1,0 +1,193 @@
+import { assert, assertEquals } from "@std/assert";
+import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
+import type { Variant } from "../../../lib/backend/iptables/kernel/variant.ts";
+import { programName } from "../../../lib/backend/iptables/script/script.ts";
+import { FAMILIES } from "../../../lib/model/values/address.ts";
+import { execute } from "../../support/command.ts";
+import { Network } from "../../support/network.ts";
+import { addAddress } from "../../support/topology.ts";
+import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
+import { BACKENDS } from "./kernel.ts";
+
+// iptables-restore commits table by table: what a new connection meets after each of them.
+
+const POD = { 4: "10.244.0.11", 6: "fd00:10:244::11" };
+const VIP = { 4: "10.96.0.1", 6: "fd00:10:96::1" };
+const EXTERNAL = { 4: "203.0.113.80", 6: "2001:db8:80::1" };
+const NODE = { 4: "192.168.0.2", 6: "2001:db8::2" };
+const NODE_PORT = 30_080;
+const OWN_PORT = 22;
+const TOPOLOGY = {
+  node: Object.values(NODE),
+  hosts: { web: Object.values(POD), client: ["203.0.113.10", "2001:db8:1::10"] },
+};
+
+/** The Service: the nodes of its endpoints, and its external traffic policy. */
+interface Web {
+  readonly endpoints?: readonly string[];
+  readonly local?: boolean;
+}
+
+/** A node whose dataplane gives each table to the kernel by itself. */
+class Stage implements AsyncDisposable {
+  readonly #pipeline = new Pipeline({
+    mode: "iptables",
+    configuration: { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] },
+  });
+  readonly #dataplane: IptablesDataplane;
+  #afterEach = () => Promise.resolve();
+
+  private constructor(readonly network: Network, backend: Variant) {
+    const prefix = ["ip", "netns", "exec", network.namespaceOf("node")];
+    this.#dataplane = new IptablesDataplane({
+      runner: {
+        run: async (argv, stdin) => {
+          if (stdin === undefined) return await execute([...prefix, ...argv]);
+          let result = { code: 0, stdout: "", stderr: "" };
+          const input = typeof stdin === "string" ? stdin : [...stdin].join("");
+          for (const text of input.split(/(?<=^COMMIT\n)/m)) {
+            result = await execute([...prefix, ...argv], { stdin: text });
+            if (result.code !== 0) break;
+            await this.#afterEach();
+          }
+          return result;
+        },
+      },
+      iptables: { backend, families: FAMILIES, abilities: { randomFully: true } },
+      routeLocalnet: () => Promise.resolve(),
+    });
+  }
+
+  static async create(backend: Variant): Promise<Stage> {
+    const network = await Network.create(TOPOLOGY);
+    network.serve("web", { protocol: "tcp", port: 8080 });
+    network.serve("node", { protocol: "tcp", port: OWN_PORT, address: "::" });
+    return new Stage(network, backend);
+  }
+
+  /** Brings the Service to a state. @returns what each address gave after each commit */
+  async apply(kind: "full" | "partial", web: Web): Promise<string[][]> {
+    const { change } = this.#pipeline.load(objects(web));
+    const script = kind === "full"
+      ? this.#dataplane.full(this.#pipeline.desired)
+      : this.#dataplane.partial(change, this.#pipeline.desired);
+    if (!script) throw new Error("the node did not change");
+    const seen: string[][] = [];
+    this.#afterEach = async () => {
+      seen.push(await this.answers());
+    };
+    await this.#dataplane.apply(script);
+    return seen;
+  }
+
+  /** What the virtual IPs, the node port and a port of the node's own give, to a client and to the node. */
+  async answers(): Promise<string[]> {
+    const targets = FAMILIES.flatMap((family) =>
+      ["client", "node"].flatMap((from) => [
+        { from, address: VIP[family], port: 80 },
+        { from, address: EXTERNAL[family], port: 80 },
+        { from, address: EXTERNAL[family], port: OWN_PORT },
+        { from, address: NODE[family], port: NODE_PORT },
+      ])
+    );
+    return await Promise.all(targets.map(async (target) => {
+      const [outcome] = await this.network.connect(target);
+      const answer = outcome?.type === "answer" ? outcome.answer.host : outcome?.type;
+      return `${target.from} to ${target.address} ${target.port}: ${answer}`;
+    }));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.network[Symbol.asyncDispose]();
+  }
+}
+
+function objects({ endpoints = [NODE_NAME], local = false }: Web): ApiObject[] {
+  const metadata = { namespace: "default", name: "web" };
+  return [
+    {
+      kind: "Service",
+      metadata,
+      spec: {
+        type: "NodePort",
+        clusterIP: VIP[4],
+        clusterIPs: Object.values(VIP),
+        externalIPs: Object.values(EXTERNAL),
+        externalTrafficPolicy: local ? "Local" : "Cluster",
+        ports: [{ name: "http", port: 80, protocol: "TCP", nodePort: NODE_PORT }],
+      },
+    },
+    ...FAMILIES.map((family) => ({
+      kind: "EndpointSlice",
+      metadata: {
+        ...metadata,
+        name: `web-${family}`,
+        labels: { "kubernetes.io/service-name": "web" },
+      },
+      addressType: `IPv${family}`,
+      ports: [{ name: "http", port: 8080, protocol: "TCP" }],
+      endpoints: endpoints.map((nodeName) => ({
+        addresses: [POD[family]],
+        nodeName,
+        conditions: { ready: true },
+      })),
+    })),
+  ];
+}
+
+/** Each answer is the one of before or of afterwards, and those differ where they are to. */
+function assertNoOther(
+  { was, seen, is }: Readonly<Record<"was" | "is", string[]>> & { readonly seen: string[][] },
+): void {
+  assert(seen.length >= 2 * FAMILIES.length, `${seen.length} commits`);
+  for (const answers of seen) {
+    assertEquals(answers.filter((each, i) => each !== was[i] && each !== is[i]), []);
+  }
+}
+
+for (const backend of BACKENDS) {
+  for (const kind of ["partial", "full"] as const) {
+    for (
+      const [what, before, after] of [
+        ["lost its endpoints", {}, { endpoints: [] }],
+        ["got endpoints", { endpoints: [] }, {}],
+        ["lost its local endpoints", { local: true }, { local: true, endpoints: ["node-2"] }],
+        ["got local endpoints", { local: true, endpoints: ["node-2"] }, { local: true }],
+      ] as const
+    ) {
+      Deno.test(`iptables${backend}, ${kind} script: after each commit a Service that ${what} gives what it gave before or gives then`, async () => {
+        await using stage = await Stage.create(backend);
+        await stage.apply("full", before);
+        const was = await stage.answers();
+        const seen = await stage.apply(kind, after);
+        const is = await stage.answers();
+        assertNoOther({ was, seen, is });
+        assert(was.some((each, i) => each !== is[i]), `${was}`);
+      });
+    }
+  }
+
+  Deno.test(`iptables${backend}: after each commit of a take-over a virtual IP that is the node's is served, and its other ports are refused`, async () => {
+    await using stage = await Stage.create(backend);
+    const { network } = stage;
+    for (const family of FAMILIES) {
+      await network.ip("node", [addAddress(EXTERNAL[family], "lo")]);
+      // In the place of a virtual server; the filter is of kube-proxy's ipvs mode.
+      network.serve("node", { protocol: "tcp", port: 80, address: EXTERNAL[family] });
+      const jump = '-m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER';
+      const filter = [
+        "*filter",
+        ":KUBE-IPVS-FILTER - [0:0]",
+        `-I INPUT ${jump}`,
+        `-A KUBE-IPVS-FILTER -p tcp -d ${EXTERNAL[family]} --dport ${OWN_PORT} -j REJECT`,
+        "COMMIT",
+        "",
+      ];
+      const program = programName(family, "-restore", backend);
+      await network.run("node", [program, "--noflush"], { stdin: filter.join("\n") });
+    }
+    const was = await stage.answers();
+    const seen = await stage.apply("full", {});
+    assertNoOther({ was, seen, is: await stage.answers() });
+  });
+}
