@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertNotMatch } from "@std/assert";
 import type { CommandResult } from "../support/command.ts";
 import { linkPrograms } from "../support/programs.ts";
 import { runSignpost } from "../support/signpost.ts";
@@ -132,6 +132,18 @@ for (const backend of ["-nft", "-legacy"] as const) {
     assertEquals(await stage.rules(), before);
   });
 }
+
+Deno.test("what kube-proxy's iptables mode leaves of our rules goes, and nothing of its own", async () => {
+  await using stage = await createStage();
+  await runDaemon(stage, "iptables");
+  await stage.installKubeProxy("iptables", "-nft");
+  const lines = async () => (await stage.rules()).split("\n").filter((line) => /^[:-]/.test(line));
+  const during = await lines();
+  assertEquals((await cleanUp(stage, ["cleanup"])).code, 0);
+  const rest = during.filter((line) => !/KUBE-VIRTUAL-IPS/.test(line));
+  assertEquals(await lines(), rest);
+  assertNotEquals(during, rest);
+});
 
 Deno.test("what ipvs mode left goes with --kube-proxy, its interface too", async () => {
   await using stage = await createStage();
