@@ -157,7 +157,7 @@ export class IpvsKernel {
    */
   async #forget(connections: readonly IpvsConnection[]): Promise<void> {
     const isUdp = ({ protocol }: IpvsConnection) => protocol === "udp";
-    const flows = connections.filter(isUdp);
+    const flows = await this.#tracked(connections.filter(isUdp));
     const open = connections.filter((each) => !isUdp(each) && each.isEstablished);
     const lines = new Set([
       ...flows.map(flows.length > MOST_ENTRIES.udp ? serverArguments : entryArguments),
@@ -169,6 +169,21 @@ export class IpvsKernel {
     if (loaded === undefined || loaded.code === 0) return;
     // Versions before 1.4.7 know no batches.
     for (const line of lines) await this.#try(["conntrack", ...line.split(" ")]);
+  }
+
+  /** The UDP flows that conntrack knows: IPVS keeps one for minutes after its last packet. */
+  async #tracked(flows: readonly IpvsConnection[]): Promise<readonly IpvsConnection[]> {
+    const known = new Set<string>();
+    for (const family of new Set(flows.map(({ address }) => familyOf(address)))) {
+      const listed = await this.#try(["conntrack", "-L", "-f", `ipv${family}`, "-p", "udp"]);
+      if (listed?.code !== 0) return flows;
+      for (const [tuple] of listed.stdout.matchAll(/src=\S+ dst=\S+ sport=\d+ dport=\d+/g)) {
+        known.add(tuple);
+      }
+    }
+    return flows.filter(({ client, clientPort, address, port }) =>
+      known.has(`src=${client} dst=${address} sport=${clientPort} dport=${port}`)
+    );
   }
 
   /**

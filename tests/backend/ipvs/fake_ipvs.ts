@@ -20,6 +20,8 @@ export class FakeIpvs {
   active = 0;
   /** UDP flows to 10.96.0.10. */
   udpFlows = 2;
+  /** How many of them conntrack knows yet. */
+  trackedFlows = Infinity;
   /** Whether its virtual servers are there. */
   hasServers = true;
   readonly missing = new Set<string>();
@@ -81,6 +83,9 @@ export class FakeIpvs {
       this.hasServers = false;
       return change(`ipvsadm: ${stdin.trim().replaceAll("\n", "; ")}`);
     }
+    if (command === "conntrack -L -f ipv4 -p udp") {
+      return done(tracked(Math.min(this.trackedFlows, this.udpFlows)));
+    }
     if (argv[0] === "conntrack") {
       return change(`conntrack: ${stdin.trim().replaceAll("\n", "; ")}`);
     }
@@ -109,9 +114,21 @@ Prot LocalAddress:Port Scheduler Flags
   -> RemoteAddress:Port Forward Weight ActiveConn InActConn
 `;
 
+/** The client's port of the first flow. */
+const FIRST_PORT = 0xda6f;
+
+function tracked(flows: number): string {
+  return Array.from(
+    { length: flows },
+    (_, i) =>
+      `udp      17 20 src=10.244.0.10 dst=10.96.0.10 sport=${FIRST_PORT + i} dport=80 ` +
+      `src=10.244.1.11 dst=10.244.0.10 sport=8080 dport=${FIRST_PORT + i} mark=0 use=1\n`,
+  ).join("");
+}
+
 function connections(udpFlows: number): string {
   const flows = Array.from({ length: udpFlows }, (_, i) => {
-    const port = (0xda6f + i).toString(16).toUpperCase();
+    const port = (FIRST_PORT + i).toString(16).toUpperCase();
     return `UDP 0AF4000A ${port} 0A60000A 0050 0AF4010B 1F90 UDP             289\n`;
   });
   return `Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires
