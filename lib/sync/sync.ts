@@ -312,6 +312,7 @@ export class SyncLoop {
       observer.failed?.({ kind: script.kind, error });
       return undefined;
     }
+    const turns = new Turns(clock);
     const seconds = (clock.monotonic() - started) / 1000;
     logger.debug(2, "synced", {
       kind: script.kind,
@@ -324,6 +325,7 @@ export class SyncLoop {
     const reason = describeFull(this.#state.phase);
     if (reason !== undefined) logger.debug(2, "full sync", { reason });
     this.#take({ type: "applied", at: clock.monotonic() });
+    await turns.giveWay();
     return report;
   }
 }

@@ -73,7 +73,7 @@ export function elementKey({ key }: Pick<Element, "key">): string {
 }
 
 /** Elements or lines that are read at one go: a few milliseconds. */
-const BATCH = 2_000;
+const BATCH = 500;
 
 /** Objects of the table, comparable. */
 export function contentsOf(objects: DesiredObjects): Contents {

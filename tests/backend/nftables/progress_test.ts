@@ -1,0 +1,40 @@
+import { assertEquals } from "@std/assert";
+import { writePortions } from "../../../lib/backend/nftables/portions.ts";
+import { FullScript } from "../../../lib/backend/nftables/script/full_script.ts";
+import type { Progress } from "../../../lib/model/kernel/dataplane.ts";
+import { ManualClock, MemoryLogger } from "../../support/clock_and_log.ts";
+import { Pipeline } from "../../support/pipeline.ts";
+
+/** Writes four portions, each of which takes nft so many milliseconds. */
+async function write(milliseconds: number) {
+  const pipeline = new Pipeline();
+  pipeline.load(
+    Array.from({ length: 4 }, (_, i) => ({
+      kind: "Service",
+      metadata: { name: `s${i}` },
+      spec: { clusterIP: `10.96.0.${i}`, ports: [{ port: 80 }] },
+    })),
+  );
+  const [clock, logger, told] = [new ManualClock(), new MemoryLogger(), [] as Progress[]];
+  await writePortions(new FullScript(pipeline.desired, { portionWeight: 1 }), {
+    nft: {
+      apply: () => {
+        clock.pass(milliseconds);
+        return Promise.resolve();
+      },
+    },
+    clock: { monotonic: () => clock.monotonic(), sleep: () => Promise.resolve() },
+    logger,
+    decorate: (text) => Promise.resolve(text),
+    onProgress: (progress) => told.push(progress),
+  });
+  return { told: told.map(({ done, of }) => `${done} of ${of}`), log: logger.at("info") };
+}
+
+Deno.test("a first sync that takes more than 10 s says in the log, once, how far it is", async () => {
+  const { told, log } = await write(6_000);
+  assertEquals(told, ["0 of 4", "1 of 4", "2 of 4", "3 of 4", "4 of 4"]);
+  assertEquals(log.length, 1);
+  assertEquals(/portions.*2 of 4/.test(log.join()), true, log.join());
+  assertEquals((await write(1_000)).log, []);
+});
