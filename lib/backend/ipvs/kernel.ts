@@ -79,9 +79,7 @@ export class IpvsKernel {
       .filter(({ name }) => name !== IPVS_INTERFACE).map(({ address }) => address);
     const vips = [...bound.difference(new Set(others))];
     try {
-      const all = parseServers(await this.#read("/proc/net/ip_vs"));
-      const servers = all.filter((server) => !this.#isExcluded(server));
-      return { vips, servers, unread: undefined };
+      return { vips, servers: await this.#servers(), unread: undefined };
     } catch (error) {
       return { vips, servers: [], unread: messageOf(error) };
     }
@@ -143,12 +141,26 @@ export class IpvsKernel {
     return (listed?.stdout ?? "").split("\n").filter((name) => OWN_SET.test(name));
   }
 
-  async #removeServers(servers: readonly ServerAddress[]): Promise<string[]> {
-    if (servers.length === 0) return [];
-    const lines = servers.map(({ protocol, address, port }) =>
-      `-D ${SERVICE[protocol]} ${hostPort(address, port)}\n`
-    );
-    return await this.#run(["ipvsadm", "-R"], lines.join(""));
+  /**
+   * Where other network namespaces have virtual servers, too, the kernel leaves out some that do not fit
+   * into a page: `ip_vs_info_array` counts those of one namespace, `ip_vs_info_seq_next` those of all.
+   */
+  async #removeServers(first: readonly ServerAddress[]): Promise<string[]> {
+    let before = "";
+    for (let servers = first; servers.length > 0; servers = await this.#servers()) {
+      const lines = servers.map(({ protocol, address, port }) =>
+        `-D ${SERVICE[protocol]} ${hostPort(address, port)}\n`
+      ).join("");
+      if (lines === before) return [`ipvsadm has left ${servers.length} virtual servers`];
+      const problems = await this.#run(["ipvsadm", "-R"], before = lines);
+      if (problems.length > 0) return problems;
+    }
+    return [];
+  }
+
+  async #servers(): Promise<readonly VirtualServer[]> {
+    const all = parseServers(await this.#read("/proc/net/ip_vs"));
+    return all.filter((server) => !this.#isExcluded(server));
   }
 
   /**

@@ -24,6 +24,8 @@ export class FakeIpvs {
   trackedFlows = Infinity;
   /** Whether its virtual servers are there. */
   hasServers = true;
+  /** Virtual servers that are shown when the others have gone. */
+  hidden = "";
   readonly missing = new Set<string>();
   /** By the beginning of a command, what it says on standard error. */
   readonly failures = new Map<string, string>();
@@ -80,6 +82,7 @@ export class FakeIpvs {
     if (command === "cat /proc/net/ip_vs") return done(this.#servers());
     if (command === "cat /proc/net/ip_vs_conn") return done(connections(this.udpFlows));
     if (command === "ipvsadm -R") {
+      if (!this.hasServers) this.hidden = "";
       this.hasServers = false;
       return change(`ipvsadm: ${stdin.trim().replaceAll("\n", "; ")}`);
     }
@@ -98,7 +101,7 @@ export class FakeIpvs {
   }
 
   #servers(): string {
-    if (!this.hasServers) return HEAD;
+    if (!this.hasServers) return HEAD + this.hidden;
     return `${HEAD}TCP  0A60000A:0050 rr
   -> 0AF4000B:1F90      Masq    1      ${this.active}          0
 UDP  0A60000A:0050 rr

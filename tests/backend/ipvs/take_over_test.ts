@@ -102,6 +102,16 @@ Deno.test("all of it goes when the last connection has ended", async () => {
   assertEquals(logger.at("warn"), []);
 });
 
+Deno.test("virtual servers that the kernel has not shown at first are removed as well", async () => {
+  const it = setUp();
+  it.node.hidden = "TCP  C0A80002:7581 rr\nTCP  C00002C8:7581 wlc\n";
+  await it.takeOver.takeOver();
+  await run(it, FIRST);
+  const removals = it.node.changes.filter((each) => each.startsWith("ipvsadm: "));
+  assertEquals([removals.length, removals[1]], [2, "ipvsadm: -D -t 192.168.0.2:30081"]);
+  assertEquals(it.node.addresses, undefined);
+});
+
 async function forgottenUdp(it: ReturnType<typeof setUp>): Promise<string[]> {
   await it.takeOver.takeOver();
   await run(it, GRACE / PERIOD + 1);
