@@ -84,6 +84,7 @@ async function runAll(options: Options): Promise<RunResult[]> {
     busybox: locateProgram("busybox") ?? "/bin/busybox",
     flows: hasFlows ? await prepareFlows(options, bundles.signpost, scratch) : undefined,
     backends: options.backends,
+    kubeProxy: options.kubeProxy && await Deno.realPath(options.kubeProxy),
     signal: ending.signal,
   };
   const results: RunResult[] = [];

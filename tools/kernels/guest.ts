@@ -8,6 +8,7 @@ import { execute, run } from "../../tests/support/command.ts";
 import { say } from "../terminal.ts";
 import { DaemonLife, type LifePart } from "./guest_daemon.ts";
 import { Findings } from "./ipvs/findings.ts";
+import type { Recording } from "./ipvs/recording.ts";
 import { takeOverFromIpvs } from "./ipvs/scenario.ts";
 import type { Backend, MachineFacts, Part, Step, StepResult } from "./steps.ts";
 
@@ -19,6 +20,8 @@ export interface Plan {
   /** The folder with `flows.py`, and the one with its rules. */
   readonly conformance: string;
   readonly rules: string;
+  /** A program to take over from, in the place of what it has left in a recording. */
+  readonly kubeProxy?: string;
 }
 
 const LONGEST_DETAIL = 1_000;
@@ -74,10 +77,18 @@ async function runLife(backend: Backend, options: {
 }
 
 /** The report goes into a file of its own, also where it ends early. */
-async function runIpvs(backend: Backend, { families }: Plan, folder: string): Promise<string> {
+async function runIpvs(
+  backend: Backend,
+  { families, kubeProxy }: Plan,
+  folder: string,
+): Promise<string> {
   const findings = new Findings(say);
   try {
-    await takeOverFromIpvs(backend, families, findings);
+    const keep = async (recording: Recording) => {
+      const text = `${JSON.stringify(recording, undefined, 2)}\n`;
+      if (backend === "nftables") await Deno.writeTextFile(`${folder}/recording.json`, text);
+    };
+    await takeOverFromIpvs({ backend, families, kubeProxy, keep }, findings);
   } finally {
     const text = `${backend}:\n${findings}\n`;
     await Deno.writeTextFile(`${folder}/report`, text, { append: true });

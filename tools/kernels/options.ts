@@ -16,6 +16,8 @@ export interface Options {
   readonly conformance: string;
   /** What the rules are tried with. */
   readonly backends: readonly Backend[];
+  /** A kube-proxy to take over from, in the place of what it has left in a recording. */
+  readonly kubeProxy?: string;
   /** Whether the documents are to have the results. */
   readonly writesDocs: boolean;
   /** Milliseconds, for everything. */
@@ -37,6 +39,7 @@ restart and cleanup. Ends with "N passed, N failed".
   --backend NAME     only ${BACKENDS.join(", ")}; more than once for more than one
   --cache DIR        keeps downloads there for the next time
   --conformance DIR  the recorded flows (default: ../shared/conformance, beside the checkout)
+  --kube-proxy PATH  takes over from this kube-proxy (ipvs), and records what it leaves
   --limit MINUTES    ends everything then (default: ${MINUTES_PER_NAME} for each name)
   --write-docs       puts the results into docs/kernels.json and docs/kernels.md
 
@@ -66,6 +69,7 @@ export function readOptions(
       backend: { type: "string", multiple: true },
       cache: { type: "string" },
       conformance: { type: "string" },
+      "kube-proxy": { type: "string" },
       limit: { type: "string" },
       "write-docs": { type: "boolean" },
     },
@@ -84,6 +88,7 @@ export function readOptions(
     names,
     ...(values.cache !== undefined && { cache: values.cache }),
     conformance: values.conformance ?? `${context.root}../shared/conformance`,
+    ...(values["kube-proxy"] !== undefined && { kubeProxy: values["kube-proxy"] }),
     backends: selectBackends(values.backend ?? []),
     writesDocs: values["write-docs"] ?? false,
     limit: minutes * 60_000,

@@ -27,6 +27,8 @@ export interface Workshop {
   /** The folder with `flows.py`, and one with its rules; `undefined` where it is not there. */
   readonly flows: { readonly conformance: string; readonly rules: string } | undefined;
   readonly backends: readonly Backend[];
+  /** See `Options`. */
+  readonly kubeProxy?: string | undefined;
   /** Ends the machine. */
   readonly signal: AbortSignal;
 }
@@ -35,6 +37,8 @@ export interface Workshop {
 const KERNEL_PACKAGE = /^linux-(?:image|binary|modules|base)-\d+\.\d+\.\d+/;
 /** What kube-proxy's ipvs mode works with; each is in the package of its name. */
 const IPVS_PROGRAMS = ["ipvsadm", "ipset"];
+/** What kube-proxy's ipvs mode left last. */
+const RECORDING = new URL("ipvs/recording.json", import.meta.url).pathname;
 const CONSOLE_LINES = 3;
 const TIME_LIMIT = "not tried: the run was ended before";
 
@@ -75,6 +79,7 @@ export async function runKernel(
     families: isWithoutIpv6(run) ? [4] : [4, 6],
     conformance: shop.flows?.conformance ?? "",
     rules: shop.flows?.rules ?? "",
+    ...(shop.kubeProxy !== undefined && { kubeProxy: shop.kubeProxy }),
   };
   await Deno.writeTextFile(`${out}/plan.json`, JSON.stringify(plan));
   const { signpost, guest } = shop.bundles;
@@ -89,6 +94,8 @@ export async function runKernel(
   });
   const facts = await Deno.readTextFile(`${out}/facts.json`).catch(() => "");
   const lines = (await Deno.readTextFile(`${out}/results`).catch(() => "")).split("\n");
+  // A machine sees this one's files, and changes none.
+  await Deno.copyFile(`${out}/recording.json`, RECORDING).catch(() => {});
   const report = await Deno.readTextFile(`${out}/report`).catch(() => "");
   return {
     ...report !== "" && { report },

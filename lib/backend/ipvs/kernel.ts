@@ -40,7 +40,7 @@ export interface IpvsState {
 }
 
 /** The names of kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`), which it cuts to the 31 letters that the kernel takes. */
-const OWN_SET =
+export const OWN_SET =
   /^KUBE-(?:6-)?(?:LOOP-BACK|CLUSTER-IP|EXTERNAL-IP(?:-LOCAL)?|LOAD-BALANCER(?:-FW|-LOCAL|-SOURCE-IP|-SOURCE-CIDR?)?|NODE-PORT-(?:LOCAL-)?(?:TCP|UDP|SCTP-HASH?)|HEALTH-CHECK-NODE-PORT|IPVS-IPS)$/;
 
 /** Entries of conntrack that are deleted at most, one by one; and UDP flows before they go by virtual server. */

@@ -29,6 +29,7 @@ Deno.test("deno task kernels takes names, folders and a limit", () => {
       "--cache",
       "/c",
       "--limit=12",
+      "--kube-proxy=/k",
       "--write-docs",
     ),
     {
@@ -36,6 +37,7 @@ Deno.test("deno task kernels takes names, folders and a limit", () => {
       cache: "/c",
       conformance: "/work/signpost/../shared/conformance",
       backends: ["nftables", "iptables"],
+      kubeProxy: "/k",
       writesDocs: true,
       limit: 720_000,
     },

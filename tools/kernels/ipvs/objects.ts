@@ -4,7 +4,12 @@
  *
  * @module
  */
-import { FAMILIES, type Family, integerToAddress } from "../../../lib/model/values/address.ts";
+import {
+  ADDRESS_BITS,
+  FAMILIES,
+  type Family,
+  integerToAddress,
+} from "../../../lib/model/values/address.ts";
 import { addressToInteger } from "../../../lib/model/values/address.ts";
 import {
   ADDRESSES,
@@ -19,11 +24,16 @@ import {
 /** The hosts that serve everything. */
 export const ENDPOINTS = ["local1", "remote1"] as const;
 
-/** A node port of a Service that is there, and of the one that is deleted. */
-export const NODE_PORTS = { live: 30_080, deleted: 30_090 } as const;
+/** Node ports: of a Service that is there, of one with policy Local, and of the one that is deleted. */
+export const NODE_PORTS = { live: 30_080, local: 30_081, deleted: 30_090 } as const;
 
-/** Cluster IPs that are there: with the others, each family has 20 virtual IPs. */
+/** Where a Service with policy Local tells of its health. */
+const HEALTH_CHECK_NODE_PORTS: Readonly<Record<Family, number>> = { 4: 30_104, 6: 30_106 };
+
+/** Cluster IPs that are there: with the others, each family has 22 virtual IPs. */
 const LIVE = 15;
+/** The number of the one with session affinity. */
+const STICKY = 2;
 
 /** The addresses of one family. */
 export interface Vips {
@@ -31,9 +41,15 @@ export interface Vips {
   /** The cluster IP of the load balancer's Service. */
   readonly live: string;
   readonly loadBalancer: string;
+  /** With policy Local. */
+  readonly localLoadBalancer: string;
+  /** With source ranges, in which all are that try it. */
+  readonly limitedLoadBalancer: string;
   readonly externalIP: string;
   /** All cluster IPs that are there. */
   readonly clusterIPs: readonly string[];
+  /** One of them, with session affinity. */
+  readonly sticky: string;
   /** Of the Service that is deleted since. */
   readonly deleted: string;
   readonly deletedLoadBalancer: string;
@@ -49,38 +65,14 @@ export function vipsOf(family: Family): Vips {
     family,
     live: a.clusterIP,
     loadBalancer: a.loadBalancer,
+    localLoadBalancer: after(a.loadBalancer, 1),
+    limitedLoadBalancer: after(a.loadBalancer, 2),
     externalIP: a.externalIP,
     clusterIPs,
+    sticky: after(a.clusterIP, STICKY),
     deleted: after(a.clusterIP, LIVE),
     deletedLoadBalancer: a.loadBalancer2,
     empty: after(a.clusterIP, LIVE + 1),
-  };
-}
-
-/** A virtual server that kube-proxy made, with two endpoints, for TCP and for UDP. */
-export interface Served {
-  readonly address: string;
-  readonly port: number;
-  readonly endpoints: readonly string[];
-}
-
-/** All that kube-proxy served in a family. */
-export function servedOf(
-  family: Family,
-): { readonly vips: readonly string[]; readonly servers: readonly Served[] } {
-  const a = ADDRESSES[family];
-  const all = vipsOf(family);
-  const endpoints = ENDPOINTS.map((host) => a[host]);
-  const vips = [
-    ...all.clusterIPs,
-    ...[all.deleted, all.empty, all.loadBalancer, all.externalIP, all.deletedLoadBalancer],
-  ];
-  const nodePorts = [a.node, a.nodeSecond].flatMap((address) =>
-    Object.values(NODE_PORTS).map((port) => ({ address, port, endpoints }))
-  );
-  return {
-    vips,
-    servers: [...vips.map((address) => ({ address, port: PORT, endpoints })), ...nodePorts],
   };
 }
 
@@ -89,28 +81,98 @@ export function liveObjects(): Manifest[] {
   return [...clusterObjects(ADDRESSES[4]), ...FAMILIES.flatMap(objectsOf)];
 }
 
-/** The port of every endpoint. */
-export const ENDPOINT_PORT = TARGET_PORT;
+/** What it had when kube-proxy saw it last. */
+export function objectsBefore(): Manifest[] {
+  return [...liveObjects(), ...FAMILIES.flatMap(goneOf)];
+}
 
 function objectsOf(family: Family): Manifest[] {
   const a = ADDRESSES[family];
-  const { clusterIPs, loadBalancer, externalIP, empty } = vipsOf(family);
-  const name = (i: number | string) => `s${i}-${family}`;
+  const { clusterIPs, empty } = vipsOf(family);
+  const special = specialsOf(family);
   return [
-    ...clusterIPs.flatMap((clusterIP, i) => [
-      service(a, {
-        name: name(i),
-        spec: {
-          clusterIP,
-          ...(i === 0 && { type: "LoadBalancer" }),
-          ...(i === 1 && { externalIPs: [externalIP] }),
-        },
-        ...(i === 0 && { ingress: [{ ip: loadBalancer }] }),
-      }),
-      slice(a, ENDPOINTS, { service: name(i) }),
-    ]),
-    service(a, { name: name("empty"), spec: { clusterIP: empty } }),
+    ...clusterIPs.flatMap((clusterIP, i) => {
+      const name = nameOf(i, family);
+      const { spec, ingress } = special[i] ?? {};
+      return [
+        service(a, {
+          name,
+          spec: { clusterIP, ...spec },
+          ...(ingress !== undefined && { ingress: [{ ip: ingress }] }),
+        }),
+        slice(a, ENDPOINTS, { service: name }),
+      ];
+    }),
+    service(a, { name: nameOf("empty", family), spec: { clusterIP: empty } }),
   ];
+}
+
+/** What is special about some of the Services, by their number. */
+function specialsOf(
+  family: Family,
+): Readonly<Record<number, { readonly spec: Manifest; readonly ingress?: string }>> {
+  const a = ADDRESSES[family];
+  const { loadBalancer, localLoadBalancer, limitedLoadBalancer, externalIP } = vipsOf(family);
+  return {
+    0: { spec: { type: "LoadBalancer" }, ingress: loadBalancer },
+    1: { spec: { externalIPs: [externalIP] } },
+    [STICKY]: {
+      spec: {
+        sessionAffinity: "ClientIP",
+        sessionAffinityConfig: { clientIP: { timeoutSeconds: 100 } },
+      },
+    },
+    3: {
+      spec: {
+        type: "LoadBalancer",
+        externalTrafficPolicy: "Local",
+        healthCheckNodePort: HEALTH_CHECK_NODE_PORTS[family],
+        ports: ports(NODE_PORTS.local),
+      },
+      ingress: localLoadBalancer,
+    },
+    4: {
+      spec: {
+        type: "LoadBalancer",
+        allocateLoadBalancerNodePorts: false,
+        loadBalancerSourceRanges: [
+          a.clientCIDR,
+          a.clusterCIDR,
+          `${a.node}/${ADDRESS_BITS[family]}`,
+        ],
+        ports: ports(),
+      },
+      ingress: limitedLoadBalancer,
+    },
+  };
+}
+
+/** What is deleted since, and the endpoints that are lost. */
+function goneOf(family: Family): Manifest[] {
+  const a = ADDRESSES[family];
+  const { deleted, deletedLoadBalancer } = vipsOf(family);
+  const name = nameOf("deleted", family);
+  const spec = { type: "LoadBalancer", clusterIP: deleted, ports: ports(NODE_PORTS.deleted) };
+  return [
+    service(a, { name, spec, ingress: [{ ip: deletedLoadBalancer }] }),
+    slice(a, ENDPOINTS, { service: name }),
+    slice(a, ENDPOINTS, { service: nameOf("empty", family) }),
+  ];
+}
+
+function nameOf(what: number | string, family: Family): string {
+  return `s${what}-${family}`;
+}
+
+/** The ports of a Service; without `nodePort`, it has none. */
+function ports(nodePort?: number): Manifest[] {
+  return ["TCP", "UDP"].map((protocol) => ({
+    name: protocol.toLowerCase(),
+    protocol,
+    port: PORT,
+    targetPort: TARGET_PORT,
+    ...(nodePort !== undefined && { nodePort }),
+  }));
 }
 
 function after(address: string, count: number): string {

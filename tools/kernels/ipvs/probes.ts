@@ -43,8 +43,12 @@ export function targetsOf(family: Family): Target[] {
   return [
     served("cluster IP", v.live),
     served("load balancer", v.loadBalancer),
+    served("load balancer, policy Local", v.localLoadBalancer),
+    served("load balancer, source ranges", v.limitedLoadBalancer),
     served("external IP", v.externalIP),
+    served("cluster IP, session affinity", v.sticky),
     served("node port", node, NODE_PORTS.live),
+    served("node port, policy Local", node, NODE_PORTS.local),
     refused("cluster IP of a deleted Service", v.deleted),
     refused("load balancer of a deleted Service", v.deletedLoadBalancer),
     refused("node port of a deleted Service", node, NODE_PORTS.deleted),

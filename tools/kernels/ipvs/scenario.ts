@@ -4,12 +4,12 @@
  *
  * @module
  */
-import type { Family } from "../../../lib/model/values/address.ts";
 import type { Signpost } from "../../../tests/support/signpost.ts";
-import type { Backend } from "../steps.ts";
+import { compareCleanups } from "./cleanups.ts";
 import { type Answers, type Findings, isSignposts, tableOf } from "./findings.ts";
 import { census, OWN_PORT } from "./probes.ts";
-import { GRACE, Stage } from "./stage.ts";
+import type { Recording } from "./recording.ts";
+import { GRACE, Stage, type StageOptions } from "./stage.ts";
 import { findBroken, openLong, Steady } from "./traffic.ts";
 
 /** Milliseconds. */
@@ -21,14 +21,14 @@ const RATE = { most: 100, refused: 1 };
 /** Milliseconds: a connection that ends so long before the grace time does is lost. */
 const SLACK = 5_000;
 
-/** All of it. */
+/** All of it. @param options.keep is given what a real kube-proxy has made */
 export async function takeOverFromIpvs(
-  backend: Backend,
-  families: readonly Family[],
+  options: StageOptions & { readonly keep: (recording: Recording) => Promise<void> },
   findings: Findings,
 ): Promise<void> {
+  const { backend, families } = options;
   await using resources = new AsyncDisposableStack();
-  const stage = resources.use(await Stage.create(backend, families));
+  const stage = resources.use(await Stage.create(options));
   const { network } = stage;
   const steady = (kind: "served" | "stale" | "own", rate: number) =>
     resources.use(new Steady(network, { families, kind, rate }));
@@ -39,15 +39,19 @@ export async function takeOverFromIpvs(
     return rate;
   };
 
+  const recording = await stage.recording();
+  if (recording) await options.keep(recording);
   const before = await census(network, families);
   findings.fact("who answers:", ...tableOf([before]));
   const atRest = steady("served", RATE.most);
   await sleep(REST);
-  const rate = await stop("connections at rest, kube-proxy's state alone", atRest);
+  // The daemon is to have a part of a slow machine.
+  const rate = await stop("connections at rest, kube-proxy's state alone", atRest) / 2;
 
   const own = steady("own", RATE.refused);
   const served = steady("served", rate);
   const long = await openLong(network, families);
+  await stage.stopKubeProxy();
   const daemon = stage.startSignpost();
   await daemon.until("the take-over", () => /open connections live on/.test(daemon.log), DEADLINE);
   const until = performance.now() + GRACE * 1000;
@@ -106,6 +110,9 @@ export async function takeOverFromIpvs(
   for (const { connection } of kept) connection.close();
   findings.fact("who answers before, in the grace time, after it, and with kube-proxy again:");
   findings.fact(...tableOf([before, during, after, again]));
+  findings.fact(...stage.kubeProxyErrors.map((line) => `kube-proxy: ${line}`));
+  if (options.kubeProxy === undefined || recording === undefined) return;
+  await compareCleanups({ ...options, kubeProxy: options.kubeProxy, recording }, findings);
 }
 
 /** Until all that kube-proxy left is gone: open connections answer all the time. */

@@ -11,9 +11,19 @@ import type { Network } from "../../../tests/support/network.ts";
 import { runSignpost, Signpost } from "../../../tests/support/signpost.ts";
 import { NODE } from "../../../tests/support/topology.ts";
 import type { Backend } from "../steps.ts";
-import { leaveIpvs } from "./kube_proxy.ts";
-import { liveObjects } from "./objects.ts";
+import { liveObjects, objectsBefore } from "./objects.ts";
 import { OWN_PORT } from "./probes.ts";
+import { RealKubeProxy } from "./real_kube_proxy.ts";
+import recording from "./recording.json" with { type: "json" };
+import { loadModules, type Recording, replay } from "./recording.ts";
+
+/** What is tried. */
+export interface StageOptions {
+  readonly backend: Backend;
+  readonly families: readonly Family[];
+  /** The program to take over from; `undefined`: what it left is there. */
+  readonly kubeProxy?: string | undefined;
+}
 
 /** Seconds that open connections have. */
 export const GRACE = 60;
@@ -22,7 +32,8 @@ type Mode = "nftables" | "iptables";
 
 const SOCKET = "/run/signpost/ipvs.sock";
 
-const RESTORE: Readonly<Record<Backend, Readonly<Record<Family, string>>>> = {
+/** The restore programs by backend. */
+export const RESTORE: Readonly<Record<Backend, Readonly<Record<Family, string>>>> = {
   nftables: { 4: "iptables-nft-restore", 6: "ip6tables-nft-restore" },
   iptables: { 4: "iptables-nft-restore", 6: "ip6tables-nft-restore" },
   "iptables-legacy": { 4: "iptables-legacy-restore", 6: "ip6tables-legacy-restore" },
@@ -47,26 +58,28 @@ true`;
 
 /** The network, with what kube-proxy's ipvs mode leaves in the node. */
 export class Stage implements AsyncDisposable {
-  readonly #backend: Backend;
-  readonly #families: readonly Family[];
+  readonly #options: StageOptions;
   readonly #input: Readonly<Record<Mode, InputFiles>>;
+  readonly #kubeProxy: RealKubeProxy | undefined;
   readonly #resources: AsyncDisposableStack;
 
   private constructor(readonly network: Network, parts: {
-    readonly backend: Backend;
-    readonly families: readonly Family[];
+    readonly options: StageOptions;
     readonly input: Readonly<Record<Mode, InputFiles>>;
+    readonly kubeProxy: RealKubeProxy | undefined;
     readonly resources: AsyncDisposableStack;
   }) {
-    this.#backend = parts.backend;
-    this.#families = parts.families;
+    this.#options = parts.options;
+    this.#kubeProxy = parts.kubeProxy;
     this.#input = parts.input;
     this.#resources = parts.resources;
   }
 
-  /** Makes it. kube-proxy is not there: what it made is. */
-  static async create(backend: Backend, families: readonly Family[]): Promise<Stage> {
+  /** Makes it, with kube-proxy or what it made. */
+  static async create(options: StageOptions): Promise<Stage> {
+    const { backend, kubeProxy: program } = options;
     await using resources = new AsyncDisposableStack();
+    await loadModules();
     const network = resources.use(await createCluster());
     network.serve(NODE, { protocol: "tcp", port: OWN_PORT, address: "::" });
     if (backend === "iptables-legacy") {
@@ -77,24 +90,50 @@ export class Stage implements AsyncDisposable {
     }
     const periods = { minSyncPeriod: "50ms", syncPeriod: "5s" };
     const inputOf = async (mode: Mode) => {
-      const config = configuration(ADDRESSES[4], { mode, nftables: periods, iptables: periods });
+      const named = { mode: mode === "nftables" ? "ipvs" : mode, ipvs: periods, iptables: periods };
+      const config = configuration(ADDRESSES[4], named);
       return resources.use(await writeInput({ objects: liveObjects(), config }));
     };
     const input = { nftables: await inputOf("nftables"), iptables: await inputOf("iptables") };
     await run(["mkdir", "-p", "/run/signpost"]);
-    const parts = { backend, families, input, resources: resources.move() };
-    const stage = new Stage(network, parts);
+    const kubeProxy = program === undefined ? undefined : resources.use(
+      await RealKubeProxy.create(network, {
+        program,
+        variant: backend === "iptables-legacy" ? "legacy" : "nft",
+        objects: objectsBefore(),
+      }),
+    );
+    const stage = new Stage(network, { options, input, kubeProxy, resources: resources.move() });
     await stage.startKubeProxy();
     return stage;
   }
 
-  /** Makes what kube-proxy makes when it starts. */
+  /** Starts kube-proxy, or makes what it makes. */
   async startKubeProxy(): Promise<void> {
-    await leaveIpvs(this.network, this.#families, RESTORE[this.#backend]);
+    const { families, backend } = this.#options;
+    if (this.#kubeProxy) return await this.#kubeProxy.start();
+    await replay(this.network, recording, { families, restore: RESTORE[backend] });
+  }
+
+  /** What kube-proxy has made, where it is a real one. */
+  async recording(): Promise<Recording | undefined> {
+    return await this.#kubeProxy?.recording();
+  }
+
+  /** What a real kube-proxy has called an error. */
+  get kubeProxyErrors(): readonly string[] {
+    return this.#kubeProxy?.errors ?? [];
+  }
+
+  /** Ends kube-proxy; what it made stays. */
+  async stopKubeProxy(): Promise<void> {
+    await this.#kubeProxy?.stop("SIGTERM");
   }
 
   /** Starts the daemon, in the backend's mode or another; it is stopped with the stage. */
-  startSignpost(mode: Mode = this.#backend === "nftables" ? "nftables" : "iptables"): Signpost {
+  startSignpost(
+    mode: Mode = this.#options.backend === "nftables" ? "nftables" : "iptables",
+  ): Signpost {
     const { config, manifests } = this.#input[mode];
     return this.#resources.use(Signpost.start(this.network, [
       ...["--config", config, "--manifests", manifests, "--state-file="],
