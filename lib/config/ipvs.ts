@@ -73,11 +73,18 @@ export function ipvsSettings(given: GivenSettings): GivenSettings {
     nodePortAddresses: nodePortAddresses.length > 0 ? nodePortAddresses : ["0.0.0.0/0", "::/0"],
     "signpost.scheduler": given["signpost.scheduler"] || successor.scheduler,
     "signpost.hash": given["signpost.hash"] || successor.hash,
-    "conntrack.tcpEstablishedTimeout": given["conntrack.tcpEstablishedTimeout"] ??
-      (given["ipvs.tcpTimeout"] || undefined),
-    "conntrack.udpTimeout": given["conntrack.udpTimeout"] ?? udp,
-    "conntrack.udpStreamTimeout": given["conntrack.udpStreamTimeout"] ?? udp,
+    "conntrack.tcpEstablishedTimeout": timeout(
+      given["conntrack.tcpEstablishedTimeout"],
+      given["ipvs.tcpTimeout"],
+    ),
+    "conntrack.udpTimeout": timeout(given["conntrack.udpTimeout"], udp),
+    "conntrack.udpStreamTimeout": timeout(given["conntrack.udpStreamTimeout"], udp),
   };
+}
+
+/** What connection tracking was told; kubeadm writes 0, which tells it nothing. */
+function timeout(told: number | undefined, ofIpvs: number | undefined): number | undefined {
+  return told || ofIpvs || told;
 }
 
 /** What a person should know of ipvs mode; one line each, none in other modes. */

@@ -35,6 +35,9 @@ Deno.test("mode ipvs: connection tracking takes the timeouts of IPVS, but for wh
     await of(`mode: ipvs\n${timeouts}conntrack: {tcpEstablishedTimeout: 2h, udpTimeout: 10s}`),
     [7_200_000, 10_000, 300_000],
   );
+  const kubeadm = "conntrack: {tcpEstablishedTimeout: 0s, udpTimeout: 0s, udpStreamTimeout: 0s}\n";
+  assertEquals(await of(`mode: ipvs\n${timeouts}${kubeadm}`), [900_000, 300_000, 300_000]);
+  assertEquals(await of(`mode: ipvs\n${kubeadm}`), [0, 0, 0]);
 });
 
 Deno.test("ipvs.scheduler keeps its meaning as far as rules can, and the log says where it does not", async () => {

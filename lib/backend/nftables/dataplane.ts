@@ -275,13 +275,13 @@ function isLarge({ services }: StateChange): boolean {
   return false;
 }
 
-/** Replacing the table must not forget who is on which endpoint; the mark goes last. */
 const NO_COUNTS: Pick<PartialScript, "references" | "elements" | "rules"> = {
   references: new Map(),
   elements: new Map(),
   rules: new Map(),
 };
 
+/** Replacing the table must not forget who is on which endpoint; the mark goes last. */
 function* withClients(
   script: FullScript,
   options: { readonly prologue: string; readonly clients: string; readonly mark: string },

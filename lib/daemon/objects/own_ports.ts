@@ -107,9 +107,9 @@ export class OwnPorts {
 
 /**
  * Interfaces on which virtual IPs are put, where all others have the node's own addresses: `lo` and
- * dummies for routers that learn of them, and kube-proxy's. An address may have a label of its own, `lo:0`.
+ * dummies for routers that learn of them, kube-proxy's, PureLB's and kube-router's. An address may have a label of its own, `lo:0`.
  */
-const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0)(?::.*)?$/;
+const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0|kube-lb\d*|kube-dummy-if)(?::.*)?$/;
 
 function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): string[] {
   const own = interfaces().filter(({ name, address }) =>

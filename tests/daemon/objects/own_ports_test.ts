@@ -14,6 +14,8 @@ function ownPorts(
     { name: "lo:0", address: "192.0.2.42" },
     { name: "eth0", address: "192.0.2.1" },
     { name: "dummy0", address: "192.0.2.41" },
+    { name: "kube-lb0", address: "192.0.2.43" },
+    { name: "kube-dummy-if", address: "192.0.2.44" },
     { name: "eth0", address: "fe80::1" },
   ];
   const state = { server, healthz: "0.0.0.0:10256" };

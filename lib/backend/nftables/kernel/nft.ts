@@ -202,6 +202,11 @@ const FAILURES: readonly (readonly [RegExp, ApplyFailure, string])[] = [
     "conflict",
     "the table is not as signpost left it (another program changed it), or a kernel module is missing",
   ],
+  [
+    /Message too long/,
+    "not-permitted",
+    "the kernel gives this user namespace too small a socket buffer: set net.core.wmem_max on the host to 16777216",
+  ],
   // Where something is missing, what refers to it is busy as well: that alone says little.
   [/Device or resource busy|Resource temporarily unavailable/, "busy", "the kernel is busy"],
 ];

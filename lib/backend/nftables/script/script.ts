@@ -31,6 +31,7 @@ export function renderStep(operations: Operations): string[] {
 export function* renderingStep(operations: Operations): Generator<undefined, string[]> {
   const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = operations;
   const left = leftBehind(operations);
+  const emptied = new Set(operations.deleteElements.map(({ set: { name } }) => name));
   yield;
   const stays = operations.deleteElements.filter((each) => !left.has(each));
   const preparation = [
@@ -48,6 +49,9 @@ export function* renderingStep(operations: Operations): Generator<undefined, str
   ];
   const cleanup = [
     ...yield* renderElements("delete", [...left]),
+    // A map of another program's, of whose elements nothing is known: they may lead to the chains.
+    ...deleteSets.filter(({ kind, name }) => kind === "map" && !emptied.has(name))
+      .map(({ name }) => `flush map ${TABLE} ${name}\n`),
     ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
     ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
   ];

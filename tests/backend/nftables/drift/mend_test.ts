@@ -119,6 +119,7 @@ Deno.test("a set that is missing is made with its elements, and one that is extr
     [
       "add set inet signpost cluster-ips4 { typeof ip daddr; }",
       "add element inet signpost cluster-ips4 { 10.96.0.1 }",
+      "flush map inet signpost evil",
       "delete map inet signpost evil",
     ],
   );

@@ -184,6 +184,12 @@ const DAMAGES: readonly (readonly [script: string, operations: number, touched: 
   ],
   [`add chain ${T} evil { type filter hook input priority 5; policy drop; }`, 2, ""],
   [
+    `add chain ${T} evil; add map ${T} evils { type ipv4_addr : verdict; }; ` +
+    `add element ${T} evils { 192.0.2.1 : goto evil }`,
+    3,
+    "",
+  ],
+  [
     `add chain ${T} evil; delete element ${T} services4 { ${VIP} }; ` +
     `add element ${T} services4 { ${VIP} : goto evil }`,
     4,
@@ -207,7 +213,7 @@ for (const how of ["looks", "the monitor"]) {
         assertEquals((await table.repair())?.operations, operations);
         assertEquals(await table.differences(), []);
         // Of elements that went with their set, the monitor does not tell.
-        const isTold = isFollowed && !damage.includes("add set");
+        const isTold = isFollowed && !/add (?:set|map) /.test(damage);
         const isElementsOnly = !/(?:chain|set|rule) /.test(damage.replaceAll("inet", ""));
         assertEquals(
           table.listings,

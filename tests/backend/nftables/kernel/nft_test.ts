@@ -45,6 +45,11 @@ const ERRORS: readonly (readonly [failure: ApplyFailure, stderr: string, said: s
     "/dev/stdin:1:74-74: Error: syntax error, unexpected '}', expecting newline or semicolon\n",
     "/dev/stdin:1:74-74: Error: syntax error, unexpected '}', expecting newline or semicolon",
   ],
+  [
+    "not-permitted",
+    "netlink: Error: Could not process rule: Message too long\n",
+    "netlink: Error: Could not process rule: Message too long",
+  ],
   ["unknown", "Killed\n", "Killed"],
   ["unknown", "", "nothing"],
 ];
