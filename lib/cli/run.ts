@@ -21,6 +21,9 @@ export interface RunOptions extends CommandContext {
   readonly file: ConfigurationFile;
 }
 
+/** Milliseconds that the process waits for a transaction at its end: systemd kills it after 15 s. */
+const STOP_LIMIT = 10_000;
+
 /**
  * Runs the daemon until the signal aborts. The configuration is read again at each SIGHUP and when
  * its file changes: a good one is taken over, a bad one refused.
@@ -45,14 +48,18 @@ export async function run(options: RunOptions): Promise<void> {
     });
     const readAgain = () => reloads.readAgain();
     const stopListening = reload(readAgain);
-    const stop = () => changed.abort();
+    const late = Promise.withResolvers<void>();
+    const stop = () => {
+      changed.abort();
+      void runtime.clock.sleep(STOP_LIMIT).then(late.resolve);
+    };
     signal.addEventListener("abort", stop, { once: true });
     const fileChanged = async () => {
       logger.info("the configuration file has changed");
       await readAgain();
     };
     const watching = file.watch(fileChanged, { clock: runtime.clock, signal: changed.signal });
-    await runDaemon({
+    const running = runDaemon({
       configuration,
       commandLine: { argv, workingDirectory: runtime.workingDirectory(), file: file.contents },
       nodeName: nodeNameOf(configuration, runtime),
@@ -65,6 +72,7 @@ export async function run(options: RunOptions): Promise<void> {
       signal.removeEventListener("abort", stop);
       changed.abort();
     });
+    await Promise.race([running, late.promise]);
     await watching;
     if (next) {
       configuration = next;

@@ -155,6 +155,7 @@ export class Daemon {
         },
         (outcome) => conntrack.afterSync(outcome),
       ],
+      signal: options.signal,
     });
   }
 
@@ -178,9 +179,11 @@ export class Daemon {
     });
     const firstSync = this.#firstSync.promise;
     const answering = this.#answer(signal);
+    const writing = this.#runLoop(signal);
+    const ended = new AbortController();
     try {
       await untilAborted(signal, [
-        this.#runLoop(signal),
+        writing,
         delivering,
         serveAll({
           nodeName: this.#options.nodeName,
@@ -204,7 +207,7 @@ export class Daemon {
         answering,
         announceReady(manager, { runtime, firstSync, signal }),
         this.#ownPorts.follow(() => this.#loop.requestRound(), signal),
-        manager.feedWatchdog(() => this.#loop.busy < STUCK, signal),
+        manager.feedWatchdog(() => this.#loop.busy < STUCK, ended.signal),
         firstSync.then(() => this.#dealWithOthers()),
         firstSync.then(() => applyKernelSettings(this.#options)),
         firstSync.then(() => this.#connections.begin()),
@@ -224,7 +227,10 @@ export class Daemon {
         signal.aborted ? undefined : this.#lastEvents(),
         // The socket is removed at the end; where another part failed, that is not yet.
         signal.aborted ? answering : undefined,
+        // Two daemons must not write at the same time. Where another part failed, it goes on to the end.
+        signal.aborted ? writing.catch(() => {}) : undefined,
       ]);
+      ended.abort();
     }
   }
 
@@ -259,7 +265,7 @@ export class Daemon {
       // A lost API server is no reason for load balancers to leave the node.
       if (cache.node) this.#health.setNode(cache.node);
     }
-    await this.#loop.run(signal);
+    await this.#loop.run();
   }
 
   #synced({ script, step }: SyncReport): void {

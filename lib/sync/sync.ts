@@ -74,6 +74,8 @@ export interface SyncOptions extends SyncPeriods {
   readonly observer: SyncObserver;
   /** What has to be done after a try to sync and before the next one, in this order. */
   readonly afterSync: readonly SyncStep[];
+  /** Ends the loop; of a sync that is under way, no further part is begun. */
+  readonly signal: AbortSignal;
 }
 
 /** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
@@ -149,6 +151,7 @@ export class SyncLoop {
    * What the sources deliver then is a step from there.
    *
    * @returns whether the kernel has it
+   * @throws the signal's reason, where it has aborted
    */
   async seed(objects: ObjectCache): Promise<boolean> {
     const { cache, desired, backend, clock } = this.#options;
@@ -180,9 +183,12 @@ export class SyncLoop {
     return this.#state.saved !== undefined;
   }
 
-  /** Runs until the signal aborts. The rules stay in the kernel. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { clock, fullSyncPeriod } = this.#options;
+  /**
+   * Runs until the signal aborts, and ends when the transaction that is under way has. The rules stay
+   * in the kernel.
+   */
+  async run(): Promise<void> {
+    const { clock, fullSyncPeriod, signal } = this.#options;
     signal.addEventListener("abort", () => this.#requested.set(), { once: true });
     this.#take({ type: "running" });
     while (!signal.aborted) {
@@ -190,7 +196,7 @@ export class SyncLoop {
       const milliseconds = Math.max(0, at - clock.monotonic());
       if (action === "sync") {
         await clock.sleep(milliseconds, signal);
-        if (!signal.aborted) await this.#sync();
+        if (!signal.aborted) await this.#sync().catch(unlessEnded(signal));
       } else {
         await this.#requested.wait(milliseconds);
       }
@@ -283,10 +289,12 @@ export class SyncLoop {
 
   /** Takes the steps that follow a try. @returns whether the kernel has it */
   async #follow(outcome: Omit<SyncOutcome, "done">): Promise<boolean> {
+    const { afterSync, signal } = this.#options;
     const done = outcome.report !== undefined;
     const turns = new Turns(this.#options.clock);
-    for (const step of this.#options.afterSync) {
+    for (const step of afterSync) {
       await turns.giveWay();
+      signal.throwIfAborted();
       await step({ ...outcome, done });
     }
     return done;
@@ -296,10 +304,13 @@ export class SyncLoop {
     script: Script,
     { step, started }: { readonly step: Step; readonly started: number },
   ): Promise<SyncReport | undefined> {
-    const { backend, clock, logger, observer } = this.#options;
+    const { backend, clock, logger, observer, signal } = this.#options;
+    signal.throwIfAborted();
     try {
-      await backend.apply(script);
+      await backend.apply(script, () => signal.throwIfAborted());
     } catch (error) {
+      // Another daemon follows, or the process ends, and its programs with it.
+      signal.throwIfAborted();
       if (!(error instanceof ApplyError)) throw error;
       this.#take({ type: "failed", at: clock.monotonic(), failure: error.failure });
       const { name } = this.#state.phase;
@@ -328,6 +339,12 @@ export class SyncLoop {
     await turns.giveWay();
     return report;
   }
+}
+
+function unlessEnded(signal: AbortSignal): (error: unknown) => void {
+  return (error) => {
+    if (error !== signal.reason) throw error;
+  };
 }
 
 /** Where what was applied is put back as it was. */

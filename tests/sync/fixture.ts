@@ -69,7 +69,8 @@ export class SyncFixture implements AsyncDisposable {
   finish: () => Promise<void> = () => Promise.resolve();
   readonly loop: SyncLoop;
   readonly #decode = createDecoder();
-  readonly #stop = new AbortController();
+  /** Ends the loop. */
+  readonly stop = new AbortController();
   #running: Promise<void> = Promise.resolve();
 
   constructor(options: FixtureOptions = {}) {
@@ -92,12 +93,13 @@ export class SyncFixture implements AsyncDisposable {
           this.followed.push(done);
         },
       ],
+      signal: this.stop.signal,
     });
   }
 
   /** Starts the loop. */
   start(): Promise<void> {
-    this.#running = this.loop.run(this.#stop.signal);
+    this.#running = this.loop.run();
     return settle();
   }
 
@@ -168,7 +170,7 @@ export class SyncFixture implements AsyncDisposable {
 
   /** Ends the loop and waits for its end. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#stop.abort();
+    this.stop.abort();
     let isRunning = true;
     const ended = this.#running.finally(() => isRunning = false);
     // A turn may be under way.

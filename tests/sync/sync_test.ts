@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import type { ApiObject } from "../support/pipeline.ts";
 import { settle } from "../support/clock_and_log.ts";
 import { service, stored, SyncFixture } from "./fixture.ts";
@@ -110,8 +110,49 @@ Deno.test("the loop ends when it is told to, and leaves the rules as they are", 
 Deno.test("a loop that is told to end before it begins does nothing", async () => {
   const fixture = new SyncFixture();
   fixture.deliver([service(1)]);
-  await fixture.loop.run(AbortSignal.abort());
+  fixture.stop.abort();
+  await fixture.loop.run();
   await settle();
+  assertEquals(fixture.backend.log, []);
+});
+
+Deno.test("a loop that is told to end during a sync waits for the transaction, and does nothing after it", async () => {
+  for (const failures of [[], ["conflict"]] as const) {
+    const fixture = await SyncFixture.synced([service(1)]);
+    const { backend, outcomes } = fixture;
+    const taken = Promise.withResolvers<void>();
+    backend.failures.push(...failures);
+    backend.during = () => taken.promise;
+    fixture.upsert(service(2));
+    await fixture.pass(0);
+    const [tries, followed] = [backend.log.length, outcomes.length];
+    let isEnded = false;
+    const ending = fixture[Symbol.asyncDispose]().then(() => isEnded = true);
+    await settle();
+    assertEquals(isEnded, false);
+    taken.resolve();
+    await ending;
+    // Not even a full one where a partial one failed: the next daemon may have other settings.
+    assertEquals([backend.log.length, outcomes.length], [tries, followed]);
+    assertEquals(fixture.logger.at("error"), []);
+  }
+});
+
+Deno.test("a loop that is told to end between two steps after a sync does not take the second", async () => {
+  const fixture = await SyncFixture.synced([service(1)]);
+  const followed = fixture.followed.length;
+  fixture.finish = () => Promise.resolve(fixture.stop.abort());
+  fixture.upsert(service(2));
+  await fixture.pass(0);
+  await fixture[Symbol.asyncDispose]();
+  assertEquals(fixture.followed.length, followed);
+});
+
+Deno.test("a state from before the start is not applied where the loop is told to end", async () => {
+  const fixture = new SyncFixture();
+  fixture.stop.abort();
+  const error = await assertRejects(() => fixture.loop.seed(stored([service(1)])));
+  assertEquals(error, fixture.stop.signal.reason);
   assertEquals(fixture.backend.log, []);
 });
 

@@ -112,8 +112,8 @@ export class NftablesBackend implements Backend<NftScript> {
   }
 
   /** @inheritdoc */
-  apply(script: NftScript): Promise<void> {
-    const apply = () => this.#dataplane.apply(script);
+  apply(script: NftScript, checkpoint?: () => void): Promise<void> {
+    const apply = () => this.#dataplane.apply(script, checkpoint);
     if (script.kind !== "full") return apply();
     // What others did before is read back, or replaced.
     this.#touched.clear();

@@ -50,6 +50,8 @@ export interface Portions extends Pick<PortionsOptions, "clock" | "logger"> {
   readonly weight?: number;
 }
 
+type InParts = Portions & Pick<PortionsOptions, "checkpoint">;
+
 /** What the dataplane makes and applies. */
 export type NftScript = FullScript | PartialScript;
 
@@ -168,12 +170,12 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** @inheritdoc */
-  async apply(script: NftScript): Promise<void> {
+  async apply(script: NftScript, checkpoint = () => {}): Promise<void> {
     if (script.kind === "partial" && script.text === "") return this.#settled();
     if (this.#beside?.isDisturbed) await this.#beside.done();
     else if (this.#beside) this.#beside.isDisturbed = true;
     this.#applied = undefined;
-    await (script.kind === "full" ? this.#replace(script) : this.#step(script));
+    await (script.kind === "full" ? this.#replace(script, checkpoint) : this.#step(script));
     this.#settled();
   }
 
@@ -181,13 +183,14 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     this.#applied = Symbol("applied");
   }
 
-  async #replace(script: FullScript): Promise<void> {
+  async #replace(script: FullScript, checkpoint: () => void): Promise<void> {
     const { portions } = this.#options;
     // What led to it was long, too.
     if (script.isLong) await portions?.clock.sleep(0);
     const isDone = portions !== undefined && script.portionCount > 1 &&
-      await this.#replaceLarge(script, portions);
+      await this.#replaceLarge(script, { ...portions, checkpoint });
     if (!isDone) {
+      checkpoint();
       this.#replacements++;
       const prologue = await this.#prologue();
       const mark = this.#mark();
@@ -200,7 +203,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     this.#rules = new Map(rules);
   }
 
-  async #replaceLarge(script: FullScript, portions: Portions): Promise<boolean> {
+  async #replaceLarge(script: FullScript, portions: InParts): Promise<boolean> {
     return await this.#nft.isHooked()
       ? await this.#reconcile(script, portions)
       : await this.#writePortions(script, portions);
@@ -209,10 +212,10 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** Reads a table back that packets meet. @returns whether it is in the state: else it has to be replaced */
   async #reconcile(
     script: FullScript,
-    { clock, weight = PORTION_WEIGHT }: Portions,
+    { clock, weight = PORTION_WEIGHT, checkpoint }: InParts,
   ): Promise<boolean> {
     const mark = () => this.#mark();
-    const found = await reconcile(script, { nft: this.#nft, clock, weight, mark });
+    const found = await reconcile(script, { nft: this.#nft, clock, weight, mark, checkpoint });
     if (!found) return false;
     // Not before: until our table is in the state, another proxy's may know more of it.
     const prologue = await this.#prologue();
@@ -221,7 +224,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return true;
   }
 
-  async #writePortions(script: FullScript, portions: Portions): Promise<boolean> {
+  async #writePortions(script: FullScript, portions: InParts): Promise<boolean> {
     this.#replacements++;
     try {
       await writePortions(script, {

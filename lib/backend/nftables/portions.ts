@@ -19,6 +19,8 @@ export interface PortionsOptions {
   readonly decorate: (text: string, isLast: boolean) => Promise<string>;
   /** Is told what nft has taken. */
   readonly onProgress: (progress: Progress) => void;
+  /** Called when nft has taken one; what it throws ends the writing. */
+  readonly checkpoint: () => void;
 }
 
 /** Milliseconds after which the log says, once, that the rules are still being written. */
@@ -32,7 +34,7 @@ const LONG = 10_000;
  */
 export async function writePortions(
   script: FullScript,
-  { nft, clock, logger, decorate, onProgress }: PortionsOptions,
+  { nft, clock, logger, decorate, onProgress, checkpoint }: PortionsOptions,
 ): Promise<void> {
   const started = clock.monotonic();
   const of = script.portionCount;
@@ -41,6 +43,7 @@ export async function writePortions(
   const write = async (text: string) => {
     await nft.apply(await decorate(text, done + 1 === of));
     onProgress({ done: ++done, of });
+    checkpoint();
     if (isTold || done === of || clock.monotonic() - started < LONG) return;
     isTold = true;
     logger.info("the rules are written in portions; packets meet them with the last one", {

@@ -26,6 +26,8 @@ export interface ReconcileOptions {
   readonly weight: number;
   /** The commands that mark one more transaction as ours. */
   readonly mark: () => string;
+  /** Called when a set was read, or a part was written; what it throws ends the work. */
+  readonly checkpoint: () => void;
 }
 
 /** A state that the kernel holds now. */
@@ -44,11 +46,11 @@ export interface Reconciled {
  */
 export async function reconcile(
   script: FullScript,
-  { nft, clock, weight, mark }: ReconcileOptions,
+  { nft, clock, weight, mark, checkpoint }: ReconcileOptions,
 ): Promise<Reconciled | undefined> {
   const turns = new Turns(clock);
   const objects = await turns.run(script.objects());
-  const held = await readBack(objects, { nft, turns });
+  const held = await readBack(objects, { nft, turns, checkpoint });
   if (!held) return undefined;
   const wanted = await turns.run(readingObjects(objects));
   const differences = await turns.run(comparing(wanted, held, { exactSlots: true }));
@@ -56,7 +58,10 @@ export async function reconcile(
   if (!operations) return undefined;
   const slotsBefore = await turns.run(heldSlots(held, wanted));
   let bytes = 0;
-  const apply = (text: string) => nft.apply(text + mark());
+  const apply = async (text: string) => {
+    await nft.apply(text + mark());
+    checkpoint();
+  };
   const step = async (part: Operations) => {
     for (const text of await turns.run(renderingStep(part))) {
       await apply(text);
@@ -114,7 +119,9 @@ const NOTHING: Operations = {
 /** The kernel's table, without its slots. */
 async function readBack(
   { sets }: TableObjects,
-  { nft, turns }: Pick<ReconcileOptions, "nft"> & { readonly turns: Turns },
+  { nft, turns, checkpoint }: Pick<ReconcileOptions, "nft" | "checkpoint"> & {
+    readonly turns: Turns;
+  },
 ): Promise<Contents | undefined> {
   const parse = (listing: string) => turns.run(parsingListing(listing));
   const structure = await parse(await readable(() => nft.listStructure()));
@@ -125,6 +132,7 @@ async function readBack(
     // The kernel's own elements stay, whatever they are.
     if (!elements.has(name) || keyType === "slot" || isOfKernel(name)) continue;
     const listing = await parse(await readable(() => nft.listSet({ kind, name })));
+    checkpoint();
     const [listed, besides] = [listing?.sets.get(name), listing?.remarks.get(name)];
     if (!listed) return undefined;
     elements.set(name, listed);

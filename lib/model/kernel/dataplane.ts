@@ -44,9 +44,11 @@ export interface Dataplane<S extends Script = Script> {
   /**
    * Gives the script to the kernel.
    *
+   * @param checkpoint called after each part of a script that is written, or compared, in parts; what
+   *   it throws ends the script there
    * @throws {ApplyError} where the kernel did not take it
    */
-  apply(script: S): Promise<void>;
+  apply(script: S, checkpoint?: () => void): Promise<void>;
   /** While a script is written in portions, how far that is; no packet meets them before the last one. */
   readonly progress?: Progress | undefined;
 }

@@ -120,6 +120,18 @@ Deno.test("a portion that is refused ends the rest, and the next try begins agai
   assertMatch(fake.scripts.at(-1) ?? "", / hook /);
 });
 
+Deno.test("writing ends between two portions where it is told to", async () => {
+  const { fake, dataplane } = opened();
+  const { desired } = loaded(objects());
+  const ended = new Error("ended");
+  const end = () => {
+    if (fake.scripts.length === 2) throw ended;
+  };
+  const error = await assertRejects(() => dataplane.apply(dataplane.full(desired), end));
+  assertEquals(error, ended);
+  assertEquals(fake.scripts.length, 2);
+});
+
 Deno.test("how far it is can be asked for, and is logged once after 10 s", async () => {
   const logger = new MemoryLogger();
   const seen: (Progress | undefined)[] = [];

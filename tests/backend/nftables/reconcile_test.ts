@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
@@ -49,7 +49,7 @@ class Stage implements AsyncDisposable {
   }
 
   /** Starts a daemon with these objects, whatever the kernel holds. */
-  async start(objects: readonly ApiObject[]) {
+  async start(objects: readonly ApiObject[], checkpoint?: () => void) {
     const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
     pipeline.load(objects);
     const dataplane = new NftablesDataplane(new Nft(this.#runner), {
@@ -58,7 +58,7 @@ class Stage implements AsyncDisposable {
     });
     this.scripts.length = 0;
     const script = dataplane.full(pipeline.desired);
-    await dataplane.apply(script);
+    await dataplane.apply(script, checkpoint);
     return { pipeline, dataplane, script };
   }
 
@@ -100,6 +100,23 @@ function objects(count: number, changed: readonly number[] = []): ApiObject[] {
     },
   ]);
 }
+
+Deno.test("reading back ends after a set, and adding after a portion, where it is told to; nothing is replaced", async () => {
+  await using stage = await Stage.create();
+  await stage.start(objects(10));
+  let parts = 0;
+  await stage.start(objects(10), () => void parts++);
+  assert(parts > 10, `${parts} parts`);
+  assertEquals(stage.replacements, 0);
+  for (const last of [1, parts - 1]) {
+    let part = 0;
+    const end = () => {
+      if (++part === last) throw new Error("ended");
+    };
+    await assertRejects(() => stage.start(objects(9, [1]), end), Error, "ended");
+    assertEquals([part, stage.replacements], [last, 0]);
+  }
+});
 
 /** What a table holds that a daemon makes of these objects from nothing. */
 async function fresh(all: readonly ApiObject[]): Promise<readonly string[]> {

@@ -1,0 +1,118 @@
+/**
+ * The daemon inside `signpost run`, with an nft that is made of memory.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
+import { run } from "../../lib/cli/run.ts";
+import { loadConfiguration } from "../../lib/config/load.ts";
+import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
+import { VERSION_TEXT } from "../../lib/model/version.ts";
+import { MemoryLogger, realClock, settle } from "../support/clock_and_log.ts";
+import { eventually } from "../support/eventually.ts";
+import { FakeNode } from "./fake_node.ts";
+import { world } from "./runtime.ts";
+
+const SERVICE = JSON.stringify({
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { name: "web", namespace: "shop" },
+  spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }] },
+});
+
+/** A daemon whose nft takes scripts when it is let. */
+async function start(folder: string) {
+  const node = new FakeNode();
+  const [stop, logger] = [new AbortController(), new MemoryLogger()];
+  const scripts: { readonly take: () => void }[] = [];
+  const runner: ProcessRunner = {
+    run: async (argv, stdin) => {
+      const [program, option] = argv;
+      if (program === "nft" && option === "-f" && typeof stdin !== "string") {
+        const taken = Promise.withResolvers<void>();
+        scripts.push({ take: taken.resolve });
+        await taken.promise;
+      }
+      return await node.runner.run(argv, stdin);
+    },
+  };
+  const { runtime } = world({
+    clock: { ...realClock, sleep: (time, signal) => realClock.sleep(Math.min(time, 100), signal) },
+    runner,
+    streamer: { lines: (_argv, signal) => silence(signal) },
+    lock: { take: () => Promise.resolve(undefined) },
+  });
+  const contents = { masqueradeAll: false };
+  const file = new ConfigurationFile(() =>
+    Promise.resolve(JSON.stringify({
+      apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+      kind: "KubeProxyConfiguration",
+      mode: "nftables",
+      nftables: contents,
+    }))
+  );
+  const argv = [
+    "--config=/config.yaml",
+    ...["--state-file=", "--socket=", "--healthz-bind-address=", "--metrics-bind-address="],
+    ...["--conntrack-max-per-core=0", "--oom-score-adj=0", "--hostname-override=node"],
+    `--manifests=${folder}`,
+  ];
+  const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  if (loaded.type !== "run") throw new Error(JSON.stringify(loaded));
+  let reload = () => Promise.resolve();
+  const running = run({
+    argv,
+    configuration: loaded.configuration,
+    logger,
+    file,
+    runtime,
+    signal: stop.signal,
+    systemd: { notifySocket: undefined, watchdog: undefined },
+    reload: (callback) => {
+      reload = callback;
+      return () => {};
+    },
+  });
+  return { scripts, contents, stop, running, reload: () => reload() };
+}
+
+/** The lines of a program that says nothing. */
+function silence(signal: AbortSignal): AsyncIterable<string> {
+  return new ReadableStream<string>({
+    start: (controller) => signal.addEventListener("abort", () => controller.close()),
+  });
+}
+
+/** A folder with one Service. */
+async function manifests() {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-run-" });
+  await Deno.writeTextFile(`${folder}/service.json`, SERVICE);
+  const remove = () => Deno.remove(folder, { recursive: true });
+  return { folder, [Symbol.asyncDispose]: remove };
+}
+
+Deno.test("the end of the process does not wait for ever for an nft that hangs", async () => {
+  await using objects = await manifests();
+  const { scripts, stop, running } = await start(objects.folder);
+  await eventually("the first script", () => scripts.length === 1);
+  stop.abort();
+  await running;
+  scripts[0]?.take();
+});
+
+Deno.test("a reload waits for the transaction under way: the next daemon begins when the last one writes no more", async () => {
+  await using objects = await manifests();
+  const { scripts, contents, stop, running, reload } = await start(objects.folder);
+  await eventually("the first script", () => scripts.length === 1);
+  contents.masqueradeAll = true;
+  await reload();
+  await settle();
+  assertEquals(scripts.length, 1);
+  scripts[0]?.take();
+  await eventually("the script of the new configuration", () => scripts.length === 2);
+  stop.abort();
+  scripts[1]?.take();
+  await running;
+  assertEquals(scripts.length, 2);
+});
