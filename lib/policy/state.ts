@@ -162,13 +162,15 @@ export class Desired implements DesiredState {
     const unsupported: Unsupported[] = [];
     let weight = 0;
     for (const key of dirty) {
-      const change = this.#updateService(objects, key);
-      services.set(key, change);
+      const { before, after: wanted } = this.#updateService(objects, key);
+      // What is the same object costs those who follow nothing.
+      const after = sameValue(before, wanted) ? before : wanted;
+      services.set(key, { before, after });
       for (const conflict of this.#claims.conflictsOf(key)) conflicts.push(conflict);
       for (const each of this.#unsupported.get(key) ?? []) unsupported.push(each);
       const over = this.#admission.over.get(key);
       if (over) overLimit.push(over);
-      weight += 1 + ENDPOINT_WEIGHT * endpointCount(change.after);
+      weight += 1 + ENDPOINT_WEIGHT * endpointCount(after);
       if (weight < BATCH_WEIGHT) continue;
       weight = 0;
       yield;

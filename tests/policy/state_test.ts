@@ -52,6 +52,19 @@ Deno.test("only Services that a change touches are worked out again", () => {
   assertEquals(pipeline.desired.services.size, 500);
 });
 
+Deno.test("what is worked out again and stays as it was is the same list", () => {
+  const pipeline = new Pipeline();
+  const zone = (name: string) => node(["192.0.2.10"], { "topology.kubernetes.io/zone": name });
+  pipeline.load([zone("a"), ...many(3)]);
+  const other = decode("EndpointSlice", slice("s1", ["10.244.9.9"]));
+  pipeline.cache.apply({ ...other, type: "upsert", kind: "EndpointSlice" } as ObjectEvent);
+  const { change } = step(pipeline, zone("b"));
+  const isSame = [...change.services].sort().map(([key, { before, after }]) =>
+    [key, before === after] as const
+  );
+  assertEquals(isSame, [["default/s0", true], ["default/s1", false], ["default/s2", true]]);
+});
+
 Deno.test("a step has what was and what is to be", () => {
   const pipeline = new Pipeline();
   pipeline.load([service("web"), slice("web", ["10.244.0.1"])]);

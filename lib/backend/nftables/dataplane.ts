@@ -272,6 +272,7 @@ const LARGE_CHANGE = 250_000;
 function isLarge({ services }: StateChange): boolean {
   let weight = 0;
   for (const { before, after } of services.values()) {
+    if (before === after) continue;
     weight += weightOf(before) + weightOf(after);
     if (weight > LARGE_CHANGE) return true;
   }

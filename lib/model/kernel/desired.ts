@@ -108,7 +108,10 @@ export interface DesiredState {
   readonly services: ReadonlyMap<string, readonly DesiredServicePort[]>;
 }
 
-/** One Service's step from what it was to what it is to be; an empty list is no rules. */
+/**
+ * One Service's step from what it was to what it is to be; an empty list is no rules. Where both are
+ * the same list, nothing changes.
+ */
 export interface ServiceChange {
   readonly before: readonly DesiredServicePort[];
   readonly after: readonly DesiredServicePort[];

@@ -13,8 +13,14 @@ export function sameValue(one: unknown, other: unknown): boolean {
   if (!isObject(one) || !isObject(other) || Array.isArray(one) !== Array.isArray(other)) {
     return false;
   }
-  const fields = new Set([...Object.keys(one), ...Object.keys(other)]);
-  return [...fields].every((field) => sameValue(one[field], other[field]));
+  if (Array.isArray(one) && one.length !== other.length) return false;
+  for (const field in one) {
+    if (!sameValue(one[field], other[field])) return false;
+  }
+  for (const field in other) {
+    if (!(field in one) && other[field] !== undefined) return false;
+  }
+  return true;
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

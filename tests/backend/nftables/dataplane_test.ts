@@ -477,6 +477,13 @@ Deno.test("a change of very many elements is left to a full script, which is mad
   assert(dataplane.partial(pipeline.load(some).change, pipeline.desired));
   const { change } = new Pipeline().load(bigServices(13));
   assertEquals(dataplane.partial(change, pipeline.desired), undefined);
+  // As after a restart: all are in the step, and none has changed.
+  const step = pipeline.desired.update(pipeline.cache, {
+    services: new Set(pipeline.desired.services.keys()),
+    node: true,
+  });
+  assertEquals(step.change.services.size, 12);
+  assertEquals(dataplane.partial(step.change, pipeline.desired)?.text, "");
   const pieces = [...dataplane.full(pipeline.desired).pieces()].map(({ length }) => length);
   const total = pieces.reduce((sum, each) => sum + each);
   assertEquals(pieces.filter((length) => length > total / 6), [], `${pieces}`);

@@ -35,9 +35,10 @@ export function partialInput(
     node ? [nodeGuards(node, options.family)] : [];
   const before = guards(change.node?.before);
   const after = guards(change.node?.after);
-  for (const key of [...change.services.keys()].sort()) {
-    before.push(...rulesOf(change.services.get(key)?.before ?? []));
-    after.push(...rulesOf(change.services.get(key)?.after ?? []));
+  const changed = [...change.services].filter(([, { before, after }]) => before !== after);
+  for (const [, each] of changed.sort(([one], [other]) => one < other ? -1 : 1)) {
+    before.push(...rulesOf(each.before));
+    after.push(...rulesOf(each.after));
   }
   const chains = chainChanges(before, after);
   const shared = sharedChanges(before, after);

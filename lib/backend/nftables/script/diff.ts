@@ -123,6 +123,7 @@ function* gatheringServices(
   const collector = new Collector();
   let weight = 0;
   for (const { before, after } of changes) {
+    if (before === after) continue;
     if (weight >= BATCH) {
       weight = 0;
       yield;
