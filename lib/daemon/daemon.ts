@@ -36,7 +36,7 @@ import { postJson } from "./objects/source.ts";
 import { untilAborted } from "./until_aborted.ts";
 import { VERSION } from "../model/version.ts";
 
-/** A sync that takes longer than this, in milliseconds, is stuck: the watchdog is fed no more. */
+/** A sync that does not get on for so long, in milliseconds, is stuck: the watchdog is fed no more. */
 const STUCK = 120_000;
 
 /** Milliseconds for Events when another part has failed. */

@@ -53,6 +53,9 @@ export class ProxyHealth {
   #lastUpdated: number | undefined;
   /** Monotonic time of the oldest update that waits. */
   #pendingSince: number | undefined;
+  /** Monotonic time at which the sync at hand got on; `undefined`: it did not, or the last one failed. */
+  #moved: number | undefined;
+  #hasFailed = false;
   #nodeEligible = false;
 
   constructor(private readonly options: ProxyHealthOptions) {}
@@ -65,7 +68,20 @@ export class ProxyHealth {
   /** The kernel has everything that was queued. */
   updated(): void {
     this.#pendingSince = undefined;
+    this.#moved = undefined;
+    this.#hasFailed = false;
     this.#lastUpdated = this.options.clock.now();
+  }
+
+  /** A large table got on: a part of it was written, or compared. */
+  moved(): void {
+    if (!this.#hasFailed) this.#moved = this.options.clock.monotonic();
+  }
+
+  /** A sync failed; the next ones may get on for ever, and fail each time. */
+  failed(): void {
+    this.#hasFailed = true;
+    this.#moved = undefined;
   }
 
   /** The Node as it was seen last; one that goes is not told, and its last state holds on. */
@@ -100,6 +116,8 @@ export class ProxyHealth {
 
   #isLate(): boolean {
     const since = this.#pendingSince;
-    return since !== undefined && this.options.clock.monotonic() - since >= this.options.timeout;
+    if (since === undefined) return false;
+    const quietSince = Math.max(since, this.#moved ?? since);
+    return this.options.clock.monotonic() - quietSince >= this.options.timeout;
   }
 }

@@ -42,6 +42,8 @@ export interface SyncObserver extends StepObserver {
   started?(): void;
   /** A script was applied. */
   synced?(report: SyncReport): void;
+  /** A part of a script was written, or compared. */
+  moved?(): void;
   /** A script was refused. */
   failed?(failure: { readonly kind: Script["kind"]; readonly error: ApplyError }): void;
   /** A part of an object cannot be used and is left out; each state of it is reported once. */
@@ -84,6 +86,8 @@ export class SyncLoop {
   readonly #requested: AutoResetEvent;
   readonly #reports: StepReports;
   #state: SyncState;
+  /** Monotonic time at which a script got on. */
+  #moved = -Infinity;
   /**
    * What has come while Services are worked out or the cache takes many objects in, and is for
    * after that; `undefined`: neither is the case.
@@ -166,11 +170,12 @@ export class SyncLoop {
 
   /**
    * Milliseconds that the round at hand has taken so far, `afterSync` included, or the time from the
-   * start until `run`; 0 while the loop waits for changes.
+   * start until `run`, or since its script got on; 0 while the loop waits for changes.
    */
   get busy(): number {
     const { phase } = this.#state;
-    return phase.name === "waiting" ? 0 : this.#options.clock.monotonic() - phase.since;
+    if (phase.name === "waiting") return 0;
+    return this.#options.clock.monotonic() - Math.max(phase.since, this.#moved);
   }
 
   /** Milliseconds that changes are gathered for after the last sync. */
@@ -300,6 +305,14 @@ export class SyncLoop {
     return done;
   }
 
+  /** Called after each part of a script. */
+  readonly #checkpoint = () => {
+    const { clock, observer, signal } = this.#options;
+    signal.throwIfAborted();
+    this.#moved = clock.monotonic();
+    observer.moved?.();
+  };
+
   async #apply(
     script: Script,
     { step, started }: { readonly step: Step; readonly started: number },
@@ -307,7 +320,7 @@ export class SyncLoop {
     const { backend, clock, logger, observer, signal } = this.#options;
     signal.throwIfAborted();
     try {
-      await backend.apply(script, () => signal.throwIfAborted());
+      await backend.apply(script, this.#checkpoint);
     } catch (error) {
       // Another daemon follows, or the process ends, and its programs with it.
       signal.throwIfAborted();

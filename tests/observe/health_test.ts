@@ -59,6 +59,31 @@ Deno.test("an update that waits for two sync periods makes the proxy unhealthy",
   assertEquals((await get("/livez")).status, 200);
 });
 
+Deno.test("a large table that gets on is not late, unless it fails each time", async () => {
+  const { clock, health, get } = start();
+  health.updated();
+  health.queued();
+  for (let part = 0; part < 3; part++) {
+    await clock.advance(TIMEOUT - 1);
+    health.moved();
+  }
+  await clock.advance(TIMEOUT - 1);
+  assertEquals((await get("/livez")).status, 200);
+  await clock.advance(1);
+  assertEquals((await get("/livez")).status, 503, "it has stopped");
+  health.moved();
+  assertEquals((await get("/livez")).status, 200);
+  health.failed();
+  health.moved();
+  assertEquals((await get("/livez")).status, 503);
+  health.updated();
+  health.queued();
+  await clock.advance(TIMEOUT - 1);
+  health.moved();
+  await clock.advance(TIMEOUT - 1);
+  assertEquals((await get("/livez")).status, 200);
+});
+
 Deno.test("a healthy proxy says that it was updated just now", async () => {
   const { clock, health, get } = start();
   health.updated();

@@ -67,7 +67,7 @@ export class FakeBackend implements Backend<FakeScript> {
   /** Outcomes of the next scripts; beyond the list they succeed. */
   readonly failures: (ApplyFailure | undefined)[] = [];
   /** Called while a script is being applied. */
-  during: () => void | Promise<void> = () => {};
+  during: (checkpoint: () => void) => void | Promise<void> = () => {};
   #isThere = false;
   #onDrift: (drift: Drift) => void = () => {};
 
@@ -107,11 +107,11 @@ export class FakeBackend implements Backend<FakeScript> {
     return script("partial", new Map(services));
   }
 
-  async apply({ kind, services }: FakeScript): Promise<void> {
+  async apply({ kind, services }: FakeScript, checkpoint = () => {}): Promise<void> {
     const failure = this.failures.shift();
     const names = [...services.keys()].sort().join(" ");
     this.log.push(`${kind}: ${names}${failure === undefined ? "" : ` (${failure})`}`);
-    await this.during();
+    await this.during(checkpoint);
     if (failure !== undefined) throw new ApplyError(failure, `no, ${failure}`);
     if (kind === "full") this.kernel.clear();
     this.#isThere = true;

@@ -22,6 +22,7 @@ function recordingObserver(lines: string[]): SyncObserver {
   return {
     queued: () => lines.push("queued"),
     synced: ({ script, seconds }) => lines.push(`synced ${script.kind} in ${seconds}`),
+    moved: () => lines.push("moved"),
     failed: ({ kind, error }) => lines.push(`failed ${kind}: ${error.failure}`),
     refused: ({ kind, key }) => lines.push(`refused ${kind} ${key}`),
     omitted: ({ kind, key }) => lines.push(`omitted ${kind} ${key}`),

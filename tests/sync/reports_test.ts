@@ -111,6 +111,24 @@ Deno.test("the loop tells for how long the sync at hand has been running", async
   assertEquals([busy, loop.busy], [5_000, 0]);
 });
 
+Deno.test("a sync that gets on is not stuck: the time counts from its last part", async () => {
+  await using fixture = await SyncFixture.synced([]);
+  const { loop, clock, backend, told } = fixture;
+  const busy: number[] = [];
+  backend.during = async (checkpoint) => {
+    for (let part = 0; part < 2; part++) {
+      await clock.advance(100_000);
+      busy.push(loop.busy);
+      checkpoint();
+      busy.push(loop.busy);
+    }
+  };
+  fixture.upsert(service(1));
+  await fixture.pass(0);
+  assertEquals(busy, [100_000, 0, 100_000, 0]);
+  assertEquals(told.filter((line) => line === "moved").length, 2);
+});
+
 Deno.test("it is busy from the start until it runs, and until all is done that follows a sync", async () => {
   await using fixture = new SyncFixture();
   const { loop, clock } = fixture;

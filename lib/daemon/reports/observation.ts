@@ -160,8 +160,14 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /** @inheritdoc */
+  moved(): void {
+    this.#options.health.moved();
+  }
+
+  /** @inheritdoc */
   failed({ kind, error }: { readonly kind: Script["kind"]; readonly error: ApplyError }): void {
     this.#options.metrics.syncFailed(kind);
+    this.#options.health.failed();
     // Another program has changed the rules, and the full sync that follows at once is the repair.
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
