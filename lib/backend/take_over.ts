@@ -5,6 +5,7 @@
  * @module
  */
 import { IPVS_TABLE } from "./ipvs_table.ts";
+import { ApplyError } from "../model/kernel/dataplane.ts";
 import type { TakeOverReport } from "../model/kernel/take_over_report.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
@@ -166,8 +167,7 @@ export class HandOver {
       // Where a signpost before was killed.
       ...this.#ipvs.isUnderWay ? [] : [IPVS_TABLE],
     ];
-    // In iptables mode there may be no nft at all.
-    const script = await deleteTables(this.#nft, tables).catch(() => "");
+    const script = await deleteTables(this.#nft, tables).catch(unlessMissing);
     if (script !== "") await this.#nft.apply(script);
     return tablesIn(script);
   }
@@ -189,7 +189,10 @@ export class HandOver {
       }
       for (const chain of left) logger.warn(REASONS_TO_LEAVE[chain] ?? "", { program, chain });
     }
-    if (!entries.some(({ failure }) => failure)) this.#state = "done";
+    if (!entries.some(({ failure }) => failure)) {
+      await this.#ipvs.removeSets();
+      this.#state = "done";
+    }
     return entries.filter(({ text, failure }) => text !== "" && !failure).map(describe);
   }
 
@@ -201,26 +204,26 @@ export class HandOver {
   }
 
   /** Whole rules of a proxy that are not ours; what a kubelet makes, or a failure, is none. */
-  async findProxy(): Promise<string[]> {
-    const { runner, variant } = this.#options;
-    try {
-      const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(() => "");
-      const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: true });
-      const overwritten = await this.#isOverwritten();
-      return [
-        ...tablesIn(tables),
-        ...entries.filter(({ owner }) => owner !== undefined).map(describe),
-        ...(overwritten ? [`KUBE chains of iptables${await variant?.()}, over ours`] : []),
-      ];
-    } catch {
-      return [];
-    }
+  findProxy(): Promise<string[]> {
+    return this.#findProxy().catch(() => []);
   }
 
-  /** A kube-proxy at work would make again what is removed. */
+  async #findProxy(): Promise<string[]> {
+    const { runner, variant } = this.#options;
+    const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(unlessMissing);
+    const entries = await cleanUpKernel(runner, { ...await this.#others(), dryRun: true });
+    const overwritten = await this.#isOverwritten();
+    return [
+      ...tablesIn(tables),
+      ...entries.filter(({ owner }) => owner !== undefined).map(describe),
+      ...(overwritten ? [`KUBE chains of iptables${await variant?.()}, over ours`] : []),
+    ];
+  }
+
+  /** A kube-proxy at work would make again what is removed; rejects where that cannot be told. */
   async #liveProxy(): Promise<string | undefined> {
     const [process] = await kubeProxyProcesses(this.#options.runner);
-    const isBack = process !== undefined || (await this.findProxy()).length > 0;
+    const isBack = process !== undefined || (await this.#findProxy()).length > 0;
     if (!isBack) return undefined;
     return `kube-proxy is still at work (${
       process ?? "its rules are there"
@@ -253,6 +256,12 @@ const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
   "nat KUBE-MARK-MASQ":
     "rules of another program mark packets by this chain: it stays as it is, and what it marks is masqueraded",
 };
+
+/** In iptables mode there may be no nft, and so no table of its own. */
+function unlessMissing(error: unknown): string {
+  if (error instanceof ApplyError && error.failure === "program-missing") return "";
+  throw error;
+}
 
 function tablesIn(script: string): string[] {
   return [...script.matchAll(/^delete (table .*)$/gm)].flatMap(([, table]) => table ?? []);

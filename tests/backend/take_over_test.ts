@@ -302,6 +302,26 @@ function setUpIpvs() {
   return { node, ipvs, logger, handOver, follow, [Symbol.dispose]: () => stop.abort() };
 }
 
+Deno.test("tables that cannot be listed are there: they are removed later, and what ipvs mode made stays", async () => {
+  const { node, logger, handOver } = setUp("-nft");
+  node.tables.add("ip kube-proxy");
+  node.failures.set("nft", "Error: Device or resource busy");
+  await handOver.finish();
+  assertEquals(logger.at("warn").length, 1);
+  node.failures.clear();
+  await handOver.check();
+  assertEquals([...node.tables], []);
+
+  using it = setUpIpvs();
+  await it.handOver.finish();
+  it.node.failures.set("nft", "Error: Device or resource busy");
+  await it.follow(100);
+  assertEquals(it.ipvs.changes, []);
+  it.node.failures.clear();
+  await it.follow(100);
+  assertEquals(it.handOver.ipvs, undefined);
+});
+
 Deno.test("a kube-proxy of ipvs mode that only its rules tell of keeps what it made", async () => {
   using it = setUpIpvs();
   await it.handOver.finish();

@@ -39,10 +39,10 @@ ${FAMILIES.map((family) => rules(family, guarded)).join("")}  }
   chain output {
     type filter hook output priority -99
     ct state new jump guard
-  }
+${FAMILIES.map((family) => reset(family, 'oifname != "lo" ')).join("")}  }
   chain forward {
     type filter hook forward priority -1
-${FAMILIES.map(reset).join("")}  }
+${FAMILIES.map((family) => reset(family)).join("")}  }
   chain postrouting {
     type nat hook postrouting priority 99
 ${FAMILIES.map(masquerade).join("")}  }
@@ -79,11 +79,12 @@ function rules(family: Family, { refusesServers }: Guarded): string {
 }
 
 /**
- * As long as a virtual IP is an address of the node, nothing to it is forwarded. When `kube-ipvs0` has
+ * As long as a virtual IP is an address of the node, nothing to it is forwarded, and what the node sends
+ * itself stays on `lo`. When `kube-ipvs0` has
  * gone, what our DNAT did not send elsewhere is of a connection that IPVS carried, and has no way to go.
  */
-function reset(family: Family): string {
-  return `    ${
+function reset(family: Family, way = ""): string {
+  return `    ${way}${
     IP[family]
   } daddr @vips${family} meta l4proto tcp ct state established reject with tcp reset\n`;
 }

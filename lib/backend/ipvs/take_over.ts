@@ -85,10 +85,12 @@ export class IpvsTakeOver {
    */
   async takeOver(): Promise<void> {
     const state = await this.#look();
-    if (state === undefined) return;
-    await this.#install(guardScript({ ...state, refusesServers: true }));
+    // Where this look failed and an earlier one did not, the guard stays until one tells more.
+    if (state === undefined && this.#guard === "") return;
     const { clock, grace, logger } = this.#options;
     this.#progress = begin({ now: clock.monotonic(), grace });
+    if (state === undefined) return;
+    await this.#install(guardScript({ ...state, refusesServers: true }));
     logger.info("taking over from kube-proxy's ipvs mode: open connections live on", {
       until: new Date(this.#wallTime(this.#progress.until)).toISOString(),
       virtualServers: state.servers.length,
@@ -142,7 +144,25 @@ export class IpvsTakeOver {
   /** The guard goes. */
   async #end(progress: Progress): Promise<Progress> {
     await this.#options.applyNft(GUARD_REMOVAL);
+    this.#guard = "";
     return progress;
+  }
+
+  /**
+   * Removes kube-proxy's sets where nothing else is left of it: a signpost before was killed in the
+   * middle of that. Called when no rule names them. Never rejects.
+   */
+  async removeSets(): Promise<void> {
+    if (this.isUnderWay) return;
+    try {
+      this.#tellLeft(await this.#kernel.removeSets());
+    } catch (error) {
+      this.#tellLeft([messageOf(error)]);
+    }
+  }
+
+  #tellLeft(problems: readonly string[]): void {
+    for (const problem of problems) this.#tell(`of kube-proxy's ipvs mode is left: ${problem}`);
   }
 
   /** Connections that are not seen may be open. */
@@ -160,8 +180,7 @@ export class IpvsTakeOver {
       this.#tell(this.#obstacle);
       return false;
     }
-    const problems = await this.#kernel.remove(state);
-    for (const problem of problems) this.#tell(`of kube-proxy's ipvs mode is left: ${problem}`);
+    this.#tellLeft(await this.#kernel.remove(state));
     return await this.#kernel.look() === undefined;
   }
 

@@ -79,7 +79,7 @@ for (const family of FAMILIES) {
       "table inet track { chain input { type filter hook input priority 0; ct state new accept; }; }",
     );
     const connections = await Promise.all(
-      ["pod", "client"].map((from) => network.stay({ from, address: clusterIP, port: SSH })),
+      ["pod", "client", NODE].map((from) => network.stay({ from, address: clusterIP, port: SSH })),
     );
     // As any other host, which knows nothing of it.
     const silence =

@@ -76,6 +76,34 @@ Deno.test("in iptables mode virtual servers answer until our rules are there, th
   assertMatch(node.scripts[1] ?? "", /@servers4 reject\n.*@vips4 .* return\n.*@vips4 reject/);
 });
 
+Deno.test("a look that fails once removes no guard: the take-over goes on at the next one", async () => {
+  const it = setUp();
+  const { node, takeOver } = it;
+  await takeOver.prologue();
+  node.failures.set("ip -o addr show dev", "busy");
+  await takeOver.takeOver();
+  await run(it, 2);
+  assertEquals([takeOver.isUnderWay, node.scripts.length], [true, 0]);
+  node.failures.clear();
+  await run(it, FIRST + 1);
+  assertEquals([takeOver.isUnderWay, node.addresses], [false, undefined]);
+  assertEquals(node.scripts.filter((script) => script === GUARD_REMOVAL).length, 1);
+  await takeOver.takeOver();
+  assertEquals(takeOver.isUnderWay, false);
+});
+
+Deno.test("sets that a signpost before did not come to are removed, but not while they are in use", async () => {
+  const { node, takeOver } = setUp();
+  await takeOver.takeOver();
+  await takeOver.removeSets();
+  assertEquals(node.changes, []);
+  node.addresses = undefined;
+  const later = setUp(node);
+  await later.takeOver.takeOver();
+  await later.takeOver.removeSets();
+  assertEquals(node.changes, ["ipset destroy KUBE-CLUSTER-IP", "ipset destroy KUBE-6-IPVS-IPS"]);
+});
+
 Deno.test("all of it goes when the last connection has ended", async () => {
   const it = setUp();
   const { node, takeOver, logger } = it;
