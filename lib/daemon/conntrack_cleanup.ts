@@ -8,7 +8,7 @@ import { type Cleaned, ConntrackCleaner } from "../conntrack/conntrack.ts";
 import type { Family } from "../model/values/address.ts";
 import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
-import type { SyncOutcome } from "../sync/sync.ts";
+import type { SyncOutcome } from "../sync/outcome.ts";
 
 /** What the cleanup works with. */
 export interface ConntrackCleanupOptions {

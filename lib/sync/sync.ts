@@ -7,8 +7,7 @@ import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import type { Backend } from "../backend/backend.ts";
 import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
-import type { StateChange } from "../model/kernel/desired.ts";
-import type { ObjectEvent, Omission, Refusal } from "../model/cluster/events.ts";
+import type { ObjectEvent, Refusal } from "../model/cluster/events.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import {
@@ -22,48 +21,9 @@ import {
   type SyncPeriods,
   type SyncState,
 } from "./state.ts";
-import { type StepObserver, StepReports } from "./step_reports.ts";
+import type { SyncObserver, SyncOutcome, SyncReport, SyncStep } from "./outcome.ts";
+import { StepReports } from "./step_reports.ts";
 import { AutoResetEvent } from "./auto_reset_event.ts";
-
-/** What a sync did. */
-export interface SyncReport {
-  readonly script: Script;
-  /** Seconds from the start of the computation until the kernel had it. */
-  readonly seconds: number;
-  /** `namespace/name` of the Services that the step was about. */
-  readonly step: Step;
-}
-
-/** Learns what the loop does, for metrics, health and Events; does nothing. Every member may be left out. */
-export interface SyncObserver extends StepObserver {
-  /** Something waits for a sync from now on. */
-  queued?(): void;
-  /** What has come so far is taken into a sync; what comes from now on is for the next one. */
-  started?(): void;
-  /** A script was applied. */
-  synced?(report: SyncReport): void;
-  /** A part of a script was written, or compared. */
-  moved?(): void;
-  /** A script was refused. */
-  failed?(failure: { readonly kind: Script["kind"]; readonly error: ApplyError }): void;
-  /** A part of an object cannot be used and is left out; each state of it is reported once. */
-  omitted?(omission: Omission): void;
-}
-
-/** How a try to sync ended. */
-export interface SyncOutcome {
-  /** What the sync was about. */
-  readonly change: StateChange;
-  /** The kernel has it. */
-  readonly done: boolean;
-  /** The kernel may have held something else before: at a start, after failures and drift. */
-  readonly full: boolean;
-  /** What was applied; `undefined`: the kernel did not take it. */
-  readonly report: SyncReport | undefined;
-}
-
-/** Something that has to be done after a try to sync. Must not reject. */
-export type SyncStep = (outcome: SyncOutcome) => Promise<void> | void;
 
 /** What the loop works with. */
 export interface SyncOptions extends SyncPeriods {

@@ -9,6 +9,7 @@ import { changesFixedRules } from "../../model/cluster/node_change.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { diffingServices, type Operations, type References } from "./script/diff.ts";
 import type { Marks } from "./drift/marks.ts";
+import { countElements, countRules, setCount } from "./script/counts.ts";
 import { FullScript, PORTION_WEIGHT } from "./script/full_script.ts";
 import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
@@ -319,29 +320,4 @@ function withNodeElements(operations: Operations, { node }: StateChange): Operat
     deleteElements: [...operations.deleteElements, ...deleteElements],
     addElements: [...operations.addElements, ...addElements],
   };
-}
-
-function setCount(counts: Map<string, number>, key: string, count: number): void {
-  if (count === 0) counts.delete(key);
-  else counts.set(key, count);
-}
-
-function countElements(
-  { deleteElements, addElements }: Pick<Operations, "deleteElements" | "addElements">,
-): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { set: { name: set } } of addElements) counts.set(set, (counts.get(set) ?? 0) + 1);
-  for (const { set: { name: set } } of deleteElements) counts.set(set, (counts.get(set) ?? 0) - 1);
-  return counts;
-}
-
-function countRules(
-  { addSets, addChains, rewriteChains, deleteChains, deleteSets }: Operations,
-): Map<string, number | undefined> {
-  const chains = [...addChains, ...rewriteChains.map(({ after }) => after)];
-  return new Map([
-    ...[...deleteChains, ...deleteSets].map(({ name }) => [name, undefined] as const),
-    ...addSets.map(({ name }) => [name, 0] as const),
-    ...chains.map(({ name, rules }) => [name, rules.length] as const),
-  ]);
 }

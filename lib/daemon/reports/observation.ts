@@ -21,7 +21,7 @@ import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import { SyncHistory, type SyncSpan } from "../../observe/sync_history.ts";
-import type { SyncObserver, SyncReport } from "../../sync/sync.ts";
+import type { SyncObserver, SyncReport } from "../../sync/outcome.ts";
 import type {
   RequestResult,
   ResponseRead,

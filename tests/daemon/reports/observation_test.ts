@@ -7,7 +7,7 @@ import type { EndpointSlice, Node } from "../../../lib/model/cluster/objects.ts"
 import { healthServer } from "../../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { createMetrics } from "../../../lib/observe/metrics/metrics.ts";
-import type { SyncReport } from "../../../lib/sync/sync.ts";
+import type { SyncReport } from "../../../lib/sync/outcome.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
 import { backendOf } from "../../support/modes.ts";
 
