@@ -26,6 +26,7 @@ async function write(milliseconds: number) {
     clock: { monotonic: () => clock.monotonic(), sleep: () => Promise.resolve() },
     logger,
     decorate: (text) => Promise.resolve(text),
+    checkpoint: () => {},
     onProgress: (progress) => told.push(progress),
   });
   return { told: told.map(({ done, of }) => `${done} of ${of}`), log: logger.at("info") };
