@@ -175,7 +175,7 @@ export class IptablesBackend implements Backend<IptablesScript> {
   #dataplaneOf(iptables: Pick<Iptables, "backend" | "families" | "abilities">): IptablesDataplane {
     const { runtime, logger } = this.#options;
     return new IptablesDataplane({
-      runner: runtime.runner,
+      ...runtime,
       iptables,
       routeLocalnet: routeLocalnet({ ...runtime, logger }),
       onReplaced: (family, saved) => this.connections.replaced(family, saved),

@@ -6,8 +6,9 @@
 import type { Family } from "../../model/values/address.ts";
 import { type Dataplane, rethrowAsApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
-import { atOnce } from "../../model/ports/in_turns.ts";
+import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import {
+  type Clock,
   type ProcessResult,
   type ProcessRunner,
   ProgramMissingError,
@@ -25,13 +26,15 @@ import {
   placeOf,
 } from "./kernel/packet_counts.ts";
 import { type RuleCount, RuleCounts } from "./kernel/rule_counts.ts";
-import { type FamilyInput, renderFamily } from "./script/ruleset.ts";
-import { parseSaved, type Saved } from "./kernel/saved.ts";
+import { type FamilyInput, renderingFamily } from "./script/ruleset.ts";
+import { parseSaved, parsingSaved, type Saved } from "./kernel/saved.ts";
 import { fullScript, type IptablesScript, partialScript, programName } from "./script/script.ts";
 
 /** What the dataplane needs of the world. */
 export interface IptablesDataplaneOptions {
   readonly runner: ProcessRunner;
+  /** Tells how long work has lasted; without it, all is done at one go. */
+  readonly clock?: Pick<Clock, "monotonic" | "sleep">;
   /** What `findIptables` found. */
   readonly iptables: Pick<Iptables, "backend" | "families" | "abilities">;
   /**
@@ -84,8 +87,9 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     change: StateChange,
     state: DesiredState,
   ): Generator<undefined, IptablesScript | undefined> {
-    yield;
-    return partialScript(change, state, this.#iptables);
+    const script = partialScript(change, state, this.#iptables);
+    if (script) yield* script.making();
+    return script;
   }
 
   /**
@@ -94,7 +98,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    * @throws {ApplyError} where a restore program did not take it
    */
   async apply(script: IptablesScript): Promise<void> {
-    for (const input of script.families) {
+    for (const input of await this.#inTurns(script.making())) {
       if (script.kind === "full") await this.#replace(input);
       else await this.#restore(input);
       this.#counts.applied(script.kind, input);
@@ -176,7 +180,8 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   /** All of our rules; what they have counted is not lost. */
   async #replace(input: FamilyInput): Promise<void> {
     const saved = await this.#save(input.family, "-c");
-    await this.#restore(fitToSaved(input, parseSaved(saved)));
+    const held = await this.#inTurns(parsingSaved(saved));
+    await this.#restore(fitToSaved(input, held));
     this.#packets.replaced(input.family, saved);
     this.#options.onReplaced?.(input.family, saved);
   }
@@ -202,11 +207,16 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   }
 
   async #restore(input: FamilyInput): Promise<void> {
-    const text = renderFamily(input);
+    const text = await this.#inTurns(renderingFamily(input));
     if (text === "") return;
     const program = programName(input.family, "-restore", this.#options.iptables.backend);
     const result = await this.#run([program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"], text);
     if (result.code !== 0) throw failureOf(program, result, text);
+  }
+
+  async #inTurns<T>(work: Generator<undefined, T>): Promise<T> {
+    const { clock } = this.#options;
+    return clock ? await new Turns(clock).run(work) : atOnce(work);
   }
 
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {

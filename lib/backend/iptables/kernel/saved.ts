@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
 
 /** A rule as `iptables-save` prints it. */
@@ -33,11 +34,24 @@ const COUNTERS = /^\[\d+:\d+\] /;
  * does not know are passed over.
  */
 export function parseSaved(text: string): Saved {
+  return atOnce(parsingSaved(text));
+}
+
+/** Lines that are read at one go: a few milliseconds. */
+const BATCH = 5_000;
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done
+ */
+export function* parsingSaved(text: string): Generator<undefined, Saved> {
   const tables = new Map<string, SavedTable>();
   let chains = new Set<string>();
   let builtIn = new Map<string, string>();
   let rules: SavedRule[] = [];
-  for (const printed of text.split("\n")) {
+  for (const [i, printed] of text.split("\n").entries()) {
+    if (i % BATCH === BATCH - 1) yield;
     const line = printed.startsWith("[") ? printed.replace(COUNTERS, "") : printed;
     if (line.startsWith("-A ")) {
       const end = line.indexOf(" ", 3);

@@ -9,6 +9,7 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../../model/kernel/desired.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import { type Abilities, fixedChains } from "./fixed_rules.ts";
 import { JUMPS } from "./jumps.ts";
 import { TABLES } from "./names.ts";
@@ -39,17 +40,35 @@ export function fullInput(
   state: DesiredState,
   options: { readonly family: Family; readonly abilities: Abilities },
 ): FamilyInput {
+  return atOnce(makingFullInput(state, options));
+}
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done; meanwhile the state must not change
+ */
+export function* makingFullInput(
+  state: DesiredState,
+  options: { readonly family: Family; readonly abilities: Abilities },
+): Generator<undefined, FamilyInput> {
   const { family } = options;
-  const services = [...state.services.keys()].sort().flatMap((key) =>
-    rulesOfService(state.services.get(key) ?? [], { family, node: state.node })
-  );
+  const services: ServiceRules[] = [];
+  for (const key of [...state.services.keys()].sort()) {
+    services.push(
+      ...rulesOfService(state.services.get(key) ?? [], { family, node: state.node }),
+    );
+    yield;
+  }
   const shared = [
     ...services.flatMap((each) => each.shared),
     ...nodeGuards(state.node, family).shared,
   ];
-  const tables = TABLES.map((table): TableInput => {
+  const tables: TableInput[] = [];
+  for (const table of TABLES) {
+    yield;
     const fixed = fixedChains(table, state.node, options);
-    return {
+    tables.push({
       ...emptyTable(table),
       chains: new Map([
         ...withSharedRules(fixed, shared.filter((rule) => rule.table === table)),
@@ -57,8 +76,8 @@ export function fullInput(
       ]),
       inserted: JUMPS.filter((jump) => jump.table === table)
         .map(({ from, rule }) => `${from} ${rule}`),
-    };
-  });
+    });
+  }
   return { family, tables };
 }
 

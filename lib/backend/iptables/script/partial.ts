@@ -25,11 +25,13 @@ import { rulesOfService } from "./full.ts";
  * has the state before: rules that it deletes must be there.
  *
  * @param change must not change more of the node than its ServiceCIDRs and own addresses; see `changesFixedRules`
+ *
+ * @yields where other work can be done
  */
-export function partialInput(
+export function* makingPartialInput(
   change: StateChange,
   options: { readonly family: Family; readonly node: DesiredNode },
-): FamilyInput {
+): Generator<undefined, FamilyInput> {
   const rulesOf = (ports: readonly DesiredServicePort[]) => rulesOfService(ports, options);
   const guards = (node: DesiredNode | undefined): ServiceRules[] =>
     node ? [nodeGuards(node, options.family)] : [];
@@ -39,6 +41,7 @@ export function partialInput(
   for (const [, each] of changed.sort(([one], [other]) => one < other ? -1 : 1)) {
     before.push(...rulesOf(each.before));
     after.push(...rulesOf(each.after));
+    yield;
   }
   const chains = chainChanges(before, after);
   const shared = sharedChanges(before, after);

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Table } from "./names.ts";
 
 /** A rule in a chain that many services share. */
@@ -61,23 +62,50 @@ export function countOperations(input: TableInput): number {
   return count;
 }
 
+/** Lines that are written at one go: a few milliseconds. */
+const BATCH = 10_000;
+
 /** The input as text; nothing where there is nothing to do. */
-export function renderTable(input: TableInput): string {
+function* renderingTable(input: TableInput): Generator<undefined, string> {
   if (countOperations(input) === 0) return "";
-  const lines = [`*${input.table}`];
-  for (const chain of [...input.chains.keys(), ...input.removed]) lines.push(`:${chain} - [0:0]`);
-  for (const rule of input.deleted) lines.push(`-D ${rule}`);
-  for (const [chain, rules] of input.chains) {
-    for (const rule of rules) lines.push(`-A ${chain} ${rule}`);
+  const texts: string[] = [];
+  let lines: string[] = [];
+  for (const line of linesOf(input)) {
+    lines.push(line);
+    if (lines.length < BATCH) continue;
+    texts.push(lines.join("\n"));
+    lines = [];
+    yield;
   }
-  for (const rule of input.inserted) lines.push(`-I ${rule}`);
-  for (const rule of input.appended) lines.push(`-A ${rule}`);
-  for (const chain of input.removed) lines.push(`-X ${chain}`);
-  lines.push("COMMIT", "");
-  return lines.join("\n");
+  return [...texts, ...lines, ""].join("\n");
+}
+
+function* linesOf(input: TableInput): Generator<string, void> {
+  yield `*${input.table}`;
+  for (const chain of input.chains.keys()) yield `:${chain} - [0:0]`;
+  for (const chain of input.removed) yield `:${chain} - [0:0]`;
+  for (const rule of input.deleted) yield `-D ${rule}`;
+  for (const [chain, rules] of input.chains) {
+    for (const rule of rules) yield `-A ${chain} ${rule}`;
+  }
+  for (const rule of input.inserted) yield `-I ${rule}`;
+  for (const rule of input.appended) yield `-A ${rule}`;
+  for (const chain of input.removed) yield `-X ${chain}`;
+  yield "COMMIT";
 }
 
 /** The tables of one family as one input of its restore program. */
 export function renderFamily(input: FamilyInput): string {
-  return input.tables.map(renderTable).join("");
+  return atOnce(renderingFamily(input));
+}
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done
+ */
+export function* renderingFamily(input: FamilyInput): Generator<undefined, string> {
+  let text = "";
+  for (const table of input.tables) text += yield* renderingTable(table);
+  return text;
 }

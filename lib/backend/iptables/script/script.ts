@@ -7,11 +7,12 @@ import { changesFixedRules } from "../../../model/cluster/node_change.ts";
 import type { Family } from "../../../model/values/address.ts";
 import type { Script } from "../../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../../model/kernel/desired.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
 import type { Abilities } from "./fixed_rules.ts";
-import { fullInput } from "./full.ts";
-import { partialInput } from "./partial.ts";
-import { countOperations, type FamilyInput, renderFamily } from "./ruleset.ts";
+import { makingFullInput } from "./full.ts";
+import { makingPartialInput } from "./partial.ts";
+import { countOperations, type FamilyInput, renderingFamily } from "./ruleset.ts";
 
 /**
  * A script for both families. Its `text` is a line `# iptables-restore`, the IPv4 input, a line
@@ -21,6 +22,12 @@ import { countOperations, type FamilyInput, renderFamily } from "./ruleset.ts";
  */
 export interface IptablesScript extends Script {
   readonly families: readonly FamilyInput[];
+  /**
+   * Works out what the script says, once, in turns; what asks for it before has it at one go.
+   *
+   * @yields where other work can be done
+   */
+  making(): Generator<undefined, readonly FamilyInput[]>;
   /** Whether node ports answer on 127.0.0.1, for which the kernel's `route_localnet` must be set. */
   readonly routeLocalnet: boolean;
 }
@@ -35,10 +42,14 @@ export interface ScriptOptions {
 /** The script that makes the full state. */
 export function fullScript(state: DesiredState, options: ScriptOptions): IptablesScript {
   const { families, abilities } = options;
-  return script(families.map((family) => fullInput(state, { family, abilities })), {
-    kind: "full",
-    routeLocalnet: families.some((family) => answersOnLoopback(state.node, family)),
-  });
+  const { node } = state;
+  // Later changes of the state do not touch the script.
+  const services = new Map(state.services);
+  return new LazyScript(
+    "full",
+    families.map((family) => makingFullInput({ node, services }, { family, abilities })),
+    families.some((family) => answersOnLoopback(node, family)),
+  );
 }
 
 /** The script for a step; `undefined` where rules that all services share change with the node. */
@@ -49,10 +60,11 @@ export function partialScript(
 ): IptablesScript | undefined {
   if (changesFixedRules(change)) return undefined;
   const { node } = state;
-  return script(options.families.map((family) => partialInput(change, { family, node })), {
-    kind: "partial",
-    routeLocalnet: false,
-  });
+  return new LazyScript(
+    "partial",
+    options.families.map((family) => makingPartialInput(change, { family, node })),
+    false,
+  );
 }
 
 /** The name of a family's iptables program, for example `ip6tables-restore`. */
@@ -61,28 +73,54 @@ export function programName(family: Family, tool: "" | "-restore" | "-save", bac
 }
 
 /** The input of both families as one text, each under the name of its program. */
-function renderFamilies(families: readonly FamilyInput[]): string {
-  return families.map((input) => {
-    const text = renderFamily(input);
-    return text === "" ? "" : `# ${programName(input.family, "-restore")}\n${text}`;
-  }).join("");
+function* renderingFamilies(
+  families: readonly FamilyInput[],
+): Generator<undefined, string> {
+  let all = "";
+  for (const input of families) {
+    const text = yield* renderingFamily(input);
+    if (text !== "") all += `# ${programName(input.family, "-restore")}\n${text}`;
+  }
+  return all;
 }
 
-function script(
-  families: readonly FamilyInput[],
-  rest: Pick<IptablesScript, "kind" | "routeLocalnet">,
-): IptablesScript {
-  let text: string | undefined;
-  return {
-    ...rest,
-    families,
-    get text() {
-      return text ??= renderFamilies(families);
-    },
-    get bytes() {
-      return this.text.length;
-    },
-    operations: families.flatMap(({ tables }) => tables)
-      .reduce((sum, table) => sum + countOperations(table), 0),
-  };
+/** A script that is worked out when it is asked for. */
+class LazyScript implements IptablesScript {
+  readonly #inputs: readonly Generator<undefined, FamilyInput>[];
+  #made: { readonly families: readonly FamilyInput[]; readonly text: string } | undefined;
+
+  constructor(
+    readonly kind: Script["kind"],
+    inputs: readonly Generator<undefined, FamilyInput>[],
+    readonly routeLocalnet: boolean,
+  ) {
+    this.#inputs = inputs;
+  }
+
+  *making(): Generator<undefined, readonly FamilyInput[]> {
+    if (this.#made === undefined) {
+      const families: FamilyInput[] = [];
+      for (const input of this.#inputs) families.push(yield* input);
+      this.#made = { families, text: yield* renderingFamilies(families) };
+    }
+    return this.#made.families;
+  }
+
+  get families(): readonly FamilyInput[] {
+    return atOnce(this.making());
+  }
+
+  get text(): string {
+    void this.families;
+    return this.#made?.text ?? "";
+  }
+
+  get bytes(): number {
+    return this.text.length;
+  }
+
+  get operations(): number {
+    return this.families.flatMap(({ tables }) => tables)
+      .reduce((sum, table) => sum + countOperations(table), 0);
+  }
 }

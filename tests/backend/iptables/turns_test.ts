@@ -1,0 +1,47 @@
+import { assert, assertEquals } from "@std/assert";
+import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
+import { LongTurns } from "../../support/clock_and_log.ts";
+import type { ApiObject } from "../../support/api_store.ts";
+import { Pipeline } from "../../support/pipeline.ts";
+
+const SERVICES = 3_000;
+
+function services(count: number): ApiObject[] {
+  return Array.from({ length: count }, (_, i) => ({
+    kind: "Service",
+    metadata: { name: `s${i}` },
+    spec: { clusterIP: `10.96.${i >> 8}.${i & 255}`, ports: [{ port: 80 }] },
+  }));
+}
+
+Deno.test("the rules of many Services are made, compared and changed in turns: others work between two of them", async () => {
+  const clock = new LongTurns();
+  const inputs: string[] = [];
+  let saved = "";
+  const dataplane = new IptablesDataplane({
+    clock,
+    runner: {
+      run: ([program], stdin) => {
+        if (program.endsWith("-restore")) inputs.push(`${stdin}`);
+        const stdout = program.endsWith("-save") ? saved : "";
+        return Promise.resolve({ code: 0, stdout, stderr: "" });
+      },
+    },
+    iptables: { backend: "", families: [4], abilities: { randomFully: true } },
+    routeLocalnet: () => Promise.resolve(),
+  });
+  const pipeline = new Pipeline({ mode: "iptables" });
+  pipeline.load(services(SERVICES));
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  assert(clock.turns >= SERVICES, `${clock.turns} turns`);
+  // What is there is read back.
+  saved = inputs.join("").repeat(3);
+  const before = clock.turns;
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  assert(clock.turns - before > SERVICES, `${clock.turns - before} turns`);
+  assertEquals(inputs[1]?.split("\n").length, inputs[0]?.split("\n").length);
+  const { change } = pipeline.load(services(1));
+  let turns = 0;
+  for (const _ of dataplane.changing(change, pipeline.desired)) turns++;
+  assert(turns >= SERVICES - 1, `${turns} turns`);
+});
