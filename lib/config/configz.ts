@@ -15,7 +15,7 @@ import { fieldAt } from "../model/values/record.ts";
 /**
  * Prints the configuration as a KubeProxyConfiguration (v1alpha1) value with every field, durations
  * as Go's (`30s`, `1m0s`). Read as a file, it gives the same configuration again, but for what a file
- * cannot say: servers that are off, a min sync period of 0, `--master`, signpost's own settings.
+ * cannot say: servers that are off, a min sync period of 0, `--master`.
  *
  * @param open paths that are not set, and printed as `null`
  */

@@ -18,7 +18,7 @@ import type { Logger } from "../model/ports/ports.ts";
 export interface SocketOptions {
   readonly path: string;
   readonly status: () => Status;
-  /** Is given how many of the busiest are wanted; `undefined`: all. */
+  /** Is given how many of the busiest are wanted; `undefined`: as many as it gives. */
   readonly connections: (most?: number) => Promise<ConnectionsReport>;
   /** What the daemon was started with, for commands that are to have its configuration. */
   readonly commandLine: CommandLine;

@@ -30,7 +30,7 @@ export type Command =
   }
   /** Only make the kernel settings that need full root. */
   | { readonly name: "init-only" }
-  /** Only write what flags and file come to into a file. */
+  /** Only write what flags and file say, with defaults, into a file. */
   | { readonly name: "write-config"; readonly path: string }
   | {
     readonly name: "cleanup";

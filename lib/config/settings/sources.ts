@@ -87,7 +87,8 @@ export const COMMAND_GROUP = group({
       name: "write-config-to",
       value: "FILE",
       only: ["run"],
-      help: "Only write what flags and file come to, as a KubeProxyConfiguration, and exit.",
+      help:
+        "Only write what flags and file say, with defaults, as a KubeProxyConfiguration, and exit.",
     }),
     "command.kubeProxy": flagOnly(boolean, false, {
       name: "kube-proxy",
