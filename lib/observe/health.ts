@@ -48,6 +48,9 @@ export interface ProxyHealthOptions {
 
 const NONE: ReadonlyMap<Family, string> = new Map();
 
+/** Failures in a row, after which to get on is no life: it comes to nothing each time. */
+const MOST_FAILURES = 2;
+
 /** Follows queued updates, finished syncs and the Node. */
 export class ProxyHealth {
   #lastUpdated: number | undefined;
@@ -55,7 +58,7 @@ export class ProxyHealth {
   #pendingSince: number | undefined;
   /** Monotonic time at which the sync at hand got on; `undefined`: it did not, or the last one failed. */
   #moved: number | undefined;
-  #hasFailed = false;
+  #failures = 0;
   #nodeEligible = false;
 
   constructor(private readonly options: ProxyHealthOptions) {}
@@ -69,18 +72,18 @@ export class ProxyHealth {
   updated(): void {
     this.#pendingSince = undefined;
     this.#moved = undefined;
-    this.#hasFailed = false;
+    this.#failures = 0;
     this.#lastUpdated = this.options.clock.now();
   }
 
   /** A large table got on: a part of it was written, or compared. */
   moved(): void {
-    if (!this.#hasFailed) this.#moved = this.options.clock.monotonic();
+    if (this.#failures < MOST_FAILURES) this.#moved = this.options.clock.monotonic();
   }
 
-  /** A sync failed; the next ones may get on for ever, and fail each time. */
+  /** A sync failed. */
   failed(): void {
-    this.#hasFailed = true;
+    this.#failures++;
     this.#moved = undefined;
   }
 

@@ -74,6 +74,10 @@ Deno.test("a large table that gets on is not late, unless it fails each time", a
   health.moved();
   assertEquals((await get("/livez")).status, 200);
   health.failed();
+  assertEquals((await get("/livez")).status, 503);
+  health.moved();
+  assertEquals((await get("/livez")).status, 200, "a second try");
+  health.failed();
   health.moved();
   assertEquals((await get("/livez")).status, 503);
   health.updated();

@@ -101,9 +101,9 @@ export class IptablesBackend implements Backend<IptablesScript> {
   }
 
   /** @inheritdoc */
-  async apply(script: IptablesScript): Promise<void> {
+  async apply(script: IptablesScript, checkpoint?: () => void): Promise<void> {
     await this.foreignRules.prepare();
-    await this.#dataplane.apply(script);
+    await this.#dataplane.apply(script, checkpoint);
   }
 
   /** Everything is written again, as kube-proxy does it. */

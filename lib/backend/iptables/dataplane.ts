@@ -95,13 +95,15 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   /**
    * Gives the script to the kernel; a full one is fitted to what the kernel holds first.
    *
+   * @param checkpoint called after each family
    * @throws {ApplyError} where a restore program did not take it
    */
-  async apply(script: IptablesScript): Promise<void> {
+  async apply(script: IptablesScript, checkpoint = () => {}): Promise<void> {
     for (const input of await this.#inTurns(script.making())) {
       if (script.kind === "full") await this.#replace(input);
       else await this.#restore(input);
       this.#counts.applied(script.kind, input);
+      checkpoint();
     }
     // Now that the rule is there that keeps neighbours from localhost.
     if (script.routeLocalnet) await this.#options.routeLocalnet();

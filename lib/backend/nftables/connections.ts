@@ -13,7 +13,10 @@ import type { Nft } from "./kernel/nft.ts";
 /** What is read, and how. */
 export interface ElementCountersOptions {
   readonly nft: Pick<Nft, "listSet">;
-  readonly dataplane: Pick<NftablesDataplane, "beside" | "elements" | "replacements">;
+  readonly dataplane: Pick<
+    NftablesDataplane,
+    "beside" | "elements" | "replacements" | "hasWritten"
+  >;
   readonly families: readonly Family[];
   readonly clock: Pick<Clock, "sleep">;
 }
@@ -40,7 +43,7 @@ export class ElementCounters implements ConnectionCounters {
 
   /** A large table of before that was read back has counted on. */
   get areOurs(): boolean {
-    return this.#options.dataplane.replacements > 0;
+    return this.#options.dataplane.hasWritten;
   }
 
   /** @inheritdoc */

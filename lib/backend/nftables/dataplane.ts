@@ -75,6 +75,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** By chain that services share, how many rules it has; by set or map, 0. */
   #rules = new Map<string, number>();
   #replacements = 0;
+  #hasWritten = false;
   #applied: symbol | undefined;
   #progress: Progress | undefined;
   #beside: Beside | undefined;
@@ -96,6 +97,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** How many full scripts have been begun. */
   get replacements(): number {
     return this.#replacements;
+  }
+
+  /** Whether the table is one that this process has written, and not one that it has read back. */
+  get hasWritten(): boolean {
+    return this.#hasWritten;
   }
 
   /** Names the state that the kernel holds; `undefined` while a script is made or applied, and after it failed. */
@@ -197,6 +203,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       const mark = this.#mark();
       const clients = script.hasAffinity ? await this.#nft.listSets() : "";
       await this.#nft.stream(() => withClients(script, { prologue, clients, mark }));
+      this.#hasWritten = true;
     }
     const { references, elements, rules } = script.contents;
     this.#references = new Map(references);
@@ -235,6 +242,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
           `${isLast ? await this.#prologue() : ""}${text}${this.#mark()}`,
         onProgress: (progress) => this.#progress = progress,
       });
+      this.#hasWritten = true;
       return true;
     } finally {
       this.#progress = undefined;

@@ -90,6 +90,9 @@ function isOfSlots(set: TableSet | undefined): set is HeldSlots["set"] {
 const CHOICE = / mod (\d+)\b.* map @(\S+)/;
 const NEXT = /\b(?:goto|jump) (\S+)/;
 
+/** Another program's rule may name any number. */
+const MOST_SLOTS = 100_000;
+
 /** From how many slots of which maps the chains of a table choose. */
 class Choices {
   readonly #chains: Contents["chains"];
@@ -108,7 +111,7 @@ class Choices {
     const add = (map: string, count: number) =>
       counts.set(map, Math.max(count, counts.get(map) ?? 0));
     const [, count, map] = CHOICE.exec(rule) ?? [];
-    if (count !== undefined && map !== undefined) add(map, Number(count));
+    if (count !== undefined && map !== undefined) add(map, Math.min(Number(count), MOST_SLOTS));
     const [, chain = ""] = NEXT.exec(rule) ?? [];
     for (const each of this.#chains.get(chain) ?? []) {
       for (const [map, count] of this.behind(each)) add(map, count);

@@ -100,7 +100,8 @@ export class ConnectionSums {
       accounts.set(frontend, account);
       if (this.#accounts) this.#count(count, { account, more: count.connections - account.read });
       account.read = count.connections;
-      yield;
+      // Of the first one nothing is added: what went meanwhile must not stay in an account.
+      if (this.#accounts) yield;
     }
     this.#accounts = accounts;
     this.#reading = undefined;
@@ -113,7 +114,8 @@ export class ConnectionSums {
 
   /** @returns whether a count can be taken; otherwise the word of its element is waited for, until the next reading */
   #follows(account: Account, count: FrontendCount | undefined): boolean {
-    if (account.untold > 0 && ++account.age > LATEST) account.untold = 0;
+    const isOpen = account.untold > 0 || (account.ahead > 0 && account.read === 0);
+    if (isOpen && ++account.age > LATEST) account.untold = account.ahead = 0;
     const isSame = count?.service === account.service && count.connections >= account.read;
     if (isSame || account.read === 0) return true;
     if (this.#tellsGone && !account.isBehind) {
@@ -132,6 +134,7 @@ export class ConnectionSums {
   #count(count: FrontendCount, { account, more }: { account: Account; more: number }): void {
     const fresh = Math.max(0, more - account.ahead);
     account.ahead += fresh - more;
+    if (more < 0) account.age = 0;
     if (fresh > 0) this.#add(count, fresh);
   }
 

@@ -1,7 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { ElementCounters } from "../../../lib/backend/nftables/connections.ts";
+import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
+import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import type { FrontendCount } from "../../../lib/model/kernel/connections.ts";
+import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { realClock } from "../../support/clock_and_log.ts";
+import { Pipeline } from "../../support/pipeline.ts";
 
 const LISTING = `table inet signpost {
 	map services4 {
@@ -17,6 +21,7 @@ async function toldBy(replaced: 0 | 1): Promise<number[]> {
   const dataplane = {
     elements: new Map([["services4", 1]]),
     replacements: 3,
+    hasWritten: true,
     beside: <T>(read: () => Promise<T>) => read(),
   };
   const counters = new ElementCounters({
@@ -34,16 +39,17 @@ async function toldBy(replaced: 0 | 1): Promise<number[]> {
   return told.map(({ connections }) => connections);
 }
 
-Deno.test("frontends are ours once a full script has replaced the table, and not where it was read back", () => {
-  for (const replacements of [0, 1]) {
-    const counters = new ElementCounters({
-      nft: { listSet: () => Promise.resolve("") },
-      dataplane: { elements: new Map(), replacements, beside: (read) => read() },
-      clock: realClock,
-      families: [4],
-    });
-    assertEquals(counters.areOurs, replacements > 0);
-  }
+Deno.test("frontends are ours once the kernel has taken a full script, and not where it took none", async () => {
+  const result = { code: 1, stdout: "", stderr: "Error: No buffer space available" };
+  const nft = new Nft({ run: () => Promise.resolve(result) });
+  const dataplane = new NftablesDataplane(nft);
+  const counters = new ElementCounters({ nft, dataplane, clock: realClock, families: [4] });
+  const { desired } = new Pipeline();
+  await assertRejects(() => dataplane.apply(dataplane.full(desired)), ApplyError);
+  assertEquals(counters.areOurs, false);
+  result.code = 0;
+  await dataplane.apply(dataplane.full(desired));
+  assertEquals(counters.areOurs, true);
 });
 
 Deno.test("what elements have counted is kept where the table is replaced, and not counted twice where it is read back", async () => {

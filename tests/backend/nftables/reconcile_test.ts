@@ -135,6 +135,7 @@ Deno.test("a live table of the same state is not written again, and clients stay
   await kernel.script(`add element ${T} ${set} { 192.0.2.1 timeout 3h expires 2h }`);
   const before = await kernel.nft.listStructure();
   const second = await stage.start(objects(10));
+  assertEquals([first, second].map(({ dataplane }) => dataplane.hasWritten), [true, false]);
   assertEquals(stage.scripts.map((text) => text.split(" {")[0]), [
     `add element ${T} endpoints-tcp4`,
   ]);
@@ -244,8 +245,9 @@ Deno.test("a table with something that is not ours is replaced in one transactio
   await using stage = await Stage.create();
   await stage.start(objects(9, [4]));
   await stage.kernel.script(`add counter ${T} foreign`);
-  await stage.start(objects(9, [4]));
+  const { dataplane } = await stage.start(objects(9, [4]));
   assertEquals(stage.replacements, 1);
+  assertEquals(dataplane.hasWritten, true);
 });
 
 Deno.test("a table that nft cannot read back is replaced", async () => {
