@@ -11,7 +11,7 @@ import { comparing, isOfKernel } from "./kernel/compare.ts";
 import { type Contents, parsingListing, readingObjects } from "./kernel/contents.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { readable } from "./kernel/readable.ts";
-import type { Operations } from "./script/diff.ts";
+import type { ChainRewrite, Operations } from "./script/diff.ts";
 import { frontendOfKey, printKey } from "./script/keys.ts";
 import type { Element } from "./script/objects.ts";
 import type { FullScript, TableContents, TableObjects } from "./script/full_script.ts";
@@ -70,11 +70,13 @@ export async function reconcile(
   };
   const writer = { apply, turns, portion: Math.ceil(weight / 2) };
   const { addSets, ...others } = operations;
+  // Those that an end in between left would be found by nobody: no chain tells of them any more.
+  const toTheEnd = (text: string) => nft.apply(text + mark());
   const isWritten = await isTaken(async () => {
     await step({ ...NOTHING, addSets });
     await putSlots(objects.slots, slotsBefore, writer);
     for (const part of inParts({ ...others, addSets: [] }, weight)) await step(part);
-    await deleteLeftSlots(objects, slotsBefore, writer);
+    await deleteLeftSlots(objects, slotsBefore, { ...writer, apply: toTheEnd });
   });
   if (!isWritten) return undefined;
   return { objects, written: { bytes, operations: countOperations(operations) } };
@@ -88,7 +90,9 @@ export async function reconcile(
 function* inParts(operations: Operations, weight: number): Generator<Operations> {
   const { addChains, rewriteChains, deleteElements, addElements, ...gone } = operations;
   if (deleteElements.length + addElements.length <= weight) return yield operations;
-  yield { ...NOTHING, addChains, rewriteChains };
+  const going = new Set(gone.deleteChains.map(({ name }) => name));
+  const isGoing = ({ before }: ChainRewrite) => going.has(before.name);
+  yield { ...NOTHING, addChains, rewriteChains: rewriteChains.filter((each) => !isGoing(each)) };
   const keyOf = ({ key }: Element) => printKey(frontendOfKey(key) ?? key);
   const added = Map.groupBy(addElements, keyOf);
   const deleted = Map.groupBy(deleteElements, keyOf);
@@ -103,7 +107,8 @@ function* inParts(operations: Operations, weight: number): Generator<Operations>
     yield { ...NOTHING, ...part };
     part = { addElements: [], deleteElements: [] };
   }
-  yield { ...NOTHING, ...part, deleteChains: gone.deleteChains, deleteSets: gone.deleteSets };
+  // These are emptied with the last elements that lead to them.
+  yield { ...NOTHING, ...part, ...gone, rewriteChains: rewriteChains.filter(isGoing) };
 }
 
 const NOTHING: Operations = {

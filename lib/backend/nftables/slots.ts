@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { ApplyError } from "../../model/kernel/dataplane.ts";
+import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
 import type { Turns } from "../../model/ports/in_turns.ts";
 import type { Contents } from "./kernel/contents.ts";
 import { type FrontendKey, slotPrinter } from "./script/keys.ts";
@@ -213,7 +213,7 @@ const remove: Write = async (slices, apply) => {
   try {
     await apply(elements("delete", slices));
   } catch (error) {
-    if (!(error instanceof ApplyError)) throw error;
+    if (!isOfKernel(error)) throw error;
     if (countOf(slices) > 1) return await inHalves(slices, remove, apply);
     // Gone already.
     if (error.failure !== "conflict") throw error;
@@ -246,10 +246,21 @@ export async function isTaken(step: () => Promise<void>): Promise<boolean> {
     await step();
     return true;
   } catch (error) {
-    if (error instanceof ApplyError) return false;
+    if (isOfKernel(error)) return false;
     throw error;
   }
 }
+
+/** Whether nft came to its end and told of the kernel's answer. */
+function isOfKernel(error: unknown): error is ApplyError {
+  return error instanceof ApplyError && !PROGRAM_FAILURES.has(error.failure);
+}
+
+const PROGRAM_FAILURES: ReadonlySet<ApplyFailure> = new Set([
+  "program-missing",
+  "program-failed",
+  "not-permitted",
+]);
 
 function elements(verb: "add" | "delete", slices: readonly Slice[]): string {
   return [...Map.groupBy(slices, ({ set }) => set)].map(([set, members]) => {

@@ -23,23 +23,29 @@ class Stage implements AsyncDisposable {
   unheard: RegExp | undefined;
   /** See `Portions`. */
   weight = 3;
+  /** After each script, the verdicts of Services that led to a chain without rules. */
+  leadingNowhere: string[][] | undefined;
   /** What ends another proxy's tables. */
   prologue = "";
   readonly #runner: ProcessRunner;
 
   private constructor(readonly kernel: Kernel) {
     this.#runner = {
-      run: (argv, stdin) => {
+      run: async (argv, stdin) => {
         const text = stdin === undefined ? undefined : wholeInput(stdin);
         if (text !== undefined) this.scripts.push(text);
         if (this.unreadable?.test(argv.join(" "))) {
-          return Promise.resolve({ code: 1, stdout: "", stderr: "Error: cannot list it" });
+          return { code: 1, stdout: "", stderr: "Error: cannot list it" };
         }
         if (text !== undefined && this.unheard?.test(text)) {
           const stderr = "netlink: Error: Could not process rule: No buffer space available";
-          return Promise.resolve({ code: 1, stdout: "", stderr });
+          return { code: 1, stdout: "", stderr };
         }
-        return kernel.runner.run(argv, text);
+        const result = await kernel.runner.run(argv, text);
+        if (text !== undefined) {
+          this.leadingNowhere?.push(leadingNowhere(await kernel.nft.listTable()));
+        }
+        return result;
       },
     };
   }
@@ -76,8 +82,8 @@ class Stage implements AsyncDisposable {
   }
 }
 
-/** Services with two endpoints each; some may have another second endpoint. */
-function objects(count: number, changed: readonly number[] = []): ApiObject[] {
+/** Services with two endpoints each, or three; some may have another second endpoint. */
+function objects(count: number, changed: readonly number[] = [], each = 2): ApiObject[] {
   return Array.from({ length: count }, (_, i) => i).flatMap((i): ApiObject[] => [
     {
       kind: "Service",
@@ -96,6 +102,7 @@ function objects(count: number, changed: readonly number[] = []): ApiObject[] {
       endpoints: [
         { addresses: [`10.244.1.${i}`] },
         { addresses: [`10.244.${changed.includes(i) ? 3 : 2}.${i}`] },
+        ...(each === 3 ? [{ addresses: [`10.244.4.${i}`] }] : []),
       ],
     },
   ]);
@@ -117,6 +124,15 @@ Deno.test("reading back ends after a set, and adding after a portion, where it i
     assertEquals([part, stage.replacements], [last, 0]);
   }
 });
+
+function leadingNowhere(table: string): string[] {
+  const empty = new Set(
+    [...table.matchAll(/^\tchain (\S+) \{\n\t\}/gm)].map(([, name = ""]) => name),
+  );
+  return [...table.matchAll(/: goto ([\w-]+)/g)].map(([, name = ""]) => name).filter((name) =>
+    empty.has(name)
+  );
+}
 
 /** What a table holds that a daemon makes of these objects from nothing. */
 async function fresh(all: readonly ApiObject[]): Promise<readonly string[]> {
@@ -239,6 +255,17 @@ Deno.test("very many frontends are changed in portions", async () => {
     await stage.listing(),
     await fresh(objects(20).filter(({ metadata }) => Number(metadata?.name?.slice(1)) > 12)),
   );
+});
+
+Deno.test("chains that go are emptied when no Service leads to them any more", async () => {
+  await using stage = await Stage.create();
+  await stage.start(objects(20));
+  stage.weight = 5;
+  stage.leadingNowhere = [];
+  await stage.start(objects(20, [], 3));
+  assertEquals(stage.replacements, 0);
+  assert(stage.leadingNowhere.length > 8, `${stage.leadingNowhere.length} scripts`);
+  assertEquals(stage.leadingNowhere.flat(), []);
 });
 
 Deno.test("a table with something that is not ours is replaced in one transaction", async () => {
