@@ -202,11 +202,14 @@ export class SyncLoop {
     // No turn ends here: from now on the desired state is ahead of the kernel, and only a script
     // that is being made says so to those who compare the two.
     this.#reports.report(step);
+    const partial = this.#state.full === undefined
+      ? await turns.run(backend.changing(step.change, desired))
+      : undefined;
+    // It may have been asked for while the partial script was made.
     const isFull = this.#state.full !== undefined;
-    const partial = isFull ? undefined : await turns.run(backend.changing(step.change, desired));
     this.#take({ type: "sync-started", at: started, hasPartial: partial !== undefined });
     this.#takeHeld();
-    let report = partial && await this.#apply(partial, { step, started });
+    let report = partial && !isFull ? await this.#apply(partial, { step, started }) : undefined;
     if (this.#state.phase.name === "full") {
       report = await this.#apply(backend.full(desired), { step, started });
     }

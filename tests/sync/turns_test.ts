@@ -83,6 +83,27 @@ Deno.test("a list of many objects is taken in in turns; what comes meanwhile fol
   assertEquals(fixture.backend.kernel, fixture.wanted);
 });
 
+Deno.test("a full sync that is asked for while a partial script is being made replaces everything", async () => {
+  await using fixture = await SyncFixture.synced(services(10));
+  const { backend, clock } = fixture;
+  const changing = backend.changing.bind(backend);
+  let isMaking = false;
+  backend.changing = function* (change) {
+    isMaking = true;
+    return yield* changing(change);
+  };
+  clock.work = LONG;
+  fixture.upsert(service(1, { clusterIP: "10.97.0.1" }));
+  while (!isMaking) await clock.advance(0);
+  backend.kernel.clear();
+  fixture.loop.requestFull("a test");
+  clock.work = 0;
+  await fixture.pass(1_000);
+  assertEquals(backend.log.filter((line) => line.startsWith("partial")), []);
+  assertEquals(fixture.outcomes.at(-1)?.full, true);
+  assertEquals(backend.kernel, fixture.wanted);
+});
+
 Deno.test("the steps that follow the sync of many Services have a turn each", async () => {
   await using fixture = await SyncFixture.synced(services(10));
   fixture.clock.work = LONG;
