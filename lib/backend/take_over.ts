@@ -5,7 +5,7 @@
  * @module
  */
 import { IPVS_TABLE } from "./ipvs_table.ts";
-import { ApplyError } from "../model/kernel/dataplane.ts";
+import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
 import type { TakeOverReport } from "../model/kernel/take_over_report.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
@@ -246,6 +246,9 @@ export class HandOver {
   }
 }
 
+/** How the listing of tables fails where there can be none. */
+const NO_NFTABLES: ReadonlySet<ApplyFailure> = new Set(["program-missing", "not-supported"]);
+
 /** Tables of our nftables mode; the guard against what ipvs mode left is of every mode. */
 const OTHER_MODE = OWN_TABLES.filter((table) => table !== IPVS_TABLE);
 
@@ -257,9 +260,9 @@ const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
     "rules of another program mark packets by this chain: it stays as it is, and what it marks is masqueraded",
 };
 
-/** In iptables mode there may be no nft, and so no table of its own. */
+/** In iptables mode there may be no nft, or no nftables in the kernel, and so no table of its own. */
 function unlessMissing(error: unknown): string {
-  if (error instanceof ApplyError && error.failure === "program-missing") return "";
+  if (error instanceof ApplyError && NO_NFTABLES.has(error.failure)) return "";
   throw error;
 }
 

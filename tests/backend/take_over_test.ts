@@ -102,6 +102,18 @@ Deno.test("in iptables mode nft need not be there", async () => {
   assertEquals([node.changes, logger.lines], [[], []]);
 });
 
+Deno.test("in iptables mode the kernel need not have nftables: there are no tables then", async () => {
+  const { node, logger, handOver } = setUp("-legacy");
+  node.failures.set(
+    "nft",
+    "netlink: Error: cache initialization failed: Protocol not supported",
+  );
+  node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+  await handOver.finish();
+  assertEquals(node.changes, [`iptables-nft-restore: ${RESTORED}`]);
+  assertEquals([await handOver.findProxy(), logger.at("warn")], [[], []]);
+});
+
 Deno.test("a removal that failed is told once and tried again at each check", async () => {
   const { node, logger, handOver } = setUp();
   node.saved.set("iptables-legacy-save", KUBE_PROXY_RULES);
