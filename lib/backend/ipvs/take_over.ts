@@ -86,7 +86,9 @@ export class IpvsTakeOver {
   async takeOver(): Promise<void> {
     const state = await this.#look();
     // Where this look failed and an earlier one did not, the guard stays until one tells more.
-    if (state === undefined && this.#guard === "") return;
+    // Where all is removed, what is left of the time for resets goes on.
+    const isReset = this.#progress?.step === "reset";
+    if (state === undefined && (this.#guard === "" || isReset)) return;
     const { clock, grace, logger } = this.#options;
     this.#progress = begin({ now: clock.monotonic(), grace });
     if (state === undefined) return;
@@ -141,9 +143,9 @@ export class IpvsTakeOver {
     }
   }
 
-  /** The guard goes. */
+  /** The guard goes, where nft could make it. */
   async #end(progress: Progress): Promise<Progress> {
-    await this.#options.applyNft(GUARD_REMOVAL);
+    if (this.#guard !== "") await this.#options.applyNft(GUARD_REMOVAL);
     this.#guard = "";
     return progress;
   }

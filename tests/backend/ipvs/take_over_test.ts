@@ -180,6 +180,29 @@ Deno.test("connections that are open at the end of the grace time are ended", as
   assertEquals(it.node.scripts.at(-1), GUARD_REMOVAL);
 });
 
+Deno.test("a check does not end the time in which ended connections are answered with a reset", async () => {
+  const it = setUp();
+  it.node.active = 1;
+  await it.takeOver.takeOver();
+  await run(it, GRACE / PERIOD + 1);
+  assertEquals(it.node.addresses, undefined);
+  // As each check does that sees nothing left to remove.
+  await it.takeOver.takeOver();
+  await run(it, 2);
+  assertEquals([it.takeOver.isUnderWay, it.node.scripts.includes(GUARD_REMOVAL)], [true, false]);
+  await run(it, 60_000 / PERIOD);
+  assertEquals([it.takeOver.isUnderWay, it.node.scripts.at(-1)], [false, GUARD_REMOVAL]);
+});
+
+Deno.test("where nft cannot make a guard the take-over ends all the same", async () => {
+  const it = setUp();
+  it.node.missing.add("nft");
+  await it.takeOver.takeOver();
+  await run(it, FIRST + 1);
+  assertEquals([it.node.addresses, it.takeOver.isUnderWay], [undefined, false]);
+  assertEquals(it.logger.at("warn").length, 1);
+});
+
 Deno.test("a guard that another program removes comes back at the next look", async () => {
   const it = setUp();
   it.node.active = 1;
