@@ -15,17 +15,25 @@ const POD = { 4: "10.244.0.11", 6: "fd00:10:244::11" };
 const VIP = { 4: "10.96.0.1", 6: "fd00:10:96::1" };
 const EXTERNAL = { 4: "203.0.113.80", 6: "2001:db8:80::1" };
 const NODE = { 4: "192.168.0.2", 6: "2001:db8::2" };
+const CLIENT = { 4: "203.0.113.10", 6: "2001:db8:1::10" };
 const NODE_PORT = 30_080;
 const OWN_PORT = 22;
 const TOPOLOGY = {
   node: Object.values(NODE),
-  hosts: { web: Object.values(POD), client: ["203.0.113.10", "2001:db8:1::10"] },
+  hosts: { web: Object.values(POD), client: Object.values(CLIENT) },
+};
+
+const RANGES = {
+  client: ["203.0.113.0/24", "2001:db8:1::/64"],
+  others: ["198.51.100.0/24", "2001:db8:99::/64"],
 };
 
 /** The Service: the nodes of its endpoints, and its external traffic policy. */
 interface Web {
   readonly endpoints?: readonly string[];
   readonly local?: boolean;
+  /** Its external IPs are a load balancer's, which is for these sources. */
+  readonly ranges?: readonly string[];
 }
 
 /** A node whose dataplane gives each table to the kernel by itself. */
@@ -102,20 +110,23 @@ class Stage implements AsyncDisposable {
   }
 }
 
-function objects({ endpoints = [NODE_NAME], local = false }: Web): ApiObject[] {
+function objects({ endpoints = [NODE_NAME], local = false, ranges }: Web): ApiObject[] {
   const metadata = { namespace: "default", name: "web" };
   return [
     {
       kind: "Service",
       metadata,
       spec: {
-        type: "NodePort",
+        ...ranges
+          ? { type: "LoadBalancer", loadBalancerSourceRanges: ranges }
+          : { type: "NodePort", externalIPs: Object.values(EXTERNAL) },
         clusterIP: VIP[4],
         clusterIPs: Object.values(VIP),
-        externalIPs: Object.values(EXTERNAL),
         externalTrafficPolicy: local ? "Local" : "Cluster",
         ports: [{ name: "http", port: 80, protocol: "TCP", nodePort: NODE_PORT }],
       },
+      status: ranges &&
+        { loadBalancer: { ingress: Object.values(EXTERNAL).map((ip) => ({ ip })) } },
     },
     ...FAMILIES.map((family) => ({
       kind: "EndpointSlice",
@@ -153,6 +164,8 @@ for (const backend of BACKENDS) {
         ["got endpoints", { endpoints: [] }, {}],
         ["lost its local endpoints", { local: true }, { local: true, endpoints: ["node-2"] }],
         ["got local endpoints", { local: true, endpoints: ["node-2"] }, { local: true }],
+        ["got source ranges", { ranges: [] }, { ranges: RANGES.others }],
+        ["lost its source ranges", { ranges: RANGES.others }, { ranges: [] }],
       ] as const
     ) {
       Deno.test(`iptables${backend}, ${kind} script: after each commit a Service that ${what} gives what it gave before or gives then`, async () => {
@@ -167,27 +180,31 @@ for (const backend of BACKENDS) {
     }
   }
 
-  Deno.test(`iptables${backend}: after each commit of a take-over a virtual IP that is the node's is served, and its other ports are refused`, async () => {
-    await using stage = await Stage.create(backend);
-    const { network } = stage;
-    for (const family of FAMILIES) {
-      await network.ip("node", [addAddress(EXTERNAL[family], "lo")]);
-      // In the place of a virtual server; the filter is of kube-proxy's ipvs mode.
-      network.serve("node", { protocol: "tcp", port: 80, address: EXTERNAL[family] });
-      const jump = '-m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER';
-      const filter = [
-        "*filter",
-        ":KUBE-IPVS-FILTER - [0:0]",
-        `-I INPUT ${jump}`,
-        `-A KUBE-IPVS-FILTER -p tcp -d ${EXTERNAL[family]} --dport ${OWN_PORT} -j REJECT`,
-        "COMMIT",
-        "",
-      ];
-      const program = programName(family, "-restore", backend);
-      await network.run("node", [program, "--noflush"], { stdin: filter.join("\n") });
-    }
-    const was = await stage.answers();
-    const seen = await stage.apply("full", {});
-    assertNoOther({ was, seen, is: await stage.answers() });
-  });
+  for (const [whom, web] of [["all", {}], ["some sources", { ranges: RANGES.client }]] as const) {
+    Deno.test(`iptables${backend}: after each commit of a take-over a virtual IP that is the node's is served to ${whom}, and its other ports are refused`, async () => {
+      await using stage = await Stage.create(backend);
+      const { network } = stage;
+      for (const family of FAMILIES) {
+        await network.ip("node", [addAddress(EXTERNAL[family], "lo")]);
+        // In the place of a virtual server; the filter is of kube-proxy's ipvs mode.
+        network.serve("node", { protocol: "tcp", port: 80, address: EXTERNAL[family] });
+        const jump = '-m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER';
+        const filter = [
+          "*filter",
+          ":KUBE-IPVS-FILTER - [0:0]",
+          ":KUBE-PROXY-FIREWALL - [0:0]",
+          "-I INPUT -j KUBE-PROXY-FIREWALL",
+          `-I INPUT ${jump}`,
+          `-A KUBE-IPVS-FILTER -p tcp -d ${EXTERNAL[family]} --dport ${OWN_PORT} -j REJECT`,
+          "COMMIT",
+          "",
+        ];
+        const program = programName(family, "-restore", backend);
+        await network.run("node", [program, "--noflush"], { stdin: filter.join("\n") });
+      }
+      const was = await stage.answers();
+      const seen = await stage.apply("full", web);
+      assertNoOther({ was, seen, is: await stage.answers() });
+    });
+  }
 }

@@ -125,16 +125,24 @@ export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   return { ...input, tables: [newRefusals(input, saved), ...fitted, ...others] };
 }
 
-/** The chains whose rules refuse what has found no endpoint. kube-proxy's ipvs mode has neither. */
-const REFUSING_CHAINS: readonly string[] = ["KUBE-EXTERNAL-SERVICES", "KUBE-SERVICES"];
+/** The first of the chains with refusals; kube-proxy's ipvs mode does not have it. */
+const EXTERNAL_CHAIN = "KUBE-EXTERNAL-SERVICES";
 
-/** Refusals that the kernel does not have: what they refuse may have an endpoint there until now. */
+/** The chains whose rules refuse what has found no endpoint, or none for its source. */
+const REFUSING_CHAINS: readonly string[] = [EXTERNAL_CHAIN, "KUBE-SERVICES", "KUBE-PROXY-FIREWALL"];
+
+/**
+ * Refusals that the kernel does not have: what they refuse may have an endpoint there until now. None
+ * after kube-proxy's ipvs mode: what IPVS serves has no other destination before our table nat comes,
+ * and would be refused to all.
+ */
 function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   const table = "filter";
   const held = saved.get(table);
   const known = new Set(held?.rules.map(({ chain, rule }) => `${chain} ${rule}`));
   const chains = tables.find((input) => input.table === table)?.chains;
-  const refusals = REFUSING_CHAINS.filter((chain) => held?.chains.has(chain)).flatMap((chain) =>
+  const refusing = held?.chains.has(EXTERNAL_CHAIN) ? REFUSING_CHAINS : [];
+  const refusals = refusing.filter((chain) => held?.chains.has(chain)).flatMap((chain) =>
     chains?.get(chain)?.filter((rule) => / -j (?:DROP|REJECT)\b/.test(rule))
       .map((rule) => `${chain} ${rule}`) ?? []
   );
