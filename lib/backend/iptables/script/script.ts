@@ -47,7 +47,7 @@ export function fullScript(state: DesiredState, options: ScriptOptions): Iptable
   const services = new Map(state.services);
   return new LazyScript(
     "full",
-    families.map((family) => makingFullInput({ node, services }, { family, abilities })),
+    families.map((family) => () => makingFullInput({ node, services }, { family, abilities })),
     families.some((family) => answersOnLoopback(node, family)),
   );
 }
@@ -62,7 +62,7 @@ export function partialScript(
   const { node } = state;
   return new LazyScript(
     "partial",
-    options.families.map((family) => makingPartialInput(change, { family, node })),
+    options.families.map((family) => () => makingPartialInput(change, { family, node })),
     false,
   );
 }
@@ -84,26 +84,39 @@ function* renderingFamilies(
   return all;
 }
 
+/** Begins to work out a family's input. */
+type Making = () => Generator<undefined, FamilyInput>;
+
+/** What a script says. */
+interface Made {
+  readonly families: readonly FamilyInput[];
+  readonly text: string;
+}
+
 /** A script that is worked out when it is asked for. */
 class LazyScript implements IptablesScript {
-  readonly #inputs: readonly Generator<undefined, FamilyInput>[];
-  #made: { readonly families: readonly FamilyInput[]; readonly text: string } | undefined;
+  readonly #inputs: readonly Making[];
+  #made: Made | undefined;
 
   constructor(
     readonly kind: Script["kind"],
-    inputs: readonly Generator<undefined, FamilyInput>[],
+    inputs: readonly Making[],
     readonly routeLocalnet: boolean,
   ) {
     this.#inputs = inputs;
   }
 
   *making(): Generator<undefined, readonly FamilyInput[]> {
+    return (yield* this.#making()).families;
+  }
+
+  *#making(): Generator<undefined, Made> {
     if (this.#made === undefined) {
       const families: FamilyInput[] = [];
-      for (const input of this.#inputs) families.push(yield* input);
+      for (const input of this.#inputs) families.push(yield* input());
       this.#made = { families, text: yield* renderingFamilies(families) };
     }
-    return this.#made.families;
+    return this.#made;
   }
 
   get families(): readonly FamilyInput[] {
@@ -111,8 +124,7 @@ class LazyScript implements IptablesScript {
   }
 
   get text(): string {
-    void this.families;
-    return this.#made?.text ?? "";
+    return atOnce(this.#making()).text;
   }
 
   get bytes(): number {

@@ -36,6 +36,17 @@ Deno.test("the script of a cluster with every kind of rule is the golden one", a
   assertEquals(text, await Deno.readTextFile(GOLDEN));
 });
 
+Deno.test("a script that is asked for while it is being worked out is the same", () => {
+  const state = desired(EXAMPLE);
+  const [script, other] = [fullScript(state, OPTIONS), fullScript(state, OPTIONS)];
+  const making = script.making();
+  making.next();
+  assertEquals(script.text, other.text);
+  let result = making.next();
+  while (!result.done) result = making.next();
+  assertEquals(result.value, other.families);
+});
+
 Deno.test("the same objects in another order give the same bytes", () => {
   const { text } = fullScript(desired(EXAMPLE), OPTIONS);
   assertEquals(fullScript(desired([...EXAMPLE].reverse()), OPTIONS).text, text);
