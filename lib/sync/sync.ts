@@ -213,7 +213,8 @@ export class SyncLoop {
     if (this.#state.phase.name === "full") {
       report = await this.#apply(backend.full(desired), { step, started });
     }
-    const full = isFull || repaired !== undefined;
+    const isFallback = partial !== undefined && report?.script.kind === "full";
+    const full = isFull || isFallback || repaired !== undefined;
     await this.#follow({ change: step.change, full, report });
     this.#take({ type: "followed" });
   }

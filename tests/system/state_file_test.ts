@@ -18,7 +18,11 @@ import { anyState, eventsOf, HEADER, stateOf, textOf } from "../source/saved/sta
 /** Large enough for many batches. */
 const LARGE = stateOf({ services: 600, endpoints: 20 });
 
-const READ = { nodeName: HEADER.nodeName, decode: createDecoder() };
+const READ = {
+  nodeName: HEADER.nodeName,
+  decode: createDecoder(),
+  pause: () => Promise.resolve(),
+};
 
 async function inFolder(test: (path: string, folder: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "signpost-state-" });
@@ -128,6 +132,16 @@ Deno.test("while it is written, the old file is there, complete, and the new one
     assert(pauses > 10, `${pauses} pauses`);
     assertEquals(await read(path), eventsOf(LARGE));
     assertEquals(namesIn(folder), ["state.json.gz"]);
+  }));
+
+Deno.test("while it is read, others have their turn, however small the file is", () =>
+  inFolder(async (path) => {
+    await write(path, LARGE);
+    let pauses = 0;
+    const pause = () => Promise.resolve(void pauses++);
+    const saved = await readStateFile(path, { ...READ, pause });
+    assertEquals(saved?.events, eventsOf(LARGE));
+    assert(pauses > 10, `${pauses} pauses`);
   }));
 
 Deno.test("a write that fails on the way leaves the old file and nothing else", () =>

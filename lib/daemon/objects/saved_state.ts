@@ -65,14 +65,15 @@ async function applySaved(
   { path, isOutdated, nodeName, loop, runtime, logger }: SavedStateOptions,
 ): Promise<number | undefined> {
   try {
-    const saved = await readStateFile(path, { nodeName, decode: createDecoder() });
+    const turns = new Turns(runtime.clock);
+    const pause = () => turns.giveWay();
+    const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
     if (!saved) return undefined;
     if (await isOutdated()) {
       logger.info("the saved state is not used: kube-proxy's rules are newer", { path });
       return undefined;
     }
     const objects = new ObjectCache();
-    const turns = new Turns(runtime.clock);
     for (const event of saved.events) await turns.run(objects.applying(event));
     await loop.seed(objects);
     const at = new Date(saved.written).toISOString();
