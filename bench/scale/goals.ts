@@ -50,7 +50,7 @@ const OWN_PEAK = 2;
 export const GOALS: readonly Goal[] = [
   {
     name: "first sync / `nft -f` of everything at once",
-    reason: "signpost and nft work side by side, and need a processor each",
+    reason: "signpost works out all Services before nft has its first portion",
     judge: ({ services, endpoints, first, floor }) =>
       services * endpoints < SOME_ENDPOINTS ? undefined : atMost(first.sync / floor.time, {
         limit: services * endpoints >= MANY_ENDPOINTS ? 1 : 1.3,
@@ -59,7 +59,7 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "first sync of 1,000,000 endpoints",
-    reason: "most of it is nft and the kernel: the floor",
+    reason: "nft takes all portions in about the time of the floor, after what signpost works out",
     judge: ({ services, endpoints, first }) =>
       services * endpoints < 1_000_000
         ? undefined
@@ -83,7 +83,8 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "work at one go while the health server waits",
-    reason: "a garbage collection, or a piece of work that is not divided",
+    reason:
+      "at a restart the state file was read in pieces of a megabyte (mended after this run); else V8's garbage collections",
     judge: ({ silence }) =>
       silence &&
       atMost(Math.max(silence.first.busy, silence.restart.busy, silence.full.busy), {
