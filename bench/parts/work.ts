@@ -12,6 +12,7 @@ import { Pipeline } from "../../tests/support/pipeline.ts";
 import { CLUSTER_CIDR, clusterObjects } from "../cluster.ts";
 import type { StageOptions } from "../stage.ts";
 import { Churn } from "./changes.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
 /** Means for one change. */
 export interface Work {
@@ -47,7 +48,7 @@ export async function measureWork(
     const { key, object } = decoded;
     cache.apply({ type: "upsert", kind: "EndpointSlice", key, object });
     const { change } = desired.update(cache, cache.takeDirty());
-    const script = dataplane.partial(change, desired);
+    const script = atOnce(dataplane.changing(change, desired));
     if (script === undefined) throw new Error("the change of an endpoint asks for a full sync");
     await dataplane.apply(script);
     total.servicePorts += change.services.size;

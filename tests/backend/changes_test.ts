@@ -15,6 +15,7 @@ import { SILENT_RUNNER } from "../support/modes.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
 import { backendOf, type Mode } from "../support/modes.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
 const THIRD = endpoint("10.244.2.11", "node-3");
 
@@ -158,7 +159,7 @@ Deno.test("against iptables rules, a Service's own rules are compared", () => {
   const stateOf = (objects: readonly ApiObject[]): DesiredState =>
     worldOf(objects, { mode: "iptables" }).world.state;
   const { text } = fullScript(stateOf([web(), slice([LOCAL])]), options);
-  const held = new Map([[4 as Family, parseSaved(text.replace(/^-I (\S+) /gm, "-A $1 "))]]);
+  const held = new Map([[4 as Family, atOnce(parseSaved(text.replace(/^-I (\S+) /gm, "-A $1 ")))]]);
   assertEquals(iptablesKernelChanges(stateOf([web(), slice([LOCAL])]), held), []);
   const changes = lines(iptablesKernelChanges(stateOf([web(), slice([REMOTE])]), held));
   assertEquals(changes.map((line) => line.replace(/KUBE-SVC-\w+/g, "KUBE-SVC-X")), [

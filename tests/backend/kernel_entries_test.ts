@@ -12,6 +12,7 @@ import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
 import { SILENT_RUNNER } from "../support/modes.ts";
 import { explainWeb, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
 const OBJECTS = [web(), slice([LOCAL, REMOTE])];
 
@@ -96,7 +97,7 @@ Deno.test("in iptables mode, rules are compared one by one", () => {
   const entries = (text: string) =>
     iptablesEntries(state.services.get("shop/web") ?? [], {
       node: state.node,
-      held: new Map([[4, parseSaved(text)]]),
+      held: new Map([[4, atOnce(parseSaved(text))]]),
     });
   assertEquals(entries(saved).filter(({ state }) => state !== "same"), []);
   assertEquals(entries(saved).length > 4, true);

@@ -19,6 +19,7 @@ import { Network } from "../support/network.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { Clients } from "../support/traffic.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
 const FAMILIES = {
   IPv4: {
@@ -130,7 +131,7 @@ class Bench implements AsyncDisposable {
   async sync(objects: readonly ApiObject[], options = { clean: true }): Promise<number> {
     const { change } = this.#pipeline.load(objects);
     const { desired } = this.#pipeline;
-    const partial = this.#isFirst ? undefined : this.#dataplane.partial(change, desired);
+    const partial = this.#isFirst ? undefined : atOnce(this.#dataplane.changing(change, desired));
     await this.#dataplane.apply(partial ?? this.#dataplane.full(desired));
     const known = this.#isFirst ? undefined : change;
     this.#isFirst = false;

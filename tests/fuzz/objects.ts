@@ -12,6 +12,7 @@ import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import type { Random } from "../support/random.ts";
 import { strangeIptablesLine, strangeNftLine } from "./grammar.ts";
 import { anyObject, mutate } from "./hostile.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
 const BANK: readonly ApiObject[] = [{
   apiVersion: "v1",
@@ -99,9 +100,15 @@ export function checkObjects(objects: readonly ApiObject[]): void {
     const after = plane.full(pipeline.desired).text;
     assertEquals(strange(after), undefined, `${mode}: a line that was not meant`);
     if (plane instanceof NftablesDataplane) {
-      assertEquals(strange(plane.partial(step.change, pipeline.desired)?.text ?? ""), undefined);
+      assertEquals(
+        strange(atOnce(plane.changing(step.change, pipeline.desired))?.text ?? ""),
+        undefined,
+      );
     } else {
-      assertEquals(strange(plane.partial(step.change, pipeline.desired)?.text ?? ""), undefined);
+      assertEquals(
+        strange(atOnce(plane.changing(step.change, pipeline.desired))?.text ?? ""),
+        undefined,
+      );
     }
     const lines = new Set(after.split("\n").map(withoutComma));
     const lost = before.split("\n").map(withoutComma).filter((line) =>

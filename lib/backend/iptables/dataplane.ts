@@ -26,8 +26,8 @@ import {
   placeOf,
 } from "./kernel/packet_counts.ts";
 import { type RuleCount, RuleCounts } from "./kernel/rule_counts.ts";
-import { type FamilyInput, renderingFamily } from "./script/ruleset.ts";
-import { parseSaved, parsingSaved, type Saved } from "./kernel/saved.ts";
+import { type FamilyInput, renderFamily } from "./script/ruleset.ts";
+import { parseSaved, type Saved } from "./kernel/saved.ts";
 import { fullScript, type IptablesScript, partialScript, programName } from "./script/script.ts";
 
 /** What the dataplane needs of the world. */
@@ -77,11 +77,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return fullScript(state, this.#iptables);
   }
 
-  /** The script for one step, at one go. */
-  partial(change: StateChange, state: DesiredState): IptablesScript | undefined {
-    return atOnce(this.changing(change, state));
-  }
-
   /** @inheritdoc */
   *changing(
     change: StateChange,
@@ -99,9 +94,11 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    * @throws {ApplyError} where a restore program did not take it
    */
   async apply(script: IptablesScript, checkpoint = () => {}): Promise<void> {
+    script.bytes = 0;
     for (const input of await this.#inTurns(script.making())) {
-      if (script.kind === "full") await this.#replace(input);
-      else await this.#restore(input);
+      script.bytes += script.kind === "full"
+        ? await this.#replace(input)
+        : await this.#restore(input);
       this.#counts.applied(script.kind, input);
       checkpoint();
     }
@@ -169,7 +166,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    * @throws {ApplyError} where it cannot be read
    */
   async saved(family: Family): Promise<Saved> {
-    return parseSaved(await this.#save(family));
+    return atOnce(parseSaved(await this.#save(family)));
   }
 
   async #save(family: Family, ...options: readonly string[]): Promise<string> {
@@ -179,13 +176,14 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return result.stdout;
   }
 
-  /** All of our rules; what they have counted is not lost. */
-  async #replace(input: FamilyInput): Promise<void> {
+  /** All of our rules; what they have counted is not lost. @returns the length of what was written */
+  async #replace(input: FamilyInput): Promise<number> {
     const saved = await this.#save(input.family, "-c");
-    const held = await this.#inTurns(parsingSaved(saved));
-    await this.#restore(fitToSaved(input, held));
+    const held = await this.#inTurns(parseSaved(saved));
+    const bytes = await this.#restore(fitToSaved(input, held));
     this.#packets.replaced(input.family, saved);
     this.#options.onReplaced?.(input.family, saved);
+    return bytes;
   }
 
   /**
@@ -208,12 +206,14 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return missing;
   }
 
-  async #restore(input: FamilyInput): Promise<void> {
-    const text = await this.#inTurns(renderingFamily(input));
-    if (text === "") return;
+  /** @returns the length of what was written */
+  async #restore(input: FamilyInput): Promise<number> {
+    const text = await this.#inTurns(renderFamily(input));
+    if (text === "") return 0;
     const program = programName(input.family, "-restore", this.#options.iptables.backend);
     const result = await this.#run([program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"], text);
     if (result.code !== 0) throw failureOf(program, result, text);
+    return text.length;
   }
 
   async #inTurns<T>(work: Generator<undefined, T>): Promise<T> {

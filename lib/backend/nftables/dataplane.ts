@@ -128,11 +128,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return new FullScript(state, { portionWeight: this.#options.portions?.weight });
   }
 
-  /** The script for a step, at one go. */
-  partial(change: StateChange, state: DesiredState): PartialScript | undefined {
-    return atOnce(this.changing(change, state));
-  }
-
   /** @inheritdoc */
   *changing(
     change: StateChange,

@@ -13,7 +13,7 @@ import { ProgramFailedError } from "../ports/ports.ts";
 export interface Script {
   readonly kind: "full" | "partial";
   readonly text: string;
-  /** Length of the text. */
+  /** Length of what is written of it, known once it is applied. */
   readonly bytes: number;
   /** Number of objects (elements, chains, rules) that it adds or deletes. */
   readonly operations: number;

@@ -30,9 +30,9 @@ export interface ServiceDifference extends Difference {
 /** What became of `--fix`. */
 export interface FixOutcome {
   /**
-   * `unneeded`: nothing differed. `fixed`: the daemon wrote everything again, and the kernel holds
-   * it. `differs`: it did, and the kernel still does not hold what it should. `failed`: no daemon
-   * answered, or it did not get to it.
+   * `unneeded`: nothing differed. `fixed`: the daemon made a full sync, and the kernel holds what it
+   * should. `differs`: it did, and the kernel still does not. `failed`: no daemon answered, or it did
+   * not get to it.
    */
   readonly result: "unneeded" | "fixed" | "differs" | "failed";
   /** One line for people. */

@@ -8,6 +8,7 @@ import { Network } from "../../support/network.ts";
 import { addAddress } from "../../support/topology.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { BACKENDS } from "./kernel.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 // iptables-restore commits table by table: what a new connection meets after each of them.
 
@@ -78,7 +79,7 @@ class Stage implements AsyncDisposable {
     const { change } = this.#pipeline.load(objects(web));
     const script = kind === "full"
       ? this.#dataplane.full(this.#pipeline.desired)
-      : this.#dataplane.partial(change, this.#pipeline.desired);
+      : atOnce(this.#dataplane.changing(change, this.#pipeline.desired));
     if (!script) throw new Error("the node did not change");
     const seen: string[][] = [];
     this.#afterEach = async () => {

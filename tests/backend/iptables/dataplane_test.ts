@@ -6,6 +6,7 @@ import { type ProcessRunner, ProgramMissingError } from "../../../lib/model/port
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { EXAMPLE } from "./example.ts";
 import { BACKENDS, Kernel } from "./kernel.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 interface Setup {
   readonly runner: ProcessRunner;
@@ -60,7 +61,7 @@ Deno.test("a partial script runs the programs of the families that change", asyn
   const { change } = pipeline.load(
     EXAMPLE.filter(({ metadata }) => (metadata as { name: string }).name !== "cluster-6"),
   );
-  const script = dataplane.partial(change, pipeline.desired);
+  const script = atOnce(dataplane.changing(change, pipeline.desired));
   if (!script) throw new Error("the node did not change");
   await dataplane.apply(script);
   assertEquals(lines, ["ip6tables-restore -w 5 --noflush"]);
@@ -119,7 +120,7 @@ for (const backend of BACKENDS) {
       "ip6tables filter",
     ]);
     const { change } = pipeline.load([]);
-    const script = dataplane.partial(change, pipeline.desired);
+    const script = atOnce(dataplane.changing(change, pipeline.desired));
     if (!script) throw new Error("the node did not change");
     const error = await assertRejects(() => dataplane.apply(script), ApplyError);
     assertEquals(error.failure, "conflict");

@@ -11,6 +11,7 @@ import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { execute, run } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 /** Both backends, for tests that must hold for each. */
 export const BACKENDS: readonly Variant[] = ["-nft", "-legacy"];
@@ -68,7 +69,9 @@ export class Kernel implements AsyncDisposable {
   /** Rules that differ only in an order that does not matter are the same state. */
   async state(): Promise<string> {
     const saved = await Promise.all(FAMILIES.map((family) => this.save(family)));
-    return saved.map((text) => [...parseSaved(text).values()].map(normalise).sort().join("\n"))
+    return saved.map((text) =>
+      [...atOnce(parseSaved(text)).values()].map(normalise).sort().join("\n")
+    )
       .join("\n");
   }
 

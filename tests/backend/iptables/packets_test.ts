@@ -6,6 +6,7 @@ import { Network } from "../../support/network.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import type { Outcome } from "../../support/traffic.ts";
 import { BACKENDS } from "./kernel.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 const PODS = { 4: "10.244.0.1", 6: "fd00:10:244::1" };
 const VIPS = { 4: "10.96.0.1", 6: "fd00:10:96::1" };
@@ -46,7 +47,7 @@ async function setUp(backend: "" | "-nft" | "-legacy", spec: ApiObject["spec"]):
     const { change } = pipeline.load(objects(hosts, spec));
     const step = isFirst
       ? dataplane.full(pipeline.desired)
-      : dataplane.partial(change, pipeline.desired);
+      : atOnce(dataplane.changing(change, pipeline.desired));
     isFirst = false;
     if (!step) throw new Error("the node did not change");
     await dataplane.apply(step);

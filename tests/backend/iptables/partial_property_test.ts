@@ -5,6 +5,7 @@ import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "./kernel.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 
@@ -33,7 +34,7 @@ for (const backend of BACKENDS) {
         const pipeline = await fullOf(kernel, a);
         for (const next of [b, c]) {
           const { change } = pipeline.load(next);
-          const step = dataplane.partial(change, pipeline.desired);
+          const step = atOnce(dataplane.changing(change, pipeline.desired));
           if (!step) throw new Error("the node did not change");
           await dataplane.apply(step);
         }

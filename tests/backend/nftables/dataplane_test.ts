@@ -9,6 +9,7 @@ import { wholeInput } from "../../support/command.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { SILENT_RUNNER } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 /** An `nft` that remembers scripts, lists what the test says, and refuses when told. */
 class FakeNft {
@@ -75,7 +76,7 @@ async function stepsOf(
     const { change } = pipeline.load(objects);
     const script = i === 0
       ? dataplane.full(pipeline.desired)
-      : dataplane.partial(change, pipeline.desired);
+      : atOnce(dataplane.changing(change, pipeline.desired));
     if (!script) throw new Error(`step ${i} needs a full script`);
     await dataplane.apply(script);
     scripts.push(script);
@@ -193,7 +194,7 @@ Deno.test("a change that changes no rule is an empty script, which nft is not st
   const { change } = pipeline.load([
     { ...service("web"), metadata: { name: "web", labels: { a: "b" } } },
   ]);
-  const script = dataplane.partial(change, pipeline.desired);
+  const script = atOnce(dataplane.changing(change, pipeline.desired));
   if (!script) throw new Error("a partial script was expected");
   assertEquals([script.text, script.operations], ["", 0]);
   await dataplane.apply(script);
@@ -218,7 +219,7 @@ Deno.test("a change of the node's address needs a full script, one of ServiceCID
   pipeline.load([]);
   const changed = (objects: readonly ApiObject[]) => {
     const { change } = pipeline.load(objects);
-    return dataplane.partial(change, pipeline.desired);
+    return atOnce(dataplane.changing(change, pipeline.desired));
   };
   assertEquals(changed([NODE]), undefined);
   assertEquals(changed([NODE, CIDR])?.operations, 1);
@@ -235,7 +236,7 @@ async function withTwo() {
   await dataplane.apply(dataplane.full(pipeline.desired));
   const step = (objects: readonly ApiObject[]) => {
     const { change } = pipeline.load(objects);
-    const script = dataplane.partial(change, pipeline.desired);
+    const script = atOnce(dataplane.changing(change, pipeline.desired));
     if (!script) throw new Error("a partial script was expected");
     return script;
   };
@@ -304,7 +305,7 @@ Deno.test("commands of a prologue stand before a full script, in one transaction
   const full = dataplane.full(pipeline.desired);
   await dataplane.apply(full);
   const { change } = pipeline.load([service("web")]);
-  const partial = dataplane.partial(change, pipeline.desired);
+  const partial = atOnce(dataplane.changing(change, pipeline.desired));
   if (!partial) throw new Error("a partial script was expected");
   await dataplane.apply(partial);
   assertEquals(fake.scripts, [`delete table ip kube-proxy\n${full.text}`, partial.text]);
@@ -355,7 +356,7 @@ for (const [name, from, to] of MOVES) {
     pipeline.load([from, local]);
     await dataplane.apply(dataplane.full(pipeline.desired));
     const { change: step } = pipeline.load([to, local]);
-    const script = dataplane.partial(step, pipeline.desired);
+    const script = atOnce(dataplane.changing(step, pipeline.desired));
     if (!script) throw new Error("a partial script was expected");
     fake.scripts.length = 0;
     await dataplane.apply(script);
@@ -371,7 +372,7 @@ for (const [name, from, to] of MOVES) {
     assertMatch(cleanup, /^delete chain inet signpost pick-/m);
     assertEquals(/^(add|flush) /m.test(cleanup), false, cleanup);
     const { change: back } = pipeline.load([]);
-    await dataplane.apply(dataplane.partial(back, pipeline.desired) ?? script);
+    await dataplane.apply(atOnce(dataplane.changing(back, pipeline.desired)) ?? script);
     assertEquals([...dataplane.elements], []);
   });
 }
@@ -385,7 +386,7 @@ Deno.test("where the kernel refuses the third transaction, what is known stays, 
   await dataplane.apply(dataplane.full(pipeline.desired));
   const known = [...dataplane.elements];
   const { change } = pipeline.load([{ ...service("web"), ...TURNS }, endpoints]);
-  const script = dataplane.partial(change, pipeline.desired);
+  const script = atOnce(dataplane.changing(change, pipeline.desired));
   if (!script) throw new Error("a partial script was expected");
   fake.refuses = (text) => text === script.transactions.at(-1);
   await assertRejects(() => dataplane.apply(script), ApplyError);
@@ -414,7 +415,7 @@ Deno.test("no script holds anything but words, names and addresses", () => {
     pipeline.load(a);
     const full = dataplane.full(pipeline.desired).text;
     const { change } = pipeline.load(b);
-    const partial = dataplane.partial(change, pipeline.desired)?.text ?? "";
+    const partial = atOnce(dataplane.changing(change, pipeline.desired))?.text ?? "";
     for (const text of [full, partial]) {
       assert(HARMLESS.test(text), text);
       for (const [, comment = ""] of text.matchAll(/comment "([^"]*)"/g)) {
@@ -474,16 +475,16 @@ Deno.test("a change of very many elements is left to a full script, which is mad
   const dataplane = new NftablesDataplane(new FakeNft().nft);
   const pipeline = new Pipeline();
   const some = bigServices(12);
-  assert(dataplane.partial(pipeline.load(some).change, pipeline.desired));
+  assert(atOnce(dataplane.changing(pipeline.load(some).change, pipeline.desired)));
   const { change } = new Pipeline().load(bigServices(13));
-  assertEquals(dataplane.partial(change, pipeline.desired), undefined);
+  assertEquals(atOnce(dataplane.changing(change, pipeline.desired)), undefined);
   // As after a restart: all are in the step, and none has changed.
   const step = pipeline.desired.update(pipeline.cache, {
     services: new Set(pipeline.desired.services.keys()),
     node: true,
   });
   assertEquals(step.change.services.size, 12);
-  assertEquals(dataplane.partial(step.change, pipeline.desired)?.text, "");
+  assertEquals(atOnce(dataplane.changing(step.change, pipeline.desired))?.text, "");
   const pieces = [...dataplane.full(pipeline.desired).pieces()].map(({ length }) => length);
   const total = pieces.reduce((sum, each) => sum + each);
   assertEquals(pieces.filter((length) => length > total / 6), [], `${pieces}`);

@@ -8,6 +8,7 @@ import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 
@@ -32,7 +33,7 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
       const { pipeline, dataplane } = await fullOf(a);
       for (const next of [b, c]) {
         const { change } = pipeline.load(next);
-        const step = dataplane.partial(change, pipeline.desired);
+        const step = atOnce(dataplane.changing(change, pipeline.desired));
         if (!step) throw new Error("the node did not change");
         await dataplane.apply(step);
       }

@@ -19,6 +19,7 @@ import { eventually } from "../../support/eventually.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { Kernel } from "./kernel.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 /** A dataplane with some services in the kernel, and a watch that is known to follow. */
 class Fixture implements AsyncDisposable {
@@ -98,7 +99,7 @@ class Fixture implements AsyncDisposable {
     const { change } = this.pipeline.load(objects);
     const partial = options.full
       ? undefined
-      : this.dataplane.partial(change, this.pipeline.desired);
+      : atOnce(this.dataplane.changing(change, this.pipeline.desired));
     await this.dataplane.apply(partial ?? this.dataplane.full(this.pipeline.desired));
   }
 

@@ -9,6 +9,7 @@ import { wholeInput } from "../../support/command.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 const T = "inet signpost";
@@ -349,7 +350,7 @@ Deno.test("start(A), start(B) and a step to C leave the kernel as start(C) does"
         await stage.start(a);
         const { pipeline, dataplane } = await stage.start(b);
         const { change } = pipeline.load(c);
-        const step = dataplane.partial(change, pipeline.desired);
+        const step = atOnce(dataplane.changing(change, pipeline.desired));
         if (!step) throw new Error("the node did not change");
         await dataplane.apply(step);
         assertEquals(await stage.listing(), await fresh(c));

@@ -13,6 +13,7 @@ import { renderFamily, type TableInput } from "../script/ruleset.ts";
 import { runIfThere } from "./run.ts";
 import { parseSaved, type Saved } from "./saved.ts";
 import { programName } from "../script/script.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 
 /** What was, or would be, removed with one program. */
 export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
@@ -81,7 +82,7 @@ async function cleanUpFamily(
     const saved = await savedRules(runner, options);
     if (!saved) return "not-installed";
     const { input, ...rest } = cleanup(saved, options);
-    entry = { ...entry, ...rest, text: renderFamily(input), owner: ownerOf(saved) };
+    entry = { ...entry, ...rest, text: atOnce(renderFamily(input)), owner: ownerOf(saved) };
     if (entry.text === "" && entry.left.length === 0) return "nothing";
     if (dryRun || entry.text === "") return entry;
     await restore(runner, program, entry.text);
@@ -116,7 +117,7 @@ async function savedRules(
   const program = programName(family, "-save", backend);
   const result = await runIfThere(runner, [program]);
   if (!result) return undefined;
-  if (result.code === 0) return parseSaved(result.stdout);
+  if (result.code === 0) return atOnce(parseSaved(result.stdout));
   const failure = failureOf(program, result);
   if (failure.failure === "not-supported") return new Map();
   throw failure;

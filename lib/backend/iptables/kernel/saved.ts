@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { atOnce } from "../../../model/ports/in_turns.ts";
 import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
 
 /** A rule as `iptables-save` prints it. */
@@ -29,23 +28,16 @@ export type Saved = ReadonlyMap<string, SavedTable>;
 /** What `iptables-save -c` prints before a rule. */
 const COUNTERS = /^\[\d+:\d+\] /;
 
-/**
- * Parses the output of `iptables-save` or `ip6tables-save`, with counters or without; lines that it
- * does not know are passed over.
- */
-export function parseSaved(text: string): Saved {
-  return atOnce(parsingSaved(text));
-}
-
 /** Lines that are read at one go: a few milliseconds. */
 const BATCH = 5_000;
 
 /**
- * The same in turns.
+ * Parses the output of `iptables-save` or `ip6tables-save`, with counters or without; lines that it
+ * does not know are passed over.
  *
  * @yields where other work can be done
  */
-export function* parsingSaved(text: string): Generator<undefined, Saved> {
+export function* parseSaved(text: string): Generator<undefined, Saved> {
   const tables = new Map<string, SavedTable>();
   let chains = new Set<string>();
   let builtIn = new Map<string, string>();

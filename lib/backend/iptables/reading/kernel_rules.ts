@@ -13,6 +13,7 @@ import { CANARY_CHAIN } from "../script/names.ts";
 import type { FamilyInput } from "../script/ruleset.ts";
 import { iptablesEntries, type SavedFamilies } from "./entries.ts";
 import { iptablesKernelChanges } from "./kernel_changes.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 
 /** Reads what the save programs of the families that work have printed. */
 export function iptablesRules(held: SavedFamilies, abilities: Abilities): KernelRules {
@@ -33,7 +34,7 @@ function compareFamilies(
   const differences: Difference[] = [];
   let compared = 0;
   for (const [family, saved] of held) {
-    const input = fullInput(state, { family, abilities });
+    const input = atOnce(fullInput(state, { family, abilities }));
     compared += countRules(input);
     differences.push(...compareSaved(input, saved));
   }

@@ -9,7 +9,6 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../../model/kernel/desired.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
 import { type Abilities, fixedChains } from "./fixed_rules.ts";
 import { JUMPS } from "./jumps.ts";
 import { TABLES } from "./names.ts";
@@ -35,20 +34,10 @@ import { serviceRules } from "./service_rules.ts";
  * The input that makes one family's tables from nothing: chains, rules and jumps.
  *
  * Services are in the order of their names: the same state gives the same input.
- */
-export function fullInput(
-  state: DesiredState,
-  options: { readonly family: Family; readonly abilities: Abilities },
-): FamilyInput {
-  return atOnce(makingFullInput(state, options));
-}
-
-/**
- * The same in turns.
  *
  * @yields where other work can be done; meanwhile the state must not change
  */
-export function* makingFullInput(
+export function* fullInput(
   state: DesiredState,
   options: { readonly family: Family; readonly abilities: Abilities },
 ): Generator<undefined, FamilyInput> {

@@ -9,6 +9,7 @@ import type {
   DesiredServicePort,
   StateChange,
 } from "../../../model/kernel/desired.ts";
+import { without } from "../../without.ts";
 import type { Table } from "./names.ts";
 import {
   emptyTable,
@@ -28,7 +29,7 @@ import { rulesOfService } from "./full.ts";
  *
  * @yields where other work can be done
  */
-export function* makingPartialInput(
+export function* partialInput(
   change: StateChange,
   options: { readonly family: Family; readonly node: DesiredNode },
 ): Generator<undefined, FamilyInput> {
@@ -83,22 +84,12 @@ function sharedChanges(
   before: readonly ServiceRules[],
   after: readonly ServiceRules[],
 ): { readonly deleted: readonly SharedRule[]; readonly added: readonly SharedRule[] } {
-  const surplus = new Map<string, number>();
-  const count = (services: readonly ServiceRules[], step: 1 | -1) => {
-    for (const rule of services.flatMap(({ shared }) => shared)) {
-      surplus.set(sharedKey(rule), (surplus.get(sharedKey(rule)) ?? 0) + step);
-    }
+  const was = before.flatMap(({ shared }) => shared);
+  const is = after.flatMap(({ shared }) => shared);
+  return {
+    deleted: without(was, { others: is, keyOf: sharedKey }),
+    added: without(is, { others: was, keyOf: sharedKey }),
   };
-  count(after, 1);
-  count(before, -1);
-  const take = (services: readonly ServiceRules[], step: 1 | -1) =>
-    services.flatMap(({ shared }) => shared).filter((rule) => {
-      const left = (surplus.get(sharedKey(rule)) ?? 0) * step;
-      if (left <= 0) return false;
-      surplus.set(sharedKey(rule), (left - 1) * step);
-      return true;
-    });
-  return { deleted: take(before, -1), added: take(after, 1) };
 }
 
 function sharedKey({ table, chain, rule }: SharedRule): string {

@@ -4,7 +4,6 @@
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Table } from "./names.ts";
 
 /** A rule in a chain that many services share. */
@@ -94,17 +93,12 @@ function* linesOf(input: TableInput): Generator<string, void> {
   yield "COMMIT";
 }
 
-/** The tables of one family as one input of its restore program. */
-export function renderFamily(input: FamilyInput): string {
-  return atOnce(renderingFamily(input));
-}
-
 /**
- * The same in turns.
+ * The tables of one family as one input of its restore program.
  *
  * @yields where other work can be done
  */
-export function* renderingFamily(input: FamilyInput): Generator<undefined, string> {
+export function* renderFamily(input: FamilyInput): Generator<undefined, string> {
   let text = "";
   for (const table of input.tables) text += yield* renderingTable(table);
   return text;

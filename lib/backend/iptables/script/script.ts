@@ -10,9 +10,9 @@ import type { DesiredState, StateChange } from "../../../model/kernel/desired.ts
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
 import type { Abilities } from "./fixed_rules.ts";
-import { makingFullInput } from "./full.ts";
-import { makingPartialInput } from "./partial.ts";
-import { countOperations, type FamilyInput, renderingFamily } from "./ruleset.ts";
+import { fullInput } from "./full.ts";
+import { partialInput } from "./partial.ts";
+import { countOperations, type FamilyInput, renderFamily } from "./ruleset.ts";
 
 /**
  * A script for both families. Its `text` is a line `# iptables-restore`, the IPv4 input, a line
@@ -21,7 +21,8 @@ import { countOperations, type FamilyInput, renderingFamily } from "./ruleset.ts
  * is seen to when it is applied.
  */
 export interface IptablesScript extends Script {
-  readonly families: readonly FamilyInput[];
+  /** Length of what was written when it was applied. */
+  bytes: number;
   /**
    * Works out what the script says, once, in turns; what asks for it before has it at one go.
    *
@@ -47,7 +48,7 @@ export function fullScript(state: DesiredState, options: ScriptOptions): Iptable
   const services = new Map(state.services);
   return new LazyScript(
     "full",
-    families.map((family) => () => makingFullInput({ node, services }, { family, abilities })),
+    families.map((family) => () => fullInput({ node, services }, { family, abilities })),
     families.some((family) => answersOnLoopback(node, family)),
   );
 }
@@ -62,7 +63,7 @@ export function partialScript(
   const { node } = state;
   return new LazyScript(
     "partial",
-    options.families.map((family) => () => makingPartialInput(change, { family, node })),
+    options.families.map((family) => () => partialInput(change, { family, node })),
     false,
   );
 }
@@ -72,31 +73,14 @@ export function programName(family: Family, tool: "" | "-restore" | "-save", bac
   return `${family === 4 ? "iptables" : "ip6tables"}${backend}${tool}`;
 }
 
-/** The input of both families as one text, each under the name of its program. */
-function* renderingFamilies(
-  families: readonly FamilyInput[],
-): Generator<undefined, string> {
-  let all = "";
-  for (const input of families) {
-    const text = yield* renderingFamily(input);
-    if (text !== "") all += `# ${programName(input.family, "-restore")}\n${text}`;
-  }
-  return all;
-}
-
 /** Begins to work out a family's input. */
 type Making = () => Generator<undefined, FamilyInput>;
-
-/** What a script says. */
-interface Made {
-  readonly families: readonly FamilyInput[];
-  readonly text: string;
-}
 
 /** A script that is worked out when it is asked for. */
 class LazyScript implements IptablesScript {
   readonly #inputs: readonly Making[];
-  #made: Made | undefined;
+  #made: readonly FamilyInput[] | undefined;
+  bytes = 0;
 
   constructor(
     readonly kind: Script["kind"],
@@ -107,32 +91,25 @@ class LazyScript implements IptablesScript {
   }
 
   *making(): Generator<undefined, readonly FamilyInput[]> {
-    return (yield* this.#making()).families;
+    if (this.#made !== undefined) return this.#made;
+    const families: FamilyInput[] = [];
+    for (const input of this.#inputs) families.push(yield* input());
+    return this.#made = families;
   }
 
-  *#making(): Generator<undefined, Made> {
-    if (this.#made === undefined) {
-      const families: FamilyInput[] = [];
-      for (const input of this.#inputs) families.push(yield* input());
-      this.#made = { families, text: yield* renderingFamilies(families) };
-    }
-    return this.#made;
-  }
-
-  get families(): readonly FamilyInput[] {
+  get #families(): readonly FamilyInput[] {
     return atOnce(this.making());
   }
 
   get text(): string {
-    return atOnce(this.#making()).text;
-  }
-
-  get bytes(): number {
-    return this.text.length;
+    return this.#families.map((input) => {
+      const text = atOnce(renderFamily(input));
+      return text === "" ? "" : `# ${programName(input.family, "-restore")}\n${text}`;
+    }).join("");
   }
 
   get operations(): number {
-    return this.families.flatMap(({ tables }) => tables)
+    return this.#families.flatMap(({ tables }) => tables)
       .reduce((sum, table) => sum + countOperations(table), 0);
   }
 }

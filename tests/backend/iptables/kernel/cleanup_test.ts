@@ -8,6 +8,7 @@ import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";
 import { EXAMPLE } from "../example.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** Rules of a firewall, of kubelet and of a CNI, in the order in which `iptables-save` prints them. */
 const FOREIGN = `*mangle
@@ -72,7 +73,7 @@ for (const backend of BACKENDS) {
 }
 
 Deno.test("chains of ours that others lead to are emptied and kept", () => {
-  const saved = parseSaved(`*nat
+  const saved = atOnce(parseSaved(`*nat
 :PREROUTING ACCEPT [0:0]
 :KUBE-MARK-MASQ - [0:0]
 :KUBE-SERVICES - [0:0]
@@ -82,11 +83,11 @@ Deno.test("chains of ours that others lead to are emptied and kept", () => {
 -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
 -A MINE -j KUBE-MARK-MASQ
 COMMIT
-`);
+`));
   const { input, kept } = cleanup(saved, { family: 4, kubeProxy: true });
   assertEquals(kept, ["nat KUBE-MARK-MASQ"]);
   assertEquals(
-    renderFamily(input),
+    atOnce(renderFamily(input)),
     `*nat
 :KUBE-MARK-MASQ - [0:0]
 :KUBE-SERVICES - [0:0]
@@ -98,16 +99,16 @@ COMMIT
 });
 
 Deno.test("what kube-proxy's ipvs mode left is removed", () => {
-  const saved = parseSaved(`*filter
+  const saved = atOnce(parseSaved(`*filter
 :INPUT ACCEPT [0:0]
 :KUBE-IPVS-FILTER - [0:0]
 :KUBE-FIREWALL - [0:0]
 -A INPUT -j KUBE-FIREWALL
 -A INPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER
 COMMIT
-`);
+`));
   assertEquals(
-    renderFamily(cleanup(saved, { family: 4, kubeProxy: true }).input),
+    atOnce(renderFamily(cleanup(saved, { family: 4, kubeProxy: true }).input)),
     `*filter
 :KUBE-IPVS-FILTER - [0:0]
 -D INPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER
@@ -118,7 +119,7 @@ COMMIT
 });
 
 Deno.test("the rest of our rules goes where kube-proxy's ipvs mode has started over them, and its own stay", () => {
-  const saved = parseSaved(`*filter
+  const saved = atOnce(parseSaved(`*filter
 :INPUT ACCEPT [0:0]
 :FORWARD ACCEPT [0:0]
 :KUBE-EXTERNAL-SERVICES - [0:0]
@@ -142,11 +143,11 @@ COMMIT
 -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
 -A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODE-PORT
 COMMIT
-`);
+`));
   const { input, kept, left } = cleanup(saved, { family: 4, kubeProxy: false });
   assertEquals([kept, left], [[], []]);
   assertEquals(
-    renderFamily(input),
+    atOnce(renderFamily(input)),
     `*filter
 :KUBE-EXTERNAL-SERVICES - [0:0]
 -D INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes externally-visible service portals" -j KUBE-EXTERNAL-SERVICES
@@ -166,7 +167,7 @@ COMMIT
 
 Deno.test("the chain that kube-proxy's rules over ours leave behind goes, and nothing of kube-proxy's", () => {
   const saved = (leads: string) =>
-    parseSaved(`*filter
+    atOnce(parseSaved(`*filter
 :INPUT ACCEPT [0:0]
 :KUBE-EXTERNAL-SERVICES - [0:0]
 :KUBE-VIRTUAL-IPS - [0:0]
@@ -180,10 +181,10 @@ COMMIT
 -A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
 -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000
 COMMIT
-`);
+`));
   const options = { family: 4, kubeProxy: false } as const;
   assertEquals(
-    renderFamily(cleanup(saved(""), options).input),
+    atOnce(renderFamily(cleanup(saved(""), options).input)),
     `*filter
 :KUBE-VIRTUAL-IPS - [0:0]
 -X KUBE-VIRTUAL-IPS
@@ -192,5 +193,5 @@ COMMIT
   );
   // Its table comes before or after another one's.
   const led = saved("-A KUBE-EXTERNAL-SERVICES -m addrtype --dst-type LOCAL -j KUBE-VIRTUAL-IPS\n");
-  assertEquals(renderFamily(cleanup(led, options).input), "");
+  assertEquals(atOnce(renderFamily(cleanup(led, options).input)), "");
 });

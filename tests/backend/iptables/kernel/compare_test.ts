@@ -12,6 +12,7 @@ import { cluster } from "../../../support/arbitrary.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";
 import { WEB_SERVICE, webSlice } from "../../../support/web_service.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 const ABILITIES = { randomFully: true };
@@ -27,8 +28,8 @@ function newDataplane(kernel: Kernel): IptablesDataplane {
 async function differences(kernel: Kernel, state: DesiredState): Promise<Difference[]> {
   const all = await Promise.all(FAMILIES.map(async (family) =>
     compareSaved(
-      fullInput(state, { family, abilities: ABILITIES }),
-      parseSaved(await kernel.save(family)),
+      atOnce(fullInput(state, { family, abilities: ABILITIES })),
+      atOnce(parseSaved(await kernel.save(family))),
     )
   ));
   return all.flat();
@@ -51,7 +52,7 @@ for (const backend of BACKENDS) {
         await dataplane.apply(dataplane.full(pipeline.desired));
         assertEquals(await differences(kernel, pipeline.desired), []);
         const { change } = pipeline.load(b);
-        const step = dataplane.partial(change, pipeline.desired);
+        const step = atOnce(dataplane.changing(change, pipeline.desired));
         await dataplane.apply(step ?? dataplane.full(pipeline.desired));
         assertEquals(await differences(kernel, pipeline.desired), []);
         const fresh = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
@@ -68,7 +69,7 @@ for (const backend of BACKENDS) {
     const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
     pipeline.load(OBJECTS);
     await dataplane.apply(dataplane.full(pipeline.desired));
-    const saved = parseSaved(await kernel.save(4)).get("nat");
+    const saved = atOnce(parseSaved(await kernel.save(4))).get("nat");
     const chain = [...saved?.chains ?? []].find((name) => name.startsWith("KUBE-SVC-")) ?? "";
     const nat = [`iptables${backend}`, "-t", "nat"];
 
@@ -134,7 +135,7 @@ Deno.test("a foreign word in any rule of any cluster is a difference in iptables
       (objects, family, foreign, [anyTable, anyRule, anyPlace]) => {
         const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
         pipeline.load(objects);
-        const desired = fullInput(pipeline.desired, { family, abilities: ABILITIES });
+        const desired = atOnce(fullInput(pipeline.desired, { family, abilities: ABILITIES }));
         const rules = rulesOf(desired);
         const at = anyTable % desired.tables.length;
         const tampered = rules.map((all, table) => {
@@ -174,12 +175,12 @@ function saved({ tables }: FamilyInput, rules: readonly (readonly string[])[]): 
     ...(rules[i] ?? []).map((rule) => `-A ${rule}`),
     "COMMIT",
   ]);
-  return parseSaved(lines.join("\n"));
+  return atOnce(parseSaved(lines.join("\n")));
 }
 
 Deno.test("a jump of ours with one match more is extra, another program's is its own", () => {
   const pipeline = new Pipeline({ mode: "iptables", configuration: CLUSTER_CIDR });
-  const desired = fullInput(pipeline.desired, { family: 4, abilities: ABILITIES });
+  const desired = atOnce(fullInput(pipeline.desired, { family: 4, abilities: ABILITIES }));
   const withJumps = (...jumps: string[]) =>
     saved(desired, rulesOf(desired).map((rules, i) => i === 0 ? [...rules, ...jumps] : rules));
   const others = withJumps("PREROUTING -j DOCKER", "INPUT -j CNI");

@@ -10,6 +10,7 @@ import { DEFAULTS } from "../../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { EXAMPLE } from "../example.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const GOLDEN = new URL("../testdata/example.rules", import.meta.url);
 const OPTIONS = { families: FAMILIES, abilities: { randomFully: true } };
@@ -44,7 +45,7 @@ Deno.test("a script that is asked for while it is being worked out is the same",
   assertEquals(script.text, other.text);
   let result = making.next();
   while (!result.done) result = making.next();
-  assertEquals(result.value, other.families);
+  assertEquals(result.value, atOnce(other.making()));
 });
 
 Deno.test("the same objects in another order give the same bytes", () => {
@@ -63,7 +64,9 @@ for (const backend of BACKENDS) {
     const state = desired(EXAMPLE);
     await dataplane.apply(dataplane.full(state));
     for (const family of FAMILIES) {
-      const written = renderFamily(fullInput(state, { family, abilities: OPTIONS.abilities }))
+      const written = atOnce(
+        renderFamily(atOnce(fullInput(state, { family, abilities: OPTIONS.abilities }))),
+      )
         .split("\n").filter((line) => line.startsWith("-")).map((line) =>
           line.replace(/^-I/, "-A")
         );
@@ -133,7 +136,7 @@ Deno.test("--random-fully is left out where iptables does not know it", () => {
 });
 
 Deno.test("a full script takes over kube-proxy's chains: stale ones go, jumps stay single", () => {
-  const saved = parseSaved(`*nat
+  const saved = atOnce(parseSaved(`*nat
 :PREROUTING ACCEPT [0:0]
 :KUBE-SERVICES - [0:0]
 :KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]
@@ -145,8 +148,8 @@ Deno.test("a full script takes over kube-proxy's chains: stale ones go, jumps st
 -A KUBE-SVC-AAAAAAAAAAAAAAAA -j KUBE-SEP-BBBBBBBBBBBBBBBB
 -A MINE -j KUBE-SEP-CCCCCCCCCCCCCCCC
 COMMIT
-`);
-  const input = fullInput(desired([]), { family: 4, abilities: OPTIONS.abilities });
+`));
+  const input = atOnce(fullInput(desired([]), { family: 4, abilities: OPTIONS.abilities }));
   const nat = fitToSaved(input, saved).tables.find(({ table }) => table === "nat");
   const jump = 'PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
   assertEquals(nat?.removed, ["KUBE-SEP-BBBBBBBBBBBBBBBB", "KUBE-SVC-AAAAAAAAAAAAAAAA"]);

@@ -18,6 +18,7 @@ import { run } from "../../../support/command.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { Kernel } from "../kernel.ts";
 import { SERVICE, STICKY, TURNS } from "./web.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** A table that was written once. */
 class Table implements AsyncDisposable {
@@ -48,7 +49,7 @@ class Table implements AsyncDisposable {
   /** Makes these the only objects, by a partial script. */
   async load(objects: readonly ApiObject[]): Promise<void> {
     const { change } = this.#pipeline.load(objects);
-    const script = this.#dataplane.partial(change, this.#pipeline.desired);
+    const script = atOnce(this.#dataplane.changing(change, this.#pipeline.desired));
     await this.#dataplane.apply(script ?? this.#dataplane.full(this.#pipeline.desired));
   }
 

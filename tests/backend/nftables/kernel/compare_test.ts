@@ -13,6 +13,7 @@ import { cluster } from "../../../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { Kernel } from "../kernel.ts";
 import { WEB_SERVICE, webSlice } from "../../../support/web_service.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** The rules of some objects in a kernel of their own. */
 class Table implements AsyncDisposable {
@@ -361,7 +362,7 @@ Deno.test("after partial syncs between random states the kernel compares equal",
       assertEquals(await table.differences(), []);
       const { change } = table.pipeline.load(b);
       const { desired } = table.pipeline;
-      const step = table.dataplane.partial(change, desired);
+      const step = atOnce(table.dataplane.changing(change, desired));
       await table.dataplane.apply(step ?? table.dataplane.full(desired));
       assertEquals(await table.differences(), []);
     }),

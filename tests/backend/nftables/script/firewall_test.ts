@@ -12,6 +12,7 @@ import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { SILENT_RUNNER } from "../../../support/modes.ts";
 import { Kernel } from "../kernel.ts";
 import { traitsOf } from "../../../support/modes.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const DETECT_LOCAL = {
   bridgeInterface: "cni0",
@@ -106,7 +107,7 @@ Deno.test("rules for source ranges come with the first Service that has ranges, 
   await dataplane.apply(full);
   const step = async (objects: readonly ApiObject[]) => {
     const { change } = pipeline.load(objects);
-    const script = dataplane.partial(change, pipeline.desired);
+    const script = atOnce(dataplane.changing(change, pipeline.desired));
     if (!script) throw new Error("a partial script was expected");
     await dataplane.apply(script);
     return script.text.split("\n").filter((line) => /^(?:add|delete) (?!element)/.test(line));
@@ -145,7 +146,7 @@ Deno.test("the kernel takes each of these steps, and holds then what a full scri
     const { change } = pipeline.load(state);
     const script = i === 0
       ? dataplane.full(pipeline.desired)
-      : dataplane.partial(change, pipeline.desired);
+      : atOnce(dataplane.changing(change, pipeline.desired));
     if (!script) throw new Error("a partial script was expected");
     await dataplane.apply(script);
     const stepwise = await listTable(kernel.prefix);
