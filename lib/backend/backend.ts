@@ -48,7 +48,7 @@ export interface DriftOptions {
   readonly desired: DesiredState;
   /** Called with what another program has changed. */
   readonly onDrift: (drift: Drift) => void;
-  /** Called with the reason where a setting of the node has changed that the rules go by. */
+  /** Called with the reason for a full sync: the rules go by what has changed, or changes were missed. */
   readonly onChange: (reason: string) => void;
   readonly signal: AbortSignal;
 }

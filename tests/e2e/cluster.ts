@@ -247,3 +247,22 @@ export function configuration(a: Addresses, changes: Manifest = {}): Manifest {
     ...changes,
   };
 }
+
+/**
+ * A Service with a thousand endpoints that no packet gets to, of IPv4.
+ *
+ * @param index its number, up to 63
+ */
+export function largeService(index: number): Manifest[] {
+  const a = ADDRESSES[4];
+  const name = `large-${index}`;
+  const address = (i: number) => `198.18.${4 * index + (i >> 8)}.${i & 255}`;
+  const ports = (port: number) => [{ name: "tcp", protocol: "TCP", port }];
+  return [
+    service(a, { name, spec: { clusterIP: `10.96.200.${index + 1}`, ports: ports(PORT) } }),
+    {
+      ...slice(a, [], { service: name, ports: ports(8080) }),
+      endpoints: Array.from({ length: 1_000 }, (_, i) => ({ addresses: [address(i)] })),
+    },
+  ];
+}

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { linkPrograms, programPath, type Programs } from "../support/programs.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, ENDPOINT_HOSTS, type Manifest, PORT, service, slice } from "./cluster.ts";
+import { ENDPOINT_HOSTS, largeService, service, slice } from "./cluster.ts";
 import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
 
 const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
@@ -11,21 +11,6 @@ const WEB = both((a) => [
 ]);
 /** More than two portions. */
 const LARGE = 55;
-
-/** A Service with a thousand endpoints that no packet gets to. */
-function large(index: number): Manifest[] {
-  const a = ADDRESSES[4];
-  const name = `large-${index}`;
-  const ports = [{ name: "tcp", protocol: "TCP", port: PORT }];
-  const address = (i: number) => `198.18.${4 * (index % 64) + (i >> 8)}.${i & 255}`;
-  return [
-    service(a, { name, spec: { clusterIP: `10.96.200.${index + 1}`, ports } }),
-    {
-      ...slice(a, [], { service: name, ports: [{ name: "tcp", protocol: "TCP", port: 8080 }] }),
-      endpoints: Array.from({ length: 1_000 }, (_, i) => ({ addresses: [address(i)] })),
-    },
-  ];
-}
 
 /** A PATH whose nft takes the first portion, and holds the second until the test ends it. */
 async function holdingNft(folder: string): Promise<Programs> {
@@ -43,7 +28,7 @@ exec ${await programPath("nft")} "$@"
 }
 
 Deno.test("killed between two portions: no half table has a hook, and the next start serves all", async () => {
-  const objects = [...WEB, ...Array.from({ length: LARGE }, (_, i) => large(i)).flat()];
+  const objects = [...WEB, ...Array.from({ length: LARGE }, (_, i) => largeService(i)).flat()];
   await using stage = await Stage.create({ objects });
   await using programs = await holdingNft(stage.folder);
   const chains = () => stage.network.run(NODE, ["nft", "list", "chains"]);

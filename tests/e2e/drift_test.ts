@@ -1,7 +1,8 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { PeakWatch } from "../../bench/peaks.ts";
 import type { Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, ENDPOINT_HOSTS, service, slice } from "./cluster.ts";
+import { ADDRESSES, ENDPOINT_HOSTS, largeService, PORT, service, slice } from "./cluster.ts";
 import { killMonitor } from "./soak_faults.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
 
@@ -106,6 +107,30 @@ Deno.test("where nft monitor dies, the table is compared, and only a difference 
   });
   assertEquals([await stage.metric(REPAIRS), syncs(signpost, "full")], [0, 1]);
   assertEquals(signpost.log.includes("another program"), false);
+});
+
+Deno.test("what another program changes of a large table while nft monitor is away is put back by one full sync, in 100 MB of nft", async () => {
+  const large = Array.from({ length: 60 }, (_, i) => largeService(i)).flat();
+  await using stage = await Stage.create({ objects: [...OBJECTS, ...large] });
+  await using signpost = await stage.startSynced();
+  await signpost.until("the first look", () => LOOKED.test(signpost.log));
+  const frontend = `services4 { 10.96.200.7 . tcp . ${PORT} }`;
+  const slot = `endpoints-tcp4 { 10.96.200.9 . ${PORT} . 5 }`;
+  const nft = (verb: string, what: string) =>
+    stage.network.run(NODE, ["nft", ...`${verb} element inet signpost ${what}`.split(" ")]);
+  await using peak = new PeakWatch(signpost.pid);
+  await killMonitor(signpost);
+  await Promise.all([nft("delete", frontend), nft("delete", slot)]);
+  await signpost.until("the full sync", () => syncs(signpost, "full") === 2);
+  for (const each of [frontend, slot]) await nft("get", each);
+  assertMatch(signpost.log, /INFO read the table back, and wrote what differed operations=1/);
+  assertMatch(signpost.log, /full sync reason="nft monitor missed what happened"/);
+  assert(peak.peaks.child > 10e6 && peak.peaks.child < 100e6, `${peak.peaks.child}`);
+  // It hears again, and what the full sync did was nothing to it.
+  await nft("delete", slot);
+  await signpost.until("the repair", async () => await stage.metric(REPAIRS) === 1);
+  await stage.tableBecomesExpected(signpost);
+  assertEquals(syncs(signpost, "full"), 2);
 });
 
 Deno.test("in iptables mode rules that another program removes are put back", async (test) => {

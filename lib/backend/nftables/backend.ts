@@ -128,7 +128,7 @@ export class NftablesBackend implements Backend<NftScript> {
   }
 
   /** @inheritdoc */
-  watchDrift({ desired, onDrift, signal }: DriftOptions): Promise<void> {
+  watchDrift({ desired, onDrift, onChange, signal }: DriftOptions): Promise<void> {
     const { configuration, runtime: { streamer, clock }, logger } = this.#options;
     const [nft, dataplane] = [this.#nft, this.#dataplane];
     return new DriftWatch({
@@ -137,11 +137,13 @@ export class NftablesBackend implements Backend<NftScript> {
       marks: this.#marks,
       look: new Look({ nft, dataplane, desired, clock }),
       touched: this.#touched,
+      isLarge: () => dataplane.isLarge,
       replacements: () => dataplane.replacements,
       clock,
       logger,
       checkPeriod: configuration.nftables.syncPeriod,
       onDrift,
+      onMissed: onChange,
       onGone: (last) => this.connections.tell(last),
     }).run(signal);
   }

@@ -94,6 +94,14 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#elements;
   }
 
+  /** Whether the table is one that is written and read in portions: it is never listed at one go. */
+  get isLarge(): boolean {
+    const { portions } = this.#options;
+    let sum = 0;
+    for (const count of this.#elements.values()) sum += count;
+    return portions !== undefined && sum > (portions.weight ?? PORTION_WEIGHT);
+  }
+
   /** How many full scripts have been begun. */
   get replacements(): number {
     return this.#replacements;
@@ -189,7 +197,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const { portions } = this.#options;
     // What led to it was long, too.
     if (script.isLong) await portions?.clock.sleep(0);
-    const isDone = portions !== undefined && script.portionCount > 1 &&
+    const isDone = portions !== undefined && (script.portionCount > 1 || this.isLarge) &&
       await this.#replaceLarge(script, { ...portions, checkpoint });
     if (!isDone) {
       checkpoint();
@@ -215,7 +223,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** Reads a table back that packets meet. @returns whether it is in the state: else it has to be replaced */
   async #reconcile(
     script: FullScript,
-    { clock, weight = PORTION_WEIGHT, checkpoint }: InParts,
+    { clock, logger, weight = PORTION_WEIGHT, checkpoint }: InParts,
   ): Promise<boolean> {
     const mark = () => this.#mark();
     const found = await reconcile(script, { nft: this.#nft, clock, weight, mark, checkpoint });
@@ -224,6 +232,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const prologue = await this.#prologue();
     if (prologue !== "") await this.#nft.apply(prologue);
     script.reached(found.objects, found.written);
+    const { operations } = found.written;
+    if (operations > 0) logger.info("read the table back, and wrote what differed", { operations });
     return true;
   }
 

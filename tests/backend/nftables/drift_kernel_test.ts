@@ -7,10 +7,13 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { DriftWatch } from "../../../lib/backend/nftables/drift/drift.ts";
+import { followMonitor } from "../../../lib/backend/nftables/drift/follow.ts";
 import { Look } from "../../../lib/backend/nftables/drift/look.ts";
 import { Marks } from "../../../lib/backend/nftables/drift/marks.ts";
 import { monitorCommand } from "../../../lib/backend/nftables/drift/monitor.ts";
+import { repairScript } from "../../../lib/backend/nftables/drift/repair.ts";
 import { Touched } from "../../../lib/backend/nftables/drift/touched.ts";
+import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import type { Drift } from "../../../lib/model/kernel/drift.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { cluster } from "../../support/arbitrary.ts";
@@ -82,6 +85,8 @@ class Fixture implements AsyncDisposable {
       marks: this.#marks,
       look: this.look,
       touched: new Touched(),
+      isLarge: () => this.dataplane.isLarge,
+      onMissed: () => {},
       replacements: () => this.dataplane.replacements,
       clock: new SystemClock(),
       logger: this.logger,
@@ -304,6 +309,57 @@ Deno.test("looks find nothing where the kernel holds what it should, and each ki
     assertEquals(await look.contents(), { missing: "", added: "", by: "", ...expected }, script);
     assertEquals(await look.structure() !== undefined, inStructure, script);
   }
+});
+
+Deno.test("a large table is never listed at one go: its structure is looked at, and what is not known is for a full sync, which tells the monitor of what differed alone", async () => {
+  await using kernel = await Kernel.create();
+  const commands: string[] = [];
+  const nft = new Nft({
+    run: (argv, stdin) => {
+      commands.push(argv.join(" "));
+      return kernel.runner.run(argv, stdin);
+    },
+  });
+  const clock = new SystemClock();
+  const portions = { clock, logger: new MemoryLogger(), weight: 3 };
+  const dataplane = new NftablesDataplane(nft, { portions });
+  const pipeline = new Pipeline();
+  const { desired } = pipeline;
+  pipeline.load([SERVICE, ...turns(4)]);
+  const replace = () => dataplane.apply(dataplane.full(desired));
+  assertEquals(dataplane.isLarge, false);
+  await replace();
+  assertEquals(dataplane.isLarge, true);
+  const stop = new AbortController();
+  const told: string[] = [];
+  const following = followMonitor({
+    ...kernel,
+    clock,
+    logger: portions.logger,
+    onTransaction: ({ missing, added }) => told.push(missing || added),
+    onLost: () => told.push("lost"),
+  }, stop.signal);
+  const tell = (name: string) =>
+    eventually("the monitor tells", async () => {
+      await kernel.script(MARKER.replaceAll("marker", name));
+      return told.includes(`chain of ${name}`);
+    });
+  await tell("begin");
+  await kernel.script("delete element inet signpost cluster-ips4 { 10.96.0.1 }");
+  assertEquals(await new Look({ nft, dataplane, desired, clock }).contents(), undefined);
+  const touched = new Touched();
+  touched.all();
+  assertEquals(await repairScript({ nft, dataplane, touched, clock }, desired), undefined);
+  await replace();
+  assertMatch(await kernel.nft.listTable(), /elements = \{ 10\.96\.0\.1,/);
+  await replace();
+  assertEquals(commands.filter((command) => command.includes("list table")), []);
+  await tell("end");
+  const ours = told.slice(told.lastIndexOf("chain of begin") + 1, told.indexOf("chain of end"));
+  // What was deleted, and put back. All other transactions of ours changed nothing.
+  assertEquals(ours.filter((what) => what !== ""), Array(2).fill("element of cluster-ips4"));
+  stop.abort();
+  await following;
 });
 
 Deno.test("a monitor that was killed is started again, and what happened meanwhile is found", async () => {

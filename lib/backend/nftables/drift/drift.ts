@@ -4,7 +4,7 @@
  *
  * Each of our own transactions carries a mark; what changes our table without one was another
  * program. After a time without a monitor, the kernel is compared with what it should hold, and
- * only a difference is drift.
+ * only a difference is drift. A large table is not listed for that: a full sync reads it back in parts.
  *
  * @module
  */
@@ -27,6 +27,8 @@ export interface DriftWatchOptions {
   readonly look: Pick<Look, "structure" | "contents">;
   /** Is told which elements other programs have touched. */
   readonly touched: Pick<Touched, "add" | "all" | "clear">;
+  /** Whether the table is too large to be listed. */
+  readonly isLarge: () => boolean;
   /** How many full scripts have been begun. */
   readonly replacements: () => number;
   readonly clock: Clock;
@@ -34,6 +36,8 @@ export interface DriftWatchOptions {
   /** Milliseconds between two looks at the structure of the table. */
   readonly checkPeriod: number;
   readonly onDrift: (drift: Drift) => void;
+  /** Called, with the reason, where only a full sync can compare what may have changed. */
+  readonly onMissed: (reason: string) => void;
   /** Is told what elements had counted that go, or are written again. */
   readonly onGone: (last: FrontendCount) => void;
 }
@@ -48,6 +52,8 @@ const REMEMBERED = 64;
 const MOST_LOOKS = 3;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
+/** Milliseconds between two full syncs for what was missed, at least: changes wait while one runs. */
+const BETWEEN_FULLS = 60_000;
 /** Milliseconds until a monitor that ended is started again. */
 const PAUSES: BackoffLimits = { first: 200, longest: 30_000 };
 /** A monitor that lasted so many times the next pause is started again soon. */
@@ -61,7 +67,9 @@ export class DriftWatch {
   #counted: readonly number[] = [];
   /** How often a monitor's word was reported. */
   #told = 0;
-  #looking: Promise<void> = Promise.resolve();
+  #looking: Promise<unknown> = Promise.resolve();
+  /** When the last full sync was asked for, milliseconds; `undefined` while one is to be asked for. */
+  #lastFull: number | undefined = -Infinity;
   /** Full scripts of which the monitor has told, or whose events were too many for it. */
   #seenReplacements: number;
 
@@ -79,13 +87,13 @@ export class DriftWatch {
   async #follow(signal: AbortSignal): Promise<void> {
     const { clock, logger, look } = this.#options;
     const backoff = new Backoff(PAUSES);
-    void this.#whenSubscribed(signal, () => look.structure());
+    void this.#whenSubscribed(signal, () => this.#look(() => look.structure()));
     while (!signal.aborted) {
       const started = clock.monotonic();
       await followMonitor({
         ...this.#options,
         onTransaction: (transaction) => this.#take(transaction),
-        onLost: () => this.#lost(),
+        onLost: () => this.#lost(signal),
       }, signal);
       if (signal.aborted) return;
       logger.info(
@@ -95,16 +103,13 @@ export class DriftWatch {
       const pause = delayAfter(PAUSES, backoff.failures);
       if (lasted > Math.min(PAUSES.longest, LONG * pause)) backoff.reset();
       await clock.sleep(backoff.next(), signal);
-      void this.#whenSubscribed(signal, () => look.contents());
+      void this.#whenSubscribed(signal, () => this.#compare(signal));
     }
   }
 
-  async #whenSubscribed(
-    signal: AbortSignal,
-    look: () => Promise<Drift | undefined>,
-  ): Promise<void> {
+  async #whenSubscribed(signal: AbortSignal, look: () => Promise<unknown>): Promise<void> {
     await this.#options.clock.sleep(SUBSCRIBED, signal);
-    if (!signal.aborted) await this.#look(look);
+    if (!signal.aborted) await look();
   }
 
   #take(transaction: Transaction): void {
@@ -129,12 +134,24 @@ export class DriftWatch {
   }
 
   /** A very large full script is itself too much for the monitor. */
-  #lost(): void {
+  #lost(signal: AbortSignal): void {
     const { replacements, look, logger } = this.#options;
     const isOwn = replacements() > this.#seenReplacements;
     this.#seenReplacements = replacements();
     logger.debug(2, "nft monitor lost events; the table is looked at");
-    void this.#look(() => isOwn ? look.structure() : look.contents());
+    void (isOwn ? this.#look(() => look.structure()) : this.#compare(signal));
+  }
+
+  /** Looks for what may have been missed. A large table's elements are for a full sync. */
+  async #compare(signal: AbortSignal): Promise<void> {
+    const { look, isLarge, onMissed, clock } = this.#options;
+    const isFine = await this.#look(() => look.contents());
+    if (!isFine || !isLarge() || this.#lastFull === undefined) return;
+    const pause = Math.max(0, this.#lastFull + BETWEEN_FULLS - clock.monotonic());
+    this.#lastFull = undefined;
+    await clock.sleep(pause, signal);
+    this.#lastFull = clock.monotonic();
+    if (!signal.aborted) onMissed("nft monitor missed what happened");
   }
 
   /** The first report starts the gathering, those that follow at once join. */
@@ -161,26 +178,39 @@ export class DriftWatch {
     }
   }
 
-  /** One look at a time. What cannot be read now is read at the next one. */
-  #look(look: () => Promise<Drift | undefined>): Promise<void> {
+  /** One look at a time. What cannot be read now is read at the next one. @returns whether nothing was found */
+  #look(look: () => Promise<Drift | undefined>): Promise<boolean> {
     const { logger } = this.#options;
-    this.#looking = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
+    const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
       logger.debug(2, "the table cannot be looked at", { error: String(error) });
+      return false;
     });
-    return this.#looking;
+    this.#looking = looked;
+    return looked;
   }
 
-  /** Where a monitor reports meanwhile, that asks for the same repair: whether it was enough is looked at. */
-  async #lookNow(look: () => Promise<Drift | undefined>): Promise<void> {
+  /**
+   * Where a monitor reports meanwhile, that asks for the same repair: whether it was enough is looked at.
+   *
+   * @returns whether nothing was found
+   */
+  async #lookNow(look: () => Promise<Drift | undefined>): Promise<boolean> {
     const { onDrift, logger, clock, touched } = this.#options;
     for (let left = MOST_LOOKS; left > 0; left--) {
       const told = this.#told;
       const drift = await look();
-      if (!drift) return logger.debug(2, "the table is as it should be");
+      if (!drift) {
+        logger.debug(2, "the table is as it should be");
+        return true;
+      }
       touched.all();
       await clock.sleep(TELLING);
-      if (this.#told === told || left === 1) return onDrift(drift);
+      if (this.#told === told || left === 1) {
+        onDrift(drift);
+        break;
+      }
     }
+    return false;
   }
 }
 

@@ -18,7 +18,7 @@ import { inWords } from "./transactions.ts";
 /** What a look works with. */
 export interface LookOptions {
   readonly nft: Pick<Nft, "ruleCounts" | "listTable">;
-  readonly dataplane: Pick<NftablesDataplane, "applied" | "progress" | "ruleCounts" | "elements">;
+  readonly dataplane: Pick<NftablesDataplane, "applied" | "progress" | "ruleCounts" | "isLarge">;
   /** The state that the dataplane holds the kernel to. */
   readonly desired: DesiredState;
   readonly clock: Clock;
@@ -27,16 +27,6 @@ export interface LookOptions {
 /** Looks, and milliseconds between two of them, where scripts come between. */
 const TRIES = 5;
 const PAUSE = 200;
-
-/** Most elements that are listed and compared: nft takes 2 kB for each. */
-export const MAX_COMPARED = 200_000;
-
-/** Whether a table is small enough to be listed and compared. */
-export function isComparable({ elements }: Pick<NftablesDataplane, "elements">): boolean {
-  let sum = 0;
-  for (const count of elements.values()) sum += count;
-  return sum <= MAX_COMPARED;
-}
 
 /** Something that differs. */
 interface Finding {
@@ -60,11 +50,11 @@ export class Look {
     return this.#settle(() => this.#missingObjects());
   }
 
-  /** Everything, or of a very large table the structure. @returns `undefined` where nothing differs */
+  /** Everything, or of a large table the structure. @returns `undefined` where nothing differs */
   contents(): Promise<Drift | undefined> {
-    return isComparable(this.#options.dataplane)
-      ? this.#settle(() => this.#differences())
-      : this.structure();
+    return this.#options.dataplane.isLarge
+      ? this.structure()
+      : this.#settle(() => this.#differences());
   }
 
   /** What is found while a script is under way counts only where it is found again. */

@@ -21,16 +21,15 @@ import type { Nft } from "../kernel/nft.ts";
 import { readable } from "../kernel/readable.ts";
 import type { Operations } from "../script/diff.ts";
 import type { Element } from "../script/objects.ts";
-import { isComparable } from "./look.ts";
 import { mend } from "./mend.ts";
 import type { Touched, TouchedElements } from "./touched.ts";
 
 /** What a repair works with. */
 export interface RepairOptions {
   readonly nft: Pick<Nft, "listTable" | "listStructure">;
-  readonly dataplane: Pick<NftablesDataplane, "elements" | "repair">;
+  readonly dataplane: Pick<NftablesDataplane, "isLarge" | "repair">;
   /** Of which elements `nft monitor` has told. */
-  readonly touched: Pick<Touched, "isElementsOnly" | "words" | "take">;
+  readonly touched: Pick<Touched, "isKnown" | "isElementsOnly" | "words" | "take">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
 }
 
@@ -41,21 +40,22 @@ export interface RepairOptions {
  * and of the Services only those are looked at whose elements they may be.
  *
  * @param state what was applied last
- * @returns `undefined` where the table has to be replaced: it is gone, cannot be read, is too large
- *   to be compared, or differs in what parts cannot mend
+ * @returns `undefined` where a full script has to bring it back: the table is gone, cannot be read, is
+ *   too large to be listed, or differs in what parts cannot mend
  */
 export async function repairScript(
   { nft, dataplane, touched, clock }: RepairOptions,
   state: DesiredState,
 ): Promise<PartialScript | undefined> {
   const { isElementsOnly } = touched;
+  if (dataplane.isLarge && !touched.isKnown) return undefined;
   const turns = new Turns(clock);
   const desired = await turns.run(
     gatheringObjects(isElementsOnly ? about(touched.words, state) : state),
   );
   const keys = await turns.run(keysOf(desired.elements));
   const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
-  if (elements === undefined && !isComparable(dataplane)) return undefined;
+  if (dataplane.isLarge && elements === undefined) return undefined;
   if (elements && isElementsOnly) {
     const operations = mendElements(desired, elements);
     return operations && dataplane.repair(operations);

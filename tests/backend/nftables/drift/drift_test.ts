@@ -32,6 +32,10 @@ class Fixture implements AsyncDisposable {
   /** The looks that were taken. */
   readonly looks: string[] = [];
   replacements = 1;
+  /** Whether the table is too large to be listed. */
+  isLarge = false;
+  /** The reasons for which a full sync was asked for. */
+  readonly missed: string[] = [];
   /** The command lines of the monitors. */
   readonly started: string[] = [];
   /** Whether the program is missing. */
@@ -58,11 +62,13 @@ class Fixture implements AsyncDisposable {
         all: () => this.touched.push("all"),
         clear: () => this.touched.length = 0,
       },
+      isLarge: () => this.isLarge,
       replacements: () => this.replacements,
       clock: this.clock,
       logger: this.logger,
       checkPeriod: 30_000,
       onDrift: (drift) => this.drift.push(drift),
+      onMissed: (reason) => this.missed.push(reason),
       onGone: (last) => this.gone.push(last),
     });
     this.#watching = watch.run(this.#stop.signal);
@@ -372,6 +378,49 @@ Deno.test("events that were lost of a full script of our own have only the struc
   await fixture.print("delete table inet signpost", fixture.mark(), END);
   await fixture.print("# ERROR: We lost some netlink events!");
   assertEquals(fixture.looks, ["structure", "contents", "contents"]);
+});
+
+Deno.test("after a monitor that ended, or lost events, a full sync reads a large table back", async () => {
+  await using fixture = new Fixture();
+  fixture.isLarge = true;
+  await fixture.clock.advance(300);
+  assertEquals(fixture.missed, [], "at the start");
+  await fixture.end();
+  for (const pause of [200, 300, 0]) await fixture.clock.advance(pause);
+  assertEquals(fixture.looks, ["structure", "contents"]);
+  assertEquals(fixture.missed, ["nft monitor missed what happened"]);
+  await fixture.clock.advance(60_000);
+  await fixture.print("# ERROR: We lost some netlink events!");
+  assertEquals(fixture.missed.length, 2);
+  assertEquals([fixture.drift, fixture.logger.at("warn")], [[], []]);
+});
+
+Deno.test("full syncs for what was missed are a minute apart, and one serves all that was missed meanwhile", async () => {
+  await using fixture = new Fixture();
+  fixture.isLarge = true;
+  await fixture.clock.advance(300);
+  const lose = () => fixture.print("# ERROR: We lost some netlink events!");
+  for (let times = 0; times < 5; times++) await lose();
+  assertEquals(fixture.missed.length, 1);
+  await fixture.clock.advance(59_000);
+  assertEquals(fixture.missed.length, 1);
+  await fixture.clock.advance(1_000);
+  assertEquals(fixture.missed.length, 2);
+  await fixture.clock.advance(120_000);
+  assertEquals(fixture.missed.length, 2);
+});
+
+Deno.test("no full sync is asked for where the structure of a large table has changed, or by a full script of our own", async () => {
+  await using fixture = new Fixture();
+  fixture.isLarge = true;
+  await fixture.clock.advance(300);
+  fixture.replacements = 2;
+  await fixture.print("# ERROR: We lost some netlink events!");
+  fixture.found = MISSING;
+  await fixture.print("# ERROR: We lost some netlink events!");
+  await fixture.clock.advance(100);
+  assertEquals(fixture.looks, ["structure", "structure", "contents"]);
+  assertEquals([fixture.drift, fixture.missed], [[MISSING], []]);
 });
 
 Deno.test("a look at the structure now and then finds what no monitor told", async () => {

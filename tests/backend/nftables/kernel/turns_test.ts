@@ -89,7 +89,7 @@ Deno.test("a look at a large table, and its repair, are done in turns", async ()
   const applied = Symbol("applied");
   const look = new Look({
     nft,
-    dataplane: { applied, progress: undefined, ruleCounts: () => [], elements: new Map() },
+    dataplane: { applied, progress: undefined, ruleCounts: () => [], isLarge: false },
     desired,
     clock,
   });
@@ -99,7 +99,7 @@ Deno.test("a look at a large table, and its repair, are done in turns", async ()
   const touched = new Touched();
   touched.all();
   const dataplane = {
-    elements: new Map<string, number>(),
+    isLarge: false,
     repair: () => {
       throw new Error("too much differs");
     },
