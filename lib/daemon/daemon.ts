@@ -124,6 +124,7 @@ export class Daemon {
       metrics: this.#metrics,
       health: this.#health,
       clock,
+      noLocal: () => this.#desired.noLocal,
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
     });

@@ -5,13 +5,13 @@
  */
 import { needsOf } from "../model/cluster/scheduler.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
-import type { RefusedFeatures, ServiceFeature } from "../model/kernel/features.ts";
+import type { RefusedFeatures, ServiceFeature, Unsupported } from "../model/kernel/features.ts";
 
 /** What is left of a Service, and what it needed. */
 export interface Reduced {
   readonly ports: readonly DesiredServicePort[];
   /** The refused features that it needs. */
-  readonly needed: ReadonlySet<ServiceFeature>;
+  readonly unsupported: readonly Unsupported[];
 }
 
 /** The features that a service port needs. */
@@ -32,9 +32,9 @@ function featuresOf(port: DesiredServicePort): ServiceFeature[] {
  */
 export function withoutRefused(
   ports: readonly DesiredServicePort[],
-  refused: RefusedFeatures,
+  { service, refused }: { readonly service: string; readonly refused: RefusedFeatures },
 ): Reduced {
-  if (refused.size === 0) return { ports, needed: new Set() };
+  if (refused.size === 0) return { ports, unsupported: [] };
   const needed = new Set<ServiceFeature>();
   const left = ports.flatMap((port) => {
     const missing = featuresOf(port).filter((feature) => refused.has(feature));
@@ -46,5 +46,10 @@ export function withoutRefused(
       ? [{ ...held, loadBalancerIPs: [], sourceRanges: [] }]
       : [held];
   });
-  return { ports: left, needed };
+  const unsupported = [...needed].map((feature) => ({
+    service,
+    feature,
+    refusal: refused.get(feature) ?? "",
+  }));
+  return { ports: left, unsupported };
 }

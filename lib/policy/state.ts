@@ -16,7 +16,7 @@ import type {
 import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
-import { atOnce } from "../model/ports/in_turns.ts";
+import { atOnce, copying } from "../model/ports/in_turns.ts";
 import { only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
@@ -25,6 +25,7 @@ import { slicesOf } from "./endpoints.ts";
 import { withoutRefused } from "./features.ts";
 import { type HealthCheck, healthCheckOf } from "./health_check.ts";
 import { Admission, type OverLimit } from "./limits.ts";
+import { followNoLocal, type NoLocal, noLocalCounts } from "./no_local.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts, withoutLost } from "./service.ts";
 
@@ -77,7 +78,7 @@ const LINK_LOCAL = /^fe[89ab].:/;
 /** The desired state with the indexes that it takes to follow changes. */
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
-  readonly #services = new Map<string, readonly DesiredServicePort[]>();
+  #services = new Map<string, readonly DesiredServicePort[]>();
   /** Of Services whose rules stay as they are, the ports of before: what others have taken may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   readonly #healthChecks = new Map<string, HealthCheck>();
@@ -85,6 +86,7 @@ export class Desired implements DesiredState {
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
   readonly #refused: RefusedFeatures;
+  readonly #noLocal = { 4: noLocalCounts(), 6: noLocalCounts() };
   #node: DesiredNode;
   /** Of the update that is under way. */
   #nextNode: DesiredNode;
@@ -121,6 +123,11 @@ export class Desired implements DesiredState {
   /** By `namespace/name`, what the health-check node ports of Services tell. */
   get healthChecks(): ReadonlyMap<string, HealthCheck> {
     return this.#healthChecks;
+  }
+
+  /** As of the last step, how many service ports find no local endpoint. */
+  get noLocal(): Readonly<Record<Family, NoLocal>> {
+    return this.#noLocal;
   }
 
   /** Conflicts of all Services. */
@@ -166,26 +173,35 @@ export class Desired implements DesiredState {
       // What is the same object costs those who follow nothing.
       const after = sameValue(before, wanted) ? before : wanted;
       services.set(key, { before, after });
+      followNoLocal(this.#noLocal, { before, after });
       for (const conflict of this.#claims.conflictsOf(key)) conflicts.push(conflict);
       for (const each of this.#unsupported.get(key) ?? []) unsupported.push(each);
       const over = this.#admission.over.get(key);
       if (over) overLimit.push(over);
       weight += 1 + ENDPOINT_WEIGHT * endpointCount(after);
       if (weight < BATCH_WEIGHT) continue;
-      weight = 0;
       yield;
+      weight = 0;
     }
     if (dirty.size > BATCH) yield;
-    const node = this.#takeOver(objects, services);
+    const node = yield* this.#takeOver(objects, services);
     return { change: { node, services }, conflicts, unsupported, overLimit };
   }
 
-  /** Makes what was worked out the desired state. */
-  #takeOver(objects: Snapshot, services: StateChange["services"]): StateChange["node"] {
+  /** Makes what was worked out the desired state: many Services in a copy, in turns, which then takes its place. */
+  *#takeOver(
+    objects: Snapshot,
+    services: StateChange["services"],
+  ): Generator<undefined, StateChange["node"]> {
+    const isLong = services.size > BATCH;
+    const all = isLong ? yield* copying(this.#services) : this.#services;
+    let count = 0;
     for (const [key, { after }] of services) {
-      if (objects.services.has(key)) this.#services.set(key, after);
-      else this.#services.delete(key);
+      if (objects.services.has(key)) all.set(key, after);
+      else all.delete(key);
+      if (isLong && ++count % BATCH === 0) yield;
     }
+    this.#services = all;
     const [before, after] = [this.#node, this.#nextNode];
     this.#node = after;
     return before === after ? undefined : { before, after };
@@ -287,14 +303,12 @@ export class Desired implements DesiredState {
       if (service) this.#frozen.set(key, frozen);
       const after = service ? frozen.map((port) => withoutLost(port, holds)) : [];
       if (!service) {
-        this.#unsupported.delete(key);
-        this.#healthChecks.delete(key);
+        for (const each of [this.#unsupported, this.#healthChecks]) each.delete(key);
       }
       return { before, after };
     }
     const { zone, addresses: nodeAddresses } = this.#facts;
-    const { nodeName } = this.#options;
-    const { ipFamilies } = this.#nextNode;
+    const [{ nodeName }, { ipFamilies }] = [this.#options, this.#nextNode];
     const slices = slicesOf(objects, service);
     const healthCheck = healthCheckOf(service, { slices, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
@@ -307,11 +321,8 @@ export class Desired implements DesiredState {
       schedulers: this.#options.configuration.signpost,
       previous: before,
     });
-    const written = this.#supported(
-      key,
-      only(after, ({ family }) => ipFamilies.includes(family)),
-    );
-    return { before, after: written };
+    const written = only(after, ({ family }) => ipFamilies.includes(family));
+    return { before, after: this.#supported(key, written) };
   }
 
   /** What of a Service the kernel can hold; keeps in mind what it cannot. */
@@ -319,17 +330,9 @@ export class Desired implements DesiredState {
     service: string,
     all: readonly DesiredServicePort[],
   ): readonly DesiredServicePort[] {
-    const refused = this.#refused;
-    const { ports, needed } = withoutRefused(all, refused);
-    if (needed.size === 0) this.#unsupported.delete(service);
-    else {
-      const list = [...needed].map((feature) => ({
-        service,
-        feature,
-        refusal: refused.get(feature) ?? "",
-      }));
-      this.#unsupported.set(service, list);
-    }
+    const { ports, unsupported } = withoutRefused(all, { service, refused: this.#refused });
+    if (unsupported.length === 0) this.#unsupported.delete(service);
+    else this.#unsupported.set(service, unsupported);
     return ports;
   }
 }
@@ -341,8 +344,7 @@ function withAll(some: ReadonlySet<string>, others: Iterable<string>): Set<strin
 }
 
 function endpointCount(ports: readonly DesiredServicePort[]): number {
-  return ports.reduce(
-    (sum, port) => sum + port.clusterEndpoints.length + port.localEndpoints.length,
-    0,
-  );
+  let count = 0;
+  for (const port of ports) count += port.clusterEndpoints.length + port.localEndpoints.length;
+  return count;
 }

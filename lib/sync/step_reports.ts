@@ -6,6 +6,7 @@
 import type { Refusal } from "../model/cluster/events.ts";
 import { type Unsupported, unsupportedLine } from "../model/kernel/features.ts";
 import type { Logger } from "../model/ports/ports.ts";
+import { sharedKeys } from "../model/values/lists.ts";
 import { conflictLine } from "../policy/claimed.ts";
 import type { Conflict } from "../policy/claims.ts";
 import type { Step } from "../policy/state.ts";
@@ -41,14 +42,7 @@ export class StepReports {
   report(step: Step): void {
     this.#reportConflicts(step);
     this.#reportUnsupported(step);
-    const over = new Map(step.overLimit.map((each) => [each.key, each]));
-    for (const key of step.change.services.keys()) {
-      const refusal = over.get(key);
-      // How far it is over the limit may change with each endpoint.
-      if (refusal && this.#overLimit.get(key) !== refusal.limit) this.refuse(refusal);
-      if (refusal) this.#overLimit.set(key, refusal.limit);
-      else this.#overLimit.delete(key);
-    }
+    this.#reportOverLimit(step);
   }
 
   /** Reports an object that cannot be used. */
@@ -58,15 +52,22 @@ export class StepReports {
     observer.refused?.({ kind, key, reason });
   }
 
+  /** How far a Service is over the limit may change with each endpoint. */
+  #reportOverLimit({ change, overLimit }: Step): void {
+    const known = takeOut(this.#overLimit, change);
+    for (const refusal of overLimit) {
+      const { key, limit } = refusal;
+      if (known.get(key) !== limit) this.refuse(refusal);
+      this.#overLimit.set(key, limit);
+    }
+  }
+
   /** Warns once of what a Service does not get, in one line however much it is, until it is over. */
   #reportConflicts({ change, conflicts }: Step): void {
-    const byLoser = Map.groupBy(conflicts, ({ loser }) => loser);
-    for (const loser of change.services.keys()) {
-      const lost = byLoser.get(loser) ?? [];
-      const known = this.#conflicts.get(loser);
-      if (lost.length === 0) this.#conflicts.delete(loser);
-      else this.#conflicts.set(loser, new Map(lost.map((each) => [each.claim, each.holder])));
-      const fresh = lost.filter(({ claim, holder }) => known?.get(claim) !== holder);
+    const known = takeOut(this.#conflicts, change);
+    for (const [loser, lost] of Map.groupBy(conflicts, ({ loser }) => loser)) {
+      this.#conflicts.set(loser, new Map(lost.map((each) => [each.claim, each.holder])));
+      const fresh = lost.filter(({ claim, holder }) => known.get(loser)?.get(claim) !== holder);
       if (fresh.length === 0) continue;
       this.options.logger.warn(conflictLine(loser, fresh));
       this.options.observer.conflicts?.(loser, fresh);
@@ -75,16 +76,24 @@ export class StepReports {
 
   /** Warns once of a Service that needs what nft or the kernel refuses, until it does no more. */
   #reportUnsupported({ change, unsupported }: Step): void {
-    const byService = Map.groupBy(unsupported, ({ service }) => service);
-    for (const service of change.services.keys()) {
-      const list = byService.get(service) ?? [];
-      const known = this.#unsupported.get(service);
-      if (list.length === 0) this.#unsupported.delete(service);
-      else this.#unsupported.set(service, new Set(list.map(({ feature }) => feature)));
-      for (const each of list.filter(({ feature }) => !known?.has(feature))) {
+    const known = takeOut(this.#unsupported, change);
+    for (const [service, list] of Map.groupBy(unsupported, ({ service }) => service)) {
+      this.#unsupported.set(service, new Set(list.map(({ feature }) => feature)));
+      for (const each of list.filter(({ feature }) => !known.get(service)?.has(feature))) {
         this.options.logger.warn(unsupportedLine(each));
         this.options.observer.unsupported?.(each);
       }
     }
   }
+}
+
+/** Takes out what is known of the Services of a step: few of very many have anything to tell of. */
+function takeOut<T>(all: Map<string, T>, { services }: Step["change"]): ReadonlyMap<string, T> {
+  const taken = new Map<string, T>();
+  for (const service of sharedKeys(all, services)) {
+    const known = all.get(service);
+    if (known !== undefined) taken.set(service, known);
+    all.delete(service);
+  }
+  return taken;
 }

@@ -128,7 +128,7 @@ Deno.test("a few Services are worked out at one go: a lone change waits for noth
 Deno.test("in turns or at one go, the step is the same; until the last turn the state is that of before", () => {
   const [whole, turned] = [new Pipeline(), new Pipeline()];
   whole.load(services(MANY));
-  turned.load(services(10));
+  turned.load([...services(10), service(MANY, { clusterIP: "10.97.0.1" })]);
   const few = [...turned.desired.services.keys()];
   turned.deliver(services(MANY));
   const updating = turned.desired.updating(turned.cache, turned.cache.takeDirty());

@@ -6,9 +6,9 @@
 import type { ObjectCache } from "../../cache/cache.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
-import { FAMILIES } from "../../model/values/address.ts";
+import type { NoLocal } from "../../policy/no_local.ts";
+import { FAMILIES, type Family } from "../../model/values/address.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
-import type { DesiredServicePort } from "../../model/kernel/desired.ts";
 import {
   describeUnsupported,
   type Unsupported,
@@ -17,6 +17,7 @@ import {
 import type { ObjectEvent, Omission, Refusal } from "../../model/cluster/events.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { Clock } from "../../model/ports/ports.ts";
+import { sharedKeys } from "../../model/values/lists.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
@@ -36,6 +37,8 @@ export interface ObservationOptions {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
   readonly clock: Clock;
+  /** How many service ports of the desired state find no local endpoint. */
+  readonly noLocal: () => Readonly<Record<Family, NoLocal>>;
   /** What counts as the Node where the source has none; manifests may do without. */
   readonly standInNode: { readonly deleting: boolean } | undefined;
   /** Sends an Event. */
@@ -61,7 +64,6 @@ export class Observation implements SyncObserver, WatchObserver {
   readonly #started: number;
   readonly #conflicts = new Map<string, number>();
   readonly #overLimit = new Set<string>();
-  readonly #noLocal = { 4: noCounts(), 6: noCounts() };
   readonly #watches = new Map<Kind, WatchStatus>();
   readonly #history: SyncHistory;
   readonly #lastSyncs = new Map<Script["kind"], LastSync>();
@@ -277,11 +279,9 @@ export class Observation implements SyncObserver, WatchObserver {
 
   #countServices({ change, conflicts, overLimit }: SyncReport["step"]): void {
     const { metrics } = this.#options;
-    for (const [key, { before, after }] of change.services) {
-      this.#conflicts.delete(key);
-      this.#overLimit.delete(key);
-      for (const port of before) count(this.#noLocal[port.family], port, -1);
-      for (const port of after) count(this.#noLocal[port.family], port, 1);
+    const noLocal = this.#options.noLocal();
+    for (const told of [this.#conflicts, this.#overLimit]) {
+      for (const key of sharedKeys(told, change.services)) told.delete(key);
     }
     for (const { key } of overLimit) this.#overLimit.add(key);
     metrics.objectsRefusedNow("Service", this.#countRefused("Service"));
@@ -289,24 +289,6 @@ export class Observation implements SyncObserver, WatchObserver {
       this.#conflicts.set(loser, (this.#conflicts.get(loser) ?? 0) + 1);
     }
     metrics.vipConflicts([...this.#conflicts.values()].reduce((sum, each) => sum + each, 0));
-    for (const family of FAMILIES) metrics.noLocalEndpoints(family, this.#noLocal[family]);
+    for (const family of FAMILIES) metrics.noLocalEndpoints(family, noLocal[family]);
   }
-}
-
-interface Counts {
-  internal: number;
-  external: number;
-}
-
-function noCounts(): Counts {
-  return { internal: 0, external: 0 };
-}
-
-/** Counts a service port with a Local policy, endpoints somewhere, and none here. */
-function count(counts: Counts, port: DesiredServicePort, step: 1 | -1): void {
-  if (!port.hasEndpoints || port.localEndpoints.length > 0) return;
-  const external = port.nodePort !== 0 || port.loadBalancerIPs.length > 0 ||
-    port.externalIPs.length > 0;
-  if (port.internalTrafficPolicy === "Local") counts.internal += step;
-  if (port.externalTrafficPolicy === "Local" && external) counts.external += step;
 }

@@ -13,6 +13,19 @@ export function atOnce<T>(work: Generator<undefined, T>): T {
   }
 }
 
+/** Entries that are copied at one go. */
+const BATCH = 500;
+
+/** Copies a large map. */
+export function* copying<K, V>(map: ReadonlyMap<K, V>): Generator<undefined, Map<K, V>> {
+  const copy = new Map<K, V>();
+  for (const [key, value] of map) {
+    copy.set(key, value);
+    if (copy.size % BATCH === 0) yield;
+  }
+  return copy;
+}
+
 /**
  * Milliseconds of a turn. Giving way takes 2 ms: `setTimeout` is the one way in Deno that has sockets
  * answered under work. `setImmediate` and messages keep them waiting for a second and more.

@@ -16,3 +16,15 @@ export function compact<T>(list: readonly T[]): readonly T[] {
 export function only<T>(list: readonly T[], holds: (each: T) => boolean): readonly T[] {
   return list.every(holds) ? list : compact(list.filter(holds));
 }
+
+/** Keys that both have; the work follows the smaller one. What has been told of may be deleted meanwhile. */
+export function* sharedKeys<K>(
+  one: ReadonlySetLike<K>,
+  other: ReadonlySetLike<K>,
+): Generator<K, void> {
+  const [few, many] = one.size < other.size ? [one, other] : [other, one];
+  const keys = few.keys();
+  for (let next = keys.next(); !next.done; next = keys.next()) {
+    if (many.has(next.value)) yield next.value;
+  }
+}

@@ -49,6 +49,8 @@ function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
   return { type: "upsert", kind: "EndpointSlice", key: `shop/${name}`, object };
 }
 
+const noLocal = { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } };
+
 /** An observation with its cache, its health, and the Events that it reports. */
 function observe(standInNode?: { readonly deleting: boolean }) {
   const clock = new ManualClock(START);
@@ -78,6 +80,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     metrics,
     health,
     clock,
+    noLocal: () => noLocal,
     standInNode,
     report: (event) => events.push(event),
   });

@@ -1,9 +1,18 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
-import { compact, only } from "../../../lib/model/values/lists.ts";
+import { compact, only, sharedKeys } from "../../../lib/model/values/lists.ts";
 
 Deno.test("a compact list holds the same, and empty ones are one list", () => {
   assertEquals(compact([1, 2]), [1, 2]);
   assertStrictEquals(compact([]), compact([]));
+});
+
+Deno.test("keys that two have are told, and may be deleted meanwhile", () => {
+  const few = new Map([["a", 1], ["b", 2], ["c", 3]]);
+  const many = new Set(["a", "c", "d", "e"]);
+  for (const key of sharedKeys(few, many)) few.delete(key);
+  assertEquals([...few.keys()], ["b"]);
+  for (const key of sharedKeys(many, new Map([["d", 0], ["e", 0]]))) many.delete(key);
+  assertEquals([...many], ["a", "c"]);
 });
 
 Deno.test("a list that stays as it is is no second one", () => {
