@@ -142,8 +142,8 @@ class Deadline {
   }
 
   /** The input in pieces, counted as they are asked for. */
-  *counting(input: ProcessInput): Iterable<string> {
-    for (const piece of typeof input === "string" ? [input] : input) {
+  async *counting(input: ProcessInput): AsyncIterable<string> {
+    for await (const piece of typeof input === "string" ? [input] : input) {
       this.#characters += piece.length;
       yield piece;
     }
@@ -220,7 +220,7 @@ const MAX_UTF8 = 3;
 async function writeAll(
   stream: WritableStream<Uint8Array>,
   { input, chunk, signal }: {
-    readonly input: Iterable<string>;
+    readonly input: AsyncIterable<string>;
     readonly chunk: number;
     readonly signal: AbortSignal;
   },
@@ -231,7 +231,7 @@ async function writeAll(
   });
   const buffer = new Uint8Array(Math.min(WRITE_CHUNK, chunk));
   try {
-    for (const piece of input) await writeText(writer, piece, buffer);
+    for await (const piece of input) await writeText(writer, piece, buffer);
     await writer.close();
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return;

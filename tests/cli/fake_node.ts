@@ -52,13 +52,7 @@ export class FakeNode {
   }
 
   readonly runner: ProcessRunner = {
-    run: (argv, stdin = "") => {
-      try {
-        return Promise.resolve(this.#run(argv, wholeInput(stdin)));
-      } catch (error) {
-        return Promise.reject(error);
-      }
-    },
+    run: async (argv, stdin = "") => this.#run(argv, await wholeInput(stdin)),
   };
 
   readonly print = (text: string): Promise<void> => {

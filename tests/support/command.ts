@@ -50,7 +50,7 @@ export async function execute(
   }).spawn();
   const fed = options.stdin === undefined
     ? undefined
-    : feed(child.stdin, wholeInput(options.stdin));
+    : wholeInput(options.stdin).then((text) => feed(child.stdin, text));
   const [output] = await Promise.all([child.output(), fed]);
   const decoder = new TextDecoder();
   return {
@@ -73,8 +73,8 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
 }
 
 /** All of a program's input as one text. */
-export function wholeInput(input: ProcessInput): string {
-  return typeof input === "string" ? input : [...input].join("");
+export async function wholeInput(input: ProcessInput): Promise<string> {
+  return typeof input === "string" ? input : (await Array.fromAsync(input)).join("");
 }
 
 /** Writes all of the text; a program that ends before it has read it is judged by its exit code. */

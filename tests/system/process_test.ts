@@ -26,8 +26,8 @@ Deno.test("a program that does not read its input is judged by its exit code", a
 
 Deno.test("pieces are made while the program reads, and one that cannot be made ends its input", async () => {
   const runner = new DenoProcessRunner();
-  function* pieces(good: number) {
-    for (let i = 0; i < good; i++) yield `${i} `.repeat(10_000);
+  async function* pieces(good: number) {
+    for (let i = 0; i < good; i++) yield await Promise.resolve(`${i} `.repeat(10_000));
     if (good < 3) throw new RangeError("a defect");
   }
   const { stdout } = await runner.run(["cat"], pieces(3));

@@ -243,8 +243,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       await writePortions(script, {
         ...portions,
         nft: this.#nft,
-        decorate: async (text, isLast) =>
-          `${isLast ? await this.#prologue() : ""}${text}${this.#mark()}`,
+        prologue: () => this.#prologue(),
+        mark: () => this.#mark(),
         onProgress: (progress) => this.#progress = progress,
       });
       this.#hasWritten = true;

@@ -12,11 +12,13 @@ import type { FullScript } from "./script/full_script.ts";
 
 /** What it takes to write in portions. */
 export interface PortionsOptions {
-  readonly nft: Pick<Nft, "apply">;
+  readonly nft: Pick<Nft, "stream">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   readonly logger: Pick<Logger, "info">;
-  /** Makes a transaction of a portion; `isLast`: packets meet the table from then on. */
-  readonly decorate: (text: string, isLast: boolean) => Promise<string>;
+  /** Gives commands that go into the last transaction, before ours: packets meet the table from then on. */
+  readonly prologue: () => Promise<string>;
+  /** Gives commands that end a transaction. */
+  readonly mark: () => string;
   /** Is told what nft has taken. */
   readonly onProgress: (progress: Progress) => void;
   /** Called when nft has taken one; what it throws ends the writing. */
@@ -26,22 +28,32 @@ export interface PortionsOptions {
 /** Milliseconds after which the log says, once, that the rules are still being written. */
 const LONG = 10_000;
 
+/** What each portion ends with. Without it, nft can but read, and an input that ends before it is an error. */
+const CLOSING = "}\n";
+
 /**
- * Gives the portions to nft, one process for each: its memory ends with it. The next one is made
- * while nft takes the last one, and other work is done between two parts of it.
+ * Gives the portions to nft, one process for each: its memory ends with it. While one is taken by the
+ * kernel, the next nft reads what follows, which is half of its work, and the one after that is made.
+ * Other work is done between two parts of it.
  *
  * @throws {ApplyError} where nft or the kernel refuses one; what was written leads no packet anywhere
  */
 export async function writePortions(
   script: FullScript,
-  { nft, clock, logger, decorate, onProgress, checkpoint }: PortionsOptions,
+  { nft, clock, logger, prologue, mark, onProgress, checkpoint }: PortionsOptions,
 ): Promise<void> {
   const started = clock.monotonic();
   const of = script.portionCount;
+  let begun = 0;
   let done = 0;
   let isTold = false;
-  const write = async (text: string) => {
-    await nft.apply(await decorate(text, done + 1 === of));
+  const write = async (text: string, before: Promise<void>) => {
+    const head = (++begun === of ? await prologue() : "") + text.slice(0, -CLOSING.length);
+    await nft.stream(async function* () {
+      yield head;
+      await before;
+      yield CLOSING + mark();
+    });
     onProgress({ done: ++done, of });
     checkpoint();
     if (isTold || done === of || clock.monotonic() - started < LONG) return;
@@ -51,17 +63,19 @@ export async function writePortions(
     });
   };
   onProgress({ done, of });
-  let writing = Promise.resolve();
+  let before = Promise.resolve();
+  let writing = before;
   const turns = new Turns(clock);
   for (const text of script.portions()) {
     if (text === undefined) {
       await turns.giveWay();
       continue;
     }
-    await writing;
-    writing = write(text);
-    // Whether it failed is seen when the next one is there.
+    await before;
+    [before, writing] = [writing, write(text, writing)];
+    // Whether it failed is seen when the one after the next is there.
     writing.catch(() => {});
   }
+  await before;
   await writing;
 }

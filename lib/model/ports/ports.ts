@@ -12,7 +12,7 @@ export interface ProcessResult {
 }
 
 /** Text for a program's standard input. Pieces are asked for while the program reads those before. */
-export type ProcessInput = string | Iterable<string>;
+export type ProcessInput = string | Iterable<string> | AsyncIterable<string>;
 
 /** Runs another program to its end. */
 export interface ProcessRunner {

@@ -43,10 +43,10 @@ function openBackend(
 ): Pick<Stage, "backend" | "refuses"> {
   const settings = { ...DEFAULTS.nftables, syncPeriod: CHECK_PERIOD };
   const refusing: ProcessRunner = {
-    run: (argv, stdin) =>
-      runner.run(
+    run: async (argv, stdin) =>
+      await runner.run(
         argv,
-        stdin === undefined || !stage.refuses ? stdin : `no such word\n${wholeInput(stdin)}`,
+        stdin === undefined || !stage.refuses ? stdin : `no such word\n${await wholeInput(stdin)}`,
       ),
   };
   const backend = likelyBackend({

@@ -3,7 +3,7 @@ import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
 import type { Variant } from "../../../lib/backend/iptables/kernel/variant.ts";
 import { programName } from "../../../lib/backend/iptables/script/script.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
-import { execute } from "../../support/command.ts";
+import { execute, wholeInput } from "../../support/command.ts";
 import { Network } from "../../support/network.ts";
 import { addAddress } from "../../support/topology.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
@@ -53,7 +53,7 @@ class Stage implements AsyncDisposable {
         run: async (argv, stdin) => {
           if (stdin === undefined) return await execute([...prefix, ...argv]);
           let result = { code: 0, stdout: "", stderr: "" };
-          const input = typeof stdin === "string" ? stdin : [...stdin].join("");
+          const input = await wholeInput(stdin);
           for (const text of input.split(/(?<=^COMMIT\n)/m)) {
             result = await execute([...prefix, ...argv], { stdin: text });
             if (result.code !== 0) break;

@@ -36,14 +36,12 @@ export class FakeIpvs {
   #sets = ["KUBE-CLUSTER-IP", "other", "KUBE-6-LOAD-BALANCER-SOURCE-CID", "KUBE-MY-OWN"];
 
   readonly runner: ProcessRunner = {
-    run: (argv, stdin = "") => {
-      if (this.missing.has(argv[0])) return Promise.reject(new ProgramMissingError(argv[0]));
+    run: async (argv, stdin = "") => {
+      if (this.missing.has(argv[0])) throw new ProgramMissingError(argv[0]);
       for (const [command, stderr] of this.failures) {
-        if (argv.join(" ").startsWith(command)) {
-          return Promise.resolve({ code: 2, stdout: "", stderr });
-        }
+        if (argv.join(" ").startsWith(command)) return { code: 2, stdout: "", stderr };
       }
-      return Promise.resolve(this.#run(argv, wholeInput(stdin)));
+      return this.#run(argv, await wholeInput(stdin));
     },
   };
 

@@ -18,15 +18,13 @@ class FakeNft {
   refuse = false;
   refuses = (_script: string) => this.refuse;
   readonly nft = new Nft({
-    run: (_argv, stdin) => {
-      if (stdin === undefined) {
-        return Promise.resolve({ code: 0, stdout: this.listing, stderr: "" });
-      }
-      const script = wholeInput(stdin);
+    run: async (_argv, stdin) => {
+      if (stdin === undefined) return { code: 0, stdout: this.listing, stderr: "" };
+      const script = await wholeInput(stdin);
       this.scripts.push(script);
       const isRefused = this.refuses(script);
       const stderr = isRefused ? "Error: Could not process rule: File exists" : "";
-      return Promise.resolve({ code: isRefused ? 1 : 0, stdout: "", stderr });
+      return { code: isRefused ? 1 : 0, stdout: "", stderr };
     },
   });
 }

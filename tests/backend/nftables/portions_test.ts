@@ -6,9 +6,11 @@ import {
   type NftablesOptions,
 } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { writePortions } from "../../../lib/backend/nftables/portions.ts";
 import { FullScript } from "../../../lib/backend/nftables/script/full_script.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
+import { eventually } from "../../support/eventually.ts";
 import { wholeInput } from "../../support/command.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
@@ -51,14 +53,16 @@ class FakeNft {
   chains = "";
   refusedScript = -1;
   readonly nft = new Nft({
-    run: (argv, stdin) => {
+    run: async (argv, stdin) => {
       if (stdin === undefined) {
         const stdout = argv[1] === "list" && argv[2] === "chains" ? this.chains : "";
-        return Promise.resolve({ code: 0, stdout, stderr: "" });
+        return { code: 0, stdout, stderr: "" };
       }
-      const isRefused = this.scripts.push(wholeInput(stdin)) - 1 === this.refusedScript;
+      const text = await wholeInput(stdin);
+      const isRefused = this.scripts.length === this.refusedScript;
+      if (!isRefused || argv.at(-1) === "-") this.scripts.push(text);
       const stderr = isRefused ? "Error: Could not process rule: File exists" : "";
-      return Promise.resolve({ code: isRefused ? 1 : 0, stdout: "", stderr });
+      return { code: isRefused ? 1 : 0, stdout: "", stderr };
     },
   });
 }
@@ -118,6 +122,57 @@ Deno.test("a portion that is refused ends the rest, and the next try begins agai
   await dataplane.apply(dataplane.full(desired));
   assertMatch(fake.scripts[0] ?? "", /^add table inet signpost\ndelete table inet signpost\n/);
   assertMatch(fake.scripts.at(-1) ?? "", / hook /);
+});
+
+/** An `nft` that takes what it is given when the test says so, and tells what of each script it has. */
+class WaitingNft {
+  readonly read: string[] = [];
+  readonly taken: PromiseWithResolvers<number>[] = [];
+  readonly nft = new Nft({
+    run: async (_argv, stdin = "") => {
+      const index = this.taken.push(Promise.withResolvers()) - 1;
+      this.read[index] = "";
+      for await (const piece of stdin) this.read[index] += piece;
+      return { code: await this.taken[index]?.promise ?? 0, stdout: "", stderr: "" };
+    },
+  });
+}
+
+Deno.test("nft reads the next portion while the kernel takes one, and has its end when that is done", async () => {
+  const { nft, read, taken } = new WaitingNft();
+  const script = new FullScript(loaded(objects()).desired, { portionWeight: 5 });
+  const written = writePortions(script, {
+    ...PORTIONS,
+    nft,
+    prologue: () => Promise.resolve("# prologue\n"),
+    mark: () => "# mark\n",
+    onProgress: () => {},
+    checkpoint: () => {},
+  });
+  const isWhole = () => read.map((text) => text.endsWith("\n}\n# mark\n"));
+  for (let i = 0; i < script.portionCount; i++) {
+    const isLast = i === script.portionCount - 1;
+    const expected = [...Array(i + 1).fill(true), ...isLast ? [] : [false]];
+    await eventually("as much is read as may be", () => {
+      assertEquals(isWhole(), expected);
+      return read.every((text) => text !== "");
+    });
+    assertEquals(read.length, expected.length, "no third nft");
+    taken[i]?.resolve(0);
+  }
+  await written;
+  assert(read.at(-1)?.startsWith("# prologue\n"));
+});
+
+Deno.test("of a portion that is cut off before its end the kernel takes nothing", async () => {
+  await using kernel = await Kernel.create();
+  const [first = "", second = ""] = [
+    ...new FullScript(loaded(objects()).desired, { portionWeight: 5 }).portions(),
+  ].filter((text) => text !== undefined);
+  await kernel.script(first);
+  const before = await listTable(kernel.prefix);
+  await assertRejects(() => kernel.script(second.slice(0, -2)));
+  assertEquals(await listTable(kernel.prefix), before);
 });
 
 Deno.test("writing ends between two portions where it is told to", async () => {

@@ -18,14 +18,15 @@ async function write(milliseconds: number) {
   const [clock, logger, told] = [new ManualClock(), new MemoryLogger(), [] as Progress[]];
   await writePortions(new FullScript(pipeline.desired, { portionWeight: 1 }), {
     nft: {
-      apply: () => {
+      stream: async (pieces) => {
+        await Array.fromAsync(pieces());
         clock.pass(milliseconds);
-        return Promise.resolve();
       },
     },
     clock: { monotonic: () => clock.monotonic(), sleep: () => Promise.resolve() },
     logger,
-    decorate: (text) => Promise.resolve(text),
+    prologue: () => Promise.resolve(""),
+    mark: () => "",
     checkpoint: () => {},
     onProgress: (progress) => told.push(progress),
   });

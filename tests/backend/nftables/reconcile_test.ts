@@ -33,7 +33,7 @@ class Stage implements AsyncDisposable {
   private constructor(readonly kernel: Kernel) {
     this.#runner = {
       run: async (argv, stdin) => {
-        const text = stdin === undefined ? undefined : wholeInput(stdin);
+        const text = stdin === undefined ? undefined : await wholeInput(stdin);
         if (text !== undefined) this.scripts.push(text);
         if (this.unreadable?.test(argv.join(" "))) {
           return { code: 1, stdout: "", stderr: "Error: cannot list it" };

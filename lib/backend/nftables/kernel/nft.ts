@@ -49,9 +49,9 @@ export class Nft {
    *   the path is out of its reach, so it gets all at once then
    * @throws {ApplyError} where the kernel or `nft` refuses it
    */
-  async stream(pieces: () => Iterable<string>): Promise<void> {
+  async stream(pieces: () => Iterable<string> | AsyncIterable<string>): Promise<void> {
     const { code } = await this.#start(["nft", "-f", "/dev/fd/0"], pieces());
-    if (code !== 0) await this.apply([...pieces()].join(""));
+    if (code !== 0) await this.apply((await Array.fromAsync(pieces())).join(""));
   }
 
   /**

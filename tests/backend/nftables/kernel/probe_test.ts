@@ -29,13 +29,13 @@ function refusing(
 ) {
   const calls: string[] = [];
   const nft = new Nft({
-    run: (argv, stdin = "") => {
+    run: async (argv, stdin = "") => {
       calls.push(argv.join(" "));
       if (argv.includes("--version")) {
-        return Promise.resolve({ code: 0, stdout: "nftables v1.0.6 (x)", stderr: "" });
+        return { code: 0, stdout: "nftables v1.0.6 (x)", stderr: "" };
       }
-      const refused = pattern.test(wholeInput(stdin));
-      return Promise.resolve({ code: refused ? 1 : 0, stdout: "", stderr: refused ? stderr : "" });
+      const refused = pattern.test(await wholeInput(stdin));
+      return { code: refused ? 1 : 0, stdout: "", stderr: refused ? stderr : "" };
     },
   });
   return { nft, calls };
