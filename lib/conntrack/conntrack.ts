@@ -18,6 +18,7 @@ import {
   nodeFacts,
   staleEntries,
   stillSuspect,
+  suspecting,
   type Suspects,
   suspectsOf,
 } from "./stale.ts";
@@ -59,7 +60,7 @@ const MAX_PENDING = 4_096;
  *
  * `reconcile` is to be called after each sync that the kernel took, once the call before is over.
  * The state may move on while `conntrack` runs: each change of that time is to be told by
- * `remember`, so that entries are judged by the state that holds when they have been listed. A `conntrack` that fails
+ * `remembering`, so that entries are judged by the state that holds when they have been listed. A `conntrack` that fails
  * makes it warn, not throw: UDP clients that hang are a lesser evil than rules that are not
  * written. What it could not do, a later call does.
  */
@@ -69,7 +70,7 @@ export class ConntrackCleaner {
   #isMissing = false;
   /** Set while work is left: frontends that went and were not cleaned. The state knows the others. */
   #pending: readonly FrontendsByFamily[] | undefined;
-  /** Counts the calls of `remember`. */
+  /** Counts the calls of `remembering`. */
   #remembered = 0;
   #notBefore = -Infinity;
   #lastWarning = "";
@@ -115,11 +116,12 @@ export class ConntrackCleaner {
    *
    * @param change what that sync changed, or would have changed
    * @param state the state that it led to
+   * @yields where other work can be done
    */
-  remember(change: StateChange, state: DesiredState): void {
+  *remembering(change: StateChange, state: DesiredState): Generator<undefined, void> {
     this.#remembered++;
     if (this.#isMissing) return;
-    const { served, gone } = suspectsOf(change, state);
+    const { served, gone } = yield* suspecting(change, state);
     if (!isEmpty(served) || !isEmpty(gone)) this.#owe(gone);
   }
 

@@ -24,24 +24,36 @@ export type Frontends = ReadonlyMap<string, Frontend>;
 /** Frontends of both families. */
 export type FrontendsByFamily = Readonly<Record<Family, Frontends>>;
 
-/** Finds the UDP frontends of service ports; those of other protocols have none. */
-export function udpFrontendsOf(ports: Iterable<DesiredServicePort>): FrontendsByFamily {
+/**
+ * Finds the UDP frontends of Services, by their ports; those of other protocols have none.
+ *
+ * @param isWanted of which ports; all where not given
+ */
+export function udpFrontendsOf(
+  services: Iterable<readonly DesiredServicePort[]>,
+  isWanted: (port: DesiredServicePort) => boolean = () => true,
+): FrontendsByFamily {
   const found: Record<Family, Map<string, Frontend>> = { 4: new Map(), 6: new Map() };
-  for (const port of ports) {
-    if (port.protocol !== "udp") continue;
-    const endpoints = new Set(
-      servingEndpoints(port).map((each) => hostPort(each.address, each.port)),
-    );
-    for (const { address, port: number } of frontendsOf(port)) {
-      const frontend = { address, port: number };
-      const known = found[port.family].get(keyOf(frontend));
-      found[port.family].set(keyOf(frontend), {
-        ...frontend,
-        endpoints: known ? known.endpoints.union(endpoints) : endpoints,
-      });
+  for (const ports of services) {
+    for (const port of ports) {
+      if (port.protocol === "udp" && isWanted(port)) add(found[port.family], port);
     }
   }
   return found;
+}
+
+function add(found: Map<string, Frontend>, port: DesiredServicePort): void {
+  const endpoints = new Set(
+    servingEndpoints(port).map((each) => hostPort(each.address, each.port)),
+  );
+  for (const { address, port: number } of frontendsOf(port)) {
+    const frontend = { address, port: number };
+    const known = found.get(keyOf(frontend));
+    found.set(keyOf(frontend), {
+      ...frontend,
+      endpoints: known ? known.endpoints.union(endpoints) : endpoints,
+    });
+  }
 }
 
 /** Whether there is no frontend at all. */

@@ -11,6 +11,7 @@
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { changesFixedRules } from "../model/cluster/node_change.ts";
 import { takesNodePorts } from "../policy/node.ts";
@@ -53,7 +54,7 @@ export function nodeFacts(
   if (suspected.every(({ address }) => address !== undefined)) {
     return { node: state.node, localAddresses: new Set(), vips: new Set() };
   }
-  const all = udpFrontendsOf([...state.services.values()].flat());
+  const all = udpFrontendsOf(state.services.values());
   const vips = FAMILIES.flatMap((family) => [...filter(all[family], isVip).keys()]);
   return {
     node: state.node,
@@ -68,9 +69,25 @@ export function nodeFacts(
  * may have. New endpoints beside old ones make nothing stale. The effort follows the change.
  */
 export function suspectsOf(change: StateChange, state: DesiredState): Suspects {
-  const changes = [...change.services.values()];
-  const before = udpFrontendsOf(changes.flatMap((each) => each.before));
-  const after = udpFrontendsOf(changes.flatMap((each) => each.after));
+  return atOnce(suspecting(change, state));
+}
+
+/**
+ * The same in turns.
+ *
+ * @yields where other work can be done
+ */
+export function* suspecting(
+  change: StateChange,
+  state: DesiredState,
+): Generator<undefined, Suspects> {
+  // What a Service that stays as it was holds, no other one had or has.
+  const changes = [...change.services.values()].filter(({ before, after }) => before !== after);
+  yield;
+  const before = udpFrontendsOf(changes.map((each) => each.before));
+  yield;
+  const after = udpFrontendsOf(changes.map((each) => each.after));
+  yield;
   const served = eachFamily((family) =>
     filter(after[family], (key, { endpoints }) => {
       const former = before[family].get(key)?.endpoints;
@@ -84,6 +101,7 @@ export function suspectsOf(change: StateChange, state: DesiredState): Suspects {
       (key, { endpoints }) => !after[family].has(key) && endpoints.size > 0,
     )
   );
+  yield;
   return { served: changesFixedRules(change) ? withNodePorts(served, state) : served, gone };
 }
 
@@ -97,7 +115,7 @@ export function allSuspects(
   state: DesiredState,
   gone: readonly FrontendsByFamily[] = [],
 ): Suspects {
-  const served = udpFrontendsOf([...state.services.values()].flat());
+  const served = udpFrontendsOf(state.services.values());
   return {
     served,
     gone: eachFamily((family) =>
@@ -108,7 +126,7 @@ export function allSuspects(
 
 /** What of the suspects is left after the state has moved on, with the endpoints of now. */
 export function stillSuspect({ served, gone }: Suspects, state: DesiredState): Suspects {
-  const all = udpFrontendsOf([...state.services.values()].flat());
+  const all = udpFrontendsOf(state.services.values());
   return {
     served: eachFamily((family) => filter(all[family], (key) => served[family].has(key))),
     gone: eachFamily((family) => filter(gone[family], (key) => !all[family].has(key))),
@@ -162,7 +180,7 @@ function frontendKey(
 }
 
 function withNodePorts(served: FrontendsByFamily, state: DesiredState): FrontendsByFamily {
-  const all = udpFrontendsOf([...state.services.values()].flat());
+  const all = udpFrontendsOf(state.services.values(), ({ nodePort }) => nodePort !== 0);
   return eachFamily((family) =>
     new Map([
       ...served[family],

@@ -59,10 +59,14 @@ export class ConntrackCleanup {
   /**
    * Starts to delete what a sync has made stale, and does not wait for it; a sync that failed is
    * remembered for the next one.
+   *
+   * @yields where other work can be done
    */
-  afterSync({ change, done, full }: Omit<SyncOutcome, "report">): void {
-    const cleaner = this.#cleaner;
-    if (full || !done || this.#running) cleaner.remember(change, this.#options.state);
+  *following({ change, done, full }: Omit<SyncOutcome, "report">): Generator<undefined, void> {
+    if (full || !done || this.#running) {
+      yield* this.#cleaner.remembering(change, this.#options.state);
+      yield;
+    }
     if (!done) return;
     if (!this.#running) void this.#run(full ? "all" : change);
     else this.#next = full || this.#next === "all" ? "all" : NO_CHANGE;

@@ -152,10 +152,13 @@ export class Daemon {
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: [
         ({ report }) => report && this.#synced(report),
+        async ({ report }, turns) => {
+          if (report) await turns.run(this.#advice.advising(report.step.change));
+        },
         ({ done }) => {
           if (done) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
         },
-        (outcome) => conntrack.afterSync(outcome),
+        (outcome, turns) => turns.run(conntrack.following(outcome)),
       ],
       signal: options.signal,
     });
@@ -270,9 +273,8 @@ export class Daemon {
     await this.#loop.run();
   }
 
-  #synced({ script, step }: SyncReport): void {
+  #synced({ script }: SyncReport): void {
     this.#firstSync.resolve();
-    this.#advice.afterSync(step.change);
     releaseMemoryAfter(script, this.#options);
     // What came from the state file is not to be written back as if it were new.
     if (!this.#cache.complete) return;

@@ -6,6 +6,7 @@
 import type { ApplyError, Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
 import type { Omission } from "../model/cluster/events.ts";
+import type { Turns } from "../model/ports/in_turns.ts";
 import type { Step } from "../policy/state.ts";
 import type { StepObserver } from "./step_reports.ts";
 
@@ -46,5 +47,8 @@ export interface SyncOutcome {
   readonly report: SyncReport | undefined;
 }
 
-/** Something that has to be done after a try to sync. Must not reject. */
-export type SyncStep = (outcome: SyncOutcome) => Promise<void> | void;
+/** Something that has to be done after a try to sync, what is long of it in turns. Must not reject. */
+export type SyncStep = (
+  outcome: SyncOutcome,
+  turns: Pick<Turns, "run">,
+) => Promise<void> | void;

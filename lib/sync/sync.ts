@@ -264,7 +264,7 @@ export class SyncLoop {
     for (const step of afterSync) {
       await turns.giveWay();
       signal.throwIfAborted();
-      await step({ ...outcome, done });
+      await step({ ...outcome, done }, turns);
     }
     return done;
   }

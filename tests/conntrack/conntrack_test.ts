@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
 import type { DesiredServicePort, DesiredState } from "../../lib/model/kernel/desired.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { FakeConntrack, type Flow, flow } from "./fake_conntrack.ts";
 import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 import { changeOf, endpointsOf, servicePort, stateOf } from "./states.ts";
@@ -129,9 +130,9 @@ Deno.test("what changes during the pause after a failure is made good for as wel
 
 Deno.test("what a sync that failed would have made stale is deleted after the next one", async () => {
   const bench = new Bench([TO_A, TO_B, UNRELATED]);
-  bench.cleaner.remember(changeOf(OF_A, OF_A), OF_A);
+  atOnce(bench.cleaner.remembering(changeOf(OF_A, OF_A), OF_A));
   assertEquals(bench.cleaner.unfinished, false);
-  bench.cleaner.remember(changeOf(OF_A, EMPTY), EMPTY);
+  atOnce(bench.cleaner.remembering(changeOf(OF_A, EMPTY), EMPTY));
   assertEquals([bench.processes, bench.cleaner.unfinished], [0, true]);
   assertEquals(await bench.sync(EMPTY, EMPTY), 1);
   assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[TO_B, UNRELATED], false]);

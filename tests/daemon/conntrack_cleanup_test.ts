@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { ConntrackCleanup } from "../../lib/daemon/conntrack_cleanup.ts";
 import type { DesiredState } from "../../lib/model/kernel/desired.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { FakeConntrack, type Flow, flow } from "../conntrack/fake_conntrack.ts";
 import { changeOf, servicePort, stateOf } from "../conntrack/states.ts";
@@ -45,7 +46,7 @@ class Bench {
     const next: DesiredState = stateOf([servicePort(endpoints)]);
     const change = changeOf({ ...this.state }, next);
     Object.assign(this.state, next);
-    this.cleanup.afterSync({ change, done: true, full: false });
+    atOnce(this.cleanup.following({ change, done: true, full: false }));
   }
 }
 

@@ -112,6 +112,9 @@ export function canBeVirtual(address: string): boolean {
 
 /** The numeric value of a canonical address. */
 export function addressToInteger(address: string): bigint {
+  if (familyOf(address) === 4) {
+    return BigInt(address.split(".").reduce((value, byte) => value * 256 + Number(byte), 0));
+  }
   let value = 0n;
   for (const byte of ipaddr.parse(address).toByteArray()) value = (value << 8n) | BigInt(byte);
   return value;
@@ -129,9 +132,15 @@ export function integerToAddress(family: Family, value: bigint): string {
 
 /** Whether a canonical CIDR contains a canonical address; never across families. */
 export function cidrContains(cidr: string, address: string): boolean {
-  if (familyOf(cidr) !== familyOf(address)) return false;
+  return familyOf(cidr) === familyOf(address) && cidrTest(cidr)(address);
+}
+
+/** The same for many addresses: the CIDR is read once. */
+export function cidrTest(cidr: string): (address: string) => boolean {
   const { family, base, length } = splitCidr(cidr);
-  return clearHostBits(addressToInteger(address), family, length) === base;
+  return (address) =>
+    familyOf(address) === family &&
+    clearHostBits(addressToInteger(address), family, length) === base;
 }
 
 /** Whether two canonical CIDRs have an address in common. */

@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { Advice } from "../../../lib/daemon/start/advice.ts";
+import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { service, slice } from "../../policy/objects.ts";
 import { DEFAULTS } from "../../support/configuration.ts";
@@ -19,7 +20,7 @@ function warningsOf(objects: readonly ApiObject[], own: readonly string[] = []):
     nodeName: NODE_NAME,
     logger,
   });
-  advice.afterSync(pipeline.load(objects).change);
+  atOnce(advice.advising(pipeline.load(objects).change));
   return logger.entries.map(({ level, fields }) => [level, fields["address"]]);
 }
 
@@ -36,7 +37,9 @@ Deno.test("a node of which no address is known is warned of once", () => {
       nodeName: NODE_NAME,
       logger,
     });
-    for (let sync = 0; sync < 2; sync++) advice.afterSync({ node: undefined, services: new Map() });
+    for (let sync = 0; sync < 2; sync++) {
+      atOnce(advice.advising({ node: undefined, services: new Map() }));
+    }
     return logger.messages;
   };
   const [message = "", ...more] = adviceOf(true, "nftables");
@@ -51,6 +54,52 @@ Deno.test("a node of which no address is known is warned of once", () => {
 Deno.test("a pod of this node outside the range of all pods is warned of", () => {
   const objects = [service("web"), slice("web", [`10.88.0.1@${NODE_NAME}`])];
   assertEquals(warningsOf(objects), [["warn", "10.88.0.1"]]);
+});
+
+Deno.test("a pod that stays as it was is outside where the range is another one", () => {
+  const logger = new MemoryLogger();
+  const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+  let { node } = pipeline.desired;
+  const advice = new Advice({
+    node: () => node,
+    ownAddresses: () => [],
+    cache: { complete: false, node: undefined },
+    configuration: DEFAULTS,
+    traits: traitsOf("nftables"),
+    nodeName: NODE_NAME,
+    logger,
+  });
+  const { change } = pipeline.load([service("web"), slice("web", [`10.244.0.1@${NODE_NAME}`])]);
+  atOnce(advice.advising(change));
+  const services = new Map(
+    [...change.services].map(([key, { after }]) => [key, { before: after, after }] as const),
+  );
+  const other = {
+    ...node.families[4],
+    localDetector: { type: "cidr", cidr: "10.0.0.0/24" } as const,
+  };
+  const [before, after] = [node, { ...node, families: { ...node.families, 4: other } }];
+  node = after;
+  atOnce(advice.advising({ node: undefined, services }));
+  assertEquals(logger.messages, [], "nothing has changed by that step");
+  atOnce(advice.advising({ node: { before, after }, services }));
+  assertEquals(logger.messages.length, 1);
+});
+
+Deno.test("very many Services are looked at in turns", () => {
+  const pipeline = new Pipeline({ configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+  const names = Array.from({ length: 5_000 }, (_, i) => `s${i}`);
+  const advice = new Advice({
+    node: () => pipeline.desired.node,
+    ownAddresses: () => [],
+    cache: { complete: false, node: undefined },
+    configuration: DEFAULTS,
+    traits: traitsOf("nftables"),
+    nodeName: NODE_NAME,
+    logger: new MemoryLogger(),
+  });
+  const { change } = pipeline.load(names.map((name) => service(name)));
+  assertEquals([...advice.advising(change)].length, 5);
 });
 
 Deno.test("a pod on the host's network, and one of another node, are not", () => {
@@ -83,7 +132,7 @@ Deno.test("external addresses that are spread by a hash are told of be-liberal, 
       logger,
     });
     const { change } = pipeline.load([object]);
-    for (let sync = 0; sync < 2; sync++) advice.afterSync(change);
+    for (let sync = 0; sync < 2; sync++) atOnce(advice.advising(change));
     return logger.messages;
   };
   const [message = "", ...more] = messagesOf(external);
