@@ -138,7 +138,6 @@ export class NftablesBackend implements Backend<NftScript> {
       look: new Look({ nft, dataplane, desired, clock }),
       touched: this.#touched,
       isLarge: () => dataplane.isLarge,
-      replacements: () => dataplane.replacements,
       clock,
       logger,
       checkPeriod: configuration.nftables.syncPeriod,

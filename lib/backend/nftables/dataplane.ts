@@ -77,6 +77,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   #replacements = 0;
   #hasWritten = false;
   #applied: symbol | undefined;
+  #isReplacing = false;
   #progress: Progress | undefined;
   #beside: Beside | undefined;
 
@@ -105,6 +106,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** How many full scripts have been begun. */
   get replacements(): number {
     return this.#replacements;
+  }
+
+  /** Whether a full script is being applied: the table may lack what is to come. */
+  get isReplacing(): boolean {
+    return this.#isReplacing;
   }
 
   /** Whether the table is one that this process has written, and not one that it has read back. */
@@ -185,7 +191,12 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     if (this.#beside?.isDisturbed) await this.#beside.done();
     else if (this.#beside) this.#beside.isDisturbed = true;
     this.#applied = undefined;
-    await (script.kind === "full" ? this.#replace(script, checkpoint) : this.#step(script));
+    this.#isReplacing = script.kind === "full";
+    try {
+      await (script.kind === "full" ? this.#replace(script, checkpoint) : this.#step(script));
+    } finally {
+      this.#isReplacing = false;
+    }
     this.#settled();
   }
 

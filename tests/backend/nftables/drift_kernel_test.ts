@@ -87,7 +87,6 @@ class Fixture implements AsyncDisposable {
       touched: new Touched(),
       isLarge: () => this.dataplane.isLarge,
       onMissed: () => {},
-      replacements: () => this.dataplane.replacements,
       clock: new SystemClock(),
       logger: this.logger,
       onGone: () => {},

@@ -29,8 +29,6 @@ export interface DriftWatchOptions {
   readonly touched: Pick<Touched, "add" | "all" | "clear">;
   /** Whether the table is too large to be listed. */
   readonly isLarge: () => boolean;
-  /** How many full scripts have been begun. */
-  readonly replacements: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Milliseconds between two looks at the structure of the table. */
@@ -46,14 +44,22 @@ export interface DriftWatchOptions {
 const GATHER = 50;
 /** Milliseconds for a monitor to tell of what a look has found, and who did it. */
 const TELLING = 2 * GATHER;
-/** Generations that two monitors may both tell of, at most. */
+/** Generations that two monitors may both tell of, at most: one takes over from the other. */
 const REMEMBERED = 64;
 /** Looks in a row, where monitors report while the table is read. */
 const MOST_LOOKS = 3;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
-/** Milliseconds between two full syncs for what was missed, at least: changes wait while one runs. */
-const BETWEEN_FULLS = 60_000;
+/**
+ * Milliseconds after which a monitor that lost events hears again: the kernel drops all that happens until
+ * what it has kept is read, 16 MB at most (230,000 elements, 5 s).
+ */
+const CAUGHT_UP = 10_000;
+/**
+ * Milliseconds between two full syncs for what was missed: changes wait while one runs, and one that has
+ * to replace everything may itself be too much for the monitor.
+ */
+const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
 /** Milliseconds until a monitor that ended is started again. */
 const PAUSES: BackoffLimits = { first: 200, longest: 30_000 };
 /** A monitor that lasted so many times the next pause is started again soon. */
@@ -63,20 +69,19 @@ const LONG = 10;
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
-  /** Generations whose counts were told, the latest ones. */
-  #counted: readonly number[] = [];
+  /** Generations that were told, the latest ones. */
+  #generations: readonly number[] = [];
   /** How often a monitor's word was reported. */
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
-  /** When the last full sync was asked for, milliseconds; `undefined` while one is to be asked for. */
-  #lastFull: number | undefined = -Infinity;
-  /** Full scripts of which the monitor has told, or whose events were too many for it. */
-  #seenReplacements: number;
+  #isCatchingUp = false;
+  readonly #fullPauses = new Backoff(FULL_PAUSES);
+  /** When a full sync may be asked for again, milliseconds; `undefined` while one is to be asked for. */
+  #nextFull: number | undefined = -Infinity;
 
   /** @param options what to follow and whom to tell */
   constructor(options: DriftWatchOptions) {
     this.#options = options;
-    this.#seenReplacements = options.replacements();
   }
 
   /** Runs both ways of noticing. Never rejects. */
@@ -87,13 +92,17 @@ export class DriftWatch {
   async #follow(signal: AbortSignal): Promise<void> {
     const { clock, logger, look } = this.#options;
     const backoff = new Backoff(PAUSES);
-    void this.#whenSubscribed(signal, () => this.#look(() => look.structure()));
+    const whenSubscribed = async (look: () => Promise<unknown>) => {
+      await clock.sleep(SUBSCRIBED, signal);
+      if (!signal.aborted) await look();
+    };
+    void whenSubscribed(() => this.#look(() => look.structure()));
     while (!signal.aborted) {
       const started = clock.monotonic();
       await followMonitor({
         ...this.#options,
         onTransaction: (transaction) => this.#take(transaction),
-        onLost: () => this.#lost(signal),
+        onLost: () => void this.#lost(signal),
       }, signal);
       if (signal.aborted) return;
       logger.info(
@@ -103,54 +112,47 @@ export class DriftWatch {
       const pause = delayAfter(PAUSES, backoff.failures);
       if (lasted > Math.min(PAUSES.longest, LONG * pause)) backoff.reset();
       await clock.sleep(backoff.next(), signal);
-      void this.#whenSubscribed(signal, () => this.#compare(signal));
+      void whenSubscribed(() => this.#compare(signal));
     }
   }
 
-  async #whenSubscribed(signal: AbortSignal, look: () => Promise<unknown>): Promise<void> {
-    await this.#options.clock.sleep(SUBSCRIBED, signal);
-    if (!signal.aborted) await look();
-  }
-
   #take(transaction: Transaction): void {
-    this.#tellCounts(transaction);
-    const { marks, replacements } = this.#options;
+    const { generation, lastCounts } = transaction;
+    if (this.#generations.includes(generation)) return;
+    this.#generations = [...this.#generations, generation].slice(-REMEMBERED);
+    for (const last of lastCounts) this.#options.onGone(last);
+    const { marks } = this.#options;
     if (transaction.marks.some((mark) => marks.isOwn(mark))) {
       if (!transaction.isWholeTable) return;
       // What others did before is undone.
       this.#foreign = [];
       this.#options.touched.clear();
-      this.#seenReplacements = replacements();
     } else if (transaction.missing !== "" || transaction.added !== "") {
       this.#report(transaction);
     }
   }
 
-  /** Two monitors may tell of the same transaction, while one takes over from the other. */
-  #tellCounts({ generation, lastCounts }: Transaction): void {
-    if (lastCounts.length === 0 || this.#counted.includes(generation)) return;
-    this.#counted = [...this.#counted, generation].slice(-REMEMBERED);
-    for (const last of lastCounts) this.#options.onGone(last);
-  }
-
-  /** A very large full script is itself too much for the monitor. */
-  #lost(signal: AbortSignal): void {
-    const { replacements, look, logger } = this.#options;
-    const isOwn = replacements() > this.#seenReplacements;
-    this.#seenReplacements = replacements();
-    logger.debug(2, "nft monitor lost events; the table is looked at");
-    void (isOwn ? this.#look(() => look.structure()) : this.#compare(signal));
+  /** A very large script of our own may be too much for the monitor, too. */
+  async #lost(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    if (this.#isCatchingUp) return;
+    logger.debug(2, "nft monitor lost events; the table is compared when it has caught up");
+    this.#isCatchingUp = true;
+    await clock.sleep(CAUGHT_UP, signal);
+    this.#isCatchingUp = false;
+    if (!signal.aborted) await this.#compare(signal);
   }
 
   /** Looks for what may have been missed. A large table's elements are for a full sync. */
   async #compare(signal: AbortSignal): Promise<void> {
     const { look, isLarge, onMissed, clock } = this.#options;
     const isFine = await this.#look(() => look.contents());
-    if (!isFine || !isLarge() || this.#lastFull === undefined) return;
-    const pause = Math.max(0, this.#lastFull + BETWEEN_FULLS - clock.monotonic());
-    this.#lastFull = undefined;
-    await clock.sleep(pause, signal);
-    this.#lastFull = clock.monotonic();
+    if (!isFine || !isLarge() || this.#nextFull === undefined) return;
+    const late = clock.monotonic() - this.#nextFull;
+    if (late > FULL_PAUSES.longest) this.#fullPauses.reset();
+    this.#nextFull = undefined;
+    await clock.sleep(Math.max(0, -late), signal);
+    this.#nextFull = clock.monotonic() + this.#fullPauses.next();
     if (!signal.aborted) onMissed("nft monitor missed what happened");
   }
 
@@ -162,7 +164,8 @@ export class DriftWatch {
       const all = this.#foreign;
       this.#foreign = [];
       if (all.length === 0) return;
-      for (const each of inOrder(all)) this.#options.touched.add(each);
+      all.sort((a, b) => a.generation - b.generation | 0);
+      for (const each of all) this.#options.touched.add(each);
       this.#told++;
       const some = (what: keyof Drift) =>
         inWords(all.map((each) => each[what]).filter((text) => text !== ""));
@@ -212,10 +215,4 @@ export class DriftWatch {
     }
     return false;
   }
-}
-
-/** Each transaction once: two monitors tell of it while one takes over from the other. */
-function inOrder(transactions: readonly Transaction[]): Iterable<Transaction> {
-  const sorted = [...transactions].sort((a, b) => a.generation - b.generation | 0);
-  return new Map(sorted.map((each) => [each.generation, each])).values();
 }

@@ -18,7 +18,10 @@ import { inWords } from "./transactions.ts";
 /** What a look works with. */
 export interface LookOptions {
   readonly nft: Pick<Nft, "ruleCounts" | "listTable">;
-  readonly dataplane: Pick<NftablesDataplane, "applied" | "progress" | "ruleCounts" | "isLarge">;
+  readonly dataplane: Pick<
+    NftablesDataplane,
+    "applied" | "isReplacing" | "ruleCounts" | "isLarge"
+  >;
   /** The state that the dataplane holds the kernel to. */
   readonly desired: DesiredState;
   readonly clock: Clock;
@@ -57,11 +60,13 @@ export class Look {
       : this.#settle(() => this.#differences());
   }
 
-  /** What is found while a script is under way counts only where it is found again. */
+  /**
+   * What is found while a script is under way counts only where it is found again; while a full one is,
+   * which may take long and brings everything to the state, nothing counts.
+   */
   async #settle(find: () => Promise<readonly Finding[]>): Promise<Drift | undefined> {
     const { dataplane, clock } = this.#options;
-    // A table that is being written in portions lacks what is to come.
-    if (dataplane.progress) return undefined;
+    if (dataplane.isReplacing) return undefined;
     let { applied } = dataplane;
     let findings = await find();
     for (let tries = 1; tries < TRIES && findings.length > 0; tries++) {
@@ -71,7 +76,7 @@ export class Look {
       const again = new Set((await find()).map(({ id }) => id));
       findings = findings.filter(({ id }) => again.has(id));
     }
-    if (findings.length === 0) return undefined;
+    if (findings.length === 0 || dataplane.isReplacing) return undefined;
     const some = (isAdded: boolean) =>
       inWords(findings.filter((each) => each.isAdded === isAdded).map(({ what }) => what));
     return { missing: some(false), added: some(true), by: "" };

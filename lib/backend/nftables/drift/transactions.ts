@@ -47,23 +47,30 @@ export class TransactionReader {
   #lastCounts: FrontendCount[] = [];
   #isWholeTable = false;
   #newSets: string[] = [];
+  /** Events of the transaction at hand were dropped, and maybe its end: others may follow in it. */
+  #isCut = false;
 
   /**
    * Takes the next line.
    *
-   * @returns the transaction that it ends; `"lost"` where the kernel dropped events; `undefined`
-   *   in the midst of one
+   * @returns the transaction that it ends; `"lost"` where the kernel dropped events, and again where what
+   *   is left of them ends with another transaction; `undefined` in the midst of one
    */
   read(line: string): Transaction | "lost" | undefined {
     if (!line.startsWith("#")) return this.#readChange(line);
     if (LOST.test(line)) {
       this.#end({ by: "", generation: 0 });
+      this.#isCut = true;
       return "lost";
     }
     const [match, generation, pid = "", name = ""] = GENERATION.exec(line) ?? [];
     if (match === undefined) return undefined;
     const by = pid === "" ? "" : `${name} (pid ${pid})`;
-    return this.#end({ by, generation: Number(generation) });
+    const isCut = this.#isCut;
+    const transaction = this.#end({ by, generation: Number(generation) });
+    const isUnknown = isCut && transaction.marks.length === 0 &&
+      (transaction.missing !== "" || transaction.added !== "");
+    return isUnknown ? "lost" : transaction;
   }
 
   #readChange(line: string): undefined {
@@ -107,6 +114,7 @@ export class TransactionReader {
     this.#lastCounts = [];
     this.#isWholeTable = false;
     this.#newSets = [];
+    this.#isCut = false;
     return transaction;
   }
 }

@@ -7,8 +7,8 @@ import type { Drift } from "../../../../lib/model/kernel/drift.ts";
 import { ProgramMissingError } from "../../../../lib/model/ports/ports.ts";
 import { ManualClock, MemoryLogger, settle } from "../../../support/clock_and_log.ts";
 
-/** The end of a transaction. */
-const END = "# new generation 7 by process 4711 (nft)";
+/** The end of a transaction, which is printed with the next generation. */
+const END = "# new generation";
 
 const MISSING: Drift = { missing: "element of services4", added: "", by: "" };
 
@@ -31,7 +31,6 @@ class Fixture implements AsyncDisposable {
   readonly gone: FrontendCount[] = [];
   /** The looks that were taken. */
   readonly looks: string[] = [];
-  replacements = 1;
   /** Whether the table is too large to be listed. */
   isLarge = false;
   /** The reasons for which a full sync was asked for. */
@@ -41,6 +40,7 @@ class Fixture implements AsyncDisposable {
   /** Whether the program is missing. */
   isMissing = false;
   readonly #stop = new AbortController();
+  #generation = 1_000;
   /** Those that run, the first one first. */
   readonly #monitors = new Set<ReadableStreamDefaultController<string>>();
   readonly #watching: Promise<void>;
@@ -63,7 +63,6 @@ class Fixture implements AsyncDisposable {
         clear: () => this.touched.length = 0,
       },
       isLarge: () => this.isLarge,
-      replacements: () => this.replacements,
       clock: this.clock,
       logger: this.logger,
       checkPeriod: 30_000,
@@ -89,7 +88,10 @@ class Fixture implements AsyncDisposable {
     monitors: readonly ReadableStreamDefaultController<string>[],
     lines: readonly string[],
   ): Promise<void> {
-    for (const line of lines) for (const monitor of monitors) monitor.enqueue(line);
+    for (const each of lines) {
+      const line = each === END ? generation(++this.#generation) : each;
+      for (const monitor of monitors) monitor.enqueue(line);
+    }
     await settle();
     await this.clock.advance(50);
   }
@@ -355,29 +357,19 @@ Deno.test("a program that cannot be run does not end the watch", async () => {
   assert(fixture.started.length > 3, `${fixture.started.length}`);
 });
 
-Deno.test("events that were lost have the table compared", async () => {
+const LOST = "# ERROR: We lost some netlink events!";
+
+Deno.test("events that were lost have the table compared, once the monitor has caught up", async () => {
   await using fixture = new Fixture();
   await fixture.clock.advance(300);
   fixture.looks.length = 0;
   fixture.found = MISSING;
-  await fixture.print("# ERROR: We lost some netlink events!");
+  await fixture.print(LOST, LOST);
+  await fixture.clock.advance(9_000);
+  assertEquals(fixture.looks, []);
+  await fixture.clock.advance(1_000);
   await fixture.clock.advance(100);
-  assertEquals([fixture.looks, fixture.drift], [["contents"], [MISSING]]);
-});
-
-Deno.test("events that were lost of a full script of our own have only the structure looked at", async () => {
-  await using fixture = new Fixture();
-  await fixture.clock.advance(300);
-  fixture.looks.length = 0;
-  fixture.replacements = 2;
-  await fixture.print("# ERROR: We lost some netlink events!");
-  assertEquals(fixture.looks, ["structure"]);
-  await fixture.print("# ERROR: We lost some netlink events!");
-  assertEquals(fixture.looks, ["structure", "contents"]);
-  fixture.replacements = 3;
-  await fixture.print("delete table inet signpost", fixture.mark(), END);
-  await fixture.print("# ERROR: We lost some netlink events!");
-  assertEquals(fixture.looks, ["structure", "contents", "contents"]);
+  assertEquals([fixture.looks, fixture.drift, fixture.missed], [["contents"], [MISSING], []]);
 });
 
 Deno.test("after a monitor that ended, or lost events, a full sync reads a large table back", async () => {
@@ -390,37 +382,57 @@ Deno.test("after a monitor that ended, or lost events, a full sync reads a large
   assertEquals(fixture.looks, ["structure", "contents"]);
   assertEquals(fixture.missed, ["nft monitor missed what happened"]);
   await fixture.clock.advance(60_000);
-  await fixture.print("# ERROR: We lost some netlink events!");
+  await fixture.print(LOST);
+  for (const pause of [10_000, 0]) await fixture.clock.advance(pause);
   assertEquals(fixture.missed.length, 2);
   assertEquals([fixture.drift, fixture.logger.at("warn")], [[], []]);
 });
 
-Deno.test("full syncs for what was missed are a minute apart, and one serves all that was missed meanwhile", async () => {
+Deno.test("full syncs for what was missed come later each time, and one serves all that was missed meanwhile", async () => {
   await using fixture = new Fixture();
   fixture.isLarge = true;
   await fixture.clock.advance(300);
-  const lose = () => fixture.print("# ERROR: We lost some netlink events!");
-  for (let times = 0; times < 5; times++) await lose();
-  assertEquals(fixture.missed.length, 1);
-  await fixture.clock.advance(59_000);
-  assertEquals(fixture.missed.length, 1);
-  await fixture.clock.advance(1_000);
-  assertEquals(fixture.missed.length, 2);
-  await fixture.clock.advance(120_000);
-  assertEquals(fixture.missed.length, 2);
+  const lose = async () => {
+    await fixture.print(LOST);
+    for (const pause of [10_000, 0]) await fixture.clock.advance(pause);
+  };
+  await lose();
+  for (const [i, pause] of [60_000, 120_000, 240_000].entries()) {
+    for (let times = 0; times < 3; times++) await lose();
+    await fixture.clock.advance(pause - 40_000);
+    assertEquals(fixture.missed.length, i + 1, `before ${pause} ms`);
+    await fixture.clock.advance(10_000);
+    assertEquals(fixture.missed.length, i + 2, `after ${pause} ms`);
+  }
+  await fixture.clock.advance(3_600_000);
+  await fixture.clock.advance(600_000);
+  assertEquals(fixture.missed.length, 4);
+  await lose();
+  await lose();
+  await fixture.clock.advance(60_000);
+  assertEquals(fixture.missed.length, 6, "after an hour without, the first pause again");
 });
 
-Deno.test("no full sync is asked for where the structure of a large table has changed, or by a full script of our own", async () => {
+Deno.test("no full sync is asked for where the structure of a large table has changed: that is drift", async () => {
   await using fixture = new Fixture();
   fixture.isLarge = true;
   await fixture.clock.advance(300);
-  fixture.replacements = 2;
-  await fixture.print("# ERROR: We lost some netlink events!");
   fixture.found = MISSING;
-  await fixture.print("# ERROR: We lost some netlink events!");
+  await fixture.print(LOST);
+  await fixture.clock.advance(10_000);
   await fixture.clock.advance(100);
-  assertEquals(fixture.looks, ["structure", "structure", "contents"]);
-  assertEquals([fixture.drift, fixture.missed], [[MISSING], []]);
+  assertEquals([fixture.looks, fixture.missed], [["structure", "contents"], []]);
+  assertEquals(fixture.drift, [MISSING]);
+});
+
+Deno.test("a transaction that two monitors tell of is reported once, however far they are apart", async () => {
+  await using fixture = new Fixture();
+  await fixture.print(NEW_SET, fixture.mark(), generation(7));
+  const lines = ["delete element inet signpost services4 { 1 }", generation(8)];
+  await fixture.printBy(1, ...lines);
+  await fixture.clock.advance(1_000);
+  await fixture.printBy(0, ...lines);
+  assertEquals([fixture.drift.length, fixture.touched.length], [1, 1]);
 });
 
 Deno.test("a look at the structure now and then finds what no monitor told", async () => {

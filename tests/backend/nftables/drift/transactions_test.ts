@@ -85,6 +85,25 @@ Deno.test("a transaction whose events were lost is not taken for the next one", 
   );
 });
 
+Deno.test("what comes of a transaction after its events were lost is not taken for the doing of the next one", () => {
+  const lines = [
+    "# ERROR: We lost some netlink events!",
+    "add element inet signpost services4 { 1 }",
+  ];
+  const other = "# new generation 9 by process 2 (iptables)";
+  // nft is told of the loss before it reads what the kernel had kept until then.
+  assertEquals(read(...lines, "add rule ip nat KUBE-MARK-MASQ", other, other), [
+    "lost",
+    "lost",
+    "- + by iptables (pid 2)",
+  ]);
+  const mark = "add element inet signpost transactions { 0x00001000 timeout 8ms expires 8ms }";
+  assertEquals(read(...lines, mark, other), [
+    "lost",
+    "- +element of services4 by iptables (pid 2) #4096",
+  ]);
+});
+
 Deno.test("a mark is an element that times out, and only its maker knows it", () => {
   const marks = new Marks(0x1000);
   const command = marks.next();

@@ -1,0 +1,32 @@
+import { assertEquals } from "@std/assert";
+import { Look } from "../../../../lib/backend/nftables/drift/look.ts";
+import { realClock } from "../../../support/clock_and_log.ts";
+import { stateOf } from "../../../conntrack/states.ts";
+
+/** A table that should have a map, and does not. */
+function lookAt(dataplane: { readonly applied: symbol | undefined; isReplacing: boolean }) {
+  return new Look({
+    nft: {
+      ruleCounts: () => Promise.resolve(new Map([["services", 1]])),
+      listTable: () => Promise.resolve(""),
+    },
+    dataplane: Object.assign(dataplane, {
+      isLarge: true,
+      ruleCounts: () => {
+        // A full script begins while the table is looked at.
+        if (dataplane.applied === undefined) dataplane.isReplacing = true;
+        return [["gone", 0]] as const;
+      },
+    }),
+    desired: stateOf([]),
+    clock: { ...realClock, sleep: () => Promise.resolve() },
+  });
+}
+
+Deno.test("what is missing counts, but not while a full script is applied, however long that takes", async () => {
+  const applied = Symbol("applied");
+  const missing = { missing: "gone", added: "", by: "" };
+  assertEquals(await lookAt({ applied, isReplacing: false }).contents(), missing);
+  assertEquals(await lookAt({ applied, isReplacing: true }).structure(), undefined);
+  assertEquals(await lookAt({ applied: undefined, isReplacing: false }).structure(), undefined);
+});
