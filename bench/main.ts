@@ -31,7 +31,8 @@ const IPTABLES_RUNS = 3;
 
 /** Measures one thing after the other; what fails is told, and the others go on. */
 class Measuring {
-  readonly #failed = new Set<Part>();
+  /** The parts of which something was measured. */
+  readonly done = new Set<Part>();
 
   constructor(private readonly options: Options) {}
 
@@ -44,18 +45,14 @@ class Measuring {
     if (wanted.length === 0) return [];
     progress(what);
     try {
-      return [await body()];
+      const measured = await body();
+      for (const part of wanted) this.done.add(part);
+      return [measured];
     } catch (error) {
       progress(`${what} failed: ${messageOf(error)}`);
       Deno.exitCode = 1;
-      for (const part of wanted) this.#failed.add(part);
       return [];
     }
-  }
-
-  /** The parts that were measured to their end. */
-  get done(): readonly Part[] {
-    return [...this.options.parts].filter((part) => !this.#failed.has(part));
   }
 }
 
@@ -116,7 +113,7 @@ async function measure(options: Options, program: string): Promise<Results> {
     date: new Date().toISOString().slice(0, 10),
     machine,
     program,
-    measured: Object.fromEntries(measuring.done.map((part) => [part, sitting])),
+    measured: Object.fromEntries([...measuring.done].map((part) => [part, sitting])),
     sizes,
     ...(packets.length > 0 && { packets }),
     ...(counters.length > 0 && { counters }),
