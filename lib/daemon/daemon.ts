@@ -25,7 +25,7 @@ import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
 import { releaseMemoryAfter } from "./memory_release.ts";
 import { startingEvent } from "./reports/node_events.ts";
 import { Observation } from "./reports/observation.ts";
-import { dealWithOthers } from "./others.ts";
+import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
 import { isServedByKubeProxy, openSavedState } from "./objects/saved_state.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
@@ -62,6 +62,7 @@ export class Daemon {
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
   #keeper: StateKeeper | undefined;
+  #takingOver: Promise<void> | undefined;
   /** The Event of the start was sent. */
   #isAnnounced = false;
 
@@ -186,34 +187,36 @@ export class Daemon {
     const answering = this.#answer(signal);
     const writing = this.#runLoop(signal);
     const ended = new AbortController();
+    const serving = serveAll({
+      nodeName: this.#options.nodeName,
+      report: (event) => this.#report(event),
+      configuration: () => configuration,
+      traits: this.#opened.backend.traits,
+      health: this.#health,
+      metrics: this.#metrics,
+      status: () => plainFacts(this.#status()),
+      page: async () => ({
+        connections: await this.#connections.list("live"),
+        status: this.#status(),
+        services: this.#desired.services,
+        spans: this.observation.spans,
+        now: runtime.clock.now(),
+      }),
+      runtime,
+      logger,
+      signal: ended.signal,
+    });
     try {
       await untilAborted(signal, [
         writing,
         delivering,
-        serveAll({
-          nodeName: this.#options.nodeName,
-          report: (event) => this.#report(event),
-          configuration: () => configuration,
-          traits: this.#opened.backend.traits,
-          health: this.#health,
-          metrics: this.#metrics,
-          status: () => plainFacts(this.#status()),
-          page: async () => ({
-            connections: await this.#connections.list("live"),
-            status: this.#status(),
-            services: this.#desired.services,
-            spans: this.observation.spans,
-            now: runtime.clock.now(),
-          }),
-          runtime,
-          logger,
-          signal,
-        }),
+        serving,
         answering,
         announceReady(manager, { runtime, firstSync, signal }),
         this.#ownPorts.follow(() => this.#loop.requestRound(), signal),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, ended.signal),
-        firstSync.then(() => this.#dealWithOthers()),
+        firstSync.then(() => repairDrift(this.#others())),
+        firstSync.then(() => this.#takingOver = takeOver(this.#others())),
         firstSync.then(() => applyKernelSettings(this.#options)),
         firstSync.then(() => this.#connections.begin()),
         tellOfWaiting({
@@ -226,7 +229,6 @@ export class Daemon {
       ]);
     } finally {
       await Promise.all([
-        this.#healthChecks.close(),
         this.#keeper?.stop(),
         // What ends the daemon may be told in an Event.
         signal.aborted ? undefined : this.#lastEvents(),
@@ -234,8 +236,11 @@ export class Daemon {
         signal.aborted ? answering : undefined,
         // Two daemons must not write at the same time. Where another part failed, it goes on to the end.
         signal.aborted ? writing.catch(() => {}) : undefined,
+        signal.aborted ? this.#takingOver?.catch(() => {}) : undefined,
       ]);
+      // Load balancers are answered until the next daemon can do so.
       ended.abort();
+      await Promise.allSettled([serving, this.#healthChecks.close()]);
     }
   }
 
@@ -290,8 +295,8 @@ export class Daemon {
     await Promise.race([this.#events.flushed(), enough]);
   }
 
-  #dealWithOthers(): Promise<void> {
-    return dealWithOthers({
+  #others(): OthersOptions {
+    return {
       ...this.#options,
       clock: this.#options.runtime.clock,
       backend: this.#opened.backend,
@@ -299,7 +304,7 @@ export class Daemon {
       drifted: () => this.observation.drifted(),
       requestFull: (reason) => this.#loop.requestFull(reason),
       requestRepair: () => this.#loop.requestRepair(),
-    });
+    };
   }
 
   /** Without an API server there is no receiver of Events. */

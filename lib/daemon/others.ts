@@ -31,11 +31,7 @@ export interface OthersOptions {
 const CHECK_OTHERS = 4;
 
 /** Begins when our rules are in the kernel, and ends when the signal aborts. */
-export async function dealWithOthers(options: OthersOptions): Promise<void> {
-  await Promise.all([repairDrift(options), takeOver(options)]);
-}
-
-function repairDrift(options: OthersOptions): Promise<void> {
+export function repairDrift(options: OthersOptions): Promise<void> {
   const { backend, desired, drifted, requestFull, requestRepair, signal } = options;
   const repair = () => {
     drifted();
@@ -46,8 +42,11 @@ function repairDrift(options: OthersOptions): Promise<void> {
   return backend.watchDrift({ desired, onDrift, onChange: requestFull, signal });
 }
 
-/** Others' rules go when ours are there; then it is watched whether they come back. */
-async function takeOver(options: OthersOptions): Promise<void> {
+/**
+ * Others' rules go when ours are there; then it is watched whether they come back. Ends when the signal
+ * aborts and nothing more is written.
+ */
+export async function takeOver(options: OthersOptions): Promise<void> {
   const { backend: { foreignRules, traits }, configuration, clock, requestFull, signal } = options;
   await foreignRules.finish();
   // Beside the rest: open connections may keep it for long.

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
 import { run } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
@@ -11,7 +11,7 @@ import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { VERSION_TEXT } from "../../lib/model/version.ts";
 import { MemoryLogger, realClock, settle } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
-import { FakeNode } from "./fake_node.ts";
+import { FakeNode, KUBE_PROXY_RULES } from "./fake_node.ts";
 import { world } from "./runtime.ts";
 
 const SERVICE = JSON.stringify({
@@ -21,15 +21,16 @@ const SERVICE = JSON.stringify({
   spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }] },
 });
 
-/** A daemon whose nft takes scripts when it is let. */
-async function start(folder: string) {
+/** A daemon whose nft takes scripts when it is let, and whose iptables removes rules when it is let. */
+async function start(folder: string, health = "") {
   const node = new FakeNode();
   const [stop, logger] = [new AbortController(), new MemoryLogger()];
   const scripts: { readonly take: () => void }[] = [];
   const runner: ProcessRunner = {
     run: async (argv, stdin) => {
       const [program, option] = argv;
-      if (program === "nft" && option === "-f" && typeof stdin !== "string") {
+      const isScript = program === "nft" && option === "-f" && typeof stdin !== "string";
+      if (isScript || program.endsWith("-restore")) {
         const taken = Promise.withResolvers<void>();
         scripts.push({ take: taken.resolve });
         await taken.promise;
@@ -54,7 +55,12 @@ async function start(folder: string) {
   );
   const argv = [
     "--config=/config.yaml",
-    ...["--state-file=", "--socket=", "--healthz-bind-address=", "--metrics-bind-address="],
+    ...[
+      "--state-file=",
+      "--socket=",
+      `--healthz-bind-address=${health}`,
+      "--metrics-bind-address=",
+    ],
     ...["--conntrack-max-per-core=0", "--oom-score-adj=0", "--hostname-override=node"],
     `--manifests=${folder}`,
   ];
@@ -74,7 +80,7 @@ async function start(folder: string) {
       return () => {};
     },
   });
-  return { scripts, contents, stop, running, reload: () => reload() };
+  return { node, scripts, contents, stop, running, reload: () => reload() };
 }
 
 /** The lines of a program that says nothing. */
@@ -116,3 +122,48 @@ Deno.test("a reload waits for the transaction under way: the next daemon begins 
   await running;
   assertEquals(scripts.length, 2);
 });
+
+Deno.test("a reload waits for the removal of others' rules that is under way", async () => {
+  await using objects = await manifests();
+  const { node, scripts, contents, stop, running, reload } = await start(objects.folder);
+  node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
+  await eventually("the first script", () => scripts.length === 1);
+  scripts[0]?.take();
+  await eventually("the removal", () => scripts.length === 2);
+  contents.masqueradeAll = true;
+  await reload();
+  await settle();
+  assertEquals(scripts.length, 2);
+  scripts[1]?.take();
+  await eventually("the script of the new configuration", () => scripts.length === 3);
+  stop.abort();
+  scripts[2]?.take();
+  await running;
+});
+
+Deno.test("the health server answers while a reload waits, and the next daemon's follows", async () => {
+  await using objects = await manifests();
+  const address = `127.0.0.1:${freePort()}`;
+  const { scripts, contents, stop, running, reload } = await start(objects.folder, address);
+  const answers = async () => {
+    const answer = await fetch(`http://${address}/livez`);
+    await answer.body?.cancel();
+    return answer.ok;
+  };
+  await eventually("the first script", () => scripts.length === 1);
+  contents.masqueradeAll = true;
+  await reload();
+  await settle();
+  assert(await answers());
+  scripts[0]?.take();
+  await eventually("the script of the new configuration", () => scripts.length === 2);
+  assert(await answers());
+  stop.abort();
+  scripts[1]?.take();
+  await running;
+});
+
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { dealWithOthers } from "../../lib/daemon/others.ts";
+import { takeOver } from "../../lib/daemon/others.ts";
 import { stateOf } from "../conntrack/states.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { configuration } from "../support/configuration.ts";
@@ -12,7 +12,7 @@ Deno.test("what a check finds again of another proxy is followed, beside the che
   const full: string[] = [];
   const call = (name: string) => void calls.push(name);
   const { traits, foreignRules } = new FakeBackend({ repairs: true });
-  const others = dealWithOthers({
+  const others = takeOver({
     backend: {
       traits,
       watchDrift: () => Promise.resolve(),
