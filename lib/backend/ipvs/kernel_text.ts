@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { unbracketed } from "../../model/cluster/names.ts";
 import { integerToAddress, parseAddress } from "../../model/values/address.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
 
@@ -99,7 +100,7 @@ export function parseInterfaces(text: string): InterfaceAddress[] {
 function parseServer(line: string): VirtualServer | undefined {
   const match = SERVER.exec(line);
   const protocol = PROTOCOLS[match?.[1] ?? ""];
-  const address = addressOf(match?.[2]?.replace(/^\[(.*)\]$/, "$1"));
+  const address = addressOf(unbracketed(match?.[2] ?? ""));
   if (!match || !protocol || address === undefined) return undefined;
   return { protocol, address, port: Number(`0x${match[3]}`), active: 0, inactive: 0 };
 }

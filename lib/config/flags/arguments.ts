@@ -6,7 +6,7 @@
 import { familyOf, parseAddress } from "../../model/values/address.ts";
 import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
 import { show } from "../../model/values/text.ts";
-import { isDnsName } from "../../model/cluster/names.ts";
+import { isDnsName, unbracketed } from "../../model/cluster/names.ts";
 
 /** A Service, and maybe one of its ports. */
 export interface ServiceTarget {
@@ -93,7 +93,7 @@ function readPacket(
         "[fd00::a]:53/udp",
     );
   }
-  const source = parseAddress(from?.replace(/^\[(.*)\]$/, "$1"));
+  const source = parseAddress(from && unbracketed(from));
   if (from !== undefined && source === undefined) {
     return wrong(`${show(from)}: the source must be an IP address`);
   }

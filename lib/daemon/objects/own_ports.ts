@@ -1,10 +1,12 @@
 /**
- * The addresses and ports that the daemon itself cannot do without: its API server's, and its health
- * server's. A Service there would lock it out of the very place that tells when the Service goes.
+ * What the policy is to know of the daemon's own machine: the addresses of its interfaces, and the
+ * addresses and ports that the daemon cannot do without, its API server's and its health server's. A
+ * Service there would lock it out of the very place that tells when the Service goes.
  *
  * @module
  */
 import { isSpecialAddress, parseAddress } from "../../model/values/address.ts";
+import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { sameValue } from "../../model/values/same_value.ts";
@@ -45,11 +47,6 @@ export class OwnPorts {
     if (options.isHere) this.#addresses = ownAddresses(options.runtime);
   }
 
-  /** What is known now. */
-  get ports(): readonly OwnPort[] {
-    return this.#ports;
-  }
-
   /** What the policy is to know of this machine. */
   get around(): Pick<DesiredOptions, "ownAddresses" | "interfaceAddresses" | "ownPorts"> {
     const { locate, runtime } = this.#options;
@@ -84,9 +81,9 @@ export class OwnPorts {
     const addresses = ownAddresses(runtime);
     const hasMoved = !sameValue(addresses, this.#addresses);
     if (hasMoved) this.#addresses = addresses;
-    const before = JSON.stringify(this.#ports);
+    const before = this.#ports;
     this.#ports = this.#list();
-    return JSON.stringify(this.#ports) !== before || hasMoved;
+    return !sameValue(this.#ports, before) || hasMoved;
   }
 
   /** Looks again and again until the signal aborts. */
@@ -123,7 +120,7 @@ async function findServer(
   runtime: Pick<Runtime, "resolve">,
 ): Promise<OwnPort[]> {
   const url = await locate();
-  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const host = unbracketed(url.hostname);
   const address = parseAddress(host);
   const addresses = address === undefined ? await runtime.resolve(host) : [address];
   const port = url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port);
@@ -137,13 +134,13 @@ async function findServer(
 
 /** @param bindAddress `address:port` */
 function healthPort(bindAddress: string): OwnPort {
-  const colon = bindAddress.lastIndexOf(":");
-  const host = parseAddress(bindAddress.slice(0, colon).replace(/^\[(.*)\]$/, "$1"));
+  const { hostname, port } = splitHostPort(bindAddress);
+  const host = parseAddress(hostname);
   return {
     holder: "this node's health server",
     because: "which load balancers ask whether the node takes traffic",
     address: host === undefined || isUnspecified(host) ? undefined : host,
-    port: Number(bindAddress.slice(colon + 1)),
+    port,
   };
 }
 

@@ -75,9 +75,13 @@ async function applySaved(
     }
     const objects = new ObjectCache();
     for (const event of saved.events) await turns.run(objects.applying(event));
-    await loop.seed(objects);
-    const at = new Date(saved.written).toISOString();
-    logger.info("the saved state is in the kernel until the watches have delivered", { path, at });
+    if (await loop.seed(objects)) {
+      const at = new Date(saved.written).toISOString();
+      logger.info("the saved state is in the kernel until the watches have delivered", {
+        path,
+        at,
+      });
+    }
     return saved.written;
   } catch (error) {
     if (!(error instanceof StateError)) throw error;

@@ -4,13 +4,14 @@
  * @module
  */
 import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../../config/configz.ts";
+import { splitHostPort } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import { healthServer, metricsServer } from "../../observe/endpoints.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
-import type { HttpHandler, ListenAddress } from "../../model/ports/http.ts";
+import type { HttpHandler } from "../../model/ports/http.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import { pageHandler } from "../../observe/page/handler.ts";
 import type { PageContents } from "../../observe/page/page.ts";
@@ -78,7 +79,7 @@ async function serve(
   if (address === "") return;
   const { runtime, logger, signal, handler, configuration, nodeName, report } = options;
   try {
-    await serveHttp(splitAddress(address), {
+    await serveHttp(splitHostPort(address), {
       name: server,
       handler,
       failed: (error) => report(serverFailedEvent(nodeName, { server, error })),
@@ -91,13 +92,6 @@ async function serve(
   } catch (error) {
     throw error instanceof Error ? new FatalError(error.message, { cause: error }) : error;
   }
-}
-
-/** `10.0.0.1:80` or `[fd00::1]:80`, as the configuration holds it, checked. */
-function splitAddress(address: string): ListenAddress {
-  const colon = address.lastIndexOf(":");
-  const hostname = address.slice(0, colon).replace(/^\[(.*)\]$/, "$1");
-  return { hostname, port: Number(address.slice(colon + 1)) };
 }
 
 function flags(configuration: Configuration): Record<string, string> {

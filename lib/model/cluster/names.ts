@@ -42,3 +42,14 @@ export function keyInFamily(family: Family, key: string): string {
 export function hostPort(address: string, port: number): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
+
+/** What `hostPort` writes, in its parts. */
+export function splitHostPort(text: string): { readonly hostname: string; readonly port: number } {
+  const colon = text.lastIndexOf(":");
+  return { hostname: unbracketed(text.slice(0, colon)), port: Number(text.slice(colon + 1)) };
+}
+
+/** A host as URLs have it, without the brackets of IPv6. */
+export function unbracketed(host: string): string {
+  return host.replace(/^\[(.*)\]$/, "$1");
+}

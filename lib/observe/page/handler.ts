@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { unbracketed } from "../../model/cluster/names.ts";
 import { isLoopback, parseAddress } from "../../model/values/address.ts";
 import { type HttpHandler, type HttpRequest, textAnswer } from "../../model/ports/http.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
@@ -65,7 +66,7 @@ function refusalOf(
 
 /** The host of `host:port`, without the brackets of an IPv6 address. */
 function hostOf(authority: string): string {
-  return authority.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
+  return unbracketed(authority.replace(/:\d*$/, ""));
 }
 
 function isLoopbackHost(host: string): boolean {

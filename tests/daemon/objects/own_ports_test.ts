@@ -32,7 +32,7 @@ function ownPorts(
     isHere,
     runtime,
   });
-  const list = () => own.ports.map(({ address, port }) => `${address ?? "*"} ${port}`);
+  const list = () => (own.around.ownPorts?.() ?? []).map(({ address, port }) => `${address ?? "*"} ${port}`);
   return { own, list, clock, state, names, interfaces };
 }
 

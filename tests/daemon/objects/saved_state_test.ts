@@ -7,9 +7,16 @@ import { service, SyncFixture } from "../../sync/fixture.ts";
 
 const NODE = "node-1";
 
-/** Opens a state file, and tells what was asked and applied. */
-async function open(path: string, isServed = false): Promise<string[]> {
+/** Opens a state file, and tells what was asked and applied, and what the log says of it. */
+async function open(
+  path: string,
+  { isServed = false, isTaken = true }: {
+    readonly isServed?: boolean;
+    readonly isTaken?: boolean;
+  } = {},
+): Promise<string[]> {
   const done: string[] = [];
+  const logger = new MemoryLogger();
   const keeper = await openSavedState({
     path,
     nodeName: NODE,
@@ -21,14 +28,14 @@ async function open(path: string, isServed = false): Promise<string[]> {
     loop: {
       seed: ({ services }) => {
         done.push(`applied ${[...services.keys()].join()}`);
-        return Promise.resolve(true);
+        return Promise.resolve(isTaken);
       },
     },
     runtime: { clock: new ManualClock(START) },
-    logger: new MemoryLogger(),
+    logger,
   });
   await keeper.stop();
-  return done;
+  return [...done, ...logger.messages];
 }
 
 Deno.test("without a state file nothing is asked; kube-proxy's rules count for more than one", async () => {
@@ -44,8 +51,18 @@ Deno.test("without a state file nothing is asked; kube-proxy's rules count for m
       written: START,
       pause: () => Promise.resolve(),
     });
-    assertEquals(await open(path), ["asked for kube-proxy's rules", "applied default/s1"]);
-    assertEquals(await open(path, true), ["asked for kube-proxy's rules"]);
+    const [asked, applied] = ["asked for kube-proxy's rules", "applied default/s1"];
+    assertEquals(await open(path), [
+      asked,
+      applied,
+      "the saved state is in the kernel until the watches have delivered",
+    ]);
+    assertEquals(await open(path, { isServed: true }), [
+      asked,
+      "the saved state is not used: kube-proxy's rules are newer",
+    ]);
+    // The loop says why, and what comes next.
+    assertEquals(await open(path, { isTaken: false }), [asked, applied]);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

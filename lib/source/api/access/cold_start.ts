@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { unbracketed } from "../../../model/cluster/names.ts";
 import { cidrContains, parseAddress } from "../../../model/values/address.ts";
 import type { Environment } from "./access_source.ts";
 
@@ -33,7 +34,7 @@ export function refuseClusterIPServer(
   server: URL,
   known: ClusterIPKnowledge,
 ): string | undefined {
-  const host = server.hostname.replace(/^\[(.*)\]$/, "$1");
+  const host = unbracketed(server.hostname);
   const because = clusterIPReason(host, known);
   if (because === undefined) return undefined;
   return `the API server ${server.origin} is refused: ${because}. Cluster IPs work only once a ` +

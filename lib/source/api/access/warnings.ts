@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { unbracketed } from "../../../model/cluster/names.ts";
 import { cidrContains, parseAddress } from "../../../model/values/address.ts";
 import type { ApiAccess } from "./access.ts";
 
@@ -29,7 +30,7 @@ export function accessWarnings(access: ApiAccess): readonly string[] {
 }
 
 function isLocal(hostname: string): boolean {
-  const address = parseAddress(hostname.replace(/^\[(.*)\]$/, "$1"));
+  const address = parseAddress(unbracketed(hostname));
   if (address === undefined) return hostname === "localhost";
   return LOOPBACK.some((cidr) => cidrContains(cidr, address));
 }
