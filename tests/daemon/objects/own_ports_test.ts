@@ -32,7 +32,8 @@ function ownPorts(
     isHere,
     runtime,
   });
-  const list = () => (own.around.ownPorts?.() ?? []).map(({ address, port }) => `${address ?? "*"} ${port}`);
+  const list = () =>
+    (own.around.ownPorts?.() ?? []).map(({ address, port }) => `${address ?? "*"} ${port}`);
   return { own, list, clock, state, names, interfaces };
 }
 
