@@ -45,14 +45,7 @@ export function jsonText(data: object, indent: number): string {
  * @param indent put before each line
  */
 export function textTable(rows: readonly (readonly string[])[], indent = ""): string {
-  const cells = rows.map((row) => row.map(plain));
-  const widths: number[] = [];
-  for (const row of cells) {
-    row.forEach((cell, i) => widths[i] = Math.max(widths[i] ?? 0, cell.length));
-  }
-  const line = (row: readonly string[]) =>
-    (indent + row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ")).trimEnd();
-  return cells.map((row) => `${line(row)}\n`).join("");
+  return inColumns(rows, { paint: painter(false), indent });
 }
 
 /** The sequences by which a terminal shows a text in a colour, or bold or faint (SGR of ECMA-48). */
@@ -88,11 +81,19 @@ export function colourTable(
   { paint, indent = "" }: { readonly paint: Paint; readonly indent?: string },
 ): string {
   if (!head || rows.length === 0) return "";
-  const all = [head.map((cell): Cell => ({ text: textOf(cell), colour: "faint" })), ...rows];
-  const widths = head.map((_, column) =>
-    Math.max(...all.map((row) => textOf(row[column] ?? "").length))
-  );
-  return all.map((row) => {
+  const faint = head.map((cell): Cell => ({ text: textOf(cell), colour: "faint" }));
+  return inColumns([faint, ...rows], { paint, indent });
+}
+
+function inColumns(
+  rows: readonly (readonly Cell[])[],
+  { paint, indent }: { readonly paint: Paint; readonly indent: string },
+): string {
+  const widths: number[] = [];
+  for (const row of rows) {
+    row.forEach((cell, i) => widths[i] = Math.max(widths[i] ?? 0, textOf(cell).length));
+  }
+  return rows.map((row) => {
     const last = row.findLastIndex((cell) => textOf(cell) !== "");
     const line = row.slice(0, last + 1).map((cell, column) => {
       const text = textOf(cell);

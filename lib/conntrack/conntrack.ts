@@ -40,12 +40,6 @@ export interface FamilyCleaned {
   readonly seconds: number;
 }
 
-/** What a clean-up did. */
-export interface Cleaned extends FamilyCleaned {
-  /** By family; those in which nothing could be stale are left out. */
-  readonly families: ReadonlyMap<Family, FamilyCleaned>;
-}
-
 /** Deletions that are handed over together. Each walks all of the kernel's table. */
 const BATCH = 32;
 /** Milliseconds after which a clean-up stops and leaves the rest for later. */
@@ -91,9 +85,12 @@ export class ConntrackCleaner {
    *
    * @param change what the sync changed; `undefined`: not known, everything is looked at
    * @param state the state that the kernel has now
-   * @returns the number of deleted entries and the time it took, for the metrics
+   * @returns what was done, by family; those in which nothing could be stale are left out
    */
-  async reconcile(change: StateChange | undefined, state: DesiredState): Promise<Cleaned> {
+  async reconcile(
+    change: StateChange | undefined,
+    state: DesiredState,
+  ): Promise<ReadonlyMap<Family, FamilyCleaned>> {
     const families = new Map<Family, FamilyCleaned>();
     const suspects = this.#isMissing ? undefined : this.#suspects(change, state);
     if (suspects) {
@@ -105,9 +102,7 @@ export class ConntrackCleaner {
         this.#fail(error, suspects);
       }
     }
-    const sum = (pick: (each: FamilyCleaned) => number) =>
-      [...families.values()].reduce((total, each) => total + pick(each), 0);
-    return { deleted: sum((each) => each.deleted), seconds: sum((each) => each.seconds), families };
+    return families;
   }
 
   /**

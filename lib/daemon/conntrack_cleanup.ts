@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Cleaned, ConntrackCleaner } from "../conntrack/conntrack.ts";
+import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import type { Family } from "../model/values/address.ts";
 import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
@@ -78,11 +78,8 @@ export class ConntrackCleanup {
     try {
       for (let look: Look | undefined = first; look !== undefined; look = this.#next) {
         this.#next = undefined;
-        const cleaned: Cleaned = await this.#cleaner.reconcile(
-          look === "all" ? undefined : look,
-          state,
-        );
-        for (const [family, result] of cleaned.families) {
+        const cleaned = await this.#cleaner.reconcile(look === "all" ? undefined : look, state);
+        for (const [family, result] of cleaned) {
           metrics.conntrackReconciled(family, result);
         }
       }

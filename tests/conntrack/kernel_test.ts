@@ -1,6 +1,7 @@
 /**
  * Stale UDP flows in a real kernel: clients that keep their source port, in network namespaces.
  */
+import { deletedIn } from "./states.ts";
 import { assertEquals } from "@std/assert";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
 import { parseEntries } from "../../lib/conntrack/parse.ts";
@@ -135,7 +136,7 @@ class Bench implements AsyncDisposable {
     await this.#dataplane.apply(partial ?? this.#dataplane.full(desired));
     const known = this.#isFirst ? undefined : change;
     this.#isFirst = false;
-    return options.clean ? (await this.#cleaner.reconcile(known, desired)).deleted : 0;
+    return options.clean ? deletedIn(await this.#cleaner.reconcile(known, desired)) : 0;
   }
 
   /** Sends a datagram from this port of the client. @returns the host that answered, or what came instead */

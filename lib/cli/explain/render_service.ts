@@ -8,6 +8,7 @@ import { plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
 import { endpointName, type EndpointReport } from "../../explain/service/endpoints.ts";
+import { count } from "../../explain/service/finding.ts";
 import type { Outcome } from "../../explain/packet/outcome.ts";
 import { renderConnections, renderFindings, renderKernel } from "./render_findings.ts";
 import type { FrontendReport, PortReport, ServiceReport } from "../../explain/report.ts";
@@ -81,10 +82,11 @@ function outcomeCell(outcome: Outcome): Cell {
   const { verdict, code, endpoints, masquerade, conditions } = outcome;
   switch (verdict) {
     case "dnat": {
-      const count = `${endpoints.length} endpoint${endpoints.length === 1 ? "" : "s"}`;
       const how = masquerade?.applies ? ", masqueraded" : "";
       return {
-        text: `${count}${how}${conditions.length > 0 ? ", some sources" : ""}`,
+        text: `${count(endpoints.length, "endpoint")}${how}${
+          conditions.length > 0 ? ", some sources" : ""
+        }`,
         colour: "green",
       };
     }

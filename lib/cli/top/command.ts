@@ -59,18 +59,15 @@ async function withRates(
 
 /** Shows it until `q` is typed or the signal aborts. A daemon that is started again is waited for. */
 async function follow(first: ConnectionsReport, context: AskContext): Promise<void> {
-  const { runtime, signal } = context;
   const end = new AbortController();
   const stop = () => end.abort();
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
+  const signal = AbortSignal.any([context.signal, end.signal]);
   try {
     // A terminal that hangs up cannot be read any more.
-    void runtime.keyTyped("qQ", end.signal).then(stop, stop);
-    await show(first, { ...context, signal: end.signal });
+    void context.runtime.keyTyped("qQ", signal).then(stop, stop);
+    await show(first, { ...context, signal });
   } finally {
     stop();
-    signal.removeEventListener("abort", stop);
   }
 }
 

@@ -17,15 +17,11 @@ import { openSource } from "../objects/source.ts";
  * @throws {FatalError} where it cannot begin, or cannot go on
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
-  const stop = new AbortController();
-  const end = () => stop.abort();
-  options.signal.addEventListener("abort", end, { once: true });
-  if (options.signal.aborted) end();
+  const over = new AbortController();
   try {
-    await start({ ...options, signal: stop.signal });
+    await start({ ...options, signal: AbortSignal.any([options.signal, over.signal]) });
   } finally {
-    end();
-    options.signal.removeEventListener("abort", end);
+    over.abort();
   }
 }
 

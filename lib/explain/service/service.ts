@@ -9,7 +9,7 @@ import { objectKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
-import { error, sortFindings, warning } from "./finding.ts";
+import { count, error, sortFindings, warning } from "./finding.ts";
 import { findCauses } from "./findings.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
@@ -168,8 +168,6 @@ function summarize(
   const used = ports.flatMap(({ endpoints }) => endpoints)
     .filter(({ usedFor }) => usedFor.length > 0);
   const addresses = new Set(used.map(({ address }) => address)).size;
-  return `${service} works on this node: ${ports.length} service port${
-    ports.length === 1 ? "" : "s"
-  }, ` +
+  return `${service} works on this node: ${count(ports.length, "service port")}, ` +
     `${addresses} endpoint address${addresses === 1 ? "" : "es"} in use`;
 }
