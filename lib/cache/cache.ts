@@ -33,7 +33,7 @@ export interface Dirty {
 export interface Snapshot {
   readonly services: ReadonlyMap<string, Service>;
   /** The slices of a Service, by slice name order of arrival; by the Service's `namespace/name`. */
-  slicesOf(service: string): Iterable<EndpointSlice>;
+  slicesOf(service: string): readonly EndpointSlice[];
   /** All slices, by `namespace/name`. */
   readonly slices: ReadonlyMap<string, EndpointSlice>;
   /** This node, with all that was ever known of it; `undefined` where it was never seen. */
@@ -110,7 +110,7 @@ export class ObjectCache implements Snapshot {
   }
 
   /** @inheritdoc */
-  slicesOf(service: string): Iterable<EndpointSlice> {
+  slicesOf(service: string): readonly EndpointSlice[] {
     return this.#slicesByService.get(service) ?? [];
   }
 

@@ -29,16 +29,17 @@ export interface Surroundings {
 
 /** Everything that only one Service can have: addresses with ports, node ports. */
 export function claimsOf(service: Service, surroundings: Surroundings): Claim[] {
-  const addresses = [...addressesOf(service)].map(([address, type]) =>
-    inspect(address, type, surroundings)
-  );
-  return familiesOf(service).flatMap((family) =>
-    service.ports.flatMap((port) => {
-      const vips = addresses.filter((each) => each.family === family)
-        .map((each) => vipClaim(each, port, surroundings));
-      return port.nodePort === 0 ? vips : [...vips, ownNodePort(port, family, surroundings)];
-    })
-  );
+  const addresses = addressesOf(service, surroundings);
+  const claims: Claim[] = [];
+  for (const family of familiesOf(service)) {
+    for (const port of service.ports) {
+      for (const each of addresses) {
+        if (each.family === family) claims.push(vipClaim(each, port, surroundings));
+      }
+      if (port.nodePort !== 0) claims.push(ownNodePort(port, family, surroundings));
+    }
+  }
+  return claims;
 }
 
 /** Families in which the Service has a cluster IP; in others it has no rules, whatever else it lists. */
@@ -55,14 +56,19 @@ export function nodePortClaim(
 }
 
 /** Each address once, as what comes first. */
-function addressesOf(service: Service): Map<string, ClaimType> {
-  const addresses = new Map<string, ClaimType>();
-  const add = (list: readonly string[], type: ClaimType) => {
-    for (const address of list) if (!addresses.has(address)) addresses.set(address, type);
+function addressesOf(
+  { clusterIPs, loadBalancerIPs, externalIPs }: Service,
+  surroundings: Surroundings,
+): readonly Inspected[] {
+  const addresses: Inspected[] = [];
+  const add = (list: readonly string[], type: ClaimType, before: readonly string[]) => {
+    for (const address of list) {
+      if (!before.includes(address)) addresses.push(inspect(address, type, surroundings));
+    }
   };
-  add(service.clusterIPs, "clusterIP");
-  add(service.loadBalancerIPs, "loadBalancerIP");
-  add(service.externalIPs, "externalIP");
+  add(clusterIPs, "clusterIP", []);
+  add(loadBalancerIPs, "loadBalancerIP", clusterIPs);
+  add(externalIPs, "externalIP", [...clusterIPs, ...loadBalancerIPs]);
   return addresses;
 }
 

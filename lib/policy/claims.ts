@@ -99,13 +99,6 @@ export class Claims {
     return affected;
   }
 
-  /** Whether a Service holds what it claimed. */
-  holds(service: string, key: string): boolean {
-    const holder = this.#holders.get(key);
-    return holder?.service === service && holder.claim.reserved === undefined &&
-      this.#nodePortHolder(holder) === undefined;
-  }
-
   /** What a Service asked for and did not get. */
   conflictsOf(service: string): Conflict[] {
     const conflicts: Conflict[] = [];

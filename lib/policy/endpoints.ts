@@ -6,9 +6,9 @@
 import type { Family } from "../model/values/address.ts";
 import type { Destination } from "../model/kernel/desired.ts";
 import type { Snapshot } from "../cache/cache.ts";
-import { hostPort, objectKey } from "../model/cluster/names.ts";
+import { hostPort } from "../model/cluster/names.ts";
 import { compact } from "../model/values/lists.ts";
-import type { EndpointSlice, Service, ServicePort } from "../model/cluster/objects.ts";
+import type { EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
 import type { Candidate, Place } from "./topology.ts";
 
 /**
@@ -18,13 +18,13 @@ import type { Candidate, Place } from "./topology.ts";
  */
 const MAX_SORTED = 32;
 
-/** The slices of a Service, by name. */
+/** The slices of a Service, by name. @param service its `namespace/name` */
 export function slicesOf(
   objects: Pick<Snapshot, "slicesOf">,
-  service: Service,
+  service: string,
 ): readonly EndpointSlice[] {
-  const slices = [...objects.slicesOf(objectKey(service))];
-  return slices.sort((a, b) => a.name < b.name ? -1 : 1);
+  const slices = objects.slicesOf(service);
+  return slices.length < 2 ? slices : slices.toSorted((a, b) => a.name < b.name ? -1 : 1);
 }
 
 /**
@@ -92,8 +92,8 @@ export function toDestinations(
     readonly isShortCircuit: boolean;
   },
 ): readonly Destination[] {
-  const { previous, ...where } = options;
-  const wanted = chosen.map((each) => destination(each, where));
+  const { previous } = options;
+  const wanted = chosen.map((each) => destination(each, options));
   if (wanted.length <= MAX_SORTED || previous.length === 0) return compact(wanted);
   return keepSlots(wanted, previous);
 }

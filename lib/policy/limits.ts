@@ -52,7 +52,7 @@ const NOTHING: Readonly<Size> = { frontends: 0, elements: 0, sourceRanges: 0, af
  */
 export function sizeOf(
   service: Service,
-  slices: Iterable<EndpointSlice>,
+  slices: readonly EndpointSlice[],
   schedulers: SchedulerDefaults,
 ): Size {
   const scheduler = schedulerOf(service.scheduler ?? ANY_SCHEDULER, schedulers);
@@ -117,16 +117,15 @@ export class Admission {
    *
    * @param key its `namespace/name`
    */
-  judge(key: string, service: Service | undefined, slices: Iterable<EndpointSlice>): void {
+  judge(key: string, service: Service | undefined, slices: readonly EndpointSlice[]): void {
     this.#over.delete(key);
     this.#frozen.delete(key);
     const last = this.#admitted.get(key);
     if (service === undefined) return this.#release(key);
-    const all = [...slices];
     for (
       const candidate of last && last.service !== service ? [service, last.service] : [service]
     ) {
-      const size = sizeOf(candidate, all, this.#schedulers);
+      const size = sizeOf(candidate, slices, this.#schedulers);
       const over = this.#excess(key, size, candidate.namespace);
       if (over === undefined) return this.#admit(key, { service: candidate, size });
       if (!this.#over.has(key)) this.#over.set(key, over);
@@ -180,7 +179,7 @@ export class Admission {
   #count(key: string, size: Size): void {
     const namespace = namespaceOf(key);
     const before = this.#admitted.get(key)?.size ?? NOTHING;
-    const total = { ...(this.#totals.get(namespace) ?? NOTHING) };
+    const total = this.#totals.get(namespace) ?? { ...NOTHING };
     for (const [what] of WHAT) {
       total[what] += size[what] - before[what];
       if (size[what] < before[what]) this.#shrunk.add(namespace);

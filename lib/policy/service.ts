@@ -27,8 +27,8 @@ export interface ServiceInputs {
   readonly place: Place;
   /** The node's own address in each family, for source ranges that contain it. */
   readonly nodeAddresses: Readonly<Record<Family, string | undefined>>;
-  /** Whether the Service holds a claim of `claimsOf`. */
-  readonly holds: (claim: string) => boolean;
+  /** The claims of `claimsOf` that the Service does not hold. */
+  readonly lost: ReadonlySet<string>;
   /** What holds where the Service does not say. */
   readonly schedulers: SchedulerDefaults;
   /** The Service's desired ports of the last sync: their endpoints keep their slots. */
@@ -40,16 +40,19 @@ export function desiredServicePorts(
   service: Service,
   inputs: ServiceInputs,
 ): readonly DesiredServicePort[] {
-  const previous = new Map(inputs.previous.map((each) => [slotsKey(each), each]));
-  const all = familiesOf(service).flatMap((family) => {
+  const last = new Map(inputs.previous.map((each) => [slotsKey(each), each]));
+  const all: DesiredServicePort[] = [];
+  for (const family of familiesOf(service)) {
     const ranges = sourceRanges(service, family, inputs.nodeAddresses[family]);
-    const all = { ...inputs, family, ranges, last: previous };
-    return service.ports.map((port) => desiredServicePort(service, { ...all, port }));
-  });
+    for (const port of service.ports) {
+      all.push(desiredServicePort(service, { inputs, port, family, ranges, last }));
+    }
+  }
   return compact(all);
 }
 
-interface PortInputs extends ServiceInputs {
+interface PortInputs {
+  readonly inputs: ServiceInputs;
   readonly port: ServicePort;
   readonly family: Family;
   /** Of all the Service's ports of this family. */
@@ -64,25 +67,27 @@ function slotsKey({ name, family, protocol }: SlotsOwner): string {
 
 type SlotsOwner = Pick<DesiredServicePort, "name" | "family" | "protocol">;
 
-function desiredServicePort(service: Service, inputs: PortInputs): DesiredServicePort {
-  const { port, family, place, holds } = inputs;
+function desiredServicePort(
+  service: Service,
+  { inputs, port, family, ranges, last }: PortInputs,
+): DesiredServicePort {
+  const { slices, place, lost } = inputs;
   const { protocol } = port;
   const name = servicePortName(objectKey(service), port);
   const held = (addresses: readonly string[], others: readonly string[] = []) =>
     only(
       addresses,
       (address) =>
-        familyOf(address) === family && holds(vipKey(address, protocol, port.port)) &&
-        !others.includes(address),
+        familyOf(address) === family && holdsVip(port, address, lost) && !others.includes(address),
     );
   const clusterIPs = held(service.clusterIPs);
   const loadBalancerIPs = held(service.loadBalancerIPs, clusterIPs);
   const externalIPs = held(service.externalIPs, [...clusterIPs, ...loadBalancerIPs]);
-  const nodePort = port.nodePort !== 0 && holds(nodePortClaim(port, family)) ? port.nodePort : 0;
+  const nodePort = heldNodePort(port, family, lost);
   const { internalTrafficPolicy, externalTrafficPolicy } = service;
 
   const external = nodePort !== 0 || loadBalancerIPs.length > 0 || externalIPs.length > 0;
-  const candidates = findCandidates(inputs.slices, { port, family, nodeName: place.nodeName });
+  const candidates = findCandidates(slices, { port, family, nodeName: place.nodeName });
   const chosen = chooseEndpoints(candidates, {
     // External traffic needs the Cluster list under the Local policy too: pods and the node are
     // short-circuited to it.
@@ -92,7 +97,7 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     },
     place,
   });
-  const last = inputs.last.get(slotsKey({ name, family, protocol }));
+  const previous = last.get(slotsKey({ name, family, protocol }));
   return {
     name,
     family,
@@ -102,20 +107,20 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
     externalIPs,
     loadBalancerIPs,
     nodePort,
-    sourceRanges: inputs.ranges,
+    sourceRanges: ranges,
     internalTrafficPolicy,
     externalTrafficPolicy,
     affinitySeconds: service.affinitySeconds,
     ...scheduling(service, inputs),
     clusterEndpoints: toDestinations(chosen.cluster, {
-      previous: last?.clusterEndpoints ?? [],
+      previous: previous?.clusterEndpoints ?? [],
       place,
       // Then a pod of another node that connects to an external address or node port of this one
       // keeps its own address, and may be sent back to itself.
       isShortCircuit: externalTrafficPolicy === "Local" && external,
     }),
     localEndpoints: toDestinations(chosen.local, {
-      previous: last?.localEndpoints ?? [],
+      previous: previous?.localEndpoints ?? [],
       place,
       isShortCircuit: false,
     }),
@@ -128,24 +133,39 @@ function desiredServicePort(service: Service, inputs: PortInputs): DesiredServic
 /** A port without what another Service has taken over. */
 export function withoutLost(
   port: DesiredServicePort,
-  holds: (claim: string) => boolean,
+  lost: ReadonlySet<string>,
 ): DesiredServicePort {
-  const { family, protocol, nodePort } = port;
   const held = (addresses: readonly string[]) =>
-    only(addresses, (address) => holds(vipKey(address, protocol, port.port)));
+    only(addresses, (address) => holdsVip(port, address, lost));
   return {
     ...port,
     clusterIPs: held(port.clusterIPs),
     externalIPs: held(port.externalIPs),
     loadBalancerIPs: held(port.loadBalancerIPs),
-    nodePort: nodePort !== 0 && holds(nodePortClaim({ protocol, nodePort }, family)) ? nodePort : 0,
+    nodePort: heldNodePort(port, port.family, lost),
   };
+}
+
+function holdsVip(
+  { protocol, port }: Pick<ServicePort, "protocol" | "port">,
+  address: string,
+  lost: ReadonlySet<string>,
+): boolean {
+  return lost.size === 0 || !lost.has(vipKey(address, protocol, port));
+}
+
+function heldNodePort(
+  port: Pick<ServicePort, "protocol" | "nodePort">,
+  family: Family,
+  lost: ReadonlySet<string>,
+): number {
+  return lost.size === 0 || !lost.has(nodePortClaim(port, family)) ? port.nodePort : 0;
 }
 
 /** A client that session affinity keeps has its endpoint; which one that is, chance says. */
 function scheduling(
   { affinitySeconds, scheduler: asked = ANY_SCHEDULER }: Service,
-  { schedulers }: PortInputs,
+  { schedulers }: ServiceInputs,
 ): Pick<DesiredServicePort, "scheduler"> {
   const scheduler = affinitySeconds > 0 ? undefined : schedulerOf(asked, schedulers);
   return scheduler === undefined ? {} : { scheduler };

@@ -72,6 +72,9 @@ const BATCH = 500;
 const BATCH_WEIGHT = 200;
 const ENDPOINT_WEIGHT = 0.1;
 
+/** Shared by all Services that hold what they claim. */
+const NOTHING: ReadonlySet<string> = new Set();
+
 /** No Service can have one; each pod's interface brings one more. */
 const LINK_LOCAL = /^fe[89ab].:/;
 
@@ -169,12 +172,13 @@ export class Desired implements DesiredState {
     const unsupported: Unsupported[] = [];
     let weight = 0;
     for (const key of dirty) {
-      const { before, after: wanted } = this.#updateService(objects, key);
+      const lost = this.#claims.conflictsOf(key);
+      const { before, after: wanted } = this.#updateService(objects, key, lost);
       // What is the same object costs those who follow nothing.
       const after = sameValue(before, wanted) ? before : wanted;
       services.set(key, { before, after });
       followNoLocal(this.#noLocal, { before, after });
-      for (const conflict of this.#claims.conflictsOf(key)) conflicts.push(conflict);
+      for (const conflict of lost) conflicts.push(conflict);
       for (const each of this.#unsupported.get(key) ?? []) unsupported.push(each);
       const over = this.#admission.over.get(key);
       if (over) overLimit.push(over);
@@ -293,15 +297,15 @@ export class Desired implements DesiredState {
       : service;
   }
 
-  #updateService(objects: Snapshot, key: string): ServiceChange {
+  #updateService(objects: Snapshot, key: string, conflicts: readonly Conflict[]): ServiceChange {
     const before = this.#services.get(key) ?? [];
     const service = this.#admission.inForce(key);
-    const holds = (claim: string) => this.#claims.holds(key, claim);
+    const lost = conflicts.length === 0 ? NOTHING : new Set(conflicts.map(({ claim }) => claim));
     if (service === undefined || !this.#admission.isFrozen(key)) this.#frozen.delete(key);
     if (service === undefined || this.#admission.isFrozen(key)) {
       const frozen = this.#frozen.get(key) ?? before;
       if (service) this.#frozen.set(key, frozen);
-      const after = service ? frozen.map((port) => withoutLost(port, holds)) : [];
+      const after = service ? frozen.map((port) => withoutLost(port, lost)) : [];
       if (!service) {
         for (const each of [this.#unsupported, this.#healthChecks]) each.delete(key);
       }
@@ -309,7 +313,7 @@ export class Desired implements DesiredState {
     }
     const { zone, addresses: nodeAddresses } = this.#facts;
     const [{ nodeName }, { ipFamilies }] = [this.#options, this.#nextNode];
-    const slices = slicesOf(objects, service);
+    const slices = slicesOf(objects, key);
     const healthCheck = healthCheckOf(service, { slices, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
     else this.#healthChecks.delete(key);
@@ -317,23 +321,18 @@ export class Desired implements DesiredState {
       slices,
       place: { nodeName, zone },
       nodeAddresses,
-      holds,
+      lost,
       schedulers: this.#options.configuration.signpost,
       previous: before,
     });
     const written = only(after, ({ family }) => ipFamilies.includes(family));
-    return { before, after: this.#supported(key, written) };
-  }
-
-  /** What of a Service the kernel can hold; keeps in mind what it cannot. */
-  #supported(
-    service: string,
-    all: readonly DesiredServicePort[],
-  ): readonly DesiredServicePort[] {
-    const { ports, unsupported } = withoutRefused(all, { service, refused: this.#refused });
-    if (unsupported.length === 0) this.#unsupported.delete(service);
-    else this.#unsupported.set(service, unsupported);
-    return ports;
+    const { ports, unsupported } = withoutRefused(written, {
+      service: key,
+      refused: this.#refused,
+    });
+    if (unsupported.length === 0) this.#unsupported.delete(key);
+    else this.#unsupported.set(key, unsupported);
+    return { before, after: ports };
   }
 }
 

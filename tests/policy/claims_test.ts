@@ -1,9 +1,24 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
-import { type Claim, Claims, type ClaimType } from "../../lib/policy/claims.ts";
+import { type Claim, Claims as AllClaims, type ClaimType } from "../../lib/policy/claims.ts";
 
 const VIP = "192.0.2.1 . tcp . 80";
 const OTHER = "192.0.2.2 . tcp . 80";
+
+/** Claims that know who holds what. */
+class Claims extends AllClaims {
+  readonly #asked = new Map<string, readonly Claim[]>();
+
+  override set(service: string, options: Parameters<AllClaims["set"]>[1]): ReadonlySet<string> {
+    this.#asked.set(service, options.claims);
+    return super.set(service, options);
+  }
+
+  holds(service: string, claim: string): boolean {
+    const isAsked = this.#asked.get(service)?.some(({ key }) => key === claim) ?? false;
+    return isAsked && this.conflictsOf(service).every((lost) => lost.claim !== claim);
+  }
+}
 
 /** Claims of external IPs. */
 function external(...keys: readonly string[]): Claim[] {

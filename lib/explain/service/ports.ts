@@ -49,7 +49,7 @@ export function portReport(
   inputs: PortInputs,
 ): PortReport {
   const { service, state, world, nodeName, inspector } = inputs;
-  const slices = slicesOf(state.cache, service);
+  const slices = slicesOf(state.cache, objectKey(service));
   const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
   const place = { nodeName, zone: state.cache.node?.zone ?? "" };
   const { family, protocol } = desired;
