@@ -336,7 +336,6 @@ Deno.test("a large table is never listed at one go: its structure is looked at, 
     clock,
     logger: portions.logger,
     onTransaction: ({ missing, added }) => told.push(missing || added),
-    onLost: () => told.push("lost"),
   }, stop.signal);
   const tell = (name: string) =>
     eventually("the monitor tells", async () => {
@@ -374,6 +373,31 @@ Deno.test("a monitor that was killed is started again, and what happened meanwhi
   );
   await fixture.sync([SERVICE], { full: true });
   await fixture.following();
+  assertEquals(await fixture.after(MARKER), "chain of marker");
+});
+
+Deno.test("where the kernel cannot keep all events for a monitor, another one takes its place, and what was lost is found", async () => {
+  await using fixture = await Fixture.create({ checkPeriod: NEVER });
+  await fixture.sync([SERVICE], { full: true });
+  await fixture.following();
+  const before = await monitors(fixture.kernel);
+  for (const pid of before) Deno.kill(pid, "SIGSTOP");
+  const comment = `comment "${"x".repeat(120)}"`;
+  await fixture.kernel.script("table inet other { set s { type ipv4_addr; }; }");
+  for (let i = 0; i < 8; i++) {
+    const element = (_: unknown, j: number) => `10.${i}.${j >> 8}.${j & 255} ${comment}`;
+    const elements = Array.from({ length: 20_000 }, element);
+    await fixture.kernel.script(`add element inet other s { ${elements.join(", ")} }`);
+  }
+  await fixture.kernel.script("delete element inet signpost cluster-ips4 { 10.96.0.1 }");
+  for (const pid of before) Deno.kill(pid, "SIGCONT");
+  assertEquals(
+    await eventually("a report", () => fixture.drift.splice(0).join("; ")),
+    "element of cluster-ips4",
+  );
+  assertMatch(fixture.logger.at("debug").join("\n"), /the kernel dropped events/);
+  assertEquals((await monitors(fixture.kernel)).filter((pid) => before.includes(pid)), []);
+  await fixture.sync([SERVICE], { full: true });
   assertEquals(await fixture.after(MARKER), "chain of marker");
 });
 

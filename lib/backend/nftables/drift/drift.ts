@@ -45,16 +45,11 @@ const GATHER = 50;
 /** Milliseconds for a monitor to tell of what a look has found, and who did it. */
 const TELLING = 2 * GATHER;
 /** Generations that two monitors may both tell of, at most: one takes over from the other. */
-const REMEMBERED = 64;
+const REMEMBERED = 1_000;
 /** Looks in a row, where monitors report while the table is read. */
 const MOST_LOOKS = 3;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
 const SUBSCRIBED = 300;
-/**
- * Milliseconds after which a monitor that lost events hears again: the kernel drops all that happens until
- * what it has kept is read, 16 MB at most (230,000 elements, 5 s).
- */
-const CAUGHT_UP = 10_000;
 /**
  * Milliseconds between two full syncs for what was missed: changes wait while one runs, and one that has
  * to replace everything may itself be too much for the monitor.
@@ -70,11 +65,10 @@ export class DriftWatch {
   readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
   /** Generations that were told, the latest ones. */
-  #generations: readonly number[] = [];
+  readonly #generations = new Set<number>();
   /** How often a monitor's word was reported. */
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
-  #isCatchingUp = false;
   readonly #fullPauses = new Backoff(FULL_PAUSES);
   /** When a full sync may be asked for again, milliseconds; `undefined` while one is to be asked for. */
   #nextFull: number | undefined = -Infinity;
@@ -102,11 +96,10 @@ export class DriftWatch {
       await followMonitor({
         ...this.#options,
         onTransaction: (transaction) => this.#take(transaction),
-        onLost: () => void this.#lost(signal),
       }, signal);
       if (signal.aborted) return;
       logger.info(
-        "nft monitor has ended (1.0.6 does where source ranges change); it is started again, and the table compared",
+        "nft monitor has ended (1.0.6 does where source ranges change), or lost events; it is started again, and the table compared",
       );
       const lasted = clock.monotonic() - started;
       const pause = delayAfter(PAUSES, backoff.failures);
@@ -118,8 +111,11 @@ export class DriftWatch {
 
   #take(transaction: Transaction): void {
     const { generation, lastCounts } = transaction;
-    if (this.#generations.includes(generation)) return;
-    this.#generations = [...this.#generations, generation].slice(-REMEMBERED);
+    const known = this.#generations;
+    if (known.has(generation)) return;
+    known.add(generation);
+    const [oldest] = known;
+    if (oldest !== undefined && known.size > REMEMBERED) known.delete(oldest);
     for (const last of lastCounts) this.#options.onGone(last);
     const { marks } = this.#options;
     if (transaction.marks.some((mark) => marks.isOwn(mark))) {
@@ -130,17 +126,6 @@ export class DriftWatch {
     } else if (transaction.missing !== "" || transaction.added !== "") {
       this.#report(transaction);
     }
-  }
-
-  /** A very large script of our own may be too much for the monitor, too. */
-  async #lost(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
-    if (this.#isCatchingUp) return;
-    logger.debug(2, "nft monitor lost events; the table is compared when it has caught up");
-    this.#isCatchingUp = true;
-    await clock.sleep(CAUGHT_UP, signal);
-    this.#isCatchingUp = false;
-    if (!signal.aborted) await this.#compare(signal);
   }
 
   /** Looks for what may have been missed. A large table's elements are for a full sync. */

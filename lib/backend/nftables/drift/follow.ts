@@ -16,8 +16,6 @@ export interface FollowOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onTransaction: (transaction: Transaction) => void;
-  /** The kernel dropped events. */
-  readonly onLost: () => void;
 }
 
 /** Milliseconds until a successor is tried again that ended before it heard anything. */
@@ -29,7 +27,8 @@ function reaches(generation: number, other: number): boolean {
 }
 
 /**
- * Follows until no monitor is left. Where sets come that the monitor does not know, another one
+ * Follows until no monitor is left. One that lost events is ended: the kernel drops all that happens until
+ * the monitor has read what is kept for it, 16 MB, which takes seconds; another one hears at once. Where sets come that the monitor does not know, another one
  * takes over: the first one goes on until it has told what the other one heard first, so that none
  * misses a transaction while a monitor starts, or is refused because a set has just gone.
  *
@@ -40,7 +39,7 @@ export async function followMonitor(
   signal: AbortSignal,
   onHeard: (generation: number) => void = () => {},
 ): Promise<void> {
-  const { streamer, nft, logger, onTransaction, onLost } = options;
+  const { streamer, nft, logger, onTransaction } = options;
   const reader = new TransactionReader();
   const handedOver = new AbortController();
   const deserted = new AbortController();
@@ -62,10 +61,6 @@ export async function followMonitor(
     for await (const line of streamer.lines(monitorCommand(known), either)) {
       const transaction = reader.read(line);
       if (transaction === undefined) continue;
-      if (transaction === "lost") {
-        onLost();
-        continue;
-      }
       onTransaction(transaction);
       let added = transaction.newSets;
       if (told === undefined) {

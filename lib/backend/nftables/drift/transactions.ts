@@ -47,30 +47,20 @@ export class TransactionReader {
   #lastCounts: FrontendCount[] = [];
   #isWholeTable = false;
   #newSets: string[] = [];
-  /** Events of the transaction at hand were dropped, and maybe its end: others may follow in it. */
-  #isCut = false;
 
   /**
    * Takes the next line.
    *
-   * @returns the transaction that it ends; `"lost"` where the kernel dropped events, and again where what
-   *   is left of them ends with another transaction; `undefined` in the midst of one
+   * @returns the transaction that it ends; `undefined` in the midst of one
+   * @throws {Error} where the kernel dropped events
    */
-  read(line: string): Transaction | "lost" | undefined {
+  read(line: string): Transaction | undefined {
     if (!line.startsWith("#")) return this.#readChange(line);
-    if (LOST.test(line)) {
-      this.#end({ by: "", generation: 0 });
-      this.#isCut = true;
-      return "lost";
-    }
+    if (LOST.test(line)) throw new Error("the kernel dropped events");
     const [match, generation, pid = "", name = ""] = GENERATION.exec(line) ?? [];
     if (match === undefined) return undefined;
     const by = pid === "" ? "" : `${name} (pid ${pid})`;
-    const isCut = this.#isCut;
-    const transaction = this.#end({ by, generation: Number(generation) });
-    const isUnknown = isCut && transaction.marks.length === 0 &&
-      (transaction.missing !== "" || transaction.added !== "");
-    return isUnknown ? "lost" : transaction;
+    return this.#end({ by, generation: Number(generation) });
   }
 
   #readChange(line: string): undefined {
@@ -114,7 +104,6 @@ export class TransactionReader {
     this.#lastCounts = [];
     this.#isWholeTable = false;
     this.#newSets = [];
-    this.#isCut = false;
     return transaction;
   }
 }

@@ -63,7 +63,6 @@ class Table implements AsyncDisposable {
         this.#generations++;
         this.#touched.add(transaction);
       },
-      onLost: () => this.#touched.all(),
     };
     this.#following = followMonitor(options, this.#stop.signal);
     await eventually("the monitor tells", async () => {
