@@ -6,7 +6,7 @@
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { servingEndpoints } from "../model/kernel/port_endpoints.ts";
-import { hostPort, nodePortKey, vipKey } from "../model/cluster/names.ts";
+import { frontendKey, hostPort, nodePortKey, vipKey } from "../model/cluster/names.ts";
 import { frontendsOf } from "../policy/frontend.ts";
 
 /** A virtual IP with its port, or a node port, of one family. */
@@ -47,10 +47,11 @@ function add(found: Map<string, Frontend>, port: DesiredServicePort): void {
     servingEndpoints(port).map((each) => hostPort(each.address, each.port)),
   );
   for (const { address, port: number } of frontendsOf(port)) {
-    const frontend = { address, port: number };
-    const known = found.get(keyOf(frontend));
-    found.set(keyOf(frontend), {
-      ...frontend,
+    const key = frontendKey({ address, protocol: "udp", port: number });
+    const known = found.get(key);
+    found.set(key, {
+      address,
+      port: number,
       endpoints: known ? known.endpoints.union(endpoints) : endpoints,
     });
   }
@@ -69,8 +70,4 @@ export function udpVip(address: string, port: number): string {
 /** The key under which a flow to this port of the node finds its node port. */
 export function udpNodePort(port: number): string {
   return nodePortKey("udp", port);
-}
-
-function keyOf({ address, port }: Pick<Frontend, "address" | "port">): string {
-  return address === undefined ? udpNodePort(port) : udpVip(address, port);
 }

@@ -6,6 +6,7 @@
  * @module
  */
 import { messageOf } from "../model/values/errors.ts";
+import { splitKey } from "../model/cluster/names.ts";
 import { type Family, familyOf } from "../model/values/address.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { HealthCheck } from "../policy/health_check.ts";
@@ -188,9 +189,4 @@ export class HealthCheckNodePorts {
       return signal.aborted ? undefined : this.sync(this.#desired);
     });
   }
-}
-
-function splitKey(service: string): { readonly namespace: string; readonly name: string } {
-  const slash = service.indexOf("/");
-  return { namespace: service.slice(0, slash), name: service.slice(slash + 1) };
 }

@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { FAMILIES } from "../model/values/address.ts";
 import { FAMILY_NAMES } from "../model/values/family_names.ts";
 import type { HealthReport } from "./health.ts";
 import { describeProgress } from "./human.ts";
@@ -47,22 +46,19 @@ function healthBody(
   { path, isHealthy }: { readonly path: "healthz" | "livez"; readonly isHealthy: boolean },
 ): unknown {
   const currentTime = formatTime(health.currentTime);
+  const { healthy } = health;
+  const lastUpdated = formatTime(health.lastUpdated);
   const status = Object.fromEntries(
-    FAMILIES.flatMap((family) => {
-      const one = health.families.get(family);
-      if (!one) return [];
-      const { lastUpdated, healthy } = one;
-      return [[FAMILY_NAMES[family], { lastUpdated: formatTime(lastUpdated), healthy }]];
-    }),
+    health.families.map((family) => [FAMILY_NAMES[family], { lastUpdated, healthy }]),
   );
   return {
     // A healthy proxy has the present state, though nothing may have been written for long.
-    lastUpdated: isHealthy ? currentTime : formatTime(health.lastUpdated),
+    lastUpdated: isHealthy ? currentTime : lastUpdated,
     currentTime,
     ...(path === "healthz" && { nodeEligible: health.nodeEligible }),
-    healthy: health.healthy,
+    healthy,
     ...(health.progress && { progress: describeProgress(health.progress) }),
-    ...(health.families.size > 0 && { status }),
+    ...(health.families.length > 0 && { status }),
     ...(health.missing.size > 0 && {
       missing: Object.fromEntries(
         [...health.missing].map(([family, reason]) => [FAMILY_NAMES[family], reason]),

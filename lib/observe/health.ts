@@ -11,13 +11,6 @@ import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Clock } from "../model/ports/ports.ts";
 
-/** Health of one IP family: one transaction has the rules of both, so that they do not differ. */
-export interface FamilyHealth {
-  /** Wall-clock time of the last finished sync, milliseconds since the epoch. */
-  readonly lastUpdated: number;
-  readonly healthy: boolean;
-}
-
 /** Health at one moment. */
 export interface HealthReport {
   /** No update waits for too long. */
@@ -27,8 +20,11 @@ export interface HealthReport {
   /** Wall-clock times, milliseconds since the epoch; `undefined` before the first sync. */
   readonly lastUpdated: number | undefined;
   readonly currentTime: number;
-  /** The families that rules are written for; none before the first sync. */
-  readonly families: ReadonlyMap<Family, FamilyHealth>;
+  /**
+   * The families that rules are written for; none before the first sync. One transaction has the rules of
+   * both, so that their health does not differ.
+   */
+  readonly families: readonly Family[];
   /** The families that no rules are written for, and why. */
   readonly missing: ReadonlyMap<Family, string>;
   /** How far a large table is that is written in portions; `undefined`: none is. */
@@ -103,15 +99,12 @@ export class ProxyHealth {
     const lastUpdated = this.#lastUpdated;
     // Before the first sync it is still starting up, and healthy.
     const healthy = lastUpdated === undefined || !this.#isLate();
-    const synced = lastUpdated === undefined ? [] : FAMILIES.filter((each) => !missing.has(each));
     return {
       healthy,
       nodeEligible: this.#nodeEligible,
       lastUpdated,
       currentTime: this.options.clock.now(),
-      families: new Map(
-        synced.map((family) => [family, { lastUpdated: lastUpdated ?? 0, healthy }]),
-      ),
+      families: lastUpdated === undefined ? [] : FAMILIES.filter((each) => !missing.has(each)),
       missing,
       progress: this.options.progress?.(),
     };

@@ -87,16 +87,11 @@ export class ServiceManager {
   }
 
   /**
-   * The configuration is being read again; `ready` or `reloaded` ends it.
-   *
-   * @param monotonicMicroseconds CLOCK_MONOTONIC, which `Type=notify-reload` wants and plain
-   *   `Type=notify` does not; Deno has no way to read it
+   * The configuration is being read again; `ready` or `reloaded` ends it. `Type=notify-reload` wants
+   * CLOCK_MONOTONIC with it, which Deno has no way to read; plain `Type=notify` does not.
    */
-  reloading(monotonicMicroseconds?: bigint): Promise<void> {
-    const time = monotonicMicroseconds === undefined
-      ? []
-      : [`MONOTONIC_USEC=${monotonicMicroseconds}`];
-    return this.#send(["RELOADING=1", ...time]);
+  reloading(): Promise<void> {
+    return this.#send(["RELOADING=1"]);
   }
 
   /** The process is about to end. */

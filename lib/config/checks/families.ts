@@ -10,6 +10,7 @@ import {
   isSpecialAddress,
   parseAddress,
 } from "../../model/values/address.ts";
+import { splitHostPort } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../model/configuration.ts";
 
 /** What the checks look at. */
@@ -95,7 +96,7 @@ export function familyProblems(inputs: FamilyInputs): FamilyProblem[] {
   if (dualStack) return problems;
   if (only(ipvs.excludeCIDRs)) problems.push(problem("ipvs.excludeCIDRs", { fatal: false }));
   for (const setting of ["healthzBindAddress", "metricsBindAddress"] as const) {
-    const host = parseAddress(configuration[setting].replace(/^\[?([^\]]*?)\]?:\d+$/, "$1"));
+    const host = parseAddress(splitHostPort(configuration[setting]).hostname);
     if (host === undefined || isSpecialAddress(host) || familyOf(host) !== wrong) continue;
     problems.push(problem(setting, { fatal: false }));
   }

@@ -5,7 +5,7 @@
  */
 import type { ConntrackEntry } from "../../conntrack/parse.ts";
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
-import { hostPort } from "../../model/cluster/names.ts";
+import { hostPort, splitHostPort } from "../../model/cluster/names.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
 import { servingEndpoints } from "../../model/kernel/port_endpoints.ts";
 import { warning } from "../service/finding.ts";
@@ -71,7 +71,7 @@ export function connectionFindings(
       stale.length === 1 ? " is" : "s are"
     } tracked to what is no endpoint ` +
       `now, such as ${first.source} to ${first.destination} by ${first.endpoint}`,
-    `conntrack -D -p udp --orig-dst ${first.destination.replace(/^\[?(.*?)\]?:\d+$/, "$1")}`,
+    `conntrack -D -p udp --orig-dst ${splitHostPort(first.destination).hostname}`,
   )];
 }
 

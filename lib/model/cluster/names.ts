@@ -18,6 +18,12 @@ export function objectKey(object: { readonly namespace?: string; readonly name: 
   return object.namespace === undefined ? object.name : `${object.namespace}/${object.name}`;
 }
 
+/** The parts of the key of an object that has a namespace. */
+export function splitKey(key: string): { readonly namespace: string; readonly name: string } {
+  const slash = key.indexOf("/");
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+}
+
 /** `namespace/name:port`, or `namespace/name` for a port without a name, as kube-proxy writes it. */
 export function servicePortName(service: string, port: Pick<ServicePort, "name">): string {
   return port.name === "" ? service : `${service}:${port.name}`;
@@ -31,6 +37,17 @@ export function vipKey(address: string, protocol: Protocol, port: number): strin
 /** `protocol . port`: the key by which nftables finds a node port. */
 export function nodePortKey(protocol: Protocol, port: number): string {
   return `${protocol} . ${port}`;
+}
+
+/** The key of a virtual IP; where there is no address, of a node port. */
+export function frontendKey(
+  { address, protocol, port }: {
+    readonly address: string | undefined;
+    readonly protocol: Protocol;
+    readonly port: number;
+  },
+): string {
+  return address === undefined ? nodePortKey(protocol, port) : vipKey(address, protocol, port);
 }
 
 /** A virtual IP's or node port's key with its family: both families may have the same node port. */

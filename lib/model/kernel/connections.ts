@@ -6,7 +6,7 @@
 
 /** What one frontend has counted since its element or rule was written last. */
 export interface FrontendCount {
-  /** `keyInFamily` of its `vipKey` or `nodePortKey`. */
+  /** `keyInFamily` of its `frontendKey`. */
   readonly frontend: string;
   /** `namespace/name` of the Service that it was written for. */
   readonly service: string;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { keyInFamily, nodePortKey, vipKey } from "../../model/cluster/names.ts";
+import { frontendKey, keyInFamily, splitKey } from "../../model/cluster/names.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import type { FrontendCount } from "../../model/kernel/connections.ts";
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
@@ -108,16 +108,12 @@ function frontendLabels(
   key: string,
   ports: readonly DesiredServicePort[],
 ): ReadonlyMap<string, Labels> {
-  const slash = key.indexOf("/");
-  const [namespace, service] = [key.slice(0, slash), key.slice(slash + 1)];
+  const { namespace, name: service } = splitKey(key);
   const found = new Map<string, Labels>();
   for (const port of ports) {
     const { family, protocol } = port;
     for (const { type, address, port: number } of frontendsOf(port)) {
-      const key = keyInFamily(
-        family,
-        address === undefined ? nodePortKey(protocol, number) : vipKey(address, protocol, number),
-      );
+      const key = keyInFamily(family, frontendKey({ address, protocol, port: number }));
       const labels = { namespace, service, port: port.port, protocol, frontend: type };
       if (!found.has(key)) found.set(key, labels);
     }

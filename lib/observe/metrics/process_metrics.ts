@@ -4,16 +4,9 @@
  *
  * @module
  */
+import type { KnownGate } from "../../config/checks/feature_gates.ts";
 import { KUBERNETES_VERSION } from "../../model/version.ts";
 import type { MetricFactory } from "./metric_factory.ts";
-
-/** A feature gate, as `kubernetes_feature_enabled` shows it. */
-export interface FeatureGate {
-  readonly name: string;
-  /** `""`: generally available. */
-  readonly stage: "" | "ALPHA" | "BETA" | "DEPRECATED";
-  readonly enabled: boolean;
-}
 
 /** What the process takes of the machine. */
 export interface ProcessUsage {
@@ -33,7 +26,7 @@ export interface ProcessUsage {
 export interface ProcessMetricsOptions {
   readonly version: string;
   readonly commit: string;
-  readonly featureGates: readonly FeatureGate[];
+  readonly featureGates: readonly KnownGate[];
   readonly process: ProcessUsage;
 }
 

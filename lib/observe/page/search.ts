@@ -6,6 +6,7 @@
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import { busiestFirst, type Load } from "./load.ts";
 import { Foremost } from "../../model/values/foremost.ts";
+import { frontendsOf } from "../../policy/frontend.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { usedEndpoints } from "../../model/kernel/port_endpoints.ts";
 
@@ -94,9 +95,9 @@ export function* searchServices(
 function textOf(name: string, ports: readonly DesiredServicePort[]): string {
   const parts = ports.flatMap((port) => [
     port.name,
-    ...[...port.clusterIPs, ...port.externalIPs, ...port.loadBalancerIPs]
-      .map((address) => `${hostPort(address, port.port)}/${port.protocol}`),
-    ...port.nodePort === 0 ? [] : [`:${port.nodePort}/${port.protocol}`],
+    ...frontendsOf(port).map(({ address, port: number }) =>
+      `${hostPort(address ?? "", number)}/${port.protocol}`
+    ),
     ...usedEndpoints(port).map((endpoint) => hostPort(endpoint.address, endpoint.port)),
   ]);
   return [name, ...parts].join("\n").toLowerCase();

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
-import { keyInFamily, nodePortKey, vipKey } from "../../../model/cluster/names.ts";
+import { frontendKey, keyInFamily } from "../../../model/cluster/names.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";
 import type { FrontendCount } from "../../../model/kernel/connections.ts";
 
@@ -31,9 +31,7 @@ const COUNTED = new RegExp(
 export function* countsIn(family: Family, listing: string): Iterable<FrontendCount> {
   for (const [, before, address, name, service = "", port, within] of listing.matchAll(COUNTED)) {
     const protocol = name as Protocol;
-    const key = address === undefined
-      ? nodePortKey(protocol, Number(port))
-      : vipKey(address, protocol, Number(port));
+    const key = frontendKey({ address, protocol, port: Number(port) });
     const connections = Number(before ?? within ?? 0);
     yield { frontend: keyInFamily(family, key), service, connections };
   }
