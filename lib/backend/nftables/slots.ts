@@ -10,6 +10,7 @@
  */
 import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
 import type { Turns } from "../../model/ports/in_turns.ts";
+import { keysOfBoth } from "./kernel/compare.ts";
 import type { Contents } from "./kernel/contents.ts";
 import { type FrontendKey, slotPrinter } from "./script/keys.ts";
 import { elementId, slotData, type Slots, TABLE } from "./script/objects.ts";
@@ -62,8 +63,8 @@ export function* heldSlots(
   for (const name of wanted.sets.keys()) {
     const frontends = setNamed(name);
     if (frontends?.role !== "services" && frontends?.role !== "shortCircuits") continue;
-    const [there, desired] = [held, wanted].map((each) => each.sets.get(name) ?? new Map());
-    for (const text of new Set([...there?.keys() ?? [], ...desired?.keys() ?? []])) {
+    const [there, desired] = [held, wanted].map((each) => each.sets.get(name));
+    for (const text of keysOfBoth(there, desired)) {
       if (++sinceTurn % BATCH === 0) yield;
       const was = before.behind(there?.get(text) ?? "");
       const is = after.behind(desired?.get(text) ?? "");
@@ -135,7 +136,8 @@ export async function putSlots(
     for (const each of slots) {
       const { set: { name: set }, key, destinations } = each;
       const to = destinations.length;
-      yield { set, key, destinations, from: 0, to, held: held.get(elementId(each))?.count ?? to };
+      const known = held.size > 0 ? held.get(elementId(each)) : undefined;
+      yield { set, key, destinations, from: 0, to, held: known?.count ?? to };
     }
   };
   await inPortions(slices(), put, options);
