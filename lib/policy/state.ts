@@ -58,6 +58,8 @@ export interface Step {
   readonly overLimit: readonly OverLimit[];
 }
 
+type Changes = StateChange["services"];
+
 /** All that Services depend on of the node; where it changes, each is worked out again. */
 interface NodeFacts {
   /** `""`: not known. */
@@ -66,8 +68,10 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
-/** Services that are judged, or claim, at one go: a few milliseconds. */
-const BATCH = 500;
+/** Services that are judged, or claim, at one go: a millisecond or two. */
+const BATCH = 100;
+/** Those that become the desired state at one go, at most; more take a copy of it. */
+const MOST_TAKEN = 5_000;
 /** Those that are worked out at one go; an endpoint takes a tenth of the time of a Service. */
 const BATCH_WEIGHT = 200;
 const ENDPOINT_WEIGHT = 0.1;
@@ -193,11 +197,8 @@ export class Desired implements DesiredState {
   }
 
   /** Makes what was worked out the desired state: many Services in a copy, in turns, which then takes its place. */
-  *#takeOver(
-    objects: Snapshot,
-    services: StateChange["services"],
-  ): Generator<undefined, StateChange["node"]> {
-    const isLong = services.size > BATCH;
+  *#takeOver(objects: Snapshot, services: Changes): Generator<undefined, StateChange["node"]> {
+    const isLong = services.size > MOST_TAKEN;
     const all = isLong ? yield* copying(this.#services) : this.#services;
     let count = 0;
     for (const [key, { after }] of services) {
@@ -237,14 +238,13 @@ export class Desired implements DesiredState {
     const moved = this.#updateSurroundings(objects);
     if (judged.size > BATCH) yield;
     const claiming = moved ? withAll(judged, objects.services.keys()) : judged;
-    if (claiming.size > BATCH) yield;
     let count = 0;
     for (const key of claiming) {
+      if (++count % BATCH === 0) yield;
       const service = this.#admission.inForce(key);
       const claims = service === undefined ? [] : claimsOf(service, this.#surroundings);
       const affected = this.#claims.set(key, { claims, created: service?.created ?? 0 });
       for (const other of affected) dirty.add(other);
-      if (++count % BATCH === 0) yield;
     }
     return dirty;
   }
@@ -273,8 +273,8 @@ export class Desired implements DesiredState {
   /** @returns whether all claims have to be looked at again */
   #updateSurroundings({ node }: Snapshot): boolean {
     const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
-    const ofMachine = ownAddresses().filter((each) => !LINK_LOCAL.test(each));
-    const addresses = [...ofMachine, ...node?.addresses ?? []];
+    const addresses = ownAddresses().filter((each) => !LINK_LOCAL.test(each));
+    addresses.push(...node?.addresses ?? []);
     for (const family of FAMILIES) {
       const address = nodeAddress({ configuration, node }, family);
       if (address !== undefined) addresses.push(address);

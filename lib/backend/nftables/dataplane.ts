@@ -6,7 +6,7 @@
 import type { Dataplane, Progress, Script } from "../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
-import { atOnce } from "../../model/ports/in_turns.ts";
+import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import { diffingServices, type Operations, type References } from "./script/diff.ts";
 import type { Marks } from "./drift/marks.ts";
 import { countElements, countRules, setCount } from "./script/counts.ts";
@@ -208,6 +208,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const { portions } = this.#options;
     // What led to it was long, too.
     if (script.isLong) await portions?.clock.sleep(0);
+    if (portions) await new Turns(portions.clock).run(script.cutting());
     const isDone = portions !== undefined && (script.portionCount > 1 || this.isLarge) &&
       await this.#replaceLarge(script, { ...portions, checkpoint });
     if (!isDone) {
@@ -220,9 +221,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       this.#hasWritten = true;
     }
     const { references, elements, rules } = script.contents;
-    this.#references = new Map(references);
-    this.#elements = new Map(elements);
-    this.#rules = new Map(rules);
+    this.#references = references;
+    this.#elements = elements;
+    this.#rules = rules;
   }
 
   async #replaceLarge(script: FullScript, portions: InParts): Promise<boolean> {

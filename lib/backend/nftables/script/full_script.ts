@@ -9,23 +9,25 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../../model/kernel/desired.ts";
-import { gatherServices, type References } from "./diff.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
+import { gatherServices } from "./diff.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain, Element, Slots } from "./objects.ts";
 import { alwaysThere, type TableSet } from "./sets.ts";
 import { TableText } from "./table_text.ts";
 import { weightOf } from "./weight.ts";
 
-/** What the kernel holds once it has taken a full script. */
+/** What the kernel holds once it has taken a full script. Who applies it goes on from these maps. */
 export interface TableContents {
   /** Length of the script. */
   readonly bytes: number;
   readonly operations: number;
-  readonly references: References;
+  /** As in `References`. */
+  readonly references: Map<string, number>;
   /** By set or map, how many elements it has. */
-  readonly elements: ReadonlyMap<string, number>;
+  readonly elements: Map<string, number>;
   /** By chain that services share, how many rules it has; by set or map, 0. */
-  readonly rules: ReadonlyMap<string, number>;
+  readonly rules: Map<string, number>;
   /** The sets of clients of session affinity. */
   readonly affinitySets: readonly TableSet[];
 }
@@ -33,7 +35,7 @@ export interface TableContents {
 /** Services whose part is worked out at once: a few ms, in which `nft` reads the part before. */
 const BATCH = 128;
 /** The same for Services with many elements, by `weightOf`: nothing else runs until they are done. */
-const BATCH_WEIGHT = 20_000;
+const BATCH_WEIGHT = 5_000;
 
 /** Services. */
 const LONG = 5_000;
@@ -45,8 +47,8 @@ export interface TableObjects {
   /** All but slots. */
   readonly elements: readonly Element[];
   readonly slots: readonly Slots[];
-  readonly references: References;
-  readonly elementCounts: ReadonlyMap<string, number>;
+  readonly references: Map<string, number>;
+  readonly elementCounts: Map<string, number>;
 }
 
 /**
@@ -64,7 +66,7 @@ export class FullScript implements Script {
   readonly #byName: readonly (readonly [string, ServicePorts])[];
   readonly #portionWeight: number;
   #sorted: readonly ServicePorts[] | undefined;
-  #portionCount: number | undefined;
+  #cut: readonly (readonly ServicePorts[])[] | undefined;
   #contents: TableContents | undefined;
 
   /**
@@ -113,7 +115,7 @@ export class FullScript implements Script {
 
   /** How many transactions `portions` gives. */
   get portionCount(): number {
-    return this.#portionCount ??= [...this.#cutToPortions()].length;
+    return atOnce(this.cutting()).length;
   }
 
   /** What is known when all pieces have been read, which is done now where no reader has. */
@@ -155,8 +157,9 @@ export class FullScript implements Script {
     const table = new TableText(this.#node);
     const references = new Map<string, number>();
     let bytes = 0;
-    let left = this.portionCount;
-    for (const services of this.#cutToPortions()) {
+    const portions = atOnce(this.cutting());
+    let left = portions.length;
+    for (const services of portions) {
       for (const batch of batches(services)) {
         this.#add(batch, { table, references });
         yield undefined;
@@ -249,17 +252,25 @@ export class FullScript implements Script {
     return this.#contents = { ...known, operations, elements, rules, affinitySets };
   }
 
-  /** The Services of each portion; at least one portion. */
-  *#cutToPortions(): Generator<readonly ServicePorts[]> {
+  /**
+   * The Services of each portion; at least one portion.
+   *
+   * @yields where other work can be done
+   */
+  *cutting(): Generator<undefined, readonly (readonly ServicePorts[])[]> {
+    if (this.#cut) return this.#cut;
+    const cut: (readonly ServicePorts[])[] = [];
     let start = 0;
     let weight = 0;
     for (const [i, ports] of this.#services.entries()) {
+      if (i % LONG === 0) yield;
       weight += weightOf(ports);
       if (weight < this.#portionWeight) continue;
-      yield this.#services.slice(start, i + 1);
+      cut.push(this.#services.slice(start, i + 1));
       [start, weight] = [i + 1, 0];
     }
-    if (start < this.#services.length || start === 0) yield this.#services.slice(start);
+    if (start < this.#services.length || start === 0) cut.push(this.#services.slice(start));
+    return this.#cut = cut;
   }
 }
 

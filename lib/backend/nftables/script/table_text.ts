@@ -59,13 +59,13 @@ export class TableText {
   }
 
   /** Number of elements so far, by set or map that has any. */
-  get elements(): ReadonlyMap<string, number> {
+  get elements(): Map<string, number> {
     const filled = [...this.#sets.values()].filter(({ count }) => count > 0);
     return new Map(filled.map(({ set, count }) => [set.name, count]));
   }
 
   /** Number of rules, by chain that services share, so far; sets and maps are there with 0. */
-  get rules(): ReadonlyMap<string, number> {
+  get rules(): Map<string, number> {
     return new Map([
       ...this.sets.map(({ name }) => [name, 0] as const),
       ...this.#rules,
