@@ -4,7 +4,7 @@
  * @module
  */
 
-/** The kinds of failure, as metrics and `signpost status` count them. */
+/** The kinds of failure. */
 export type FailureReason =
   /** The kubeconfig or a file that it names cannot be used. */
   | "credentials"

@@ -21,13 +21,11 @@ export type WatchState =
 export interface WatchStatus {
   readonly kind: Kind;
   readonly state: WatchState;
-  /** Whether a complete state was delivered. */
-  readonly synced: boolean;
   /** `""`: none. */
   readonly resourceVersion: string;
   /** Wall-clock time of the last event or bookmark, milliseconds since the epoch; 0: none yet. */
   readonly lastEvent: number;
-  /** Complete lists, the first one included. */
+  /** Complete lists that were delivered, the first one included. */
   readonly lists: number;
   /** Failures since the start, by reason. */
   readonly failures: Readonly<Partial<Record<FailureReason, number>>>;
@@ -61,8 +59,6 @@ export interface ResponseRead extends Pick<RequestResult, "verb" | "host"> {
 export interface WatchObserver {
   /** A watch came into another state, or took events. */
   watchChanged?(status: WatchStatus): void;
-  /** A watch failed and goes on. */
-  watchFailed?(kind: Kind, reason: FailureReason): void;
   requestDone?(result: RequestResult): void;
   /** The body of an answer has ended, or was given up; that of a watch is not told. */
   responseRead?(response: ResponseRead): void;

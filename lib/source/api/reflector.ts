@@ -316,7 +316,7 @@ export class Reflector<K extends Kind> {
    */
   #deliverNothing({ reason }: WatchError): void {
     const isDenied = reason === "not-found" || reason === "forbidden";
-    if (!this.#collection.optional || !isDenied || this.#report.status.synced) return;
+    if (!this.#collection.optional || !isDenied || this.#report.status.lists > 0) return;
     this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
     this.options.sink(emptyState(this.kind));
     this.#report.listed("", 0);

@@ -25,7 +25,6 @@ export class WatchReport {
     this.#status = {
       kind,
       state: "connecting",
-      synced: false,
       resourceVersion: "",
       lastEvent: 0,
       lists: 0,
@@ -47,7 +46,7 @@ export class WatchReport {
   /** A complete list was delivered. */
   listed(resourceVersion: string, objects: number): void {
     const { kind, lists } = this.#status;
-    this.#update({ synced: true, resourceVersion, lists: lists + 1 });
+    this.#update({ resourceVersion, lists: lists + 1 });
     this.options.logger.debug(2, `listed ${kind} objects`, { objects, resourceVersion });
   }
 
@@ -80,7 +79,6 @@ export class WatchReport {
       lastError: error.message,
       failures: { ...failures, [error.reason]: (failures[error.reason] ?? 0) + 1 },
     });
-    this.options.observer?.watchFailed?.(kind, error.reason);
     const fields = { kind, reason: error.reason, error: error.message, retryInMs: delay };
     if (loud && this.#warned !== error.reason) {
       this.#warned = error.reason;

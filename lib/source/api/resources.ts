@@ -8,10 +8,10 @@ import type { Kind } from "../../model/cluster/objects.ts";
 import { fieldAt } from "../../model/values/record.ts";
 
 /** Label of Services that another proxy looks after. */
-export const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
+const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
 
 /** Label of EndpointSlices of headless Services. */
-export const HEADLESS = "service.kubernetes.io/headless";
+const HEADLESS = "service.kubernetes.io/headless";
 
 /** Query parameters. */
 export interface Selectors {
@@ -23,7 +23,7 @@ export interface Selectors {
 export interface Resource {
   readonly path: string;
   readonly selectors: Selectors;
-  /** Whether an object is one that the field selector asks for, where the server did not judge. */
+  /** Whether an object is one that the selectors ask for, where the server did not judge. */
   readonly selects: (raw: unknown) => boolean;
   /** Whether a cluster may do without it: ServiceCIDRs came with Kubernetes 1.33. */
   readonly optional: boolean;
@@ -43,14 +43,15 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
           labelSelector: `!${SERVICE_PROXY_NAME}`,
           fieldSelector: "spec.clusterIP!=None",
         },
-        selects: (raw) => fieldAt(raw, "spec", "clusterIP") !== "None",
+        selects: (raw) =>
+          !hasLabel(raw, SERVICE_PROXY_NAME) && fieldAt(raw, "spec", "clusterIP") !== "None",
         optional: false,
       };
     case "EndpointSlice":
       return {
         path: "/apis/discovery.k8s.io/v1/endpointslices",
         selectors: { labelSelector: `!${HEADLESS}` },
-        selects: () => true,
+        selects: (raw) => !hasLabel(raw, HEADLESS),
         optional: false,
       };
     case "Node":
@@ -68,6 +69,10 @@ export function resourceOf(kind: Kind, nodeName: string): Resource {
         optional: true,
       };
   }
+}
+
+function hasLabel(raw: unknown, name: string): boolean {
+  return fieldAt(raw, "metadata", "labels", name) !== undefined;
 }
 
 /**

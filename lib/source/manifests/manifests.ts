@@ -7,7 +7,7 @@ import { parse as parseYaml } from "@std/yaml";
 import type { Decoded, Decoder } from "../../model/cluster/events.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { kindOf } from "../objects/kinds.ts";
-import { HEADLESS, SERVICE_PROXY_NAME } from "../api/resources.ts";
+import { resourceOf } from "../api/resources.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 
@@ -60,7 +60,7 @@ export function parseManifest(text: string, options: ManifestOptions): Manifest 
       const kind = kindOf(object);
       if (kind !== undefined) options.inspect?.(kind, object);
       if (kind === undefined) skipped.push(name);
-      else if (isSelected(kind, object, options.nodeName)) {
+      else if (resourceOf(kind, options.nodeName).selects(object)) {
         objects.push({ kind, decoded: options.decode(kind, object) } as ManifestObject);
       }
     }
@@ -180,20 +180,6 @@ function datesToText(value: unknown, name: string): Json {
       ) => [key, entry instanceof Date ? entry.toISOString() : entry]),
     ),
   };
-}
-
-function isSelected(kind: Kind, object: Json, nodeName: string): boolean {
-  const hasLabel = (name: string) => fieldAt(object, "metadata", "labels", name) !== undefined;
-  switch (kind) {
-    case "Service":
-      return !hasLabel(SERVICE_PROXY_NAME) && fieldAt(object, "spec", "clusterIP") !== "None";
-    case "EndpointSlice":
-      return !hasLabel(HEADLESS);
-    case "Node":
-      return nameOf(object) === nodeName;
-    case "ServiceCIDR":
-      return true;
-  }
 }
 
 function nameOf(object: Json): unknown {
