@@ -62,8 +62,8 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
         started: 1,
         platform: "linux/amd64",
       },
-      connections: () =>
-        Promise.resolve([{
+      connections: async function* () {
+        yield [{
           namespace: "shop",
           service: "web",
           port: 80,
@@ -71,7 +71,8 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
           frontend: "clusterIP",
           connections: 1,
           perSecond: 0,
-        }]),
+        }];
+      },
       featureGates: [{ name: "Gate", stage: "", enabled: true }],
     });
     recordEverything(metrics);

@@ -41,7 +41,7 @@ export function openMetrics(
     version: VERSION,
     commit: COMMIT,
     ...readings,
-    connections: connections.isOn ? () => connections.list("scrape") : undefined,
+    connections: connections.isOn ? () => connections.batches("scrape") : undefined,
     process: processUsage(),
     featureGates: knownGates(configuration),
   });

@@ -108,6 +108,21 @@ export class Connections {
     return this.#byService.list();
   }
 
+  /** The same in batches, with pauses between. */
+  async *batches(interest: Interest): AsyncGenerator<readonly ServiceConnections[]> {
+    const all = await this.list(interest);
+    const turns = new Turns(this.#options.clock);
+    let batch: ServiceConnections[] = [];
+    for (const each of all) {
+      batch.push(each);
+      if (batch.length < BATCH) continue;
+      yield batch;
+      batch = [];
+      await turns.giveWay();
+    }
+    yield batch;
+  }
+
   /**
    * The busiest, and the sums of all. Never rejects.
    *

@@ -70,9 +70,9 @@ export class ConnectionsByService {
     }
   }
 
-  /** All that had connections, as of the last reading. */
+  /** All that had connections, as of the last reading, each once, though another one begins meanwhile. */
   *list(): Iterable<ServiceConnections> {
-    for (const ofService of this.#series.values()) {
+    for (const ofService of [...this.#series.values()]) {
       for (const { labels, total, perSecond } of ofService.values()) {
         yield { ...labels, connections: total, perSecond };
       }

@@ -7,7 +7,7 @@ import type * as client from "prom-client";
 import type { Definition, GaugeMetric } from "../../backend/metrics.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../../model/values/family_names.ts";
-import { Counter, Gauge, Histogram } from "./prom_client.ts";
+import { Counter, Gauge, Histogram, Registry } from "./prom_client.ts";
 
 /** Makes metrics of one registry. */
 export interface MetricFactory {
@@ -26,15 +26,10 @@ export interface MetricFactory {
   ): void;
   /** A counter that is read when it is asked for. */
   readCounter(definition: Definition, read: () => number | Promise<number>): void;
-  /** A counter of which all values are read when it is asked for. */
-  readCounters(
-    definition: Definition,
-    options: { readonly labels: readonly string[]; readonly read: () => Promise<Iterable<Sample>> },
-  ): void;
 }
 
 /** A value with its labels. */
-type Sample = ReturnType<GaugeMetric["read"]> extends Iterable<infer T> ? T : never;
+export type Sample = ReturnType<GaugeMetric["read"]> extends Iterable<infer T> ? T : never;
 
 /** Makes metrics that belong to this registry, and to no other. */
 export function metricFactory(registry: client.Registry): MetricFactory {
@@ -67,18 +62,35 @@ export function metricFactory(registry: client.Registry): MetricFactory {
       };
       const counter = new Counter({ name, help, registers, collect });
     },
-    readCounters: ([name, help], { labels: labelNames, read }) => {
-      const collect = async () => {
-        const samples = await read();
-        counter.reset();
-        for (const { labels, value } of samples) counter.inc(labels, value);
-      };
-      const counter = new Counter({ name, help, labelNames, registers, collect });
-    },
   };
 }
 
 /** The labels `ip_family` of these families. */
 export function familyLabels(families: readonly Family[]): { readonly ip_family: string }[] {
   return families.map((family) => ({ ip_family: FAMILY_NAMES[family] }));
+}
+
+/**
+ * The text of a counter that may have very many values. All at once would keep the event loop for 7 ms for each
+ * thousand of them.
+ *
+ * @param options.batches what is to be rendered at one go, with pauses between
+ */
+export async function renderCounter(
+  [name, help]: Definition,
+  { labels: labelNames, batches }: {
+    readonly labels: readonly string[];
+    readonly batches: AsyncIterable<readonly Sample[]>;
+  },
+): Promise<string> {
+  const render = (samples: readonly Sample[]) => {
+    const registry = new Registry();
+    const counter = new Counter({ name, help, labelNames, registers: [registry] });
+    for (const { labels, value } of samples) counter.inc(labels, value);
+    return registry.getSingleMetricAsString(name);
+  };
+  const head = await render([]);
+  const parts = [head];
+  for await (const batch of batches) parts.push((await render(batch)).slice(head.length));
+  return parts.join("");
 }

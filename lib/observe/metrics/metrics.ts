@@ -13,6 +13,7 @@ import {
 import { metricFactory } from "./metric_factory.ts";
 import { processMetrics, type ProcessMetricsOptions } from "./process_metrics.ts";
 import {
+  renderConnections,
   type SignpostMetrics,
   signpostMetrics,
   type SignpostMetricsOptions,
@@ -37,6 +38,14 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ...kubeProxyMetrics(make, options),
     ...clientMetrics(make),
     ...signpostMetrics(make, options),
-    render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+    render: async () => {
+      const { contentType } = registry;
+      const body = await registry.metrics();
+      const connections = options.connections?.();
+      return {
+        contentType,
+        body: connections ? `${body}\n${await renderConnections(connections)}\n` : body,
+      };
+    },
   };
 }

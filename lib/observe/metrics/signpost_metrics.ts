@@ -9,7 +9,7 @@ import type { ProgramFailure } from "../../model/ports/ports.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import { grouped } from "../../model/values/text.ts";
 import { MOST_FRONTENDS, TIMES_AS_LONG } from "../connections/connections.ts";
-import type { MetricFactory } from "./metric_factory.ts";
+import { type MetricFactory, renderCounter, type Sample } from "./metric_factory.ts";
 
 /** Records what is signpost's own. */
 export interface SignpostMetrics {
@@ -43,8 +43,8 @@ export interface SignpostMetricsOptions {
   readonly snapshotAge: () => number | undefined;
   /** The rules are those of the snapshot: the watches have not delivered yet. */
   readonly isStale: () => boolean;
-  /** The connections of each Service; `undefined`: they are not counted. */
-  readonly connections?: (() => Promise<Iterable<ServiceConnections>>) | undefined;
+  /** The connections of each Service, in batches with pauses between; `undefined`: they are not counted. */
+  readonly connections?: (() => AsyncIterable<readonly ServiceConnections[]>) | undefined;
 }
 
 /** 256 bytes to 64 MiB. */
@@ -64,7 +64,7 @@ export function signpostMetrics(
 }
 
 function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): void {
-  const { snapshotAge, isStale, connections } = options;
+  const { snapshotAge, isStale } = options;
   make.readGauge(
     ["signpost_snapshot_age_seconds", "Seconds since the state file was written"],
     snapshotAge,
@@ -73,8 +73,13 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
     ["signpost_state_stale", "1 while the rules are those of the state file"],
     () => isStale() ? 1 : 0,
   );
-  if (!connections) return;
-  make.readCounters(
+}
+
+/** The counter of connections as text; the one that may have very many values. */
+export function renderConnections(
+  connections: AsyncIterable<readonly ServiceConnections[]>,
+): Promise<string> {
+  return renderCounter(
     [
       "signpost_service_connections_total",
       "New connections of a service port by kind of frontend, from the first one on. Read from the kernel at " +
@@ -84,16 +89,20 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
     ],
     {
       labels: ["namespace", "service", "port", "protocol", "frontend"],
-      read: async () =>
-        Array.from(
-          await connections(),
-          ({ connections: value, perSecond: _, ...labels }) => ({
-            labels: { ...labels, port: `${labels.port}` },
-            value,
-          }),
-        ),
+      batches: toSamples(connections),
     },
   );
+}
+
+async function* toSamples(
+  connections: AsyncIterable<readonly ServiceConnections[]>,
+): AsyncGenerator<readonly Sample[]> {
+  for await (const batch of connections) {
+    yield batch.map(({ connections: value, perSecond: _, ...labels }) => ({
+      labels: { ...labels, port: `${labels.port}` },
+      value,
+    }));
+  }
 }
 
 function dataplaneMetrics(

@@ -321,8 +321,16 @@ Deno.test({
   },
 });
 
+/** Batches with a pause after each. */
+async function* inTurn<T>(batches: readonly T[]): AsyncGenerator<T> {
+  for (const batch of batches) {
+    yield batch;
+    await new Promise((resolve) => setTimeout(resolve, 0));
+  }
+}
+
 Deno.test("connections are counted by service port and kind of frontend, and the help says how often they are read", async () => {
-  const connections = [{
+  const web = {
     namespace: "shop",
     service: "web",
     port: 80,
@@ -330,13 +338,18 @@ Deno.test("connections are counted by service port and kind of frontend, and the
     frontend: "nodePort",
     connections: 7,
     perSecond: 3,
-  }] as const;
+  } as const;
+  const batches = [[web], [{ ...web, service: "db" }, { ...web, service: "dns" }], []];
   for (const mode of ["nftables", "iptables"] as const) {
-    const { body } = await start({ mode, connections: () => Promise.resolve(connections) })
-      .render();
+    const { body } = await start({ mode, connections: () => inTurn(batches) }).render();
     const name = "signpost_service_connections_total";
-    const labels = 'namespace="shop",service="web",port="80",protocol="tcp",frontend="nodePort"';
-    assertEquals(samples(body, name), [`${name}{${labels}} 7`]);
+    const labels = (service: string) =>
+      `namespace="shop",service="${service}",port="80",protocol="tcp",frontend="nodePort"`;
+    const expected = ["web", "db", "dns"].map((service) => `${name}{${labels(service)}} 7`);
+    assertEquals(samples(body, name), expected);
+    assertEquals(body.match(new RegExp(`^# (?:HELP|TYPE) ${name}`, "gm"))?.length, 2, "told once");
+    const none = await start({ mode, connections: () => inTurn([]) }).render();
+    assertMatch(none.body, new RegExp(`\n\n# HELP ${name} .*\n# TYPE ${name} counter\n$`));
     assertMatch(body, new RegExp(`^# HELP ${name} .* every 5 s, above 20,000 frontends`, "m"));
   }
   assertEquals((await start().render()).body.includes("signpost_service_connections_total"), false);
