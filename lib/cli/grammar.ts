@@ -16,7 +16,6 @@ import type { Parser } from "@optique/core/parser";
 import { option } from "@optique/core/primitives";
 import type { OptionName } from "@optique/core/usage";
 import { string, type ValueParser } from "@optique/core/valueparser";
-import { path } from "@optique/run/valueparser";
 import { COMMAND_FACTS } from "../config/flags/commands.ts";
 import type { CommandName, Flag } from "../config/flags/flag.ts";
 import { FLAG_GROUPS, isOf } from "../config/flags/table.ts";
@@ -52,11 +51,13 @@ function flagParser(flag: Flag): Grammar {
 function valueParser(
   { value: metavar = "VALUE", choices = [] }: Flag,
 ): ValueParser<"sync", string> {
-  if (choices.length === 0 && (metavar === "FILE" || metavar === "PATH")) return path({ metavar });
-  // Not `choice`: its part of the help text needs `Intl.ListFormat`, which QuickJS may not have.
+  const isPath = choices.length === 0 && (metavar === "FILE" || metavar === "PATH");
+  // Not `path` of @optique/run: it needs node:fs, and a bundle loads that at each start, whatever is asked
+  // for. Not `choice`: its part of the help text needs `Intl.ListFormat`, which QuickJS may not have.
   return {
     ...string({ metavar }),
     *suggest(prefix) {
+      if (isPath) yield { kind: "file", type: "any", pattern: prefix };
       for (const text of choices) if (text.startsWith(prefix)) yield { kind: "literal", text };
     },
   };

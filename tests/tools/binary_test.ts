@@ -86,6 +86,17 @@ Deno.test("a bundle has each module once, none that is unused, and the same byte
     assertEquals(/\bnew Function\(|\bWebAssembly\b/.test(bundle), false);
     // Nothing is loaded beside it.
     assertEquals(/\bimport\("[./]/.test(bundle), false);
+    // What it imports of Node's is loaded at each start, whichever command is asked for.
+    const imported = new Set(
+      [...bundle.matchAll(/^import .* from "(node:.+)";$/gm)].map(([, name]) => name),
+    );
+    assertEquals([...imported].sort(), [
+      "node:crypto",
+      "node:dns/promises",
+      "node:module",
+      "node:path/posix",
+      "node:process",
+    ]);
 
     const file = `${folder}/flat/signpost.js`;
     const version = [Deno.execPath(), "run", "-qA", "--no-config", file, "--version"];
