@@ -30,7 +30,8 @@ export class TooManyObjectsError extends WatchError {
 export class Snapshot<K extends Kind> {
   readonly #objects = new Map<string, KindMap[K]>();
   readonly #refused = new Map<string, string>();
-  readonly #seen = new Set<string>();
+  /** Other keys that were named: of objects that are ignored, or gone. */
+  readonly #others = new Set<string>();
 
   /** @param max objects that are taken; `MAX_OBJECTS` by default */
   constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
@@ -43,10 +44,12 @@ export class Snapshot<K extends Kind> {
    */
   put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
-    const isNew = !this.#seen.has(key);
-    if (isNew && this.#seen.size >= this.max) throw new TooManyObjectsError(this.kind, this.max);
-    if (isNew) this.#seen.add(key);
-    else this.remove(key);
+    const isNew = !this.#objects.has(key) && !this.#refused.has(key) && !this.#others.has(key);
+    const count = this.#objects.size + this.#refused.size + this.#others.size;
+    if (isNew && count >= this.max) throw new TooManyObjectsError(this.kind, this.max);
+    if (!isNew) this.remove(key);
+    if (decoded.type === "ignored") this.#others.add(key);
+    else this.#others.delete(key);
     if (decoded.type === "object") this.#objects.set(key, decoded.object);
     if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
     return isNew;
@@ -65,8 +68,7 @@ export class Snapshot<K extends Kind> {
 
   /** Forgets an object. */
   remove(key: string): void {
-    this.#objects.delete(key);
-    this.#refused.delete(key);
+    if (this.#objects.delete(key) || this.#refused.delete(key)) this.#others.add(key);
   }
 
   /** The complete state, as one event. */

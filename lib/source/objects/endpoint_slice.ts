@@ -69,7 +69,7 @@ export function decodeEndpointSlice(
   return {
     namespace: intern(metadata.namespace),
     name: metadata.name,
-    serviceName: intern(readName(serviceName, `metadata.labels["${SERVICE_NAME}"]`)),
+    serviceName: readName(serviceName, `metadata.labels["${SERVICE_NAME}"]`),
     family,
     ports: readEndpointPorts(raw, context),
     endpoints: readEntries(raw.endpoints, "endpoints", {

@@ -42,7 +42,7 @@ export const long = scalar("long");
 export const boolean = scalar("boolean");
 /** A view of what was read; only in protobuf. */
 export const bytes = scalar("bytes");
-/** RFC 3339 in JSON. */
+/** RFC 3339 in JSON; what is read of protobuf has a `Date`. */
 export const time = scalar("time");
 /** From texts to texts. */
 export const map = scalar("map");

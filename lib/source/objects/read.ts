@@ -250,8 +250,12 @@ export function readCidr(value: unknown, path: string): string {
   return cidr;
 }
 
-/** An RFC 3339 time as milliseconds since the epoch; absent or unreadable gives 0. */
+/** A time, RFC 3339 or a `Date`, as milliseconds since the epoch; absent or unreadable gives 0. */
 export function readTime(value: unknown): number {
-  const time = typeof value === "string" ? Date.parse(value) : NaN;
+  const time = value instanceof Date
+    ? value.getTime()
+    : typeof value === "string"
+    ? Date.parse(value)
+    : NaN;
   return Number.isNaN(time) ? 0 : time;
 }

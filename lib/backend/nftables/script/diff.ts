@@ -131,13 +131,13 @@ function* gatheringServices(
     weight += weightOf(before) + weightOf(after);
     const old = objectsById(before, options.node);
     const wanted = objectsById(after, options.node);
-    for (const [id, object] of old) {
-      if (!wanted.has(id)) collector.remove(object);
+    for (const named of old) {
+      if (!wanted.has(named[0])) collector.remove(named);
     }
-    for (const [id, object] of wanted) {
-      const previous = old.get(id);
-      if (previous === undefined) collector.add(object);
-      else collector.change(previous, object);
+    for (const named of wanted) {
+      const previous = old.get(named[0]);
+      if (previous === undefined) collector.add(named);
+      else collector.change(previous, named);
     }
   }
   return collector.finish(options.references);
@@ -154,6 +154,9 @@ function objectsById(
   return objects;
 }
 
+/** An object and its `objectId`. */
+type Named = readonly [id: string, object: TableObject];
+
 /** Gathers single steps; what is shared is counted and decided at the end. */
 class Collector {
   readonly #addElements: Element[] = [];
@@ -162,19 +165,19 @@ class Collector {
   readonly #rewriteChains: ChainRewrite[] = [];
   readonly #shared = new Map<string, { readonly object: SharedObject; count: number }>();
 
-  add(object: TableObject): void {
+  add([id, object]: Named): void {
     if (object.type === "slots") this.#addSlots.push(object);
     else if (isPrivate(object)) this.#addElements.push(object);
-    else this.#count(object, 1);
+    else this.#count(id, { object, step: 1 });
   }
 
-  remove(object: TableObject): void {
+  remove([id, object]: Named): void {
     if (object.type === "slots") this.#writeSlots(object, undefined);
     else if (isPrivate(object)) this.#deleteElements.push(object);
-    else this.#count(object, -1);
+    else this.#count(id, { object, step: -1 });
   }
 
-  change(before: TableObject, after: TableObject): void {
+  change(before: TableObject, [id, after]: Named): void {
     if (after.type === "slots") {
       this.#writeSlots(before.type === "slots" ? before : undefined, after);
     } else if (sameContent(before, after)) {
@@ -182,8 +185,8 @@ class Collector {
     } else if (before.type === "chain" && after.type === "chain") {
       this.#rewriteChains.push({ before, after });
     } else {
-      this.remove(before);
-      this.add(after);
+      this.remove([id, before]);
+      this.add([id, after]);
     }
   }
 
@@ -214,8 +217,10 @@ class Collector {
     return { operations, references };
   }
 
-  #count(object: SharedObject, step: 1 | -1): void {
-    const id = objectId(object);
+  #count(
+    id: string,
+    { object, step }: { readonly object: SharedObject; readonly step: 1 | -1 },
+  ): void {
     const known = this.#shared.get(id);
     if (known) known.count += step;
     else this.#shared.set(id, { object, count: step });

@@ -29,7 +29,7 @@ export function messageOf(fields: Fields): Message {
   );
 }
 
-/** What a message gives: the values of JSON, and `Uint8Array`. */
+/** What a message gives: the values of JSON, `Uint8Array`, and `Date` for a time. */
 export type MessageObject = Record<string, unknown>;
 
 /**
@@ -119,9 +119,8 @@ function readEntry(reader: CountingReader, map: MessageObject): void {
 
 const TIME: Message = messageOf({ seconds: long(1) });
 
-/** What no calendar knows gives `""`. */
-function readTime(reader: CountingReader): string {
+/** What no calendar knows gives an invalid one. */
+function readTime(reader: CountingReader): Date {
   const { seconds = 0 } = readNested(reader, TIME);
-  const time = new Date(seconds as number * 1000);
-  return Number.isNaN(time.getTime()) ? "" : time.toISOString();
+  return new Date(seconds as number * 1000);
 }
