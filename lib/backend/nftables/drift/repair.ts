@@ -29,7 +29,7 @@ export interface RepairOptions {
   readonly nft: Pick<Nft, "listTable" | "listStructure">;
   readonly dataplane: Pick<NftablesDataplane, "isLarge" | "repair">;
   /** Of which elements `nft monitor` has told. */
-  readonly touched: Pick<Touched, "isKnown" | "isElementsOnly" | "words" | "take">;
+  readonly touched: Pick<Touched, "isElementsOnly" | "words" | "take">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
 }
 
@@ -47,21 +47,19 @@ export async function repairScript(
   { nft, dataplane, touched, clock }: RepairOptions,
   state: DesiredState,
 ): Promise<PartialScript | undefined> {
-  const { isElementsOnly } = touched;
-  if (dataplane.isLarge && !touched.isKnown) return undefined;
   const turns = new Turns(clock);
-  const desired = await turns.run(
-    gatheringObjects(isElementsOnly ? about(touched.words, state) : state),
-  );
-  const keys = await turns.run(keysOf(desired.elements));
+  const near = await turns.run(gatheringObjects(about(touched.words, state)));
+  const keys = await turns.run(keysOf(near.elements));
+  // More may have been touched meanwhile.
+  const { isElementsOnly } = touched;
   const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
   if (dataplane.isLarge && elements === undefined) return undefined;
   if (elements && isElementsOnly) {
-    const operations = mendElements(desired, elements);
+    const operations = mendElements(near, elements);
     return operations && dataplane.repair(operations);
   }
-  // One that was deleted and is not known: all has to be looked at.
-  const all = isElementsOnly ? await turns.run(gatheringObjects(state)) : desired;
+  // More than elements, or one that was deleted and is not known: all has to be looked at.
+  const all = await turns.run(gatheringObjects(state));
   const listing = await readable(() => elements ? nft.listStructure() : nft.listTable());
   const held = await turns.run(parsingListing(listing));
   if (!held) return undefined;

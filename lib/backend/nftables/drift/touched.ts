@@ -37,11 +37,6 @@ export class Touched {
   #events: ElementEvent[] | undefined = [];
   #isStructure = false;
 
-  /** Whether all is known that was touched. */
-  get isKnown(): boolean {
-    return this.#events !== undefined;
-  }
-
   /** Whether elements were touched, it is known which, and nothing else was. */
   get isElementsOnly(): boolean {
     return (this.#events?.length ?? 0) > 0 && !this.#isStructure;

@@ -1,0 +1,37 @@
+import { assertEquals } from "@std/assert";
+import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
+import { repairScript } from "../../../../lib/backend/nftables/drift/repair.ts";
+import { Touched } from "../../../../lib/backend/nftables/drift/touched.ts";
+import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
+import { LongTurns } from "../../../support/clock_and_log.ts";
+import { Pipeline } from "../../../support/pipeline.ts";
+import { SERVICE } from "./web.ts";
+
+Deno.test("a rule that another program touches while elements are worked out is looked for, too", async () => {
+  const pipeline = new Pipeline();
+  const endpoints = Array.from({ length: 3_000 }, (_, i) => ({
+    addresses: [`10.244.${i >> 8}.${i & 255}`],
+  }));
+  pipeline.load(
+    SERVICE.map((each) => each.kind === "EndpointSlice" ? { ...each, endpoints } : each),
+  );
+  const dataplane = new NftablesDataplane(
+    new Nft({ run: () => Promise.reject(new Error("nothing is written")) }),
+  );
+  const touched = new Touched();
+  touched.add({
+    elementLines: ["add element inet signpost services4 { 10.96.0.1 . udp . 80 : drop }"],
+    touchesStructure: false,
+  });
+  const listings: string[] = [];
+  const list = (what: string) => () => Promise.resolve(void listings.push(what)).then(() => "");
+  class Clock extends LongTurns {
+    override sleep(): Promise<void> {
+      touched.add({ elementLines: [], touchesStructure: true });
+      return super.sleep();
+    }
+  }
+  const nft = { listTable: list("table"), listStructure: list("structure") };
+  await repairScript({ nft, dataplane, touched, clock: new Clock() }, pipeline.desired);
+  assertEquals(listings, ["structure"]);
+});
