@@ -3,7 +3,10 @@
  *
  * @module
  */
+import { printKey } from "../../lib/backend/nftables/script/keys.ts";
+import { frontendMap } from "../../lib/backend/nftables/script/sets.ts";
 import { messageOf } from "../../lib/model/values/errors.ts";
+import { traitsOf } from "../../tests/support/modes.ts";
 import { clusterIP, SERVICE_PORT } from "../cluster.ts";
 import { Commits } from "../commits.ts";
 import { Daemon, type DaemonOptions, type LogLine, printOnce } from "../daemon.ts";
@@ -234,8 +237,11 @@ async function measureDrift(stage: Stage, daemon: Daemon): Promise<DriftTimes[]>
     const address = clusterIP(service);
     const from = daemon.lines.length;
     const gone = commits.seen(address);
-    const element = `{ ${address} . tcp . ${SERVICE_PORT} }`;
-    await stage.run(["nft", "delete", "element", "inet", "signpost", "services4", element]);
+    const key = { type: "frontend", address, protocol: "tcp", port: SERVICE_PORT } as const;
+    const cutsFrontends = stage.options.services > traitsOf("nftables").mostFrontends;
+    const { name } = frontendMap({ cutsFrontends }, { family: 4, key });
+    const element = `{ ${printKey(key)} }`;
+    await stage.run(["nft", "delete", "element", "inet", "signpost", name, element]);
     // The kernel's word may be lost where it has much to tell.
     const ended = performance.now();
     const at = await Promise.race([gone, sleep(LOST).then(() => ended)]);

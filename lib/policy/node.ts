@@ -55,6 +55,7 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
     tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
     countsConnections: configuration.signpost.serviceMetrics &&
       inputs.refusedFeatures?.has("connection-counters") !== true,
+    cutsFrontends: false,
   };
 }
 

@@ -17,6 +17,7 @@ import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { atOnce, copying } from "../model/ports/in_turns.ts";
+import { endpointCount } from "../model/kernel/port_endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
@@ -28,6 +29,7 @@ import { Admission, type OverLimit } from "./limits.ts";
 import { followNoLocal, type NoLocal, noLocalCounts } from "./no_local.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts, withoutLost } from "./service.ts";
+import { cutWhereMany, followVips } from "./vips.ts";
 
 /** Settings that hold for the life of the process. */
 export interface DesiredOptions {
@@ -94,6 +96,7 @@ export class Desired implements DesiredState {
   readonly #admission: Admission;
   readonly #refused: RefusedFeatures;
   readonly #noLocal = { 4: noLocalCounts(), 6: noLocalCounts() };
+  readonly #vips: Record<Family, number> = { 4: 0, 6: 0 };
   #node: DesiredNode;
   /** Of the update that is under way. */
   #nextNode: DesiredNode;
@@ -182,6 +185,7 @@ export class Desired implements DesiredState {
       const after = sameValue(before, wanted) ? before : wanted;
       services.set(key, { before, after });
       followNoLocal(this.#noLocal, { before, after });
+      followVips(this.#vips, { before, after });
       for (const conflict of lost) conflicts.push(conflict);
       for (const each of this.#unsupported.get(key) ?? []) unsupported.push(each);
       const over = this.#admission.over.get(key);
@@ -207,6 +211,7 @@ export class Desired implements DesiredState {
       if (isLong && ++count % BATCH === 0) yield;
     }
     this.#services = all;
+    this.#nextNode = cutWhereMany(this.#nextNode, { ...this.#options, vips: this.#vips });
     const [before, after] = [this.#node, this.#nextNode];
     this.#node = after;
     return before === after ? undefined : { before, after };
@@ -215,7 +220,7 @@ export class Desired implements DesiredState {
   /** @returns whether all Services have to be worked out again */
   #updateNode({ node, serviceCIDRs }: Snapshot): boolean {
     const inputs = { ...this.#options, node, serviceCIDRs: [...serviceCIDRs.values()] };
-    const after = desiredNode(inputs);
+    const after = { ...desiredNode(inputs), cutsFrontends: this.#nextNode.cutsFrontends };
     const facts: NodeFacts = {
       zone: node?.zone ?? "",
       addresses: { 4: nodeAddress(inputs, 4), 6: nodeAddress(inputs, 6) },
@@ -340,10 +345,4 @@ function withAll(some: ReadonlySet<string>, others: Iterable<string>): Set<strin
   const all = new Set(some);
   for (const each of others) all.add(each);
   return all;
-}
-
-function endpointCount(ports: readonly DesiredServicePort[]): number {
-  let count = 0;
-  for (const port of ports) count += port.clusterEndpoints.length + port.localEndpoints.length;
-  return count;
 }

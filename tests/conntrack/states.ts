@@ -34,6 +34,7 @@ export const NODE: DesiredNode = {
   tcpBeLiberal: false,
   healthzPort: 10256,
   countsConnections: false,
+  cutsFrontends: false,
 };
 
 /** A destination from `address:port`. */

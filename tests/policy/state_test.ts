@@ -210,6 +210,27 @@ Deno.test("a change of the node that no rule depends on changes nothing", () => 
   assertEquals([change.node, [...change.services.keys()]], [undefined, []]);
 });
 
+Deno.test("more frontends of a family than stay together are cut, and stay cut until the next start", () => {
+  const traits = { mostFrontends: 3 };
+  const pipeline = new Pipeline({ traits });
+  const isCut = () => pipeline.desired.node.cutsFrontends;
+  assertEquals(pipeline.load(many(3)).change.node?.after.cutsFrontends ?? isCut(), false);
+  const six = service("six", { clusterIP: "fd00:10:96::1", ipFamilies: ["IPv6"] });
+  step(pipeline, six);
+  assertEquals(isCut(), false, "each family counts for itself");
+  step(pipeline, service("s1", { clusterIP: "10.96.0.1", externalIPs: ["192.0.2.1"] }));
+  assertEquals(isCut(), true);
+  const { change } = pipeline.load([node(["192.0.2.10"]), ...many(2)]);
+  assertEquals(change.node?.after.cutsFrontends, true);
+  assertEquals(isCut(), true);
+  const next = new Pipeline({ traits });
+  next.load(many(3));
+  assertEquals(next.desired.node.cutsFrontends, false);
+  next.load(many(4));
+  const other = step(next, service("s3"), true);
+  assertEquals([next.desired.node.cutsFrontends, other.change.node], [true, undefined]);
+});
+
 Deno.test("a new zone of the node has its Services worked out again", () => {
   const hinted = (suffix: string, address: string, zone: string) =>
     slice("web", [address], {

@@ -42,6 +42,7 @@ export class FakeBackend implements Backend<FakeScript> {
     localhostNodePorts: false,
     guardsClusterIPs: true,
     refuses: new Map(),
+    mostFrontends: Infinity,
     parts: "Services",
   };
   readonly metrics: BackendMetrics = { failures: [], gauges: [], counters: [] };

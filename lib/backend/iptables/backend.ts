@@ -32,6 +32,7 @@ const TRAITS: ModeTraits = {
   localhostNodePorts: true,
   guardsClusterIPs: false,
   refuses: new Map([["hash", "iptables cannot, nftables can"]]),
+  mostFrontends: Infinity,
   parts: "rules",
 };
 

@@ -33,6 +33,8 @@ const TRAITS: ModeTraits = {
   localhostNodePorts: false,
   guardsClusterIPs: true,
   refuses: new Map(),
+  // To list one map of them takes nft 104 MB.
+  mostFrontends: 50_000,
   parts: "elements and rules",
 };
 
@@ -65,7 +67,6 @@ export class NftablesBackend implements Backend<NftScript> {
       ...options.runtime,
       nft: this.#nft,
       dataplane: this.#dataplane,
-      families: familiesBut(missingFamilies(options.runtime)),
     });
     this.metrics = nftablesMetrics(() => this.#dataplane.elements);
   }

@@ -5,7 +5,6 @@
  */
 import type { ConnectionCounters, FrontendCount } from "../../model/kernel/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import type { Family } from "../../model/values/address.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
 import { countingMaps, countsIn } from "./kernel/connection_counts.ts";
 import type { Nft } from "./kernel/nft.ts";
@@ -17,7 +16,6 @@ export interface ElementCountersOptions {
     NftablesDataplane,
     "beside" | "elements" | "replacements" | "hasWritten"
   >;
-  readonly families: readonly Family[];
   readonly clock: Pick<Clock, "sleep">;
 }
 
@@ -32,13 +30,11 @@ export class ElementCounters implements ConnectionCounters {
   /** By `nft monitor`, with the word that an element was deleted. */
   readonly tellsGone = true;
   readonly #options: ElementCountersOptions;
-  readonly #maps: readonly string[];
   readonly #listeners: ((last: FrontendCount) => void)[] = [];
 
   /** @param options what to read */
   constructor(options: ElementCountersOptions) {
     this.#options = options;
-    this.#maps = countingMaps(options.families);
   }
 
   /** A large table of before that was read back has counted on. */
@@ -75,7 +71,7 @@ export class ElementCounters implements ConnectionCounters {
   async acrossReplacement(replace: () => Promise<void>): Promise<void> {
     const { dataplane } = this.#options;
     const { elements, replacements } = dataplane;
-    const sum = this.#maps.reduce((sum, map) => sum + (elements.get(map) ?? 0), 0);
+    const sum = countingMaps(elements).reduce((sum, map) => sum + (elements.get(map) ?? 0), 0);
     const isWanted = this.#listeners.length > 0 && sum > 0 && sum <= MOST_KEPT;
     const listings = isWanted
       ? await this.#list().catch(() => new Map<string, string>())
@@ -88,7 +84,7 @@ export class ElementCounters implements ConnectionCounters {
 
   async #list(): Promise<ReadonlyMap<string, string>> {
     const listings = new Map<string, string>();
-    for (const map of this.#maps) {
+    for (const map of countingMaps(this.#options.dataplane.elements)) {
       listings.set(map, await this.#options.nft.listSet({ kind: "map", name: map }));
     }
     return listings;

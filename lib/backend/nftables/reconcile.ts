@@ -16,7 +16,8 @@ import { frontendOfKey, printKey } from "./script/keys.ts";
 import type { Element } from "./script/objects.ts";
 import type { FullScript, TableContents, TableObjects } from "./script/full_script.ts";
 import { countOperations, renderingStep } from "./script/script.ts";
-import { deleteLeftSlots, heldSlots, isTaken, putSlots } from "./slots.ts";
+import { setNamed } from "./script/sets.ts";
+import { deleteLeftSlots, heldSlots, isTaken, leadsToSlots, putSlots } from "./slots.ts";
 
 /** What it takes to reconcile. */
 export interface ReconcileOptions {
@@ -83,16 +84,23 @@ export async function reconcile(
 }
 
 /**
- * Cuts a step of very many elements; what is about one frontend stays in one part.
+ * Cuts a step of very many elements, or with maps that go; what is about one frontend stays in one part. The
+ * rules that every packet meets may look into other maps than before (`DesiredNode.cutsFrontends`): the new ones
+ * are full then, and the old ones still there.
  *
- * @yields chains first, then elements, then what goes when no element leads there any more
+ * @yields chains first, then elements, then the chains that all packets meet, then what goes when nothing leads
+ *   there any more
  */
 function* inParts(operations: Operations, weight: number): Generator<Operations> {
   const { addChains, rewriteChains, deleteElements, addElements, ...gone } = operations;
-  if (deleteElements.length + addElements.length <= weight) return yield operations;
+  const isSmall = deleteElements.length + addElements.length <= weight;
+  if (isSmall && gone.deleteSets.length === 0) return yield operations;
   const going = new Set(gone.deleteChains.map(({ name }) => name));
-  const isGoing = ({ before }: ChainRewrite) => going.has(before.name);
-  yield { ...NOTHING, addChains, rewriteChains: rewriteChains.filter((each) => !isGoing(each)) };
+  const whenOf = ({ after: { name, role } }: ChainRewrite) =>
+    going.has(name) ? "last" : role === "fixed" || role === "base" ? "between" : "first";
+  const rewrites = Map.groupBy(rewriteChains, whenOf);
+  const rewritten = (when: ReturnType<typeof whenOf>) => rewrites.get(when) ?? [];
+  yield { ...NOTHING, addChains, rewriteChains: rewritten("first") };
   const keyOf = ({ key }: Element) => printKey(frontendOfKey(key) ?? key);
   const added = Map.groupBy(addElements, keyOf);
   const deleted = Map.groupBy(deleteElements, keyOf);
@@ -107,8 +115,9 @@ function* inParts(operations: Operations, weight: number): Generator<Operations>
     yield { ...NOTHING, ...part };
     part = { addElements: [], deleteElements: [] };
   }
-  // These are emptied with the last elements that lead to them.
-  yield { ...NOTHING, ...part, ...gone, rewriteChains: rewriteChains.filter(isGoing) };
+  yield { ...NOTHING, ...part };
+  yield { ...NOTHING, rewriteChains: rewritten("between") };
+  yield { ...NOTHING, ...gone, rewriteChains: rewritten("last") };
 }
 
 const NOTHING: Operations = {
@@ -133,7 +142,10 @@ async function readBack(
   if (!structure) return undefined;
   const elements = new Map(structure.sets);
   const remarks = new Map(structure.remarks);
-  for (const { kind, name, keyType } of sets) {
+  const wanted = new Set(sets.map(({ name }) => name));
+  const left = [...elements.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? []);
+  // Maps of before that led to slots tell how many there are.
+  for (const { kind, name, keyType } of [...sets, ...left.filter(leadsToSlots)]) {
     // The kernel's own elements stay, whatever they are.
     if (!elements.has(name) || keyType === "slot" || isOfKernel(name)) continue;
     const listing = await parse(await readable(() => nft.listSet({ kind, name })));

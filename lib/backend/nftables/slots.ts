@@ -15,7 +15,7 @@ import type { Contents } from "./kernel/contents.ts";
 import { type FrontendKey, slotPrinter } from "./script/keys.ts";
 import { elementId, slotData, type Slots, TABLE } from "./script/objects.ts";
 import { renderPair } from "./script/script.ts";
-import { parseKey, setNamed, type TableSet } from "./script/sets.ts";
+import { frontendMap, parseKey, setNamed, type TableSet } from "./script/sets.ts";
 
 /** Some slots of one frontend in a map. */
 interface Slice {
@@ -60,14 +60,14 @@ export function* heldSlots(
   const found = new Map<string, HeldSlots>();
   const [before, after] = [new Choices(held), new Choices(wanted)];
   let sinceTurn = 0;
-  for (const name of wanted.sets.keys()) {
+  for (const name of new Set([...wanted.sets.keys(), ...held.sets.keys()])) {
     const frontends = setNamed(name);
-    if (frontends?.role !== "services" && frontends?.role !== "shortCircuits") continue;
+    if (!frontends || !leadsToSlots(frontends)) continue;
     const [there, desired] = [held, wanted].map((each) => each.sets.get(name));
     for (const text of keysOfBoth(there, desired)) {
       if (++sinceTurn % BATCH === 0) yield;
-      const was = before.behind(there?.get(text) ?? "");
-      const is = after.behind(desired?.get(text) ?? "");
+      const was = before.behind(verdictOf(held, frontends, text));
+      const is = after.behind(verdictOf(wanted, frontends, text));
       if (was === is || [...was, ...is].every(([map]) => was.get(map) === is.get(map))) continue;
       const key = parseKey(frontends, text);
       if (key?.type !== "frontend") continue;
@@ -81,6 +81,22 @@ export function* heldSlots(
     }
   }
   return found;
+}
+
+/** Whether a map leads frontends to chains that choose slots. */
+export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
+  return role === "services" || role === "shortCircuits";
+}
+
+/** Where a frontend leads to; the table may have it in another map of the role (`DesiredNode.cutsFrontends`). */
+function verdictOf({ sets }: Contents, frontends: TableSet, text: string): string {
+  const verdict = sets.get(frontends.name)?.get(text);
+  if (verdict !== undefined || frontends.role !== "services") return verdict ?? "";
+  const key = parseKey(frontends, text);
+  if (key?.type !== "frontend" || frontends.family === undefined) return "";
+  const cutsFrontends = frontends.shard === undefined;
+  const { name } = frontendMap({ cutsFrontends }, { family: frontends.family, key });
+  return sets.get(name)?.get(text) ?? "";
 }
 
 function isOfSlots(set: TableSet | undefined): set is HeldSlots["set"] {

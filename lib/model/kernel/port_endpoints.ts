@@ -19,6 +19,13 @@ export function usedEndpoints(port: DesiredServicePort): readonly Destination[] 
   return [...port.clusterEndpoints, ...port.localEndpoints];
 }
 
+/** How many they are, of all these ports. */
+export function endpointCount(ports: readonly DesiredServicePort[]): number {
+  let count = 0;
+  for (const port of ports) count += port.clusterEndpoints.length + port.localEndpoints.length;
+  return count;
+}
+
 /**
  * The endpoints that a flow may stay on: each one that still serves, whatever the policies and the
  * topology say of new ones. kube-proxy treats UDP as TCP there (`pkg/proxy/conntrack/cleanup.go`).

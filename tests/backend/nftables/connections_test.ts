@@ -28,7 +28,6 @@ async function toldBy(replaced: 0 | 1): Promise<number[]> {
     nft: { listSet: ({ name }) => Promise.resolve(name === "services4" ? LISTING : "") },
     dataplane,
     clock: realClock,
-    families: [4],
   });
   const told: FrontendCount[] = [];
   counters.onGone((last) => told.push(last));
@@ -43,7 +42,7 @@ Deno.test("frontends are ours once the kernel has taken a full script, and not w
   const result = { code: 1, stdout: "", stderr: "Error: No buffer space available" };
   const nft = new Nft({ run: () => Promise.resolve(result) });
   const dataplane = new NftablesDataplane(nft);
-  const counters = new ElementCounters({ nft, dataplane, clock: realClock, families: [4] });
+  const counters = new ElementCounters({ nft, dataplane, clock: realClock });
   const { desired } = new Pipeline();
   await assertRejects(() => dataplane.apply(dataplane.full(desired)), ApplyError);
   assertEquals(counters.areOurs, false);

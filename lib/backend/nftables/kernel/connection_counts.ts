@@ -4,20 +4,15 @@
  *
  * @module
  */
-import type { Family } from "../../../model/values/address.ts";
 import { keyInFamily } from "../../../model/cluster/names.ts";
 import type { FrontendCount } from "../../../model/kernel/connections.ts";
 import { printKey } from "../script/keys.ts";
 import { TABLE } from "../script/objects.ts";
-import { COUNTING_ROLE, parseKey, setNamed, tableSet } from "../script/sets.ts";
+import { COUNTING_ROLE, parseKey, setNamed } from "../script/sets.ts";
 
-/** The maps whose elements count, of these families. */
-export function countingMaps(families: readonly Family[]): string[] {
-  return families.flatMap((family) =>
-    (["vip", "nodeport"] as const).map((frontend) =>
-      tableSet(COUNTING_ROLE, { family, frontend }).name
-    )
-  );
+/** The maps whose elements count, of those that have any. */
+export function countingMaps(elements: ReadonlyMap<string, number>): string[] {
+  return [...elements.keys()].filter((name) => setNamed(name)?.role === COUNTING_ROLE);
 }
 
 /** An element with a counter, and with the Service's name from the comment. */

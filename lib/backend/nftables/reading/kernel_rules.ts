@@ -3,12 +3,13 @@
  *
  * @module
  */
-import type { DesiredState } from "../../../model/kernel/desired.ts";
+import type { DesiredNode, DesiredState } from "../../../model/kernel/desired.ts";
 import type { Difference } from "../../../model/kernel/verification.ts";
 import type { Comparison, KernelRules } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents, parseListing } from "../kernel/contents.ts";
 import { TABLE_PLACE } from "../kernel/place.ts";
+import { setNamed } from "../script/sets.ts";
 import { nftablesEntries, NO_CONTENTS, stickyClients } from "./entries.ts";
 import { frontendIdOf, ownersIn } from "./frontends.ts";
 import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
@@ -20,14 +21,26 @@ import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
  */
 export function nftablesRules(listing: string): KernelRules {
   const contents = parseListing(listing);
+  const owners = contents ? ownersIn(contents) : new Map();
   return {
     isEmpty: contents === undefined,
-    entries: (ports, node) => nftablesEntries(ports, { node, held: contents ?? NO_CONTENTS }),
+    entries: (ports, node) =>
+      nftablesEntries(ports, { node: asHeld(node, contents), held: contents ?? NO_CONTENTS }),
     stickyClients: (ports) => stickyClients(ports, listing),
-    compare: (state) => compareTable(state, contents),
-    changesTo: (state) =>
-      kernelChanges(state, { contents, owners: contents ? ownersIn(contents) : new Map() }),
+    compare: ({ node, services }) =>
+      compareTable({ node: asHeld(node, contents), services }, contents),
+    changesTo: ({ node, services }) =>
+      kernelChanges({ node: asHeld(node, contents), services }, { contents, owners }),
   };
+}
+
+/** Whether frontends are cut depends on how many there were, too: the table tells. */
+function asHeld(node: DesiredNode, held: Contents | undefined): DesiredNode {
+  const hasShard = (name: string) => {
+    const set = setNamed(name);
+    return set?.role === "services" && set.shard !== undefined;
+  };
+  return held ? { ...node, cutsFrontends: [...held.sets.keys()].some(hasShard) } : node;
 }
 
 function compareTable(state: DesiredState, held: Contents | undefined): Comparison {

@@ -11,7 +11,7 @@ import { fromLocalPod, shortCircuitChain } from "./layout.ts";
 import { type Element, element, type TableObject } from "./objects.ts";
 import { type Frontend, pickFor } from "./pick.ts";
 import type { FrontendKind } from "./set_rows.ts";
-import { tableSet } from "./sets.ts";
+import { frontendMap, tableSet } from "./sets.ts";
 
 /** What the chains for traffic from outside are called, by kind of frontend. */
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {
@@ -36,7 +36,7 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
       element(tableSet("clusterIPs", { family: port.family }), { type: "address", address }),
       ...clusterIPObjects(port, vip(address), node),
     ]),
-    ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend)),
+    ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend, node)),
     ...guardedObjects(port),
     ...firewallObjects(port, node),
     ...hairpinObjects(port),
@@ -66,18 +66,23 @@ function clusterIPObjects(
   if (!pick) return [noEndpointsElement(port, frontend, policy)];
   const masquerade = node.masqueradeAll ? "jump mark-for-masquerade" : localDetector &&
     `${fromLocalPod(localDetector, { family, negated: true })} jump mark-for-masquerade`;
-  if (!masquerade) return [...pick.objects, serviceElement(port, frontend, pick.chain)];
+  const leadTo = (chain: string) => serviceElement(port, frontend, { chain, node });
+  if (!masquerade) return [...pick.objects, leadTo(pick.chain)];
   const name = `cluster${pick.suffix}`;
   return [
     ...pick.objects,
     { type: "chain", role: "frontend", name, rules: [masquerade, `goto ${pick.chain}`] },
-    serviceElement(port, frontend, name),
+    leadTo(name),
   ];
 }
 
 /** External addresses and node ports under the external traffic policy Cluster: always masqueraded. */
-function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
-  if (port.externalTrafficPolicy === "Local") return localObjects(port, frontend);
+function externalObjects(
+  port: DesiredServicePort,
+  frontend: Frontend,
+  node: DesiredNode,
+): TableObject[] {
+  if (port.externalTrafficPolicy === "Local") return localObjects(port, frontend, node);
   const pick = pickFor(port, { policy: "Cluster", map: "endpoints", frontend });
   if (!pick) return [noEndpointsElement(port, frontend, "Cluster")];
   const name = `${OUTSIDE_CHAIN[frontend.kind]}${pick.suffix}`;
@@ -85,12 +90,16 @@ function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObj
   return [
     ...pick.objects,
     { type: "chain", role: "frontend", name, rules },
-    serviceElement(port, frontend, name),
+    serviceElement(port, frontend, { chain: name, node }),
   ];
 }
 
 /** External traffic policy Local: the client's address is kept, and only endpoints of this node are used. */
-function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
+function localObjects(
+  port: DesiredServicePort,
+  frontend: Frontend,
+  node: DesiredNode,
+): TableObject[] {
   const { family } = port;
   const { kind, key } = frontend;
   const cluster = pickFor(port, { policy: "Cluster", map: "endpoints", frontend });
@@ -111,7 +120,7 @@ function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject
       name,
       rules: local ? [...rules, `goto ${local.chain}`] : rules,
     },
-    serviceElement(port, frontend, name),
+    serviceElement(port, frontend, { chain: name, node }),
     ...dropped,
   ];
 }
@@ -136,9 +145,9 @@ function noEndpointsElement(
 
 function serviceElement(
   { name, family }: DesiredServicePort,
-  { kind, key }: Frontend,
-  chain: string,
+  { key }: Frontend,
+  { chain, node }: { readonly chain: string; readonly node: DesiredNode },
 ): Element {
-  const set = tableSet("services", { frontend: kind, family });
+  const set = frontendMap(node, { family, key });
   return element(set, key, { data: `goto ${chain}`, comment: name });
 }

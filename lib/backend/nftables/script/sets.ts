@@ -7,10 +7,11 @@
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import { type Protocol, PROTOCOLS } from "../../../model/cluster/objects.ts";
-import { type Key, parseKeyOf } from "./keys.ts";
+import { type FrontendKey, type Key, parseKeyOf } from "./keys.ts";
 import {
   type AnyPlace,
   type AnyRow,
+  FRONTEND_SHARDS,
   type KeyTypeOf,
   type PlaceOf,
   ROWS,
@@ -38,18 +39,25 @@ export interface TableSet<R extends SetRole = SetRole> {
   readonly family: Family | undefined;
   /** `undefined`: protocols share it. */
   readonly protocol: Protocol | undefined;
+  /** Which part it is of what is cut. */
+  readonly shard: number | undefined;
 }
 
 const ROLES = Object.keys(ROWS) as readonly SetRole[];
 const FRONTENDS = ["vip", "nodeport", "all"] as const;
 
-/** All sets that there can be, but for shards and those of endpoints with session affinity. */
+const VIP_SHARDS = Array.from({ length: FRONTEND_SHARDS }, (_, shard) => shard);
+
+/** All sets that there can be, but for shards of slots and those of endpoints with session affinity. */
 const SETS_BY_NAME: ReadonlyMap<string, TableSet> = new Map(
   FRONTENDS.flatMap((stem) => {
     const frontend = stem === "all" ? {} : { frontend: stem };
-    return ROLES.filter((role) => rowOf(role).stems[stem] !== undefined).flatMap((role) =>
-      placesOf(rowOf(role).apartBy).map((place) => makeSet(role, { ...place, ...frontend }))
-    );
+    return ROLES.filter((role) => rowOf(role).stems[stem] !== undefined).flatMap((role) => {
+      const shards = role === "services" && stem === "vip" ? VIP_SHARDS : [];
+      return placesOf(rowOf(role).apartBy).flatMap((place) =>
+        [undefined, ...shards].map((shard) => makeSet(role, { ...place, ...frontend, shard }))
+      );
+    });
   }).map((set) => [set.name, set]),
 );
 
@@ -83,6 +91,7 @@ function makeSet<R extends SetRole>(role: R, place: AnyPlace): TableSet<R> {
     filledBy,
     family: place.family,
     protocol: place.protocol,
+    shard: place.shard,
   };
 }
 
@@ -92,13 +101,16 @@ function stemOf(role: SetRole, { frontend }: AnyPlace): string {
 
 function nameOf(role: SetRole, place: AnyPlace): string {
   const stem = stemOf(role, place);
+  const { shard } = place;
   switch (ROWS[role].apartBy) {
     case "nothing":
       return stem;
     case "family":
-      return `${stem}${place.family}`;
+      return `${stem}${place.family}${shard === undefined ? "" : `-${shard}`}`;
     case "protocol":
-      return `${stem}-${place.protocol}${place.family}`;
+      return `${stem}-${place.protocol}${place.family}${
+        shard === undefined ? "" : `-turns-${shard}`
+      }`;
     case "endpoint":
       return `${stem}${place.family}-${place.endpoint}`;
   }
@@ -106,15 +118,34 @@ function nameOf(role: SetRole, place: AnyPlace): string {
 
 /** The set of a role at a place. */
 export function tableSet<R extends SetRole>(role: R, place: PlaceOf<R>): TableSet<R> {
-  const { shard }: AnyPlace = place;
   const known = SETS_BY_NAME.get(nameOf(role, place));
-  const set = known !== undefined && isOf(role, known) ? known : makeSet(role, place);
-  return shard === undefined ? set : shardOf(set, shard);
+  return known !== undefined && isOf(role, known) ? known : makeSet(role, place);
 }
 
-/** A shard is as the other map of its place, but for the name. */
-function shardOf<R extends SetRole>(set: TableSet<R>, shard: number): TableSet<R> {
-  return { ...set, name: `${set.name}-turns-${shard}` };
+/** What says whether the frontends of virtual IPs are in several maps. */
+type Cut = Pick<DesiredNode, "cutsFrontends">;
+
+/** The maps that lead from virtual IPs to their chains. */
+export function vipMaps({ cutsFrontends }: Cut, family: Family): readonly TableSet<"services">[] {
+  const shards = cutsFrontends ? VIP_SHARDS : [undefined];
+  return shards.map((shard) => tableSet("services", { frontend: "vip", family, shard }));
+}
+
+/** The map that leads from a frontend to its chain. */
+export function frontendMap(
+  { cutsFrontends }: Cut,
+  { family, key: { address } }: { readonly family: Family; readonly key: FrontendKey },
+): TableSet<"services"> {
+  const frontend = address === undefined ? "nodeport" : "vip";
+  const shard = cutsFrontends && address !== undefined ? shardOf(address) : undefined;
+  return tableSet("services", { frontend, family, shard });
+}
+
+/** The low four bits of an address: of its last byte, or its last digit (none: `::`). */
+function shardOf(address: string): number {
+  const [, byte] = /\.(\d+)$/.exec(address) ?? [];
+  const last = byte === undefined ? parseInt(address.slice(-1), 16) || 0 : Number(byte);
+  return last % FRONTEND_SHARDS;
 }
 
 function isOf<R extends SetRole>(role: R, set: TableSet): set is TableSet<R> {
@@ -136,7 +167,9 @@ export function setNamed(name: string): TableSet | undefined {
   if (known !== undefined) return known;
   const [, cut = "", shard = ""] = SHARD_NAME.exec(name) ?? [];
   const uncut = SETS_BY_NAME.get(cut);
-  if (uncut?.keyType === "slot" && Number(shard) < SHARDS) return shardOf(uncut, Number(shard));
+  if (uncut?.keyType === "slot" && Number(shard) < SHARDS) {
+    return { ...uncut, name, shard: Number(shard) };
+  }
   const [, digit, endpoint = ""] = AFFINITY_NAME.exec(name) ?? [];
   const family = FAMILIES.find((each) => `${each}` === digit);
   return family && tableSet("affinityClients", { family, endpoint });
@@ -147,15 +180,23 @@ export const COUNTING_ROLE = "services";
 
 /** The sets that every table of this node has, in the order of their printing. */
 export function alwaysThere(
-  { ipFamilies, countsConnections }: Pick<DesiredNode, "ipFamilies" | "countsConnections">,
+  { ipFamilies, countsConnections, cutsFrontends }: Pick<
+    DesiredNode,
+    "ipFamilies" | "countsConnections" | "cutsFrontends"
+  >,
 ): readonly TableSet[] {
   const all = [...SETS_BY_NAME.values()].filter(({ role }) => ROWS[role].lifetime === "always")
+    .filter((set) => !leadsFromVip(set) || (set.shard !== undefined) === cutsFrontends)
     .map((set) =>
       countsConnections && set.role === COUNTING_ROLE
         ? { ...set, body: `${set.body}; ${COUNTER}` }
         : set
     );
   return [undefined, ...ipFamilies].flatMap((family) => all.filter((set) => set.family === family));
+}
+
+function leadsFromVip({ role, stem }: TableSet): boolean {
+  return role === "services" && stem === ROWS.services.stems.vip;
 }
 
 /** In a declaration, it gives each element a counter. */

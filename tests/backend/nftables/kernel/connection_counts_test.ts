@@ -29,9 +29,11 @@ Deno.test("the counts of a map are read with their Services", () => {
   ]);
   const virtual =
     `elements = { fd00:10:96::a . tcp . 80 counter packets 2 bytes 1 comment "a/b" : drop }`;
-  assertEquals([...countsIn("services6", virtual)], [
-    { frontend: "IPv6 fd00:10:96::a . tcp . 80", service: "a/b", connections: 2 },
-  ]);
+  for (const map of ["services6", "services6-10"]) {
+    assertEquals([...countsIn(map, virtual)], [
+      { frontend: "IPv6 fd00:10:96::a . tcp . 80", service: "a/b", connections: 2 },
+    ]);
+  }
 });
 
 Deno.test("elements without a counter or a Service, and other maps, count nothing", () => {
@@ -61,6 +63,11 @@ Deno.test("nft monitor tells what an element had counted that goes", () => {
   ) assertEquals(lastCountIn(line), undefined, line);
 });
 
-Deno.test("only the maps of the node's families are read", () => {
-  assertEquals(countingMaps([6]), ["services6", "nodeports6"]);
+Deno.test("only maps of frontends that have any are read, whether they are cut or not", () => {
+  const elements = ["services4-3", "endpoints-tcp4", "services6", "nodeports6", "no-endpoints6"];
+  assertEquals(countingMaps(new Map(elements.map((name) => [name, 1]))), [
+    "services4-3",
+    "services6",
+    "nodeports6",
+  ]);
 });
