@@ -82,10 +82,13 @@ export class NftablesBackend implements Backend<NftScript> {
       serviceCIDRs: [],
       ipFamilies: familiesBut(missing),
     });
-    const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
+    const [refusedFeatures, version] = await Promise.all([
+      probe(this.#nft, { node, kernel: runtime.osRelease() }),
+      this.#nft.version(),
+    ]);
     const uncounted = refusedFeatures.get("connection-counters");
     return {
-      version: await this.#nft.version(),
+      version,
       missing,
       refusedFeatures,
       remarks: uncounted === undefined

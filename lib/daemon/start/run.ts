@@ -42,17 +42,20 @@ async function start(given: DaemonOptions): Promise<void> {
   if (given.signal.aborted) return;
   const programs = new ProgramWatch({ ...runtime, logger });
   const options = { ...given, runtime: { ...runtime, runner: programs } };
-  const opened = await openBackend(options);
+  // While nft is asked what the kernel can do, what leads to the API server is read.
+  const [opened, source] = await Promise.all([
+    openBackend(options),
+    openSource({
+      ...options,
+      observer: {
+        watchChanged: (status) => daemon.observation.watchChanged(status),
+        requestDone: (result) => daemon.observation.requestDone(result),
+        responseRead: (read) => daemon.observation.responseRead(read),
+      },
+      sink: (event) => daemon.take(event),
+    }),
+  ]);
   if (options.signal.aborted) return;
-  const source = await openSource({
-    ...options,
-    observer: {
-      watchChanged: (status) => daemon.observation.watchChanged(status),
-      requestDone: (result) => daemon.observation.requestDone(result),
-      responseRead: (read) => daemon.observation.responseRead(read),
-    },
-    sink: (event) => daemon.take(event),
-  });
   const daemon = new Daemon(options, { ...opened, programs, api: source.api });
   await daemon.run(source.run());
 }

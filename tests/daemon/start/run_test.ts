@@ -1,0 +1,51 @@
+import { assertRejects } from "@std/assert";
+import { openServiceManager } from "../../../lib/daemon/reports/service_manager.ts";
+import { runDaemon } from "../../../lib/daemon/start/run.ts";
+import { FatalError } from "../../../lib/model/values/fatal.ts";
+import { world } from "../../cli/runtime.ts";
+import { DEFAULTS } from "../../support/configuration.ts";
+
+const KUBECONFIG = `
+clusters: [{ name: a, cluster: { server: "https://192.0.2.1" } }]
+contexts: [{ name: a, context: { cluster: a } }]
+current-context: a
+`;
+
+Deno.test("while the kernel checks the rules, nft says its version and the kubeconfig is read", async () => {
+  const versionAsked = Promise.withResolvers<void>();
+  const kubeconfigRead = Promise.withResolvers<void>();
+  const { runtime, logger } = world({
+    lock: { take: () => Promise.resolve(undefined) },
+    readFile: () => {
+      kubeconfigRead.resolve();
+      return Promise.resolve(KUBECONFIG);
+    },
+    runner: {
+      run: async (argv) => {
+        if (argv.includes("--version")) {
+          versionAsked.resolve();
+          return { code: 0, stdout: "nftables v1.0.6 (x)", stderr: "" };
+        }
+        await Promise.all([versionAsked.promise, kubeconfigRead.promise]);
+        return { code: 1, stdout: "", stderr: "Error: Operation not permitted" };
+      },
+    },
+  });
+  const configuration = {
+    ...DEFAULTS,
+    clientConnection: { ...DEFAULTS.clientConnection, kubeconfig: "/etc/kubeconfig" },
+  };
+  const running = runDaemon({
+    configuration,
+    commandLine: { argv: [], workingDirectory: "/", file: null },
+    nodeName: "node-1",
+    runtime,
+    logger,
+    manager: openServiceManager({ notifySocket: undefined, watchdog: undefined }, {
+      runtime,
+      logger,
+    }),
+    signal: new AbortController().signal,
+  });
+  await assertRejects(() => running, FatalError, "CAP_NET_ADMIN");
+});
