@@ -30,7 +30,12 @@ import type { DaemonOptions, Opened } from "./start/options.ts";
 import { isServedByKubeProxy, openSavedState } from "./objects/saved_state.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { serveAll } from "./reports/servers.ts";
-import { announceReady, tellOfWaiting } from "./reports/service_manager.ts";
+import {
+  announceReady,
+  tellOfWaiting,
+  type Waiting,
+  waitingFor,
+} from "./reports/service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
 import { plainFacts, statusReport } from "./reports/status_report.ts";
 import { postJson } from "./objects/source.ts";
@@ -206,26 +211,27 @@ export class Daemon {
       logger,
       signal: ended.signal,
     });
+    const waiting: Waiting = {
+      clock: runtime.clock,
+      firstSync,
+      waitingFor: () =>
+        waitingFor({ missing: this.#cache.missing, progress: this.#opened.backend.progress }),
+      signal,
+    };
     try {
       await untilAborted(signal, [
         writing,
         delivering,
         serving,
         answering,
-        announceReady(manager, { runtime, firstSync, signal }),
+        announceReady(manager, waiting),
         this.#ownPorts.follow(() => this.#loop.requestRound(), signal),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, ended.signal),
         firstSync.then(() => repairDrift(this.#others())),
         firstSync.then(() => this.#takingOver = takeOver(this.#others())),
         firstSync.then(() => applyKernelSettings(this.#options)),
         firstSync.then(() => this.#connections.begin()),
-        tellOfWaiting({
-          clock: runtime.clock,
-          logger,
-          firstSync,
-          missing: () => this.#cache.missing,
-          signal,
-        }),
+        tellOfWaiting({ ...waiting, logger }),
       ]);
     } finally {
       await Promise.all([

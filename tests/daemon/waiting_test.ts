@@ -1,47 +1,73 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { isServedByKubeProxy } from "../../lib/daemon/objects/saved_state.ts";
-import { tellOfWaiting } from "../../lib/daemon/reports/service_manager.ts";
+import {
+  announceReady,
+  tellOfWaiting,
+  waitingFor,
+} from "../../lib/daemon/reports/service_manager.ts";
+import { ServiceManager } from "../../lib/observe/systemd.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
+Deno.test("what the first sync waits for is the kernel with its portions, or a list", () => {
+  const progress = { done: 3, of: 11 };
+  assertEquals(
+    waitingFor({ missing: ["Node"], progress }),
+    "the kernel, which has portions 3 of 11",
+  );
+  assertEquals(
+    waitingFor({ missing: ["Service", "Node"], progress: undefined }),
+    "the first list of Service, Node",
+  );
+  assertEquals(waitingFor({ missing: [], progress: undefined }), "the kernel");
+});
+
 Deno.test("30 s without a first sync are told of, with what is waited for", async () => {
-  for (
-    const [missing, pattern] of [
-      [["Service", "Node"], /the first list of Service, Node/],
-      [[], /the kernel/],
-    ] as const
-  ) {
-    const [clock, logger] = [new ManualClock(), new MemoryLogger()];
-    const told = tellOfWaiting({
-      clock,
-      logger,
-      firstSync: Promise.withResolvers<void>().promise,
-      missing: () => missing,
-      signal: new AbortController().signal,
-    });
-    await clock.advance(29_999);
-    assertEquals(logger.lines, []);
-    await clock.advance(1);
-    await told;
-    assertEquals(logger.lines.length, 1);
-    assertMatch(logger.lines[0] ?? "", pattern);
-  }
+  const [clock, logger] = [new ManualClock(), new MemoryLogger()];
+  const told = tellOfWaiting({ ...waiting(clock), logger });
+  await clock.advance(29_999);
+  assertEquals(logger.lines, []);
+  await clock.advance(1);
+  await told;
+  assertEquals(logger.lines.length, 1);
+  assertMatch(logger.lines[0] ?? "", /the moon/);
 });
 
 Deno.test("after a first sync there is nothing to tell", async () => {
   const [clock, logger] = [new ManualClock(), new MemoryLogger()];
-  const firstSync = Promise.withResolvers<void>();
-  const told = tellOfWaiting({
-    clock,
-    logger,
-    firstSync: firstSync.promise,
-    missing: () => [],
-    signal: new AbortController().signal,
-  });
-  firstSync.resolve();
-  await told;
+  const firstSync = Promise.resolve();
+  await tellOfWaiting({ ...waiting(clock), firstSync, logger });
   await clock.advance(30_000);
   assertEquals(logger.lines, []);
 });
+
+Deno.test("systemd hears of a first sync that comes after the service counted as ready", async () => {
+  const [clock, sent] = [new ManualClock(), [] as string[]];
+  const socket = { send: (text: string) => Promise.resolve(void sent.push(text)), close() {} };
+  const manager = new ServiceManager({
+    socket,
+    watchdog: undefined,
+    clock,
+    logger: new MemoryLogger(),
+  });
+  const { promise: firstSync, resolve } = Promise.withResolvers<void>();
+  const announced = announceReady(manager, { ...waiting(clock), firstSync });
+  await clock.advance(9_999);
+  assertEquals(sent, []);
+  await clock.advance(1);
+  assertEquals(sent, ["READY=1\nSTATUS=no rules yet, waiting for the moon"]);
+  resolve();
+  await announced;
+  assertEquals(sent.slice(1), ["READY=1\nSTATUS=rules are in the kernel"]);
+});
+
+function waiting(clock: ManualClock) {
+  return {
+    clock,
+    firstSync: Promise.withResolvers<void>().promise,
+    waitingFor: () => "the moon",
+    signal: new AbortController().signal,
+  };
+}
 
 Deno.test("an iptables-save that hangs keeps the saved state back for 10 s, no longer", async () => {
   const [clock, logger] = [new ManualClock(), new MemoryLogger()];

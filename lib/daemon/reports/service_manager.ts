@@ -3,7 +3,9 @@
  *
  * @module
  */
+import type { Progress } from "../../model/kernel/dataplane.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
+import { describeProgress } from "../../observe/human.ts";
 import {
   type NotifySocket,
   ServiceManager,
@@ -35,43 +37,53 @@ export function openServiceManager(
 /** Milliseconds without a first sync after which the log says what is waited for. */
 const LONG_WAIT = 30_000;
 
+/** A first sync that is waited for. */
+export interface Waiting {
+  readonly clock: Pick<Clock, "sleep">;
+  /** Resolves after it. */
+  readonly firstSync: Promise<void>;
+  /** What it waits for, see `waitingFor`. */
+  readonly waitingFor: () => string;
+  readonly signal: AbortSignal;
+}
+
+/** What a first sync waits for, in words. */
+export function waitingFor({ missing, progress }: {
+  /** The kinds of which no full state has come in. */
+  readonly missing: readonly string[];
+  /** How far a large table is that is written in portions. */
+  readonly progress: Progress | undefined;
+}): string {
+  if (progress) return `the kernel, which has ${describeProgress(progress)}`;
+  return missing.length > 0 ? `the first list of ${missing.join(", ")}` : "the kernel";
+}
+
 /** Says, once, what the first sync has been waiting for. */
 export async function tellOfWaiting(
-  { clock, logger, firstSync, missing, signal }: {
-    readonly clock: Pick<Clock, "sleep">;
-    readonly logger: Logger;
-    readonly firstSync: Promise<void>;
-    /** The kinds of which no full state has come in. */
-    readonly missing: () => readonly string[];
-    readonly signal: AbortSignal;
-  },
+  { logger, ...waiting }: Waiting & { readonly logger: Logger },
 ): Promise<void> {
-  let isSynced = false;
-  void firstSync.then(() => isSynced = true);
-  await Promise.race([firstSync, clock.sleep(LONG_WAIT, signal)]);
-  if (isSynced || signal.aborted) return;
-  const kinds = missing();
-  const waitingFor = kinds.length > 0 ? `the first list of ${kinds.join(", ")}` : "the kernel";
+  if (await isSyncedWithin(LONG_WAIT, waiting) || waiting.signal.aborted) return;
   logger.warn("no rules have been written since the start", {
     seconds: LONG_WAIT / 1000,
-    waitingFor,
+    waitingFor: waiting.waitingFor(),
   });
 }
 
-/** Says that the service is ready, once. */
-export async function announceReady(
-  manager: ServiceManager,
-  options: {
-    readonly runtime: Runtime;
-    /** Resolves after the first sync. */
-    readonly firstSync: Promise<void>;
-    readonly signal: AbortSignal;
-  },
-): Promise<void> {
-  const { runtime, firstSync, signal } = options;
-  const waiting = runtime.clock.sleep(READY_LIMIT, signal).then(() =>
-    "waiting for the first full state"
-  );
-  const status = await Promise.race([firstSync.then(() => "rules are in the kernel"), waiting]);
-  if (!signal.aborted) await manager.ready(status);
+/** Says that the service is ready, and where that is before the first sync, what it waits for, and its end. */
+export async function announceReady(manager: ServiceManager, waiting: Waiting): Promise<void> {
+  const { firstSync, signal } = waiting;
+  if (!await isSyncedWithin(READY_LIMIT, waiting)) {
+    if (signal.aborted) return;
+    await manager.ready(`no rules yet, waiting for ${waiting.waitingFor()}`);
+    await firstSync;
+  }
+  if (!signal.aborted) await manager.ready("rules are in the kernel");
+}
+
+async function isSyncedWithin(
+  milliseconds: number,
+  { clock, firstSync, signal }: Waiting,
+): Promise<boolean> {
+  const isLate = clock.sleep(milliseconds, signal).then(() => false);
+  return await Promise.race([firstSync.then(() => true), isLate]);
 }
