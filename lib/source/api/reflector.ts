@@ -196,6 +196,8 @@ export class Reflector<K extends Kind> {
         },
       });
     } catch (error) {
+      // The abort ends the body anywhere.
+      if (this.options.signal.aborted) return;
       if (this.#protobuf && speaksAgainstProtobuf(error)) this.#leaveProtobuf(error);
       throw error;
     } finally {

@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import type { WatchStatus } from "../../../lib/source/api/observer.ts";
+import type { WatchObserver, WatchStatus } from "../../../lib/source/api/observer.ts";
 import { ApiClient } from "../../../lib/source/api/api_client.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
 import { watchAll } from "../../../lib/source/api/watch_all.ts";
@@ -85,25 +85,13 @@ async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
   const logger = new MemoryLogger();
   const stop = new AbortController();
   let status: WatchStatus | undefined;
-  const readFile = () => Promise.reject(new Error("no files"));
-  const watching = watchAll({
-    protobuf: false,
-    kinds: ["Service"],
-    client: new ApiClient({
-      http,
-      clock,
-      access: () => Promise.resolve(ANONYMOUS),
-      readFile,
-      userAgent: "test",
-    }),
-    nodeName: "node-1",
-    decode: fakeDecode,
-    sink: sink.take,
+  const watching = watch({
+    http,
     clock,
+    sink,
     logger,
     observer: { watchChanged: (changed) => void (status = changed) },
     signal: stop.signal,
-    random: () => 0.5,
   });
   await settle();
   try {
@@ -113,6 +101,57 @@ async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
     await watching;
   }
 }
+
+function watch({ http, protobuf = false, clock, sink, logger, observer, signal }: {
+  readonly http: HttpClient;
+  readonly protobuf?: boolean;
+  readonly clock: ManualClock;
+  readonly sink: MemorySink;
+  readonly logger: MemoryLogger;
+  readonly observer?: WatchObserver;
+  readonly signal: AbortSignal;
+}): Promise<void> {
+  const readFile = () => Promise.reject(new Error("no files"));
+  const access = () => Promise.resolve(ANONYMOUS);
+  return watchAll({
+    protobuf,
+    kinds: ["Service"],
+    client: new ApiClient({ http, clock, access, readFile, userAgent: "test" }),
+    nodeName: "node-1",
+    decode: fakeDecode,
+    sink: sink.take,
+    clock,
+    logger,
+    ...(observer && { observer }),
+    signal,
+    random: () => 0.5,
+  });
+}
+
+Deno.test("a stop in the middle of a frame says nothing against protobuf", async () => {
+  const stop = new AbortController();
+  const logger = new MemoryLogger();
+  /** The body of a real client ends at the abort. */
+  async function* halfFrame(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    yield new Uint8Array([0, 0, 1]);
+    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  }
+  const http: HttpClient = {
+    request: ({ signal }) =>
+      Promise.resolve({
+        status: 200,
+        headers: { "content-type": "application/vnd.kubernetes.protobuf;stream=watch" },
+        body: halfFrame(signal),
+      }),
+    close() {},
+  };
+  const [clock, sink] = [new ManualClock(), new MemorySink()];
+  const watching = watch({ http, protobuf: true, clock, sink, logger, signal: stop.signal });
+  await settle();
+  stop.abort();
+  await watching;
+  assertEquals(logger.lines, []);
+});
 
 Deno.test("a watch asks for all that a streaming list needs, and for bookmarks", async () => {
   await play(({ http }) => {
