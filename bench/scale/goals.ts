@@ -59,7 +59,8 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "first sync of 1,000,000 endpoints",
-    reason: "nft takes all portions in about the time of the floor, after what signpost works out",
+    reason:
+      "signpost works out all Services before nft has its first portion; the kernel takes one portion after the other",
     judge: ({ services, endpoints, first }) =>
       services * endpoints < 1_000_000
         ? undefined

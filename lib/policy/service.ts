@@ -111,7 +111,6 @@ function desiredServicePort(
     internalTrafficPolicy,
     externalTrafficPolicy,
     affinitySeconds: service.affinitySeconds,
-    ...scheduling(service, inputs),
     clusterEndpoints: toDestinations(chosen.cluster, {
       previous: previous?.clusterEndpoints ?? [],
       place,
@@ -125,6 +124,7 @@ function desiredServicePort(
       isShortCircuit: false,
     }),
     hasEndpoints: chosen.hasEndpoints,
+    ...scheduling(service, inputs),
     ...otherServing(protocol, candidates, chosen),
     ...(service.healthCheckNodePort !== 0 && { healthCheckNodePort: service.healthCheckNodePort }),
   };
@@ -166,9 +166,9 @@ function heldNodePort(
 function scheduling(
   { affinitySeconds, scheduler: asked = ANY_SCHEDULER }: Service,
   { schedulers }: ServiceInputs,
-): Pick<DesiredServicePort, "scheduler"> {
+): Pick<DesiredServicePort, "scheduler"> | undefined {
   const scheduler = affinitySeconds > 0 ? undefined : schedulerOf(asked, schedulers);
-  return scheduler === undefined ? {} : { scheduler };
+  return scheduler && { scheduler };
 }
 
 /** Endpoints that no new flow goes to, but that still answer those of before; for UDP alone. */
@@ -176,11 +176,11 @@ function otherServing(
   protocol: Protocol,
   candidates: readonly Candidate[],
   { cluster, local }: Chosen,
-): Pick<DesiredServicePort, "otherServingEndpoints"> {
-  if (protocol !== "udp") return {};
+): Pick<DesiredServicePort, "otherServingEndpoints"> | undefined {
+  if (protocol !== "udp") return undefined;
   const used = new Set([...cluster, ...local]);
   const others = candidates.filter((each) => each.endpoint.serving && !used.has(each));
-  if (others.length === 0) return {};
+  if (others.length === 0) return undefined;
   return {
     otherServingEndpoints: others.map(({ endpoint, port }) => ({
       address: endpoint.address,

@@ -55,7 +55,7 @@ export function createDecoder(): Decoder {
     return text;
   };
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
-    let key = quote(nameOf(raw));
+    let key: string | undefined;
     try {
       const object = readTable(kind, raw);
       const metadata = readObject<typeof METADATA>(object.metadata, "metadata");
@@ -68,7 +68,7 @@ export function createDecoder(): Decoder {
       return { type: "object", key, object: omitted ? { ...decoded, omitted } : decoded };
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;
-      return { type: "refused", key, reason: error.message };
+      return { type: "refused", key: key ?? quote(nameOf(raw)), reason: error.message };
     }
   };
 }
