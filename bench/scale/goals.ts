@@ -95,7 +95,7 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "nft's peak, first sync and restart",
-    reason: "nft reads one set at a time, and the largest set is that large",
+    reason: "nft reads one set at a time, and the largest one that is not cut is that large",
     judge: ({ first, restart }) =>
       atMost(Math.max(first.peaks.child, restart.peaks.child), {
         limit: NFT_PEAK,
