@@ -7,7 +7,7 @@ import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { DesiredState } from "../../lib/model/kernel/desired.ts";
-import { parseListing } from "../../lib/backend/nftables/kernel/contents.ts";
+import { parsingListing } from "../../lib/backend/nftables/kernel/contents.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
@@ -102,7 +102,7 @@ async function listingOf(objects: readonly ApiObject[]): Promise<string> {
 }
 
 function against(listing: string, objects: readonly ApiObject[]) {
-  const contents = parseListing(listing);
+  const contents = atOnce(parsingListing(listing));
   const { changes, warnings } = kernelChanges(worldOf(objects).world.state, {
     contents,
     owners: contents ? ownersIn(contents) : new Map(),

@@ -6,7 +6,7 @@ import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import type { DesiredState } from "../../lib/model/kernel/desired.ts";
-import { type Contents, parseListing } from "../../lib/backend/nftables/kernel/contents.ts";
+import { type Contents, parsingListing } from "../../lib/backend/nftables/kernel/contents.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
@@ -25,7 +25,7 @@ async function listing(state: DesiredState, commands = ""): Promise<string> {
 }
 
 function entriesOf(state: DesiredState, text: string): string[] {
-  const held = parseListing(text) as Contents;
+  const held = atOnce(parsingListing(text)) as Contents;
   const ports = state.services.get("shop/web") ?? [];
   return nftablesEntries(ports, { node: state.node, held }).map((each) =>
     `${each.state} ${each.in} ${each.key} | ${each.desired} | ${each.held}`

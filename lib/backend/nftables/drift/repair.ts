@@ -5,15 +5,15 @@
  */
 import type { DesiredServicePort, DesiredState } from "../../../model/kernel/desired.ts";
 import type { NftablesDataplane, PartialScript } from "../dataplane.ts";
-import { Turns } from "../../../model/ports/in_turns.ts";
+import { atOnce, Turns } from "../../../model/ports/in_turns.ts";
 import type { Clock } from "../../../model/ports/ports.ts";
 import { compareContents, comparing, isOfKernel } from "../kernel/compare.ts";
 import {
   type Contents,
-  contentsOf,
   type DesiredObjects,
   elementKey,
   gatheringObjects,
+  NO_CONTENTS,
   parsingListing,
   readingObjects,
 } from "../kernel/contents.ts";
@@ -100,16 +100,12 @@ function mendElements(
   touched: TouchedElements,
 ): Operations | undefined {
   const sets = new Map([...touched.keys()].map((name) => [name, new Map<string, string>()]));
-  const { sets: wanted, remarks, declarations } = contentsOf(only(desired, touched));
+  const { sets: wanted, remarks, declarations } = atOnce(readingObjects(only(desired, touched)));
   const nothing: Contents = {
+    ...NO_CONTENTS,
     sets,
     // They are as they were on both sides; they say whether elements count.
     declarations: new Map([...declarations].filter(([name]) => sets.has(name))),
-    remarks: new Map(),
-    chains: new Map(),
-    lookUps: new Map(),
-    flags: "",
-    others: [],
   };
   const differences = compareContents(
     {

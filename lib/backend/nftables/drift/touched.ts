@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { type Contents, parseListing } from "../kernel/contents.ts";
+import { type Contents, parsingListing } from "../kernel/contents.ts";
 import { TABLE } from "../script/objects.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 
 /** What became of an element, and the element as the monitor prints it. */
 interface ElementEvent {
@@ -99,5 +100,7 @@ function parseEvent(line: string): ElementEvent | undefined {
 
 /** Elements are read as in listings. */
 function parseElement(set: string, text: string): Contents | undefined {
-  return parseListing(`table ${TABLE} {\n\tset ${set} {\n\t\telements = { ${text} }\n\t}\n}`);
+  return atOnce(
+    parsingListing(`table ${TABLE} {\n\tset ${set} {\n\t\telements = { ${text} }\n\t}\n}`),
+  );
 }

@@ -31,6 +31,17 @@ export interface Contents {
   readonly others: readonly string[];
 }
 
+/** What an empty table has. */
+export const NO_CONTENTS: Contents = {
+  sets: new Map(),
+  declarations: new Map(),
+  remarks: new Map(),
+  chains: new Map(),
+  lookUps: new Map(),
+  flags: "",
+  others: [],
+};
+
 /** The table's sets, elements and chains as objects. */
 export interface DesiredObjects {
   readonly sets: readonly TableSet[];
@@ -38,13 +49,8 @@ export interface DesiredObjects {
   readonly chains: readonly Chain[];
 }
 
-/** The objects of a table that is in the desired state. */
-export function desiredObjects(state: DesiredState): DesiredObjects {
-  return atOnce(gatheringObjects(state));
-}
-
 /**
- * The same in turns.
+ * The objects of a table that is in the desired state.
  *
  * @yields where other work can be done; meanwhile the state must not change
  */
@@ -64,7 +70,7 @@ export function* gatheringObjects(state: DesiredState): Generator<undefined, Des
 
 /** What the table holds when it is in the desired state. */
 export function desiredContents(state: DesiredState): Contents {
-  return contentsOf(desiredObjects(state));
+  return atOnce(readingObjects(atOnce(gatheringObjects(state))));
 }
 
 /** The key of an element as listings have it. */
@@ -75,13 +81,8 @@ export function elementKey({ key }: Pick<Element, "key">): string {
 /** Elements or lines that are read at one go: a few milliseconds. */
 const BATCH = 500;
 
-/** Objects of the table, comparable. */
-export function contentsOf(objects: DesiredObjects): Contents {
-  return atOnce(readingObjects(objects));
-}
-
 /**
- * The same in turns.
+ * Objects of the table, comparable.
  *
  * @yields where other work can be done
  */
@@ -125,16 +126,8 @@ function remark(
 /**
  * Reads what `nft list table` prints.
  *
- * @returns `undefined` where there is no table in the text
- */
-export function parseListing(listing: string): Contents | undefined {
-  return atOnce(parsingListing(listing));
-}
-
-/**
- * The same in turns.
- *
  * @yields where other work can be done
+ * @returns `undefined` where there is no table in the text
  */
 export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;

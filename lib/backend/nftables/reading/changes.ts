@@ -4,13 +4,14 @@
  * @module
  */
 import type { DesiredNode, DesiredState, StateChange } from "../../../model/kernel/desired.ts";
-import { diffServices, type References } from "../script/diff.ts";
+import { diffingServices, type References } from "../script/diff.ts";
 import { type Element, elementId, objectId } from "../script/objects.ts";
 import { printKey } from "../script/keys.ts";
 import { nodeElementChanges } from "../script/script.ts";
 import { objectsOf } from "../script/service.ts";
 import type { Change } from "../../../model/kernel/change.ts";
 import type { DesiredStep } from "../../backend.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 
 /** Begins with a state, and gives the changes of the steps that follow, deletions first. */
 export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[] {
@@ -21,7 +22,7 @@ export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[
 function nftablesChanges({ change, node }: DesiredStep, references: References): Change[] {
   const owners = ownersOf(change, node);
   const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
-  const { operations } = diffServices(change.services.values(), { node, references });
+  const { operations } = atOnce(diffingServices(change.services.values(), { node, references }));
   const nodeChange = change.node
     ? nodeElementChanges(change.node.before, change.node.after)
     : { deleteElements: [], addElements: [] };
@@ -64,7 +65,7 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
 /** How many services need each shared object of a state. */
 function referencesOf(state: DesiredState): References {
   const changes = [...state.services.values()].map((after) => ({ before: [], after }));
-  return diffServices(changes, { node: state.node, references: new Map() }).references;
+  return atOnce(diffingServices(changes, { node: state.node, references: new Map() })).references;
 }
 
 /** By the id of an object, the service port that it is for. */

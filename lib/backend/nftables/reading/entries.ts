@@ -115,14 +115,3 @@ export function stickyClients(
     );
   });
 }
-
-/** What an empty table has. */
-export const NO_CONTENTS: Contents = {
-  sets: new Map(),
-  declarations: new Map(),
-  remarks: new Map(),
-  chains: new Map(),
-  lookUps: new Map(),
-  flags: "",
-  others: [],
-};

@@ -3,8 +3,9 @@
  *
  * @module
  */
+import { frontendKey, keyInFamily } from "../../../model/cluster/names.ts";
 import type { Contents } from "../kernel/contents.ts";
-import { frontendOfKey, printKey } from "../script/keys.ts";
+import { frontendOfKey } from "../script/keys.ts";
 import { parseKey, setNamed } from "../script/sets.ts";
 import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { Frontend } from "../../../policy/frontend.ts";
@@ -14,7 +15,7 @@ export function frontendId(
   { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
   { address, port }: Pick<Frontend, "address" | "port">,
 ): string {
-  return `IPv${family} ${printKey({ type: "frontend", address, protocol, port })}`;
+  return keyInFamily(family, frontendKey({ address, protocol, port }));
 }
 
 /**

@@ -7,10 +7,9 @@
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { Difference } from "../../../model/kernel/verification.ts";
 import { compareContents } from "../kernel/compare.ts";
-import { type Contents, desiredContents } from "../kernel/contents.ts";
+import { type Contents, desiredContents, NO_CONTENTS } from "../kernel/contents.ts";
 import { frontendsOf } from "../../../policy/frontend.ts";
 import { frontendId, frontendIdOf } from "./frontends.ts";
-import { NO_CONTENTS } from "./entries.ts";
 import type { Change, KernelChanges } from "../../../model/kernel/change.ts";
 
 /** What the kernel holds. */

@@ -7,12 +7,13 @@ import type { DesiredNode, DesiredState } from "../../../model/kernel/desired.ts
 import type { Difference } from "../../../model/kernel/verification.ts";
 import type { Comparison, KernelRules } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
-import { type Contents, desiredContents, parseListing } from "../kernel/contents.ts";
+import { type Contents, desiredContents, NO_CONTENTS, parsingListing } from "../kernel/contents.ts";
 import { TABLE_PLACE } from "../kernel/place.ts";
 import { setNamed } from "../script/sets.ts";
-import { nftablesEntries, NO_CONTENTS, stickyClients } from "./entries.ts";
+import { nftablesEntries, stickyClients } from "./entries.ts";
 import { frontendIdOf, ownersIn } from "./frontends.ts";
 import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 
 /**
  * Reads a listing of the table.
@@ -20,7 +21,7 @@ import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
  * @param listing as `nft list table` prints it; `""`: there is no table
  */
 export function nftablesRules(listing: string): KernelRules {
-  const contents = parseListing(listing);
+  const contents = atOnce(parsingListing(listing));
   const owners = contents ? ownersIn(contents) : new Map();
   return {
     isEmpty: contents === undefined,

@@ -19,7 +19,6 @@ import {
   type Slots,
   type TableObject,
 } from "./objects.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
 import { objectsOf } from "./service.ts";
 import type { TableSet } from "./sets.ts";
 import { weightOf } from "./weight.ts";
@@ -69,19 +68,11 @@ export interface DiffOptions {
   readonly references: References;
 }
 
-/** Works out the operations for some services' changes; its work follows their size alone. */
-export function diffServices(
-  changes: Iterable<ServiceChange>,
-  options: DiffOptions,
-): Difference {
-  return atOnce(diffingServices(changes, options));
-}
-
 /** Objects that are worked out at one go: a few milliseconds. */
 const BATCH = 2_000;
 
 /**
- * The same in turns.
+ * Works out the operations for some services' changes; its work follows their size alone.
  *
  * @yields where other work can be done
  */
@@ -108,15 +99,12 @@ function slotElements(slots: Slots): Element[] {
   return slots.destinations.map((destination, slot) => slotElement(slots, slot, destination));
 }
 
-/** The difference with the slots that are all new apart. */
-export function gatherServices(
-  changes: Iterable<ServiceChange>,
-  options: DiffOptions,
-): Difference<GatheredOperations> {
-  return atOnce(gatheringServices(changes, options));
-}
-
-function* gatheringServices(
+/**
+ * The same with the slots that are all new apart.
+ *
+ * @yields where other work can be done
+ */
+export function* gatheringServices(
   changes: Iterable<ServiceChange>,
   options: DiffOptions,
 ): Generator<undefined, Difference<GatheredOperations>> {

@@ -10,7 +10,7 @@ import type {
   DesiredState,
 } from "../../../model/kernel/desired.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
-import { gatherServices } from "./diff.ts";
+import { type Difference, type GatheredOperations, gatheringServices } from "./diff.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain, Element, Slots } from "./objects.ts";
 import { alwaysThere, type TableSet } from "./sets.ts";
@@ -237,9 +237,9 @@ export class FullScript implements Script {
   #gather(
     batch: readonly ServicePorts[],
     references: Map<string, number>,
-  ): ReturnType<typeof gatherServices> {
+  ): Difference<GatheredOperations> {
     const changes = batch.map((after) => ({ before: [], after }));
-    const difference = gatherServices(changes, { node: this.#node, references });
+    const difference = atOnce(gatheringServices(changes, { node: this.#node, references }));
     for (const [id, count] of difference.references) references.set(id, count);
     return difference;
   }

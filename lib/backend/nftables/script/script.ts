@@ -4,20 +4,14 @@
  * @module
  */
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Operations } from "./diff.ts";
 import { printKey } from "./keys.ts";
 import { nodeElements } from "./layout.ts";
 import { leftBehind } from "./left.ts";
 import { type Chain, type Element, elementId, TABLE } from "./objects.ts";
 
-/** Renders one step of a table that is there, as transactions. */
-export function renderStep(operations: Operations): string[] {
-  return atOnce(renderingStep(operations));
-}
-
 /**
- * The same in turns.
+ * Renders one step of a table that is there, as transactions.
  *
  * A packet that is under way while a transaction commits keeps the rules that it began with, but looks
  * into maps as they are (kernel 6.18; see `nft_do_chain` and `nf_tables_commit_chain` in

@@ -4,10 +4,8 @@
  * @module
  */
 import { unbracketed } from "../../../model/cluster/names.ts";
-import { cidrContains, parseAddress } from "../../../model/values/address.ts";
+import { isLoopback, parseAddress } from "../../../model/values/address.ts";
 import type { ApiAccess } from "./access.ts";
-
-const LOOPBACK = ["127.0.0.0/8", "::1/128"];
 
 /** One line for each thing that an administrator should know of. Holds no credentials. */
 export function accessWarnings(access: ApiAccess): readonly string[] {
@@ -32,5 +30,5 @@ export function accessWarnings(access: ApiAccess): readonly string[] {
 function isLocal(hostname: string): boolean {
   const address = parseAddress(unbracketed(hostname));
   if (address === undefined) return hostname === "localhost";
-  return LOOPBACK.some((cidr) => cidrContains(cidr, address));
+  return isLoopback(address);
 }

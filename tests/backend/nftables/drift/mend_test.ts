@@ -3,13 +3,14 @@ import { MAX_MENDED, mend } from "../../../../lib/backend/nftables/drift/mend.ts
 import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
 import {
   type Contents,
-  contentsOf,
-  desiredObjects,
+  gatheringObjects,
+  readingObjects,
 } from "../../../../lib/backend/nftables/kernel/contents.ts";
 import { hookRule } from "../../../../lib/backend/nftables/kernel/declaration.ts";
-import { renderStep } from "../../../../lib/backend/nftables/script/script.ts";
+import { renderingStep } from "../../../../lib/backend/nftables/script/script.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { SERVICE } from "./web.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** A table's contents that a test changes. */
 interface Held extends Contents {
@@ -24,8 +25,8 @@ interface Held extends Contents {
 function mended(damage: (held: Held) => void): string[] | undefined {
   const pipeline = new Pipeline();
   pipeline.load(SERVICE);
-  const desired = desiredObjects(pipeline.desired);
-  const { sets, declarations, chains, ...others } = contentsOf(desired);
+  const desired = atOnce(gatheringObjects(pipeline.desired));
+  const { sets, declarations, chains, ...others } = atOnce(readingObjects(desired));
   const held: Held = {
     ...others,
     sets: new Map([...sets].map(([name, elements]) => [name, new Map(elements)])),
@@ -33,10 +34,10 @@ function mended(damage: (held: Held) => void): string[] | undefined {
     chains: new Map(chains),
   };
   damage(held);
-  const differences = compareContents(contentsOf(desired), held, { exactSlots: true });
+  const differences = compareContents(atOnce(readingObjects(desired)), held, { exactSlots: true });
   const operations = mend({ desired, held, differences });
   if (operations === undefined) return undefined;
-  return renderStep(operations).join("").replaceAll(
+  return atOnce(renderingStep(operations)).join("").replaceAll(
     /\{\n\s*|\n\}/g,
     (brace) => brace.includes("{") ? "{ " : " }",
   )

@@ -10,7 +10,10 @@ import { followMonitor } from "../../../../lib/backend/nftables/drift/follow.ts"
 import { Touched } from "../../../../lib/backend/nftables/drift/touched.ts";
 import type { Transaction } from "../../../../lib/backend/nftables/drift/transactions.ts";
 import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
-import { desiredContents, parseListing } from "../../../../lib/backend/nftables/kernel/contents.ts";
+import {
+  desiredContents,
+  parsingListing,
+} from "../../../../lib/backend/nftables/kernel/contents.ts";
 import { SystemClock } from "../../../../lib/system/clock.ts";
 import { MemoryLogger } from "../../../support/clock_and_log.ts";
 import { eventually } from "../../../support/eventually.ts";
@@ -110,7 +113,7 @@ class Table implements AsyncDisposable {
 
   /** How the kernel differs from what it should hold. */
   async differences(): Promise<string[]> {
-    const held = parseListing(await this.kernel.nft.listTable());
+    const held = atOnce(parsingListing(await this.kernel.nft.listTable()));
     if (!held) return ["no table"];
     return compareContents(desiredContents(this.#pipeline.desired), held, { exactSlots: true })
       .map((each) => JSON.stringify(each));

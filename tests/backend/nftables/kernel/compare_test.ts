@@ -5,9 +5,9 @@ import { compareContents } from "../../../../lib/backend/nftables/kernel/compare
 import {
   type Contents,
   desiredContents,
-  parseListing,
+  NO_CONTENTS,
+  parsingListing,
 } from "../../../../lib/backend/nftables/kernel/contents.ts";
-import { NO_CONTENTS } from "../../../../lib/backend/nftables/reading/entries.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { cluster } from "../../../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
@@ -35,7 +35,7 @@ class Table implements AsyncDisposable {
 
   /** `undefined`: there is no table. */
   async differences(): Promise<Difference[] | undefined> {
-    const held = parseListing(await this.kernel.nft.listTable());
+    const held = atOnce(parsingListing(await this.kernel.nft.listTable()));
     return held && compareContents(desiredContents(this.pipeline.desired), held);
   }
 

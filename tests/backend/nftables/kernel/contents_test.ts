@@ -1,10 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { parseListing } from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { parsingListing } from "../../../../lib/backend/nftables/kernel/contents.ts";
 import {
   canonicalDeclaration,
   parseHook,
 } from "../../../../lib/backend/nftables/kernel/declaration.ts";
 import { fingerprint } from "../../../../lib/backend/nftables/kernel/fingerprint.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** As nft 1.1.3 prints it: protocols as numbers, one element a line, types in the place of names. */
 const LISTING_1_1 = `table inet signpost { # handle 7
@@ -50,7 +51,7 @@ const LISTING_1_1 = `table inet signpost { # handle 7
 `;
 
 Deno.test("a listing of nft 1.1 is read as one of nft 1.0", () => {
-  const contents = parseListing(LISTING_1_1);
+  const contents = atOnce(parsingListing(LISTING_1_1));
   const sets = new Map([...contents?.sets ?? []].map(([name, map]) => [name, [...map]]));
   assertEquals(Object.fromEntries(sets), {
     services4: [
@@ -70,7 +71,7 @@ Deno.test("a listing of nft 1.1 is read as one of nft 1.0", () => {
 });
 
 Deno.test("text without a table has no contents", () => {
-  assertEquals(parseListing(""), undefined);
+  assertEquals(atOnce(parsingListing("")), undefined);
 });
 
 Deno.test("rules that are spelled in different ways do the same", () => {
@@ -197,7 +198,7 @@ Deno.test("hooks are the same with names of priorities and with numbers", () => 
 });
 
 Deno.test("what else stands in a table, and what elements have besides, is read", () => {
-  const contents = parseListing(`table inet signpost {
+  const contents = atOnce(parsingListing(`table inet signpost {
 	comment "by hand"
 	flags dormant, owner
 	counter hits {
@@ -211,7 +212,7 @@ Deno.test("what else stands in a table, and what elements have besides, is read"
 			     10.96.0.3 timeout 1h expires 59m }
 	}
 }
-`);
+`));
   assertEquals(contents?.flags, "dormant, owner");
   assertEquals(contents?.others, ['comment "by hand"', "counter hits"]);
   assertEquals(

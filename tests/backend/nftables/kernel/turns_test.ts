@@ -5,14 +5,13 @@ import { Touched } from "../../../../lib/backend/nftables/drift/touched.ts";
 import { comparing } from "../../../../lib/backend/nftables/kernel/compare.ts";
 import {
   type Contents,
-  contentsOf,
-  desiredObjects,
   gatheringObjects,
   parsingListing,
   readingObjects,
 } from "../../../../lib/backend/nftables/kernel/contents.ts";
 import { LongTurns } from "../../../support/clock_and_log.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const SERVICES = 20_000;
 /** Where frontends without endpoints are. */
@@ -79,7 +78,7 @@ Deno.test("a large table is read and compared in turns: others work between two 
 
 Deno.test("a look at a large table, and its repair, are done in turns", async () => {
   const { desired } = manyServices();
-  const listing = listingOf(contentsOf(desiredObjects(desired)));
+  const listing = listingOf(atOnce(readingObjects(atOnce(gatheringObjects(desired)))));
   const nft = {
     listTable: () => Promise.resolve(listing),
     listStructure: () => Promise.resolve(listing),
