@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { manPage } from "../lib/cli/man.ts";
+import { manPage } from "./man_page.ts";
 
 if (import.meta.main) {
   const path = new URL("../docs/signpost.1", import.meta.url);

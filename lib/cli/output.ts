@@ -8,23 +8,30 @@ import type { OutputFormat } from "../config/flags/command.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
+/** How a report is shown. */
+export interface ReportOptions<Report> {
+  readonly output: OutputFormat;
+  readonly runtime: Pick<Runtime, "isTerminal" | "environment">;
+  /** The report for people; it is given texts that are plain already. */
+  readonly table: (report: Report, paint: Paint) => string;
+}
+
 /**
  * A report as text. Whatever names and messages it has, no terminal obeys them.
  *
  * @param report plain data
- * @param options.table the same for people; it is given texts that are plain already
  */
 export function renderReport<Report extends object>(
   report: Report,
-  options: { readonly output: OutputFormat; readonly table: (report: Report) => string },
+  { output, runtime, table }: ReportOptions<Report>,
 ): string {
-  switch (options.output) {
+  switch (output) {
     case "json":
       return `${jsonText(report, 2)}\n`;
     case "yaml":
       return stringify(plainData(report), { lineWidth: -1, skipInvalid: true });
     case "table":
-      return options.table(plainData(report));
+      return table(plainData(report), paintFor(runtime));
   }
 }
 
@@ -63,9 +70,11 @@ export function painter(isColoured: boolean): Paint {
 }
 
 /** Colours are for terminals, and for people who have not switched them off (no-color.org). */
-export function usesColours(runtime: Pick<Runtime, "isTerminal" | "environment">): boolean {
-  return runtime.isTerminal() && (runtime.environment("NO_COLOR") ?? "") === "" &&
-    runtime.environment("TERM") !== "dumb";
+function paintFor(runtime: Pick<Runtime, "isTerminal" | "environment">): Paint {
+  return painter(
+    runtime.isTerminal() && (runtime.environment("NO_COLOR") ?? "") === "" &&
+      runtime.environment("TERM") !== "dumb",
+  );
 }
 
 /** A cell of a table, maybe in a colour. */

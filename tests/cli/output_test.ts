@@ -1,10 +1,14 @@
 import { assertEquals } from "@std/assert";
-import { colourTable, painter, renderReport, usesColours } from "../../lib/cli/output.ts";
+import { colourTable, painter, renderReport } from "../../lib/cli/output.ts";
 import { terseLog } from "../../lib/cli/terse_log.ts";
 
 Deno.test("colours are for terminals, and for people who want them", () => {
   const uses = (isTerminal: boolean, variables: Readonly<Record<string, string>> = {}) =>
-    usesColours({ isTerminal: () => isTerminal, environment: (name) => variables[name] });
+    renderReport({}, {
+      output: "table",
+      runtime: { isTerminal: () => isTerminal, environment: (name) => variables[name] },
+      table: (_, paint) => paint("text", "red"),
+    }) !== "text";
   assertEquals(uses(true), true);
   assertEquals(uses(true, { NO_COLOR: "" }), true);
   assertEquals(uses(true, { NO_COLOR: "1" }), false);
@@ -48,12 +52,13 @@ Deno.test("commands that end at once complain in short lines", () => {
 
 Deno.test("whatever a report says, no terminal obeys it, in any format", () => {
   const hostile = "a\x1b[2J\x07\u009b31m\n\u202eb\u2028\u2066c\u{e0001}";
+  const runtime = { isTerminal: () => false, environment: () => undefined };
   const report = { zone: hostile, lists: [[hostile]], [hostile]: { deep: hostile } };
   for (const output of ["json", "yaml", "table"] as const) {
-    const text = renderReport(report, { output, table: ({ zone }) => `zone ${zone}\n` });
+    const text = renderReport(report, { output, runtime, table: ({ zone }) => `zone ${zone}\n` });
     assertEquals(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text.replaceAll("\n", "")), false, text);
     assertEquals(text.includes("\n\u202eb"), false);
   }
-  const json = renderReport(report, { output: "json", table: () => "" });
+  const json = renderReport(report, { output: "json", runtime, table: () => "" });
   assertEquals(JSON.parse(json), report);
 });

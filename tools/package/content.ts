@@ -5,7 +5,7 @@
  */
 import { completionScript } from "../../lib/cli/completions/command.ts";
 import { licensesReport } from "../../lib/cli/licenses/report.ts";
-import { manPage } from "../../lib/cli/man.ts";
+import { manPage } from "../man_page.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 

@@ -10,7 +10,7 @@ import { conflictLines } from "../../policy/claimed.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
-import { painter, renderReport, usesColours } from "../output.ts";
+import { renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import { overlay, Proposed } from "./proposed.ts";
@@ -38,8 +38,8 @@ export async function diff(command: DiffCommand, context: QueryContext): Promise
     : await againstKernel(options).catch((error) => {
       throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
     });
-  const table = (shown: DiffReport) => renderDiff(shown, painter(usesColours(runtime)));
-  await runtime.print(renderReport(report, { output: command.output, table }));
+  const { output } = command;
+  await runtime.print(renderReport(report, { output, runtime, table: renderDiff }));
   return report.changes.length === 0 ? 0 : 1;
 }
 

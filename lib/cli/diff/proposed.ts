@@ -4,6 +4,7 @@
  * @module
  */
 import type { ObjectCache } from "../../cache/cache.ts";
+import { objectKey } from "../../model/cluster/names.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
 import { plain } from "../../model/values/text.ts";
 import type { Decoded, ObjectEvent } from "../../model/cluster/events.ts";
@@ -43,12 +44,12 @@ export class Proposed {
     const key = keyOf(raw);
     if (key === undefined) return;
     const isNamespaced = kind === "Service" || kind === "EndpointSlice";
-    const name = isNamespaced ? `${key.namespace}/${key.name}` : key.name;
+    const name = isNamespaced ? objectKey(key) : key.name;
     this.#names.add(`${kind} ${plain(name)}`);
     if (kind !== "Service") return;
     const inspector = new Inspector(key);
     inspector.look(kind, raw);
-    this.#services.set(`${key.namespace}/${key.name}`, inspector);
+    this.#services.set(objectKey(key), inspector);
   }
 
   /** Adds a warning. */
@@ -89,7 +90,7 @@ export async function overlay(
       decode: <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
         if (kind !== "Service") return decode(kind, raw);
         const key = keyOf(raw);
-        const present = key && before.get(`${key.namespace}/${key.name}`);
+        const present = key && before.get(objectKey(key));
         return decode(kind, withAllocatedFields(raw, present));
       },
       sink: (event) => upsertAll(cache, event, proposed),

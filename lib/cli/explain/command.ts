@@ -10,7 +10,7 @@ import type { Command } from "../../config/flags/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { FatalError } from "../../model/values/fatal.ts";
-import { type Paint, painter, renderReport, usesColours } from "../output.ts";
+import { type Paint, renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
@@ -159,6 +159,5 @@ async function print<Report extends object>(
   },
 ): Promise<void> {
   const { output } = command;
-  const table = (shown: Report) => render(shown, painter(usesColours(runtime)));
-  await runtime.print(renderReport(report, { output, table }));
+  await runtime.print(renderReport(report, { output, runtime, table: render }));
 }

@@ -9,7 +9,7 @@ import type { Runtime } from "../../model/ports/runtime.ts";
 import { plain } from "../../model/values/text.ts";
 import { askStatus } from "../../daemon/objects/client.ts";
 import { FatalError } from "../../model/values/fatal.ts";
-import { jsonText, painter, renderReport, usesColours } from "../output.ts";
+import { jsonText, type Paint, renderReport } from "../output.ts";
 import type { AskContext } from "../query.ts";
 import { redraw } from "../live.ts";
 import { statusLine, statusTable } from "./table.ts";
@@ -64,11 +64,9 @@ async function follow(
 }
 
 function render(status: Status, { output }: StatusQuery, runtime: Runtime): string {
-  return renderReport(status, {
-    output,
-    table: (shown) =>
-      statusTable(shown, { now: runtime.clock.now(), paint: painter(usesColours(runtime)) }),
-  });
+  const table = (shown: Status, paint: Paint) =>
+    statusTable(shown, { now: runtime.clock.now(), paint });
+  return renderReport(status, { output, runtime, table });
 }
 
 /** One of many: a screen; or a line; or a document of a stream. */

@@ -10,9 +10,9 @@ import type { Command } from "../../config/flags/command.ts";
 import { askConnections } from "../../daemon/objects/client.ts";
 import type { ConnectionsReport } from "../../model/connections.ts";
 import { FatalError } from "../../model/values/fatal.ts";
-import { plain, plainData } from "../../model/values/text.ts";
+import { plain } from "../../model/values/text.ts";
 import { redraw } from "../live.ts";
-import { painter, renderReport, usesColours } from "../output.ts";
+import { renderReport } from "../output.ts";
 import type { AskContext } from "../query.ts";
 import { topTable } from "./table.ts";
 
@@ -34,7 +34,7 @@ export async function top(query: TopQuery, context: AskContext): Promise<number>
     if (first.off !== "") throw new FatalError(`connections are not counted: ${first.off}`);
     const isLive = !query.once && query.output === "table" && runtime.isTerminal();
     if (isLive) await follow(first, context);
-    else await runtime.print(render(await withRates(first, context), query, context));
+    else await runtime.print(render(await withRates(first, context), query.output, context));
     return 0;
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
@@ -74,7 +74,7 @@ async function follow(first: ConnectionsReport, context: AskContext): Promise<vo
 async function show(first: ConnectionsReport, context: AskContext): Promise<void> {
   const { configuration, runtime, signal, ask } = context;
   let everySeconds = first.everySeconds;
-  let text = table(first, context);
+  let text = render(first, "table", context);
   while (!signal.aborted) {
     await runtime.print(redraw(text, { runtime, hint: "q ends" }));
     await runtime.clock.sleep(1000 * everySeconds, signal);
@@ -84,7 +84,7 @@ async function show(first: ConnectionsReport, context: AskContext): Promise<void
       const report = await askConnections(configuration.signpost.socket, ask, rows);
       everySeconds = report.everySeconds;
       text = report.off === ""
-        ? table(report, context)
+        ? render(report, "table", context)
         : `connections are not counted: ${plain(report.off)}\n`;
     } catch (error) {
       if (!(error instanceof FatalError)) throw error;
@@ -93,11 +93,10 @@ async function show(first: ConnectionsReport, context: AskContext): Promise<void
   }
 }
 
-function table(report: ConnectionsReport, { runtime }: AskContext): string {
-  return topTable(plainData(report), painter(usesColours(runtime)));
-}
-
-function render(report: ConnectionsReport, { output }: TopQuery, { runtime }: AskContext): string {
-  const paint = painter(usesColours(runtime));
-  return renderReport(report, { output, table: (shown) => topTable(shown, paint) });
+function render(
+  report: ConnectionsReport,
+  output: TopQuery["output"],
+  { runtime }: AskContext,
+): string {
+  return renderReport(report, { output, runtime, table: topTable });
 }

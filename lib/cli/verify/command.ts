@@ -10,7 +10,7 @@ import type { Command } from "../../config/flags/command.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { type Verification, VERIFY_VERSION } from "../../model/kernel/verification.ts";
 import { FatalError } from "../../model/values/fatal.ts";
-import { painter, renderReport, usesColours } from "../output.ts";
+import { renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
@@ -42,11 +42,8 @@ export async function verify(
   const { runtime } = context;
   await runtime.print(renderReport(report, {
     output: query.output,
-    table: (shown) =>
-      verificationTable(shown, {
-        paint: painter(usesColours(runtime)),
-        parts: backend.traits.parts,
-      }),
+    runtime,
+    table: (shown, paint) => verificationTable(shown, { paint, parts: backend.traits.parts }),
   }));
   const isFixed = report.fix?.result === "fixed" && report.otherProxies.length === 0;
   return report.same || isFixed ? 0 : 1;

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Family } from "../../model/values/address.ts";
+import { objectKey } from "../../model/cluster/names.ts";
 import type { Service } from "../../model/cluster/objects.ts";
 import { count, error, warning } from "./finding.ts";
 import type { ServiceFacts } from "../../source/objects/inspect.ts";
@@ -74,7 +75,7 @@ function noPods(
   { service, sliceFamilies }: CauseInputs,
   { selector, pods }: { readonly selector: string; readonly pods: string },
 ): Finding {
-  const name = `${service.namespace}/${service.name}`;
+  const name = objectKey(service);
   if (selector === "") {
     return error(
       "no-endpoints-given",

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { manPage } from "../../lib/cli/man.ts";
+import { manPage } from "../../tools/man_page.ts";
 import { COMMANDS } from "../../lib/config/flags/flag.ts";
 import { FLAGS } from "../../lib/config/flags/table.ts";
 

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { COMMAND_FACTS, type CommandFacts } from "../config/flags/commands.ts";
-import { COMMANDS, type Flag } from "../config/flags/flag.ts";
-import { FLAG_GROUPS } from "../config/flags/table.ts";
+import { COMMAND_FACTS, type CommandFacts } from "../lib/config/flags/commands.ts";
+import { COMMANDS, type Flag } from "../lib/config/flags/flag.ts";
+import { FLAG_GROUPS } from "../lib/config/flags/table.ts";
 
 const DESCRIPTION = `signpost runs on every node of a Kubernetes cluster. It watches Services,
 EndpointSlices, its Node and ServiceCIDRs, and holds the rules of this node's kernel (nftables, or
