@@ -69,7 +69,7 @@ export class DenoProcessRunner implements ProcessRunner {
       if (!(error instanceof ProgramFailedError) || error.failure !== "timeout") throw error;
       // Its own children may hold the pipes open: nothing is waited for.
       work.catch(() => {});
-      kill(child);
+      kill(child, "SIGKILL");
       writing.abort(error);
       stdout.cancel();
       stderr.cancel();
@@ -111,11 +111,11 @@ function killed(program: string, signal: Deno.Signal): ProgramFailedError {
   return new ProgramFailedError(program, "signal", `was ended by the signal ${signal}${hint}`);
 }
 
-function kill(child: Deno.ChildProcess): void {
+/** Sends a child a signal. One that has ended by itself (the terminal's Ctrl-C goes to children too) gets none. */
+export function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
   try {
-    child.kill("SIGKILL");
+    child.kill(signal);
   } catch (error) {
-    // It has ended by itself.
     if (!(error instanceof TypeError)) throw error;
   }
 }

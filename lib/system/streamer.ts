@@ -4,7 +4,7 @@
  * @module
  */
 import type { ProcessStreamer } from "../model/ports/ports.ts";
-import { spawnError } from "./process.ts";
+import { kill, spawnError } from "./process.ts";
 
 /** Characters; a program whose line is longer is ended, as if it had ended by itself. */
 const MAX_LINE = 1024 * 1024;
@@ -20,15 +20,8 @@ async function* lines(
   if (signal.aborted) return;
   const [program, ...args] = argv;
   const child = spawn(program, args);
-  const kill = () => {
-    try {
-      child.kill("SIGTERM");
-    } catch (error) {
-      // It has ended by itself: the terminal's Ctrl-C goes to children too.
-      if (!(error instanceof TypeError)) throw error;
-    }
-  };
-  signal.addEventListener("abort", kill, { once: true });
+  const end = () => kill(child, "SIGTERM");
+  signal.addEventListener("abort", end, { once: true });
   try {
     let parts: string[] = [];
     let length = 0;
@@ -43,9 +36,9 @@ async function* lines(
       if (length > MAX_LINE) return;
     }
   } finally {
-    signal.removeEventListener("abort", kill);
+    signal.removeEventListener("abort", end);
     // Also where no more lines are asked for.
-    kill();
+    end();
     await child.status;
   }
 }

@@ -4,26 +4,16 @@
  * @module
  */
 import type { Clock, LogFields, Logger } from "../../lib/model/ports/ports.ts";
+import { SystemClock } from "../../lib/system/clock.ts";
+
+const systemClock = new SystemClock();
 
 /** Real time. */
 export const realClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  sleep: realSleep,
+  now: () => systemClock.now(),
+  monotonic: () => systemClock.monotonic(),
+  sleep: (milliseconds, signal) => systemClock.sleep(milliseconds, signal),
 };
-
-function realSleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, milliseconds);
-    signal?.addEventListener("abort", done, { once: true });
-  });
-}
 
 /** A clock by which each piece of work takes so long that others have their turn, and that counts turns. */
 export class LongTurns implements Clock {

@@ -28,7 +28,7 @@ export const MOST_FRONTENDS = 20_000;
 export const TIMES_AS_LONG: Readonly<Record<Interest, number>> = { scrape: 50, live: 10 };
 
 /** Service ports by kind of frontend that a report has at most; more would take the event loop for too long. */
-export const MOST_REPORTED = 10_000;
+const MOST_REPORTED = 10_000;
 
 /** Milliseconds that a reading which hung for long holds. */
 const LONGEST = 300_000;

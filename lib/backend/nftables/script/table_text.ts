@@ -178,7 +178,7 @@ function writeChains(chains: readonly Chain[]): string {
 }
 
 /** The slots of some frontends, a line for each. */
-export function renderSlots(slots: readonly Slots[]): string[] {
+function renderSlots(slots: readonly Slots[]): string[] {
   return slots.flatMap(({ key, destinations }) => {
     const slotKey = slotPrinter(key);
     return destinations.map((each, i) => INDENT + renderPair(slotKey(i), slotData(each)));
