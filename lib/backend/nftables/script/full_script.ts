@@ -182,19 +182,20 @@ export class FullScript implements Script {
     const elements = nodeElements(this.#node);
     const slots: Slots[] = [];
     const references = new Map<string, number>();
+    const elementCounts = new Map<string, number>();
+    const count = ({ name }: TableSet, more: number) =>
+      elementCounts.set(name, (elementCounts.get(name) ?? 0) + more);
+    for (const { set } of elements) count(set, 1);
     for (const batch of batches(this.#services)) {
       const { operations } = this.#gather(batch, references);
       sets.push(...operations.addSets);
       chains.push(...operations.addChains);
       elements.push(...operations.addElements);
       slots.push(...operations.addSlots);
+      for (const { set } of operations.addElements) count(set, 1);
+      for (const { set, destinations } of operations.addSlots) count(set, destinations.length);
       yield undefined;
     }
-    const elementCounts = new Map<string, number>();
-    const count = ({ name }: TableSet, more: number) =>
-      elementCounts.set(name, (elementCounts.get(name) ?? 0) + more);
-    for (const { set } of elements) count(set, 1);
-    for (const { set, destinations } of slots) count(set, destinations.length);
     return { sets, chains, elements, slots, references, elementCounts };
   }
 
