@@ -92,6 +92,7 @@ export class Desired implements DesiredState {
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
+  readonly #losers = new Set<string>();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
   readonly #refused: RefusedFeatures;
@@ -110,10 +111,8 @@ export class Desired implements DesiredState {
   /** @param options the configuration and who this node is */
   constructor(options: DesiredOptions) {
     this.#options = options;
-    this.#admission = new Admission(
-      options.configuration.signpost.limits,
-      options.configuration.signpost,
-    );
+    const { signpost } = options.configuration;
+    this.#admission = new Admission(signpost.limits, signpost);
     this.#refused = new Map([...options.traits.refuses, ...options.refusedFeatures ?? []]);
     this.#node = desiredNode({ ...options, node: undefined, serviceCIDRs: [] });
     this.#nextNode = this.#node;
@@ -142,7 +141,8 @@ export class Desired implements DesiredState {
 
   /** Conflicts of all Services. */
   conflicts(): Conflict[] {
-    return [...this.#services.keys()].flatMap((service) => this.#claims.conflictsOf(service));
+    const losers = [...this.#services.keys()].filter((service) => this.#losers.has(service));
+    return losers.flatMap((service) => this.#claims.conflictsOf(service));
   }
 
   /** Services that need what nft or the kernel refuses. */
@@ -184,6 +184,7 @@ export class Desired implements DesiredState {
       // What is the same object costs those who follow nothing.
       const after = sameValue(before, wanted) ? before : wanted;
       services.set(key, { before, after });
+      this.#losers[lost.length > 0 ? "add" : "delete"](key);
       followNoLocal(this.#noLocal, { before, after });
       followVips(this.#vips, { before, after });
       for (const conflict of lost) conflicts.push(conflict);
