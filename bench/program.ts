@@ -5,8 +5,11 @@
  * @module
  */
 import { cpus, release } from "node:os";
+import { messageOf } from "../lib/model/values/errors.ts";
 import { execute, run } from "../tests/support/command.ts";
-import { V8_FLAGS } from "../tools/compile/arguments.ts";
+import { ENTRANCE, V8_FLAGS } from "../tools/compile/arguments.ts";
+import { makeBundle } from "../tools/compile/bundle.ts";
+import { readCommit } from "../tools/compile/commit.ts";
 import type { Results } from "./results.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
@@ -20,17 +23,18 @@ const ROOT = new URL("..", import.meta.url).pathname;
 export async function makeProgram(folder: string): Promise<string> {
   const named = Deno.env.get("SIGNPOST_BIN")?.trim();
   if (named) return named;
-  const main = `${folder}/signpost.js`;
-  const bundle = ["bundle", "--quiet", "--minify", "--platform=deno", `--output=${main}`];
-  const { code, stderr } = await execute([Deno.execPath(), ...bundle, "main.ts"], { cwd: ROOT });
   // Without esbuild, which Deno fetches from npm at its first use, the sources are measured.
-  const program = code === 0 ? main : `${ROOT}main.ts`;
+  const missing = await makeBundle(folder, { commit: await readCommit(), engine: "v8" })
+    .then(() => undefined, messageOf);
+  const program = missing === undefined ? `${folder}/${ENTRANCE}` : `${ROOT}main.ts`;
   const flags = ["-q", "-P", `--v8-flags=${V8_FLAGS}`, "--config", `${ROOT}deno.json`];
   const command = [Deno.execPath(), "run", ...flags, program];
   Deno.env.set("SIGNPOST_BIN", command.join(" "));
   // What Deno makes of a new file, it makes once.
   await execute([...command, "--version"]);
-  return code === 0 ? "the bundle that the binary is made of" : `the sources (${stderr.trim()})`;
+  return missing === undefined
+    ? "the bundle that the binary is made of"
+    : `the sources (${missing})`;
 }
 
 /** The commit, the day, and the load average of the minute before. */

@@ -33,7 +33,7 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
     `--allow-sys=${sys.join(",")}`,
     `--allow-run=${run.join(",")}`,
     `--allow-write=${write.join(",")}`,
-    "signpost.js",
+    "bundle/main.js",
   ]);
 });
 

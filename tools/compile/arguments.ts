@@ -41,8 +41,11 @@ export const ENGINES = ["v8", "quickjs"] as const;
 /** One of them. */
 export type Engine = typeof ENGINES[number];
 
-/** The file that all modules become. `deno compile` puts its name into the binary. */
-export const BUNDLE = "signpost.js";
+/** The folder of the files that all modules become. */
+export const BUNDLE = "bundle";
+
+/** The one of them that begins. `deno compile` puts its name into the binary. */
+export const ENTRANCE = `${BUNDLE}/main.js`;
 
 /** What to compile, and where to. */
 export interface CompileOptions {
@@ -54,12 +57,15 @@ export interface CompileOptions {
 }
 
 /**
- * The arguments for `deno` that join all modules to `BUNDLE`, in the folder with `main.ts`. What
- * is not in `deno.lock` is refused.
+ * The arguments for `deno` that join all modules to the files in `BUNDLE`, in the folder with `main.ts`.
+ * What is not in `deno.lock` is refused.
  *
  * Joined, because Deno 2.9.6 overflows its stack over the packages (denoland/deno#36746), and
- * because the daemon takes less memory. Not by `deno compile --bundle`, which puts a random name
- * into each binary. Not minified: QuickJS does not instantiate that, and it saves nothing there.
+ * because the daemon takes less memory. Not to one file: each start would read all commands, and V8
+ * keeps no code of modules that wait in functions until they are asked for. With
+ * `--node-modules-dir`, because then no name depends on where Deno's cache is. Not by `deno compile
+ * --bundle`, which puts a random name into each binary. Not minified: QuickJS does not instantiate
+ * that, and it saves nothing there.
  */
 export function bundleArguments(): string[] {
   return [
@@ -67,13 +73,15 @@ export function bundleArguments(): string[] {
     "--quiet",
     "--check",
     "--frozen-lockfile",
+    "--node-modules-dir=auto",
     "--config=deno.json",
-    `--output=${BUNDLE}`,
+    "--code-splitting",
+    `--outdir=${BUNDLE}`,
     "main.ts",
   ];
 }
 
-/** The arguments for `deno` in the folder with `BUNDLE`. What is not allowed is refused: there is no one to ask. */
+/** The arguments for `deno` in the folder that has `BUNDLE`. What is not allowed is refused: there is no one to ask. */
 export function compileArguments(options: CompileOptions): string[] {
   const { target, engine, permissions, output } = options;
   return [
@@ -87,7 +95,7 @@ export function compileArguments(options: CompileOptions): string[] {
     ...engine === "v8" ? [`--v8-flags=--max-old-space-size=${MAX_HEAP},${V8_FLAGS}`] : [],
     "--no-prompt",
     ...permissionFlags(permissions),
-    BUNDLE,
+    ENTRANCE,
   ];
 }
 

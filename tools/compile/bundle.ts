@@ -1,5 +1,5 @@
 /**
- * All modules of signpost in one file of JavaScript.
+ * All modules of signpost in a few files of JavaScript.
  *
  * @module
  */
@@ -10,15 +10,12 @@ import { type Commit, commitModule } from "./commit.ts";
 const ROOT = new URL("../..", import.meta.url).pathname;
 const SOURCES = ["deno.json", "deno.lock", "main.ts", "lib"];
 
-/** Where the modules of a package are in Deno's cache, as the bundle names them. */
-const IN_CACHE = /(?:\.\.\/)+[^\s"']*?\/npm\/[^\s"'/]+\/(?=(?:@[^\s"'/]+\/)?[^\s"'/]+\/\d)/g;
-
 /**
  * Makes `BUNDLE` in a folder, of a copy of the sources in which `lib/model/commit.ts` has the commit;
  * the checkout stays as it is. The same commit gives the same bytes, wherever the folder and Deno's
  * cache are.
  *
- * @returns the text
+ * @returns the text of all files
  * @throws where `deno bundle` does
  */
 export async function makeBundle(
@@ -32,17 +29,24 @@ export async function makeBundle(
   await Deno.writeTextFile(`${sources}/lib/model/commit.ts`, commitModule(commit, engine));
   const { code, stderr } = await execute([Deno.execPath(), ...bundleArguments()], { cwd: sources });
   if (code !== 0) throw new Error(`deno bundle failed: ${stderr.trim()}`);
-  const text = (await Deno.readTextFile(`${sources}/${BUNDLE}`)).replaceAll(IN_CACHE, "npm/");
+  await Deno.rename(`${sources}/${BUNDLE}`, `${folder}/${BUNDLE}`);
   await Deno.remove(sources, { recursive: true });
-  await Deno.writeTextFile(`${folder}/${BUNDLE}`, text);
-  // The binary keeps the time of its files.
-  await Deno.utime(`${folder}/${BUNDLE}`, commit.time, commit.time);
-  return text;
+  return await readBundle(folder, commit);
 }
 
-/** The modules in a bundle, each once, as `main.ts`, `lib/model/values/text.ts` or `npm/zod/4.6.7/v4/core/api.js`. */
+/** Reads the files in the order of their names. The binary keeps their times: they get the commit's. */
+async function readBundle(folder: string, { time }: Commit): Promise<string> {
+  const names = [...Deno.readDirSync(`${folder}/${BUNDLE}`)].map(({ name }) => name).sort();
+  const texts = names.map(async (name) => {
+    const path = `${folder}/${BUNDLE}/${name}`;
+    await Deno.utime(path, time, time);
+    return await Deno.readTextFile(path);
+  });
+  return (await Promise.all(texts)).join("\n");
+}
+
+/** The modules in a bundle, each once, as `main.ts`, `lib/model/values/text.ts` or `node_modules/.deno/zod@4.6.7/…/api.js`. */
 export function modulesOf(bundle: string): string[] {
-  // Modules that are loaded when they are asked for stand there in pieces.
   const headings = bundle.matchAll(/^\/\/ (\S+\.(?:ts|js|mjs|cjs))$/gm);
   return [...new Set([...headings].map(([, path = ""]) => path))];
 }
@@ -50,8 +54,8 @@ export function modulesOf(bundle: string): string[] {
 /** The packages in a bundle, as `zod@4.6.7`, sorted. */
 export function packagesOf(bundle: string): string[] {
   const names = modulesOf(bundle).flatMap((path) => {
-    const [, name, version] = /^npm\/((?:@[^/]+\/)?[^/]+)\/([^/]+)\//.exec(path) ?? [];
-    return name === undefined ? [] : [`${name}@${version}`];
+    const [, name = "", version] = /^node_modules\/\.deno\/(.+?)@(\d[^/]*)\//.exec(path) ?? [];
+    return version === undefined ? [] : [`${name.replace("+", "/")}@${version}`];
   });
   return [...new Set(names)].sort();
 }
