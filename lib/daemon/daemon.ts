@@ -271,15 +271,21 @@ export class Daemon {
     const path = this.#options.configuration.signpost.stateFile;
     await this.#ownPorts.begin(signal);
     if (this.#opened.api && path !== "") {
-      const [cache, loop] = [this.#cache, this.#loop];
+      const cache = this.#cache;
+      const loop: Pick<SyncLoop, "seed"> = {
+        seed: (objects) => {
+          const seeding = this.#loop.seed(objects);
+          // A lost API server is no reason for load balancers to leave the node, and a large table takes long.
+          if (cache.node) this.#health.setNode(cache.node);
+          return seeding;
+        },
+      };
       const isOutdated = () =>
         isServedByKubeProxy(this.#opened.backend.foreignRules, {
           ...this.#options.runtime,
           ...this.#options,
         });
       this.#keeper = await openSavedState({ ...this.#options, path, cache, loop, isOutdated });
-      // A lost API server is no reason for load balancers to leave the node.
-      if (cache.node) this.#health.setNode(cache.node);
     }
     await this.#loop.run();
   }

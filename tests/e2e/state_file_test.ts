@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { linkPrograms, programPath } from "../support/programs.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, type EndpointHost, service, slice } from "./cluster.ts";
 import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
@@ -67,6 +68,31 @@ Deno.test("without an API server signpost starts from the state file, and keeps 
   assertEquals(await stage.metric("signpost_state_stale"), 0);
   assertEquals(syncs(second, "full"), 2);
   await stage.tableBecomesExpected(second);
+});
+
+Deno.test("while the saved state is being written, load balancers are told what the saved Node says", async () => {
+  await using state = await StateFolder.create();
+  await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
+  await using first = await stage.startSynced(state.args);
+  await first.stop();
+  await stage.api.stop();
+  const [nft, sleep] = await Promise.all([programPath("nft"), programPath("sleep")]);
+  await using programs = await linkPrograms(["ip", "conntrack", "sysctl"], {
+    nft: `if [ "$*" = "-f /dev/fd/0" ]; then
+  : > ${stage.folder}/held
+  while [ ! -e ${stage.folder}/go ]; do ${sleep} 0.05; done
+fi
+exec ${nft} "$@"
+`,
+  });
+  await using second = stage.start(state.args, { env: programs.env });
+  await second.until("nft has the rules", async () => {
+    return await Deno.stat(`${stage.folder}/held`).then(() => true, () => false);
+  });
+  assertEquals((await stage.get("/healthz", HEALTH_PORT)).status, 200);
+  assertEquals(syncs(second, "full"), 0);
+  await Deno.writeTextFile(`${stage.folder}/go`, "");
+  await stage.flowsBecome(second, reaches(["local1"]));
 });
 
 Deno.test("a restart with a state file replaces the table once", async () => {
