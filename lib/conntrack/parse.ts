@@ -22,8 +22,6 @@ export interface ConntrackEntry {
   readonly original: Direction;
   /** As answers come: their source is the endpoint that the flow was sent to. */
   readonly reply: Direction;
-  /** The connection mark, where the listing has one. */
-  readonly mark?: number;
   /** Whether the entry is of another conntrack zone than the default one, in either direction. */
   readonly zoned: boolean;
   /** What stands in brackets: `UNREPLIED`, `ASSURED`, `OFFLOAD` and such. */
@@ -31,7 +29,6 @@ export interface ConntrackEntry {
 }
 
 const PORT = /^\d{1,5}$/;
-const MARK = /^\d{1,10}$/;
 const FLAG = /^\[([A-Z_]{1,32})\]$/;
 
 /**
@@ -74,13 +71,11 @@ export function parseEntry(line: string): ConntrackEntry | undefined {
   const there = parseDirection(original);
   const back = parseDirection(reply);
   if (!protocol || !there || !back || familyOf(there.src) !== familyOf(back.src)) return undefined;
-  const mark = original.get("mark");
   return {
     family: familyOf(there.src),
     protocol,
     original: there,
     reply: back,
-    ...(mark !== undefined && MARK.test(mark) && { mark: Number(mark) }),
     zoned: isZoned(original),
     flags,
   };

@@ -8,7 +8,6 @@ const IPV4: ConntrackEntry = {
   protocol: "udp",
   original: { src: "10.0.0.1", dst: "10.96.0.10", sport: 1000, dport: 53 },
   reply: { src: "10.244.0.1", dst: "10.0.0.1", sport: 5353, dport: 1000 },
-  mark: 0,
   zoned: false,
   flags: ["UNREPLIED"],
 };
@@ -28,7 +27,7 @@ const LINES: readonly (readonly [what: string, line: string, entry: ConntrackEnt
   [
     "counters, a timestamp, labels and fields that nobody knows",
     "udp      17 117 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 packets=3 bytes=87 src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 packets=3 bytes=90 [ASSURED] mark=16384 secctx=system_u:object_r:x delta-time=5 novel=1 use=1",
-    { ...IPV4, mark: 16384, flags: ["ASSURED"] },
+    { ...IPV4, flags: ["ASSURED"] },
   ],
   [
     "an offloaded flow, which has no timeout",
@@ -48,7 +47,6 @@ const LINES: readonly (readonly [what: string, line: string, entry: ConntrackEnt
       protocol: "udp",
       original: { src: "fd00::1", dst: "fd00:10:96::10", sport: 1000, dport: 53 },
       reply: { src: "fd00:10:244::1", dst: "fd00::1", sport: 5353, dport: 1000 },
-      mark: 1,
       zoned: false,
       flags: [],
     },

@@ -7,7 +7,7 @@ import type { Clock } from "../../model/ports/ports.ts";
 import type { Status, SyncSummary } from "../../model/status.ts";
 import type { FixOutcome } from "../../model/kernel/verification.ts";
 import { formatDuration } from "../../observe/human.ts";
-import { type Ask, askStatus, requestFullSync } from "../../daemon/objects/client.ts";
+import { askStatus, requestFullSync } from "../../daemon/objects/client.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 
 /** What it takes to have things fixed. */
@@ -17,8 +17,6 @@ export interface FixOptions {
   /** Looks again whether the kernel holds what it should. */
   readonly isSame: () => Promise<boolean>;
   readonly signal: AbortSignal;
-  /** In tests, another than the socket's. */
-  readonly ask?: Ask;
 }
 
 /** Milliseconds to wait for the sync, and between two questions. */
@@ -27,10 +25,10 @@ const INTERVAL = 200;
 
 /** Has the daemon write everything again, and says what came of it. */
 export async function fix(options: FixOptions): Promise<FixOutcome> {
-  const { socket, ask } = options;
+  const { socket } = options;
   try {
-    const before = lastFull(await askStatus(socket, ask));
-    await requestFullSync(socket, ask);
+    const before = lastFull(await askStatus(socket));
+    await requestFullSync(socket);
     const sync = await nextFull(before, options);
     if (!sync) {
       return { result: "failed", message: "the daemon has not written its rules: see its log" };
@@ -59,11 +57,11 @@ function lastFull({ syncs }: Status): SyncSummary | undefined {
 /** The first full sync after that one; `undefined`: there was none in time. */
 async function nextFull(
   before: SyncSummary | undefined,
-  { socket, clock, signal, ask }: FixOptions,
+  { socket, clock, signal }: FixOptions,
 ): Promise<SyncSummary | undefined> {
   const end = clock.monotonic() + DEADLINE;
   while (clock.monotonic() < end && !signal.aborted) {
-    const sync = lastFull(await askStatus(socket, ask));
+    const sync = lastFull(await askStatus(socket));
     if (sync && sync.at !== before?.at) return sync;
     await clock.sleep(INTERVAL, signal);
   }

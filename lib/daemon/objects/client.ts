@@ -179,8 +179,8 @@ export async function askCommandLine(socket: string, ask: Ask = askDaemon): Prom
  *
  * @throws {FatalError} where no daemon answers
  */
-export async function requestFullSync(socket: string, ask: Ask = askDaemon): Promise<void> {
-  await request(socket, { method: "POST", path: "/v1/full-sync" }, ask);
+export async function requestFullSync(socket: string): Promise<void> {
+  await request(socket, { method: "POST", path: "/v1/full-sync" }, askDaemon);
 }
 
 async function request(

@@ -13,8 +13,6 @@ import type { Environment } from "./access_source.ts";
 export interface ClusterIPKnowledge {
   /** Canonical CIDRs of all ServiceCIDRs. */
   readonly serviceCIDRs: readonly string[];
-  /** Canonical cluster IPs of the Service `default/kubernetes`. */
-  readonly clusterIPs?: readonly string[];
   /** Tells, in a pod, the cluster IP of the Service `default/kubernetes`. */
   readonly environment?: Environment;
 }
@@ -49,14 +47,14 @@ function clusterIPReason(host: string, known: ClusterIPKnowledge): string | unde
   if (address === undefined) return undefined;
   const cidr = known.serviceCIDRs.find((candidate) => cidrContains(candidate, address));
   if (cidr !== undefined) return `${address} lies in the cluster's ServiceCIDR ${cidr}`;
-  const isKubernetes = known.clusterIPs?.includes(address) ||
-    address === kubeletClusterIP(known.environment);
-  return isKubernetes ? `${address} is the cluster IP of Service default/kubernetes` : undefined;
+  return address === kubeletClusterIP(known.environment)
+    ? `${address} is the cluster IP of Service default/kubernetes`
+    : undefined;
 }
 
 /**
- * The cluster IP of `default/kubernetes` as kubelet hands it to pods, in the variables that
- * is not overridden when KUBERNETES_SERVICE_HOST is set to a real address.
+ * The cluster IP of `default/kubernetes` as kubelet hands it to pods, in a variable that is not
+ * overridden when KUBERNETES_SERVICE_HOST is set to a real address.
  */
 function kubeletClusterIP(environment: Environment | undefined): string | undefined {
   const link = environment?.("KUBERNETES_PORT") ?? "";
