@@ -16,7 +16,6 @@ export interface ServiceFacts {
   readonly selector: string;
   /** By port name, `targetPort` as it is written. */
   readonly targetPorts: ReadonlyMap<string, string>;
-  readonly trafficDistribution: string;
   /** The label `service.kubernetes.io/service-proxy-name`; `""`: none. */
   readonly otherProxy: string;
   readonly externalIPs: readonly string[];
@@ -99,7 +98,6 @@ function serviceFacts(raw: unknown, labels: unknown): ServiceFacts {
         text(fieldAt(port, "targetPort")) || text(fieldAt(port, "port")),
       ]),
     ),
-    trafficDistribution: text(fieldAt(spec, "trafficDistribution")),
     otherProxy: text(fieldAt(labels, "service.kubernetes.io/service-proxy-name")),
     externalIPs: list(fieldAt(spec, "externalIPs")).map(text),
     ingress: ingress.length,
