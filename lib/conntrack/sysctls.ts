@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Sysctl } from "../backend/sysctl.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
@@ -19,11 +20,8 @@ export interface ConntrackSysctl {
   readonly rule: "at least" | "exactly";
 }
 
-/** Reads and writes kernel settings; both reject where there is none of that name, or it is read-only. */
-export interface SysctlAccess {
-  read(name: string): Promise<string>;
-  write(name: string, value: string): Promise<void>;
-}
+/** Reads and writes kernel settings. */
+type SysctlAccess = Pick<Sysctl, "read" | "write">;
 
 const PREFIX = "net.netfilter.nf_conntrack_";
 

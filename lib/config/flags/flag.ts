@@ -57,7 +57,7 @@ export interface Flag {
   readonly kind: FlagKind;
   /** `undefined`: a boolean flag's. */
   readonly value?: ValueName;
-  /** The settings that it sets, as paths in the settings of flags (`schema.ts`); empty: none. */
+  /** The settings that it sets, as paths in the settings of flags (`../settings/table.ts`); empty: none. */
   readonly sets: readonly string[];
   /** One line for the help text. */
   readonly help: string;

@@ -1,5 +1,5 @@
 /**
- * The ports through which manifests are found, read and followed. The adapter is `deno_files.ts`.
+ * The ports through which manifests are found, read and followed. The adapter is `lib/system/files.ts`.
  *
  * @module
  */
