@@ -14,14 +14,16 @@ const LARGE = 55;
 
 /** A PATH whose nft takes the first portion, and holds the second until the test ends it. */
 async function holdingNft(folder: string): Promise<Programs> {
+  const nft = await programPath("nft");
   return await linkPrograms(
-    ["ip", "conntrack", "sysctl"],
+    ["ip", "conntrack", "sysctl", "cat", "sleep"],
     {
-      nft: `if [ "$*" = "-f -" ]; then
-  if [ -e ${folder}/first ]; then echo $$ > ${folder}/held; exec ${await programPath("sleep")} 1000
-  else : > ${folder}/first; fi
-fi
-exec ${await programPath("nft")} "$@"
+      nft: `[ "$*" = "-f /dev/fd/0" ] || exec ${nft} "$@"
+IFS= read -r line
+case "$line" in
+  add*) { printf '%s\\n' "$line"; exec cat; } | ${nft} -f - ;;
+  *) echo $$ > ${folder}/held; exec sleep 1000 ;;
+esac
 `,
     },
   );
@@ -38,8 +40,11 @@ Deno.test("killed between two portions: no half table has a hook, and the next s
     return Number(text);
   });
   // It answers meanwhile, and says how far it is.
-  const { status, body } = await stage.get("/healthz", HEALTH_PORT);
-  assertEquals([status, JSON.parse(body).progress], [200, "portions 1 of 3"], body);
+  await first.until("the first portion", async () => {
+    const { status, body } = await stage.get("/healthz", HEALTH_PORT);
+    assertEquals([status, JSON.parse(body).progress], [200, "portions 1 of 3"], body);
+    return true;
+  });
   const structure = await chains();
   assert(structure.includes("table inet signpost {"), structure);
   assertEquals(/ hook /.test(structure), false, structure);
