@@ -56,7 +56,7 @@ export class NftablesBackend implements Backend<NftScript> {
   /** @param options what it works with */
   constructor(options: BackendOptions) {
     this.#options = options;
-    this.#nft = new Nft(options.runtime.runner);
+    this.#nft = new Nft(options.runtime.runner, () => this.#marks.taken());
     this.foreignRules = new HandOver({ ...options.runtime, ...options, variant: undefined });
     this.#dataplane = new NftablesDataplane(this.#nft, {
       marks: this.#marks,

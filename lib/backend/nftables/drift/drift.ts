@@ -55,6 +55,8 @@ const SUBSCRIBED = 300;
  * to replace everything may itself be too much for the monitor.
  */
 const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
+/** Milliseconds in which a transaction of ours may show that nothing was missed, and between two looks for one. */
+const PROOF = { longest: 10_000, step: 500 };
 /** Milliseconds until a monitor that ended is started again. */
 const PAUSES: BackoffLimits = { first: 200, longest: 30_000 };
 /** A monitor that lasted so many times the next pause is started again soon. */
@@ -66,6 +68,12 @@ export class DriftWatch {
   #foreign: Transaction[] = [];
   /** Generations that were told, the latest ones. */
   readonly #generations = new Set<number>();
+  /** How many of all generations other programs made. */
+  #others = 0;
+  /** Generations that are neither ours nor told: it grows where one was missed. `undefined`: not known. */
+  #balance: number | undefined;
+  /** Since it was last set back, a transaction of ours was told, and the balance is what it was. */
+  #isComplete = false;
   /** How often a monitor's word was reported. */
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
@@ -98,6 +106,9 @@ export class DriftWatch {
         onTransaction: (transaction) => this.#take(transaction),
       }, signal);
       if (signal.aborted) return;
+      this.#isComplete = false;
+      // Where it is not known now, nothing shows what was missed.
+      this.#balance ??= NaN;
       logger.info(
         "nft monitor has ended (1.0.6 does where source ranges change), or lost events; it is started again, and the table compared",
       );
@@ -117,8 +128,14 @@ export class DriftWatch {
     const [oldest] = known;
     if (oldest !== undefined && known.size > REMEMBERED) known.delete(oldest);
     for (const last of lastCounts) this.#options.onGone(last);
-    const { marks } = this.#options;
-    if (transaction.marks.some((mark) => marks.isOwn(mark))) {
+    const mark = transaction.marks.find((mark) => this.#options.marks.isOwn(mark));
+    if (mark === undefined) this.#others++;
+    else {
+      const balance = generation - mark - this.#others | 0;
+      this.#balance ??= balance;
+      this.#isComplete = balance === this.#balance;
+    }
+    if (mark !== undefined) {
       if (!transaction.isWholeTable) return;
       // What others did before is undone.
       this.#foreign = [];
@@ -132,13 +149,28 @@ export class DriftWatch {
   async #compare(signal: AbortSignal): Promise<void> {
     const { look, isLarge, onMissed, clock } = this.#options;
     const isFine = await this.#look(() => look.contents());
-    if (!isFine || !isLarge() || this.#nextFull === undefined) return;
+    if (!isFine || !isLarge() || await this.#hasMissedNothing(signal)) return;
+    if (this.#nextFull === undefined) return;
     const late = clock.monotonic() - this.#nextFull;
     if (late > FULL_PAUSES.longest) this.#fullPauses.reset();
     this.#nextFull = undefined;
     await clock.sleep(Math.max(0, -late), signal);
     this.#nextFull = clock.monotonic() + this.#fullPauses.next();
     if (!signal.aborted) onMissed("nft monitor missed what happened");
+  }
+
+  /**
+   * The kernel counts all transactions, and we count ours: the next one of ours shows whether others came
+   * between. Most monitors end by what we do: 1.0.6 crashes, or there is too much to tell.
+   */
+  async #hasMissedNothing(signal: AbortSignal): Promise<boolean> {
+    const { clock, logger } = this.#options;
+    for (let waited = 0; !this.#isComplete && waited < PROOF.longest; waited += PROOF.step) {
+      await clock.sleep(PROOF.step, signal);
+    }
+    if (this.#isComplete) logger.debug(2, "nft monitor missed nothing that others did");
+    else this.#balance = undefined;
+    return this.#isComplete;
   }
 
   /** The first report starts the gathering, those that follow at once join. */

@@ -17,10 +17,12 @@ const TIMEOUT = "10ms";
 
 const LINE = new RegExp(`^add element ${TABLE} ${TRANSACTIONS.name} \\{ (\\S+)`);
 
-/** Numbers our own transactions. */
+/** Numbers our own transactions, without a gap those that the kernel took. */
 export class Marks {
   readonly #first: number;
   #next: number;
+  /** The next number is in a script that may be under way. */
+  #isGiven = false;
 
   /** @param first the number of the first mark: random, so that another process uses other ones */
   constructor(first: number) {
@@ -28,15 +30,22 @@ export class Marks {
     this.#next = first;
   }
 
-  /** The commands that mark one more transaction as ours. */
+  /** The commands that mark one more transaction as ours; where one was not taken, with its number. */
   next(): string {
-    const mark = printKey({ type: "mark", mark: this.#next++ });
+    const mark = printKey({ type: "mark", mark: this.#next });
+    this.#isGiven = true;
     return `add element ${TABLE} ${TRANSACTIONS.name} { ${mark} timeout ${TIMEOUT} }\n`;
   }
 
-  /** Whether we made this mark. */
+  /** The kernel has taken a transaction. */
+  taken(): void {
+    if (this.#isGiven) this.#next++;
+    this.#isGiven = false;
+  }
+
+  /** Whether we made this mark; the monitor may tell of it before nft has ended. */
   isOwn(mark: number): boolean {
-    return mark >= this.#first && mark < this.#next;
+    return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));
   }
 }
 

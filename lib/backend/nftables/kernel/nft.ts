@@ -26,10 +26,15 @@ export interface ListedSet {
 /** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
 export class Nft {
   readonly #runner: ProcessRunner;
+  readonly #onTaken: () => void;
 
-  /** @param runner runs `nft` */
-  constructor(runner: ProcessRunner) {
+  /**
+   * @param runner runs `nft`
+   * @param onTaken called when the kernel has taken a transaction
+   */
+  constructor(runner: ProcessRunner, onTaken: () => void = () => {}) {
     this.#runner = runner;
+    this.#onTaken = onTaken;
   }
 
   /**
@@ -39,6 +44,7 @@ export class Nft {
    */
   async apply(script: string): Promise<void> {
     await this.#run(["nft", "-f", "-"], script);
+    this.#onTaken();
   }
 
   /**
@@ -51,7 +57,8 @@ export class Nft {
    */
   async stream(pieces: () => Iterable<string> | AsyncIterable<string>): Promise<void> {
     const { code } = await this.#start(["nft", "-f", "/dev/fd/0"], pieces());
-    if (code !== 0) await this.apply((await Array.fromAsync(pieces())).join(""));
+    if (code === 0) this.#onTaken();
+    else await this.apply((await Array.fromAsync(pieces())).join(""));
   }
 
   /**
