@@ -106,7 +106,7 @@ export const RULE_GROUP = group({
       flag: {
         name: "iptables-sync-period",
         value: "DURATION",
-        help: "Time between full checks of the rules, in every mode. Default 30s.",
+        help: "Time between full checks of the rules, in every mode but ipvs. Default 30s.",
         alsoSets: ["nftables.syncPeriod"],
       },
     }),
@@ -116,7 +116,7 @@ export const RULE_GROUP = group({
         name: "iptables-min-sync-period",
         value: "DURATION",
         help:
-          "Least time between two syncs, in every mode. Default: adaptive, by what they take, up to 1s.",
+          "Least time between two syncs, in every mode but ipvs. Default: adaptive, by what they take, up to 1s.",
         alsoSets: ["nftables.minSyncPeriod"],
       },
     }),
