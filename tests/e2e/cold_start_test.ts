@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { linkPrograms, programPath, type Programs } from "../support/programs.ts";
 import { NODE } from "../support/topology.ts";
 import { ENDPOINT_HOSTS, largeService, service, slice } from "./cluster.ts";
-import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
+import { both, bothFlows, HEALTH_PORT, METRICS_PORT, Stage, syncs } from "./stage.ts";
 
 const FLOWS = bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: ENDPOINT_HOSTS }]);
 const WEB = both((a) => [
@@ -43,6 +43,7 @@ Deno.test("killed between two portions: no half table has a hook, and the next s
   await first.until("the first portion", async () => {
     const { status, body } = await stage.get("/healthz", HEALTH_PORT);
     assertEquals([status, JSON.parse(body).progress], [200, "portions 1 of 3"], body);
+    assertMatch((await stage.get("/statusz", METRICS_PORT)).body, /^portions: 1 of 3$/m);
     return true;
   });
   const structure = await chains();

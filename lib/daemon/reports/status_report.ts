@@ -129,8 +129,11 @@ function sum<T>(values: Iterable<T>, size: (value: T) => number): number {
   return total;
 }
 
-/** The facts of a status that are one word or number. */
-export function plainFacts(status: Status): Record<string, string> {
+/** The facts of a status that are one word or number, and how far a table is that is written in portions. */
+export function plainFacts({ portions, ...status }: Status): Record<string, string> {
   const plain = Object.entries(status).filter(([, value]) => typeof value !== "object");
-  return Object.fromEntries(plain.map(([name, value]) => [name, String(value)]));
+  return {
+    ...Object.fromEntries(plain.map(([name, value]) => [name, String(value)])),
+    ...portions && { portions: `${portions.done} of ${portions.of}` },
+  };
 }
