@@ -80,7 +80,7 @@ Deno.test("while the saved state is being written, load balancers are told what 
   await using programs = await linkPrograms(["ip", "conntrack", "sysctl"], {
     nft: `if [ "$*" = "-f /dev/fd/0" ]; then
   : > ${stage.folder}/held
-  while [ ! -e ${stage.folder}/go ]; do ${sleep} 0.05; done
+  while [ -e ${stage.folder}/held ] && [ ! -e ${stage.folder}/go ]; do ${sleep} 0.05; done
 fi
 exec ${nft} "$@"
 `,
