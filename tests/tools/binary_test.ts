@@ -110,6 +110,15 @@ Deno.test("a bundle has each module once, none that is unused, and the same byte
   });
 });
 
+Deno.test("for QuickJS, a bundle is one file that has all commands", async () => {
+  await withFolder(async (folder) => {
+    await makeBundle(folder, { commit: COMMIT, engine: "quickjs" });
+    assertEquals([...Deno.readDirSync(`${folder}/bundle`)].map(({ name }) => name), ["main.js"]);
+    const program = [Deno.execPath(), "run", "-qA", "--no-config", `${folder}/bundle/main.js`];
+    assertStringIncludes(await run([...program, "--help"]), "Usage:");
+  });
+});
+
 Deno.test("the same bundle and runtime give the same binary", async () => {
   await withFolder(async (folder) => {
     const env = { DENORT_BIN: await makeRuntime(folder, 62) };

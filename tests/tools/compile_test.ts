@@ -37,15 +37,18 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
   ]);
 });
 
-Deno.test("QuickJS gets no flags of V8, and nothing is minified", () => {
+Deno.test("QuickJS gets one file and no flags of V8, and nothing is minified", () => {
+  const engine = "quickjs";
   const args = compileArguments({
     target: "x86_64-unknown-linux-gnu",
-    engine: "quickjs",
+    engine,
     permissions: {},
     output: "/tmp/dist/signpost",
   });
   assertEquals(args.filter((each) => /v8|engine/.test(each)), ["--engine=quickjs"]);
-  assertEquals([...bundleArguments(), ...args].includes("--minify"), false);
+  const bundling = bundleArguments(engine);
+  assertEquals([...bundling, ...args].includes("--minify"), false);
+  assertEquals(bundling.includes("--code-splitting"), false);
 });
 
 Deno.test("binaries are named after their target, and after their engine where it is not V8", () => {

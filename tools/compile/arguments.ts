@@ -61,13 +61,13 @@ export interface CompileOptions {
  * What is not in `deno.lock` is refused.
  *
  * Joined, because Deno 2.9.6 overflows its stack over the packages (denoland/deno#36746), and
- * because the daemon takes less memory. Not to one file: each start would read all commands, and V8
- * keeps no code of modules that wait in functions until they are asked for. With
- * `--node-modules-dir`, because then no name depends on where Deno's cache is. Not by `deno compile
- * --bundle`, which puts a random name into each binary. Not minified: QuickJS does not instantiate
- * that, and it saves nothing there.
+ * because the daemon takes less memory. For V8 not to one file: each start would read all commands, and
+ * V8 keeps no code of modules that wait in functions until they are asked for. QuickJS keeps no code at
+ * all, and was tried with one file alone. With `--node-modules-dir`, because then no name depends on
+ * where Deno's cache is. Not by `deno compile --bundle`, which puts a random name into each binary. Not
+ * minified: QuickJS does not instantiate that, and it saves nothing there.
  */
-export function bundleArguments(): string[] {
+export function bundleArguments(engine: Engine): string[] {
   return [
     "bundle",
     "--quiet",
@@ -75,7 +75,7 @@ export function bundleArguments(): string[] {
     "--frozen-lockfile",
     "--node-modules-dir=auto",
     "--config=deno.json",
-    "--code-splitting",
+    ...engine === "v8" ? ["--code-splitting"] : [],
     `--outdir=${BUNDLE}`,
     "main.ts",
   ];

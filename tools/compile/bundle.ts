@@ -27,7 +27,8 @@ export async function makeBundle(
   await Deno.mkdir(sources);
   await execute(["cp", "-r", ...SOURCES.map((name) => `${ROOT}${name}`), sources]);
   await Deno.writeTextFile(`${sources}/lib/model/commit.ts`, commitModule(commit, engine));
-  const { code, stderr } = await execute([Deno.execPath(), ...bundleArguments()], { cwd: sources });
+  const command = [Deno.execPath(), ...bundleArguments(engine)];
+  const { code, stderr } = await execute(command, { cwd: sources });
   if (code !== 0) throw new Error(`deno bundle failed: ${stderr.trim()}`);
   await Deno.rename(`${sources}/${BUNDLE}`, `${folder}/${BUNDLE}`);
   await Deno.remove(sources, { recursive: true });
