@@ -15,6 +15,7 @@ import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type PortionsOptions, writePortions } from "./portions.ts";
 import { reconcile } from "./reconcile.ts";
+import { inParts, isOnePart } from "./script/parts.ts";
 import { countOperations, nodeElementChanges, renderingStep } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
 import { weightOf } from "./script/weight.ts";
@@ -100,7 +101,12 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const { portions } = this.#options;
     let sum = 0;
     for (const count of this.#elements.values()) sum += count;
-    return portions !== undefined && sum > (portions.weight ?? PORTION_WEIGHT);
+    return portions !== undefined && sum > this.#weight;
+  }
+
+  /** Elements of one portion, more or less. */
+  get #weight(): number {
+    return this.#options.portions?.weight ?? PORTION_WEIGHT;
   }
 
   /** How many full scripts have been begun. */
@@ -157,12 +163,12 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const all = withNodeElements(operations, change);
     const counts = { references, elements: countElements(all), rules: countRules(all) };
     yield;
-    return yield* toPartialScript(all, counts);
+    return yield* toPartialScript(all, { ...counts, weight: this.#weight });
   }
 
   /** A script that brings back what was applied last, and so changes none of what is known of that. */
   repair(operations: Operations): PartialScript {
-    return atOnce(toPartialScript(operations, NO_COUNTS));
+    return atOnce(toPartialScript(operations, { ...NO_COUNTS, weight: this.#weight }));
   }
 
   /**
@@ -235,9 +241,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** Reads a table back that packets meet. @returns whether it is in the state: else it has to be replaced */
   async #reconcile(
     script: FullScript,
-    { clock, logger, weight = PORTION_WEIGHT, checkpoint }: InParts,
+    { clock, logger, checkpoint }: InParts,
   ): Promise<boolean> {
-    const mark = () => this.#mark();
+    const [mark, weight] = [() => this.#mark(), this.#weight];
     const found = await reconcile(script, { nft: this.#nft, clock, weight, mark, checkpoint });
     if (!found) return false;
     // Not before: until our table is in the state, another proxy's may know more of it.
@@ -321,11 +327,16 @@ function* withClients(
   if (options.mark !== "") yield options.mark;
 }
 
+/** A change of very many elements is in parts: nft takes 2 kB for each one of a transaction. */
 function* toPartialScript(
   operations: Operations,
-  counts: Pick<PartialScript, "references" | "elements" | "rules">,
+  { weight, ...counts }: Pick<PartialScript, "references" | "elements" | "rules"> & {
+    readonly weight: number;
+  },
 ): Generator<undefined, PartialScript> {
-  const transactions = yield* renderingStep(operations);
+  const parts = isOnePart(operations, weight) ? [operations] : inParts(operations, weight);
+  const transactions: string[] = [];
+  for (const part of parts) transactions.push(...yield* renderingStep(part));
   const text = transactions.join("");
   return {
     kind: "partial",

@@ -11,10 +11,9 @@ import { comparing, isOfKernel } from "./kernel/compare.ts";
 import { type Contents, parsingListing, readingObjects } from "./kernel/contents.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { readable } from "./kernel/readable.ts";
-import type { ChainRewrite, Operations } from "./script/diff.ts";
-import { frontendOfKey, printKey } from "./script/keys.ts";
-import type { Element } from "./script/objects.ts";
+import type { Operations } from "./script/diff.ts";
 import type { FullScript, TableContents, TableObjects } from "./script/full_script.ts";
+import { inParts, isOnePart, NOTHING } from "./script/parts.ts";
 import { countOperations, renderingStep } from "./script/script.ts";
 import { setNamed } from "./script/sets.ts";
 import { deleteLeftSlots, heldSlots, isTaken, leadsToSlots, putSlots } from "./slots.ts";
@@ -70,65 +69,21 @@ export async function reconcile(
     }
   };
   const writer = { apply, turns, portion: Math.ceil(weight / 2) };
-  const { addSets, ...others } = operations;
+  const { addSets } = operations;
+  const others = { ...operations, addSets: [] };
+  // Maps that go may be looked into until the chains that all packets meet are other ones.
+  const isWhole = isOnePart(others, weight) && others.deleteSets.length === 0;
   // Those that an end in between left would be found by nobody: no chain tells of them any more.
   const toTheEnd = (text: string) => nft.apply(text + mark());
   const isWritten = await isTaken(async () => {
     await step({ ...NOTHING, addSets });
     await putSlots(objects.slots, slotsBefore, writer);
-    for (const part of inParts({ ...others, addSets: [] }, weight)) await step(part);
+    for (const part of isWhole ? [others] : inParts(others, weight)) await step(part);
     await deleteLeftSlots(objects, slotsBefore, { ...writer, apply: toTheEnd });
   });
   if (!isWritten) return undefined;
   return { objects, written: { bytes, operations: countOperations(operations) } };
 }
-
-/**
- * Cuts a step of very many elements, or with maps that go; what is about one frontend stays in one part. The
- * rules that every packet meets may look into other maps than before (`DesiredNode.cutsFrontends`): the new ones
- * are full then, and the old ones still there.
- *
- * @yields chains first, then elements, then the chains that all packets meet, then what goes when nothing leads
- *   there any more
- */
-function* inParts(operations: Operations, weight: number): Generator<Operations> {
-  const { addChains, rewriteChains, deleteElements, addElements, ...gone } = operations;
-  const isSmall = deleteElements.length + addElements.length <= weight;
-  if (isSmall && gone.deleteSets.length === 0) return yield operations;
-  const going = new Set(gone.deleteChains.map(({ name }) => name));
-  const whenOf = ({ after: { name, role } }: ChainRewrite) =>
-    going.has(name) ? "last" : role === "fixed" || role === "base" ? "between" : "first";
-  const rewrites = Map.groupBy(rewriteChains, whenOf);
-  const rewritten = (when: ReturnType<typeof whenOf>) => rewrites.get(when) ?? [];
-  yield { ...NOTHING, addChains, rewriteChains: rewritten("first") };
-  const keyOf = ({ key }: Element) => printKey(frontendOfKey(key) ?? key);
-  const added = Map.groupBy(addElements, keyOf);
-  const deleted = Map.groupBy(deleteElements, keyOf);
-  let part: { addElements: Element[]; deleteElements: Element[] } = {
-    addElements: [],
-    deleteElements: [],
-  };
-  for (const key of new Set([...deleted.keys(), ...added.keys()])) {
-    part.addElements.push(...added.get(key) ?? []);
-    part.deleteElements.push(...deleted.get(key) ?? []);
-    if (part.addElements.length + part.deleteElements.length < weight) continue;
-    yield { ...NOTHING, ...part };
-    part = { addElements: [], deleteElements: [] };
-  }
-  yield { ...NOTHING, ...part };
-  yield { ...NOTHING, rewriteChains: rewritten("between") };
-  yield { ...NOTHING, ...gone, rewriteChains: rewritten("last") };
-}
-
-const NOTHING: Operations = {
-  addSets: [],
-  addChains: [],
-  rewriteChains: [],
-  deleteElements: [],
-  addElements: [],
-  deleteChains: [],
-  deleteSets: [],
-};
 
 /** The kernel's table, without its slots. */
 async function readBack(

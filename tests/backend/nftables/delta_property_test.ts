@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
+import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 import { execute, run } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";
 import { Namespaces } from "../../support/namespaces.ts";
@@ -15,6 +16,9 @@ const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 /** Frontends of a family that stay together: random clusters have more of them, or fewer. */
 const most = fc.constantFrom(Infinity, 4, 4, 0);
 
+/** Elements of one part. */
+const partWeight = fc.constantFrom(undefined, 1, 6);
+
 Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", async () => {
   using libc = new Libc();
   await using namespaces = await Namespaces.create(libc, ["kernel"]);
@@ -23,17 +27,25 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
     run: (argv, stdin) => execute([...prefix, ...argv], stdin === undefined ? {} : { stdin }),
   });
 
-  const fullOf = async (objects: readonly ApiObject[], mostFrontends: number) => {
+  const fullOf = async (
+    objects: readonly ApiObject[],
+    { mostFrontends, weight }: {
+      readonly mostFrontends: number;
+      readonly weight?: number | undefined;
+    },
+  ) => {
     const pipeline = new Pipeline({ configuration: CLUSTER_CIDR, traits: { mostFrontends } });
     pipeline.load(objects);
-    const dataplane = new NftablesDataplane(nft);
+    const portions = weight && { clock: realClock, logger: new MemoryLogger(), weight };
+    const dataplane = new NftablesDataplane(nft, portions ? { portions } : {});
     await dataplane.apply(dataplane.full(pipeline.desired));
     return { pipeline, dataplane };
   };
 
   await fc.assert(
-    fc.asyncProperty(cluster, cluster, cluster, most, async (a, b, c, mostFrontends) => {
-      const { pipeline, dataplane } = await fullOf(a, mostFrontends);
+    fc.asyncProperty(cluster, cluster, cluster, most, partWeight, async (...inputs) => {
+      const [a, b, c, mostFrontends, weight] = inputs;
+      const { pipeline, dataplane } = await fullOf(a, { mostFrontends, weight });
       const { desired } = pipeline;
       for (const next of [b, c]) {
         const { cutsFrontends } = desired.node;
@@ -44,7 +56,7 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
       }
       const afterSteps = await listTable(prefix);
       await run([...prefix, "nft", "flush", "ruleset"]);
-      await fullOf(c, desired.node.cutsFrontends ? -1 : Infinity);
+      await fullOf(c, { mostFrontends: desired.node.cutsFrontends ? -1 : Infinity });
       assertEquals(afterSteps, await listTable(prefix));
     }),
     { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 60) },
