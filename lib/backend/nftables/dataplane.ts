@@ -18,7 +18,7 @@ import { reconcile } from "./reconcile.ts";
 import { inParts, isOnePart } from "./script/parts.ts";
 import { countOperations, nodeElementChanges, renderingStep } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
-import { weightOf } from "./script/weight.ts";
+import { isLargeChange } from "./script/weight.ts";
 
 /** A step from what was applied last, with what holds once the kernel has taken it. */
 export interface PartialScript extends Script {
@@ -155,7 +155,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   ): Generator<undefined, PartialScript | undefined> {
     // The state is ahead of the kernel from here on.
     this.#applied = undefined;
-    if (changesFixedRules(change) || isLarge(change)) return undefined;
+    if (changesFixedRules(change) || isLargeChange(change)) return undefined;
     const { operations, references } = yield* diffingServices(change.services.values(), {
       node: state.node,
       references: this.#references,
@@ -293,22 +293,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
     }
   }
-}
-
-/**
- * A change of more elements than this, by `weightOf`, is written as a full script: that is made in
- * pieces, and other work is done between them. Two seconds of a processor.
- */
-const LARGE_CHANGE = 250_000;
-
-function isLarge({ services }: StateChange): boolean {
-  let weight = 0;
-  for (const { before, after } of services.values()) {
-    if (before === after) continue;
-    weight += weightOf(before) + weightOf(after);
-    if (weight > LARGE_CHANGE) return true;
-  }
-  return false;
 }
 
 const NO_COUNTS: Pick<PartialScript, "references" | "elements" | "rules"> = {

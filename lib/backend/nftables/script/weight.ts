@@ -4,7 +4,7 @@
  * @module
  */
 import { slotsFor } from "../../../model/cluster/scheduler.ts";
-import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
+import type { DesiredServicePort, StateChange } from "../../../model/kernel/desired.ts";
 
 /** A client set and a chain of session affinity, in elements: nft takes as much memory for them. */
 const AFFINITY_WEIGHT = 10;
@@ -23,4 +23,21 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
       loadBalancerIPs.length * sourceRanges.length;
   }
   return weight;
+}
+
+/**
+ * A change of more elements than this, by `weightOf`, is written as a full script: that is made in
+ * pieces, and other work is done between them. Two seconds of a processor.
+ */
+const LARGE_CHANGE = 250_000;
+
+/** Whether a change is so large that everything is written. */
+export function isLargeChange({ services }: StateChange): boolean {
+  let weight = 0;
+  for (const { before, after } of services.values()) {
+    if (before === after) continue;
+    weight += weightOf(before) + weightOf(after);
+    if (weight > LARGE_CHANGE) return true;
+  }
+  return false;
 }
