@@ -167,7 +167,8 @@ class Connection {
     { status, headers, body }: HttpAnswer,
     { close, headOnly = false }: { readonly close: boolean; readonly headOnly?: boolean },
   ): Promise<void> {
-    const bytes = new TextEncoder().encode(body);
+    const encoder = new TextEncoder();
+    const bytes = encoder.encode(body);
     const all = {
       ...headers,
       Date: new Date().toUTCString(),
@@ -175,11 +176,9 @@ class Connection {
       Connection: close ? "close" : "keep-alive",
     };
     const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join("");
-    const head = new TextEncoder().encode(
-      `HTTP/1.1 ${status} ${REASONS[status] ?? "OK"}\r\n${lines}\r\n`,
-    );
-    await this.#write(head);
-    if (!headOnly) await this.#write(bytes);
+    const head = encoder.encode(`HTTP/1.1 ${status} ${REASONS[status] ?? "OK"}\r\n${lines}\r\n`);
+    // At one go: between two writes, a daemon at work may do other work.
+    await this.#write(headOnly ? head : joined(head, bytes));
     if (close) await this.#linger();
   }
 
@@ -199,6 +198,13 @@ class Connection {
       rest -= read;
     }
   }
+}
+
+function joined(head: Uint8Array, body: Uint8Array): Uint8Array {
+  const both = new Uint8Array(head.length + body.length);
+  both.set(head);
+  both.set(body, head.length);
+  return both;
 }
 
 const REASONS: Readonly<Record<number, string>> = {

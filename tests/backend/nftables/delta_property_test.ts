@@ -17,7 +17,7 @@ const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
 const most = fc.constantFrom(Infinity, 4, 4, 0);
 
 /** Elements of one part. */
-const partWeight = fc.constantFrom(undefined, 1, 6);
+const partWeight = fc.constantFrom(undefined, undefined, undefined, 10);
 
 Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", async () => {
   using libc = new Libc();

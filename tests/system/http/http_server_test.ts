@@ -67,6 +67,13 @@ Deno.test("requests follow each other on one connection, sent one by one, in pie
   await listener.close();
 });
 
+Deno.test("an answer is written at one go", async () => {
+  const listener = listen();
+  using client = await Raw.connect(listener, GET);
+  assertMatch(await client.until(/./s), END);
+  await listener.close();
+});
+
 Deno.test("HTTP/2 with prior knowledge and by upgrade is not spoken", async () => {
   const listener = listen();
   {

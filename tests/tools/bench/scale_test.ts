@@ -67,7 +67,7 @@ Deno.test("bench scale: a goal is met, missed, or none of this shape", () => {
   const quiet = { wait: 90, busy: 20 };
   const silence = { first: quiet, restart: quiet, full: { wait: 90, busy: 60 } };
   assertEquals(
-    verdicts("work at one go", { ...RESULTS, shapes: [result(1, 1), { ...slow, silence }] }),
+    verdicts("work until", { ...RESULTS, shapes: [result(1, 1), { ...slow, silence }] }),
     [undefined, false],
   );
   const held = { limit: 2e9, version: 2, peak: 2e9, firstPeak: 1e9, killed: 0 } as const;
