@@ -82,13 +82,13 @@ export class NftablesBackend implements Backend<NftScript> {
       serviceCIDRs: [],
       ipFamilies: familiesBut(missing),
     });
-    const [refusedFeatures, version] = await Promise.all([
-      probe(this.#nft, { node, kernel: runtime.osRelease() }),
-      this.#nft.version(),
-    ]);
+    const version = this.#nft.version();
+    // Where nft can do neither, the probe says more of it.
+    version.catch(() => {});
+    const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
     const uncounted = refusedFeatures.get("connection-counters");
     return {
-      version,
+      version: await version,
       missing,
       refusedFeatures,
       remarks: uncounted === undefined

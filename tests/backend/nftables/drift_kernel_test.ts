@@ -40,7 +40,8 @@ class Fixture implements AsyncDisposable {
 
   constructor(kernel: Kernel) {
     this.kernel = kernel;
-    this.dataplane = new NftablesDataplane(kernel.nft, { marks: this.#marks });
+    const nft = new Nft(kernel.runner, () => this.#marks.taken());
+    this.dataplane = new NftablesDataplane(nft, { marks: this.#marks });
     this.look = new Look({
       nft: kernel.nft,
       dataplane: this.dataplane,
