@@ -7,6 +7,7 @@
  */
 import type { LockHolder, LockRefusal, NodeLock } from "../model/ports/node_lock.ts";
 import { SystemClock } from "./clock.ts";
+import { tryToClose } from "./close.ts";
 
 /** Its name as `ss -xl` shows it is `@signpost`. */
 const PATH = "\0signpost";
@@ -25,15 +26,15 @@ const ACCEPT_PAUSE = 100;
 
 /** The lock of the network namespace that this process is in. */
 export class AbstractSocketLock implements NodeLock {
-  #listener: Deno.Listener | undefined;
+  #isHeld = false;
 
   /** @inheritdoc */
   async take(self: LockHolder): Promise<LockRefusal | undefined> {
-    if (this.#listener) return undefined;
+    if (this.#isHeld) return undefined;
     try {
       const listener = Deno.listen({ transport: "unix", path: PATH });
       listener.unref();
-      this.#listener = listener;
+      this.#isHeld = true;
       void answer(listener, new TextEncoder().encode(`${JSON.stringify(self)}\n`));
       return undefined;
     } catch (error) {
@@ -41,41 +42,29 @@ export class AbstractSocketLock implements NodeLock {
       return await askHolder();
     }
   }
-
-  /** Lets it go, before this process ends. */
-  release(): void {
-    this.#listener?.close();
-    this.#listener = undefined;
-  }
 }
 
-/** Tells everyone who holds the lock, until it is let go. */
+/** Tells everyone who holds the lock. */
 async function answer(listener: Deno.Listener, line: Uint8Array<ArrayBuffer>): Promise<void> {
   const waiting = new Set<Deno.Conn>();
-  try {
-    for await (const connection of connections(listener)) {
-      void tell(connection, line).then((isOpen) => {
-        if (!isOpen || waiting.size >= MAX_WAITING) return close(connection);
-        waiting.add(connection);
-        void connection.read(new Uint8Array(1)).catch(() => null).then(() => {
-          waiting.delete(connection);
-          close(connection);
-        });
+  for await (const connection of connections(listener)) {
+    void tell(connection, line).then((isOpen) => {
+      if (!isOpen || waiting.size >= MAX_WAITING) return tryToClose(connection);
+      waiting.add(connection);
+      void connection.read(new Uint8Array(1)).catch(() => null).then(() => {
+        waiting.delete(connection);
+        tryToClose(connection);
       });
-    }
-  } finally {
-    for (const connection of waiting) close(connection);
+    });
   }
 }
 
-/** Those that come until the listener is closed: that no descriptor is free passes. */
+/** Those that come: that no descriptor is free passes. */
 async function* connections(listener: Deno.Listener): AsyncGenerator<Deno.Conn> {
   for (;;) {
     try {
       yield await listener.accept();
-    } catch (error) {
-      if (error instanceof Deno.errors.BadResource) return;
-      if (error instanceof Deno.errors.Interrupted) return;
+    } catch {
       await new Promise<void>((resolve) => Deno.unrefTimer(setTimeout(resolve, ACCEPT_PAUSE)));
     }
   }
@@ -89,14 +78,6 @@ async function tell(connection: Deno.Conn, line: Uint8Array<ArrayBuffer>): Promi
   }
 }
 
-function close(connection: Deno.Conn): void {
-  try {
-    connection.close();
-  } catch (error) {
-    if (!(error instanceof Deno.errors.BadResource)) throw error;
-  }
-}
-
 async function askHolder(): Promise<LockRefusal> {
   let connection: Deno.Conn;
   try {
@@ -105,10 +86,10 @@ async function askHolder(): Promise<LockRefusal> {
     // It ended just now, or is not listening.
     return { holder: undefined, released: sleep };
   }
-  const timer = setTimeout(() => close(connection), TIMEOUT);
+  const timer = setTimeout(() => tryToClose(connection), TIMEOUT);
   const holder = await readHolder(connection);
   clearTimeout(timer);
-  if (!holder) close(connection);
+  if (!holder) tryToClose(connection);
   return { holder, released: (signal) => holder ? ended(connection, signal) : sleep(signal) };
 }
 
@@ -137,12 +118,12 @@ export function parseHolder(line: string): LockHolder | undefined {
 
 /** The holder sends nothing more: what ends the reading is its end. */
 async function ended(connection: Deno.Conn, signal: AbortSignal): Promise<void> {
-  const stop = () => close(connection);
+  const stop = () => tryToClose(connection);
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
   const read = await connection.read(new Uint8Array(1)).catch(() => null);
   signal.removeEventListener("abort", stop);
-  close(connection);
+  tryToClose(connection);
   // Where there are too many who wait, the holder has closed the connection, and is still there.
   if (read === null) await sleep(signal);
 }

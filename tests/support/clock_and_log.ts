@@ -128,6 +128,11 @@ export class MemoryLogger implements Logger {
       .map(({ message }) => message);
   }
 
+  /** How many failures for this reason it was told of. */
+  failures(reason: string): number {
+    return this.entries.filter(({ fields }) => fields["reason"] === reason).length;
+  }
+
   #add(level: LoggedLine["level"], message: string, fields: LogFields = {}): void {
     this.entries.push({ level, message, fields });
     this.lines.push(`${level} ${message} ${JSON.stringify(fields)}`);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { tryToClose } from "../../lib/system/close.ts";
 import type { Network } from "./network.ts";
 
 /** Takes connections on a port of 127.0.0.1, or another address, in a host and passes them on to the same port outside. */
@@ -25,7 +26,7 @@ export class Forwarder implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listener.close();
-    for (const connection of this.#open) close(connection);
+    for (const connection of this.#open) tryToClose(connection);
     await this.#running;
   }
 
@@ -43,8 +44,8 @@ export class Forwarder implements AsyncDisposable {
       await Promise.all([pipe(inner, outer), pipe(outer, inner)]);
       this.#open.delete(outer);
     } catch {
-      // Nobody listens outside: the connection ends.
-      close(inner);
+      // No program listens outside: the connection ends.
+      tryToClose(inner);
     }
     this.#open.delete(inner);
   }
@@ -57,14 +58,6 @@ async function pipe(from: Deno.TcpConn, to: Deno.TcpConn): Promise<void> {
   } catch {
     // A reset; the other side is told below.
   }
-  close(from);
-  close(to);
-}
-
-function close(connection: Deno.TcpConn): void {
-  try {
-    connection.close();
-  } catch {
-    // It is closed already.
-  }
+  tryToClose(from);
+  tryToClose(to);
 }

@@ -4,7 +4,6 @@
  * @module
  */
 import type { Kind } from "../../model/cluster/objects.ts";
-import type { FailureReason } from "./failure.ts";
 
 /**
  * Where a watch stands. `absent`: the server does not know the resource, it is asked again later.
@@ -27,8 +26,6 @@ export interface WatchStatus {
   readonly lastEvent: number;
   /** Complete lists that were delivered, the first one included. */
   readonly lists: number;
-  /** Failures since the start, by reason. */
-  readonly failures: Readonly<Partial<Record<FailureReason, number>>>;
   /** The last failure in one line; `""` where all is well. */
   readonly lastError: string;
 }

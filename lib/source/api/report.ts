@@ -28,7 +28,6 @@ export class WatchReport {
       resourceVersion: "",
       lastEvent: 0,
       lists: 0,
-      failures: {},
       lastError: "",
     };
   }
@@ -72,13 +71,9 @@ export class WatchReport {
     error: WatchError,
     consequence: { readonly state: WatchState; readonly delay: number; readonly loud: boolean },
   ): void {
-    const { kind, failures } = this.#status;
+    const { kind } = this.#status;
     const { state, delay, loud } = consequence;
-    this.#update({
-      state,
-      lastError: error.message,
-      failures: { ...failures, [error.reason]: (failures[error.reason] ?? 0) + 1 },
-    });
+    this.#update({ state, lastError: error.message });
     const fields = { kind, reason: error.reason, error: error.message, retryInMs: delay };
     if (loud && this.#warned !== error.reason) {
       this.#warned = error.reason;

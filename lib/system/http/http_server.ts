@@ -15,6 +15,7 @@ import type {
   ListenAddress,
 } from "../../model/ports/http.ts";
 import { parseHead } from "../../model/ports/http_head.ts";
+import { tryToClose } from "../close.ts";
 
 /** How much the clients of a server may take. */
 export interface HttpLimits {
@@ -270,12 +271,4 @@ export function serveOn(
 
 function pause(): Promise<undefined> {
   return new Promise((resolve) => setTimeout(() => resolve(undefined), ACCEPT_PAUSE));
-}
-
-function tryToClose(conn: Deno.Conn): void {
-  try {
-    conn.close();
-  } catch (error) {
-    if (!(error instanceof Deno.errors.BadResource)) throw error;
-  }
 }

@@ -120,8 +120,8 @@ Deno.test("a list of more objects than the limit is not taken, and is asked for 
   await withWatch(
     { objects: 20, limits: { maxObjects: 10 }, waitForList: false },
     async (watched) => {
-      const { server, sink, status, requests } = watched;
-      await eventually("it is seen", () => (status().failures["garbage"] ?? 0) > 2);
+      const { server, sink, logger, requests } = watched;
+      await eventually("it is seen", () => logger.failures("garbage") > 2);
       assertEquals(sink.events, []);
       assertEquals(requests("list").length, 0, "pages would bring no fewer");
       for (let i = 1; i < 20; i++) server.store.delete("Service", `default/extra-${i}`);

@@ -16,11 +16,11 @@ async function changeCluster(folder: string, change: Readonly<Record<string, unk
   await Deno.writeTextFile(path, JSON.stringify(config));
 }
 
-async function failsWith({ status }: Watched, reason: string): Promise<string> {
-  return await eventually(`failures by ${reason}`, () => {
-    const { failures, lastError } = status();
-    return (failures as Readonly<Record<string, number>>)[reason] ? lastError : undefined;
-  });
+async function failsWith({ status, logger }: Watched, reason: string): Promise<string> {
+  return await eventually(
+    `failures by ${reason}`,
+    () => logger.failures(reason) > 0 ? status().lastError : undefined,
+  );
 }
 
 Deno.test("a renewed token file is used from the next request on", async () => {

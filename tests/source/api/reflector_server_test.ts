@@ -165,7 +165,7 @@ Deno.test("410, as a status or as an event, lists again and takes nothing away",
 });
 
 Deno.test("garbage and half lines on a running stream lose no event", async () => {
-  await withWatch({ protobuf: false }, async ({ server, sink, status }) => {
+  await withWatch({ protobuf: false }, async ({ server, sink, logger }) => {
     for (
       const text of ['{"type":"ADDED","obj', "\u0000\n", '{"type":"ADDED","object":{}}\n', "[]\n"]
     ) {
@@ -177,13 +177,13 @@ Deno.test("garbage and half lines on a running stream lose no event", async () =
       await eventually("b changed", () => sink.version("Service", "default/b") === text);
       await eventually("the stream is back", () => server.openStreams === 1);
     }
-    assert((status().failures["garbage"] ?? 0) >= 3);
+    assert(logger.failures("garbage") >= 3);
     assertEquals(sink.lost, []);
   });
 });
 
 Deno.test("protobuf that cannot be understood loses no event, and JSON takes its place", async () => {
-  await withWatch({}, async ({ server, sink, logger, status, requests }) => {
+  await withWatch({}, async ({ server, sink, logger, requests }) => {
     server.sendRaw("<html>");
     await eventually("the stream is back", () => requests("watch").length === 1);
     server.store.put(service("b", "2"));
@@ -193,7 +193,7 @@ Deno.test("protobuf that cannot be understood loses no event, and JSON takes its
       ["application/vnd.kubernetes.protobuf, application/json", "application/json"],
     );
     assert(logger.lines.some((line) => line.includes("watching Service objects in JSON")));
-    assertEquals(status().failures["garbage"], 1);
+    assertEquals(logger.failures("garbage"), 1);
     assertEquals(sink.lost, []);
   });
 });
@@ -208,11 +208,11 @@ Deno.test("a server that knows no protobuf is understood", async () => {
 
 Deno.test("a silent stream is found and replaced", async () => {
   await withWatch({ limits: { stall: 300 }, server: { bookmarkInterval: 50 } }, async (
-    { server, sink, status },
+    { server, sink, logger },
   ) => {
     server.silence(true);
     server.store.put(service("b", "2"));
-    await eventually("the stall is counted", () => (status().failures["stalled"] ?? 0) > 0);
+    await eventually("the stall is counted", () => logger.failures("stalled") > 0);
     server.silence(false);
     await eventually("b is there", () => sink.version("Service", "default/b") === "2");
     assertEquals(sink.lost, []);
@@ -220,12 +220,12 @@ Deno.test("a silent stream is found and replaced", async () => {
 });
 
 Deno.test("a request that is never answered is given up", async () => {
-  await withWatch({ limits: { stall: 200 } }, async ({ server, sink, status }) => {
+  await withWatch({ limits: { stall: 200 } }, async ({ server, sink, logger }) => {
     server.faults.add({ type: "stall" });
     server.dropStreams();
     server.store.put(service("b", "2"));
     await eventually("b is there", () => sink.version("Service", "default/b") === "2");
-    assert((status().failures["stalled"] ?? 0) > 0);
+    assert(logger.failures("stalled") > 0);
   });
 });
 
