@@ -27,7 +27,7 @@ import { startingEvent } from "./reports/node_events.ts";
 import { Observation } from "./reports/observation.ts";
 import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
-import { isServedByKubeProxy, openSavedState } from "./objects/saved_state.ts";
+import { openSavedState } from "./objects/saved_state.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { serveAll } from "./reports/servers.ts";
 import {
@@ -67,6 +67,8 @@ export class Daemon {
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
   #keeper: StateKeeper | undefined;
+  /** The saved state is being read and applied. */
+  #isRestoring = false;
   #takingOver: Promise<void> | undefined;
   /** The Event of the start was sent. */
   #isAnnounced = false;
@@ -215,7 +217,11 @@ export class Daemon {
       clock: runtime.clock,
       firstSync,
       waitingFor: () =>
-        waitingFor({ missing: this.#cache.missing, progress: this.#opened.backend.progress }),
+        waitingFor({
+          isRestoring: this.#isRestoring,
+          missing: this.#cache.missing,
+          progress: this.#opened.backend.progress,
+        }),
       signal,
     };
     try {
@@ -272,20 +278,16 @@ export class Daemon {
     await this.#ownPorts.begin(signal);
     if (this.#opened.api && path !== "") {
       const cache = this.#cache;
-      const loop: Pick<SyncLoop, "seed"> = {
-        seed: (objects) => {
-          const seeding = this.#loop.seed(objects);
-          // A lost API server is no reason for load balancers to leave the node, and a large table takes long.
-          if (cache.node) this.#health.setNode(cache.node);
-          return seeding;
-        },
+      const seed = (objects: ObjectCache) => {
+        const seeding = this.#loop.seed(objects);
+        // A lost API server is no reason for load balancers to leave the node, and a large table takes long.
+        if (cache.node) this.#health.setNode(cache.node);
+        return seeding;
       };
-      const isOutdated = () =>
-        isServedByKubeProxy(this.#opened.backend.foreignRules, {
-          ...this.#options.runtime,
-          ...this.#options,
-        });
-      this.#keeper = await openSavedState({ ...this.#options, path, cache, loop, isOutdated });
+      const { foreignRules } = this.#opened.backend;
+      this.#isRestoring = true;
+      this.#keeper = await openSavedState({ ...this.#options, path, cache, seed, foreignRules });
+      this.#isRestoring = false;
     }
     await this.#loop.run();
   }

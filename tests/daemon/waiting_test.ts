@@ -8,17 +8,24 @@ import {
 import { ServiceManager } from "../../lib/observe/systemd.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
-Deno.test("what the first sync waits for is the kernel with its portions, or a list", () => {
+Deno.test("what the first sync waits for is the kernel with its portions, the saved state, or a list", () => {
   const progress = { done: 3, of: 11 };
   assertEquals(
-    waitingFor({ missing: ["Node"], progress }),
+    waitingFor({ missing: ["Node"], isRestoring: true, progress }),
     "the kernel, which has portions 3 of 11",
   );
   assertEquals(
-    waitingFor({ missing: ["Service", "Node"], progress: undefined }),
+    waitingFor({ missing: ["Node"], isRestoring: true, progress: undefined }),
+    "the rules of the saved state",
+  );
+  assertEquals(
+    waitingFor({ missing: ["Service", "Node"], isRestoring: false, progress: undefined }),
     "the first list of Service, Node",
   );
-  assertEquals(waitingFor({ missing: [], progress: undefined }), "the kernel");
+  assertEquals(
+    waitingFor({ missing: [], isRestoring: false, progress: undefined }),
+    "the kernel",
+  );
 });
 
 Deno.test("30 s without a first sync are told of, with what is waited for", async () => {

@@ -48,13 +48,16 @@ export interface Waiting {
 }
 
 /** What a first sync waits for, in words. */
-export function waitingFor({ missing, progress }: {
+export function waitingFor({ missing, isRestoring, progress }: {
+  /** The saved state is being read and applied: no list is needed for its rules. */
+  readonly isRestoring: boolean;
   /** The kinds of which no full state has come in. */
   readonly missing: readonly string[];
   /** How far a large table is that is written in portions. */
   readonly progress: Progress | undefined;
 }): string {
   if (progress) return `the kernel, which has ${describeProgress(progress)}`;
+  if (isRestoring) return "the rules of the saved state";
   return missing.length > 0 ? `the first list of ${missing.join(", ")}` : "the kernel";
 }
 

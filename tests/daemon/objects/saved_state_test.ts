@@ -20,16 +20,16 @@ async function open(
   const keeper = await openSavedState({
     path,
     nodeName: NODE,
-    isOutdated: () => {
-      done.push("asked for kube-proxy's rules");
-      return Promise.resolve(isServed);
+    foreignRules: {
+      isServedByKubeProxy: () => {
+        done.push("asked for kube-proxy's rules");
+        return Promise.resolve(isServed);
+      },
     },
     cache: new ObjectCache(),
-    loop: {
-      seed: ({ services }) => {
-        done.push(`applied ${[...services.keys()].join()}`);
-        return Promise.resolve(isTaken);
-      },
+    seed: ({ services }) => {
+      done.push(`applied ${[...services.keys()].join()}`);
+      return Promise.resolve(isTaken);
     },
     runtime: { clock: new ManualClock(START) },
     logger,
