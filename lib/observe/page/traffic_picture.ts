@@ -6,7 +6,7 @@
 import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Html, html } from "./html.ts";
-import { type Entrance, type Route, routesOf } from "./traffic.ts";
+import { type NamedFrontend, type Route, routesOf } from "./traffic.ts";
 
 /** Places in the picture, in its own units. */
 const WIDTH = 760;
@@ -17,13 +17,13 @@ const ENDPOINTS = 490;
 
 /** What is drawn at most; the rest is counted. */
 const MOST_LANES = 6;
-const MOST_ENTRANCES = 6;
+const MOST_FRONTENDS = 6;
 const MOST_ENDPOINTS = 8;
 
 /** The letters that have room beside a dot, or in a box. */
 const LETTERS = 38;
 
-/** An entrance with no more letters than this has room for its kind. */
+/** A frontend with no more letters than this has room for its kind. */
 const ROOM_FOR_KIND = 26;
 
 /** One route with its place. */
@@ -44,7 +44,7 @@ export function trafficPicture(
   let top = 4;
   for (const route of routes.slice(0, MOST_LANES)) {
     const rows = Math.max(
-      capped(route.entrances, MOST_ENTRANCES).length,
+      capped(route.frontends, MOST_FRONTENDS).length,
       capped(route.endpoints, MOST_ENDPOINTS).length,
     );
     lanes.push({ route, top, height: rows * ROW });
@@ -66,12 +66,12 @@ function drawLane({ route, top, height }: Lane): Html {
   const stop = route.refusal === "" ? "" : " stop";
   const places = <T>(list: readonly T[]) =>
     list.map((item, i) => ({ item, y: top + (height * (i + 0.5)) / list.length }));
-  const entrances = places(capped(route.entrances, MOST_ENTRANCES));
+  const frontends = places(capped(route.frontends, MOST_FRONTENDS));
   const endpoints = places(capped(route.endpoints, MOST_ENDPOINTS));
   return html`<g>${
-    entrances.map(({ y }) => wire({ x: BOX_WIDTH, y }, { x: HUB, y: middle }, stop))
+    frontends.map(({ y }) => wire({ x: BOX_WIDTH, y }, { x: HUB, y: middle }, stop))
   }${endpoints.map(({ y }) => wire({ x: HUB, y: middle }, { x: ENDPOINTS, y }, ""))}${
-    entrances.map(({ item, y }) => drawEntrance(item, y))
+    frontends.map(({ item, y }) => drawFrontend(item, y))
   }${drawHub(route, middle, stop)}${endpoints.map(({ item, y }) => drawEndpoint(item, y))}</g>`;
 }
 
@@ -93,9 +93,9 @@ function wire(from: Point, to: Point, stop: string): Html {
   `;
 }
 
-function drawEntrance(entrance: Entrance | number, y: number): Html {
-  if (typeof entrance === "number") return note(`and ${entrance} more`, { x: 8, y });
-  const { text, kind } = entrance;
+function drawFrontend(frontend: NamedFrontend | number, y: number): Html {
+  if (typeof frontend === "number") return note(`and ${frontend} more`, { x: 8, y });
+  const { text, kind } = frontend;
   return html`
     <g>
       <title>${kind} ${text}</title>

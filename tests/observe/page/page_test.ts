@@ -132,16 +132,16 @@ Deno.test("each Service has its connections, in all and by second", () => {
   assertMatch(page, /<option value="connections" selected>/);
 });
 
-Deno.test("traffic goes by the policy of its entrance", () => {
+Deno.test("traffic goes by the policy of its frontend", () => {
   const routes = (changes: Partial<DesiredServicePort>) =>
     routesOf(servicePort({ nodePort: 30080, loadBalancerIPs: ["192.0.2.7"], ...changes }))
-      .map(({ policy, entrances, endpoints, refusal }) =>
-        `${policy}: ${entrances.map(({ text }) => text).join(" ")} > ${
+      .map(({ policy, frontends, endpoints, refusal }) =>
+        `${policy}: ${frontends.map(({ text }) => text).join(" ")} > ${
           endpoints.map(({ address }) => address).join(" ") || refusal
         }`
       );
-  const entrances = "10.96.0.10:80/tcp 192.0.2.7:80/tcp node:30080/tcp";
-  assertEquals(routes({}), [`Cluster: ${entrances} > 10.244.0.7 10.244.1.9`]);
+  const frontends = "10.96.0.10:80/tcp 192.0.2.7:80/tcp node:30080/tcp";
+  assertEquals(routes({}), [`Cluster: ${frontends} > 10.244.0.7 10.244.1.9`]);
   assertEquals(
     routes({ externalTrafficPolicy: "Local", localEndpoints: [endpoint("10.244.0.7", true)] }),
     [
@@ -154,7 +154,7 @@ Deno.test("traffic goes by the policy of its entrance", () => {
     "Local: 192.0.2.7:80/tcp node:30080/tcp > dropped",
   ]);
   assertEquals(routes({ clusterEndpoints: [], hasEndpoints: false }), [
-    `Cluster: ${entrances} > rejected`,
+    `Cluster: ${frontends} > rejected`,
   ]);
   assertEquals(routesOf(servicePort({ clusterIPs: [] })), []);
 });
