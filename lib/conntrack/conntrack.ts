@@ -5,6 +5,7 @@
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
 import {
   type Clock,
   type Logger,
@@ -18,7 +19,6 @@ import {
   nodeFacts,
   staleEntries,
   stillSuspect,
-  suspecting,
   type Suspects,
   suspectsOf,
 } from "./stale.ts";
@@ -116,17 +116,17 @@ export class ConntrackCleaner {
   *remembering(change: StateChange, state: DesiredState): Generator<undefined, void> {
     this.#remembered++;
     if (this.#isMissing) return;
-    const { served, gone } = yield* suspecting(change, state);
-    if (!isEmpty(served) || !isEmpty(gone)) this.#owe(gone);
+    const { served, gone } = yield* suspectsOf(change, state);
+    if (!isEmpty(served) || !isEmpty(gone)) this.#keepPending(gone);
   }
 
   /** What to look at now; `undefined`: nothing. */
   #suspects(change: StateChange | undefined, state: DesiredState): Suspects | undefined {
-    const step = change && suspectsOf(change, state);
+    const step = change && atOnce(suspectsOf(change, state));
     if (step && !this.#pending) {
       return isEmpty(step.served) && isEmpty(step.gone) ? undefined : step;
     }
-    if (step) this.#owe(step.gone);
+    if (step) this.#keepPending(step.gone);
     if (this.#now() < this.#notBefore) {
       this.#pending ??= [];
       return undefined;
@@ -213,13 +213,13 @@ export class ConntrackCleaner {
 
   #postpone({ gone }: Suspects, reason: string): void {
     const { logger } = this.#options;
-    this.#owe(gone);
+    this.#keepPending(gone);
     this.#notBefore = this.#now() + PAUSE;
     if (reason !== this.#lastWarning) logger.warn(`${reason}; trying again later`);
     this.#lastWarning = reason;
   }
 
-  #owe(gone: FrontendsByFamily): void {
+  #keepPending(gone: FrontendsByFamily): void {
     const pending = [...this.#pending ?? [], ...isEmpty(gone) ? [] : [gone]];
     const size = pending.reduce((sum, each) => sum + each[4].size + each[6].size, 0);
     this.#pending = size > MAX_PENDING ? [] : pending;

@@ -11,7 +11,6 @@
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
-import { atOnce } from "../model/ports/in_turns.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { changesFixedRules } from "../model/cluster/node_change.ts";
 import { takesNodePorts } from "../policy/node.ts";
@@ -67,17 +66,10 @@ export function nodeFacts(
  * What a change may have made stale: frontends that lost an endpoint, that are new, that got
  * their first endpoint, or that are gone; all node ports where the node changed, for its addresses
  * may have. New endpoints beside old ones make nothing stale. The effort follows the change.
- */
-export function suspectsOf(change: StateChange, state: DesiredState): Suspects {
-  return atOnce(suspecting(change, state));
-}
-
-/**
- * The same in turns.
  *
  * @yields where other work can be done
  */
-export function* suspecting(
+export function* suspectsOf(
   change: StateChange,
   state: DesiredState,
 ): Generator<undefined, Suspects> {
@@ -154,7 +146,7 @@ export function* staleEntries(
     if (protocol !== "udp") continue;
     const served = suspects.served[family];
     const gone = suspects.gone[family];
-    const key = frontendKey(entry, { served, gone, facts });
+    const key = destinationKey(entry, { served, gone, facts });
     const source = hostPort(reply.src, reply.sport);
     const translated = source !== hostPort(original.dst, original.dport);
     if (!translated && zoned) continue;
@@ -167,7 +159,7 @@ export function* staleEntries(
 }
 
 /** The virtual IP that a flow goes to, or else the node port, if its destination can be one. */
-function frontendKey(
+function destinationKey(
   { original: { dst, dport } }: ConntrackEntry,
   { served, gone, facts }: { served: Frontends; gone: Frontends; facts: NodeFacts },
 ): string {

@@ -13,6 +13,7 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../lib/model/kernel/desired.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { flow, formatFlow } from "./fake_conntrack.ts";
 import { changeOf, NODE, servicePort, stateOf } from "./states.ts";
 
@@ -31,7 +32,7 @@ interface Step {
 
 function suspects({ before, after, node = NODE, nodeBefore = node }: Step): Suspects {
   const state = stateOf(after, node);
-  return suspectsOf(changeOf(stateOf(before, nodeBefore), state), state);
+  return atOnce(suspectsOf(changeOf(stateOf(before, nodeBefore), state), state));
 }
 
 /** Which of the flows, given as `flow` takes them, are stale. */

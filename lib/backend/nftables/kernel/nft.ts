@@ -132,8 +132,7 @@ export class Nft {
   /** Whether packets meet our table: it is there, and has base chains. No element is read for it. */
   async isHooked(): Promise<boolean> {
     const { stdout } = await this.#run(["nft", "list", "chains"]);
-    const table = stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`));
-    return /^\t\ttype \w+ hook /m.test(table ?? "");
+    return /^\t\ttype \w+ hook /m.test(ourTable(stdout));
   }
 
   /**
@@ -154,7 +153,7 @@ export class Nft {
   async listStructure(): Promise<string> {
     const [family = ""] = TABLE.split(" ");
     const { stdout } = await this.#run(["nft", "-t", "list", "ruleset", family]);
-    return stdout.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`)) ?? "";
+    return ourTable(stdout);
   }
 
   /** The sets and maps of our table; none where there is no table. Elements are not read. */
@@ -190,6 +189,11 @@ export class Nft {
       );
     }
   }
+}
+
+/** Of what nft has printed of all tables, our table's part; `""`: there is none. */
+function ourTable(listing: string): string {
+  return listing.split(/^(?=table )/m).find((each) => each.startsWith(`table ${TABLE} {`)) ?? "";
 }
 
 /** Ordered: the first pattern that matches nft's stderr names the failure. */
