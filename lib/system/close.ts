@@ -1,5 +1,5 @@
 /**
- * Ends connections that may have ended already.
+ * Adapter: ends connections that may have ended already.
  *
  * @module
  */
