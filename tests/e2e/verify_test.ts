@@ -178,7 +178,7 @@ Deno.test("--fix has the daemon put back what it has not noticed itself", async 
   const before = syncs(signpost, "full");
   const [fixed, { fix }] = await it.verify("--fix");
   assertEquals([fixed, fix?.result], [0, "fixed"]);
-  assertMatch(fix?.message ?? "", /^the daemon has written all rules again \(\d+ operations in /);
+  assertMatch(fix?.message ?? "", /^the daemon has made a full sync \(\d+ operations in /);
   assertEquals(syncs(signpost, "full"), before + 1);
   assertEquals((await it.verify())[0], 0);
 });

@@ -23,7 +23,7 @@ export interface FixOptions {
 const DEADLINE = 30_000;
 const INTERVAL = 200;
 
-/** Has the daemon write everything again, and says what came of it. */
+/** Asks the daemon for a full sync, and says what came of it. */
 export async function fix(options: FixOptions): Promise<FixOutcome> {
   const { socket } = options;
   try {
@@ -31,10 +31,10 @@ export async function fix(options: FixOptions): Promise<FixOutcome> {
     await requestFullSync(socket);
     const sync = await nextFull(before, options);
     if (!sync) {
-      return { result: "failed", message: "the daemon has not written its rules: see its log" };
+      return { result: "failed", message: "the daemon has made no full sync: see its log" };
     }
     const { seconds, operations } = sync;
-    const done = `the daemon has written all rules again (${operations} operations in ${
+    const done = `the daemon has made a full sync (${operations} operations in ${
       formatDuration(seconds)
     })`;
     return await options.isSame()

@@ -61,7 +61,7 @@ export const COMMAND_GROUP = group({
     "command.fix": flagOnly(boolean, false, {
       name: "fix",
       only: ["verify"],
-      help: "Ask the daemon to write all rules again where they differ.",
+      help: "Ask the daemon for a full sync where rules differ.",
     }),
     "command.look": flagOnly(boolean, false, {
       name: "once",

@@ -175,7 +175,7 @@ export async function askCommandLine(socket: string, ask: Ask = askDaemon): Prom
 }
 
 /**
- * Asks the daemon to write all rules again; it does so soon after.
+ * Asks the daemon for a full sync, which comes soon after.
  *
  * @throws {FatalError} where no daemon answers
  */

@@ -69,7 +69,7 @@ function stateFindings({ state, reason, entries }: KernelReport): Finding[] {
         "kernel-differs",
         `the kernel does not hold what it should: ${first?.state} in ${first?.in}` +
           `${first?.key === "" ? "" : `: ${first?.key}`}${more}`,
-        "signpost verify --fix writes all rules again",
+        "signpost verify --fix asks the daemon for a full sync",
       )];
     }
   }

@@ -241,7 +241,7 @@ function daemon(node: Node, write: () => Promise<void>) {
   };
 }
 
-Deno.test("--fix has the daemon write everything again, and looks again", async () => {
+Deno.test("--fix asks the daemon for a full sync, and looks again", async () => {
   await using node = await Node.create();
   await using _ = daemon(node, () => node.apply(TWO));
   await node.kernel.script(VIP);
@@ -250,7 +250,7 @@ Deno.test("--fix has the daemon write everything again, and looks again", async 
   assertEquals(code, 0);
   assertMatch(
     printed.join(""),
-    /1 difference[^]*the daemon has written all rules again \(900 operations in 1\.25 s\); the kernel now holds what it should/,
+    /1 difference[^]*the daemon has made a full sync \(900 operations in 1\.25 s\); the kernel now holds what it should/,
   );
 });
 
