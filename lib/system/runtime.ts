@@ -13,13 +13,14 @@ import { keyTyped } from "./keys.ts";
 import { sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
+import { Rounds } from "./rounds.ts";
 import { denoStreamer } from "./streamer.ts";
 
 /** The real one. */
 export function systemRuntime(): Runtime {
   const interfaces = interfaceReader();
   return {
-    clock: new SystemClock(),
+    clock: new SystemClock(new Rounds()),
     runner: new DenoProcessRunner(),
     streamer: denoStreamer,
     lock: new AbstractSocketLock(),

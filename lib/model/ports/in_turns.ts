@@ -26,11 +26,8 @@ export function* copying<K, V>(map: ReadonlyMap<K, V>): Generator<undefined, Map
   return copy;
 }
 
-/**
- * Milliseconds of a turn. Giving way takes 2 ms: `setTimeout` is the one way in Deno that has sockets
- * answered under work. `setImmediate` and messages keep them waiting for a second and more.
- */
-const TURN = 10;
+/** Milliseconds of a turn. */
+const TURN = 5;
 
 /** Parts long work by the time that it takes. */
 export class Turns {

@@ -79,7 +79,10 @@ export interface Clock {
   now(): number;
   /** Monotonic time, milliseconds; never goes back. */
   monotonic(): number;
-  /** Resolves after so many milliseconds, or at once when the signal aborts (it does not reject). */
+  /**
+   * Resolves after so many milliseconds, or at once when the signal aborts (it does not reject). After 0,
+   * what came at sockets meanwhile has been read.
+   */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
 }
 

@@ -1,0 +1,72 @@
+/**
+ * Adapter: rounds of Deno's event loop in which the kernel is asked for sockets.
+ *
+ * Deno asks for them only when nothing else is ready. While lists stream in or `nft` is written to,
+ * something always is, and timers that are due come first: a request waited for four turns of long work
+ * and more. A byte that a process sends to itself comes when the kernel was asked, and in a tenth
+ * of the time that the shortest timer takes.
+ *
+ * @module
+ */
+
+/** Gives rounds to those who wait for one, a round for each. */
+export class Rounds {
+  #connection: Connection | undefined;
+  #opening: Promise<void> | undefined;
+  #last = Promise.resolve();
+
+  /** Resolves in another round than all others that wait. */
+  next(): Promise<void> {
+    return this.#last = this.#last.then(() => this.#round());
+  }
+
+  async #round(): Promise<void> {
+    this.#opening ??= this.#open();
+    if (!this.#connection) return await timer();
+    const { reader, writer } = this.#connection;
+    // The reader first: what is there already is read without a round.
+    const read = reader.read(new Uint8Array(1));
+    await writer.write(new Uint8Array(1));
+    await read;
+  }
+
+  /** Without a connection, it is done by timers. */
+  async #open(): Promise<void> {
+    this.#connection = await connect().catch(() => undefined);
+  }
+}
+
+/** Two ends. */
+interface Connection {
+  readonly reader: Deno.Conn;
+  readonly writer: Deno.Conn;
+}
+
+/** Milliseconds for the proof. */
+const LATE = 1_000;
+
+/**
+ * Connects this process with itself, by an abstract Unix socket that nobody can connect to afterwards.
+ *
+ * @throws {Error} where another process was faster, or the system lets there be none
+ */
+async function connect(): Promise<Connection> {
+  const name = crypto.randomUUID();
+  const address = { transport: "unix", path: `\0signpost-${name}` } as const;
+  using listener = Deno.listen(address);
+  const [reader, writer] = await Promise.all([listener.accept(), Deno.connect(address)]);
+  const proof = new Uint8Array(name.length);
+  const late = setTimeout(() => reader.close(), LATE);
+  try {
+    await writer.write(new TextEncoder().encode(name));
+    await reader.read(proof);
+  } finally {
+    clearTimeout(late);
+  }
+  if (new TextDecoder().decode(proof) !== name) throw new Error("another process was faster");
+  return { reader, writer };
+}
+
+function timer(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0));
+}
