@@ -84,8 +84,7 @@ export const GOALS: readonly Goal[] = [
   },
   {
     name: "work until the health server answers",
-    reason:
-      "an answer takes several turns of 10 ms, which V8's garbage collections lengthen; the longest stretch of work is shorter",
+    reason: "V8's garbage collections, some of them at one go; all other work is in turns of 5 ms",
     judge: ({ silence }) =>
       silence &&
       atMost(Math.max(silence.first.busy, silence.restart.busy, silence.full.busy), {

@@ -43,8 +43,8 @@ A restart applies the state file first, then what the API server has. The expone
 an endpoint of another address, four a second, until the kernel tells of the commit. Memory is resident; a peak is
 that of one process, the largest of its kind. A foreign change is the deletion of one element by another program, three times:
 it is noticed when the log names it, and repaired when it is back.
-The health server is asked every 10 ms by another process, and is silent from a question to its answer; a full sync is one
-that finds the table as it should be. Work until it answers is what signpost's main thread computes from a question to the answer, in several turns.
+The health server is asked every 10 ms by another process, by a new connection each time, and is silent from a question to its answer; a full sync is one
+that finds the table as it should be. Work until it answers is what signpost's main thread computes from a question to the answer, in two turns.
 
 ## Goals
 

@@ -11,9 +11,15 @@
 
 /** Gives rounds to those who wait for one, a round for each. */
 export class Rounds {
-  #connection: Connection | undefined;
+  readonly #connect: () => Promise<SelfConnection>;
+  #connection: SelfConnection | undefined;
   #opening: Promise<void> | undefined;
   #last = Promise.resolve();
+
+  /** @param connect gives the connection; where it rejects, timers do instead */
+  constructor(connect: () => Promise<SelfConnection> = connectWithSelf) {
+    this.#connect = connect;
+  }
 
   /** Resolves in another round than all others that wait. */
   next(): Promise<void> {
@@ -30,14 +36,13 @@ export class Rounds {
     await read;
   }
 
-  /** Without a connection, it is done by timers. */
   async #open(): Promise<void> {
-    this.#connection = await connect().catch(() => undefined);
+    this.#connection = await this.#connect().catch(() => undefined);
   }
 }
 
-/** Two ends. */
-interface Connection {
+/** The two ends of a connection. */
+export interface SelfConnection {
   readonly reader: Deno.Conn;
   readonly writer: Deno.Conn;
 }
@@ -50,7 +55,7 @@ const LATE = 1_000;
  *
  * @throws {Error} where another process was faster, or the system lets there be none
  */
-async function connect(): Promise<Connection> {
+export async function connectWithSelf(): Promise<SelfConnection> {
   const name = crypto.randomUUID();
   const address = { transport: "unix", path: `\0signpost-${name}` } as const;
   using listener = Deno.listen(address);
