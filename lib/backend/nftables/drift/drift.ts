@@ -14,6 +14,7 @@ import type { Drift } from "../../../model/kernel/drift.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { followMonitor } from "./follow.ts";
+import { Generations } from "./generations.ts";
 import type { Look } from "./look.ts";
 import type { Marks } from "./marks.ts";
 import type { Touched } from "./touched.ts";
@@ -44,8 +45,6 @@ export interface DriftWatchOptions {
 const GATHER = 50;
 /** Milliseconds for a monitor to tell of what a look has found, and who did it. */
 const TELLING = 2 * GATHER;
-/** Generations that two monitors may both tell of, at most: one takes over from the other. */
-const REMEMBERED = 1_000;
 /** Looks in a row, where monitors report while the table is read. */
 const MOST_LOOKS = 3;
 /** Milliseconds after which a new `nft monitor` hears what happens. */
@@ -66,14 +65,7 @@ const LONG = 10;
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
   #foreign: Transaction[] = [];
-  /** Generations that were told, the latest ones. */
-  readonly #generations = new Set<number>();
-  /** How many of all generations other programs made. */
-  #others = 0;
-  /** Generations that are neither ours nor told: it grows where one was missed. `undefined`: not known. */
-  #balance: number | undefined;
-  /** Since it was last set back, a transaction of ours was told, and the balance is what it was. */
-  #isComplete = false;
+  readonly #generations = new Generations();
   /** How often a monitor's word was reported. */
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
@@ -106,9 +98,7 @@ export class DriftWatch {
         onTransaction: (transaction) => this.#take(transaction),
       }, signal);
       if (signal.aborted) return;
-      this.#isComplete = false;
-      // Where it is not known now, nothing shows what was missed.
-      this.#balance ??= NaN;
+      this.#generations.interrupted();
       logger.info(
         "nft monitor has ended (1.0.6 does where source ranges change), or lost events; it is started again, and the table compared",
       );
@@ -122,19 +112,9 @@ export class DriftWatch {
 
   #take(transaction: Transaction): void {
     const { generation, lastCounts } = transaction;
-    const known = this.#generations;
-    if (known.has(generation)) return;
-    known.add(generation);
-    const [oldest] = known;
-    if (oldest !== undefined && known.size > REMEMBERED) known.delete(oldest);
-    for (const last of lastCounts) this.#options.onGone(last);
     const mark = transaction.marks.find((mark) => this.#options.marks.isOwn(mark));
-    if (mark === undefined) this.#others++;
-    else {
-      const balance = generation - mark - this.#others | 0;
-      this.#balance ??= balance;
-      this.#isComplete = balance === this.#balance;
-    }
+    if (!this.#generations.tell(generation, mark)) return;
+    for (const last of lastCounts) this.#options.onGone(last);
     if (mark !== undefined) {
       if (!transaction.isWholeTable) return;
       // What others did before is undone.
@@ -165,12 +145,14 @@ export class DriftWatch {
    */
   async #hasMissedNothing(signal: AbortSignal): Promise<boolean> {
     const { clock, logger } = this.#options;
-    for (let waited = 0; !this.#isComplete && waited < PROOF.longest; waited += PROOF.step) {
+    const generations = this.#generations;
+    for (let waited = 0; !generations.isComplete && waited < PROOF.longest; waited += PROOF.step) {
       await clock.sleep(PROOF.step, signal);
     }
-    if (this.#isComplete) logger.debug(2, "nft monitor missed nothing that others did");
-    else this.#balance = undefined;
-    return this.#isComplete;
+    const { isComplete } = generations;
+    if (isComplete) logger.debug(2, "nft monitor missed nothing that others did");
+    else generations.reset();
+    return isComplete;
   }
 
   /** The first report starts the gathering, those that follow at once join. */
