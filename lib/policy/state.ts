@@ -184,7 +184,8 @@ export class Desired implements DesiredState {
       // What is the same object costs those who follow nothing.
       const after = sameValue(before, wanted) ? before : wanted;
       services.set(key, { before, after });
-      this.#losers[lost.length > 0 ? "add" : "delete"](key);
+      if (lost.length > 0) this.#losers.add(key);
+      else this.#losers.delete(key);
       followNoLocal(this.#noLocal, { before, after });
       followVips(this.#vips, { before, after });
       for (const conflict of lost) conflicts.push(conflict);
@@ -307,16 +308,16 @@ export class Desired implements DesiredState {
     const before = this.#services.get(key) ?? [];
     const service = this.#admission.inForce(key);
     const lost = conflicts.length === 0 ? NOTHING : new Set(conflicts.map(({ claim }) => claim));
-    if (service === undefined || !this.#admission.isFrozen(key)) this.#frozen.delete(key);
-    if (service === undefined || this.#admission.isFrozen(key)) {
-      const frozen = this.#frozen.get(key) ?? before;
-      if (service) this.#frozen.set(key, frozen);
-      const after = service ? frozen.map((port) => withoutLost(port, lost)) : [];
-      if (!service) {
-        for (const each of [this.#unsupported, this.#healthChecks]) each.delete(key);
-      }
-      return { before, after };
+    if (service === undefined) {
+      for (const each of [this.#frozen, this.#unsupported, this.#healthChecks]) each.delete(key);
+      return { before, after: [] };
     }
+    if (this.#admission.isFrozen(key)) {
+      const frozen = this.#frozen.get(key) ?? before;
+      this.#frozen.set(key, frozen);
+      return { before, after: frozen.map((port) => withoutLost(port, lost)) };
+    }
+    this.#frozen.delete(key);
     const { zone, addresses: nodeAddresses } = this.#facts;
     const [{ nodeName }, { ipFamilies }] = [this.#options, this.#nextNode];
     const slices = slicesOf(objects, key);

@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { ownersIn } from "../../lib/backend/nftables/reading/frontends.ts";
 import { kernelChanges } from "../../lib/backend/nftables/reading/kernel_changes.ts";
 import { iptablesKernelChanges } from "../../lib/backend/iptables/reading/kernel_changes.ts";
 import type { Change } from "../../lib/model/kernel/change.ts";
@@ -7,7 +6,7 @@ import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { DesiredState } from "../../lib/model/kernel/desired.ts";
-import { parsingListing } from "../../lib/backend/nftables/kernel/contents.ts";
+import { NO_CONTENTS, parsingListing } from "../../lib/backend/nftables/kernel/contents.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
@@ -102,11 +101,8 @@ async function listingOf(objects: readonly ApiObject[]): Promise<string> {
 }
 
 function against(listing: string, objects: readonly ApiObject[]) {
-  const contents = atOnce(parsingListing(listing));
-  const { changes, warnings } = kernelChanges(worldOf(objects).world.state, {
-    contents,
-    owners: contents ? ownersIn(contents) : new Map(),
-  });
+  const held = atOnce(parsingListing(listing)) ?? NO_CONTENTS;
+  const { changes, warnings } = kernelChanges(worldOf(objects).world.state, held);
   return { changes: lines(changes), warnings };
 }
 

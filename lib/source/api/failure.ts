@@ -5,7 +5,7 @@
  */
 
 /** The kinds of failure. */
-type FailureReason =
+export type FailureReason =
   /** The kubeconfig or a file that it names cannot be used. */
   | "credentials"
   /** No connection, or TLS was refused. */

@@ -9,16 +9,8 @@ import type { Difference } from "../../../model/kernel/verification.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents, NO_CONTENTS } from "../kernel/contents.ts";
 import { frontendsOf } from "../../../policy/frontend.ts";
-import { frontendId, frontendIdOf } from "./frontends.ts";
+import { frontendId, frontendIdOf, ownersIn } from "./frontends.ts";
 import type { Change, KernelChanges } from "../../../model/kernel/change.ts";
-
-/** What the kernel holds. */
-export interface HeldTable {
-  /** `undefined`: there is no table. */
-  readonly contents: Contents | undefined;
-  /** By frontend, the service port that it is commented with; see `ownersIn`. */
-  readonly owners: ReadonlyMap<string, string>;
-}
 
 /**
  * The step from the kernel's table to the desired state of some Services. Chains, sets and elements
@@ -26,11 +18,12 @@ export interface HeldTable {
  *
  * @param state the Services of the manifests alone
  */
-export function kernelChanges(state: DesiredState, held: HeldTable): KernelChanges {
+export function kernelChanges(state: DesiredState, held: Contents): KernelChanges {
   const fixed = desiredContents({ node: state.node, services: new Map() });
   const desired = desiredContents(state);
-  const foreign = foreignFrontends(state, held.owners);
-  const frontends = frontendsInScope(state, held.owners);
+  const owners = ownersIn(held);
+  const foreign = foreignFrontends(state, owners);
+  const frontends = frontendsInScope(state, owners);
   const owner = (set: string, key: string) => {
     return frontends.get(frontendIdOf(set, key) ?? "") ?? "";
   };
@@ -42,7 +35,7 @@ export function kernelChanges(state: DesiredState, held: HeldTable): KernelChang
     (set, key) => !fixed.sets.get(set)?.has(key) && !isForeign(set, key),
   );
   const there = elementsOf(
-    held.contents ?? NO_CONTENTS,
+    held,
     (set, key) =>
       !isForeign(set, key) &&
       (owner(set, key) !== "" || wanted.sets.get(set)?.has(key) === true),
@@ -51,7 +44,7 @@ export function kernelChanges(state: DesiredState, held: HeldTable): KernelChang
     .filter(({ key }) => key !== "").flatMap((each) => changesOf(each, owner(each.in, each.key)));
   const changes = [
     ...elements.filter(({ change }) => change === "delete"),
-    ...newParts(desired, held.contents),
+    ...newParts(desired, held),
     ...elements.filter(({ change }) => change === "add"),
   ];
   return { changes, warnings: [...foreign.values()] };
@@ -114,7 +107,7 @@ function withAll(sets: Contents["sets"], all: Contents["sets"]): Contents["sets"
   return new Map([...[...all.keys()].map((name) => [name, new Map()] as const), ...sets]);
 }
 
-function newParts(desired: Contents, held: Contents | undefined): Change[] {
+function newParts(desired: Contents, held: Contents): Change[] {
   const part = (type: "chain" | "set") => (name: string): Change => ({
     change: "add",
     type,
@@ -124,8 +117,8 @@ function newParts(desired: Contents, held: Contents | undefined): Change[] {
     service: "",
   });
   return [
-    ...[...desired.sets.keys()].filter((name) => !held?.sets.has(name)).map(part("set")),
-    ...[...desired.chains.keys()].filter((name) => !held?.chains.has(name)).map(part("chain")),
+    ...[...desired.sets.keys()].filter((name) => !held.sets.has(name)).map(part("set")),
+    ...[...desired.chains.keys()].filter((name) => !held.chains.has(name)).map(part("chain")),
   ];
 }
 

@@ -11,7 +11,7 @@ import { type Contents, desiredContents, NO_CONTENTS, parsingListing } from "../
 import { TABLE_PLACE } from "../kernel/place.ts";
 import { setNamed } from "../script/sets.ts";
 import { nftablesEntries, stickyClients } from "./entries.ts";
-import { frontendIdOf, ownersIn } from "./frontends.ts";
+import { frontendIdOf } from "./frontends.ts";
 import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 
@@ -22,16 +22,15 @@ import { atOnce } from "../../../model/ports/in_turns.ts";
  */
 export function nftablesRules(listing: string): KernelRules {
   const contents = atOnce(parsingListing(listing));
-  const owners = contents ? ownersIn(contents) : new Map();
+  const held = contents ?? NO_CONTENTS;
   return {
     isEmpty: contents === undefined,
-    entries: (ports, node) =>
-      nftablesEntries(ports, { node: asHeld(node, contents), held: contents ?? NO_CONTENTS }),
+    entries: (ports, node) => nftablesEntries(ports, { node: asHeld(node, contents), held }),
     stickyClients: (ports) => stickyClients(ports, listing),
     compare: ({ node, services }) =>
       compareTable({ node: asHeld(node, contents), services }, contents),
     changesTo: ({ node, services }) =>
-      kernelChanges({ node: asHeld(node, contents), services }, { contents, owners }),
+      kernelChanges({ node: asHeld(node, contents), services }, held),
   };
 }
 
