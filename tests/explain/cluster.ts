@@ -132,7 +132,7 @@ export function worldOf(
 }
 
 /** A kernel that was not read. */
-export const UNREAD: KernelView = { type: "unread", reason: "a test" };
+const UNREAD: KernelView = { type: "unread", reason: "a test" };
 
 /** What explain says of `shop/web`. */
 export function explainWeb(objects: readonly ApiObject[], options: Options = {}): ServiceReport {

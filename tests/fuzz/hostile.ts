@@ -67,7 +67,7 @@ export const HOSTILE_TEXT: readonly string[] = [
 ];
 
 /** Numbers at and over the edges of what ports, times and counts may be. */
-export const HOSTILE_NUMBERS: readonly number[] = [
+const HOSTILE_NUMBERS: readonly number[] = [
   -1,
   0,
   -0,

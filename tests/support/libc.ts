@@ -50,7 +50,7 @@ const SO_LINGER = 13;
 const ECONNREFUSED = 111;
 
 /** Socket types of socket(2). */
-export const SOCKET_TYPES = { tcp: 1, udp: 2, raw: 3 } as const;
+const SOCKET_TYPES = { tcp: 1, udp: 2, raw: 3 } as const;
 
 /** Options of setsockopt(2) that tests need, as level and name. */
 export const OPTIONS = {

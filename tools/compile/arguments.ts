@@ -14,7 +14,7 @@ export type Target = typeof TARGETS[number];
  * V8's heap in MiB at most. A compiled binary ignores `DENO_V8_FLAGS`; the unit's `MemoryMax`
  * has room for this and for an nft beside it.
  */
-export const MAX_HEAP = 1024;
+const MAX_HEAP = 1024;
 
 /**
  * How V8 keeps its heap small; the task `start` has the same. `--expose-gc` lets the daemon give

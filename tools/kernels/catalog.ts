@@ -5,7 +5,7 @@
  */
 
 /** The suites of Debian that kernels and nft come from. */
-export const SUITES = ["bullseye", "bookworm", "trixie", "sid"] as const;
+const SUITES = ["bullseye", "bookworm", "trixie", "sid"] as const;
 
 /** One of them. */
 export type Suite = typeof SUITES[number];
