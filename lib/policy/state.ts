@@ -198,12 +198,12 @@ export class Desired implements DesiredState {
       weight = 0;
     }
     if (dirty.size > BATCH) yield;
-    const node = yield* this.#takeOver(objects, services);
+    const node = yield* this.#commit(objects, services);
     return { change: { node, services }, conflicts, unsupported, overLimit };
   }
 
   /** Makes what was worked out the desired state: many Services in a copy, in turns, which then takes its place. */
-  *#takeOver(objects: Snapshot, services: Changes): Generator<undefined, StateChange["node"]> {
+  *#commit(objects: Snapshot, services: Changes): Generator<undefined, StateChange["node"]> {
     const isLong = services.size > MOST_TAKEN;
     const all = isLong ? yield* copying(this.#services) : this.#services;
     let count = 0;

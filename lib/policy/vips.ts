@@ -1,5 +1,5 @@
 /**
- * How many frontends of virtual IPs there are, and whether they stay together.
+ * How many frontends of virtual IPs there are, and whether one map is to hold them.
  *
  * @module
  */
@@ -21,7 +21,7 @@ function vipCount({ clusterIPs, externalIPs, loadBalancerIPs }: DesiredServicePo
   return clusterIPs.length + externalIPs.length + loadBalancerIPs.length;
 }
 
-/** Has very many cut. They stay it: around the limit, all would be written again and again. */
+/** Has very many in several maps, from then on: around the limit, all would be written again and again. */
 export function cutWhereMany(
   node: DesiredNode,
   { traits, vips }: {

@@ -212,7 +212,7 @@ Deno.test("programs that fail at a check are no other proxy", async () => {
   assertEquals(logger.lines, []);
 });
 
-Deno.test("whether kube-proxy serves the node is told by its rules, not by ours", async () => {
+Deno.test("whether kube-proxy serves the node is detected by its rules, not by ours", async () => {
   const { node, handOver } = setUp();
   assertEquals(await handOver.isServedByKubeProxy(), false);
   node.saved.set("iptables-nft-save", SIGNPOST_RULES);

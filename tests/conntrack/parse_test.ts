@@ -25,7 +25,7 @@ const LINES: readonly (readonly [what: string, line: string, entry: ConntrackEnt
     IPV4,
   ],
   [
-    "counters, a timestamp, labels and fields that nobody knows",
+    "counters, a timestamp, labels and fields that are not known",
     "udp      17 117 src=10.0.0.1 dst=10.96.0.10 sport=1000 dport=53 packets=3 bytes=87 src=10.244.0.1 dst=10.0.0.1 sport=5353 dport=1000 packets=3 bytes=90 [ASSURED] mark=16384 secctx=system_u:object_r:x delta-time=5 novel=1 use=1",
     { ...IPV4, flags: ["ASSURED"] },
   ],

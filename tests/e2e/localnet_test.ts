@@ -49,7 +49,7 @@ Deno.test("without rules and with route_localnet a neighbour reaches localhost: 
 });
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`where somebody has set route_localnet, ${mode} mode keeps neighbours from localhost`, async () => {
+  Deno.test(`where route_localnet is set already, ${mode} mode keeps neighbours from localhost`, async () => {
     await using stage = await createStage({ iptables: { localhostNodePorts: false } });
     await set(stage, "1");
     await using signpost = await stage.startSynced(mode);

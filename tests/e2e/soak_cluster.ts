@@ -18,14 +18,14 @@ import type { Stage } from "./stage.ts";
 const NAMES = 300;
 /** Longer lists have an order that depends on what was before; see `toDestinations`. */
 const MAX_ENDPOINTS = 20;
-/** Objects that nobody can use, as something new or in the place of something good. */
+/** Objects that cannot be used, as something new or in the place of something good. */
 const BROKEN_PERCENT = 2;
 
 /** Changes one random thing at a time. */
 export class RestlessCluster {
   readonly #stage: Stage;
   readonly #random: Random;
-  /** Objects whose last good state signpost keeps, which nobody else knows. */
+  /** Objects whose last good state signpost keeps, which no other program knows. */
   readonly #broken = new Set<string>();
   #changes = 0;
 

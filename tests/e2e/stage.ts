@@ -189,7 +189,7 @@ export function syncs(signpost: Signpost, kind: "full" | "partial"): number {
 const NFTABLES_GROUP = 1 << 6;
 const NETLINK_NETFILTER = "12";
 
-/** Whether somebody in the namespace of a process has subscribed to changes of nftables. */
+/** Whether a program in the network namespace of a process has subscribed to changes of nftables. */
 export async function isMonitoring(pid: number): Promise<boolean> {
   const lines = (await Deno.readTextFile(`/proc/${pid}/net/netlink`)).split("\n");
   return lines.some((line) => {

@@ -114,7 +114,7 @@ Deno.test("all objects together are limited, too", async () => {
   assertEquals(posts.length, 25);
 });
 
-Deno.test("an API server that does not answer blocks nobody and fills no memory", async () => {
+Deno.test("an API server that does not answer blocks nothing and fills no memory", async () => {
   const { promise, resolve } = Promise.withResolvers<number>();
   const { recorder, posts, clock, state } = start(() => promise);
   for (let number = 0; number < 201; number++) {

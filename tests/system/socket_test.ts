@@ -91,7 +91,7 @@ Deno.test("the next daemon's socket outlives this one, in a folder that was not 
     assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
   }));
 
-Deno.test("where nobody listens, asking fails", () =>
+Deno.test("where no daemon listens, asking fails", () =>
   inFolder(async (path) => {
     await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/status" }));
   }));

@@ -29,8 +29,8 @@ export interface Progress {
 const IDLE_LOOKS = 2;
 
 /**
- * A kube-proxy whose process cannot be seen is told by its rules, which it writes again at its next
- * sync: every 30 s, unless it is told otherwise. So two of them are waited for.
+ * A kube-proxy whose process cannot be seen is detected by its rules, which it writes again at its next
+ * sync: every 30 s by default. So two of them are waited for.
  */
 const KUBE_PROXY_SYNCS = 60_000;
 

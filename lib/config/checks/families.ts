@@ -78,7 +78,7 @@ export function familyProblems(inputs: FamilyInputs): FamilyProblem[] {
       (effect === undefined ? "" : `: ${effect}`),
     fatal,
   });
-  const effect = `pods of this node are not told by their IPv${primary} addresses, and their ` +
+  const effect = `pods of this node are not detected by their IPv${primary} addresses, and their ` +
     "traffic to cluster IPs is not told apart";
   const problems: FamilyProblem[] = [];
   if (only(clusterCIDRs)) {

@@ -108,7 +108,7 @@ export class Advice {
     );
   }
 
-  /** What the pods of a family are told by, where that is a range. */
+  /** The range by which pods of this node are detected; `undefined`: by something else. */
   #rangeOf(family: Family): Range | undefined {
     const { localDetector } = this.options.node().families[family];
     if (localDetector?.type !== "cidr") return undefined;
@@ -128,7 +128,7 @@ export class Advice {
       if (!local || !range.isStray(address)) continue;
       this.#told.add(family);
       this.options.logger.warn(
-        "a pod of this node has an address outside the range that pods are told by: set clusterCIDR (--cluster-cidr) to the range of all pods",
+        "a pod of this node has an address outside the range by which pods are detected: set clusterCIDR (--cluster-cidr) to the range of all pods",
         { address, range: range.cidr },
       );
       return;

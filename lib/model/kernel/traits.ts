@@ -20,7 +20,7 @@ export interface ModeTraits {
   readonly guardsClusterIPs: boolean;
   /** What Services may ask for and this mode cannot do, on any kernel. */
   readonly refuses: RefusedFeatures;
-  /** Frontends of virtual IPs of a family that stay together, see `DesiredNode.cutsFrontends`. */
+  /** Frontends of virtual IPs of a family that one map holds at most, see `DesiredNode.cutsFrontends`. */
   readonly mostFrontends: number;
   /** What the rules are made of, in the plural. */
   readonly parts: string;

@@ -202,7 +202,7 @@ Deno.test("another proxy's rules are named, and are exit code 1", async () => {
   });
 });
 
-Deno.test("--fix without a difference asks nobody", async () => {
+Deno.test("--fix without a difference asks no daemon", async () => {
   await using node = await Node.create();
   const { fix } = await node.report({ fix: true });
   assertEquals(fix?.result, "unneeded");

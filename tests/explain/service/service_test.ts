@@ -83,7 +83,7 @@ const BROKEN: readonly {
     ],
   },
   {
-    name: "a Service without a selector needs somebody's slices",
+    name: "a Service without a selector, and without slices",
     objects: [web({ selector: undefined })],
     causes: [
       "error no-endpoints-given: shop/web has no selector, and nothing has made EndpointSlices " +

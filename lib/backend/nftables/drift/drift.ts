@@ -70,7 +70,7 @@ export class DriftWatch {
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
   readonly #fullPauses = new Backoff(FULL_PAUSES);
-  /** When a full sync may be asked for again, milliseconds; `undefined` while one is to be asked for. */
+  /** When a full sync may be asked for again, milliseconds; `undefined` while one waits for that time. */
   #nextFull: number | undefined = -Infinity;
 
   /** @param options what to follow and whom to tell */

@@ -27,10 +27,14 @@ function reaches(generation: number, other: number): boolean {
 }
 
 /**
- * Follows until no monitor is left. One that lost events is ended: the kernel drops all that happens until
- * the monitor has read what is kept for it, 16 MB, which takes seconds; another one hears at once. Where sets come that the monitor does not know, another one
- * takes over: the first one goes on until it has told what the other one heard first, so that none
- * misses a transaction while a monitor starts, or is refused because a set has just gone.
+ * Follows until no monitor is left.
+ *
+ * A monitor that lost events is ended: the kernel drops all that happens until it has read the 16 MB that
+ * are kept for it, which takes seconds. Another one hears at once.
+ *
+ * Where sets come that the monitor does not know, another one takes over: the first one goes on until it
+ * has told what the other one heard first, so that no transaction is missed while a monitor starts, or is
+ * refused because a set has just gone.
  *
  * @param onHeard receives the generation of the first transaction that the monitor tells
  */

@@ -37,7 +37,7 @@ Deno.test("the highest mark bit is a positive number", () => {
   assertEquals(markAndMask((1 << 31) >>> 0), "0x80000000/0x80000000");
 });
 
-Deno.test("pods are told by range, interface or beginning of the interface's name", () => {
+Deno.test("pods are detected by range, interface or beginning of the interface's name", () => {
   assertEquals(fromLocalPod({ type: "cidr", cidr: "10.0.0.0/8" }, "!"), {
     source: "! -s 10.0.0.0/8",
     input: "",

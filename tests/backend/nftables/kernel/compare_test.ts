@@ -74,7 +74,7 @@ const CASES: readonly Case[] = [{
     held: "",
   }],
 }, {
-  name: "an element that nobody wants is extra",
+  name: "an element that is not wanted is extra",
   script: "add element inet signpost cluster-ips4 { 10.96.0.99 }",
   expected: [{ type: "extra", in: "cluster-ips4", key: "10.96.0.99", desired: "", held: "" }],
 }, {
