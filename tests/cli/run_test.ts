@@ -55,13 +55,13 @@ async function start(folder: string, health = "") {
   );
   const argv = [
     "--config=/config.yaml",
-    ...[
-      "--state-file=",
-      "--socket=",
-      `--healthz-bind-address=${health}`,
-      "--metrics-bind-address=",
-    ],
-    ...["--conntrack-max-per-core=0", "--oom-score-adj=0", "--hostname-override=node"],
+    "--state-file=",
+    "--socket=",
+    `--healthz-bind-address=${health}`,
+    "--metrics-bind-address=",
+    "--conntrack-max-per-core=0",
+    "--oom-score-adj=0",
+    "--hostname-override=node",
     `--manifests=${folder}`,
   ];
   const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
@@ -80,7 +80,13 @@ async function start(folder: string, health = "") {
       return () => {};
     },
   });
-  return { node, scripts, contents, stop, running, reload: () => reload() };
+  /** Has it read another configuration. */
+  const change = async () => {
+    contents.masqueradeAll = true;
+    await reload();
+    await settle();
+  };
+  return { node, scripts, stop, running, change };
 }
 
 /** The lines of a program that says nothing. */
@@ -109,11 +115,9 @@ Deno.test("the end of the process does not wait for ever for an nft that hangs",
 
 Deno.test("a reload waits for the transaction under way: the next daemon begins when the last one writes no more", async () => {
   await using objects = await manifests();
-  const { scripts, contents, stop, running, reload } = await start(objects.folder);
+  const { scripts, stop, running, change } = await start(objects.folder);
   await eventually("the first script", () => scripts.length === 1);
-  contents.masqueradeAll = true;
-  await reload();
-  await settle();
+  await change();
   assertEquals(scripts.length, 1);
   scripts[0]?.take();
   await eventually("the script of the new configuration", () => scripts.length === 2);
@@ -125,14 +129,12 @@ Deno.test("a reload waits for the transaction under way: the next daemon begins 
 
 Deno.test("a reload waits for the removal of others' rules that is under way", async () => {
   await using objects = await manifests();
-  const { node, scripts, contents, stop, running, reload } = await start(objects.folder);
+  const { node, scripts, stop, running, change } = await start(objects.folder);
   node.saved.set("iptables-nft-save", KUBE_PROXY_RULES);
   await eventually("the first script", () => scripts.length === 1);
   scripts[0]?.take();
   await eventually("the removal", () => scripts.length === 2);
-  contents.masqueradeAll = true;
-  await reload();
-  await settle();
+  await change();
   assertEquals(scripts.length, 2);
   scripts[1]?.take();
   await eventually("the script of the new configuration", () => scripts.length === 3);
@@ -144,16 +146,14 @@ Deno.test("a reload waits for the removal of others' rules that is under way", a
 Deno.test("the health server answers while a reload waits, and the next daemon's follows", async () => {
   await using objects = await manifests();
   const address = `127.0.0.1:${freePort()}`;
-  const { scripts, contents, stop, running, reload } = await start(objects.folder, address);
+  const { scripts, stop, running, change } = await start(objects.folder, address);
   const answers = async () => {
     const answer = await fetch(`http://${address}/livez`);
     await answer.body?.cancel();
     return answer.ok;
   };
   await eventually("the first script", () => scripts.length === 1);
-  contents.masqueradeAll = true;
-  await reload();
-  await settle();
+  await change();
   assert(await answers());
   scripts[0]?.take();
   await eventually("the script of the new configuration", () => scripts.length === 2);
