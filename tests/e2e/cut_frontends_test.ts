@@ -15,11 +15,11 @@ import {
   type Addresses,
   clusterObjects,
   type Manifest,
+  manyFrontends,
   NODE_PORT,
   PORT,
   service,
   slice,
-  TARGET_PORT,
 } from "./cluster.ts";
 import { assertFlows, type Flow, nodePortFlow } from "./flow.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
@@ -44,29 +44,16 @@ function everywhere(a: Addresses): Manifest[] {
 }
 
 /** A cluster IP without endpoints. */
-const NO_ENDPOINTS: Readonly<Record<Family, string>> = {
-  4: "10.96.1.47",
-  6: "fd00:10:96::1:2f",
-};
+const NO_ENDPOINTS: Readonly<Record<Family, string>> = { 4: "10.96.1.47", 6: "fd00:10:96::1:2f" };
 
 /** A Service of every kind, with endpoints of its own node and of others, or of others alone. */
 function kinds(a: Addresses): Manifest[] {
-  const [all, local, none] = [
-    `all${a.family}`,
-    `local${a.family}`,
-    `none${a.family}`,
-  ];
-  const nodePort = (
-    nodePort: number,
-  ) => [{ name: "tcp", port: PORT, targetPort: TARGET_PORT, nodePort }];
+  const [all, local, none] = [`all${a.family}`, `local${a.family}`, `none${a.family}`];
+  const nodePort = (nodePort: number) => [{ name: "tcp", port: PORT, nodePort }];
   return [
     service(a, {
       name: all,
-      spec: {
-        type: "NodePort",
-        ports: nodePort(NODE_PORT),
-        externalIPs: [a.externalIP],
-      },
+      spec: { type: "NodePort", ports: nodePort(NODE_PORT), externalIPs: [a.externalIP] },
     }),
     slice(a, ["local1", "remote1"], { service: all }),
     service(a, {
@@ -82,10 +69,7 @@ function kinds(a: Addresses): Manifest[] {
     slice(a, ["remote2"], { service: local }),
     service(a, {
       name: none,
-      spec: {
-        clusterIP: NO_ENDPOINTS[a.family],
-        externalIPs: [a.loadBalancer2],
-      },
+      spec: { clusterIP: NO_ENDPOINTS[a.family], externalIPs: [a.loadBalancer2] },
     }),
   ];
 }
@@ -107,26 +91,14 @@ function flows(a: Addresses): Flow[] {
     // Under the Local policy, outsiders are dropped, and pods go to all endpoints.
     { from: "client", to: a.loadBalancer, reaches: "drop", ...tcp },
     { from: "pod", to: a.loadBalancer, reaches: ["remote2"], ...tcp },
-    {
-      from: "client",
-      to: a.node,
-      port: NODE_PORT + 1,
-      reaches: "drop",
-      ...tcp,
-    },
+    { from: "client", to: a.node, port: NODE_PORT + 1, reaches: "drop", ...tcp },
     // Without an endpoint, without a Service, and a port that the Service does not have.
     { from: "pod", to: NO_ENDPOINTS[a.family], reaches: "reject" },
     { from: "client", to: a.loadBalancer2, reaches: "reject" },
     { from: "pod", to: a.unallocated, reaches: "drop" },
     { from: "pod", to: a.clusterIP, port: 81, reaches: "reject" },
     { from: "client", to: a.externalIP, port: 81, reaches: "world" },
-    {
-      from: "client",
-      to: a.node,
-      port: NODE_PORT + 9,
-      reaches: "reject",
-      ...tcp,
-    },
+    { from: "client", to: a.node, port: NODE_PORT + 9, reaches: "reject", ...tcp },
   ];
 }
 
@@ -139,9 +111,7 @@ Deno.test("packets go the same ways where frontends are cut, and nft lists what 
   for (const mostFrontends of [Infinity, 0]) {
     await using network = await createCluster();
     const pipeline = new Pipeline({
-      configuration: {
-        clusterCIDRs: FAMILIES.map((each) => ADDRESSES[each].clusterCIDR),
-      },
+      configuration: { clusterCIDRs: FAMILIES.map((each) => ADDRESSES[each].clusterCIDR) },
       nodeName: "node1",
       traits: { mostFrontends },
     });
@@ -154,46 +124,12 @@ Deno.test("packets go the same ways where frontends are cut, and nft lists what 
       ...["nft", "list", "table", "inet", "signpost"],
     ]);
     assertEquals(table.includes("map services4-15 {"), mostFrontends === 0);
-    assertEquals(
-      nftablesRules(table).compare(pipeline.desired).differences,
-      [],
-    );
+    assertEquals(nftablesRules(table).compare(pipeline.desired).differences, []);
   }
 });
 
-/** So many frontends as one Service may have, nearly. */
-const BULK = { ports: 100, addresses: 99 };
-
-/** A Service with 9,900 frontends, and an endpoint. */
-function bulk(number: number): Manifest[] {
-  const name = `bulk-${number}`;
-  const ports = Array.from({ length: BULK.ports }, (_, i) => ({
-    name: `p${i}`,
-    protocol: "TCP",
-    port: 1_000 + i,
-    targetPort: TARGET_PORT,
-  }));
-  const clusterIP = `10.96.2.${number}`;
-  const externalIPs = Array.from(
-    { length: BULK.addresses - 1 },
-    (_, i) => `172.16.${number + 1}.${i + 1}`,
-  );
-  const a = ADDRESSES[4];
-  return [
-    service(a, { name, spec: { clusterIP, externalIPs, ports } }),
-    slice(a, ["remote1"], {
-      service: name,
-      ports: ports.map(({ name, protocol, targetPort: port }) => ({
-        name,
-        protocol,
-        port,
-      })),
-    }),
-  ];
-}
-
 Deno.test("a cluster that grows past 50,000 frontends has them cut: no new connection fails, and counts go on", async () => {
-  const start = Array.from({ length: 5 }, (_, i) => bulk(i)).flat();
+  const start = Array.from({ length: 5 }, (_, i) => manyFrontends(i)).flat();
   await using stage = await Stage.create({ objects: [...both(kinds), ...start] });
   const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
   await using signpost = await stage.startSynced(socket);
@@ -220,7 +156,7 @@ Deno.test("a cluster that grows past 50,000 frontends has them cut: no new conne
   const opened = () => clients.reduce((sum, client) => sum + client.opened, 0);
   await signpost.until("the first counts", async () => await counted() > 0);
   const before = await counted();
-  stage.apply(...bulk(5));
+  stage.apply(...manyFrontends(5));
   await signpost.until("the cut", () => syncs(signpost, "full") > 1);
   const atCut = opened();
   await signpost.until("more connections", () => opened() > atCut + 200);

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { nftablesRules } from "../../../../lib/backend/nftables/reading/kernel_rules.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
+import { slice } from "../../../explain/cluster.ts";
 import { Kernel } from "../kernel.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 
@@ -59,18 +60,8 @@ Deno.test("whether its frontends are cut or not, a table is judged as it is", as
   await using kernel = await Kernel.create();
   for (const isCut of [true, false]) {
     const pipeline = new Pipeline({ traits: { mostFrontends: isCut ? 0 : Infinity } });
-    const endpoints = {
-      kind: "EndpointSlice",
-      metadata: {
-        namespace: "shop",
-        name: "web",
-        labels: { "kubernetes.io/service-name": "web" },
-      },
-      addressType: "IPv6",
-      ports: [{ name: "six", port: 8080 }],
-      endpoints: [{ addresses: ["fd00:10:244::1"] }],
-    };
-    pipeline.load([RANGED, endpoints]);
+    const six = { addressType: "IPv6", ports: [{ name: "six", port: 8080 }] };
+    pipeline.load([RANGED, slice([{ addresses: ["fd00:10:244::1"] }], six)]);
     const { desired: { node, services } } = pipeline;
     const dataplane = new NftablesDataplane(kernel.nft);
     await dataplane.apply(dataplane.full(pipeline.desired));
