@@ -73,13 +73,11 @@ export class ElementCounters implements ConnectionCounters {
     const { elements, replacements } = dataplane;
     const sum = countingMaps(elements).reduce((sum, map) => sum + (elements.get(map) ?? 0), 0);
     const isWanted = this.#listeners.length > 0 && sum > 0 && sum <= MOST_KEPT;
-    const listings = isWanted
-      ? await this.#list().catch(() => new Map<string, string>())
-      : undefined;
+    const listings = isWanted ? await this.#list().catch(() => undefined) : undefined;
     await replace();
     // A large table that was read back has counted on.
-    if (dataplane.replacements === replacements) return;
-    if (listings) { for (const last of allOf(listings)) if (last.connections > 0) this.tell(last); }
+    if (!listings || dataplane.replacements === replacements) return;
+    for (const last of allOf(listings)) if (last.connections > 0) this.tell(last);
   }
 
   async #list(): Promise<ReadonlyMap<string, string>> {

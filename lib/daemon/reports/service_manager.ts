@@ -72,7 +72,7 @@ export async function tellOfWaiting(
   });
 }
 
-/** Says that the service is ready, and where that is before the first sync, what it waits for, and its end. */
+/** Says that the service is ready; where it counts as ready before the first sync, what that waits for, too. */
 export async function announceReady(manager: ServiceManager, waiting: Waiting): Promise<void> {
   const { firstSync, signal } = waiting;
   if (!await isSyncedWithin(READY_LIMIT, waiting)) {
