@@ -132,7 +132,7 @@ export class Daemon {
       metrics: this.#metrics,
       health: this.#health,
       clock,
-      noLocal: () => this.#desired.noLocal,
+      desired: this.#desired,
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
     });

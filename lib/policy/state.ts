@@ -18,7 +18,7 @@ import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { atOnce, copying } from "../model/ports/in_turns.ts";
 import { endpointCount } from "../model/kernel/port_endpoints.ts";
-import { only } from "../model/values/lists.ts";
+import { only, withAll } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
@@ -92,7 +92,8 @@ export class Desired implements DesiredState {
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
-  readonly #losers = new Set<string>();
+  /** Services that did not get all that they claim, and how much of it. */
+  readonly #losers = new Map<string, number>();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
   readonly #refused: RefusedFeatures;
@@ -145,6 +146,11 @@ export class Desired implements DesiredState {
     return losers.flatMap((service) => this.#claims.conflictsOf(service));
   }
 
+  /** How many there are. */
+  get conflictCount(): number {
+    return [...this.#losers.values()].reduce((sum, lost) => sum + lost, 0);
+  }
+
   /** Services that need what nft or the kernel refuses. */
   unsupported(): Unsupported[] {
     return [...this.#unsupported.values()].flat();
@@ -184,7 +190,7 @@ export class Desired implements DesiredState {
       // What is the same object costs those who follow nothing.
       const after = sameValue(before, wanted) ? before : wanted;
       services.set(key, { before, after });
-      if (lost.length > 0) this.#losers.add(key);
+      if (lost.length > 0) this.#losers.set(key, lost.length);
       else this.#losers.delete(key);
       followNoLocal(this.#noLocal, { before, after });
       followVips(this.#vips, { before, after });
@@ -341,10 +347,4 @@ export class Desired implements DesiredState {
     else this.#unsupported.set(key, unsupported);
     return { before, after: ports };
   }
-}
-
-function withAll(some: ReadonlySet<string>, others: Iterable<string>): Set<string> {
-  const all = new Set(some);
-  for (const each of others) all.add(each);
-  return all;
 }

@@ -138,6 +138,7 @@ Deno.test("of two Services that claim an address the older one has it, and the s
     };
     assertEquals(conflicts, [conflict]);
     assertEquals(pipeline.desired.conflicts(), [conflict]);
+    assertEquals(pipeline.desired.conflictCount, 1);
   }
 });
 
@@ -147,6 +148,7 @@ Deno.test("an address goes over to the other in the very step in which its holde
   assertEquals(touched(step(pipeline, OLD, true)), ["default/new", "default/old"]);
   assertEquals(externalIPs(pipeline, "new"), [VIP]);
   assertEquals(pipeline.desired.conflicts(), []);
+  assertEquals(pipeline.desired.conflictCount, 0);
   assertEquals(touched(step(pipeline, OLD)), ["default/new", "default/old"]);
   assertEquals([externalIPs(pipeline, "old"), externalIPs(pipeline, "new")], [[VIP], []]);
 });

@@ -6,8 +6,8 @@
 import type { ObjectCache } from "../../cache/cache.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
-import type { NoLocal } from "../../policy/no_local.ts";
-import { FAMILIES, type Family } from "../../model/values/address.ts";
+import type { Desired } from "../../policy/state.ts";
+import { FAMILIES } from "../../model/values/address.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
 import {
   describeUnsupported,
@@ -17,7 +17,6 @@ import {
 import type { ObjectEvent, Omission, Refusal } from "../../model/cluster/events.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import { sharedKeys } from "../../model/values/lists.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
@@ -37,8 +36,8 @@ export interface ObservationOptions {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
   readonly clock: Clock;
-  /** How many service ports of the desired state find no local endpoint. */
-  readonly noLocal: () => Readonly<Record<Family, NoLocal>>;
+  /** Knows what Services do not get, as of the last step. */
+  readonly desired: Pick<Desired, "noLocal" | "conflictCount" | "overLimit">;
   /** What counts as the Node where the source has none; manifests may do without. */
   readonly standInNode: { readonly deleting: boolean } | undefined;
   /** Sends an Event. */
@@ -62,8 +61,6 @@ const MAX_TRIGGERS = 10_000;
 export class Observation implements SyncObserver, WatchObserver {
   readonly #options: ObservationOptions;
   readonly #started: number;
-  readonly #conflicts = new Map<string, number>();
-  readonly #overLimit = new Set<string>();
   readonly #watches = new Map<Kind, WatchStatus>();
   readonly #history: SyncHistory;
   readonly #lastSyncs = new Map<Script["kind"], LastSync>();
@@ -144,7 +141,7 @@ export class Observation implements SyncObserver, WatchObserver {
 
   /** @inheritdoc */
   synced(sync: SyncReport): void {
-    const { script, seconds, step } = sync;
+    const { script, seconds } = sync;
     const { metrics, health, clock } = this.#options;
     const { kind, operations, bytes } = script;
     this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes });
@@ -158,7 +155,7 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#taken = 0;
     this.#pending = { ...this.#later };
     metrics.changesPending(this.#pending);
-    this.#countServices(step);
+    this.#countServices();
   }
 
   /** @inheritdoc */
@@ -272,23 +269,14 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   #countRefused(kind: Kind): number {
-    const { cache } = this.#options;
-    const malformed = [...cache.refused].filter((each) => each.kind === kind).length;
-    return malformed + (kind === "Service" ? this.#overLimit.size : 0);
+    const { cache, desired } = this.#options;
+    return [...cache.refused, ...desired.overLimit()].filter((each) => each.kind === kind).length;
   }
 
-  #countServices({ change, conflicts, overLimit }: SyncReport["step"]): void {
-    const { metrics } = this.#options;
-    const noLocal = this.#options.noLocal();
-    for (const told of [this.#conflicts, this.#overLimit]) {
-      for (const key of sharedKeys(told, change.services)) told.delete(key);
-    }
-    for (const { key } of overLimit) this.#overLimit.add(key);
+  #countServices(): void {
+    const { metrics, desired } = this.#options;
     metrics.objectsRefusedNow("Service", this.#countRefused("Service"));
-    for (const { loser } of conflicts) {
-      this.#conflicts.set(loser, (this.#conflicts.get(loser) ?? 0) + 1);
-    }
-    metrics.vipConflicts([...this.#conflicts.values()].reduce((sum, each) => sum + each, 0));
-    for (const family of FAMILIES) metrics.noLocalEndpoints(family, noLocal[family]);
+    metrics.vipConflicts(desired.conflictCount);
+    for (const family of FAMILIES) metrics.noLocalEndpoints(family, desired.noLocal[family]);
   }
 }

@@ -17,6 +17,13 @@ export function only<T>(list: readonly T[], holds: (each: T) => boolean): readon
   return list.every(holds) ? list : compact(list.filter(holds));
 }
 
+/** A set with more; no list of all is made. */
+export function withAll<T>(some: ReadonlySet<T>, others: Iterable<T>): Set<T> {
+  const all = new Set(some);
+  for (const each of others) all.add(each);
+  return all;
+}
+
 /** Keys that both have; the work follows the smaller one. What has been told of may be deleted meanwhile. */
 export function* sharedKeys<K>(
   one: ReadonlySetLike<K>,

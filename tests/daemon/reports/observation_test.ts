@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
-import { Observation } from "../../../lib/daemon/reports/observation.ts";
+import { Observation, type ObservationOptions } from "../../../lib/daemon/reports/observation.ts";
 import type { EventReport } from "../../../lib/model/cluster/event_report.ts";
 import type { ObjectEvent } from "../../../lib/model/cluster/events.ts";
 import type { EndpointSlice, Node } from "../../../lib/model/cluster/objects.ts";
@@ -49,7 +49,12 @@ function slice(name: string, lastChangeTriggerTime: number): ObjectEvent {
   return { type: "upsert", kind: "EndpointSlice", key: `shop/${name}`, object };
 }
 
-const noLocal = { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } };
+/** A desired state in which some Services do not get all that they ask for. */
+const DESIRED: ObservationOptions["desired"] = {
+  noLocal: { 4: { internal: 1, external: 0 }, 6: { internal: 0, external: 2 } },
+  conflictCount: 3,
+  overLimit: () => [{ kind: "Service", key: "shop/huge", reason: "too much", limit: "elements" }],
+};
 
 /** An observation with its cache, its health, and the Events that it reports. */
 function observe(standInNode?: { readonly deleting: boolean }) {
@@ -80,7 +85,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     metrics,
     health,
     clock,
-    noLocal: () => noLocal,
+    desired: DESIRED,
     standInNode,
     report: (event) => events.push(event),
   });
@@ -153,6 +158,20 @@ const SYNCED: SyncReport = {
     unsupported: [],
   },
 };
+
+Deno.test("metrics tell what Services do not get, also where the sync of the change that led there failed", async () => {
+  const { metrics, observation } = observe();
+  observation.synced(SYNCED);
+  const { body } = await metrics.render();
+  const values = [
+    "signpost_vip_conflicts 3",
+    'signpost_objects_refused{kind="Service"} 1',
+    'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"} 1',
+    'kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv6",traffic_policy="external"} 2',
+  ];
+  const lines = body.split("\n");
+  assertEquals(values.filter((each) => !lines.includes(each)), []);
+});
 
 Deno.test("the latency of each change is measured by the sync that follows; while none does, only so many are kept", async () => {
   const { clock, metrics, observation } = observe();
