@@ -1,21 +1,21 @@
 import { assert, assertEquals } from "@std/assert";
 import { Turns } from "../../lib/model/ports/in_turns.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
-import { connectWithSelf, Rounds } from "../../lib/system/rounds.ts";
+import { openSockets, Rounds } from "../../lib/system/rounds.ts";
 
-/** Rounds, and the connection that they are made of. */
-async function openRounds() {
-  const connection = await connectWithSelf();
-  const rounds = new Rounds(() => Promise.resolve(connection));
+/** Rounds by sockets that are closed. */
+function openRounds() {
+  const sockets = openSockets();
+  const rounds = new Rounds(() => sockets);
   const close = () => {
-    connection.reader.close();
-    connection.writer.close();
+    sockets.receiver.close();
+    sockets.sender.close();
   };
   return { rounds, [Symbol.dispose]: close };
 }
 
 Deno.test("who waits has a round for itself, in the order of asking", async () => {
-  using opened = await openRounds();
+  using opened = openRounds();
   const { rounds } = opened;
   const order: string[] = [];
   const wait = async (name: string) => {
@@ -29,7 +29,7 @@ Deno.test("who waits has a round for itself, in the order of asking", async () =
 });
 
 Deno.test("while a list streams in and long work goes on, a request is read within two turns", async () => {
-  using opened = await openRounds();
+  using opened = openRounds();
   await using server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     () =>
@@ -47,7 +47,9 @@ Deno.test("while a list streams in and long work goes on, a request is read with
       await turns.giveWay();
     }
   })();
-  const { reader: request, writer: client } = await connectWithSelf();
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  const [request, client] = await Promise.all([listener.accept(), Deno.connect({ port })]);
   const waited: number[] = [];
   for (let i = 0; i < 30; i++) {
     let isRead = false;
@@ -65,16 +67,15 @@ Deno.test("while a list streams in and long work goes on, a request is read with
   }
   done.abort();
   await list;
-  request.close();
-  client.close();
+  for (const each of [listener, request, client]) each.close();
   assert(Math.max(...waited) <= 2, `turns: ${waited.join(" ")}`);
 });
 
-Deno.test("where there can be no such connection, timers do", async () => {
+Deno.test("where there can be no such sockets, timers do", async () => {
   let tries = 0;
   const rounds = new Rounds(() => {
     tries++;
-    return Promise.reject(new Deno.errors.PermissionDenied("no sockets"));
+    throw new Deno.errors.PermissionDenied("no sockets");
   });
   for (let i = 0; i < 3; i++) await rounds.next();
   assertEquals(tries, 1);
