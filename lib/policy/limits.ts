@@ -8,6 +8,7 @@
  * @module
  */
 import { familyOf } from "../model/values/address.ts";
+import { splitKey } from "../model/cluster/names.ts";
 import type { Limits, Size } from "../model/configuration.ts";
 import type { Refusal } from "../model/cluster/events.ts";
 import type { EndpointSlice, Service } from "../model/cluster/objects.ts";
@@ -138,7 +139,7 @@ export class Admission {
     if (this.#shrunk.size === 0) return [];
     const shrunk = this.#shrunk;
     this.#shrunk = new Set();
-    return [...this.#over.keys()].filter((key) => shrunk.has(namespaceOf(key)));
+    return [...this.#over.keys()].filter((key) => shrunk.has(splitKey(key).namespace));
   }
 
   #excess(key: string, size: Size, namespace: string): OverLimit | undefined {
@@ -177,7 +178,7 @@ export class Admission {
 
   /** Replaces a Service's part of its namespace's total. */
   #count(key: string, size: Size): void {
-    const namespace = namespaceOf(key);
+    const { namespace } = splitKey(key);
     const before = this.#admitted.get(key)?.size ?? NOTHING;
     const total = this.#totals.get(namespace) ?? { ...NOTHING };
     for (const [what] of WHAT) {
@@ -200,8 +201,4 @@ function over(
     limit,
     reason: `${texts.asks}, ${texts.limit} (${limit}): ask for less, or raise the limit`,
   };
-}
-
-function namespaceOf(key: string): string {
-  return key.slice(0, key.indexOf("/"));
 }
