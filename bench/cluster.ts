@@ -66,7 +66,7 @@ export function clusterIP(service: number): string {
 }
 
 /** The address that an endpoint has at first. */
-export function endpointAddress(index: number): string {
+function endpointAddress(index: number): string {
   return formatAddress(FIRST_ENDPOINT + index);
 }
 

@@ -7,7 +7,7 @@
 import { cpus, release } from "node:os";
 import { messageOf } from "../lib/model/values/errors.ts";
 import { execute, run } from "../tests/support/command.ts";
-import { ENTRANCE, V8_FLAGS } from "../tools/compile/arguments.ts";
+import { ENTRY_POINT, V8_FLAGS } from "../tools/compile/arguments.ts";
 import { makeBundle } from "../tools/compile/bundle.ts";
 import { readCommit } from "../tools/compile/commit.ts";
 import type { Results } from "./results.ts";
@@ -26,7 +26,7 @@ export async function makeProgram(folder: string): Promise<string> {
   // Without esbuild, which Deno fetches from npm at its first use, the sources are measured.
   const missing = await makeBundle(folder, { commit: await readCommit(), engine: "v8" })
     .then(() => undefined, messageOf);
-  const program = missing === undefined ? `${folder}/${ENTRANCE}` : `${ROOT}main.ts`;
+  const program = missing === undefined ? `${folder}/${ENTRY_POINT}` : `${ROOT}main.ts`;
   const flags = ["-q", "-P", `--v8-flags=${V8_FLAGS}`, "--config", `${ROOT}deno.json`];
   const command = [Deno.execPath(), "run", ...flags, program];
   Deno.env.set("SIGNPOST_BIN", command.join(" "));

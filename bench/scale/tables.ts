@@ -46,7 +46,7 @@ const MEASURES: readonly Measure[] = [
 ];
 
 /** The name of a shape: `5,006 x 50`. */
-export function shapeName({ services, endpoints }: Shape): string {
+function shapeName({ services, endpoints }: Shape): string {
   return `${count(services)} x ${count(endpoints)}`;
 }
 

@@ -72,13 +72,13 @@ export async function reconcile(
   const { addSets } = operations;
   const others = { ...operations, addSets: [] };
   // Maps that go may be looked into until the chains that all packets meet are other ones.
-  const isWhole = isOnePart(others, weight) && others.deleteSets.length === 0;
-  // Those that an end in between left would be found by nobody: no chain tells of them any more.
+  const fitsOne = isOnePart(others, weight) && others.deleteSets.length === 0;
+  // Nothing would find those that an end in between left: no chain tells of them any more.
   const toTheEnd = (text: string) => nft.apply(text + mark());
   const isWritten = await isTaken(async () => {
     await step({ ...NOTHING, addSets });
     await putSlots(objects.slots, slotsBefore, writer);
-    for (const part of isWhole ? [others] : inParts(others, weight)) await step(part);
+    for (const part of fitsOne ? [others] : inParts(others, weight)) await step(part);
     await deleteLeftSlots(objects, slotsBefore, { ...writer, apply: toTheEnd });
   });
   if (!isWritten) return undefined;
