@@ -42,7 +42,6 @@ export interface Panel {
 export const BLUE = "#1f6feb";
 export const GREY = "#6e7781";
 export const RED = "#cf222e";
-const GREEN = "#1a7f37";
 
 const SIZE = { width: 460, height: 340, left: 62, right: 130, top: 40, bottom: 44 };
 
