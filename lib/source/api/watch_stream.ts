@@ -6,6 +6,7 @@
 import { PROTOBUF } from "../../model/configuration.ts";
 import type { Decoder, EventSink } from "../../model/cluster/events.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { ApiClient, ApiStream } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
@@ -76,10 +77,12 @@ export async function followStream<K extends Kind>(
   const isInitial = options.resourceVersion === undefined;
   const quiet = isInitial ? limitQuiet(stream, clock, options.initialQuiet) : undefined;
   const follower = new Follower(kind, { ...options, quiet });
+  const turns = new Turns(clock);
   try {
     for await (const pieces of piecesOf(stream)) {
       if (signal.aborted) return;
       follower.take(pieces);
+      if (follower.isListing) await turns.giveWay();
     }
     if (follower.isListing) throw new WatchError("dropped", "the initial list ended unfinished");
   } catch (error) {
