@@ -3,21 +3,22 @@
  *
  * Deno asks for them only when nothing else is ready. While lists stream in or `nft` is written to,
  * something always is, and timers that are due come first: a request waited for four turns of long work
- * and more. What a process sends to itself comes when the kernel was asked, and in a tenth of the time
- * that the shortest timer takes.
+ * and more. A byte that a process sends to itself comes when the kernel was asked, and in a tenth of the
+ * time that the shortest timer takes.
  *
  * @module
  */
 
 /** Gives rounds to those who wait for one, a round for each. */
 export class Rounds {
-  readonly #open: () => Sockets;
-  #sockets: Sockets | "none" | undefined;
+  readonly #connect: () => Promise<SelfConnection>;
+  #connection: SelfConnection | undefined;
+  #opening: Promise<void> | undefined;
   #last = Promise.resolve();
 
-  /** @param open gives the sockets; where it throws, timers do instead */
-  constructor(open: () => Sockets = openSockets) {
-    this.#open = open;
+  /** @param connect gives the connection; where it rejects, or the connection breaks, timers do instead */
+  constructor(connect: () => Promise<SelfConnection> = connectWithSelf) {
+    this.#connect = connect;
   }
 
   /** Resolves in another round than all others that wait. */
@@ -26,37 +27,50 @@ export class Rounds {
   }
 
   async #round(): Promise<void> {
-    this.#sockets ??= this.#tryToOpen();
-    if (this.#sockets === "none") return await new Promise((resolve) => setTimeout(resolve, 0));
-    const { receiver, sender } = this.#sockets;
-    // Receive first: what is there already comes without a round.
-    const received = receiver.receive(new Uint8Array(1));
-    await sender.send(new Uint8Array(1), receiver.addr);
-    await received;
-  }
-
-  #tryToOpen(): Sockets | "none" {
+    this.#opening ??= this.#open();
+    if (!this.#connection) return await new Promise((resolve) => setTimeout(resolve, 0));
+    const { reader, writer } = this.#connection;
     try {
-      return this.#open();
+      // Read first: what is there already comes without a round.
+      await Promise.all([reader.read(new Uint8Array(1)), writer.write(new Uint8Array(1))]);
     } catch {
-      return "none";
+      this.#connection = undefined;
     }
   }
+
+  async #open(): Promise<void> {
+    this.#connection = await this.#connect().catch(() => undefined);
+  }
 }
 
-/** Deno lets one socket not send while it receives. */
-export interface Sockets {
-  readonly receiver: Deno.DatagramConn;
-  readonly sender: Deno.DatagramConn;
+/** The two ends of a connection of this process with itself. */
+export interface SelfConnection {
+  readonly reader: Deno.Conn;
+  readonly writer: Deno.Conn;
 }
+
+/** Milliseconds for the proof. */
+const LATE = 1_000;
 
 /**
- * Two abstract Unix sockets. Whoever sends to them brings a round forward, and that is all.
+ * Connects by an abstract Unix socket that is gone then: no other process can write to the connection, as
+ * each on the node could to a datagram socket.
  *
- * @throws {Error} where the system lets there be none
+ * @throws {Error} where another process was faster, or the system lets there be none
  */
-export function openSockets(): Sockets {
-  const open = () =>
-    Deno.listenDatagram({ transport: "unixpacket", path: `\0signpost-${crypto.randomUUID()}` });
-  return { receiver: open(), sender: open() };
+export async function connectWithSelf(): Promise<SelfConnection> {
+  const name = crypto.randomUUID();
+  const address = { transport: "unix", path: `\0signpost-${name}` } as const;
+  using listener = Deno.listen(address);
+  const [reader, writer] = await Promise.all([listener.accept(), Deno.connect(address)]);
+  const proof = new Uint8Array(name.length);
+  const late = setTimeout(() => reader.close(), LATE);
+  try {
+    await writer.write(new TextEncoder().encode(name));
+    await reader.read(proof);
+  } finally {
+    clearTimeout(late);
+  }
+  if (new TextDecoder().decode(proof) !== name) throw new Error("another process was faster");
+  return { reader, writer };
 }

@@ -1,21 +1,22 @@
 import { assert, assertEquals } from "@std/assert";
 import { Turns } from "../../lib/model/ports/in_turns.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
-import { openSockets, Rounds } from "../../lib/system/rounds.ts";
+import { tryToClose } from "../../lib/system/close.ts";
+import { connectWithSelf, Rounds } from "../../lib/system/rounds.ts";
 
-/** Rounds by sockets that are closed. */
-function openRounds() {
-  const sockets = openSockets();
-  const rounds = new Rounds(() => sockets);
+/** Rounds by a connection that is closed. */
+async function openRounds() {
+  const connection = await connectWithSelf();
+  const rounds = new Rounds(() => Promise.resolve(connection));
   const close = () => {
-    sockets.receiver.close();
-    sockets.sender.close();
+    tryToClose(connection.reader);
+    tryToClose(connection.writer);
   };
-  return { rounds, [Symbol.dispose]: close };
+  return { rounds, connection, [Symbol.dispose]: close };
 }
 
 Deno.test("who waits has a round for itself, in the order of asking", async () => {
-  using opened = openRounds();
+  using opened = await openRounds();
   const { rounds } = opened;
   const order: string[] = [];
   const wait = async (name: string) => {
@@ -29,7 +30,7 @@ Deno.test("who waits has a round for itself, in the order of asking", async () =
 });
 
 Deno.test("while a list streams in and long work goes on, a request is read within two turns", async () => {
-  using opened = openRounds();
+  using opened = await openRounds();
   await using server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     () =>
@@ -47,9 +48,7 @@ Deno.test("while a list streams in and long work goes on, a request is read with
       await turns.giveWay();
     }
   })();
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  const [request, client] = await Promise.all([listener.accept(), Deno.connect({ port })]);
+  const { reader: request, writer: client } = await connectWithSelf();
   const waited: number[] = [];
   for (let i = 0; i < 30; i++) {
     let isRead = false;
@@ -67,16 +66,25 @@ Deno.test("while a list streams in and long work goes on, a request is read with
   }
   done.abort();
   await list;
-  for (const each of [listener, request, client]) each.close();
+  request.close();
+  client.close();
   assert(Math.max(...waited) <= 2, `turns: ${waited.join(" ")}`);
 });
 
-Deno.test("where there can be no such sockets, timers do", async () => {
+Deno.test("where there can be no such connection, timers do", async () => {
   let tries = 0;
   const rounds = new Rounds(() => {
     tries++;
-    throw new Deno.errors.PermissionDenied("no sockets");
+    return Promise.reject(new Deno.errors.PermissionDenied("no sockets"));
   });
   for (let i = 0; i < 3; i++) await rounds.next();
   assertEquals(tries, 1);
+});
+
+Deno.test("where the connection breaks, timers do", async () => {
+  using opened = await openRounds();
+  const { rounds, connection } = opened;
+  for (let i = 0; i < 2; i++) await rounds.next();
+  connection.writer.close();
+  for (let i = 0; i < 3; i++) await rounds.next();
 });
