@@ -92,8 +92,8 @@ export class Desired implements DesiredState {
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
-  /** Services that did not get all that they claim, and how much of it. */
-  readonly #losers = new Map<string, number>();
+  /** Services that did not get all that they claim. */
+  readonly #losers = new Set<string>();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
   readonly #refused: RefusedFeatures;
@@ -146,9 +146,9 @@ export class Desired implements DesiredState {
     return losers.flatMap((service) => this.#claims.conflictsOf(service));
   }
 
-  /** How many there are. */
+  /** How many there are; no Service without one is looked at. */
   get conflictCount(): number {
-    return [...this.#losers.values()].reduce((sum, lost) => sum + lost, 0);
+    return [...this.#losers].flatMap((service) => this.#claims.conflictsOf(service)).length;
   }
 
   /** Services that need what nft or the kernel refuses. */
@@ -190,7 +190,7 @@ export class Desired implements DesiredState {
       // What is the same object costs those who follow nothing.
       const after = sameValue(before, wanted) ? before : wanted;
       services.set(key, { before, after });
-      if (lost.length > 0) this.#losers.set(key, lost.length);
+      if (lost.length > 0) this.#losers.add(key);
       else this.#losers.delete(key);
       followNoLocal(this.#noLocal, { before, after });
       followVips(this.#vips, { before, after });
@@ -270,7 +270,7 @@ export class Desired implements DesiredState {
     yield* this.#judgeByAge(objects, [...changed].sort());
     const retries = this.#admission.takeRetries().sort();
     yield* this.#judgeByAge(objects, retries);
-    return retries.length === 0 ? changed : new Set([...changed, ...retries]);
+    return retries.length === 0 ? changed : withAll(changed, retries);
   }
 
   *#judgeByAge(objects: Snapshot, keys: readonly string[]): Generator<undefined, void> {

@@ -10,6 +10,7 @@ import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
 import type { ObjectEvent, Refusal } from "../model/cluster/events.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
+import { withAll } from "../model/values/lists.ts";
 import {
   describeFull,
   hasWork,
@@ -246,7 +247,7 @@ export class SyncLoop {
     if (saved && !complete) return desired.updating(saved, saved.takeDirty());
     const dirty = cache.takeDirty();
     if (!saved) return desired.updating(cache, dirty);
-    const services = new Set([...dirty.services, ...desired.services.keys()]);
+    const services = withAll(dirty.services, desired.services.keys());
     return desired.updating(cache, { services, node: true });
   }
 
