@@ -80,8 +80,8 @@ export interface Clock {
   /** Monotonic time, milliseconds; never goes back. */
   monotonic(): number;
   /**
-   * Resolves after so many milliseconds, or at once when the signal aborts (it does not reject). After 0,
-   * what came at sockets meanwhile has been read.
+   * Resolves after so many milliseconds, or at once when the signal aborts (it does not reject). After 0
+   * without a signal, what came at sockets meanwhile has been read.
    */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
 }

@@ -1,5 +1,5 @@
 /**
- * The parts of prom-client that signpost uses, each from its own file: the package's entrance also
+ * The parts of prom-client that signpost uses, each from its own file: the package's entry point also
  * loads what reads the process and pushes metrics, which costs 40 ms and 7 MB at the start.
  *
  * @module
