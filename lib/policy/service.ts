@@ -40,7 +40,8 @@ export function desiredServicePorts(
   service: Service,
   inputs: ServiceInputs,
 ): readonly DesiredServicePort[] {
-  const last = new Map(inputs.previous.map((each) => [slotsKey(each), each]));
+  const key = objectKey(service);
+  const last = new Map(inputs.previous.map((each) => [slotsKey(each, key), each]));
   const all: DesiredServicePort[] = [];
   for (const family of familiesOf(service)) {
     const ranges = sourceRanges(service, family, inputs.nodeAddresses[family]);
@@ -61,8 +62,9 @@ interface PortInputs {
   readonly last: ReadonlyMap<string, DesiredServicePort>;
 }
 
-function slotsKey({ name, family, protocol }: SlotsOwner): string {
-  return `${family} ${protocol} ${name}`;
+/** What names a port's slots within its Service: one of few keys, which V8 keeps in one table for all. */
+function slotsKey({ name, family, protocol }: SlotsOwner, service: string): string {
+  return `${family} ${protocol} ${name.slice(service.length)}`;
 }
 
 type SlotsOwner = Pick<DesiredServicePort, "name" | "family" | "protocol">;
@@ -73,7 +75,8 @@ function desiredServicePort(
 ): DesiredServicePort {
   const { slices, place, lost } = inputs;
   const { protocol } = port;
-  const name = servicePortName(objectKey(service), port);
+  const key = objectKey(service);
+  const name = servicePortName(key, port);
   const held = (addresses: readonly string[], others: readonly string[] = []) =>
     only(
       addresses,
@@ -97,7 +100,7 @@ function desiredServicePort(
     },
     place,
   });
-  const previous = last.get(slotsKey({ name, family, protocol }));
+  const previous = last.get(slotsKey({ name, family, protocol }, key));
   return {
     name,
     family,

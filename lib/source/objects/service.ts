@@ -5,6 +5,7 @@
  */
 import { canBeVirtual, type Family, familyOf } from "../../model/values/address.ts";
 import { type AskedScheduler, HASH_SOURCES, SCHEDULERS } from "../../model/cluster/scheduler.ts";
+import { nodePortKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
 import type { Raw } from "./fields.ts";
@@ -181,22 +182,23 @@ function readSourceRanges(spec: Spec, omissions: Omissions): readonly string[] {
 }
 
 function readPorts(spec: Spec, { intern, omissions }: DecodeContext): readonly ServicePort[] {
-  const names = new Set<string>();
+  const taken = new Set<string>();
   const ports = readEntries(spec.ports, "spec.ports", {
     omissions,
     read: (value, path): ServicePort => {
       const port = readObject(value, path);
-      const name = intern(readOptionalName(port.name, `${path}.name`));
-      if (names.has(name)) {
-        throw new MalformedError(`${path}.name`, "must be of one port only", name);
-      }
       const decoded: ServicePort = {
-        name,
+        name: intern(readOptionalName(port.name, `${path}.name`)),
         protocol: readProtocol(port.protocol, `${path}.protocol`),
         port: readPort(port.port, `${path}.port`),
         nodePort: port.nodePort ? readPort(port.nodePort, `${path}.nodePort`) : 0,
       };
-      names.add(name);
+      const owned = ownedBy(decoded);
+      for (const [field, key] of owned) {
+        if (!taken.has(key)) continue;
+        throw new MalformedError(`${path}.${field}`, "must be of one port only", decoded[field]);
+      }
+      for (const [, key] of owned) taken.add(key);
       return decoded;
     },
   });
@@ -204,6 +206,19 @@ function readPorts(spec: Spec, { intern, omissions }: DecodeContext): readonly S
     throw new MalformedError("spec.ports", "must hold at least one usable port", spec.ports);
   }
   return ports;
+}
+
+/** What no two ports of a Service may share, by field. */
+function ownedBy(
+  { name, protocol, port, nodePort }: ServicePort,
+): (readonly [keyof ServicePort, key: string])[] {
+  return [
+    ["name", `name ${name}`],
+    ["port", `port ${nodePortKey(protocol, port)}`],
+    ...nodePort === 0
+      ? []
+      : [["nodePort", `node port ${nodePortKey(protocol, nodePort)}`] as const],
+  ];
 }
 
 function readAffinitySeconds(spec: Spec): number {

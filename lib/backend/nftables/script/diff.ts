@@ -117,6 +117,10 @@ export function* gatheringServices(
       yield;
     }
     weight += weightOf(before) + weightOf(after);
+    if (before.length === 0) {
+      collector.addNew(after.flatMap((port) => objectsOf(port, options.node)));
+      continue;
+    }
     const old = objectsById(before, options.node);
     const wanted = objectsById(after, options.node);
     for (const named of old) {
@@ -152,6 +156,20 @@ class Collector {
   readonly #deleteElements: Element[] = [];
   readonly #rewriteChains: ChainRewrite[] = [];
   readonly #shared = new Map<string, { readonly object: SharedObject; count: number }>();
+
+  /**
+   * Adds the objects of a Service that had none. Only what is shared gets an id: V8 keeps each key of a map
+   * in one table, and looks through that in every collection.
+   */
+  addNew(objects: readonly TableObject[]): void {
+    const shared = new Map<string, SharedObject>();
+    for (const object of objects) {
+      if (object.type === "slots") this.#addSlots.push(object);
+      else if (isPrivate(object)) this.#addElements.push(object);
+      else shared.set(objectId(object), object);
+    }
+    for (const [id, object] of shared) this.#count(id, { object, step: 1 });
+  }
 
   add([id, object]: Named): void {
     if (object.type === "slots") this.#addSlots.push(object);
