@@ -44,7 +44,7 @@ an endpoint of another address, four a second, until the kernel tells of the com
 that of one process, the largest of its kind. A foreign change is the deletion of one element by another program, three times:
 it is noticed when the log names it, and repaired when it is back.
 The health server is asked every 10 ms by another process, by a new connection each time, and is silent from a question to its answer; a full sync is one
-that finds the table as it should be. Work until it answers is what signpost's main thread computes from a question to the answer, in a few turns.
+that finds the table as it should be. Work until it answers is what signpost's main thread computes from a question to the answer: the turn that goes on, and a collection where one comes.
 
 ## Goals
 

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Turns } from "../../lib/model/ports/in_turns.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
+import { ConnectionPool, serveOn } from "../../lib/system/http/http_server.ts";
 import { tryToClose } from "../../lib/system/close.ts";
 import { connectWithSelf, Rounds } from "../../lib/system/rounds.ts";
 
@@ -69,6 +70,51 @@ Deno.test("while a list streams in and long work goes on, a request is read with
   request.close();
   client.close();
   assert(Math.max(...waited) <= 2, `turns: ${waited.join(" ")}`);
+});
+
+/** Connects, asks and hangs up when told to: another thread, as clients do not share our event loop. */
+const CLIENT = `
+  onmessage = async ({ data: { port, shared } }) => {
+    const asked = new Int32Array(shared);
+    const request = new TextEncoder().encode("GET / HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n");
+    const conn = await Deno.connect({ hostname: "127.0.0.1", port });
+    await conn.write(request);
+    Atomics.store(asked, 0, 1);
+    Atomics.notify(asked, 0);
+    await conn.read(new Uint8Array(4096));
+    conn.close();
+    postMessage("done");
+  };
+`;
+
+Deno.test("what comes on a new connection during a turn is answered before the next one", async () => {
+  using opened = await openRounds();
+  let answered = 0;
+  const pool = new ConnectionPool({ connections: 10, time: 60_000 });
+  const listener = serveOn({ hostname: "127.0.0.1", port: 0 }, {
+    pool,
+    handler: () => {
+      answered++;
+      return { status: 200, headers: {}, body: "" };
+    },
+  });
+  const url = URL.createObjectURL(new Blob([CLIENT]));
+  const client = new Worker(url, { type: "module" });
+  const seen: number[] = [];
+  for (let i = 0; i < 10; i++) {
+    const done = new Promise((resolve) => client.onmessage = resolve);
+    const shared = new SharedArrayBuffer(4);
+    client.postMessage({ port: listener.port, shared });
+    // A turn, in which nothing else is done.
+    Atomics.wait(new Int32Array(shared), 0, 0);
+    await opened.rounds.next();
+    seen.push(answered);
+    await done;
+  }
+  client.terminate();
+  URL.revokeObjectURL(url);
+  await listener.close();
+  assertEquals(seen, Array.from({ length: 10 }, (_, i) => i + 1));
 });
 
 Deno.test("where there can be no such connection, timers do", async () => {
