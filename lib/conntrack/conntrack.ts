@@ -5,7 +5,7 @@
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
-import { atOnce } from "../model/ports/in_turns.ts";
+import { Turns } from "../model/ports/in_turns.ts";
 import {
   type Clock,
   type Logger,
@@ -15,8 +15,8 @@ import {
 import { type FrontendsByFamily, isEmpty } from "./frontends.ts";
 import {
   allSuspects,
+  gatheringNodeFacts,
   type NodeFacts,
-  nodeFacts,
   staleEntries,
   stillSuspect,
   type Suspects,
@@ -92,11 +92,13 @@ export class ConntrackCleaner {
     state: DesiredState,
   ): Promise<ReadonlyMap<Family, FamilyCleaned>> {
     const families = new Map<Family, FamilyCleaned>();
-    const suspects = this.#isMissing ? undefined : this.#suspects(change, state);
+    if (this.#isMissing) return families;
+    const remembered = this.#remembered;
+    const suspects = await this.#inTurns(this.#suspecting(change, state));
     if (suspects) {
       const deadline = this.#now() + BUDGET;
       try {
-        await this.#cleanAll(suspects, { state, deadline, families });
+        await this.#cleanAll(suspects, { state, remembered, deadline, families });
         this.#lastWarning = "";
       } catch (error) {
         this.#fail(error, suspects);
@@ -121,8 +123,11 @@ export class ConntrackCleaner {
   }
 
   /** What to look at now; `undefined`: nothing. */
-  #suspects(change: StateChange | undefined, state: DesiredState): Suspects | undefined {
-    const step = change && atOnce(suspectsOf(change, state));
+  *#suspecting(
+    change: StateChange | undefined,
+    state: DesiredState,
+  ): Generator<undefined, Suspects | undefined> {
+    const step = change && (yield* suspectsOf(change, state));
     if (step && !this.#pending) {
       return isEmpty(step.served) && isEmpty(step.gone) ? undefined : step;
     }
@@ -131,25 +136,26 @@ export class ConntrackCleaner {
       this.#pending ??= [];
       return undefined;
     }
-    const all = allSuspects(state, this.#pending);
+    const pending = this.#pending;
     this.#pending = undefined;
-    return all;
+    return yield* allSuspects(state, pending);
   }
 
   async #cleanAll(
     suspects: Suspects,
-    { state, deadline, families }: {
+    { state, remembered, deadline, families }: {
       readonly state: DesiredState;
+      readonly remembered: number;
       readonly deadline: number;
       readonly families: Map<Family, FamilyCleaned>;
     },
   ): Promise<void> {
     const { localAddresses, logger } = this.#options;
-    const facts = nodeFacts(state, { suspects, localAddresses });
+    const facts = await this.#inTurns(gatheringNodeFacts(state, { suspects, localAddresses }));
     for (const family of FAMILIES) {
       if (suspects.served[family].size + suspects.gone[family].size === 0) continue;
       const started = this.#now();
-      const deletions = await this.#find(family, { suspects, facts, state });
+      const deletions = await this.#find(family, { suspects, facts, state, remembered });
       const { deleted, left } = await this.#delete(deletions, deadline);
       const seconds = (this.#now() - started) / 1000;
       families.set(family, { deleted, seconds });
@@ -167,14 +173,15 @@ export class ConntrackCleaner {
 
   async #find(
     family: Family,
-    { suspects, facts, state }: {
+    { suspects, facts, state, remembered }: {
       readonly suspects: Suspects;
       readonly facts: NodeFacts;
       readonly state: DesiredState;
+      /** How many changes had been remembered when the suspects were looked for. */
+      readonly remembered: number;
     },
   ): Promise<Deletion[]> {
     const deletions: Deletion[] = [];
-    const remembered = this.#remembered;
     for (const filter of listFilters([suspects.served[family], suspects.gone[family]])) {
       const entries = await this.#tool.list(family, filter);
       const now = remembered === this.#remembered ? suspects : stillSuspect(suspects, state);
@@ -223,6 +230,10 @@ export class ConntrackCleaner {
     const pending = [...this.#pending ?? [], ...isEmpty(gone) ? [] : [gone]];
     const size = pending.reduce((sum, each) => sum + each[4].size + each[6].size, 0);
     this.#pending = size > MAX_PENDING ? [] : pending;
+  }
+
+  #inTurns<T>(work: Generator<undefined, T>): Promise<T> {
+    return new Turns(this.#options.clock).run(work);
   }
 
   #now(): number {

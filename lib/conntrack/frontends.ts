@@ -24,17 +24,23 @@ export type Frontends = ReadonlyMap<string, Frontend>;
 /** Frontends of both families. */
 export type FrontendsByFamily = Readonly<Record<Family, Frontends>>;
 
+/** Services that are looked at at one go: a fraction of a millisecond. */
+const BATCH = 1_000;
+
 /**
  * Finds the UDP frontends of Services, by their ports; those of other protocols have none.
  *
  * @param isWanted of which ports; all where not given
+ * @yields where other work can be done
  */
-export function udpFrontendsOf(
+export function* findingUdpFrontends(
   services: Iterable<readonly DesiredServicePort[]>,
   isWanted: (port: DesiredServicePort) => boolean = () => true,
-): FrontendsByFamily {
+): Generator<undefined, FrontendsByFamily> {
   const found: Record<Family, Map<string, Frontend>> = { 4: new Map(), 6: new Map() };
+  let count = 0;
   for (const ports of services) {
+    if (++count % BATCH === 0) yield;
     for (const port of ports) {
       if (port.protocol === "udp" && isWanted(port)) add(found[port.family], port);
     }

@@ -11,14 +11,15 @@
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { changesFixedRules } from "../model/cluster/node_change.ts";
 import { takesNodePorts } from "../policy/node.ts";
 import {
+  findingUdpFrontends,
   type Frontend,
   type Frontends,
   type FrontendsByFamily,
-  udpFrontendsOf,
   udpNodePort,
   udpVip,
 } from "./frontends.ts";
@@ -41,11 +42,15 @@ export interface NodeFacts {
   readonly vips: ReadonlySet<string>;
 }
 
-/** Gathers what `staleEntries` needs; the machine is asked for its addresses only if a node port is suspected. */
-export function nodeFacts(
+/**
+ * Gathers what `staleEntries` needs; the machine is asked for its addresses only if a node port is suspected.
+ *
+ * @yields where other work can be done
+ */
+export function* gatheringNodeFacts(
   state: DesiredState,
   options: { readonly suspects: Suspects; readonly localAddresses: () => Iterable<string> },
-): NodeFacts {
+): Generator<undefined, NodeFacts> {
   const { served, gone } = options.suspects;
   const suspected = [served, gone].flatMap((each) =>
     FAMILIES.flatMap((f) => [...each[f].values()])
@@ -53,7 +58,7 @@ export function nodeFacts(
   if (suspected.every(({ address }) => address !== undefined)) {
     return { node: state.node, localAddresses: new Set(), vips: new Set() };
   }
-  const all = udpFrontendsOf(state.services.values());
+  const all = yield* findingUdpFrontends(state.services.values());
   const vips = FAMILIES.flatMap((family) => [...filter(all[family], isVip).keys()]);
   return {
     node: state.node,
@@ -76,9 +81,9 @@ export function* suspectsOf(
   // What a Service that stays as it was holds, no other one had or has.
   const changes = [...change.services.values()].filter(({ before, after }) => before !== after);
   yield;
-  const before = udpFrontendsOf(changes.map((each) => each.before));
+  const before = yield* findingUdpFrontends(changes.map((each) => each.before));
   yield;
-  const after = udpFrontendsOf(changes.map((each) => each.after));
+  const after = yield* findingUdpFrontends(changes.map((each) => each.after));
   yield;
   const served = eachFamily((family) =>
     filter(after[family], (key, { endpoints }) => {
@@ -94,7 +99,7 @@ export function* suspectsOf(
     )
   );
   yield;
-  return { served: changesFixedRules(change) ? withNodePorts(served, state) : served, gone };
+  return { served: changesFixedRules(change) ? yield* withNodePorts(served, state) : served, gone };
 }
 
 /**
@@ -102,12 +107,13 @@ export function* suspectsOf(
  * it changed, and after a failure.
  *
  * @param gone frontends known to be gone, that have not been looked at yet
+ * @yields where other work can be done
  */
-export function allSuspects(
+export function* allSuspects(
   state: DesiredState,
   gone: readonly FrontendsByFamily[] = [],
-): Suspects {
-  const served = udpFrontendsOf(state.services.values());
+): Generator<undefined, Suspects> {
+  const served = yield* findingUdpFrontends(state.services.values());
   return {
     served,
     gone: eachFamily((family) =>
@@ -118,7 +124,7 @@ export function allSuspects(
 
 /** What of the suspects is left after the state has moved on, with the endpoints of now. */
 export function stillSuspect({ served, gone }: Suspects, state: DesiredState): Suspects {
-  const all = udpFrontendsOf(state.services.values());
+  const all = atOnce(findingUdpFrontends(state.services.values()));
   return {
     served: eachFamily((family) => filter(all[family], (key) => served[family].has(key))),
     gone: eachFamily((family) => filter(gone[family], (key) => !all[family].has(key))),
@@ -171,8 +177,11 @@ function destinationKey(
   return isNodePort ? nodePort : vip;
 }
 
-function withNodePorts(served: FrontendsByFamily, state: DesiredState): FrontendsByFamily {
-  const all = udpFrontendsOf(state.services.values(), ({ nodePort }) => nodePort !== 0);
+function* withNodePorts(
+  served: FrontendsByFamily,
+  state: DesiredState,
+): Generator<undefined, FrontendsByFamily> {
+  const all = yield* findingUdpFrontends(state.services.values(), ({ nodePort }) => nodePort !== 0);
   return eachFamily((family) =>
     new Map([
       ...served[family],

@@ -3,7 +3,7 @@ import { isEmpty } from "../../lib/conntrack/frontends.ts";
 import { parseEntry } from "../../lib/conntrack/parse.ts";
 import {
   allSuspects,
-  nodeFacts,
+  gatheringNodeFacts,
   staleEntries,
   type Suspects,
   suspectsOf,
@@ -37,7 +37,9 @@ function suspects({ before, after, node = NODE, nodeBefore = node }: Step): Susp
 
 /** Which of the flows, given as `flow` takes them, are stale. */
 function staleOf(found: Suspects, state: DesiredState, flows: readonly string[]): string[] {
-  const facts = nodeFacts(state, { suspects: found, localAddresses: () => [LOCAL, "127.0.0.1"] });
+  const facts = atOnce(
+    gatheringNodeFacts(state, { suspects: found, localAddresses: () => [LOCAL, "127.0.0.1"] }),
+  );
   return flows.filter((text) => {
     const [words = "", zone] = text.split(" zone ");
     const entry = parseEntry(formatFlow(flow(words, Number(zone ?? 0))));
@@ -235,7 +237,7 @@ Deno.test("after a start all UDP flows of the state are looked at, and frontends
     before: [servicePort([A], { clusterIPs: ["10.96.0.10", "10.96.0.12"] })],
     after: [],
   });
-  const found = allSuspects(state, [gone]);
+  const found = atOnce(allSuspects(state, [gone]));
   const former = `${CLIENT} > 10.96.0.12:53 > ${A}`;
   assertEquals(
     staleOf(found, state, [TO_A, TO_B, PAST, former, ...ELSEWHERE]),
@@ -251,7 +253,7 @@ Deno.test("the node is asked for its addresses only where a node port is suspect
       count++;
       return [];
     };
-    nodeFacts(stateOf(step.after), { suspects: suspects(step), localAddresses });
+    atOnce(gatheringNodeFacts(stateOf(step.after), { suspects: suspects(step), localAddresses }));
     return count;
   };
   assertEquals([asked({}), asked(NODE_PORT)], [0, 1]);

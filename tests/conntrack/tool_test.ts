@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { udpFrontendsOf } from "../../lib/conntrack/frontends.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { findingUdpFrontends } from "../../lib/conntrack/frontends.ts";
 import { parseEntries } from "../../lib/conntrack/parse.ts";
 import {
   ConntrackError,
@@ -34,7 +35,7 @@ Deno.test("flows with one destination and one endpoint are one deletion, the lar
 
 Deno.test("a listing is as narrow as the frontends allow", () => {
   const filters = (...ports: Parameters<typeof servicePort>[1][]) =>
-    listFilters([udpFrontendsOf([ports.map((fields) => servicePort([], fields))])[4]]);
+    listFilters([atOnce(findingUdpFrontends([ports.map((fields) => servicePort([], fields))]))[4]]);
   assertEquals(filters({}), [{ address: "10.96.0.10", port: 53 }]);
   assertEquals(filters({ externalIPs: ["192.0.2.1"] }), [{ port: 53 }]);
   assertEquals(filters({ nodePort: 30053 }), [

@@ -96,7 +96,7 @@ export class Reflector<K extends Kind> {
   /** `""`: a list is due. */
   #resourceVersion = "";
   /** Keys of the objects that were delivered. */
-  readonly #known = new Set<string>();
+  #known = new Set<string>();
   #streamingList = true;
   /** Whether the server is asked to select by fields; else the objects are selected here. */
   #selectsFields = true;
@@ -169,8 +169,7 @@ export class Reflector<K extends Kind> {
   }
 
   #listed(snapshot: Snapshot<K>, resourceVersion: string): void {
-    this.#known.clear();
-    for (const key of snapshot.keys()) this.#known.add(key);
+    this.#known = snapshot.keys;
     this.#resourceVersion = resourceVersion;
     this.#report.listed(resourceVersion, snapshot.size);
   }
@@ -220,7 +219,7 @@ export class Reflector<K extends Kind> {
       clock,
       ...this.#selection(),
       protobuf: this.#protobuf,
-      known: this.#known,
+      known: () => this.#known,
       maxObjects: this.#limits.maxObjects,
       resourceVersion: initial ? undefined : this.#resourceVersion,
       timeoutSeconds: 300 + Math.floor(300 * this.#random()),

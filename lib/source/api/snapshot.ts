@@ -30,6 +30,8 @@ export class TooManyObjectsError extends WatchError {
 export class Snapshot<K extends Kind> {
   readonly #objects = new Map<string, KindMap[K]>();
   readonly #refused = new Map<string, string>();
+  /** The keys of those that are not ignored: for whoever goes on from here. */
+  readonly keys = new Set<string>();
   /** Other keys that were named: of objects that are ignored, or gone. */
   readonly #others = new Set<string>();
 
@@ -44,21 +46,18 @@ export class Snapshot<K extends Kind> {
    */
   put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
-    const isNew = !this.#objects.has(key) && !this.#refused.has(key) && !this.#others.has(key);
-    const count = this.#objects.size + this.#refused.size + this.#others.size;
+    const isNew = !this.keys.has(key) && !this.#others.has(key);
+    const count = this.keys.size + this.#others.size;
     if (isNew && count >= this.max) throw new TooManyObjectsError(this.kind, this.max);
     if (!isNew) this.remove(key);
     if (decoded.type === "ignored") this.#others.add(key);
-    else this.#others.delete(key);
+    else {
+      this.#others.delete(key);
+      this.keys.add(key);
+    }
     if (decoded.type === "object") this.#objects.set(key, decoded.object);
     if (decoded.type === "refused") this.#refused.set(key, decoded.reason);
     return isNew;
-  }
-
-  /** The keys of those that are not ignored. */
-  *keys(): Iterable<string> {
-    yield* this.#objects.keys();
-    yield* this.#refused.keys();
   }
 
   /** How many objects there are. */
@@ -68,7 +67,10 @@ export class Snapshot<K extends Kind> {
 
   /** Forgets an object. */
   remove(key: string): void {
-    if (this.#objects.delete(key) || this.#refused.delete(key)) this.#others.add(key);
+    if (!this.keys.delete(key)) return;
+    this.#objects.delete(key);
+    this.#refused.delete(key);
+    this.#others.add(key);
   }
 
   /** The complete state, as one event. */

@@ -37,7 +37,7 @@ export interface StreamOptions<K extends Kind> {
   /** Milliseconds without a new object after which a streaming list is given up. */
   readonly initialQuiet: number;
   /** Keys of the objects that were delivered; kept up to date here. */
-  readonly known: Set<string>;
+  readonly known: () => Set<string>;
   /** Objects that are kept. */
   readonly maxObjects: number;
   /** The server has accepted the watch. */
@@ -218,7 +218,8 @@ class Follower<K extends Kind> {
   }
 
   #count(key: string, isThere: boolean): void {
-    const { known, maxObjects } = this.options;
+    const { maxObjects } = this.options;
+    const known = this.options.known();
     if (!isThere) known.delete(key);
     else if (known.size < maxObjects || known.has(key)) known.add(key);
     else throw new TooManyObjectsError(this.kind, maxObjects);
