@@ -10,6 +10,7 @@ import { mend } from "./drift/mend.ts";
 import { comparing, isOfKernel } from "./kernel/compare.ts";
 import { type Contents, parsingListing, readingObjects } from "./kernel/contents.ts";
 import type { Nft } from "./kernel/nft.ts";
+import { heldBack } from "./kernel/overlap.ts";
 import { readable } from "./kernel/readable.ts";
 import type { Operations } from "./script/diff.ts";
 import type { FullScript, TableContents, TableObjects } from "./script/full_script.ts";
@@ -20,7 +21,7 @@ import { deleteLeftSlots, heldSlots, isTaken, leadsToSlots, putSlots } from "./s
 
 /** What it takes to reconcile. */
 export interface ReconcileOptions {
-  readonly nft: Pick<Nft, "apply" | "listStructure" | "listSet">;
+  readonly nft: Pick<Nft, "apply" | "stream" | "listStructure" | "listSet">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
   /** Elements that one transaction adds or deletes, more or less: `nft` takes 2 kB for each. */
   readonly weight: number;
@@ -62,13 +63,17 @@ export async function reconcile(
     await nft.apply(text + mark());
     checkpoint();
   };
+  const applyAfter = async (before: Promise<void>, text: string) => {
+    await nft.stream(() => heldBack(text, { before, mark }));
+    checkpoint();
+  };
   const step = async (part: Operations) => {
     for (const text of await turns.run(renderingStep(part))) {
       await apply(text);
       bytes += text.length;
     }
   };
-  const writer = { apply, turns, portion: Math.ceil(weight / 2) };
+  const writer = { apply, applyAfter, turns, portion: Math.ceil(weight / 2) };
   const { addSets } = operations;
   const others = { ...operations, addSets: [] };
   // Maps that go may be looked into until the chains that all packets meet are other ones.

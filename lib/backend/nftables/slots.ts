@@ -3,8 +3,9 @@
  * that it lists, and cannot list a part of a map.
  *
  * They are added again, in portions. To the kernel, an element that is there already is no change, and
- * one with other data is an error: then those of the portion are replaced. How many slots a frontend
- * had is known from the chain that it leads to.
+ * one with other data is an error: then those of the portion are replaced, and some of the portions that
+ * follow without trying: ever more, until one that is tried fits. How many slots a frontend had is known from
+ * the chain that it leads to.
  *
  * @module
  */
@@ -12,6 +13,7 @@ import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
 import type { Turns } from "../../model/ports/in_turns.ts";
 import { keysOfBoth } from "./kernel/compare.ts";
 import type { Contents } from "./kernel/contents.ts";
+import { Overlap } from "./kernel/overlap.ts";
 import { type FrontendKey, slotPrinter } from "./script/keys.ts";
 import { elementId, slotData, type Slots, TABLE } from "./script/objects.ts";
 import { renderPair } from "./script/script.ts";
@@ -40,6 +42,8 @@ export interface HeldSlots {
 export interface SlotsOptions {
   /** Gives a transaction to the kernel. */
   readonly apply: (text: string) => Promise<void>;
+  /** The same, of a block that is read meanwhile, when another step has ended. */
+  readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;
   readonly turns: Pick<Turns, "giveWay">;
   /** Slots of one transaction, at most; to replace one is two operations. */
   readonly portion: number;
@@ -146,7 +150,7 @@ class Choices {
 export async function putSlots(
   slots: readonly Slots[],
   held: ReadonlyMap<string, HeldSlots>,
-  options: SlotsOptions,
+  { apply, applyAfter, turns, portion }: SlotsOptions,
 ): Promise<void> {
   const slices = function* () {
     for (const each of slots) {
@@ -156,7 +160,23 @@ export async function putSlots(
       yield { set, key, destinations, from: 0, to, held: known?.count ?? to };
     }
   };
-  await inPortions(slices(), put, options);
+  const overlap = new Overlap();
+  let [replacedUntried, untried] = [0, 1];
+  for (const each of cut(slices(), portion)) {
+    const isTried = replacedUntried === 0;
+    if (!isTried) replacedUntried--;
+    const text = isTried ? elements("add", each) : replacing(each);
+    await overlap.begin(async (before) => {
+      const fits = await isTaken(() => applyAfter(before, text));
+      if (isTried) [replacedUntried, untried] = fits ? [0, 1] : [untried, untried * 2];
+      if (fits) return;
+      // Where nft ended before the step before.
+      await before;
+      await (isTried ? replace : put)(each, apply);
+    });
+    await turns.giveWay();
+  }
+  await overlap.end();
 }
 
 /**
@@ -167,7 +187,7 @@ export async function putSlots(
 export async function deleteLeftSlots(
   { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
   held: ReadonlyMap<string, HeldSlots>,
-  options: SlotsOptions,
+  { apply, turns, portion }: Omit<SlotsOptions, "applyAfter">,
 ): Promise<void> {
   const there = new Set(sets.map(({ name }) => name));
   const wanted = new Map<string, number>();
@@ -182,22 +202,13 @@ export async function deleteLeftSlots(
       if (there.has(set) && from < to) yield { set, key, from, to, held: to };
     }
   };
-  await inPortions(left(), remove, options);
-}
-
-type Write = (slices: readonly Slice[], apply: SlotsOptions["apply"]) => Promise<void>;
-
-/** Other work can be done between two portions. */
-async function inPortions(
-  slices: Iterable<Slice>,
-  write: Write,
-  { apply, turns, portion }: SlotsOptions,
-): Promise<void> {
-  for (const each of cut(slices, portion)) {
-    await write(each, apply);
+  for (const each of cut(left(), portion)) {
+    await remove(each, apply);
     await turns.giveWay();
   }
 }
+
+type Write = (slices: readonly Slice[], apply: SlotsOptions["apply"]) => Promise<void>;
 
 /** Cuts slices to portions of so many slots. */
 function* cut(slices: Iterable<Slice>, size: number): Generator<readonly Slice[]> {
@@ -218,14 +229,20 @@ function* cut(slices: Iterable<Slice>, size: number): Generator<readonly Slice[]
 }
 
 const put: Write = async (slices, apply) => {
-  if (await isTaken(() => apply(elements("add", slices)))) return;
-  const isLast = countOf(slices) === 1;
-  const there = isLast ? slices : slices.map(ofKernel);
-  const replace = () => apply(elements("delete", there) + elements("add", slices));
-  if (isLast) return await replace();
-  // Another program may have deleted some, or left others where none should be.
-  if (!await isTaken(replace)) await inHalves(slices, put, apply);
+  if (!await isTaken(() => apply(elements("add", slices)))) await replace(slices, apply);
 };
+
+const replace: Write = async (slices, apply) => {
+  if (countOf(slices) === 1) {
+    return await apply(elements("delete", slices) + elements("add", slices));
+  }
+  // Another program may have deleted some, or left others where none should be.
+  if (!await isTaken(() => apply(replacing(slices)))) await inHalves(slices, put, apply);
+};
+
+function replacing(slices: readonly Slice[]): string {
+  return elements("delete", slices.map(ofKernel)) + elements("add", slices);
+}
 
 const remove: Write = async (slices, apply) => {
   try {

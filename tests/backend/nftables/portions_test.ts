@@ -60,7 +60,7 @@ class FakeNft {
       }
       const text = await wholeInput(stdin);
       const isRefused = this.scripts.length === this.refusedScript;
-      if (!isRefused || argv.at(-1) === "-") this.scripts.push(text);
+      this.scripts.push(text);
       const stderr = isRefused ? "Error: Could not process rule: File exists" : "";
       return { code: isRefused ? 1 : 0, stdout: "", stderr };
     },

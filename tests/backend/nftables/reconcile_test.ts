@@ -1,8 +1,8 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
+import type { ProcessResult, ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 import { wholeInput } from "../../support/command.ts";
@@ -28,6 +28,8 @@ class Stage implements AsyncDisposable {
   leadingNowhere: string[][] | undefined;
   /** What ends another proxy's tables. */
   prologue = "";
+  /** What became of scripts: `nft` begins one, has read it to its end, and has ended. */
+  readonly events: ("begun" | "read" | "ended")[] = [];
   /** See `ModeTraits`. */
   mostFrontends = Infinity;
   readonly #runner: ProcessRunner;
@@ -35,22 +37,33 @@ class Stage implements AsyncDisposable {
   private constructor(readonly kernel: Kernel) {
     this.#runner = {
       run: async (argv, stdin) => {
-        const text = stdin === undefined ? undefined : await wholeInput(stdin);
-        if (text !== undefined) this.scripts.push(text);
-        if (this.unreadable?.test(argv.join(" "))) {
-          return { code: 1, stdout: "", stderr: "Error: cannot list it" };
+        if (stdin === undefined) return await this.#run(argv);
+        this.events.push("begun");
+        const text = await wholeInput(stdin);
+        this.scripts.push(text);
+        this.events.push("read");
+        try {
+          return await this.#run(argv, text);
+        } finally {
+          this.events.push("ended");
         }
-        if (text !== undefined && this.unheard?.test(text)) {
-          const stderr = "netlink: Error: Could not process rule: No buffer space available";
-          return { code: 1, stdout: "", stderr };
-        }
-        const result = await kernel.runner.run(argv, text);
-        if (text !== undefined) {
-          this.leadingNowhere?.push(leadingNowhere(await kernel.nft.listTable()));
-        }
-        return result;
       },
     };
+  }
+
+  async #run(argv: readonly [string, ...string[]], text?: string): Promise<ProcessResult> {
+    if (this.unreadable?.test(argv.join(" "))) {
+      return { code: 1, stdout: "", stderr: "Error: cannot list it" };
+    }
+    if (text !== undefined && this.unheard?.test(text)) {
+      const stderr = "netlink: Error: Could not process rule: No buffer space available";
+      return { code: 1, stdout: "", stderr };
+    }
+    const result = await this.kernel.runner.run(argv, text);
+    if (text !== undefined) {
+      this.leadingNowhere?.push(leadingNowhere(await this.kernel.nft.listTable()));
+    }
+    return result;
   }
 
   static async create(): Promise<Stage> {
@@ -67,6 +80,7 @@ class Stage implements AsyncDisposable {
       portions: { clock: realClock, logger: new MemoryLogger(), weight: this.weight },
     });
     this.scripts.length = 0;
+    this.events.length = 0;
     const script = dataplane.full(pipeline.desired);
     await dataplane.apply(script, checkpoint);
     return { pipeline, dataplane, script };
@@ -212,6 +226,39 @@ function withoutSecond(i: number): (object: ApiObject) => ApiObject {
       ? { ...object, endpoints: [{ addresses: [`10.244.1.${i}`] }] }
       : object;
 }
+
+Deno.test("nft reads the next slots while the kernel takes some, and has their end when it has taken those", async () => {
+  await using stage = await Stage.create();
+  stage.weight = 12;
+  await stage.start(objects(20));
+  for (const all of [objects(20), objects(20, [0, 5, 9, 12, 18])]) {
+    await stage.start(all);
+    assertEquals(stage.replacements, 0);
+    const order = stage.events.join(" ");
+    // The next one has begun, and its end comes when the one before has ended.
+    assertMatch(order, /(begun|read) begun/);
+    assertMatch(order.replaceAll("begun ", ""), /^(read ended ?)+$/);
+  }
+  assertEquals(await stage.listing(), await fresh(objects(20, [0, 5, 9, 12, 18])));
+});
+
+Deno.test("while portions of slots do not fit, those that follow are replaced, more and more of them without trying", async () => {
+  await using stage = await Stage.create();
+  stage.weight = 8;
+  const all = (second: number) =>
+    objects(60, Array.from({ length: 60 }, (_, i) => i).filter((i) => i % 2 === second));
+  await stage.start(all(0));
+  await stage.start(all(1));
+  const beginning = (verb: string) =>
+    stage.scripts.filter((text) => text.startsWith(`${verb} element ${T} endpoints-tcp4 `)).length;
+  const [tried, replaced] = [beginning("add"), beginning("delete")];
+  // Of each, there may be more under way when it shows; and each one is replaced.
+  assert(tried > 3 && tried < 12, `${tried} tried`);
+  assertEquals(replaced, 30);
+  assertEquals([stage.replacements, await stage.listing()], [0, await fresh(all(1))]);
+  await stage.start(objects(60, [8, ...Array.from({ length: 30 }, (_, i) => 2 * i + 1)]));
+  assert(beginning("delete") < 4, "one, and one or two that follow");
+});
 
 Deno.test("slots that another program added, changed and deleted are as they should be where packets look", async () => {
   await using stage = await Stage.create();

@@ -51,14 +51,17 @@ export class Nft {
    * Gives a long script to the kernel, in one transaction. From `-`, `nft` takes all of its input
    * before it looks at it; from a path it works on each piece while the next one is made.
    *
-   * @param pieces gives the pieces, from the beginning each time: where `nft` fails, it may be that
-   *   the path is out of its reach, so it gets all at once then
+   * @param pieces gives the pieces, from the beginning each time: where `nft` fails and tells of no answer of the
+   *   kernel, it may be that the path is out of its reach, so it gets all at once then
    * @throws {ApplyError} where the kernel or `nft` refuses it
    */
   async stream(pieces: () => Iterable<string> | AsyncIterable<string>): Promise<void> {
-    const { code } = await this.#start(["nft", "-f", "/dev/fd/0"], pieces());
-    if (code === 0) this.#onTaken();
-    else await this.apply((await Array.fromAsync(pieces())).join(""));
+    const result = await this.#start(["nft", "-f", "/dev/fd/0"], pieces());
+    if (result.code !== 0 && !KERNEL_ANSWER.test(result.stderr)) {
+      return await this.apply((await Array.fromAsync(pieces())).join(""));
+    }
+    seeSuccess(result);
+    this.#onTaken();
   }
 
   /**
@@ -171,9 +174,8 @@ export class Nft {
 
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
     const result = await this.#start(argv, stdin);
-    if (result.code === 0) return result;
-    const { failure, message } = classify(result.stderr);
-    throw new ApplyError(failure, message, { cause: result.stderr });
+    seeSuccess(result);
+    return result;
   }
 
   async #start(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
@@ -189,6 +191,16 @@ export class Nft {
       );
     }
   }
+}
+
+/** What nft prints where the kernel has refused something: it has read the script to its end. */
+const KERNEL_ANSWER = /Could not process rule/;
+
+/** @throws {ApplyError} where nft failed */
+function seeSuccess({ code, stderr }: ProcessResult): void {
+  if (code === 0) return;
+  const { failure, message } = classify(stderr);
+  throw new ApplyError(failure, message, { cause: stderr });
 }
 
 /** Of what nft has printed of all tables, our table's part; `""`: there is none. */

@@ -103,6 +103,19 @@ Deno.test("a missing program is an ApplyError that says how to get it", async ()
   assertStringIncludes(error.message, "package nftables");
 });
 
+Deno.test("a script that the kernel refused is not given to it twice", async () => {
+  const calls: string[] = [];
+  const nft = new Nft({
+    run: (argv) => {
+      calls.push(argv.join(" "));
+      const stderr = "/dev/fd/0:1:1-9: Error: Could not process rule: File exists\n";
+      return Promise.resolve({ code: 1, stdout: "", stderr });
+    },
+  });
+  const error = await assertRejects(() => nft.stream(() => ["x"]), ApplyError);
+  assertEquals([error.failure, calls], ["conflict", ["nft -f /dev/fd/0"]]);
+});
+
 Deno.test("an nft that was killed or not started is no missing one, and the error says what happened", async () => {
   for (const reason of ["was ended by the signal SIGKILL", "cannot be started now: EMFILE"]) {
     const failure = new ProgramFailedError("nft", "signal", reason);
