@@ -8,10 +8,12 @@
  * @module
  */
 import { familyOf } from "../model/values/address.ts";
+import type { Snapshot } from "../cache/cache.ts";
 import { splitKey } from "../model/cluster/names.ts";
 import type { Limits, Size } from "../model/configuration.ts";
 import type { Refusal } from "../model/cluster/events.ts";
 import type { EndpointSlice, Service } from "../model/cluster/objects.ts";
+import { sorting } from "../model/ports/in_turns.ts";
 import { grouped } from "../model/values/text.ts";
 import {
   ANY_SCHEDULER,
@@ -27,6 +29,12 @@ export interface OverLimit extends Refusal {
   readonly kind: "Service";
   /** The setting that names the limit. */
   readonly limit: string;
+}
+
+/** A Service, if there is one, with its `namespace/name`. */
+export interface NamedService {
+  readonly key: string;
+  readonly service: Service | undefined;
 }
 
 /** A state of a Service that is within the limits. */
@@ -45,6 +53,8 @@ const WHAT: readonly (readonly [keyof Size, words: string, flag: string])[] = [
     "affinity-chains",
   ],
 ];
+/** Services that are judged at one go: less than a millisecond. */
+const BATCH = 100;
 const NOTHING: Readonly<Size> = { frontends: 0, elements: 0, sourceRanges: 0, affinityChains: 0 };
 
 /**
@@ -114,11 +124,22 @@ export class Admission {
   }
 
   /**
-   * Judges a Service that is new or has changed, or has gone.
+   * Judges Services that are new or have changed, or have gone: the oldest first, then the first by name.
    *
-   * @param key its `namespace/name`
+   * @yields where other work can be done
    */
-  judge(key: string, service: Service | undefined, slices: readonly EndpointSlice[]): void {
+  *judging(
+    services: readonly NamedService[],
+    objects: Pick<Snapshot, "slicesOf">,
+  ): Generator<undefined, void> {
+    const byAge = yield* sorting(services, olderFirst);
+    for (const [i, each] of byAge.entries()) {
+      if (i % BATCH === BATCH - 1) yield;
+      this.#judge(each, objects.slicesOf(each.key));
+    }
+  }
+
+  #judge({ key, service }: NamedService, slices: readonly EndpointSlice[]): void {
     this.#over.delete(key);
     this.#frozen.delete(key);
     const last = this.#admitted.get(key);
@@ -188,6 +209,11 @@ export class Admission {
     if (WHAT.every(([what]) => total[what] === 0)) this.#totals.delete(namespace);
     else this.#totals.set(namespace, total);
   }
+}
+
+function olderFirst(a: NamedService, b: NamedService): number {
+  const age = (a.service?.created ?? 0) - (b.service?.created ?? 0);
+  return age !== 0 ? age : a.key < b.key ? -1 : 1;
 }
 
 function over(

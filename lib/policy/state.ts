@@ -18,14 +18,14 @@ import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { atOnce, copying } from "../model/ports/in_turns.ts";
 import { endpointCount } from "../model/kernel/port_endpoints.ts";
-import { only, withAll } from "../model/values/lists.ts";
+import { only, union, withAll } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { slicesOf } from "./endpoints.ts";
 import { withoutRefused } from "./features.ts";
 import { type HealthCheck, healthCheckOf } from "./health_check.ts";
-import { Admission, type OverLimit } from "./limits.ts";
+import { Admission, type NamedService, type OverLimit } from "./limits.ts";
 import { followNoLocal, type NoLocal, noLocalCounts } from "./no_local.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts, withoutLost } from "./service.ts";
@@ -70,7 +70,7 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
-/** Services that are judged, or claim, at one go: a millisecond or two. */
+/** Services that claim at one go: a millisecond or two. */
 const BATCH = 100;
 /** Those that become the desired state at one go, at most; more take a copy of it. */
 const MOST_TAKEN = 5_000;
@@ -203,7 +203,7 @@ export class Desired implements DesiredState {
       yield;
       weight = 0;
     }
-    if (dirty.size > BATCH) yield;
+    if (services.size > BATCH) yield;
     const node = yield* this.#commit(objects, services);
     return { change: { node, services }, conflicts, unsupported, overLimit };
   }
@@ -244,22 +244,20 @@ export class Desired implements DesiredState {
     objects: Snapshot,
     alsoDirty: Iterable<string>,
     changed: ReadonlySet<string>,
-  ): Generator<undefined, ReadonlySet<string>> {
+  ): Generator<undefined, Iterable<string>> {
     const judged = yield* this.#judge(objects, changed);
-    if (judged.size > BATCH) yield;
-    const dirty = withAll(judged, alsoDirty);
     const moved = this.#updateSurroundings(objects);
-    if (judged.size > BATCH) yield;
-    const claiming = moved ? withAll(judged, objects.services.keys()) : judged;
+    const affected = new Set<string>();
     let count = 0;
-    for (const key of claiming) {
+    for (const key of moved ? union(judged, objects.services.keys()) : judged) {
       if (++count % BATCH === 0) yield;
       const service = this.#admission.inForce(key);
       const claims = service === undefined ? [] : claimsOf(service, this.#surroundings);
-      const affected = this.#claims.set(key, { claims, created: service?.created ?? 0 });
-      for (const other of affected) dirty.add(other);
+      for (const other of this.#claims.set(key, { claims, created: service?.created ?? 0 })) {
+        if (!judged.has(other)) affected.add(other);
+      }
     }
-    return dirty;
+    return union(judged, union(affected, alsoDirty));
   }
 
   /** Judges what has changed, the oldest first, and then what may fit now. */
@@ -267,20 +265,19 @@ export class Desired implements DesiredState {
     objects: Snapshot,
     changed: ReadonlySet<string>,
   ): Generator<undefined, ReadonlySet<string>> {
-    yield* this.#judgeByAge(objects, [...changed].sort());
-    const retries = this.#admission.takeRetries().sort();
-    yield* this.#judgeByAge(objects, retries);
+    yield* this.#judgeAll(objects, changed);
+    const retries = this.#admission.takeRetries();
+    yield* this.#judgeAll(objects, retries);
     return retries.length === 0 ? changed : withAll(changed, retries);
   }
 
-  *#judgeByAge(objects: Snapshot, keys: readonly string[]): Generator<undefined, void> {
-    const byAge = keys.map((key) => ({ key, service: this.#serviceOf(objects, key) }));
-    if (keys.length > BATCH) yield;
-    byAge.sort((a, b) => (a.service?.created ?? 0) - (b.service?.created ?? 0));
-    for (const [i, { key, service }] of byAge.entries()) {
-      if (i % BATCH === BATCH - 1) yield;
-      this.#admission.judge(key, service, objects.slicesOf(key));
+  *#judgeAll(objects: Snapshot, keys: Iterable<string>): Generator<undefined, void> {
+    const services: NamedService[] = [];
+    for (const key of keys) {
+      const service = this.#serviceOf(objects, key);
+      if (services.push({ key, service }) % BATCH === 0) yield;
     }
+    yield* this.#admission.judging(services, objects);
   }
 
   /** @returns whether all claims have to be looked at again */

@@ -26,6 +26,30 @@ export function* copying<K, V>(map: ReadonlyMap<K, V>): Generator<undefined, Map
   return copy;
 }
 
+/** Entries that are sorted, or merged, at one go. */
+const RUN = 1_000;
+
+/** Sorts a list, as `toSorted` does; a short one at one go. */
+export function* sorting<T extends object>(
+  list: readonly T[],
+  compare: (a: T, b: T) => number,
+): Generator<undefined, readonly T[]> {
+  if (list.length <= RUN) return list.toSorted(compare);
+  const middle = list.length >> 1;
+  const low = yield* sorting(list.slice(0, middle), compare);
+  const high = yield* sorting(list.slice(middle), compare);
+  const sorted: T[] = [];
+  for (let i = 0, j = 0;;) {
+    const [one, other] = [low[i], high[j]];
+    if (!one || !other) return sorted.concat(low.slice(i), high.slice(j));
+    const isFirst = compare(one, other) <= 0;
+    sorted.push(isFirst ? one : other);
+    if (isFirst) i++;
+    else j++;
+    if (sorted.length % RUN === 0) yield;
+  }
+}
+
 /** Milliseconds of a turn. */
 const TURN = 5;
 

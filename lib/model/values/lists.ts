@@ -24,6 +24,12 @@ export function withAll<T>(some: ReadonlySet<T>, others: Iterable<T>): Set<T> {
   return all;
 }
 
+/** What is in a set, and then what else there is; no list of all is made. */
+export function* union<T>(set: ReadonlySet<T>, others: Iterable<T>): Generator<T, void> {
+  yield* set;
+  for (const each of others) if (!set.has(each)) yield each;
+}
+
 /** Keys that both have; the work follows the smaller one. What has been told of may be deleted meanwhile. */
 export function* sharedKeys<K>(
   one: ReadonlySetLike<K>,

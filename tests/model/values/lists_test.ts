@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStrictEquals } from "@std/assert";
-import { compact, only, sharedKeys } from "../../../lib/model/values/lists.ts";
+import { compact, only, sharedKeys, union } from "../../../lib/model/values/lists.ts";
 
 Deno.test("a compact list holds the same, and empty ones are one list", () => {
   assertEquals(compact([1, 2]), [1, 2]);
@@ -20,4 +20,8 @@ Deno.test("a list that stays as it is is no second one", () => {
   assertStrictEquals(only(list, () => true), list);
   assertEquals(only(list, (each) => each !== 2), [1, 3]);
   assert(only(list, () => false) === only([4], () => false));
+});
+
+Deno.test("a union has each entry once, the set's first", () => {
+  assertEquals([...union(new Set([2, 1]), [3, 1, 4])], [2, 1, 3, 4]);
 });

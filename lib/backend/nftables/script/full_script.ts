@@ -9,7 +9,7 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../../model/kernel/desired.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
+import { atOnce, sorting } from "../../../model/ports/in_turns.ts";
 import { type Difference, type GatheredOperations, gatheringServices } from "./diff.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain, Element, Slots } from "./objects.ts";
@@ -88,8 +88,8 @@ export class FullScript implements Script {
   }
 
   /** In the order of their names. */
-  get #services(): readonly ServicePorts[] {
-    return this.#sorted ??= this.#byName.toSorted(([a], [b]) => a < b ? -1 : 1)
+  *#inOrder(): Generator<undefined, readonly ServicePorts[]> {
+    return this.#sorted ??= (yield* sorting(this.#byName, ([a], [b]) => a < b ? -1 : 1))
       .map(([, ports]) => ports);
   }
 
@@ -186,7 +186,7 @@ export class FullScript implements Script {
     const count = ({ name }: TableSet, more: number) =>
       elementCounts.set(name, (elementCounts.get(name) ?? 0) + more);
     for (const { set } of elements) count(set, 1);
-    for (const batch of batches(this.#services)) {
+    for (const batch of batches(yield* this.#inOrder())) {
       const { operations } = this.#gather(batch, references);
       sets.push(...operations.addSets);
       chains.push(...operations.addChains);
@@ -218,7 +218,7 @@ export class FullScript implements Script {
 
   *#write(table: TableText, references: Map<string, number>): Generator<string, void> {
     yield table.begin();
-    for (const batch of batches(this.#services)) {
+    for (const batch of batches(atOnce(this.#inOrder()))) {
       this.#add(batch, { table, references });
       yield* table.longSets();
     }
@@ -260,17 +260,18 @@ export class FullScript implements Script {
    */
   *cutting(): Generator<undefined, readonly (readonly ServicePorts[])[]> {
     if (this.#cut) return this.#cut;
+    const services = yield* this.#inOrder();
     const cut: (readonly ServicePorts[])[] = [];
     let start = 0;
     let weight = 0;
-    for (const [i, ports] of this.#services.entries()) {
+    for (const [i, ports] of services.entries()) {
       if (i % LONG === 0) yield;
       weight += weightOf(ports);
       if (weight < this.#portionWeight) continue;
-      cut.push(this.#services.slice(start, i + 1));
+      cut.push(services.slice(start, i + 1));
       [start, weight] = [i + 1, 0];
     }
-    if (start < this.#services.length || start === 0) cut.push(this.#services.slice(start));
+    if (start < services.length || start === 0) cut.push(services.slice(start));
     return this.#cut = cut;
   }
 }
