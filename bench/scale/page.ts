@@ -50,7 +50,7 @@ that finds the table as it should be. Work until it answers is what signpost's m
 
 ${markdownTable(goalRows(results))}
 
-The base, a daemon with one Service, is ${
+The base, a daemon with one Service after the same changes and repairs, is ${
     megabytes(base)
   }; over it 0.5 kB for each endpoint and 3 kB for each Service are
 allowed. ${limit}

@@ -46,8 +46,8 @@ async function measure(options: ScaleOptions, program: string): Promise<ScaleRes
     machine: await describeMachine(),
     program,
   };
-  progress("one service");
-  const base = await measureBase(libc);
+  const { changes } = options;
+  const base = await measureBase(libc, { changes, progress });
   const shapes: ScaleResult[] = [];
   const failed: FailedShape[] = [];
   let noLimit = "";
@@ -58,7 +58,6 @@ async function measure(options: ScaleOptions, program: string): Promise<ScaleRes
   for (const shape of options.shapes) {
     const limited = shape.services * shape.endpoints >= options.limitedFrom;
     try {
-      const { changes } = options;
       const measured = await measureShape(libc, { shape, changes, limited, progress });
       shapes.push(measured.result);
       noLimit ||= measured.noLimit;

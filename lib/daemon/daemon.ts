@@ -22,7 +22,6 @@ import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import type { Connections } from "../observe/connections/connections.ts";
 import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
-import { releaseMemoryAfter } from "./memory_release.ts";
 import { startingEvent } from "./reports/node_events.ts";
 import { Observation } from "./reports/observation.ts";
 import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
@@ -294,7 +293,8 @@ export class Daemon {
 
   #synced({ script }: SyncReport): void {
     this.#firstSync.resolve();
-    releaseMemoryAfter(script, this.#options);
+    const { runtime, signal } = this.#options;
+    runtime.releaseMemory(script.kind === "full" ? "large" : "small", signal);
     // What came from the state file is not to be written back as if it were new.
     if (!this.#cache.complete) return;
     this.#keeper?.changed();

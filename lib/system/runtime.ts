@@ -10,6 +10,7 @@ import type { InterfaceAddress, Runtime } from "../model/ports/runtime.ts";
 import { plain } from "../model/values/text.ts";
 import { SystemClock } from "./clock.ts";
 import { keyTyped } from "./keys.ts";
+import { MemoryRelease, v8Heap } from "./memory.ts";
 import { sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
@@ -19,15 +20,18 @@ import { denoStreamer } from "./streamer.ts";
 /** The real one. */
 export function systemRuntime(): Runtime {
   const interfaces = interfaceReader();
+  const clock = new SystemClock(new Rounds());
+  const heap = v8Heap();
+  const memory = heap && new MemoryRelease(clock, heap);
   return {
-    clock: new SystemClock(new Rounds()),
+    clock,
     runner: new DenoProcessRunner(),
     streamer: denoStreamer,
     lock: new AbstractSocketLock(),
     pid: Deno.pid,
     build: { deno: Deno.version.deno, v8: Deno.version.v8, target: Deno.build.target },
     osRelease: () => Deno.osRelease(),
-    releaseMemory,
+    releaseMemory: (after, signal) => memory?.after(after, signal),
     // All that the kernel lists: `navigator.hardwareConcurrency` is this process's share of them.
     cpus: () => process.getBuiltinModule("node:os").cpus().length,
     environment: (name) => Deno.env.get(name),
@@ -84,25 +88,6 @@ function terminalSize(): { readonly columns: number; readonly rows: number } {
   } catch {
     return usual;
   }
-}
-
-/** V8's own function (`--expose-gc`): the flavour for a process that is about to run out of memory. */
-type GarbageCollector = (options: {
-  readonly type: "major";
-  readonly execution: "sync";
-  readonly flavor: "last-resort";
-}) => void;
-
-/**
- * Bytes of objects up to which memory is given back: it is done at one go, and twice, in 50 ms for so
- * many. Above, V8's own collections keep what is unused small (`--heap-growing-percent`).
- */
-const MOST_RELEASED = 30e6;
-
-function releaseMemory(): void {
-  const { gc } = globalThis as { readonly gc?: GarbageCollector };
-  if (gc === undefined || Deno.memoryUsage().heapUsed > MOST_RELEASED) return;
-  gc({ type: "major", execution: "sync", flavor: "last-resort" });
 }
 
 /** Linux's error where a kernel has no sockets of a family (EAFNOSUPPORT). */

@@ -41,8 +41,9 @@ export interface SavedStateOptions {
   readonly cache: ObjectCache;
   /** As `SyncLoop.seed`. */
   readonly seed: (objects: ObjectCache) => Promise<boolean>;
-  readonly runtime: Pick<Runtime, "clock">;
+  readonly runtime: Pick<Runtime, "clock" | "releaseMemory">;
   readonly logger: Logger;
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -51,13 +52,16 @@ export interface SavedStateOptions {
  * @returns keeps the file from now on
  */
 export async function openSavedState(options: SavedStateOptions): Promise<StateKeeper> {
-  const { path, nodeName, cache, runtime, logger } = options;
+  const { path, nodeName, cache, runtime, logger, signal } = options;
   const written = await applySaved(options);
   return new StateKeeper({
     clock: runtime.clock,
     logger,
     lastWritten: written,
-    write: (terms) => writeStateFile(cache, { ...terms, path, nodeName }),
+    write: async (terms) => {
+      await writeStateFile(cache, { ...terms, path, nodeName });
+      runtime.releaseMemory("small", signal);
+    },
   });
 }
 

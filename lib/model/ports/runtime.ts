@@ -45,8 +45,11 @@ export interface Runtime {
   readonly build: Build;
   /** The kernel's release. */
   osRelease(): string;
-  /** Gives memory back to the machine where there is little to look through, and V8 was started with `--expose-gc`. */
-  releaseMemory(): void;
+  /**
+   * Gives memory back to the machine a second after such work: after small work if no other came meanwhile. Only where
+   * there is little to look through, and V8 was started with `--expose-gc`.
+   */
+  releaseMemory(after: "small" | "large", signal: AbortSignal): void;
   /** Number of processors of this machine. */
   cpus(): number;
   /** An environment variable; `undefined` where it is not set. */

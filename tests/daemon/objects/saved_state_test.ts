@@ -31,8 +31,9 @@ async function open(
       done.push(`applied ${[...services.keys()].join()}`);
       return Promise.resolve(isTaken);
     },
-    runtime: { clock: new ManualClock(START) },
+    runtime: { clock: new ManualClock(START), releaseMemory: () => {} },
     logger,
+    signal: new AbortController().signal,
   });
   await keeper.stop();
   return [...done, ...logger.messages];

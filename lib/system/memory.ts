@@ -1,0 +1,71 @@
+/**
+ * Adapter: gives memory back to the machine when the daemon rests.
+ *
+ * @module
+ */
+import type { Clock } from "../model/ports/ports.ts";
+
+/** Milliseconds without work, after which the daemon rests. */
+const REST = 1_000;
+
+/**
+ * Bytes of objects up to which memory is given back: it is done at one go, and twice, in 50 ms for so
+ * many. Above, V8's own collections keep what is unused small (`--heap-growing-percent`).
+ */
+const MOST = 30e6;
+
+/** Bytes of new objects from which on looking through all is worth it. */
+const LEAST = 1e6;
+
+/** What V8 is asked. */
+export interface Heap {
+  /** Bytes of objects, those that are unused among them. */
+  readonly used: () => number;
+  /** Collects at one go, as a process that is about to run out of memory. */
+  readonly collect: () => void;
+}
+
+/** V8's own function: it is there with `--expose-gc`. */
+type GarbageCollector = (options: {
+  readonly type: "major";
+  readonly execution: "sync";
+  readonly flavor: "last-resort";
+}) => void;
+
+/** That of this process; `undefined` where V8 was not told to let it be collected, or is not there. */
+export function v8Heap(): Heap | undefined {
+  const { gc } = globalThis as { readonly gc?: GarbageCollector };
+  return gc && {
+    used: () => Deno.memoryUsage().heapUsed,
+    collect: () => gc({ type: "major", execution: "sync", flavor: "last-resort" }),
+  };
+}
+
+/** Work leaves memory behind, a full sync several times the size of its script: V8 would keep it for the next one. */
+export class MemoryRelease {
+  /** Pieces of work so far. */
+  #pieces = 0;
+  /** Bytes that the last collection left. */
+  #left = 0;
+
+  /**
+   * @param clock tells of rest
+   * @param heap what is collected
+   */
+  constructor(private readonly clock: Clock, private readonly heap: Heap) {}
+
+  /** As `Runtime.releaseMemory`. */
+  after(work: "small" | "large", signal: AbortSignal): void {
+    const piece = ++this.#pieces;
+    void this.clock.sleep(REST, signal).then(() => {
+      if (!signal.aborted && (work === "large" || piece === this.#pieces)) this.#release();
+    });
+  }
+
+  #release(): void {
+    const used = this.heap.used();
+    if (used > MOST || used < this.#left + LEAST) return;
+    this.heap.collect();
+    this.#left = this.heap.used();
+  }
+}

@@ -1,0 +1,75 @@
+import { assertEquals } from "@std/assert";
+import { MemoryRelease } from "../../lib/system/memory.ts";
+import { ManualClock } from "../support/clock_and_log.ts";
+
+/** A heap of which each piece of work makes a megabyte unused. */
+class Bench {
+  readonly clock = new ManualClock();
+  readonly stop = new AbortController();
+  live = 10e6;
+  unused = 0;
+  collections = 0;
+  readonly memory = new MemoryRelease(this.clock, {
+    used: () => this.live + this.unused,
+    collect: () => {
+      this.unused = 0;
+      this.collections++;
+    },
+  });
+
+  work(size: "small" | "large", bytes = 1e6): void {
+    this.unused += bytes;
+    this.memory.after(size, this.stop.signal);
+  }
+}
+
+Deno.test("memory is given back a second after the last of several small pieces of work", async () => {
+  const bench = new Bench();
+  for (let i = 0; i < 5; i++) {
+    bench.work("small");
+    await bench.clock.advance(900);
+  }
+  assertEquals(bench.collections, 0);
+  await bench.clock.advance(100);
+  assertEquals(bench.collections, 1);
+  await bench.clock.advance(60_000);
+  assertEquals(bench.collections, 1);
+});
+
+Deno.test("memory is given back after a large piece of work though others follow at once", async () => {
+  const bench = new Bench();
+  bench.work("large");
+  await bench.clock.advance(900);
+  bench.work("small");
+  await bench.clock.advance(100);
+  assertEquals(bench.collections, 1);
+});
+
+Deno.test("objects are not looked through for less than a megabyte since the last time", async () => {
+  const bench = new Bench();
+  const rest = async (bytes: number) => {
+    bench.work("small", bytes);
+    await bench.clock.advance(1_000);
+    return bench.collections;
+  };
+  assertEquals(await rest(1e6), 1);
+  assertEquals(await rest(400e3), 1);
+  assertEquals(await rest(400e3), 1);
+  assertEquals(await rest(400e3), 2);
+});
+
+Deno.test("a large heap is left to V8: to look through it would block the event loop", async () => {
+  const bench = new Bench();
+  bench.live = 31e6;
+  bench.work("large");
+  await bench.clock.advance(1_000);
+  assertEquals(bench.collections, 0);
+});
+
+Deno.test("a daemon that stops does not look for memory", async () => {
+  const bench = new Bench();
+  bench.work("large");
+  bench.stop.abort();
+  await bench.clock.advance(2_000);
+  assertEquals(bench.collections, 0);
+});
