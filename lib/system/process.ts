@@ -120,7 +120,7 @@ export function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
   }
 }
 
-/** The time that a program has; it grows with the input that the program takes. */
+/** The time that a program has; it grows with the input that the program takes, and with the time in which that is made. */
 class Deadline {
   readonly #program: string;
   readonly #limits: ProcessLimits;
@@ -128,6 +128,10 @@ class Deadline {
   readonly #passed = Promise.withResolvers<never>();
   #timer: ReturnType<typeof setTimeout>;
   #characters = 0;
+  /** Milliseconds in which pieces of the input were made. */
+  #making = 0;
+  /** When the piece that is being made was asked for. */
+  #asked: number | undefined;
 
   constructor(program: string, limits: ProcessLimits) {
     this.#program = program;
@@ -143,10 +147,22 @@ class Deadline {
 
   /** The input in pieces, counted as they are asked for. */
   async *counting(input: ProcessInput): AsyncIterable<string> {
-    for await (const piece of typeof input === "string" ? [input] : input) {
-      this.#characters += piece.length;
-      yield piece;
+    this.#asked = performance.now();
+    try {
+      for await (const piece of typeof input === "string" ? [input] : input) {
+        this.#made();
+        this.#characters += piece.length;
+        yield piece;
+        this.#asked = performance.now();
+      }
+    } finally {
+      this.#made();
     }
+  }
+
+  #made(): void {
+    if (this.#asked !== undefined) this.#making += performance.now() - this.#asked;
+    this.#asked = undefined;
   }
 
   clear(): void {
@@ -155,7 +171,8 @@ class Deadline {
 
   get #limit(): number {
     const { time, timePerMebibyte } = this.#limits;
-    return time + timePerMebibyte * this.#characters / 2 ** 20;
+    const making = this.#asked === undefined ? 0 : performance.now() - this.#asked;
+    return time + timePerMebibyte * this.#characters / 2 ** 20 + this.#making + making;
   }
 
   #look(): void {

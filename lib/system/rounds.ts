@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { tryToClose } from "./close.ts";
 
 /** How often a round asks the kernel: for a new connection, then for what came on it. Each takes 0.02 ms. */
 const LOOKS = 2;
@@ -40,6 +41,7 @@ export class Rounds {
       }
     } catch {
       this.#connection = undefined;
+      close(reader, writer);
     }
   }
 
@@ -69,13 +71,20 @@ export async function connectWithSelf(): Promise<SelfConnection> {
   using listener = Deno.listen(address);
   const [reader, writer] = await Promise.all([listener.accept(), Deno.connect(address)]);
   const proof = new Uint8Array(name.length);
-  const late = setTimeout(() => reader.close(), LATE);
+  const late = setTimeout(() => tryToClose(reader), LATE);
   try {
     await writer.write(new TextEncoder().encode(name));
     await reader.read(proof);
+    if (new TextDecoder().decode(proof) !== name) throw new Error("another process was faster");
+    return { reader, writer };
+  } catch (error) {
+    close(reader, writer);
+    throw error;
   } finally {
     clearTimeout(late);
   }
-  if (new TextDecoder().decode(proof) !== name) throw new Error("another process was faster");
-  return { reader, writer };
+}
+
+function close(...ends: readonly Deno.Conn[]): void {
+  for (const end of ends) tryToClose(end);
 }

@@ -78,6 +78,20 @@ Deno.test("a program has more time for a long input", async () => {
   assertEquals(stdout, "done\n");
 });
 
+Deno.test("the time in which its input is made is not the program's", async () => {
+  const limits = { time: 300, timePerMebibyte: 0 };
+  async function* input() {
+    yield "first, ";
+    await new Promise((resolve) => setTimeout(resolve, 900));
+    yield "last";
+  }
+  const { stdout } = await new DenoProcessRunner(limits).run(["cat"], input());
+  assertEquals(stdout, "first, last");
+  const hanging = new DenoProcessRunner(limits).run(["sh", "-c", "cat; exec sleep 100"], input());
+  const error = await assertRejects(() => hanging, ProgramFailedError);
+  assertEquals(error.failure, "timeout");
+});
+
 Deno.test("a program that a signal ends is told of by the signal's name", async () => {
   const runner = new DenoProcessRunner();
   for (const signal of ["SIGKILL", "SIGSEGV"]) {

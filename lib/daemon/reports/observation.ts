@@ -269,8 +269,7 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   #countRefused(kind: Kind): number {
-    const { cache, desired } = this.#options;
-    return [...cache.refused, ...desired.overLimit()].filter((each) => each.kind === kind).length;
+    return refusals(this.#options).filter((each) => each.kind === kind).length;
   }
 
   #countServices(): void {
@@ -279,4 +278,11 @@ export class Observation implements SyncObserver, WatchObserver {
     metrics.vipConflicts(desired.conflictCount);
     for (const family of FAMILIES) metrics.noLocalEndpoints(family, desired.noLocal[family]);
   }
+}
+
+/** All objects whose present state is not taken: none that parses, or one over a limit. */
+export function refusals(
+  { cache, desired }: Pick<ObservationOptions, "cache" | "desired">,
+): Refusal[] {
+  return [...cache.refused, ...desired.overLimit()];
 }

@@ -14,7 +14,7 @@ import { KINDS } from "../../model/cluster/objects.ts";
 import type { Progress } from "../../model/kernel/dataplane.ts";
 import { type Status, STATUS_VERSION, type TakeOverSummary } from "../../model/status.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
-import type { Observation } from "./observation.ts";
+import { type Observation, refusals } from "./observation.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { VERSION } from "../../model/version.ts";
 
@@ -88,7 +88,7 @@ export function statusReport(sources: StatusSources): Status {
         at: formatTime(sync.at),
         seconds: inSeconds(sync.seconds),
       })),
-    refused: [...cache.refused, ...desired.overLimit()].map(({ kind, key, reason }) => ({
+    refused: refusals(sources).map(({ kind, key, reason }) => ({
       kind,
       key,
       reason,

@@ -40,7 +40,10 @@ export function kernelChanges(state: DesiredState, held: Contents): KernelChange
       !isForeign(set, key) &&
       (owner(set, key) !== "" || wanted.sets.get(set)?.has(key) === true),
   );
-  const elements = compareContents(wanted, { ...there, sets: withAll(there.sets, wanted.sets) })
+  const elements = compareContents(wanted, {
+    ...there,
+    sets: withEmptySets(there.sets, wanted.sets),
+  })
     .filter(({ key }) => key !== "").flatMap((each) => changesOf(each, owner(each.in, each.key)));
   const changes = [
     ...elements.filter(({ change }) => change === "delete"),
@@ -103,7 +106,7 @@ function elementsOf(
 }
 
 /** Sets that are missing are named apart: here they count as empty. */
-function withAll(sets: Contents["sets"], all: Contents["sets"]): Contents["sets"] {
+function withEmptySets(sets: Contents["sets"], all: Contents["sets"]): Contents["sets"] {
   return new Map([...[...all.keys()].map((name) => [name, new Map()] as const), ...sets]);
 }
 
