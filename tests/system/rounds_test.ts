@@ -73,38 +73,6 @@ Deno.test("while a list streams in and long work goes on, a request is read with
   assert(Math.max(...waited) <= 2, `turns: ${waited.join(" ")}`);
 });
 
-Deno.test("where another process connects first, no socket of ours stays open", async () => {
-  const { listen } = Deno;
-  for (const word of ["a wrong name, as long as the right one", undefined]) {
-    const before = openSockets();
-    const rival = Promise.withResolvers<Deno.Conn>();
-    Deno.listen = ((address: Deno.UnixListenOptions & { transport: "unix" }) => {
-      const listener = listen(address);
-      Deno.connect(address).then(rival.resolve, rival.reject);
-      return listener;
-    }) as typeof Deno.listen;
-    const connecting = connectWithSelf();
-    Deno.listen = listen;
-    connecting.catch(() => {});
-    const other = await rival.promise;
-    if (word !== undefined) await other.write(new TextEncoder().encode(word));
-    await assertRejects(() => connecting);
-    other.close();
-    await eventually("all sockets are closed", () => openSockets() <= before);
-  }
-});
-
-/** Sockets that this process has open. */
-function openSockets(): number {
-  return [...Deno.readDirSync("/proc/self/fd")].filter(({ name }) => {
-    try {
-      return Deno.readLinkSync(`/proc/self/fd/${name}`).startsWith("socket:");
-    } catch {
-      return false;
-    }
-  }).length;
-}
-
 /** Connects, asks and hangs up when told to: another thread, as clients do not share our event loop. */
 const CLIENT = `
   onmessage = async ({ data: { port, shared } }) => {
@@ -167,3 +135,35 @@ Deno.test("where the connection breaks, timers do", async () => {
   connection.writer.close();
   for (let i = 0; i < 3; i++) await rounds.next();
 });
+
+Deno.test("where another process connects first, no socket of ours stays open", async () => {
+  const { listen } = Deno;
+  for (const word of ["a wrong name, as long as the right one", undefined]) {
+    const before = openSockets();
+    const rival = Promise.withResolvers<Deno.Conn>();
+    Deno.listen = ((address: Deno.UnixListenOptions & { transport: "unix" }) => {
+      const listener = listen(address);
+      Deno.connect(address).then(rival.resolve, rival.reject);
+      return listener;
+    }) as typeof Deno.listen;
+    const connecting = connectWithSelf();
+    Deno.listen = listen;
+    connecting.catch(() => {});
+    const other = await rival.promise;
+    if (word !== undefined) await other.write(new TextEncoder().encode(word));
+    await assertRejects(() => connecting);
+    other.close();
+    await eventually("all sockets are closed", () => openSockets() <= before);
+  }
+});
+
+/** Sockets that this process has open. */
+function openSockets(): number {
+  return [...Deno.readDirSync("/proc/self/fd")].filter(({ name }) => {
+    try {
+      return Deno.readLinkSync(`/proc/self/fd/${name}`).startsWith("socket:");
+    } catch {
+      return false;
+    }
+  }).length;
+}
