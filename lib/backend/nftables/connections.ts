@@ -31,6 +31,8 @@ export class ElementCounters implements ConnectionCounters {
   readonly tellsGone = true;
   readonly #options: ElementCountersOptions;
   readonly #listeners: ((last: FrontendCount) => void)[] = [];
+  /** Frontends that went while the table is read back or replaced. */
+  #goneMeanwhile: Set<string> | undefined;
 
   /** @param options what to read */
   constructor(options: ElementCountersOptions) {
@@ -61,6 +63,7 @@ export class ElementCounters implements ConnectionCounters {
 
   /** An element goes; this it had counted. */
   tell(last: FrontendCount): void {
+    this.#goneMeanwhile?.add(last.frontend);
     for (const listener of this.#listeners) listener(last);
   }
 
@@ -74,10 +77,18 @@ export class ElementCounters implements ConnectionCounters {
     const sum = countingMaps(elements).reduce((sum, map) => sum + (elements.get(map) ?? 0), 0);
     const isWanted = this.#listeners.length > 0 && sum > 0 && sum <= MOST_KEPT;
     const listings = isWanted ? await this.#list().catch(() => undefined) : undefined;
-    await replace();
+    const told = this.#goneMeanwhile = new Set<string>();
+    try {
+      await replace();
+    } finally {
+      this.#goneMeanwhile = undefined;
+    }
     // A large table that was read back has counted on.
     if (!listings || dataplane.replacements === replacements) return;
-    for (const last of allOf(listings)) if (last.connections > 0) this.tell(last);
+    for (const last of allOf(listings)) {
+      // Where it could be read back but in part, some went before it was replaced.
+      if (last.connections > 0 && !told.has(last.frontend)) this.tell(last);
+    }
   }
 
   async #list(): Promise<ReadonlyMap<string, string>> {
