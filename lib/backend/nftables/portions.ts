@@ -8,6 +8,7 @@ import type { Progress } from "../../model/kernel/dataplane.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { Nft } from "./kernel/nft.ts";
+import { heldBack, Overlap } from "./kernel/overlap.ts";
 import type { FullScript } from "./script/full_script.ts";
 
 /** What it takes to write in portions. */
@@ -28,9 +29,6 @@ export interface PortionsOptions {
 /** Milliseconds after which the log says, once, that the rules are still being written. */
 const LONG = 10_000;
 
-/** What each portion ends with. Without it, nft can but read, and an input that ends before it is an error. */
-const CLOSING = "}\n";
-
 /**
  * Gives the portions to nft, one process for each: its memory ends with it. While one is taken by the
  * kernel, the next nft reads what follows, which is half of its work, and the one after that is made.
@@ -48,12 +46,8 @@ export async function writePortions(
   let done = 0;
   let isTold = false;
   const write = async (text: string, before: Promise<void>) => {
-    const head = (++begun === of ? await prologue() : "") + text.slice(0, -CLOSING.length);
-    await nft.stream(async function* () {
-      yield head;
-      await before;
-      yield CLOSING + mark();
-    });
+    const head = ++begun === of ? await prologue() : "";
+    await nft.stream(() => heldBack(head + text, { before, mark }));
     onProgress({ done: ++done, of });
     checkpoint();
     if (isTold || done === of || clock.monotonic() - started < LONG) return;
@@ -63,19 +57,14 @@ export async function writePortions(
     });
   };
   onProgress({ done, of });
-  let before = Promise.resolve();
-  let writing = before;
+  const overlap = new Overlap();
   const turns = new Turns(clock);
   for (const text of script.portions()) {
     if (text === undefined) {
       await turns.giveWay();
       continue;
     }
-    await before;
-    [before, writing] = [writing, write(text, writing)];
-    // Whether it failed is seen when the one after the next is there.
-    writing.catch(() => {});
+    await overlap.begin((before) => write(text, before));
   }
-  await before;
-  await writing;
+  await overlap.end();
 }
