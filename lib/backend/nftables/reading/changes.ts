@@ -26,40 +26,39 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
   const nodeChange = change.node
     ? nodeElementChanges(change.node.before, change.node.after)
     : { deleteElements: [], addElements: [] };
-  const element =
-    (change: Change["change"]) => (each: (typeof operations.addElements)[number]) => ({
-      change,
-      type: "element" as const,
-      in: each.set.name,
-      key: printKey(each.key),
-      data: each.data,
-      service: each.comment || of(each) || ownerOfSlot(owners, each),
-    });
-  const part = (change: Change["change"], type: "chain" | "set") => (each: { name: string }) => ({
+  const element = (change: Change["change"]) => (each: Element) => ({
     change,
-    type,
-    in: each.name,
-    key: "",
-    data: "",
-    service: "",
+    type: "element" as const,
+    in: each.set.name,
+    key: printKey(each.key),
+    data: each.data,
+    service: each.comment || of(each) || ownerOfSlot(owners, each),
   });
   const rules = (change: Change["change"], name: string, lines: readonly string[]) =>
     lines.map((key) => ({ change, type: "rule" as const, in: name, key, data: "", service: "" }));
   return [
     ...[...operations.deleteElements, ...nodeChange.deleteElements].map(element("delete")),
-    ...operations.deleteChains.map(part("delete", "chain")),
-    ...operations.deleteSets.map(part("delete", "set")),
+    ...operations.deleteChains.map(partChange("delete", "chain")),
+    ...operations.deleteSets.map(partChange("delete", "set")),
     ...operations.rewriteChains.flatMap(({ before, after }) => [
       ...rules("delete", before.name, before.rules.filter((each) => !after.rules.includes(each))),
       ...rules("add", after.name, after.rules.filter((each) => !before.rules.includes(each))),
     ]),
-    ...operations.addSets.map(part("add", "set")),
+    ...operations.addSets.map(partChange("add", "set")),
     ...operations.addChains.flatMap((chain) => [
-      part("add", "chain")(chain),
+      partChange("add", "chain")(chain),
       ...rules("add", chain.name, chain.rules),
     ]),
     ...[...operations.addElements, ...nodeChange.addElements].map(element("add")),
   ];
+}
+
+/** The change of a chain or set that comes or goes. */
+export function partChange(
+  change: Change["change"],
+  type: "chain" | "set",
+): (part: { readonly name: string }) => Change {
+  return ({ name }) => ({ change, type, in: name, key: "", data: "", service: "" });
 }
 
 /** How many services need each shared object of a state. */

@@ -10,6 +10,7 @@ import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents, NO_CONTENTS } from "../kernel/contents.ts";
 import { frontendsOf } from "../../../policy/frontend.ts";
 import { frontendId, frontendIdOf, ownersIn } from "./frontends.ts";
+import { partChange } from "./changes.ts";
 import type { Change, KernelChanges } from "../../../model/kernel/change.ts";
 
 /**
@@ -111,17 +112,11 @@ function withEmptySets(sets: Contents["sets"], all: Contents["sets"]): Contents[
 }
 
 function newParts(desired: Contents, held: Contents): Change[] {
-  const part = (type: "chain" | "set") => (name: string): Change => ({
-    change: "add",
-    type,
-    in: name,
-    key: "",
-    data: "",
-    service: "",
-  });
+  const missing = (part: "sets" | "chains") =>
+    [...desired[part].keys()].filter((name) => !held[part].has(name)).map((name) => ({ name }));
   return [
-    ...[...desired.sets.keys()].filter((name) => !held.sets.has(name)).map(part("set")),
-    ...[...desired.chains.keys()].filter((name) => !held.chains.has(name)).map(part("chain")),
+    ...missing("sets").map(partChange("add", "set")),
+    ...missing("chains").map(partChange("add", "chain")),
   ];
 }
 
