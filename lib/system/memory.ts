@@ -14,13 +14,15 @@ const REST = 1_000;
  */
 const MOST = 30e6;
 
-/** Bytes of new objects from which on looking through all is worth it. */
-const LEAST = 1e6;
+/** Bytes taken of the machine since the last time, from which on looking through all is worth it. */
+const LEAST = 1.5e6;
 
 /** What V8 is asked. */
 export interface Heap {
   /** Bytes of objects, those that are unused among them. */
   readonly used: () => number;
+  /** Bytes taken of the machine for them. */
+  readonly taken: () => number;
   /** Collects at one go, as a process that is about to run out of memory. */
   readonly collect: () => void;
 }
@@ -37,6 +39,7 @@ export function v8Heap(): Heap | undefined {
   const { gc } = globalThis as { readonly gc?: GarbageCollector };
   return gc && {
     used: () => Deno.memoryUsage().heapUsed,
+    taken: () => Deno.memoryUsage().heapTotal,
     collect: () => gc({ type: "major", execution: "sync", flavor: "last-resort" }),
   };
 }
@@ -45,7 +48,7 @@ export function v8Heap(): Heap | undefined {
 export class MemoryRelease {
   /** Pieces of work so far. */
   #pieces = 0;
-  /** Bytes that the last collection left. */
+  /** Bytes taken after the last collection. */
   #left = 0;
 
   /**
@@ -63,9 +66,9 @@ export class MemoryRelease {
   }
 
   #release(): void {
-    const used = this.heap.used();
-    if (used > MOST || used < this.#left + LEAST) return;
-    this.heap.collect();
-    this.#left = this.heap.used();
+    const { heap } = this;
+    if (heap.used() > MOST || heap.taken() < this.#left + LEAST) return;
+    heap.collect();
+    this.#left = heap.taken();
   }
 }

@@ -18,12 +18,13 @@ const MAX_HEAP = 1024;
 
 /**
  * How V8 keeps its heap small; the task `start` has the same. `--expose-gc` lets the daemon give
- * memory back after a full sync (lib/system/runtime.ts). Young objects get 2 MiB, not 16: at 10,000
+ * memory back when it rests (lib/system/memory.ts). Young objects get 2 MiB, not 16: at 10,000
  * Services that is 30 MB less at rest and 90 MB less at the peak, for the same CPU time; with 1 MiB, the
  * first sync of 1,000,000 endpoints takes a quarter more of it. What has
  * survived a collection may grow by 30 % until the next one, not by up to 300 %: at 44,125 Services
  * 120 MB less at the peak and 100 MB less at rest, for 10 % more CPU time of a start. Functions
- * are optimised ten times later: 3 MB less in a small cluster, and no slower in a large one. Of fragmented
+ * are optimised 25 and 100 times later, for the optimisers' own code and memory count, too: at 1,000 Services that is
+ * 4 MB less than 10 times later, at 44,125 a start takes 2 to 13 % more CPU time. Of fragmented
  * memory, 1 MiB is moved at one go, not 4: the longest collection of 30,000 Services takes 47 ms, not 68.
  */
 export const V8_FLAGS = [
@@ -31,8 +32,8 @@ export const V8_FLAGS = [
   "--max-semi-space-size=2",
   "--heap-growing-percent=30",
   "--compaction-max-evacuated-bytes-mb=1",
-  "--invocation-count-for-maglev=4000",
-  "--invocation-count-for-turbofan=30000",
+  "--invocation-count-for-maglev=10000",
+  "--invocation-count-for-turbofan=300000",
 ].join(",");
 
 /** The permissions in `deno.json`: everything of a kind, or a list of names and paths. */
