@@ -93,7 +93,7 @@ const service: fc.Arbitrary<Service> = fc.record<EveryField>({
       port,
       nodePort: portOrNone,
     }),
-    { minLength: 1, maxLength: 3, selector: (each) => each.name },
+    { minLength: 1, maxLength: 3, comparator: sharesWhatIsItsOwn },
   ),
   internalTrafficPolicy: policy,
   externalTrafficPolicy: policy,
@@ -230,4 +230,11 @@ export function eventsOf(objects: StateObjects): ReplaceEvent[] {
   return KINDS.map((kind) => (
     { type: "replace", kind, objects: maps[kind], refused: new Map() } as ReplaceEvent
   ));
+}
+
+/** Whether two ports of one Service have something in common that only one can have. */
+function sharesWhatIsItsOwn(one: ServicePort, other: ServicePort): boolean {
+  if (one.name === other.name) return true;
+  const isSameNodePort = one.nodePort !== 0 && one.nodePort === other.nodePort;
+  return one.protocol === other.protocol && (one.port === other.port || isSameNodePort);
 }
