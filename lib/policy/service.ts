@@ -46,13 +46,15 @@ export function desiredServicePorts(
   for (const family of familiesOf(service)) {
     const ranges = sourceRanges(service, family, inputs.nodeAddresses[family]);
     for (const port of service.ports) {
-      all.push(desiredServicePort(service, { inputs, port, family, ranges, last }));
+      all.push(desiredServicePort(service, { key, inputs, port, family, ranges, last }));
     }
   }
   return compact(all);
 }
 
 interface PortInputs {
+  /** `namespace/name` of the Service. */
+  readonly key: string;
   readonly inputs: ServiceInputs;
   readonly port: ServicePort;
   readonly family: Family;
@@ -71,11 +73,10 @@ type SlotsOwner = Pick<DesiredServicePort, "name" | "family" | "protocol">;
 
 function desiredServicePort(
   service: Service,
-  { inputs, port, family, ranges, last }: PortInputs,
+  { key, inputs, port, family, ranges, last }: PortInputs,
 ): DesiredServicePort {
   const { slices, place, lost } = inputs;
   const { protocol } = port;
-  const key = objectKey(service);
   const name = servicePortName(key, port);
   const held = (addresses: readonly string[], others: readonly string[] = []) =>
     only(

@@ -50,6 +50,13 @@ export function* sorting<T extends object>(
   }
 }
 
+/** Sorts the entries of a map by their keys. */
+export function sortingByKey<V>(
+  entries: readonly (readonly [string, V])[],
+): Generator<undefined, readonly (readonly [string, V])[]> {
+  return sorting(entries, ([a], [b]) => a < b ? -1 : 1);
+}
+
 /** Milliseconds of a turn. */
 const TURN = 5;
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
-import { atOnce, sorting } from "../../../model/ports/in_turns.ts";
+import { atOnce, sortingByKey } from "../../../model/ports/in_turns.ts";
 import { diffingServices } from "../script/diff.ts";
 import { printListedKey } from "../script/keys.ts";
 import { fixedChains, nodeElements } from "../script/layout.ts";
@@ -55,7 +55,7 @@ export interface DesiredObjects {
  * @yields where other work can be done; meanwhile the state must not change
  */
 export function* gatheringObjects(state: DesiredState): Generator<undefined, DesiredObjects> {
-  const byName = yield* sorting([...state.services], ([a], [b]) => a < b ? -1 : 1);
+  const byName = yield* sortingByKey([...state.services]);
   const changes = byName.map(([, after]) => ({ before: [], after }));
   const { operations } = yield* diffingServices(changes, {
     node: state.node,

@@ -163,18 +163,24 @@ class Collector {
    */
   addNew(objects: readonly TableObject[]): void {
     const shared = new Map<string, SharedObject>();
-    for (const object of objects) {
-      if (object.type === "slots") this.#addSlots.push(object);
-      else if (isPrivate(object)) this.#addElements.push(object);
-      else shared.set(objectId(object), object);
+    for (const each of objects) {
+      const object = this.#addOwn(each);
+      if (object) shared.set(objectId(object), object);
     }
     for (const [id, object] of shared) this.#count(id, { object, step: 1 });
   }
 
-  add([id, object]: Named): void {
+  add([id, each]: Named): void {
+    const object = this.#addOwn(each);
+    if (object) this.#count(id, { object, step: 1 });
+  }
+
+  /** Adds what one Service alone has. @returns the object, where services share it */
+  #addOwn(object: TableObject): SharedObject | undefined {
     if (object.type === "slots") this.#addSlots.push(object);
     else if (isPrivate(object)) this.#addElements.push(object);
-    else this.#count(id, { object, step: 1 });
+    else return object;
+    return undefined;
   }
 
   remove([id, object]: Named): void {

@@ -9,7 +9,7 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../../model/kernel/desired.ts";
-import { atOnce, sorting } from "../../../model/ports/in_turns.ts";
+import { atOnce, sortingByKey } from "../../../model/ports/in_turns.ts";
 import { type Difference, type GatheredOperations, gatheringServices } from "./diff.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain, Element, Slots } from "./objects.ts";
@@ -89,8 +89,7 @@ export class FullScript implements Script {
 
   /** In the order of their names. */
   *#inOrder(): Generator<undefined, readonly ServicePorts[]> {
-    return this.#sorted ??= (yield* sorting(this.#byName, ([a], [b]) => a < b ? -1 : 1))
-      .map(([, ports]) => ports);
+    return this.#sorted ??= (yield* sortingByKey(this.#byName)).map(([, ports]) => ports);
   }
 
   /** Whether there can be clients of session affinity. */
