@@ -43,8 +43,8 @@ export interface Snapshot {
 
 type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
 
-/** Objects that are taken in at one go: a few milliseconds. */
-const BATCH = 2_000;
+/** Objects that are taken in at one go. */
+const BATCH = 100;
 
 /** The state of all objects. Events go in through `apply`, which returns what is worth a warning. */
 export class ObjectCache implements Snapshot {

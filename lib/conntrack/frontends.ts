@@ -24,8 +24,8 @@ export type Frontends = ReadonlyMap<string, Frontend>;
 /** Frontends of both families. */
 export type FrontendsByFamily = Readonly<Record<Family, Frontends>>;
 
-/** Services that are looked at at one go: a fraction of a millisecond. */
-const BATCH = 1_000;
+/** Services that are looked at at one go. */
+const BATCH = 100;
 
 /**
  * Finds the UDP frontends of Services, by their ports; those of other protocols have none.

@@ -70,12 +70,12 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
-/** Services that claim at one go: a millisecond or two. */
-const BATCH = 100;
+/** Services that claim at one go. */
+const BATCH = 25;
 /** Those that become the desired state at one go, at most; more take a copy of it. */
 const MOST_TAKEN = 5_000;
 /** Those that are worked out at one go; an endpoint takes a tenth of the time of a Service. */
-const BATCH_WEIGHT = 200;
+const BATCH_WEIGHT = 20;
 const ENDPOINT_WEIGHT = 0.1;
 
 /** Shared by all Services that hold what they claim. */

@@ -49,8 +49,8 @@ export interface SlotsOptions {
   readonly portion: number;
 }
 
-/** Frontends that are looked at at one go: a millisecond. */
-const BATCH = 1_000;
+/** Frontends that are looked at at one go. */
+const BATCH = 100;
 
 /**
  * Finds frontends that lead to other slots than they should: by `elementId`, what they have now.

@@ -4,6 +4,13 @@
  * @module
  */
 
+/** The lines of a text, without their ends, as `split` gives them: one at a time, where all are too many. */
+export function* eachLine(text: string): Generator<string, void> {
+  let from = 0;
+  for (let end; (end = text.indexOf("\n", from)) >= 0; from = end + 1) yield text.slice(from, end);
+  yield text.slice(from);
+}
+
 const LONGEST = 80;
 
 /** A value as one line of printable text, cut where it is long: `"a\nb"`, `40`, `a list`. */

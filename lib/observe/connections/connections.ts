@@ -37,7 +37,7 @@ const LONGEST = 300_000;
 const LIVE = 1_000;
 
 /** Counts that are taken at once: a millisecond or two. */
-const BATCH = 250;
+const BATCH = 100;
 
 /** What counts, and where it is read. */
 export interface ConnectionsOptions {

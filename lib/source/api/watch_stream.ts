@@ -56,6 +56,9 @@ class UnmarkedListError extends WatchError {
 /** Statuses by which servers refuse parameters that they do not know. */
 const REFUSALS: readonly number[] = [400, 405, 406, 415, 422, 501];
 
+/** Lines or frames that are taken at one go. */
+const BATCH = 16;
+
 /**
  * Follows a stream until the server ends it or the signal aborts.
  *
@@ -81,8 +84,12 @@ export async function followStream<K extends Kind>(
   try {
     for await (const pieces of piecesOf(stream)) {
       if (signal.aborted) return;
-      follower.take(pieces);
-      if (follower.isListing) await turns.giveWay();
+      for (let i = 0; i < pieces.length; i += BATCH) {
+        follower.take(pieces.slice(i, i + BATCH));
+        if (!follower.isListing) continue;
+        await turns.giveWay();
+        if (signal.aborted) return;
+      }
     }
     if (follower.isListing) throw new WatchError("dropped", "the initial list ended unfinished");
   } catch (error) {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { eachLine } from "../../../model/values/text.ts";
 import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
 
 /** A rule as `iptables-save` prints it. */
@@ -28,8 +29,8 @@ export type Saved = ReadonlyMap<string, SavedTable>;
 /** What `iptables-save -c` prints before a rule. */
 const COUNTERS = /^\[\d+:\d+\] /;
 
-/** Lines that are read at one go: a few milliseconds. */
-const BATCH = 5_000;
+/** Lines that are read at one go. */
+const BATCH = 200;
 
 /**
  * Parses the output of `iptables-save` or `ip6tables-save`, with counters or without; lines that it
@@ -42,8 +43,9 @@ export function* parseSaved(text: string): Generator<undefined, Saved> {
   let chains = new Set<string>();
   let builtIn = new Map<string, string>();
   let rules: SavedRule[] = [];
-  for (const [i, printed] of text.split("\n").entries()) {
-    if (i % BATCH === BATCH - 1) yield;
+  let count = 0;
+  for (const printed of eachLine(text)) {
+    if (++count % BATCH === 0) yield;
     const line = printed.startsWith("[") ? printed.replace(COUNTERS, "") : printed;
     if (line.startsWith("-A ")) {
       const end = line.indexOf(" ", 3);

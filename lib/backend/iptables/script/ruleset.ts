@@ -61,8 +61,8 @@ export function countOperations(input: TableInput): number {
   return count;
 }
 
-/** Lines that are written at one go: a few milliseconds. */
-const BATCH = 10_000;
+/** Lines that are written at one go. */
+const BATCH = 500;
 
 /** The input as text; nothing where there is nothing to do. */
 function* renderingTable(input: TableInput): Generator<undefined, string> {

@@ -70,8 +70,8 @@ export async function repairScript(
   return operations && dataplane.repair(operations);
 }
 
-/** Elements whose keys are printed at one go: a few milliseconds. */
-const BATCH = 2_000;
+/** Elements whose keys are printed at one go. */
+const BATCH = 200;
 
 function* keysOf(elements: readonly Element[]): Generator<undefined, ReadonlySet<string>> {
   const keys = new Set<string>();

@@ -5,6 +5,7 @@
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import { atOnce, sortingByKey } from "../../../model/ports/in_turns.ts";
+import { eachLine } from "../../../model/values/text.ts";
 import { diffingServices } from "../script/diff.ts";
 import { printListedKey } from "../script/keys.ts";
 import { fixedChains, nodeElements } from "../script/layout.ts";
@@ -78,8 +79,8 @@ export function elementKey({ key }: Pick<Element, "key">): string {
   return printListedKey(key);
 }
 
-/** Elements or lines that are read at one go: a few milliseconds. */
-const BATCH = 500;
+/** Elements or lines that are read at one go. */
+const BATCH = 100;
 
 /**
  * Objects of the table, comparable.
@@ -132,8 +133,9 @@ function remark(
 export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;
   const reader = new Reader();
-  for (const [i, line] of listing.split("\n").entries()) {
-    if (i % BATCH === BATCH - 1) yield;
+  let count = 0;
+  for (const line of eachLine(listing)) {
+    if (++count % BATCH === 0) yield;
     reader.read(line);
   }
   return reader;

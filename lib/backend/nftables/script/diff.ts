@@ -68,8 +68,8 @@ export interface DiffOptions {
   readonly references: References;
 }
 
-/** Objects that are worked out at one go: a few milliseconds. */
-const BATCH = 2_000;
+/** Objects that are worked out at one go. */
+const BATCH = 200;
 
 /**
  * Works out the operations for some services' changes; its work follows their size alone.

@@ -32,10 +32,10 @@ export interface TableContents {
   readonly affinitySets: readonly TableSet[];
 }
 
-/** Services whose part is worked out at once: a few ms, in which `nft` reads the part before. */
-const BATCH = 128;
-/** The same for Services with many elements, by `weightOf`: nothing else runs until they are done. */
-const BATCH_WEIGHT = 5_000;
+/** Services whose part is worked out at one go. */
+const BATCH = 16;
+/** The same for Services with many elements, by `weightOf`. */
+const BATCH_WEIGHT = 250;
 
 /** Services. */
 const LONG = 5_000;

@@ -79,8 +79,8 @@ function renderRules({ name, rules }: Chain): string {
   return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
 }
 
-/** Elements that are rendered at one go: a few milliseconds. */
-const BATCH = 2_000;
+/** Elements that are rendered at one go. */
+const BATCH = 200;
 
 /** Commands that add or delete elements, one for each set or map. */
 function* renderElements(
