@@ -85,7 +85,7 @@ export const GOALS: readonly Goal[] = [
   {
     name: "work until the health server answers",
     reason:
-      "while V8 marks what is in use, Deno asks the kernel for no sockets, nor while V8 collects; all other work is in turns of 5 ms",
+      "a collection of V8's, which moves objects and updates what points to them at one go; all other work is in turns of 5 ms",
     judge: ({ silence }) =>
       silence &&
       atMost(Math.max(silence.first.busy, silence.restart.busy, silence.full.busy), {
