@@ -99,7 +99,7 @@ Deno.test("very many Services are looked at in turns", () => {
     logger: new MemoryLogger(),
   });
   const { change } = pipeline.load(names.map((name) => service(name)));
-  assertEquals([...advice.advising(change)].length, 5);
+  assertEquals([...advice.advising(change)].length, 50);
 });
 
 Deno.test("a pod on the host's network, and one of another node, are not", () => {
