@@ -7,6 +7,7 @@
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { mend } from "./drift/mend.ts";
+import { heldSlots, leadsToSlots } from "./held_slots.ts";
 import { comparing, isOfKernel } from "./kernel/compare.ts";
 import { type Contents, parsingListing, readingObjects } from "./kernel/contents.ts";
 import type { Nft } from "./kernel/nft.ts";
@@ -17,7 +18,7 @@ import type { FullScript, TableContents, TableObjects } from "./script/full_scri
 import { inParts, isOnePart, NOTHING } from "./script/parts.ts";
 import { countOperations, renderingStep } from "./script/script.ts";
 import { setNamed } from "./script/sets.ts";
-import { deleteLeftSlots, heldSlots, isTaken, leadsToSlots, putSlots } from "./slots.ts";
+import { deleteLeftSlots, isTaken, putSlots } from "./slots.ts";
 
 /** What it takes to reconcile. */
 export interface ReconcileOptions {

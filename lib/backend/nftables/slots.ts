@@ -4,20 +4,18 @@
  *
  * They are added again, in portions. To the kernel, an element that is there already is no change, and
  * one with other data is an error: then those of the portion are replaced, and some of the portions that
- * follow without trying: ever more, until one that is tried fits. How many slots a frontend had is known from
- * the chain that it leads to.
+ * follow without trying: ever more, until one that is tried fits. How many slots a frontend had, `heldSlots` finds out.
  *
  * @module
  */
 import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
 import type { Turns } from "../../model/ports/in_turns.ts";
-import { keysOfBoth } from "./kernel/compare.ts";
-import type { Contents } from "./kernel/contents.ts";
+import type { HeldSlots } from "./held_slots.ts";
 import { Overlap } from "./kernel/overlap.ts";
 import { type FrontendKey, slotPrinter } from "./script/keys.ts";
 import { elementId, slotData, type Slots, TABLE } from "./script/objects.ts";
 import { renderPair } from "./script/script.ts";
-import { frontendMap, parseKey, setNamed, type TableSet } from "./script/sets.ts";
+import type { TableSet } from "./script/sets.ts";
 
 /** Some slots of one frontend in a map. */
 interface Slice {
@@ -31,115 +29,19 @@ interface Slice {
   readonly held: number;
 }
 
-/** The slots that the kernel has of a frontend in a map. */
-export interface HeldSlots {
-  readonly set: TableSet<"endpoints" | "localEndpoints">;
-  readonly key: FrontendKey;
-  readonly count: number;
-}
-
 /** What writes slots. */
 export interface SlotsOptions {
   /** Gives a transaction to the kernel. */
   readonly apply: (text: string) => Promise<void>;
   /** The same, of a block that is read meanwhile, when another step has ended. */
   readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;
-  readonly turns: Pick<Turns, "giveWay">;
+  readonly turns: Pick<Turns, "giveWay" | "run">;
   /** Slots of one transaction, at most; to replace one is two operations. */
   readonly portion: number;
 }
 
-/** Frontends that are looked at at one go. */
+/** Slices that are cut at one go. */
 const BATCH = 100;
-
-/**
- * Finds frontends that lead to other slots than they should: by `elementId`, what they have now.
- *
- * @yields where other work can be done
- */
-export function* heldSlots(
-  held: Contents,
-  wanted: Contents,
-): Generator<undefined, ReadonlyMap<string, HeldSlots>> {
-  const found = new Map<string, HeldSlots>();
-  const [before, after] = [new Choices(held), new Choices(wanted)];
-  let sinceTurn = 0;
-  for (const name of new Set([...wanted.sets.keys(), ...held.sets.keys()])) {
-    const frontends = setNamed(name);
-    if (!frontends || !leadsToSlots(frontends)) continue;
-    const [there, desired] = [held, wanted].map((each) => each.sets.get(name));
-    for (const text of keysOfBoth(there, desired)) {
-      if (++sinceTurn % BATCH === 0) yield;
-      const was = before.behind(verdictOf(held, frontends, text));
-      const is = after.behind(verdictOf(wanted, frontends, text));
-      if (was === is || [...was, ...is].every(([map]) => was.get(map) === is.get(map))) continue;
-      const key = parseKey(frontends, text);
-      if (key?.type !== "frontend") continue;
-      for (const map of new Set([...was.keys(), ...is.keys()])) {
-        const set = setNamed(map);
-        if (!isOfSlots(set)) continue;
-        const id = elementId({ type: "slots", set, key });
-        const count = Math.max(was.get(map) ?? 0, found.get(id)?.count ?? 0);
-        found.set(id, { set, key, count });
-      }
-    }
-  }
-  return found;
-}
-
-/** Whether a map leads frontends to chains that choose slots. */
-export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
-  return role === "services" || role === "shortCircuits";
-}
-
-/** Where a frontend leads to; the table may have it in another map of the role (`DesiredNode.cutsFrontends`). */
-function verdictOf({ sets }: Contents, frontends: TableSet, text: string): string {
-  const verdict = sets.get(frontends.name)?.get(text);
-  if (verdict !== undefined || frontends.role !== "services") return verdict ?? "";
-  const key = parseKey(frontends, text);
-  if (key?.type !== "frontend" || frontends.family === undefined) return "";
-  const cutsFrontends = frontends.shard === undefined;
-  const { name } = frontendMap({ cutsFrontends }, { family: frontends.family, key });
-  return sets.get(name)?.get(text) ?? "";
-}
-
-function isOfSlots(set: TableSet | undefined): set is HeldSlots["set"] {
-  return set?.keyType === "slot";
-}
-
-/** A rule that chooses one of so many slots in a map. */
-const CHOICE = / mod (\d+)\b.* map @(\S+)/;
-const NEXT = /\b(?:goto|jump) (\S+)/;
-
-/** Another program's rule may name any number. */
-const MOST_SLOTS = 100_000;
-
-/** From how many slots of which maps the chains of a table choose. */
-class Choices {
-  readonly #chains: Contents["chains"];
-  readonly #known = new Map<string, Map<string, number>>();
-
-  constructor({ chains }: Contents) {
-    this.#chains = chains;
-  }
-
-  /** By map, the number of slots that a rule leads to, or a verdict. */
-  behind(rule: string): ReadonlyMap<string, number> {
-    const known = this.#known.get(rule);
-    if (known) return known;
-    const counts = new Map<string, number>();
-    this.#known.set(rule, counts);
-    const add = (map: string, count: number) =>
-      counts.set(map, Math.max(count, counts.get(map) ?? 0));
-    const [, count, map] = CHOICE.exec(rule) ?? [];
-    if (count !== undefined && map !== undefined) add(map, Math.min(Number(count), MOST_SLOTS));
-    const [, chain = ""] = NEXT.exec(rule) ?? [];
-    for (const each of this.#chains.get(chain) ?? []) {
-      for (const [map, count] of this.behind(each)) add(map, count);
-    }
-    return counts;
-  }
-}
 
 /**
  * Has the kernel hold these slots; packets find one of before or after all the time.
@@ -161,20 +63,26 @@ export async function putSlots(
     }
   };
   const overlap = new Overlap();
+  const write = { apply, turns };
   let [replacedUntried, untried] = [0, 1];
   for (const each of cut(slices(), portion)) {
+    if (each === undefined) {
+      await turns.giveWay();
+      continue;
+    }
     const isTried = replacedUntried === 0;
     if (!isTried) replacedUntried--;
-    const text = isTried ? elements("add", each) : replacing(each);
+    const text = await turns.run(
+      isTried ? rendering("add", each) : replacing(each, each.map(ofKernel)),
+    );
     await overlap.begin(async (before) => {
       const fits = await isTaken(() => applyAfter(before, text));
       if (isTried) [replacedUntried, untried] = fits ? [0, 1] : [untried, untried * 2];
       if (fits) return;
       // Where nft ended before the step before.
       await before;
-      await (isTried ? replace : put)(each, apply);
+      await (isTried ? replace : put)(each, write);
     });
-    await turns.giveWay();
   }
   await overlap.end();
 }
@@ -203,15 +111,22 @@ export async function deleteLeftSlots(
     }
   };
   for (const each of cut(left(), portion)) {
-    await remove(each, apply);
-    await turns.giveWay();
+    if (each === undefined) await turns.giveWay();
+    else await remove(each, { apply, turns });
   }
 }
 
-type Write = (slices: readonly Slice[], apply: SlotsOptions["apply"]) => Promise<void>;
+type Write = (
+  slices: readonly Slice[],
+  options: Pick<SlotsOptions, "apply" | "turns">,
+) => Promise<void>;
 
-/** Cuts slices to portions of so many slots. */
-function* cut(slices: Iterable<Slice>, size: number): Generator<readonly Slice[]> {
+/**
+ * Cuts slices to portions of so many slots.
+ *
+ * @yields `undefined` where other work can be done
+ */
+function* cut(slices: Iterable<Slice>, size: number): Generator<readonly Slice[] | undefined> {
   let portion: Slice[] = [];
   let room = size;
   for (const slice of slices) {
@@ -220,6 +135,7 @@ function* cut(slices: Iterable<Slice>, size: number): Generator<readonly Slice[]
       portion.push({ ...slice, from, to });
       room -= to - from;
       from = to;
+      if (room > 0 && portion.length % BATCH === 0) yield undefined;
       if (room > 0) continue;
       yield portion;
       [portion, room] = [[], size];
@@ -228,28 +144,35 @@ function* cut(slices: Iterable<Slice>, size: number): Generator<readonly Slice[]
   if (portion.length > 0) yield portion;
 }
 
-const put: Write = async (slices, apply) => {
-  if (!await isTaken(() => apply(elements("add", slices)))) await replace(slices, apply);
+const put: Write = async (slices, options) => {
+  const { apply, turns } = options;
+  const text = await turns.run(rendering("add", slices));
+  if (!await isTaken(() => apply(text))) await replace(slices, options);
 };
 
-const replace: Write = async (slices, apply) => {
-  if (countOf(slices) === 1) {
-    return await apply(elements("delete", slices) + elements("add", slices));
-  }
+const replace: Write = async (slices, options) => {
+  const { apply, turns } = options;
+  if (countOf(slices) === 1) return await apply(await turns.run(replacing(slices, slices)));
+  const text = await turns.run(replacing(slices, slices.map(ofKernel)));
   // Another program may have deleted some, or left others where none should be.
-  if (!await isTaken(() => apply(replacing(slices)))) await inHalves(slices, put, apply);
+  if (!await isTaken(() => apply(text))) await inHalves(slices, put, options);
 };
 
-function replacing(slices: readonly Slice[]): string {
-  return elements("delete", slices.map(ofKernel)) + elements("add", slices);
+function* replacing(
+  slices: readonly Slice[],
+  held: readonly Slice[],
+): Generator<undefined, string> {
+  return (yield* rendering("delete", held)) + (yield* rendering("add", slices));
 }
 
-const remove: Write = async (slices, apply) => {
+const remove: Write = async (slices, options) => {
+  const { apply, turns } = options;
+  const text = await turns.run(rendering("delete", slices));
   try {
-    await apply(elements("delete", slices));
+    await apply(text);
   } catch (error) {
     if (!isOfKernel(error)) throw error;
-    if (countOf(slices) > 1) return await inHalves(slices, remove, apply);
+    if (countOf(slices) > 1) return await inHalves(slices, remove, options);
     // Gone already.
     if (error.failure !== "conflict") throw error;
   }
@@ -258,9 +181,12 @@ const remove: Write = async (slices, apply) => {
 async function inHalves(
   slices: readonly Slice[],
   write: Write,
-  apply: SlotsOptions["apply"],
+  options: Parameters<Write>[1],
 ): Promise<void> {
-  for (const half of cut(slices, Math.ceil(countOf(slices) / 2))) await write(half, apply);
+  for (const half of cut(slices, Math.ceil(countOf(slices) / 2))) {
+    if (half === undefined) await options.turns.giveWay();
+    else await write(half, options);
+  }
 }
 
 function countOf(slices: readonly Slice[]): number {
@@ -297,19 +223,31 @@ const PROGRAM_FAILURES: ReadonlySet<ApplyFailure> = new Set([
   "not-permitted",
 ]);
 
-function elements(verb: "add" | "delete", slices: readonly Slice[]): string {
-  return [...Map.groupBy(slices, ({ set }) => set)].map(([set, members]) => {
-    const lists = members.map((each) => linesOf(verb, each)).filter((lines) => lines !== "");
-    return lists.length === 0 ? "" : `${verb} element ${TABLE} ${set} {\n${lists.join(",\n")}\n}\n`;
-  }).join("");
-}
+/** Slots that are written at one go. */
+const LINES = 100;
 
-function linesOf(verb: "add" | "delete", { key, destinations, from, to }: Slice): string {
-  const keyOf = slotPrinter(key);
-  const lines: string[] = [];
-  for (let slot = from; slot < to; slot++) {
-    const destination = verb === "add" ? destinations?.[slot] : undefined;
-    lines.push(destination ? renderPair(keyOf(slot), slotData(destination)) : keyOf(slot));
+/**
+ * Writes commands that add or delete slots, one for each map.
+ *
+ * @yields where other work can be done
+ */
+function* rendering(
+  verb: "add" | "delete",
+  slices: readonly Slice[],
+): Generator<undefined, string> {
+  const commands: string[] = [];
+  for (const [set, members] of Map.groupBy(slices, ({ set }) => set)) {
+    const lines: string[] = [];
+    for (const { key, destinations, from, to } of members) {
+      const keyOf = slotPrinter(key);
+      for (let slot = from; slot < to; slot++) {
+        const destination = verb === "add" ? destinations?.[slot] : undefined;
+        lines.push(destination ? renderPair(keyOf(slot), slotData(destination)) : keyOf(slot));
+        if (lines.length % LINES === 0) yield;
+      }
+    }
+    if (lines.length === 0) continue;
+    commands.push(`${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`);
   }
-  return lines.join(",\n");
+  return commands.join("");
 }
