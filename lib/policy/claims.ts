@@ -8,6 +8,9 @@
  *
  * @module
  */
+import { vipFamily } from "../model/cluster/names.ts";
+import type { Family } from "../model/values/address.ts";
+
 /** What a Service asks for with a claim. */
 export type ClaimType = "clusterIP" | "nodePort" | "loadBalancerIP" | "externalIP";
 
@@ -67,6 +70,12 @@ export class Claims {
   /** By node port, the claims that are lost where another Service holds it. */
   readonly #dependents = new Map<string, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
+  readonly #vips: Record<Family, number> = { 4: 0, 6: 0 };
+
+  /** By family, how many virtual IPs with a port Services ask for. */
+  get vips(): Readonly<Record<Family, number>> {
+    return this.#vips;
+  }
 
   /**
    * Replaces what a Service asks for. The work follows what changes, not the number of claimants.
@@ -130,6 +139,7 @@ export class Claims {
   #add(claimant: Claimant, affected: Set<string>): Claimant {
     const { key, unless } = claimant.claim;
     const holder = this.#holders.get(key);
+    this.#count(claimant, 1);
     if (unless !== undefined) addTo(this.#dependents, unless, claimant);
     if (holder && compare(holder, claimant) < 0) this.#wait(holder.claim.key, claimant);
     else {
@@ -142,6 +152,7 @@ export class Claims {
 
   #remove(claimant: Claimant, affected: Set<string>): void {
     const { key, unless } = claimant.claim;
+    this.#count(claimant, -1);
     if (unless !== undefined) deleteFrom(this.#dependents, unless, claimant);
     const waiting = this.#waiting.get(key) ?? [];
     if (this.#holders.get(key) === claimant) {
@@ -151,6 +162,10 @@ export class Claims {
       this.#changed(key, affected, next);
     } else waiting.splice(placeOf(waiting, claimant), 1);
     if (waiting.length === 0) this.#waiting.delete(key);
+  }
+
+  #count({ claim: { key, type } }: Claimant, more: 1 | -1): void {
+    if (type !== "nodePort") this.#vips[vipFamily(key)] += more;
   }
 
   #wait(key: string, claimant: Claimant): void {

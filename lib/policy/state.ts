@@ -4,23 +4,23 @@
  * @module
  */
 import type { Dirty, Snapshot } from "../cache/cache.ts";
-import { FAMILIES, type Family } from "../model/values/address.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Family } from "../model/values/address.ts";
 import type {
   DesiredNode,
   DesiredServicePort,
   DesiredState,
   ServiceChange,
   StateChange,
+  StreamedState,
 } from "../model/kernel/desired.ts";
 import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
-import { atOnce, copying } from "../model/ports/in_turns.ts";
+import { atOnce, copying, resultOf, sorting } from "../model/ports/in_turns.ts";
 import { endpointCount } from "../model/kernel/port_endpoints.ts";
 import { only, union, withAll } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/same_value.ts";
-import { claimsOf, type OwnPort, type Surroundings } from "./claimed.ts";
+import { claimsOf } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { slicesOf } from "./endpoints.ts";
 import { withoutRefused } from "./features.ts";
@@ -29,11 +29,11 @@ import { Admission, type NamedService, type OverLimit } from "./limits.ts";
 import { followNoLocal, type NoLocal, noLocalCounts } from "./no_local.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts, withoutLost } from "./service.ts";
-import { cutWhereMany, followVips } from "./vips.ts";
+import { SurroundingsFollower, type SurroundingsOptions } from "./surroundings.ts";
+import { cutWhereMany } from "./vips.ts";
 
 /** Settings that hold for the life of the process. */
-export interface DesiredOptions {
-  readonly configuration: Configuration;
+export interface DesiredOptions extends SurroundingsOptions {
   /** Of the mode that is in effect. */
   readonly traits: ModeTraits;
   readonly nodeName: string;
@@ -41,12 +41,8 @@ export interface DesiredOptions {
   readonly ipFamilies?: readonly Family[];
   /** Features that nft or the kernel refuses: Services that need them are refused. */
   readonly refusedFeatures?: RefusedFeatures;
-  /** Canonical addresses of this machine; those that the Node lists count anyway. */
-  readonly ownAddresses?: () => readonly string[];
   /** Those of this machine's addresses that are its own for other reasons than being virtual IPs. */
   readonly interfaceAddresses?: () => readonly string[];
-  /** Ports that this process needs itself: no Service becomes a frontend there. */
-  readonly ownPorts?: () => readonly OwnPort[];
 }
 
 /** One step of the desired state. */
@@ -60,6 +56,13 @@ export interface Step {
   readonly overLimit: readonly OverLimit[];
 }
 
+/** A step to a first state, whose Services come as they are worked out. */
+export interface StreamedStep extends StreamedState {
+  /** Ends with the step; the desired state is the one after it then. */
+  readonly services: Working;
+}
+
+type Working = Generator<readonly DesiredServicePort[] | undefined, Step>;
 type Changes = StateChange["services"];
 
 /** All that Services depend on of the node; where it changes, each is worked out again. */
@@ -81,9 +84,6 @@ const ENDPOINT_WEIGHT = 0.1;
 /** Shared by all Services that hold what they claim. */
 const NOTHING: ReadonlySet<string> = new Set();
 
-/** No Service can have one; each pod's interface brings one more. */
-const LINK_LOCAL = /^fe[89ab].:/;
-
 /** The desired state with the indexes that it takes to follow changes. */
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
@@ -96,18 +96,15 @@ export class Desired implements DesiredState {
   readonly #losers = new Set<string>();
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
+  readonly #surroundings: SurroundingsFollower;
   readonly #refused: RefusedFeatures;
   readonly #noLocal = { 4: noLocalCounts(), 6: noLocalCounts() };
-  readonly #vips: Record<Family, number> = { 4: 0, 6: 0 };
   #node: DesiredNode;
   /** Of the update that is under way. */
   #nextNode: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
-  #surroundings: Surroundings;
   /** As of the last step. */
   #interfaceAddresses: readonly string[] | undefined;
-  /** What the claims depend on besides the Services, in one text. */
-  #surroundingsKey = "";
 
   /** @param options the configuration and who this node is */
   constructor(options: DesiredOptions) {
@@ -117,7 +114,7 @@ export class Desired implements DesiredState {
     this.#refused = new Map([...options.traits.refuses, ...options.refusedFeatures ?? []]);
     this.#node = desiredNode({ ...options, node: undefined, serviceCIDRs: [] });
     this.#nextNode = this.#node;
-    this.#surroundings = { node: this.#node, ownAddresses: new Set(), ownPorts: [] };
+    this.#surroundings = new SurroundingsFollower(options);
   }
 
   /** @inheritdoc */
@@ -173,12 +170,34 @@ export class Desired implements DesiredState {
    * @yields where other work can be done
    */
   *updating(objects: Snapshot, changed: Dirty): Generator<undefined, Step> {
+    const dirty = yield* this.#settle(objects, changed);
+    return yield* resultOf(this.#workOut(objects, dirty));
+  }
+
+  /**
+   * The same where there are no Services yet.
+   *
+   * @yields where other work can be done
+   */
+  *streaming(objects: Snapshot, changed: Dirty): Generator<undefined, StreamedStep> {
+    const dirty = yield* this.#settle(objects, changed);
+    const inOrder = yield* sorting([...dirty], (a, b) => a < b ? -1 : 1);
+    const services = this.#workOut(objects, inOrder);
+    return { node: this.#nextNode, size: objects.services.size, services };
+  }
+
+  /** Follows what is not of one Service alone. @returns the Services that have to be worked out */
+  *#settle(objects: Snapshot, changed: Dirty): Generator<undefined, Iterable<string>> {
     const addresses = this.#options.interfaceAddresses?.();
     const moved = addresses !== this.#interfaceAddresses;
     this.#interfaceAddresses = addresses;
     const all = (changed.node || moved) && this.#updateNode(objects);
     const alsoDirty = all ? objects.services.keys() : [];
-    const dirty = yield* this.#settleClaims(objects, alsoDirty, changed.services);
+    return yield* this.#settleClaims(objects, alsoDirty, changed.services);
+  }
+
+  /** Works Services out, gives the ports of each that there is, and makes all of it the desired state. */
+  *#workOut(objects: Snapshot, dirty: Iterable<string>): Working {
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
     const overLimit: OverLimit[] = [];
@@ -193,11 +212,11 @@ export class Desired implements DesiredState {
       if (lost.length > 0) this.#losers.add(key);
       else this.#losers.delete(key);
       followNoLocal(this.#noLocal, { before, after });
-      followVips(this.#vips, { before, after });
       for (const conflict of lost) conflicts.push(conflict);
       for (const each of this.#unsupported.get(key) ?? []) unsupported.push(each);
       const over = this.#admission.over.get(key);
       if (over) overLimit.push(over);
+      if (objects.services.has(key)) yield after;
       weight += 1 + ENDPOINT_WEIGHT * endpointCount(after);
       if (weight < BATCH_WEIGHT) continue;
       yield;
@@ -219,7 +238,6 @@ export class Desired implements DesiredState {
       if (isLong && ++count % BATCH === 0) yield;
     }
     this.#services = all;
-    this.#nextNode = cutWhereMany(this.#nextNode, { ...this.#options, vips: this.#vips });
     const [before, after] = [this.#node, this.#nextNode];
     this.#node = after;
     return before === after ? undefined : { before, after };
@@ -246,17 +264,18 @@ export class Desired implements DesiredState {
     changed: ReadonlySet<string>,
   ): Generator<undefined, Iterable<string>> {
     const judged = yield* this.#judge(objects, changed);
-    const moved = this.#updateSurroundings(objects);
+    const around = this.#surroundings.update(objects.node, this.#nextNode);
     const affected = new Set<string>();
     let count = 0;
-    for (const key of moved ? union(judged, objects.services.keys()) : judged) {
+    for (const key of around.isNew ? union(judged, objects.services.keys()) : judged) {
       if (++count % BATCH === 0) yield;
       const service = this.#admission.inForce(key);
-      const claims = service === undefined ? [] : claimsOf(service, this.#surroundings);
+      const claims = service === undefined ? [] : claimsOf(service, around.surroundings);
       for (const other of this.#claims.set(key, { claims, created: service?.created ?? 0 })) {
         if (!judged.has(other)) affected.add(other);
       }
     }
+    this.#nextNode = cutWhereMany(this.#nextNode, { ...this.#options, vips: this.#claims.vips });
     return union(judged, union(affected, alsoDirty));
   }
 
@@ -278,24 +297,6 @@ export class Desired implements DesiredState {
       if (services.push({ key, service }) % BATCH === 0) yield;
     }
     yield* this.#admission.judging(services, objects);
-  }
-
-  /** @returns whether all claims have to be looked at again */
-  #updateSurroundings({ node }: Snapshot): boolean {
-    const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
-    const addresses = ownAddresses().filter((each) => !LINK_LOCAL.test(each));
-    addresses.push(...node?.addresses ?? []);
-    for (const family of FAMILIES) {
-      const address = nodeAddress({ configuration, node }, family);
-      if (address !== undefined) addresses.push(address);
-    }
-    const ports = ownPorts();
-    const own = [...new Set(addresses)].sort();
-    const key = JSON.stringify([own, ports, this.#nextNode.families]);
-    if (key === this.#surroundingsKey) return false;
-    this.#surroundingsKey = key;
-    this.#surroundings = { node: this.#nextNode, ownAddresses: new Set(own), ownPorts: ports };
-    return true;
   }
 
   /** External IPs can be switched off as in kube-proxy (CVE-2020-8554: any user may claim any address). */

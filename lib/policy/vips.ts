@@ -1,27 +1,17 @@
 /**
- * How many frontends of virtual IPs there are, and whether one map is to hold them.
+ * Whether one map is to hold the frontends of all virtual IPs.
  *
  * @module
  */
 import type { Family } from "../model/values/address.ts";
-import type { DesiredNode, DesiredServicePort, ServiceChange } from "../model/kernel/desired.ts";
+import type { DesiredNode } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 
-/** Counts addresses with a port, by family. */
-export function followVips(
-  counts: Record<Family, number>,
-  { before, after }: ServiceChange,
-): void {
-  if (before === after) return;
-  for (const port of before) counts[port.family] -= vipCount(port);
-  for (const port of after) counts[port.family] += vipCount(port);
-}
-
-function vipCount({ clusterIPs, externalIPs, loadBalancerIPs }: DesiredServicePort): number {
-  return clusterIPs.length + externalIPs.length + loadBalancerIPs.length;
-}
-
-/** Has very many in several maps, from then on: around the limit, all would be written again and again. */
+/**
+ * Has very many in several maps, from then on: around the limit, all would be written again and again.
+ *
+ * @param options `vips`: by family, how many Services ask for
+ */
 export function cutWhereMany(
   node: DesiredNode,
   { traits, vips }: {
@@ -29,6 +19,7 @@ export function cutWhereMany(
     readonly vips: Readonly<Record<Family, number>>;
   },
 ): DesiredNode {
-  if (node.cutsFrontends || Math.max(...Object.values(vips)) <= traits.mostFrontends) return node;
-  return { ...node, cutsFrontends: true };
+  const isCut = node.cutsFrontends ||
+    node.ipFamilies.some((family) => vips[family] > traits.mostFrontends);
+  return isCut === node.cutsFrontends ? node : { ...node, cutsFrontends: isCut };
 }

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { ObjectCache } from "../cache/cache.ts";
+import type { Dirty, ObjectCache, Snapshot } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import type { Backend } from "../backend/backend.ts";
 import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
 import type { ObjectEvent, Refusal } from "../model/cluster/events.ts";
-import { Turns } from "../model/ports/in_turns.ts";
+import { resultOf, Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import { withAll } from "../model/values/lists.ts";
 import {
@@ -25,13 +25,14 @@ import {
 import type { SyncObserver, SyncOutcome, SyncReport, SyncStep } from "./outcome.ts";
 import { StepReports } from "./step_reports.ts";
 import { AutoResetEvent } from "./auto_reset_event.ts";
+import { Intake } from "./intake.ts";
 
 /** What the loop works with. */
 export interface SyncOptions extends SyncPeriods {
   readonly cache: ObjectCache;
   readonly desired: Desired;
   /** Makes and applies the scripts. */
-  readonly backend: Pick<Backend, "full" | "changing" | "apply" | "repair">;
+  readonly backend: Pick<Backend, "full" | "streamed" | "changing" | "apply" | "repair">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
@@ -41,46 +42,33 @@ export interface SyncOptions extends SyncPeriods {
   readonly signal: AbortSignal;
 }
 
+type Inputs = readonly [objects: Snapshot, changed: Dirty];
+
 /** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
 export class SyncLoop {
   readonly #options: SyncOptions;
   readonly #requested: AutoResetEvent;
   readonly #reports: StepReports;
+  readonly #intake: Intake;
   #state: SyncState;
   /** Monotonic time at which a script got on. */
   #moved = -Infinity;
-  /**
-   * What has come while Services are worked out or the cache takes many objects in, and is for
-   * after that; `undefined`: neither is the case.
-   */
-  #held: (() => void)[] | undefined;
-  /** The cache takes many objects in. */
-  #filling: Promise<void> | undefined;
 
   /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
     this.#options = options;
     this.#reports = new StepReports(options);
+    this.#intake = new Intake({ ...options, onTaken: (refusals) => this.#taken(refusals) });
     this.#state = initialState(options.clock.monotonic());
     this.#requested = new AutoResetEvent(options.clock);
   }
 
   /** Takes an event of a source in. */
   handle(event: ObjectEvent): void {
-    if (this.#held) return void this.#held.push(() => this.handle(event));
-    const { cache, clock } = this.#options;
-    const taking = cache.applying(event);
-    const { done, value } = taking.next();
-    if (done) return this.#handled(value);
-    this.#held = [];
-    this.#filling = new Turns(clock).run(taking).then((refusals) => {
-      this.#filling = undefined;
-      this.#handled(refusals);
-      this.#takeHeld();
-    });
+    this.#intake.handle(event);
   }
 
-  #handled(refusals: readonly Refusal[]): void {
+  #taken(refusals: readonly Refusal[]): void {
     const { cache, observer, logger } = this.#options;
     for (const refusal of refusals) this.#reports.refuse(refusal);
     for (const omission of cache.takeOmissions()) {
@@ -106,9 +94,10 @@ export class SyncLoop {
   /** Asks for a round of the loop though nothing has changed, for the sake of `afterSync`. */
   requestRound(): void {
     // What the policy asks around it was asked when the Services' turn began.
-    if (this.#held) return void this.#held.push(() => this.requestRound());
-    this.#take({ type: "round-requested" });
-    this.#requested.set();
+    this.#intake.inTurn(() => {
+      this.#take({ type: "round-requested" });
+      this.#requested.set();
+    });
   }
 
   /**
@@ -119,14 +108,10 @@ export class SyncLoop {
    * @throws the signal's reason, where it has aborted
    */
   async seed(objects: ObjectCache): Promise<boolean> {
-    const { cache, desired, backend, clock } = this.#options;
+    const { cache, clock } = this.#options;
     cache.remember(objects.node);
-    const step = await new Turns(clock).run(desired.updating(objects, objects.takeDirty()));
-    this.#reports.report(step);
-    const started = clock.monotonic();
     this.#take({ type: "seed-started", objects });
-    const report = await this.#apply(backend.full(desired), { step, started });
-    return await this.#follow({ change: step.change, full: true, report });
+    return await this.#writeFirst([objects, objects.takeDirty()], clock.monotonic());
   }
 
   /**
@@ -194,12 +179,17 @@ export class SyncLoop {
       this.#take({ type: "followed" });
       return;
     }
-    // What was held back may be very many objects, too.
-    while (this.#filling) await this.#filling;
-    this.#held = [];
+    await this.#intake.close();
     observer.started?.();
+    const inputs = this.#takeInputs();
+    if (this.#state.full !== undefined && desired.services.size === 0) {
+      this.#take({ type: "sync-started", at: started, hasPartial: false });
+      await this.#writeFirst(inputs, started);
+      this.#take({ type: "followed" });
+      return;
+    }
     const turns = new Turns(clock);
-    const step = await turns.run(this.#update());
+    const step = await turns.run(desired.updating(...inputs));
     // No turn ends here: from now on the desired state is ahead of the kernel, and only a script
     // that is being made says so to those who compare the two.
     this.#reports.report(step);
@@ -209,10 +199,12 @@ export class SyncLoop {
     // It may have been asked for while the partial script was made.
     const isFull = this.#state.full !== undefined;
     this.#take({ type: "sync-started", at: started, hasPartial: partial !== undefined });
-    this.#takeHeld();
-    let report = partial && !isFull ? await this.#apply(partial, { step, started }) : undefined;
+    this.#intake.open();
+    let report = partial && !isFull
+      ? await this.#apply(partial, { step: () => step, started })
+      : undefined;
     if (this.#state.phase.name === "full") {
-      report = await this.#apply(backend.full(desired), { step, started });
+      report = await this.#apply(backend.full(desired), { step: () => step, started });
     }
     const isFallback = partial !== undefined && report?.script.kind === "full";
     const full = isFull || isFallback || repaired !== undefined;
@@ -233,28 +225,49 @@ export class SyncLoop {
     const script = await backend.repair(desired);
     const isSame = script?.text === "";
     if (isSame) logger.debug(2, "nothing differs from what was written");
-    const step = noStep();
-    const report = script && !isSame ? await this.#apply(script, { step, started }) : undefined;
+    const report = script && !isSame
+      ? await this.#apply(script, { step: noStep, started })
+      : undefined;
     const isDone = isSame || report !== undefined;
     this.#take({ type: "repair-ended", at: this.#options.clock.monotonic(), isDone });
     return report;
   }
 
-  /** Takes what changed into the desired state. After a state file, all that it had may have changed. */
-  #update(): Generator<undefined, Step> {
-    const { cache, desired } = this.#options;
-    const { complete, saved } = this.#state;
-    if (saved && !complete) return desired.updating(saved, saved.takeDirty());
-    const dirty = cache.takeDirty();
-    if (!saved) return desired.updating(cache, dirty);
-    const services = withAll(dirty.services, desired.services.keys());
-    return desired.updating(cache, { services, node: true });
+  /**
+   * Works all Services out, and writes them; where the backend can, some while others are worked out.
+   *
+   * @returns whether the kernel has them
+   */
+  async #writeFirst([objects, dirty]: Inputs, started: number): Promise<boolean> {
+    const { desired, backend, clock } = this.#options;
+    const turns = new Turns(clock);
+    const streamed = await turns.run(desired.streaming(objects, dirty));
+    let step = noStep();
+    const report = (all: Step) => {
+      step = all;
+      this.#reports.report(all);
+      this.#intake.open();
+    };
+    const services = (function* () {
+      report(yield* streamed.services);
+    })();
+    if (!backend.streamed) await turns.run(resultOf(services));
+    const script = backend.streamed?.({ ...streamed, services }) ?? backend.full(desired);
+    const applied = await this.#apply(script, { step: () => step, started });
+    // Where it failed, the desired state is complete all the same.
+    await turns.run(resultOf(services));
+    return await this.#follow({ change: step.change, full: true, report: applied });
   }
 
-  #takeHeld(): void {
-    const held = this.#held ?? [];
-    this.#held = undefined;
-    for (const take of held) take();
+  /** What has changed, and among which objects. After a state file, all that it had may have changed. */
+  #takeInputs(): Inputs {
+    const { cache, desired } = this.#options;
+    const { complete, saved } = this.#state;
+    if (saved && !complete) return [saved, saved.takeDirty()];
+    const dirty = cache.takeDirty();
+    if (!saved) return [cache, dirty];
+    const services = withAll(dirty.services, desired.services.keys());
+    return [cache, { services, node: true }];
   }
 
   /** Takes the steps that follow a try. @returns whether the kernel has it */
@@ -280,7 +293,7 @@ export class SyncLoop {
 
   async #apply(
     script: Script,
-    { step, started }: { readonly step: Step; readonly started: number },
+    { step, started }: { readonly step: () => Step; readonly started: number },
   ): Promise<SyncReport | undefined> {
     const { backend, clock, logger, observer, signal } = this.#options;
     signal.throwIfAborted();
@@ -309,7 +322,7 @@ export class SyncLoop {
       bytes: script.bytes,
       seconds,
     });
-    const report = { script, seconds, step };
+    const report = { script, seconds, step: step() };
     observer.synced?.(report);
     const reason = describeFull(this.#state.phase);
     if (reason !== undefined) logger.debug(2, "full sync", { reason });

@@ -233,6 +233,27 @@ Deno.test("more frontends of a family than stay together are cut, and stay cut u
   assertEquals([next.desired.node.cutsFrontends, other.change.node], [true, undefined]);
 });
 
+Deno.test("Services of a first state come as they are worked out, in the order of their names; the node's part is there before", () => {
+  const objects = [node(["192.0.2.10"]), ...many(12), slice("none", ["10.244.9.9"])];
+  const options = { traits: { mostFrontends: 3 } };
+  const [streaming, whole] = [new Pipeline(options), new Pipeline(options)];
+  const step = whole.load(objects);
+  const { node: first, size, services } = streaming.stream(objects);
+  assertEquals([first, size], [whole.desired.node, 12]);
+  assertEquals(first.cutsFrontends, true);
+  const names: string[] = [];
+  let result = services.next();
+  for (; !result.done; result = services.next()) {
+    if (result.value) names.push(result.value[0]?.name ?? "");
+    assertEquals(streaming.desired.services.size, 0);
+  }
+  const inOrder = [...whole.desired.services.keys()].sort();
+  assertEquals(names, inOrder);
+  assertEquals(streaming.desired.services, whole.desired.services);
+  assertEquals(streaming.desired.node, whole.desired.node);
+  assertEquals(result.value.change.services, step.change.services);
+});
+
 Deno.test("a new zone of the node has its Services worked out again", () => {
   const hinted = (suffix: string, address: string, zone: string) =>
     slice("web", [address], {

@@ -42,6 +42,8 @@ export interface FixtureOptions {
   readonly fullSyncPeriod?: number;
   /** The backend repairs by parts; otherwise everything is replaced. */
   readonly repairs?: boolean;
+  /** The backend takes Services as they are worked out. */
+  readonly streams?: boolean;
 }
 
 /** A loop that runs until it is disposed. */
@@ -76,7 +78,7 @@ export class SyncFixture implements AsyncDisposable {
   #running: Promise<void> = Promise.resolve();
 
   constructor(options: FixtureOptions = {}) {
-    this.backend = new FakeBackend({ repairs: options.repairs ?? false });
+    this.backend = new FakeBackend({ ...options, repairs: options.repairs ?? false });
     this.loop = new SyncLoop({
       cache: this.cache,
       desired: this.desired,

@@ -4,7 +4,7 @@
  * @module
  */
 import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
-import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import type { DesiredState, StateChange, StreamedState } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import { desiredNode } from "../../policy/node.ts";
 import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
@@ -105,6 +105,11 @@ export class NftablesBackend implements Backend<NftScript> {
   /** @inheritdoc */
   full(state: DesiredState): NftScript {
     return this.#dataplane.full(state);
+  }
+
+  /** @inheritdoc */
+  streamed(state: StreamedState): NftScript {
+    return this.#dataplane.streamed(state);
   }
 
   /** @inheritdoc */

@@ -3,11 +3,16 @@
  *
  * @module
  */
-import type { Dataplane, Progress, Script } from "../../model/kernel/dataplane.ts";
-import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import type { Dataplane, Progress } from "../../model/kernel/dataplane.ts";
+import type {
+  DesiredNode,
+  DesiredState,
+  StateChange,
+  StreamedState,
+} from "../../model/kernel/desired.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
-import { diffingServices, type Operations, type References } from "./script/diff.ts";
+import { diffingServices, type Operations } from "./script/diff.ts";
 import type { Marks } from "./drift/marks.ts";
 import { countElements, countRules, setCount } from "./script/counts.ts";
 import { FullScript, PORTION_WEIGHT } from "./script/full_script.ts";
@@ -15,23 +20,10 @@ import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type PortionsOptions, writePortions } from "./portions.ts";
 import { reconcile } from "./reconcile.ts";
-import { inParts, isOnePart } from "./script/parts.ts";
-import { countOperations, nodeElementChanges, renderingStep } from "./script/script.ts";
+import { NO_COUNTS, type PartialScript, toPartialScript } from "./script/partial_script.ts";
+import { nodeElementChanges } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
 import { isLargeChange } from "./script/weight.ts";
-
-/** A step from what was applied last, with what holds once the kernel has taken it. */
-export interface PartialScript extends Script {
-  readonly kind: "partial";
-  /** The text, cut into transactions. */
-  readonly transactions: readonly string[];
-  /** New counts of the shared objects whose count changed. */
-  readonly references: References;
-  /** By set or map, how many elements more there are. */
-  readonly elements: ReadonlyMap<string, number>;
-  /** By chain that is new or changed, how many rules it has; by set or map, 0; `undefined`: gone. */
-  readonly rules: ReadonlyMap<string, number | undefined>;
-}
 
 /** What the dataplane works with besides nft. */
 export interface NftablesOptions {
@@ -56,6 +48,9 @@ type InParts = Portions & Pick<PortionsOptions, "checkpoint">;
 
 /** What the dataplane makes and applies. */
 export type NftScript = FullScript | PartialScript;
+
+/** All work is done at one go. */
+const NO_TURNS = { monotonic: () => 0, sleep: () => Promise.resolve() };
 
 /** A reading that is under way. */
 interface Beside {
@@ -149,6 +144,11 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** @inheritdoc */
+  streamed(state: StreamedState): FullScript {
+    return new FullScript(state, { portionWeight: this.#options.portions?.weight });
+  }
+
+  /** @inheritdoc */
   *changing(
     change: StateChange,
     state: DesiredState,
@@ -214,15 +214,17 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     const { portions } = this.#options;
     // What led to it was long, too.
     if (script.isLong) await portions?.clock.sleep(0);
-    if (portions) await new Turns(portions.clock).run(script.cutting());
-    const isDone = portions !== undefined && (script.portionCount > 1 || this.isLarge) &&
+    const turns = new Turns(portions?.clock ?? NO_TURNS);
+    const isDone = portions !== undefined &&
+      (await turns.run(script.exceedingPortion()) || this.isLarge) &&
       await this.#replaceLarge(script, { ...portions, checkpoint });
     if (!isDone) {
+      const hasAffinity = await turns.run(script.reading());
       checkpoint();
       this.#replacements++;
       const prologue = await this.#prologue();
       const mark = this.#mark();
-      const clients = script.hasAffinity ? await this.#nft.listSets() : "";
+      const clients = hasAffinity ? await this.#nft.listSets() : "";
       await this.#nft.stream(() => withClients(script, { prologue, clients, mark }));
       this.#hasWritten = true;
     }
@@ -295,12 +297,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 }
 
-const NO_COUNTS: Pick<PartialScript, "references" | "elements" | "rules"> = {
-  references: new Map(),
-  elements: new Map(),
-  rules: new Map(),
-};
-
 /** Replacing the table must not forget who is on which endpoint; the mark goes last. */
 function* withClients(
   script: FullScript,
@@ -309,27 +305,6 @@ function* withClients(
   const { affinitySets } = yield* script.pieces(options.prologue);
   if (affinitySets.length > 0) yield renderStickyClients(options.clients, affinitySets);
   if (options.mark !== "") yield options.mark;
-}
-
-/** A change of very many elements is in parts: nft takes 2 kB for each one of a transaction. */
-function* toPartialScript(
-  operations: Operations,
-  { weight, ...counts }: Pick<PartialScript, "references" | "elements" | "rules"> & {
-    readonly weight: number;
-  },
-): Generator<undefined, PartialScript> {
-  const parts = isOnePart(operations, weight) ? [operations] : inParts(operations, weight);
-  const transactions: string[] = [];
-  for (const part of parts) transactions.push(...yield* renderingStep(part));
-  const text = transactions.join("");
-  return {
-    kind: "partial",
-    transactions,
-    text,
-    bytes: text.length,
-    operations: countOperations(operations),
-    ...counts,
-  };
 }
 
 function withNodeElements(operations: Operations, { node }: StateChange): Operations {

@@ -9,7 +9,7 @@ import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { heldBack, Overlap } from "./kernel/overlap.ts";
-import type { FullScript } from "./script/full_script.ts";
+import type { FullScript, Portion } from "./script/full_script.ts";
 
 /** What it takes to write in portions. */
 export interface PortionsOptions {
@@ -31,8 +31,8 @@ const LONG = 10_000;
 
 /**
  * Gives the portions to nft, one process for each: its memory ends with it. While one is taken by the
- * kernel, the next nft reads what follows, which is half of its work, and the one after that is made.
- * Other work is done between two parts of it.
+ * kernel, the next nft reads what follows, which is half of its work, and the one after that is made, of Services
+ * that may be worked out for it. Other work is done between two parts of it.
  *
  * @throws {ApplyError} where nft or the kernel refuses one; what was written leads no packet anywhere
  */
@@ -41,30 +41,30 @@ export async function writePortions(
   { nft, clock, logger, prologue, mark, onProgress, checkpoint }: PortionsOptions,
 ): Promise<void> {
   const started = clock.monotonic();
-  const of = script.portionCount;
-  let begun = 0;
+  let of = 0;
   let done = 0;
   let isTold = false;
-  const write = async (text: string, before: Promise<void>) => {
-    const head = ++begun === of ? await prologue() : "";
+  const write = async ({ text, isLast }: Portion, before: Promise<void>) => {
+    const head = isLast ? await prologue() : "";
     await nft.stream(() => heldBack(head + text, { before, mark }));
     onProgress({ done: ++done, of });
     checkpoint();
-    if (isTold || done === of || clock.monotonic() - started < LONG) return;
+    if (isTold || isLast || clock.monotonic() - started < LONG) return;
     isTold = true;
     logger.info("the rules are written in portions; packets meet them with the last one", {
       portions: `${done} of ${of}`,
     });
   };
-  onProgress({ done, of });
   const overlap = new Overlap();
   const turns = new Turns(clock);
-  for (const text of script.portions()) {
-    if (text === undefined) {
+  for (const portion of script.portions()) {
+    if (portion === undefined) {
       await turns.giveWay();
       continue;
     }
-    await overlap.begin((before) => write(text, before));
+    if (of === 0) onProgress({ done, of: portion.of });
+    of = portion.of;
+    await overlap.begin((before) => write(portion, before));
   }
   await overlap.end();
 }

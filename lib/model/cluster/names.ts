@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Family } from "../values/address.ts";
+import { type Family, familyOf } from "../values/address.ts";
 import type { Protocol, ServicePort } from "./objects.ts";
 
 const DNS_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
@@ -32,6 +32,11 @@ export function servicePortName(service: string, port: Pick<ServicePort, "name">
 /** `address . protocol . port`: the key by which nftables finds a virtual IP. */
 export function vipKey(address: string, protocol: Protocol, port: number): string {
   return `${address} . ${protocol} . ${port}`;
+}
+
+/** The family of a `vipKey`. */
+export function vipFamily(key: string): Family {
+  return familyOf(key);
 }
 
 /** `protocol . port`: the key by which nftables finds a node port. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredState, StateChange } from "./desired.ts";
+import type { DesiredState, StateChange, StreamedState } from "./desired.ts";
 import { ProgramFailedError } from "../ports/ports.ts";
 
 /**
@@ -22,6 +22,7 @@ export interface Script {
 /** How much of a script that is written in portions the kernel has. */
 export interface Progress {
   readonly done: number;
+  /** An estimate until all Services are worked out. */
   readonly of: number;
 }
 
@@ -34,6 +35,11 @@ export interface Progress {
 export interface Dataplane<S extends Script = Script> {
   /** A script that leaves the kernel with this state, whatever it held before. */
   full(state: DesiredState): S;
+  /**
+   * The same of a state whose Services are worked out while the script is applied. Absent: `full` has to wait
+   * for all of them.
+   */
+  streamed?(state: StreamedState): S;
   /**
    * A script for the step that leads to `state` from what was applied last; its size follows the
    * change. `undefined`: this change (of the node, say) needs a full script.

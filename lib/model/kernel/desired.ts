@@ -113,6 +113,18 @@ export interface DesiredState {
   readonly services: ReadonlyMap<string, readonly DesiredServicePort[]>;
 }
 
+/** A complete desired state whose Services are still worked out: some can be written meanwhile. */
+export interface StreamedState {
+  readonly node: DesiredNode;
+  /** How many Services there will be. */
+  readonly size: number;
+  /**
+   * The ports of each Service, in the order of `namespace/name`; `undefined` where other work can be done. Read to
+   * its end by who applies the state.
+   */
+  readonly services: Generator<readonly DesiredServicePort[] | undefined, unknown>;
+}
+
 /**
  * One Service's step from what it was to what it is to be; an empty list is no rules. Where both are
  * the same list, nothing changes.

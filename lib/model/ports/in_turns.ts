@@ -5,6 +5,15 @@
  */
 import type { Clock } from "./ports.ts";
 
+/** Work that gives results before its end, and `undefined` where other work can be done: what it gives is passed over. */
+export function* resultOf<T>(work: Generator<unknown, T>): Generator<undefined, T> {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value as T;
+    if (value === undefined) yield;
+  }
+}
+
 /** Does work to its end at one go. */
 export function atOnce<T>(work: Generator<undefined, T>): T {
   for (;;) {
@@ -30,7 +39,7 @@ export function* copying<K, V>(map: ReadonlyMap<K, V>): Generator<undefined, Map
 const RUN = 1_000;
 
 /** Sorts a list, as `toSorted` does; a short one at one go. */
-export function* sorting<T extends object>(
+export function* sorting<T extends NonNullable<unknown>>(
   list: readonly T[],
   compare: (a: T, b: T) => number,
 ): Generator<undefined, readonly T[]> {
@@ -41,7 +50,7 @@ export function* sorting<T extends object>(
   const sorted: T[] = [];
   for (let i = 0, j = 0;;) {
     const [one, other] = [low[i], high[j]];
-    if (!one || !other) return sorted.concat(low.slice(i), high.slice(j));
+    if (one === undefined || other === undefined) return sorted.concat(low.slice(i), high.slice(j));
     const isFirst = compare(one, other) <= 0;
     sorted.push(isFirst ? one : other);
     if (isFirst) i++;

@@ -7,7 +7,7 @@ import {
 } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import { writePortions } from "../../../lib/backend/nftables/portions.ts";
-import { FullScript } from "../../../lib/backend/nftables/script/full_script.ts";
+import { FullScript, type Portion } from "../../../lib/backend/nftables/script/full_script.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -67,6 +67,11 @@ class FakeNft {
   });
 }
 
+/** The portions of a script. */
+function portionsOf(script: FullScript): Portion[] {
+  return [...script.portions()].filter((portion) => portion !== undefined);
+}
+
 function opened(options: Partial<NftablesOptions> = {}) {
   const fake = new FakeNft();
   const dataplane = new NftablesDataplane(fake.nft, { portions: PORTIONS, ...options });
@@ -81,10 +86,9 @@ Deno.test("where no packet meets the table it is written in portions, base chain
   });
   const script = dataplane.full(loaded(objects()).desired);
   await dataplane.apply(script);
-  assertEquals(fake.scripts.length, script.portionCount);
-  assertEquals(script.portionCount, 5);
+  assertEquals(fake.scripts.length, 5);
   for (const [i, text] of fake.scripts.entries()) {
-    const isLast = i === script.portionCount - 1;
+    const isLast = i === 4;
     assertEquals(/ hook /.test(text), isLast, text);
     assertEquals(text.startsWith("delete table ip kube-proxy\n"), isLast);
     assertEquals(text.includes("delete table inet signpost\n"), i === 0);
@@ -150,8 +154,9 @@ Deno.test("nft reads the next portion while the kernel takes one, and has its en
     checkpoint: () => {},
   });
   const isWhole = () => read.map((text) => text.endsWith("\n}\n# mark\n"));
-  for (let i = 0; i < script.portionCount; i++) {
-    const isLast = i === script.portionCount - 1;
+  const { length } = portionsOf(script);
+  for (let i = 0; i < length; i++) {
+    const isLast = i === length - 1;
     const expected = [...Array(i + 1).fill(true), ...isLast ? [] : [false]];
     await eventually("as much is read as may be", () => {
       assertEquals(isWhole(), expected);
@@ -166,13 +171,59 @@ Deno.test("nft reads the next portion while the kernel takes one, and has its en
 
 Deno.test("of a portion that is cut off before its end the kernel takes nothing", async () => {
   await using kernel = await Kernel.create();
-  const [first = "", second = ""] = [
-    ...new FullScript(loaded(objects()).desired, { portionWeight: 5 }).portions(),
-  ].filter((text) => text !== undefined);
+  const [first = "", second = ""] = portionsOf(
+    new FullScript(loaded(objects()).desired, { portionWeight: 5 }),
+  ).map(({ text }) => text);
   await kernel.script(first);
   const before = await listTable(kernel.prefix);
   await assertRejects(() => kernel.script(second.slice(0, -2)));
   assertEquals(await listTable(kernel.prefix), before);
+});
+
+Deno.test("nft has portions before all Services are worked out, and the state is complete with the last one", async () => {
+  const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
+  const { services, ...state } = pipeline.stream(objects(100));
+  let workedOut = 0;
+  const counted = function* () {
+    for (const ports of services) {
+      if (ports) workedOut++;
+      yield ports;
+    }
+  };
+  const seen: number[] = [];
+  const estimates: number[] = [];
+  const { fake, dataplane } = opened({
+    marks: {
+      next: () => {
+        seen.push(workedOut);
+        estimates.push(dataplane.progress?.of ?? 0);
+        return "";
+      },
+    },
+  });
+  assertEquals(pipeline.desired.services.size, 0);
+  await dataplane.apply(dataplane.streamed({ ...state, services: counted() }));
+  assert((seen[0] ?? 100) < 20, `${seen[0]} are worked out when nft has the first portion`);
+  assertEquals([workedOut, pipeline.desired.services.size], [100, 100]);
+  const texts = portionsOf(new FullScript(pipeline.desired, { portionWeight: 5 }));
+  assertEquals(fake.scripts, texts.map(({ text }) => text));
+  assertEquals(new Set(estimates), new Set([texts.length]), "all are of one size");
+});
+
+Deno.test("where packets meet a table, all Services of a stream are worked out before it is read back", async () => {
+  await using kernel = await Kernel.create();
+  const before = loaded(objects());
+  const dataplane = new NftablesDataplane(kernel.nft, { portions: PORTIONS });
+  await dataplane.apply(dataplane.full(before.desired));
+  const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
+  const next = new NftablesDataplane(kernel.nft, { portions: PORTIONS });
+  await next.apply(next.streamed(pipeline.stream(objects(12))));
+  assertEquals(next.replacements, 0);
+  assertEquals(pipeline.desired.services.size, 12);
+  const read = await listTable(kernel.prefix);
+  const whole = new NftablesDataplane(kernel.nft);
+  await whole.apply(whole.full(pipeline.desired));
+  assertEquals(read, await listTable(kernel.prefix));
 });
 
 Deno.test("writing ends between two portions where it is told to", async () => {
@@ -204,7 +255,7 @@ Deno.test("how far it is can be asked for, and is logged once after 10 s", async
   });
   const script = dataplane.full(loaded(objects()).desired);
   await dataplane.apply(script);
-  const of = script.portionCount;
+  const { length: of } = portionsOf(script);
   assertEquals(seen, Array.from({ length: of }, (_, done) => ({ done, of })));
   const lines = logger.lines.filter((line) => line.includes("portions"));
   assertEquals(lines.length, 1, logger.lines.join("\n"));
@@ -219,13 +270,12 @@ Deno.test("portions leave in the kernel what one transaction does, and no part o
       const flush = "add table inet signpost\ndelete table inet signpost\n";
       await kernel.script(flush);
       const script = new FullScript(desired, { portionWeight: weight });
-      let left = script.portionCount;
-      for (const text of script.portions()) {
-        if (text === undefined) continue;
+      const portions = portionsOf(script);
+      for (const [i, { text, isLast }] of portions.entries()) {
         await kernel.script(text);
-        assertEquals(await kernel.nft.isHooked(), --left === 0);
+        assertEquals(isLast, i === portions.length - 1);
+        assertEquals(await kernel.nft.isHooked(), isLast);
       }
-      assertEquals(left, 0);
       const inPortions = await listTable(kernel.prefix);
       const whole = new FullScript(desired);
       await kernel.script(flush + whole.text);

@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredServicePort, DesiredState } from "../../../model/kernel/desired.ts";
-import type { NftablesDataplane, PartialScript } from "../dataplane.ts";
+import type { NftablesDataplane } from "../dataplane.ts";
 import { atOnce, Turns } from "../../../model/ports/in_turns.ts";
 import type { Clock } from "../../../model/ports/ports.ts";
 import { compareContents, comparing, isOfKernel } from "../kernel/compare.ts";
@@ -21,6 +21,7 @@ import type { Nft } from "../kernel/nft.ts";
 import { readable } from "../kernel/readable.ts";
 import type { Operations } from "../script/diff.ts";
 import type { Element } from "../script/objects.ts";
+import type { PartialScript } from "../script/partial_script.ts";
 import { mend } from "./mend.ts";
 import type { Touched, TouchedElements } from "./touched.ts";
 

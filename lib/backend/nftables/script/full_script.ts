@@ -4,18 +4,14 @@
  * @module
  */
 import type { Script } from "../../../model/kernel/dataplane.ts";
-import type {
-  DesiredNode,
-  DesiredServicePort,
-  DesiredState,
-} from "../../../model/kernel/desired.ts";
-import { atOnce, sortingByKey } from "../../../model/ports/in_turns.ts";
+import type { DesiredNode, DesiredState, StreamedState } from "../../../model/kernel/desired.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import { type Difference, type GatheredOperations, gatheringServices } from "./diff.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain, Element, Slots } from "./objects.ts";
 import { alwaysThere, type TableSet } from "./sets.ts";
+import { type Batch, InOrder } from "./in_order.ts";
 import { TableText } from "./table_text.ts";
-import { weightOf } from "./weight.ts";
 
 /** What the kernel holds once it has taken a full script. Who applies it goes on from these maps. */
 export interface TableContents {
@@ -32,11 +28,6 @@ export interface TableContents {
   readonly affinitySets: readonly TableSet[];
 }
 
-/** Services whose part is worked out at one go. */
-const BATCH = 16;
-/** The same for Services with many elements, by `weightOf`. */
-const BATCH_WEIGHT = 250;
-
 /** Services. */
 const LONG = 5_000;
 
@@ -51,10 +42,18 @@ export interface TableObjects {
   readonly elementCounts: Map<string, number>;
 }
 
+/** A transaction of a table that is written in several. */
+export interface Portion {
+  readonly text: string;
+  /** From then on packets meet the table. */
+  readonly isLast: boolean;
+  /** How many there are; an estimate by the number of Services, but for the last one. */
+  readonly of: number;
+}
+
 /**
  * Weight of the Services of one portion: 25,000 elements, for which nft takes 53 MB. Portions of 50,000 take
- * a tenth more of its time, and the first one is there later. Where a portion ends depends on the Services alone,
- * so it is known beforehand how many there are.
+ * a tenth more of its time, and the first one is there later.
  */
 export const PORTION_WEIGHT = 25_000;
 
@@ -63,38 +62,61 @@ export class FullScript implements Script {
   /** @inheritdoc */
   readonly kind = "full";
   readonly #node: DesiredNode;
-  readonly #byName: readonly (readonly [string, ServicePorts])[];
+  readonly #services: InOrder;
   readonly #portionWeight: number;
-  #sorted: readonly ServicePorts[] | undefined;
-  #cut: readonly (readonly ServicePorts[])[] | undefined;
   #contents: TableContents | undefined;
 
   /**
-   * @param state what the kernel is to hold
+   * @param state what the kernel is to hold; Services of a stream are asked for when they are needed
    * @param options `portionWeight`: of the Services of one portion
    */
   constructor(
-    { node, services }: DesiredState,
+    state: DesiredState | StreamedState,
     { portionWeight = PORTION_WEIGHT }: { readonly portionWeight?: number | undefined } = {},
   ) {
-    this.#node = node;
+    this.#node = state.node;
     this.#portionWeight = portionWeight;
-    this.#byName = [...services];
+    this.#services = new InOrder("size" in state ? state : state.services);
   }
 
   /** Whether there are so many Services that only to look at them all takes a moment. */
   get isLong(): boolean {
-    return this.#byName.length > LONG;
+    return this.#services.size > LONG;
   }
 
-  /** In the order of their names. */
-  *#inOrder(): Generator<undefined, readonly ServicePorts[]> {
-    return this.#sorted ??= (yield* sortingByKey(this.#byName)).map(([, ports]) => ports);
+  /**
+   * Whether it is more than one portion; of a stream, no more Services are asked for than it takes to know.
+   *
+   * @yields where other work can be done
+   */
+  *exceedingPortion(): Generator<undefined, boolean> {
+    let count = 0;
+    let weight = 0;
+    for (const batch of this.#batches()) {
+      if (batch === undefined) {
+        yield;
+        continue;
+      }
+      count += batch.services.length;
+      weight += batch.weight;
+      if (weight >= this.#portionWeight) return count < this.#services.size;
+    }
+    return false;
   }
 
-  /** Whether there can be clients of session affinity. */
-  get hasAffinity(): boolean {
-    return this.#byName.some(([, ports]) => ports.some((port) => port.affinitySeconds > 0));
+  /**
+   * Asks for all Services of a stream.
+   *
+   * @yields where other work can be done
+   * @returns whether there can be clients of session affinity
+   */
+  *reading(): Generator<undefined, boolean> {
+    let hasAffinity = false;
+    for (const ports of this.#services.all()) {
+      if (ports === undefined) yield;
+      else hasAffinity ||= ports.some((port) => port.affinitySeconds > 0);
+    }
+    return hasAffinity;
   }
 
   /** @inheritdoc */
@@ -110,11 +132,6 @@ export class FullScript implements Script {
   /** @inheritdoc */
   get operations(): number {
     return this.contents.operations;
-  }
-
-  /** How many transactions `portions` gives. */
-  get portionCount(): number {
-    return atOnce(this.cutting()).length;
   }
 
   /** What is known when all pieces have been read, which is done now where no reader has. */
@@ -152,22 +169,33 @@ export class FullScript implements Script {
    *
    * @yields `undefined` while the next one is worked out: then other work can be done
    */
-  *portions(): Generator<string | undefined, TableContents> {
+  *portions(): Generator<Portion | undefined, TableContents> {
+    const { size } = this.#services;
     const table = new TableText(this.#node);
     const references = new Map<string, number>();
-    let bytes = 0;
-    const portions = atOnce(this.cutting());
-    let left = portions.length;
-    for (const services of portions) {
-      for (const batch of batches(services)) {
-        this.#add(batch, { table, references });
-        yield undefined;
-      }
-      const text = --left === 0 ? table.lastPortion() : table.portion();
+    let [number, bytes, weight, count] = [1, 0, 0, 0];
+    for (const batch of this.#batches()) {
+      yield undefined;
+      if (batch === undefined) continue;
+      this.#add(batch, { table, references });
+      weight += batch.weight;
+      count += batch.services.length;
+      if (weight < this.#portionWeight || count === size) continue;
+      const text = table.portion();
       bytes += text.length;
-      yield text;
+      const of = Math.max(number + 1, Math.ceil(number * size / count));
+      yield { text, isLast: false, of };
+      number++;
+      weight = 0;
     }
+    const text = table.lastPortion();
+    bytes += text.length;
+    yield { text, isLast: true, of: number };
     return this.#finish(table, { bytes, references });
+  }
+
+  #batches(): Generator<Batch | undefined, void> {
+    return this.#services.batches(this.#portionWeight);
   }
 
   /**
@@ -185,7 +213,9 @@ export class FullScript implements Script {
     const count = ({ name }: TableSet, more: number) =>
       elementCounts.set(name, (elementCounts.get(name) ?? 0) + more);
     for (const { set } of elements) count(set, 1);
-    for (const batch of batches(yield* this.#inOrder())) {
+    for (const batch of this.#services.batches()) {
+      yield undefined;
+      if (batch === undefined) continue;
       const { operations } = this.#gather(batch, references);
       sets.push(...operations.addSets);
       chains.push(...operations.addChains);
@@ -193,7 +223,6 @@ export class FullScript implements Script {
       slots.push(...operations.addSlots);
       for (const { set } of operations.addElements) count(set, 1);
       for (const { set, destinations } of operations.addSlots) count(set, destinations.length);
-      yield undefined;
     }
     return { sets, chains, elements, slots, references, elementCounts };
   }
@@ -217,7 +246,8 @@ export class FullScript implements Script {
 
   *#write(table: TableText, references: Map<string, number>): Generator<string, void> {
     yield table.begin();
-    for (const batch of batches(atOnce(this.#inOrder()))) {
+    for (const batch of this.#services.batches()) {
+      if (batch === undefined) continue;
       this.#add(batch, { table, references });
       yield* table.longSets();
     }
@@ -225,7 +255,7 @@ export class FullScript implements Script {
   }
 
   #add(
-    batch: readonly ServicePorts[],
+    batch: Batch,
     { table, references }: {
       readonly table: TableText;
       readonly references: Map<string, number>;
@@ -235,10 +265,10 @@ export class FullScript implements Script {
   }
 
   #gather(
-    batch: readonly ServicePorts[],
+    { services }: Batch,
     references: Map<string, number>,
   ): Difference<GatheredOperations> {
-    const changes = batch.map((after) => ({ before: [], after }));
+    const changes = services.map((after) => ({ before: [], after }));
     const difference = atOnce(gatheringServices(changes, { node: this.#node, references }));
     for (const [id, count] of difference.references) references.set(id, count);
     return difference;
@@ -251,42 +281,4 @@ export class FullScript implements Script {
     const affinitySets = sets.filter(({ role }) => role === "affinityClients");
     return this.#contents = { ...known, operations, elements, rules, affinitySets };
   }
-
-  /**
-   * The Services of each portion; at least one portion.
-   *
-   * @yields where other work can be done
-   */
-  *cutting(): Generator<undefined, readonly (readonly ServicePorts[])[]> {
-    if (this.#cut) return this.#cut;
-    const services = yield* this.#inOrder();
-    const cut: (readonly ServicePorts[])[] = [];
-    let start = 0;
-    let weight = 0;
-    for (const [i, ports] of services.entries()) {
-      if (i % LONG === 0) yield;
-      weight += weightOf(ports);
-      if (weight < this.#portionWeight) continue;
-      cut.push(services.slice(start, i + 1));
-      [start, weight] = [i + 1, 0];
-    }
-    if (start < services.length || start === 0) cut.push(services.slice(start));
-    return this.#cut = cut;
-  }
-}
-
-/** The ports of one Service. */
-type ServicePorts = readonly DesiredServicePort[];
-
-function* batches(services: readonly ServicePorts[]): Generator<readonly ServicePorts[]> {
-  let batch: ServicePorts[] = [];
-  let weight = 0;
-  for (const ports of services) {
-    batch.push(ports);
-    weight += weightOf(ports);
-    if (batch.length < BATCH && weight < BATCH_WEIGHT) continue;
-    yield batch;
-    [batch, weight] = [[], 0];
-  }
-  if (batch.length > 0) yield batch;
 }
