@@ -6,7 +6,7 @@
  */
 import { cidrContains, FAMILIES, type Family, familyOf } from "../model/values/address.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
-import { nodePortKey, vipKey } from "../model/cluster/names.ts";
+import { nodePortKey, vipId } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import { takesNodePorts } from "./node.ts";
@@ -118,7 +118,7 @@ function vipClaim(
     : undefined;
   const reservation = own ?? reserved;
   return {
-    key: vipKey(address, protocol, port),
+    key: vipId(address, protocol, port),
     type,
     ...takesNodePorts && { unless: nodePortClaim({ protocol, nodePort: port }, family) },
     ...reservation && { reserved: reservation },

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { vipFamily } from "../model/cluster/names.ts";
+import { vipFamily, type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import type { Family } from "../model/values/address.ts";
 
 /** What a Service asks for with a claim. */
@@ -24,8 +24,8 @@ export interface Reservation {
 
 /** Something that only one Service can have. */
 export interface Claim {
-  /** `vipKey` or `nodePortClaim`. */
-  readonly key: string;
+  /** `vipId` or `nodePortClaim`. */
+  readonly key: VipId;
   readonly type: ClaimType;
   /** A claim of a node port: this claim is lost where another Service holds that one. */
   readonly unless?: string;
@@ -46,8 +46,7 @@ export interface Conflict {
 }
 
 /** A claim and the Service that makes it. */
-interface Claimant {
-  readonly claim: Claim;
+interface Claimant extends Claim {
   /** `namespace/name`. */
   readonly service: string;
   readonly created: number;
@@ -64,11 +63,11 @@ const NO_SERVICES: ReadonlySet<string> = new Set();
 
 /** All claims of all Services. */
 export class Claims {
-  readonly #holders = new Map<string, Claimant>();
+  readonly #holders = new Map<VipId, Claimant>();
   /** By claim, who waits for it, the next holder first. */
-  readonly #waiting = new Map<string, Claimant[]>();
+  readonly #waiting = new Map<VipId, Claimant[]>();
   /** By node port, the claims that are lost where another Service holds it. */
-  readonly #dependents = new Map<string, Set<Claimant>>();
+  readonly #dependents = new Map<VipId, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
   readonly #vips: Record<Family, number> = { 4: 0, 6: 0 };
 
@@ -91,17 +90,17 @@ export class Claims {
     const before = this.#byService.get(service) ?? [];
     if (isSame(before, claims, created)) return NO_SERVICES;
     const affected = new Set([service]);
-    const wanted = new Map<string, Claim>();
+    const wanted = new Map<VipId, Claim>();
     for (const claim of claims) if (!wanted.has(claim.key)) wanted.set(claim.key, claim);
-    const kept = new Map<string, Claimant>();
+    const kept = new Map<VipId, Claimant>();
     for (const claimant of before) {
-      const claim = wanted.get(claimant.claim.key);
-      if (claim && claimant.created === created && isEqual(claimant.claim, claim)) {
+      const claim = wanted.get(claimant.key);
+      if (claim && claimant.created === created && isEqual(claimant, claim)) {
         kept.set(claim.key, claimant);
       } else this.#remove(claimant, affected);
     }
     const after = [...wanted.values()].map((claim) =>
-      kept.get(claim.key) ?? this.#add({ claim, service, created }, affected)
+      kept.get(claim.key) ?? this.#add(claimant({ service, created }, claim), affected)
     );
     if (after.length === 0) this.#byService.delete(service);
     else this.#byService.set(service, after);
@@ -113,35 +112,35 @@ export class Claims {
     const conflicts: Conflict[] = [];
     for (const claimant of this.#byService.get(service) ?? []) {
       const winner = this.#winnerOver(claimant);
-      if (winner) conflicts.push({ claim: claimant.claim.key, ...winner, loser: service });
+      if (winner) conflicts.push({ claim: vipKeyOf(claimant.key), ...winner, loser: service });
     }
     return conflicts;
   }
 
   #winnerOver(claimant: Claimant): Pick<Conflict, "holder" | "because"> | undefined {
-    const { reserved, key } = claimant.claim;
+    const { reserved, key } = claimant;
     const holder = this.#holders.get(key);
-    const other = holder !== claimant && holder?.claim.reserved === undefined
+    const other = holder !== claimant && holder?.reserved === undefined
       ? holder
       : this.#nodePortHolder(claimant);
     if (other === undefined) return reserved;
-    return { holder: other.service, because: reasonOf(other.claim, claimant.claim) };
+    return { holder: other.service, because: reasonOf(other, claimant) };
   }
 
   /** The other Service whose node port takes the place of a claim on this node's address. */
-  #nodePortHolder({ claim, service }: Claimant): Claimant | undefined {
-    if (claim.unless === undefined) return undefined;
-    const holder = this.#holders.get(claim.unless);
+  #nodePortHolder({ unless, service }: Claimant): Claimant | undefined {
+    if (unless === undefined) return undefined;
+    const holder = this.#holders.get(unless);
     const isOther = holder !== undefined && holder.service !== service;
-    return isOther && holder.claim.reserved === undefined ? holder : undefined;
+    return isOther && holder.reserved === undefined ? holder : undefined;
   }
 
   #add(claimant: Claimant, affected: Set<string>): Claimant {
-    const { key, unless } = claimant.claim;
+    const { key, unless } = claimant;
     const holder = this.#holders.get(key);
     this.#count(claimant, 1);
     if (unless !== undefined) addTo(this.#dependents, unless, claimant);
-    if (holder && compare(holder, claimant) < 0) this.#wait(holder.claim.key, claimant);
+    if (holder && compare(holder, claimant) < 0) this.#wait(key, claimant);
     else {
       this.#holders.set(key, claimant);
       if (holder) this.#wait(key, holder);
@@ -151,7 +150,7 @@ export class Claims {
   }
 
   #remove(claimant: Claimant, affected: Set<string>): void {
-    const { key, unless } = claimant.claim;
+    const { key, unless } = claimant;
     this.#count(claimant, -1);
     if (unless !== undefined) deleteFrom(this.#dependents, unless, claimant);
     const waiting = this.#waiting.get(key) ?? [];
@@ -164,26 +163,41 @@ export class Claims {
     if (waiting.length === 0) this.#waiting.delete(key);
   }
 
-  #count({ claim: { key, type } }: Claimant, more: 1 | -1): void {
+  #count({ key, type }: Claimant, more: 1 | -1): void {
     if (type !== "nodePort") this.#vips[vipFamily(key)] += more;
   }
 
-  #wait(key: string, claimant: Claimant): void {
+  #wait(key: VipId, claimant: Claimant): void {
     const waiting = this.#waiting.get(key);
     if (waiting) waiting.splice(placeOf(waiting, claimant), 0, claimant);
     else this.#waiting.set(key, [claimant]);
   }
 
   /** Another Service holds a claim: those that wait on learn of it where they next change. */
-  #changed(key: string, affected: Set<string>, other: Claimant | undefined): void {
+  #changed(key: VipId, affected: Set<string>, other: Claimant | undefined): void {
     if (other) affected.add(other.service);
     for (const dependent of this.#dependents.get(key) ?? []) affected.add(dependent.service);
   }
 }
 
+/** Most have two fields of a claim: V8 would have those of a spread in an object of their own. */
+function claimant(
+  { service, created }: Pick<Claimant, "service" | "created">,
+  { key, type, unless, reserved }: Claim,
+): Claimant {
+  return {
+    service,
+    created,
+    key,
+    type,
+    ...unless !== undefined && { unless },
+    ...reserved && { reserved },
+  };
+}
+
 /** Below 0 where the first comes before the second. */
 function compare(a: Claimant, b: Claimant): number {
-  return rankOf(a.claim) - rankOf(b.claim) || a.created - b.created ||
+  return rankOf(a) - rankOf(b) || a.created - b.created ||
     (a.service < b.service ? -1 : a.service > b.service ? 1 : 0);
 }
 
@@ -213,7 +227,7 @@ function placeOf(sorted: readonly Claimant[], claimant: Claimant): number {
 function isSame(before: readonly Claimant[], claims: readonly Claim[], created: number): boolean {
   return before.length === claims.length && before.every((claimant, i) => {
     const claim = claims[i];
-    return claim !== undefined && claimant.created === created && isEqual(claimant.claim, claim);
+    return claim !== undefined && claimant.created === created && isEqual(claimant, claim);
   });
 }
 
@@ -222,13 +236,13 @@ function isEqual(a: Claim, b: Claim): boolean {
     a.reserved?.holder === b.reserved?.holder && a.reserved?.because === b.reserved?.because;
 }
 
-function addTo<T>(sets: Map<string, Set<T>>, key: string, member: T): void {
+function addTo<K, T>(sets: Map<K, Set<T>>, key: K, member: T): void {
   const set = sets.get(key);
   if (set) set.add(member);
   else sets.set(key, new Set([member]));
 }
 
-function deleteFrom<T>(sets: Map<string, Set<T>>, key: string, member: T): void {
+function deleteFrom<K, T>(sets: Map<K, Set<T>>, key: K, member: T): void {
   const set = sets.get(key);
   set?.delete(member);
   if (set?.size === 0) sets.delete(key);

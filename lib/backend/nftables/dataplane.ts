@@ -20,6 +20,7 @@ import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type PortionsOptions, writePortions } from "./portions.ts";
 import { reconcile } from "./reconcile.ts";
+import type { ObjectId } from "./script/objects.ts";
 import { NO_COUNTS, type PartialScript, toPartialScript } from "./script/partial_script.ts";
 import { nodeElementChanges } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
@@ -66,7 +67,7 @@ interface Beside {
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
   readonly #options: NftablesOptions;
-  #references = new Map<string, number>();
+  #references = new Map<ObjectId, number>();
   #elements = new Map<string, number>();
   /** By chain that services share, how many rules it has; by set or map, 0. */
   #rules = new Map<string, number>();

@@ -3,8 +3,10 @@
  *
  * @module
  */
-import { type Family, familyOf } from "../values/address.ts";
-import type { Protocol, ServicePort } from "./objects.ts";
+import { type Family, familyOf, integerToAddress, ipv4Number } from "../values/address.ts";
+import { type Protocol, PROTOCOLS, type ServicePort } from "./objects.ts";
+
+const PORTS = 0x10000;
 
 const DNS_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
 
@@ -34,9 +36,32 @@ export function vipKey(address: string, protocol: Protocol, port: number): strin
   return `${address} . ${protocol} . ${port}`;
 }
 
-/** The family of a `vipKey`. */
-export function vipFamily(key: string): Family {
-  return familyOf(key);
+/**
+ * Stands for a `vipKey` where there are very many: of IPv4 it is a number. V8 keeps each text that is a key of a map in
+ * one table, which it goes through at one go in each collection.
+ */
+export type VipId = number | string;
+
+/** The one of a virtual IP. */
+export function vipId(address: string, protocol: Protocol, port: number): VipId {
+  if (familyOf(address) === 6) return vipKey(address, protocol, port);
+  return (ipv4Number(address) * PORTS + port) * PROTOCOLS.length + PROTOCOLS.indexOf(protocol);
+}
+
+/** The `vipKey` that it stands for; what is no number stands for itself. */
+export function vipKeyOf(id: VipId): string {
+  if (typeof id === "string") return id;
+  const [place, protocol = "tcp"] = [
+    Math.floor(id / PROTOCOLS.length),
+    PROTOCOLS[id % PROTOCOLS.length],
+  ];
+  const address = integerToAddress(4, BigInt(Math.floor(place / PORTS)));
+  return vipKey(address, protocol, place % PORTS);
+}
+
+/** The family of a virtual IP. */
+export function vipFamily(id: VipId): Family {
+  return typeof id === "number" ? 4 : familyOf(id);
 }
 
 /** `protocol . port`: the key by which nftables finds a node port. */

@@ -110,11 +110,14 @@ export function canBeVirtual(address: string): boolean {
     : !NEVER_VIRTUAL.has(ipaddr.parse(address).range());
 }
 
+/** The numeric value of a canonical IPv4 address. */
+export function ipv4Number(address: string): number {
+  return address.split(".").reduce((value, byte) => value * 256 + Number(byte), 0);
+}
+
 /** The numeric value of a canonical address. */
 export function addressToInteger(address: string): bigint {
-  if (familyOf(address) === 4) {
-    return BigInt(address.split(".").reduce((value, byte) => value * 256 + Number(byte), 0));
-  }
+  if (familyOf(address) === 4) return BigInt(ipv4Number(address));
   let value = 0n;
   for (const byte of ipaddr.parse(address).toByteArray()) value = (value << 8n) | BigInt(byte);
   return value;

@@ -5,7 +5,7 @@
  */
 import type { DesiredNode, DesiredState, StateChange } from "../../../model/kernel/desired.ts";
 import { diffingServices, type References } from "../script/diff.ts";
-import { type Element, elementId, objectId } from "../script/objects.ts";
+import { type Element, elementId, type ObjectId, objectId } from "../script/objects.ts";
 import { printKey } from "../script/keys.ts";
 import { nodeElementChanges } from "../script/script.ts";
 import { objectsOf } from "../script/service.ts";
@@ -68,8 +68,8 @@ function referencesOf(state: DesiredState): References {
 }
 
 /** By the id of an object, the service port that it is for. */
-function ownersOf({ services }: StateChange, node: DesiredNode): ReadonlyMap<string, string> {
-  const owners = new Map<string, string>();
+function ownersOf({ services }: StateChange, node: DesiredNode): ReadonlyMap<ObjectId, string> {
+  const owners = new Map<ObjectId, string>();
   for (const { before, after } of services.values()) {
     for (const port of [...before, ...after]) {
       for (const object of objectsOf(port, node)) {
@@ -82,7 +82,7 @@ function ownersOf({ services }: StateChange, node: DesiredNode): ReadonlyMap<str
 }
 
 function ownerOfSlot(
-  owners: ReadonlyMap<string, string>,
+  owners: ReadonlyMap<ObjectId, string>,
   { set, key }: Pick<Element, "set" | "key">,
 ): string {
   if (key.type !== "slot") return "";

@@ -6,7 +6,7 @@
 import type { Operations } from "./diff.ts";
 
 /** Sets a count; what there is none of is not counted. */
-export function setCount(counts: Map<string, number>, key: string, count: number): void {
+export function setCount<K>(counts: Map<K, number>, key: K, count: number): void {
   if (count === 0) counts.delete(key);
   else counts.set(key, count);
 }

@@ -13,6 +13,7 @@ import {
   type ChainRole,
   type Element,
   element,
+  type ObjectId,
   objectId,
   sameContent,
   slotData,
@@ -27,7 +28,7 @@ import { weightOf } from "./weight.ts";
 type SharedObject = Element | Chain | TableSet;
 
 /** How many services need each shared object, by id. */
-export type References = ReadonlyMap<string, number>;
+export type References = ReadonlyMap<ObjectId, number>;
 
 /** A chain before and after. */
 export interface ChainRewrite {
@@ -138,8 +139,8 @@ export function* gatheringServices(
 function objectsById(
   ports: readonly DesiredServicePort[],
   node: DesiredNode,
-): Map<string, TableObject> {
-  const objects = new Map<string, TableObject>();
+): Map<ObjectId, TableObject> {
+  const objects = new Map<ObjectId, TableObject>();
   for (const port of ports) {
     for (const object of objectsOf(port, node)) objects.set(objectId(object), object);
   }
@@ -147,7 +148,7 @@ function objectsById(
 }
 
 /** An object and its `objectId`. */
-type Named = readonly [id: string, object: TableObject];
+type Named = readonly [id: ObjectId, object: TableObject];
 
 /** Gathers single steps; what is shared is counted and decided at the end. */
 class Collector {
@@ -155,14 +156,14 @@ class Collector {
   readonly #addSlots: Slots[] = [];
   readonly #deleteElements: Element[] = [];
   readonly #rewriteChains: ChainRewrite[] = [];
-  readonly #shared = new Map<string, { readonly object: SharedObject; count: number }>();
+  readonly #shared = new Map<ObjectId, { readonly object: SharedObject; count: number }>();
 
   /**
    * Adds the objects of a Service that had none. Only what is shared gets an id: V8 keeps each key of a map
    * in one table, and looks through that in every collection.
    */
   addNew(objects: readonly TableObject[]): void {
-    const shared = new Map<string, SharedObject>();
+    const shared = new Map<ObjectId, SharedObject>();
     for (const each of objects) {
       const object = this.#addOwn(each);
       if (object) shared.set(objectId(object), object);
@@ -203,7 +204,7 @@ class Collector {
   }
 
   finish(applied: References): Difference<GatheredOperations> {
-    const references = new Map<string, number>();
+    const references = new Map<ObjectId, number>();
     const appeared: SharedObject[] = [];
     const vanished: SharedObject[] = [];
     for (const [id, { object, count }] of this.#shared) {
@@ -230,7 +231,7 @@ class Collector {
   }
 
   #count(
-    id: string,
+    id: ObjectId,
     { object, step }: { readonly object: SharedObject; readonly step: 1 | -1 },
   ): void {
     const known = this.#shared.get(id);

@@ -8,7 +8,7 @@ import type { DesiredNode, DesiredState, StreamedState } from "../../../model/ke
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import { type Difference, type GatheredOperations, gatheringServices } from "./diff.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
-import type { Chain, Element, Slots } from "./objects.ts";
+import type { Chain, Element, ObjectId, Slots } from "./objects.ts";
 import { alwaysThere, type TableSet } from "./sets.ts";
 import { type Batch, InOrder } from "./in_order.ts";
 import { TableText } from "./table_text.ts";
@@ -19,7 +19,7 @@ export interface TableContents {
   readonly bytes: number;
   readonly operations: number;
   /** As in `References`. */
-  readonly references: Map<string, number>;
+  readonly references: Map<ObjectId, number>;
   /** By set or map, how many elements it has. */
   readonly elements: Map<string, number>;
   /** By chain that services share, how many rules it has; by set or map, 0. */
@@ -38,7 +38,7 @@ export interface TableObjects {
   /** All but slots. */
   readonly elements: readonly Element[];
   readonly slots: readonly Slots[];
-  readonly references: Map<string, number>;
+  readonly references: Map<ObjectId, number>;
   readonly elementCounts: Map<string, number>;
 }
 
@@ -152,7 +152,7 @@ export class FullScript implements Script {
    */
   *pieces(prologue = ""): Generator<string, TableContents> {
     const table = new TableText(this.#node);
-    const references = new Map<string, number>();
+    const references = new Map<ObjectId, number>();
     let before = prologue;
     let bytes = 0;
     for (const piece of this.#write(table, references)) {
@@ -172,7 +172,7 @@ export class FullScript implements Script {
   *portions(): Generator<Portion | undefined, TableContents> {
     const { size } = this.#services;
     const table = new TableText(this.#node);
-    const references = new Map<string, number>();
+    const references = new Map<ObjectId, number>();
     let [number, bytes, weight, count] = [1, 0, 0, 0];
     for (const batch of this.#batches()) {
       yield undefined;
@@ -208,7 +208,7 @@ export class FullScript implements Script {
     const chains = fixedChains(this.#node);
     const elements = nodeElements(this.#node);
     const slots: Slots[] = [];
-    const references = new Map<string, number>();
+    const references = new Map<ObjectId, number>();
     const elementCounts = new Map<string, number>();
     const count = ({ name }: TableSet, more: number) =>
       elementCounts.set(name, (elementCounts.get(name) ?? 0) + more);
@@ -244,7 +244,7 @@ export class FullScript implements Script {
     };
   }
 
-  *#write(table: TableText, references: Map<string, number>): Generator<string, void> {
+  *#write(table: TableText, references: Map<ObjectId, number>): Generator<string, void> {
     yield table.begin();
     for (const batch of this.#services.batches()) {
       if (batch === undefined) continue;
@@ -258,7 +258,7 @@ export class FullScript implements Script {
     batch: Batch,
     { table, references }: {
       readonly table: TableText;
-      readonly references: Map<string, number>;
+      readonly references: Map<ObjectId, number>;
     },
   ): void {
     table.add(this.#gather(batch, references).operations);
@@ -266,7 +266,7 @@ export class FullScript implements Script {
 
   #gather(
     { services }: Batch,
-    references: Map<string, number>,
+    references: Map<ObjectId, number>,
   ): Difference<GatheredOperations> {
     const changes = services.map((after) => ({ before: [], after }));
     const difference = atOnce(gatheringServices(changes, { node: this.#node, references }));

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Destination } from "../../../model/kernel/desired.ts";
+import { familyOf, ipv4Number } from "../../../model/values/address.ts";
 import { type FrontendKey, type Key, printKey } from "./keys.ts";
 import type { SetRole } from "./set_rows.ts";
 import type { KeyOf, TableSet } from "./sets.ts";
@@ -51,16 +52,27 @@ export interface Chain {
 /** A part of the table that comes and goes with the services. */
 export type TableObject = Element | Slots | Chain | TableSet;
 
+/** A number for IPv4 cluster IPs, of which there are very many: see `vipId`. */
+export type ObjectId = string | number;
+
 /** What names an object in the table. */
-export function objectId(object: TableObject): string {
+export function objectId(object: TableObject): ObjectId {
   switch (object.type) {
     case "element":
+      return clusterIPNumber(object) ?? elementId(object);
     case "slots":
       return elementId(object);
     case "chain":
     case "set":
       return `${object.type} ${object.name}`;
   }
+}
+
+/** Of a cluster IP. Only those of IPv4 are numbers, so it says which set it is of. */
+function clusterIPNumber({ set, key }: Element): number | undefined {
+  return set.role === "clusterIPs" && key.type === "address" && familyOf(key.address) === 4
+    ? ipv4Number(key.address)
+    : undefined;
 }
 
 /** What names an element, or the slots of a frontend. */
