@@ -14,6 +14,7 @@ import type { Limits, Size } from "../model/configuration.ts";
 import type { Refusal } from "../model/cluster/events.ts";
 import type { EndpointSlice, Service } from "../model/cluster/objects.ts";
 import { sorting } from "../model/ports/in_turns.ts";
+import { withAll } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
 import {
   ANY_SCHEDULER,
@@ -123,18 +124,42 @@ export class Admission {
   }
 
   /**
+   * Judges what has changed, and then what may fit now.
+   *
+   * @param changed `namespace/name` of Services
+   * @yields where other work can be done
+   * @returns all that were judged
+   */
+  *following(
+    changed: ReadonlySet<string>,
+    { objects, serviceOf }: {
+      readonly objects: Pick<Snapshot, "slicesOf">;
+      readonly serviceOf: (key: string) => Service | undefined;
+    },
+  ): Generator<undefined, ReadonlySet<string>> {
+    const named = function* (keys: Iterable<string>) {
+      for (const key of keys) yield { key, service: serviceOf(key) };
+    };
+    yield* this.judging(named(changed), objects);
+    const retries = this.takeRetries();
+    if (retries.length === 0) return changed;
+    yield* this.judging(named(retries), objects);
+    return withAll(changed, retries);
+  }
+
+  /**
    * Judges Services that are new or have changed, or have gone: the oldest first, then the first by name.
    *
    * @yields where other work can be done
    */
   *judging(
-    services: readonly NamedService[],
+    services: Iterable<NamedService>,
     objects: Pick<Snapshot, "slicesOf">,
   ): Generator<undefined, void> {
-    const byAge = yield* sorting(services, olderFirst);
-    for (const [i, each] of byAge.entries()) {
-      if (i % BATCH === BATCH - 1) yield;
-      this.#judge(each, objects.slicesOf(each.key));
+    let count = 0;
+    for (const each of sorting(services, olderFirst)) {
+      if (each) this.#judge(each, objects.slicesOf(each.key));
+      if (!each || ++count % BATCH === 0) yield;
     }
   }
 

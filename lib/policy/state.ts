@@ -18,14 +18,14 @@ import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { atOnce, copying, resultOf, sorting } from "../model/ports/in_turns.ts";
 import { endpointCount } from "../model/kernel/port_endpoints.ts";
-import { only, union, withAll } from "../model/values/lists.ts";
+import { only, union } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { slicesOf } from "./endpoints.ts";
 import { withoutRefused } from "./features.ts";
 import { type HealthCheck, healthCheckOf } from "./health_check.ts";
-import { Admission, type NamedService, type OverLimit } from "./limits.ts";
+import { Admission, type OverLimit } from "./limits.ts";
 import { followNoLocal, type NoLocal, noLocalCounts } from "./no_local.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts, withoutLost } from "./service.ts";
@@ -62,6 +62,8 @@ export interface StreamedStep extends StreamedState {
   readonly services: Working;
 }
 
+/** `undefined` where other work can be done. */
+type Keys = Iterable<string | undefined>;
 type Working = Generator<readonly DesiredServicePort[] | undefined, Step>;
 type Changes = StateChange["services"];
 
@@ -181,13 +183,12 @@ export class Desired implements DesiredState {
    */
   *streaming(objects: Snapshot, changed: Dirty): Generator<undefined, StreamedStep> {
     const dirty = yield* this.#settle(objects, changed);
-    const inOrder = yield* sorting([...dirty], (a, b) => a < b ? -1 : 1);
-    const services = this.#workOut(objects, inOrder);
+    const services = this.#workOut(objects, sorting(dirty, (a, b) => a < b ? -1 : 1));
     return { node: this.#nextNode, size: objects.services.size, services };
   }
 
   /** Follows what is not of one Service alone. @returns the Services that have to be worked out */
-  *#settle(objects: Snapshot, changed: Dirty): Generator<undefined, Iterable<string>> {
+  *#settle(objects: Snapshot, changed: Dirty): Generator<undefined, Keys> {
     const addresses = this.#options.interfaceAddresses?.();
     const moved = addresses !== this.#interfaceAddresses;
     this.#interfaceAddresses = addresses;
@@ -197,13 +198,17 @@ export class Desired implements DesiredState {
   }
 
   /** Works Services out, gives the ports of each that there is, and makes all of it the desired state. */
-  *#workOut(objects: Snapshot, dirty: Iterable<string>): Working {
+  *#workOut(objects: Snapshot, dirty: Keys): Working {
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
     const overLimit: OverLimit[] = [];
     const unsupported: Unsupported[] = [];
     let weight = 0;
     for (const key of dirty) {
+      if (key === undefined) {
+        yield;
+        continue;
+      }
       const lost = this.#claims.conflictsOf(key);
       const { before, after: wanted } = this.#updateService(objects, key, lost);
       // What is the same object costs those who follow nothing.
@@ -262,13 +267,15 @@ export class Desired implements DesiredState {
     objects: Snapshot,
     alsoDirty: Iterable<string>,
     changed: ReadonlySet<string>,
-  ): Generator<undefined, Iterable<string>> {
-    const judged = yield* this.#judge(objects, changed);
+  ): Generator<undefined, Keys> {
+    const serviceOf = (key: string) => this.#serviceOf(objects, key);
+    const judged = yield* this.#admission.following(changed, { objects, serviceOf });
     const around = this.#surroundings.update(objects.node, this.#nextNode);
     const affected = new Set<string>();
     let count = 0;
     for (const key of around.isNew ? union(judged, objects.services.keys()) : judged) {
-      if (++count % BATCH === 0) yield;
+      if (++count % BATCH === 0 || key === undefined) yield;
+      if (key === undefined) continue;
       const service = this.#admission.inForce(key);
       const claims = service === undefined ? [] : claimsOf(service, around.surroundings);
       for (const other of this.#claims.set(key, { claims, created: service?.created ?? 0 })) {
@@ -277,26 +284,6 @@ export class Desired implements DesiredState {
     }
     this.#nextNode = cutWhereMany(this.#nextNode, { ...this.#options, vips: this.#claims.vips });
     return union(judged, union(affected, alsoDirty));
-  }
-
-  /** Judges what has changed, the oldest first, and then what may fit now. */
-  *#judge(
-    objects: Snapshot,
-    changed: ReadonlySet<string>,
-  ): Generator<undefined, ReadonlySet<string>> {
-    yield* this.#judgeAll(objects, changed);
-    const retries = this.#admission.takeRetries();
-    yield* this.#judgeAll(objects, retries);
-    return retries.length === 0 ? changed : withAll(changed, retries);
-  }
-
-  *#judgeAll(objects: Snapshot, keys: Iterable<string>): Generator<undefined, void> {
-    const services: NamedService[] = [];
-    for (const key of keys) {
-      const service = this.#serviceOf(objects, key);
-      if (services.push({ key, service }) % BATCH === 0) yield;
-    }
-    yield* this.#admission.judging(services, objects);
   }
 
   /** External IPs can be switched off as in kube-proxy (CVE-2020-8554: any user may claim any address). */

@@ -35,34 +35,72 @@ export function* copying<K, V>(map: ReadonlyMap<K, V>): Generator<undefined, Map
   return copy;
 }
 
-/** Entries that are sorted, or merged, at one go. */
+/** Entries that are sorted at one go. */
 const RUN = 1_000;
 
-/** Sorts a list, as `toSorted` does; a short one at one go. */
+/** Entries of which some, in order, were given. */
+interface SortedRun<T> {
+  /** Its place among all runs. */
+  readonly number: number;
+  readonly items: readonly T[];
+  head: T;
+  next: number;
+}
+
+/**
+ * Sorts, and gives each entry when it is asked for. No list of very many is made: V8 marks what it has not marked
+ * yet, at one go, where a large one is asked for.
+ *
+ * @param items may have `undefined`, where other work can be done
+ * @param compare as for `toSorted`
+ * @yields also `undefined`, where other work can be done
+ */
 export function* sorting<T extends NonNullable<unknown>>(
-  list: readonly T[],
+  items: Iterable<T | undefined>,
   compare: (a: T, b: T) => number,
-): Generator<undefined, readonly T[]> {
-  if (list.length <= RUN) return list.toSorted(compare);
-  const middle = list.length >> 1;
-  const low = yield* sorting(list.slice(0, middle), compare);
-  const high = yield* sorting(list.slice(middle), compare);
-  const sorted: T[] = [];
-  for (let i = 0, j = 0;;) {
-    const [one, other] = [low[i], high[j]];
-    if (one === undefined || other === undefined) return sorted.concat(low.slice(i), high.slice(j));
-    const isFirst = compare(one, other) <= 0;
-    sorted.push(isFirst ? one : other);
-    if (isFirst) i++;
-    else j++;
-    if (sorted.length % RUN === 0) yield;
+): Generator<T | undefined, void> {
+  const runs: SortedRun<T>[] = [];
+  let run: T[] = [];
+  const end = () => {
+    const [head] = run.sort(compare);
+    if (head !== undefined) runs.push({ number: runs.length, items: run, head, next: 1 });
+    run = [];
+  };
+  for (const each of items) {
+    if (each !== undefined && run.push(each) < RUN) continue;
+    if (each !== undefined) end();
+    yield undefined;
+  }
+  end();
+  const isLater = (a: SortedRun<T>, b: SortedRun<T>) =>
+    (compare(a.head, b.head) || a.number - b.number) > 0;
+  // The run with the first entry is the last one.
+  runs.sort((a, b) => isLater(a, b) ? -1 : 1);
+  for (let first = runs.pop(); first; first = runs.pop()) {
+    yield first.head;
+    const head = first.items[first.next++];
+    if (head === undefined) continue;
+    first.head = head;
+    runs.splice(placeOf(first, runs, isLater), 0, first);
   }
 }
 
-/** Sorts the entries of a map by their keys. */
+/** Where a run goes among others, of which those with later entries come first. */
+function placeOf<R>(run: R, runs: readonly R[], isLater: (a: R, b: R) => boolean): number {
+  let [low, high] = [0, runs.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const other = runs[middle];
+    if (other && isLater(other, run)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Sorts the entries of a map by their keys, as `sorting` does. */
 export function sortingByKey<V>(
-  entries: readonly (readonly [string, V])[],
-): Generator<undefined, readonly (readonly [string, V])[]> {
+  entries: Iterable<readonly [string, V]>,
+): Generator<(readonly [string, V]) | undefined, void> {
   return sorting(entries, ([a], [b]) => a < b ? -1 : 1);
 }
 

@@ -24,10 +24,25 @@ export function withAll<T>(some: ReadonlySet<T>, others: Iterable<T>): Set<T> {
   return all;
 }
 
-/** What is in a set, and then what else there is; no list of all is made. */
-export function* union<T>(set: ReadonlySet<T>, others: Iterable<T>): Generator<T, void> {
+/** Entries that are passed over at one go. */
+const PASSED = 100;
+
+/**
+ * What is in a set, and then what else there is; no list of all is made.
+ *
+ * @param others may have `undefined`, which is passed on
+ * @yields also `undefined`, where other work can be done: many of the others may be in the set
+ */
+export function* union<T extends NonNullable<unknown>>(
+  set: ReadonlySet<T>,
+  others: Iterable<T | undefined>,
+): Generator<T | undefined, void> {
   yield* set;
-  for (const each of others) if (!set.has(each)) yield each;
+  let passed = 0;
+  for (const each of others) {
+    if (each === undefined || !set.has(each)) yield each;
+    else if (++passed % PASSED === 0) yield undefined;
+  }
 }
 
 /** Keys that both have; the work follows the smaller one. What has been told of may be deleted meanwhile. */

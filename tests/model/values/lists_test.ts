@@ -25,3 +25,11 @@ Deno.test("a list that stays as it is is no second one", () => {
 Deno.test("a union has each entry once, the set's first", () => {
   assertEquals([...union(new Set([2, 1]), [3, 1, 4])], [2, 1, 3, 4]);
 });
+
+Deno.test("a union gives way while it passes over very many, and passes on where others do", () => {
+  const many = Array.from({ length: 300 }, (_, i) => i);
+  const breaks = [...union(new Set(many), [...many, undefined])].filter((each) =>
+    each === undefined
+  );
+  assertEquals(breaks.length, 4);
+});

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredState } from "../../../model/kernel/desired.ts";
+import type { DesiredState, ServiceChange } from "../../../model/kernel/desired.ts";
 import { atOnce, sortingByKey } from "../../../model/ports/in_turns.ts";
 import { eachLine } from "../../../model/values/text.ts";
 import { diffingServices } from "../script/diff.ts";
@@ -56,8 +56,11 @@ export interface DesiredObjects {
  * @yields where other work can be done; meanwhile the state must not change
  */
 export function* gatheringObjects(state: DesiredState): Generator<undefined, DesiredObjects> {
-  const byName = yield* sortingByKey([...state.services]);
-  const changes = byName.map(([, after]) => ({ before: [], after }));
+  const changes: ServiceChange[] = [];
+  for (const named of sortingByKey([...state.services])) {
+    if (named) changes.push({ before: [], after: named[1] });
+    else yield;
+  }
   const { operations } = yield* diffingServices(changes, {
     node: state.node,
     references: new Map(),

@@ -86,5 +86,5 @@ export class InOrder {
 function* sorted(
   byName: readonly (readonly [string, ServicePorts])[],
 ): Generator<ServicePorts | undefined, void> {
-  for (const [, ports] of yield* sortingByKey(byName)) yield ports;
+  for (const named of sortingByKey(byName)) yield named?.[1];
 }
