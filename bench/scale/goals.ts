@@ -50,7 +50,7 @@ const OWN_PEAK = 2;
 export const GOALS: readonly Goal[] = [
   {
     name: "first sync / `nft -f` of everything at once",
-    reason: "signpost works out all Services before nft has its first portion",
+    reason: "signpost works Services out on one processor, beside two nft that take one each",
     judge: ({ services, endpoints, first, floor }) =>
       services * endpoints < SOME_ENDPOINTS ? undefined : atMost(first.sync / floor.time, {
         limit: services * endpoints >= MANY_ENDPOINTS ? 1 : 1.3,
@@ -60,7 +60,7 @@ export const GOALS: readonly Goal[] = [
   {
     name: "first sync of 1,000,000 endpoints",
     reason:
-      "signpost works out all Services before nft has its first portion; the kernel takes one portion after the other",
+      "what nft takes of a processor for all portions, and signpost beside it, on two processors",
     judge: ({ services, endpoints, first }) =>
       services * endpoints < 1_000_000
         ? undefined
@@ -85,7 +85,7 @@ export const GOALS: readonly Goal[] = [
   {
     name: "work until the health server answers",
     reason:
-      "a collection of V8's, which moves objects and updates what points to them at one go; all other work is in turns of 5 ms",
+      "V8, which moves objects at one go, and marks what is left at one go where it is late; all other work is in turns of 5 ms",
     judge: ({ silence }) =>
       silence &&
       atMost(Math.max(silence.first.busy, silence.restart.busy, silence.full.busy), {

@@ -4,8 +4,12 @@ import {
   nodePortKey,
   objectKey,
   servicePortName,
+  vipFamily,
+  vipId,
   vipKey,
+  vipKeyOf,
 } from "../../../lib/model/cluster/names.ts";
+import { PROTOCOLS } from "../../../lib/model/cluster/objects.ts";
 
 Deno.test("an object is named by its namespace and name, or by its name alone", () => {
   assertEquals(objectKey({ namespace: "default", name: "web" }), "default/web");
@@ -21,6 +25,22 @@ Deno.test("keys of frontends are written as nft concatenates them", () => {
   assertEquals(vipKey("10.96.0.1", "tcp", 80), "10.96.0.1 . tcp . 80");
   assertEquals(vipKey("fd00::1", "sctp", 443), "fd00::1 . sctp . 443");
   assertEquals(nodePortKey("udp", 30053), "udp . 30053");
+});
+
+Deno.test("the id of a virtual IP stands for its key, and for no other", () => {
+  const addresses = ["0.0.0.1", "10.96.0.1", "10.96.1.0", "255.255.255.254", "fd00::1", "fd00::10"];
+  const all = addresses.flatMap((address) =>
+    PROTOCOLS.flatMap((protocol) =>
+      [1, 80, 443, 65_535].map((port) => [address, protocol, port] as const)
+    )
+  );
+  for (const each of all) {
+    assertEquals(vipKeyOf(vipId(...each)), vipKey(...each));
+    assertEquals(vipFamily(vipId(...each)), each[0].includes(":") ? 6 : 4);
+    assertEquals(typeof vipId(...each), each[0].includes(":") ? "string" : "number");
+  }
+  assertEquals(new Set(all.map((each) => vipId(...each))).size, all.length);
+  assertEquals(vipKeyOf("IPv4 node port tcp . 80"), "IPv4 node port tcp . 80");
 });
 
 Deno.test("an IPv6 address with a port is put in brackets", () => {
