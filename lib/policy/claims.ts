@@ -10,6 +10,7 @@
  */
 import { vipFamily, type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import type { Family } from "../model/values/address.ts";
+import { placeOf } from "../model/values/lists.ts";
 
 /** What a Service asks for with a claim. */
 export type ClaimType = "clusterIP" | "nodePort" | "loadBalancerIP" | "externalIP";
@@ -159,7 +160,7 @@ export class Claims {
       if (next) this.#holders.set(key, next);
       else this.#holders.delete(key);
       this.#changed(key, affected, next);
-    } else waiting.splice(placeOf(waiting, claimant), 1);
+    } else waiting.splice(placeOf(claimant, waiting, compare), 1);
     if (waiting.length === 0) this.#waiting.delete(key);
   }
 
@@ -169,7 +170,7 @@ export class Claims {
 
   #wait(key: VipId, claimant: Claimant): void {
     const waiting = this.#waiting.get(key);
-    if (waiting) waiting.splice(placeOf(waiting, claimant), 0, claimant);
+    if (waiting) waiting.splice(placeOf(claimant, waiting, compare), 0, claimant);
     else this.#waiting.set(key, [claimant]);
   }
 
@@ -209,19 +210,6 @@ function reasonOf(holder: Claim, loser: Claim): string {
   return holder.type === loser.type
     ? "which is older"
     : `for ${NAMES[holder.type]} comes before ${NAMES[loser.type]}`;
-}
-
-/** Where a claimant stands in a sorted list, or is to stand. */
-function placeOf(sorted: readonly Claimant[], claimant: Claimant): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    const each = sorted[middle];
-    if (each && compare(each, claimant) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function isSame(before: readonly Claimant[], claims: readonly Claim[], created: number): boolean {

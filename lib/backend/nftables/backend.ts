@@ -109,7 +109,7 @@ export class NftablesBackend implements Backend<NftScript> {
 
   /** @inheritdoc */
   streamed(state: StreamedState): NftScript {
-    return this.#dataplane.streamed(state);
+    return this.#dataplane.full(state);
   }
 
   /** @inheritdoc */

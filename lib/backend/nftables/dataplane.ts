@@ -140,12 +140,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** @inheritdoc */
-  full(state: DesiredState): FullScript {
-    return new FullScript(state, { portionWeight: this.#options.portions?.weight });
-  }
-
-  /** @inheritdoc */
-  streamed(state: StreamedState): FullScript {
+  full(state: DesiredState | StreamedState): FullScript {
     return new FullScript(state, { portionWeight: this.#options.portions?.weight });
   }
 

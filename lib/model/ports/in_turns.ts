@@ -3,14 +3,15 @@
  *
  * @module
  */
+import { placeOf } from "../values/lists.ts";
 import type { Clock } from "./ports.ts";
 
 /** Work that gives results before its end, and `undefined` where other work can be done: what it gives is passed over. */
 export function* resultOf<T>(work: Generator<unknown, T>): Generator<undefined, T> {
   for (;;) {
-    const { done, value } = work.next();
-    if (done) return value as T;
-    if (value === undefined) yield;
+    const next = work.next();
+    if (next.done) return next.value;
+    if (next.value === undefined) yield;
   }
 }
 
@@ -72,29 +73,17 @@ export function* sorting<T extends NonNullable<unknown>>(
     yield undefined;
   }
   end();
-  const isLater = (a: SortedRun<T>, b: SortedRun<T>) =>
-    (compare(a.head, b.head) || a.number - b.number) > 0;
   // The run with the first entry is the last one.
-  runs.sort((a, b) => isLater(a, b) ? -1 : 1);
+  const backwards = (a: SortedRun<T>, b: SortedRun<T>) =>
+    compare(b.head, a.head) || b.number - a.number;
+  runs.sort(backwards);
   for (let first = runs.pop(); first; first = runs.pop()) {
     yield first.head;
     const head = first.items[first.next++];
     if (head === undefined) continue;
     first.head = head;
-    runs.splice(placeOf(first, runs, isLater), 0, first);
+    runs.splice(placeOf(first, runs, backwards), 0, first);
   }
-}
-
-/** Where a run goes among others, of which those with later entries come first. */
-function placeOf<R>(run: R, runs: readonly R[], isLater: (a: R, b: R) => boolean): number {
-  let [low, high] = [0, runs.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    const other = runs[middle];
-    if (other && isLater(other, run)) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /** Sorts the entries of a map by their keys, as `sorting` does. */

@@ -17,6 +17,23 @@ export function only<T>(list: readonly T[], holds: (each: T) => boolean): readon
   return list.every(holds) ? list : compact(list.filter(holds));
 }
 
+/** Where an entry stands in a sorted list, or is to stand. */
+export function placeOf<T extends NonNullable<unknown>>(
+  entry: T,
+  sorted: readonly T[],
+  compare: (a: T, b: T) => number,
+): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const each = sorted[middle];
+    if (each !== undefined && compare(each, entry) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** A set with more; no list of all is made. */
 export function withAll<T>(some: ReadonlySet<T>, others: Iterable<T>): Set<T> {
   const all = new Set(some);

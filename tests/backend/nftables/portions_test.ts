@@ -202,7 +202,7 @@ Deno.test("nft has portions before all Services are worked out, and the state is
     },
   });
   assertEquals(pipeline.desired.services.size, 0);
-  await dataplane.apply(dataplane.streamed({ ...state, services: counted() }));
+  await dataplane.apply(dataplane.full({ ...state, services: counted() }));
   assert((seen[0] ?? 100) < 20, `${seen[0]} are worked out when nft has the first portion`);
   assertEquals([workedOut, pipeline.desired.services.size], [100, 100]);
   const texts = portionsOf(new FullScript(pipeline.desired, { portionWeight: 5 }));
@@ -217,7 +217,7 @@ Deno.test("where packets meet a table, all Services of a stream are worked out b
   await dataplane.apply(dataplane.full(before.desired));
   const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
   const next = new NftablesDataplane(kernel.nft, { portions: PORTIONS });
-  await next.apply(next.streamed(pipeline.stream(objects(12))));
+  await next.apply(next.full(pipeline.stream(objects(12))));
   assertEquals(next.replacements, 0);
   assertEquals(pipeline.desired.services.size, 12);
   const read = await listTable(kernel.prefix);

@@ -57,7 +57,7 @@ export interface DesiredObjects {
  */
 export function* gatheringObjects(state: DesiredState): Generator<undefined, DesiredObjects> {
   const changes: ServiceChange[] = [];
-  for (const named of sortingByKey([...state.services])) {
+  for (const named of sortingByKey(state.services)) {
     if (named) changes.push({ before: [], after: named[1] });
     else yield;
   }
