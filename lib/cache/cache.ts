@@ -109,6 +109,11 @@ export class ObjectCache implements Snapshot {
     return this.#dirtyNode || this.#dirtyServices.size > 0;
   }
 
+  /** The last good state of an object. */
+  get<K extends Kind>(kind: K, key: string): KindMap[K] | undefined {
+    return this.#objects[kind].get(key);
+  }
+
   /** @inheritdoc */
   slicesOf(service: string): readonly EndpointSlice[] {
     return this.#slicesByService.get(service) ?? [];
@@ -157,6 +162,31 @@ export class ObjectCache implements Snapshot {
     this.#dirtyServices = new Set();
     this.#dirtyNode = false;
     return dirty;
+  }
+
+  /**
+   * Services whose own state or slices are other objects than in an earlier state.
+   *
+   * @yields where other work can be done
+   * @returns `namespace/name`
+   */
+  *servicesSince(before: Pick<Snapshot, "services" | "slices">): Generator<undefined, Set<string>> {
+    const changed = new Set<string>();
+    for (const key of differing(before.services, this.services)) {
+      if (key === undefined) yield;
+      else changed.add(key);
+    }
+    for (const key of differing(before.slices, this.slices)) {
+      if (key === undefined) {
+        yield;
+        continue;
+      }
+      for (const { slices } of [before, this]) {
+        const slice = slices.get(key);
+        if (slice) changed.add(serviceOf(slice));
+      }
+    }
+    return changed;
   }
 
   /** Omissions that are new or changed since the last call: each is worth one warning. */
@@ -235,12 +265,37 @@ export class ObjectCache implements Snapshot {
   #indexSlice(before?: EndpointSlice, after?: EndpointSlice): void {
     const slice = before ?? after;
     if (slice === undefined) return;
-    const service = objectKey({ namespace: slice.namespace, name: slice.serviceName });
+    const service = serviceOf(slice);
     this.#dirtyServices.add(service);
     const known = this.#slicesByService.get(service) ?? [];
     const slices = compact(after ? [...known, after] : known.filter((each) => each !== before));
     if (slices.length === 0) this.#slicesByService.delete(service);
     else this.#slicesByService.set(service, slices);
+  }
+}
+
+/** The `namespace/name` of a slice's Service. */
+function serviceOf({ namespace, serviceName }: EndpointSlice): string {
+  return objectKey({ namespace, name: serviceName });
+}
+
+/**
+ * The keys of what is another object in one map than in the other.
+ *
+ * @yields also `undefined`, where other work can be done
+ */
+function* differing<V>(
+  one: ReadonlyMap<string, V>,
+  other: ReadonlyMap<string, V>,
+): Generator<string | undefined, void> {
+  let count = 0;
+  for (const [key, value] of one) {
+    if (other.get(key) !== value) yield key;
+    else if (++count % BATCH === 0) yield undefined;
+  }
+  for (const key of other.keys()) {
+    if (!one.has(key)) yield key;
+    else if (++count % BATCH === 0) yield undefined;
   }
 }
 

@@ -7,13 +7,13 @@ import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { ObjectEvent } from "../model/cluster/events.ts";
 import type { Status } from "../model/status.ts";
+import type { Known } from "../source/objects/sharing.ts";
 import type { EventReport } from "../model/cluster/event_report.ts";
 import { EventRecorder } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListenByFamily } from "../system/http/servers.ts";
-import type { StateKeeper } from "../source/saved/keeper.ts";
 import type { SyncReport } from "../sync/outcome.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import { Advice } from "./start/advice.ts";
@@ -26,7 +26,7 @@ import { startingEvent } from "./reports/node_events.ts";
 import { Observation } from "./reports/observation.ts";
 import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
-import { openSavedState } from "./objects/saved_state.ts";
+import { SavedState } from "./objects/saved_state.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { serveAll } from "./reports/servers.ts";
 import {
@@ -65,9 +65,7 @@ export class Daemon {
   readonly #advice: Advice;
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
-  #keeper: StateKeeper | undefined;
-  /** The saved state is being read and applied. */
-  #isRestoring = false;
+  readonly #saved: SavedState;
   #takingOver: Promise<void> | undefined;
   /** The Event of the start was sent. */
   #isAnnounced = false;
@@ -91,7 +89,7 @@ export class Daemon {
     });
     this.#metrics = openMetrics(options, {
       opened,
-      snapshotAge: () => this.#keeper?.age(),
+      snapshotAge: () => this.#saved.age(),
       isStale: () => this.#loop.stale,
       connections: this.#connections,
     });
@@ -100,6 +98,12 @@ export class Daemon {
       timeout: 2 * settings.syncPeriod,
       missing,
       progress: () => opened.backend.progress,
+    });
+    this.#saved = new SavedState({
+      ...options,
+      path: opened.api && (configuration.signpost.stateFile || undefined),
+      foreignRules: backend.foreignRules,
+      cache: this.#cache,
     });
     this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate, isHere: true });
     this.#desired = new Desired({
@@ -177,12 +181,15 @@ export class Daemon {
     this.#loop.handle(event);
   }
 
+  /** What it has of an object. */
+  known: Known = (kind, key) => this.#cache.get(kind, key) ?? this.#saved.known(kind, key);
+
   /**
    * Runs all parts; the first that fails ends all.
    *
-   * @param delivering the source, which has begun
+   * @param deliver begins with the source, and follows it to its end
    */
-  async run(delivering: Promise<void>): Promise<void> {
+  async run(deliver: () => Promise<void>): Promise<void> {
     const { configuration, runtime, logger, manager, signal } = this.#options;
     logger.info("started", {
       version: VERSION,
@@ -191,6 +198,8 @@ export class Daemon {
     });
     const firstSync = this.#firstSync.promise;
     const answering = this.#answer(signal);
+    // What the sources deliver is compared with what was saved: most of it is the same.
+    const delivering = this.#saved.read().then(deliver);
     const writing = this.#runLoop(signal);
     const ended = new AbortController();
     const serving = serveAll({
@@ -217,7 +226,7 @@ export class Daemon {
       firstSync,
       waitingFor: () =>
         waitingFor({
-          isRestoring: this.#isRestoring,
+          isRestoring: this.#saved.isRestoring,
           missing: this.#cache.missing,
           progress: this.#opened.backend.progress,
         }),
@@ -240,7 +249,7 @@ export class Daemon {
       ]);
     } finally {
       await Promise.all([
-        this.#keeper?.stop(),
+        this.#saved.stop(),
         // What ends the daemon may be told in an Event.
         signal.aborted ? undefined : this.#lastEvents(),
         // The socket is removed at the end; where another part failed, that is not yet.
@@ -273,21 +282,13 @@ export class Daemon {
 
   /** The saved state comes first; meanwhile the sources fill the cache. */
   async #runLoop(signal: AbortSignal): Promise<void> {
-    const path = this.#options.configuration.signpost.stateFile;
     await this.#ownPorts.begin(signal);
-    if (this.#opened.api && path !== "") {
-      const cache = this.#cache;
-      const seed = (objects: ObjectCache) => {
-        const seeding = this.#loop.seed(objects);
-        // A lost API server is no reason for load balancers to leave the node, and a large table takes long.
-        if (cache.node) this.#health.setNode(cache.node);
-        return seeding;
-      };
-      const { foreignRules } = this.#opened.backend;
-      this.#isRestoring = true;
-      this.#keeper = await openSavedState({ ...this.#options, path, cache, seed, foreignRules });
-      this.#isRestoring = false;
-    }
+    await this.#saved.restore((objects) => {
+      const seeding = this.#loop.seed(objects);
+      // A lost API server is no reason for load balancers to leave the node, and a large table takes long.
+      if (this.#cache.node) this.#health.setNode(this.#cache.node);
+      return seeding;
+    });
     await this.#loop.run();
   }
 
@@ -297,7 +298,7 @@ export class Daemon {
     runtime.releaseMemory(script.kind === "full" ? "large" : "small", signal);
     // What came from the state file is not to be written back as if it were new.
     if (!this.#cache.complete) return;
-    this.#keeper?.changed();
+    this.#saved.changed();
     if (this.#isAnnounced) return;
     this.#isAnnounced = true;
     this.#report(startingEvent(this.#options.nodeName, this.#opened.backend.traits.name));
@@ -343,7 +344,7 @@ export class Daemon {
       stale: this.#loop.stale,
       progress: this.#opened.backend.progress,
       takeOver: this.#opened.backend.foreignRules.ipvs,
-      snapshotAge: this.#keeper?.age(),
+      snapshotAge: this.#saved.age(),
     });
   }
 }

@@ -10,7 +10,6 @@ import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
 import type { ObjectEvent, Refusal } from "../model/cluster/events.ts";
 import { resultOf, Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { withAll } from "../model/values/lists.ts";
 import {
   describeFull,
   hasWork,
@@ -181,14 +180,14 @@ export class SyncLoop {
     }
     await this.#intake.close();
     observer.started?.();
-    const inputs = this.#takeInputs();
+    const turns = new Turns(clock);
+    const inputs = await turns.run(this.#takingInputs());
     if (this.#state.full !== undefined && desired.services.size === 0) {
       this.#take({ type: "sync-started", at: started, hasPartial: false });
       await this.#writeFirst(inputs, started);
       this.#take({ type: "followed" });
       return;
     }
-    const turns = new Turns(clock);
     const step = await turns.run(desired.updating(...inputs));
     // No turn ends here: from now on the desired state is ahead of the kernel, and only a script
     // that is being made says so to those who compare the two.
@@ -259,15 +258,14 @@ export class SyncLoop {
     return await this.#follow({ change: step.change, full: true, report: applied });
   }
 
-  /** What has changed, and among which objects. After a state file, all that it had may have changed. */
-  #takeInputs(): Inputs {
-    const { cache, desired } = this.#options;
+  /** What has changed, and among which objects. After a state file, what differs from it has. */
+  *#takingInputs(): Generator<undefined, Inputs> {
+    const { cache } = this.#options;
     const { complete, saved } = this.#state;
     if (saved && !complete) return [saved, saved.takeDirty()];
     const dirty = cache.takeDirty();
     if (!saved) return [cache, dirty];
-    const services = withAll(dirty.services, desired.services.keys());
-    return [cache, { services, node: true }];
+    return [cache, { services: yield* cache.servicesSince(saved), node: true }];
   }
 
   /** Takes the steps that follow a try. @returns whether the kernel has it */

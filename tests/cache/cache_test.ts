@@ -8,6 +8,7 @@ import {
   type Node,
   type Service,
 } from "../../lib/model/cluster/objects.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
 function service(name: string): Service {
   return {
@@ -302,4 +303,27 @@ Deno.test("what is left out is over with a better state of the object, and with 
     cache.apply(services.upsert(omitting("web", "a is bad")));
     assertEquals(cache.takeOmissions().length, 1);
   }
+});
+
+Deno.test("Services that differ from an earlier state are those with other objects, or without theirs", () => {
+  const [same, left] = [service("same"), service("left")];
+  const [kept, gone] = [slice("kept", "same"), slice("gone", "of-gone")];
+  const before = cacheOf(
+    services.replace([same, left, service("other")]),
+    slices.replace([kept, gone, slice("moved", "of-before")]),
+  );
+  const now = cacheOf(
+    services.replace([same, service("other"), service("new")]),
+    slices.replace([kept, slice("moved", "of-now"), slice("new", "of-new")]),
+  );
+  assertEquals(
+    [...atOnce(now.servicesSince(before))].sort(),
+    ["left", "new", "of-before", "of-gone", "of-new", "of-now", "other"]
+      .map((name) => `default/${name}`),
+  );
+  assertEquals([...atOnce(now.servicesSince(now))], []);
+  assertEquals([now.get("Service", "default/same"), now.get("Service", "default/left")], [
+    same,
+    undefined,
+  ]);
 });

@@ -171,6 +171,22 @@ Deno.test("a state from before the start is applied at once, and followed by a s
   assertEquals([...backend.kernel.keys()].sort(), ["default/s2", "default/s3"]);
 });
 
+Deno.test("what the sources have as it was before the start is not worked out again", async () => {
+  await using fixture = new SyncFixture();
+  const { backend, loop } = fixture;
+  const saved = stored([service(1), service(2), service(3)]);
+  await loop.seed(saved);
+  await fixture.start();
+  fixture.deliver([], ["EndpointSlice", "Node", "ServiceCIDR"]);
+  const changed = fixture.replacement("Service", [service(3, { uid: "other" })]);
+  if (changed.type !== "replace" || changed.kind !== "Service") throw new Error("no replacement");
+  const same = [...saved.services].filter(([key]) => key === "default/s1");
+  loop.handle({ ...changed, objects: new Map([...same, ...changed.objects]) });
+  await fixture.pass(0);
+  assertEquals(backend.log.slice(1), ["partial: default/s2 default/s3"]);
+  assertEquals([...backend.kernel.keys()].sort(), ["default/s1", "default/s3"]);
+});
+
 Deno.test("what a state from before the start knew of the Node is kept where the sources have none", async () => {
   await using fixture = new SyncFixture();
   const { backend, desired, loop } = fixture;

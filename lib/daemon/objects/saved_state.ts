@@ -8,6 +8,7 @@ import { ObjectCache } from "../../cache/cache.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { createDecoder } from "../../source/objects/decode.ts";
+import type { Known } from "../../source/objects/sharing.ts";
 import { StateError } from "../../source/saved/format.ts";
 import { readStateFile, writeStateFile } from "../../system/state_file.ts";
 import { StateKeeper } from "../../source/saved/keeper.ts";
@@ -34,53 +35,105 @@ export async function isServedByKubeProxy(
 
 /** What the state file is for and about. */
 export interface SavedStateOptions {
-  readonly path: string;
+  /** `undefined`: there is none. */
+  readonly path: string | undefined;
   /** Kube-proxy's rules in the kernel know more than a file from before them. */
   readonly foreignRules: Pick<ForeignRules, "isServedByKubeProxy">;
   readonly nodeName: string;
   readonly cache: ObjectCache;
-  /** As `SyncLoop.seed`. */
-  readonly seed: (objects: ObjectCache) => Promise<boolean>;
   readonly runtime: Pick<Runtime, "clock" | "releaseMemory">;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
-/**
- * Applies the saved state, where there is a good one.
- *
- * @returns keeps the file from now on
- */
-export async function openSavedState(options: SavedStateOptions): Promise<StateKeeper> {
-  const { path, nodeName, cache, runtime, logger, signal } = options;
-  const written = await applySaved(options);
-  return new StateKeeper({
-    clock: runtime.clock,
-    logger,
-    lastWritten: written,
-    write: async (terms) => {
-      await writeStateFile(cache, { ...terms, path, nodeName });
-      runtime.releaseMemory("small", signal);
-    },
-  });
+/** A state that was read. */
+interface Saved {
+  readonly objects: ObjectCache;
+  /** When it was written. */
+  readonly written: number;
 }
 
-/** @returns when the state was written; `undefined`: there is none that can be used */
-async function applySaved(
-  { path, foreignRules, nodeName, seed, runtime, logger }: SavedStateOptions,
-): Promise<number | undefined> {
-  try {
-    const turns = new Turns(runtime.clock);
-    const pause = () => turns.giveWay();
-    const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
+/** The state file of one daemon. */
+export class SavedState {
+  readonly #options: SavedStateOptions;
+  #reading: Promise<Saved | undefined> | undefined;
+  /** Until the sources have delivered. */
+  #objects: ObjectCache | undefined;
+  #isRestoring: boolean;
+  #keeper: StateKeeper | undefined;
+
+  /** @param options where it is, and what goes into it */
+  constructor(options: SavedStateOptions) {
+    this.#options = options;
+    this.#isRestoring = options.path !== undefined;
+  }
+
+  /** Whether the state is being read or applied. */
+  get isRestoring(): boolean {
+    return this.#isRestoring;
+  }
+
+  /** Reads the state, where there is a good one. */
+  async read(): Promise<void> {
+    const { path } = this.#options;
+    if (path === undefined) return;
+    this.#reading = readGood(path, this.#options);
+    this.#objects = (await this.#reading)?.objects;
+  }
+
+  /** What it has of an object, until the sources have delivered. */
+  known: Known = (kind, key) => this.#objects?.get(kind, key);
+
+  /**
+   * Applies what was read; then the file is kept up to date.
+   *
+   * @param seed as `SyncLoop.seed`
+   */
+  async restore(seed: (objects: ObjectCache) => Promise<boolean>): Promise<void> {
+    const { path, nodeName, cache, runtime, logger, signal } = this.#options;
+    if (path === undefined) return;
+    const lastWritten = await this.#apply(path, seed);
+    this.#isRestoring = false;
+    this.#keeper = new StateKeeper({
+      clock: runtime.clock,
+      logger,
+      lastWritten,
+      write: async (terms) => {
+        await writeStateFile(cache, { ...terms, path, nodeName });
+        runtime.releaseMemory("small", signal);
+      },
+    });
+  }
+
+  /** Says that the kernel holds what the sources have delivered, all of them. */
+  changed(): void {
+    this.#objects = undefined;
+    this.#keeper?.changed();
+  }
+
+  /** As `StateKeeper.age`. */
+  age(): number | undefined {
+    return this.#keeper?.age();
+  }
+
+  /** As `StateKeeper.stop`. */
+  async stop(): Promise<void> {
+    await this.#keeper?.stop();
+  }
+
+  /** @returns when the state was written; `undefined`: there is none that can be used */
+  async #apply(
+    path: string,
+    seed: (objects: ObjectCache) => Promise<boolean>,
+  ): Promise<number | undefined> {
+    const { foreignRules, runtime, logger } = this.#options;
+    const saved = await this.#reading;
     if (!saved) return undefined;
     if (await isServedByKubeProxy(foreignRules, { ...runtime, logger })) {
       logger.info("the saved state is not used: kube-proxy's rules are newer", { path });
       return undefined;
     }
-    const objects = new ObjectCache();
-    for (const event of saved.events) await turns.run(objects.applying(event));
-    if (await seed(objects)) {
+    if (await seed(saved.objects)) {
       const at = new Date(saved.written).toISOString();
       logger.info("the saved state is in the kernel until the watches have delivered", {
         path,
@@ -88,6 +141,22 @@ async function applySaved(
       });
     }
     return saved.written;
+  }
+}
+
+/** @returns `undefined`: there is no state that can be used */
+async function readGood(
+  path: string,
+  { nodeName, runtime, logger }: Pick<SavedStateOptions, "nodeName" | "runtime" | "logger">,
+): Promise<Saved | undefined> {
+  try {
+    const turns = new Turns(runtime.clock);
+    const pause = () => turns.giveWay();
+    const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
+    if (!saved) return undefined;
+    const objects = new ObjectCache();
+    for (const event of saved.events) await turns.run(objects.applying(event));
+    return { objects, written: saved.written };
   } catch (error) {
     if (!(error instanceof StateError)) throw error;
     logger.warn(`the saved state is ignored: ${error.message}`);

@@ -4,6 +4,7 @@
  * @module
  */
 import { createDecoder } from "../../source/objects/decode.ts";
+import { type Known, sharing } from "../../source/objects/sharing.ts";
 import { type ClientConnection, type Configuration, PROTOBUF } from "../../model/configuration.ts";
 import type { Decoder, ObjectEvent } from "../../model/cluster/events.ts";
 import { type Kind, KINDS } from "../../model/cluster/objects.ts";
@@ -38,6 +39,8 @@ export interface SourceOptions {
   readonly observer: WatchObserver;
   /** Takes the events. */
   readonly sink: (event: ObjectEvent) => void;
+  /** What the receiver has of an object: where it comes again as it was, it is given this one. Nothing where not given. */
+  readonly known?: Known;
   readonly signal: AbortSignal;
   /** Is shown every object as it came, before it is decoded. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
@@ -184,7 +187,7 @@ export async function findApiServer(
  * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
  */
 async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
-  const { nodeName, runtime, logger, observer, sink, signal } = options;
+  const { nodeName, runtime, logger, observer, sink, known = nothing, signal } = options;
   const failed = Promise.withResolvers<never>();
   const guarded = (event: ObjectEvent) => {
     const reason = coldStartTrap(event, server.url);
@@ -195,7 +198,7 @@ async function watchApiServer(server: ApiServer, options: SourceOptions): Promis
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: showing(createDecoder(), options.inspect),
+    decode: showing(sharing(createDecoder(), known), options.inspect),
     // Who wants to see all fields of objects gets them in JSON.
     protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
     sink: guarded,
@@ -206,6 +209,8 @@ async function watchApiServer(server: ApiServer, options: SourceOptions): Promis
   });
   await Promise.race([watching, failed.promise]).finally(server.close);
 }
+
+function nothing(): undefined {}
 
 /** As client-go reads these settings: the one for answers, else the one for requests. */
 function acceptsProtobuf({ acceptContentTypes, contentType }: ClientConnection): boolean {

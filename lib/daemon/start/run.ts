@@ -53,9 +53,10 @@ async function start(given: DaemonOptions): Promise<void> {
         responseRead: (read) => daemon.observation.responseRead(read),
       },
       sink: (event) => daemon.take(event),
+      known: (kind, key) => daemon.known(kind, key),
     }),
   ]);
   if (options.signal.aborted) return;
-  const daemon = new Daemon(options, { ...opened, programs, api: source.api });
-  await daemon.run(source.run());
+  const daemon: Daemon = new Daemon(options, { ...opened, programs, api: source.api });
+  await daemon.run(source.run);
 }

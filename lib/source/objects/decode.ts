@@ -5,7 +5,7 @@
  */
 import type { Decoded, Decoder } from "../../model/cluster/events.ts";
 import { objectKey } from "../../model/cluster/names.ts";
-import type { Kind, KindMap } from "../../model/cluster/objects.ts";
+import type { EndpointPort, Kind, KindMap, ServicePort } from "../../model/cluster/objects.ts";
 import { quote } from "../../model/values/text.ts";
 import type { Raw } from "./fields.ts";
 import { decodeEndpointSlice } from "./endpoint_slice.ts";
@@ -41,19 +41,27 @@ const DECODERS: KindDecoders = {
 
 const NAMESPACED: ReadonlySet<Kind> = new Set<Kind>(["Service", "EndpointSlice"]);
 
-/** Beyond so many shared strings the table starts again, so that churn cannot grow it without end. */
-const MAX_INTERNED = 50_000;
+/** Beyond so many shared values their table starts again, so that churn cannot grow it without end. */
+const MAX_SHARED = 50_000;
 
-/** A decoder with a string table of its own. */
-export function createDecoder(): Decoder {
-  const strings = new Map<string, string>();
-  const intern: Intern = (text) => {
-    const known = strings.get(text);
+/** Gives the first of the values that came with the same text. */
+function sharedValues<T>(): (text: string, value: T) => T {
+  const values = new Map<string, T>();
+  return (text, value) => {
+    const known = values.get(text);
     if (known !== undefined) return known;
-    if (strings.size >= MAX_INTERNED) strings.clear();
-    strings.set(text, text);
-    return text;
+    if (values.size >= MAX_SHARED) values.clear();
+    values.set(text, value);
+    return value;
   };
+}
+
+/** A decoder with tables of its own of what objects share. */
+export function createDecoder(): Decoder {
+  const strings = sharedValues<string>();
+  const intern: Intern = (text) => strings(text, text);
+  const sharePorts = sharedValues<readonly ServicePort[]>();
+  const shareEndpointPorts = sharedValues<readonly EndpointPort[]>();
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
     let key: string | undefined;
     try {
@@ -61,10 +69,11 @@ export function createDecoder(): Decoder {
       const metadata = readObject<typeof METADATA>(object.metadata, "metadata");
       const names = readNames(metadata, kind);
       key = objectKey(NAMESPACED.has(kind) ? names : { name: names.name });
-      const context = { intern, omissions: new Omissions() };
+      const omissions = new Omissions();
+      const context = { intern, sharePorts, shareEndpointPorts, omissions };
       const decoded = DECODERS[kind](object, { ...names, ...readMetadata(metadata) }, context);
       if (decoded === undefined) return { type: "ignored", key };
-      const omitted = context.omissions.lines;
+      const omitted = omissions.lines;
       return { type: "object", key, object: omitted ? { ...decoded, omitted } : decoded };
     } catch (error) {
       if (!(error instanceof MalformedError)) throw error;

@@ -10,6 +10,7 @@ import {
   type DecodeContext,
   MalformedError,
   type Metadata,
+  portsText,
   readAddress,
   readArray,
   readBoolean,
@@ -85,9 +86,9 @@ export function decodeEndpointSlice(
 /** Ports without a number (null means every port) cannot be forwarded to and are left out, as kube-proxy does. */
 function readEndpointPorts(
   raw: Raw<typeof ENDPOINT_SLICE>,
-  { intern, omissions }: DecodeContext,
+  { intern, shareEndpointPorts, omissions }: DecodeContext,
 ): readonly EndpointPort[] {
-  return readEntries(raw.ports, "ports", {
+  const ports = readEntries(raw.ports, "ports", {
     omissions,
     read: (value, path): EndpointPort | undefined => {
       const port = readObject(value, path);
@@ -99,6 +100,7 @@ function readEndpointPorts(
       };
     },
   });
+  return shareEndpointPorts(portsText(ports), ports);
 }
 
 interface EndpointContext extends DecodeContext {

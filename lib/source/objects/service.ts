@@ -14,6 +14,7 @@ import {
   MalformedError,
   type Metadata,
   type Omissions,
+  portsText,
   readAddress,
   readArray,
   readChoice,
@@ -76,7 +77,7 @@ export function decodeService(
     uid: readString(metadata.raw.uid, "metadata.uid"),
     created: readTime(metadata.raw.creationTimestamp),
     clusterIPs: readClusterIPs(spec, clusterIP, omissions),
-    externalIPs: [...new Set(externalIPs)],
+    externalIPs: compact([...new Set(externalIPs)]),
     loadBalancerIPs: readLoadBalancerIPs(status, omissions),
     sourceRanges: readSourceRanges(spec, omissions),
     ports: readPorts(spec, context),
@@ -181,7 +182,10 @@ function readSourceRanges(spec: Spec, omissions: Omissions): readonly string[] {
   return ranges;
 }
 
-function readPorts(spec: Spec, { intern, omissions }: DecodeContext): readonly ServicePort[] {
+function readPorts(
+  spec: Spec,
+  { intern, sharePorts, omissions }: DecodeContext,
+): readonly ServicePort[] {
   const taken = new Set<string>();
   const ports = readEntries(spec.ports, "spec.ports", {
     omissions,
@@ -205,7 +209,8 @@ function readPorts(spec: Spec, { intern, omissions }: DecodeContext): readonly S
   if (ports.length === 0) {
     throw new MalformedError("spec.ports", "must hold at least one usable port", spec.ports);
   }
-  return ports;
+  // No other Service has the same node port.
+  return ports.some(({ nodePort }) => nodePort !== 0) ? ports : sharePorts(portsText(ports), ports);
 }
 
 /** What no two ports of a Service may share, by field. */
