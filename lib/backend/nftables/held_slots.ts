@@ -20,16 +20,20 @@ export interface HeldSlots {
 /** Frontends that are looked at at one go. */
 const BATCH = 100;
 
+/** What leads to slots. */
+type Leading = Pick<Contents, "sets" | "chains">;
+
 /**
- * Finds frontends that lead to other slots than they should: by `elementId`, what they have now.
+ * Finds frontends that lead to other slots than they should.
  *
+ * @param found by `elementId`, what they have now: takes what is found
+ * @param options maps that have all of a frontend, and all chains
  * @yields where other work can be done
  */
-export function* heldSlots(
-  held: Contents,
-  wanted: Contents,
-): Generator<undefined, ReadonlyMap<string, HeldSlots>> {
-  const found = new Map<string, HeldSlots>();
+export function* findingHeldSlots(
+  found: Map<string, HeldSlots>,
+  { held, wanted }: { readonly held: Leading; readonly wanted: Leading },
+): Generator<undefined, void> {
   const [before, after] = [new Choices(held), new Choices(wanted)];
   let sinceTurn = 0;
   for (const name of new Set([...wanted.sets.keys(), ...held.sets.keys()])) {
@@ -52,7 +56,6 @@ export function* heldSlots(
       }
     }
   }
-  return found;
 }
 
 /** Whether a map leads frontends to chains that choose slots. */
@@ -61,7 +64,7 @@ export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
 }
 
 /** Where a frontend leads to; the table may have it in another map of the role (`DesiredNode.cutsFrontends`). */
-function verdictOf({ sets }: Contents, frontends: TableSet, text: string): string {
+function verdictOf({ sets }: Leading, frontends: TableSet, text: string): string {
   const verdict = sets.get(frontends.name)?.get(text);
   if (verdict !== undefined || frontends.role !== "services") return verdict ?? "";
   const key = parseKey(frontends, text);
@@ -87,7 +90,7 @@ class Choices {
   readonly #chains: Contents["chains"];
   readonly #known = new Map<string, Map<string, number>>();
 
-  constructor({ chains }: Contents) {
+  constructor({ chains }: Leading) {
     this.#chains = chains;
   }
 

@@ -35,8 +35,8 @@ const LONG = 5_000;
 export interface TableObjects {
   readonly sets: readonly TableSet[];
   readonly chains: readonly Chain[];
-  /** All but slots. */
-  readonly elements: readonly Element[];
+  /** All but slots, by set. */
+  readonly elements: ReadonlyMap<string, readonly Element[]>;
   readonly slots: readonly Slots[];
   readonly references: Map<ObjectId, number>;
   readonly elementCounts: Map<string, number>;
@@ -206,22 +206,28 @@ export class FullScript implements Script {
   *objects(): Generator<undefined, TableObjects> {
     const sets = [...alwaysThere(this.#node)];
     const chains = fixedChains(this.#node);
-    const elements = nodeElements(this.#node);
+    const elements = new Map<string, Element[]>();
     const slots: Slots[] = [];
     const references = new Map<ObjectId, number>();
     const elementCounts = new Map<string, number>();
     const count = ({ name }: TableSet, more: number) =>
       elementCounts.set(name, (elementCounts.get(name) ?? 0) + more);
-    for (const { set } of elements) count(set, 1);
+    const add = (element: Element) => {
+      const { set } = element;
+      count(set, 1);
+      const known = elements.get(set.name);
+      if (known) known.push(element);
+      else elements.set(set.name, [element]);
+    };
+    for (const element of nodeElements(this.#node)) add(element);
     for (const batch of this.#services.batches()) {
       yield undefined;
       if (batch === undefined) continue;
       const { operations } = this.#gather(batch, references);
       sets.push(...operations.addSets);
       chains.push(...operations.addChains);
-      elements.push(...operations.addElements);
       slots.push(...operations.addSlots);
-      for (const { set } of operations.addElements) count(set, 1);
+      for (const element of operations.addElements) add(element);
       for (const { set, destinations } of operations.addSlots) count(set, destinations.length);
     }
     return { sets, chains, elements, slots, references, elementCounts };
