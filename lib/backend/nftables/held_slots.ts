@@ -4,11 +4,10 @@
  *
  * @module
  */
-import { keysOfBoth } from "./kernel/compare.ts";
 import type { Contents } from "./kernel/contents.ts";
 import type { FrontendKey } from "./script/keys.ts";
 import { elementId } from "./script/objects.ts";
-import { frontendMap, parseKey, setNamed, type TableSet } from "./script/sets.ts";
+import { parseKey, setNamed, type TableSet } from "./script/sets.ts";
 
 /** The slots that the kernel has of a frontend in a map. */
 export interface HeldSlots {
@@ -17,43 +16,44 @@ export interface HeldSlots {
   readonly count: number;
 }
 
-/** Frontends that are looked at at one go. */
-const BATCH = 100;
+/** Finds frontends that lead to other slots than they should. */
+export class HeldSlotsFinder {
+  readonly #before: Choices;
+  readonly #after: Choices;
+  /** By `elementId`, what they have now. */
+  readonly found = new Map<string, HeldSlots>();
 
-/** What leads to slots. */
-type Leading = Pick<Contents, "sets" | "chains">;
+  /** @param chains by name, their rules: those that the kernel has, and those that it should have */
+  constructor(
+    { held, wanted }: { readonly held: Contents["chains"]; readonly wanted: Contents["chains"] },
+  ) {
+    this.#before = new Choices(held);
+    this.#after = new Choices(wanted);
+  }
 
-/**
- * Finds frontends that lead to other slots than they should.
- *
- * @param found by `elementId`, what they have now: takes what is found
- * @param options maps that have all of a frontend, and all chains
- * @yields where other work can be done
- */
-export function* findingHeldSlots(
-  found: Map<string, HeldSlots>,
-  { held, wanted }: { readonly held: Leading; readonly wanted: Leading },
-): Generator<undefined, void> {
-  const [before, after] = [new Choices(held), new Choices(wanted)];
-  let sinceTurn = 0;
-  for (const name of new Set([...wanted.sets.keys(), ...held.sets.keys()])) {
-    const frontends = setNamed(name);
-    if (!frontends || !leadsToSlots(frontends)) continue;
-    const [there, desired] = [held, wanted].map((each) => each.sets.get(name));
-    for (const text of keysOfBoth(there, desired)) {
-      if (++sinceTurn % BATCH === 0) yield;
-      const was = before.behind(verdictOf(held, frontends, text));
-      const is = after.behind(verdictOf(wanted, frontends, text));
-      if (was === is || [...was, ...is].every(([map]) => was.get(map) === is.get(map))) continue;
-      const key = parseKey(frontends, text);
-      if (key?.type !== "frontend") continue;
-      for (const map of new Set([...was.keys(), ...is.keys()])) {
-        const set = setNamed(map);
-        if (!isOfSlots(set)) continue;
-        const id = elementId({ type: "slots", set, key });
-        const count = Math.max(was.get(map) ?? 0, found.get(id)?.count ?? 0);
-        found.set(id, { set, key, count });
-      }
+  /**
+   * Looks at an element of a set; those that lead to no slots are passed over.
+   *
+   * @param text its key, as listings have it
+   * @param verdicts what it leads to, and what it should lead to; `""`: nothing
+   */
+  take(
+    frontends: TableSet,
+    text: string,
+    verdicts: { readonly was: string; readonly is: string },
+  ): void {
+    if (!leadsToSlots(frontends)) return;
+    const was = this.#before.behind(verdicts.was);
+    const is = this.#after.behind(verdicts.is);
+    if (was === is || [...was, ...is].every(([map]) => was.get(map) === is.get(map))) return;
+    const key = parseKey(frontends, text);
+    if (key?.type !== "frontend") return;
+    for (const map of new Set([...was.keys(), ...is.keys()])) {
+      const set = setNamed(map);
+      if (!isOfSlots(set)) continue;
+      const id = elementId({ type: "slots", set, key });
+      const count = Math.max(was.get(map) ?? 0, this.found.get(id)?.count ?? 0);
+      this.found.set(id, { set, key, count });
     }
   }
 }
@@ -61,17 +61,6 @@ export function* findingHeldSlots(
 /** Whether a map leads frontends to chains that choose slots. */
 export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
   return role === "services" || role === "shortCircuits";
-}
-
-/** Where a frontend leads to; the table may have it in another map of the role (`DesiredNode.cutsFrontends`). */
-function verdictOf({ sets }: Leading, frontends: TableSet, text: string): string {
-  const verdict = sets.get(frontends.name)?.get(text);
-  if (verdict !== undefined || frontends.role !== "services") return verdict ?? "";
-  const key = parseKey(frontends, text);
-  if (key?.type !== "frontend" || frontends.family === undefined) return "";
-  const cutsFrontends = frontends.shard === undefined;
-  const { name } = frontendMap({ cutsFrontends }, { family: frontends.family, key });
-  return sets.get(name)?.get(text) ?? "";
 }
 
 function isOfSlots(set: TableSet | undefined): set is HeldSlots["set"] {
@@ -90,7 +79,7 @@ class Choices {
   readonly #chains: Contents["chains"];
   readonly #known = new Map<string, Map<string, number>>();
 
-  constructor({ chains }: Leading) {
+  constructor(chains: Contents["chains"]) {
     this.#chains = chains;
   }
 

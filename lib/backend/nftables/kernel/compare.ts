@@ -127,10 +127,12 @@ function* compareSets(
     differences.push(...compareDeclarations(desired, held, name));
     const set = setNamed(name);
     const isMoved = !exactSlots && set?.keyType === "slot";
-    const left = isOfKernel(name) ? there : isMoved ? inSlotsOf(there, wanted, set) : wanted;
+    const left = isMoved ? inSlotsOf(there, wanted, set) : wanted;
+    const elements = yield* isOfKernel(name)
+      ? compareOfKernel(held, name)
+      : compareElements(name, { wanted: left, desired, held });
     // More than a call takes arguments may differ.
-    for (const each of yield* compareElements(left, there, name)) differences.push(each);
-    for (const each of yield* compareRemarks(desired, held, name)) differences.push(each);
+    for (const each of elements) differences.push(each);
   }
   return differences;
 }
@@ -153,44 +155,64 @@ const EXPIRING = /^(?:timeout \S+ )?expires \S+$/;
 /** What an element counts, where its set's declaration gives each one a counter. */
 const COUNTS = /^counter packets \d+ bytes \d+ ?/;
 
-/** Comments, times and counters of the elements that both have. */
-function* compareRemarks(
-  desired: Contents,
-  held: Contents,
-  name: string,
-): Generator<undefined, Difference[]> {
-  const isCounting = desired.declarations.get(name)?.split("; ").includes(COUNTER) ?? false;
-  const wanted = desired.remarks.get(name);
-  const there = held.remarks.get(name);
-  const heldRemark = (key: string) =>
-    isCounting ? there?.get(key)?.replace(COUNTS, "") : there?.get(key);
-  const keys = isOfKernel(name) ? held.sets.get(name)?.keys() ?? [] : keysOfBoth(wanted, there);
+/** Of the kernel's own elements, those that have more than a time. */
+function* compareOfKernel(held: Contents, name: string): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
   let count = 0;
-  for (const key of keys) {
+  for (const key of held.sets.get(name)?.keys() ?? []) {
     if (++count % BATCH === 0) yield;
-    const remarks = { desired: wanted?.get(key) ?? "", held: heldRemark(key) ?? "" };
-    if (isOfKernel(name)) {
-      if (EXPIRING.test(remarks.held)) continue;
-      differences.push({ type: "extra", in: name, key, desired: "", held: remarks.held });
-    } else if (remarks.desired !== remarks.held) {
-      const data = held.sets.get(name)?.get(key);
-      if (data === undefined || data !== desired.sets.get(name)?.get(key)) continue;
-      const withData = (remark: string) => [data, remark].filter((each) => each !== "").join(" ");
-      differences.push({
-        type: "wrong",
-        in: name,
-        key,
-        desired: withData(remarks.desired),
-        held: withData(remarks.held),
-      });
-    }
+    const remark = held.remarks.get(name)?.get(key) ?? "";
+    if (EXPIRING.test(remark)) continue;
+    differences.push({ type: "extra", in: name, key, desired: "", held: remark });
   }
   return differences;
 }
 
+/** An element of a set, but for its key. */
+export interface ElementText {
+  /** What the key maps to; `""` in a set. */
+  readonly data: string;
+  /** What it has besides: a comment, a time, a counter. */
+  readonly remark: string;
+}
+
+/** Whether each element of a set should count. */
+export function isCounting(
+  { declarations }: Pick<Contents, "declarations">,
+  name: string,
+): boolean {
+  return declarations.get(name)?.split("; ").includes(COUNTER) ?? false;
+}
+
+/**
+ * How an element differs.
+ *
+ * @param place its set, and its key
+ * @param options on each side, `undefined` where it is not there; `counts`: see `isCounting`
+ */
+export function compareElement(
+  place: Pick<Difference, "in" | "key">,
+  { desired, held, counts }: {
+    readonly desired: ElementText | undefined;
+    readonly held: ElementText | undefined;
+    readonly counts: boolean;
+  },
+): Difference | undefined {
+  if (!desired || !held) {
+    if (!desired && !held) return undefined;
+    const type = desired ? "missing" : "extra";
+    return { type, ...place, desired: desired?.data ?? "", held: held?.data ?? "" };
+  }
+  const { data } = desired;
+  if (data !== held.data) return { type: "wrong", ...place, desired: data, held: held.data };
+  const remark = counts ? held.remark.replace(COUNTS, "") : held.remark;
+  if (remark === desired.remark) return undefined;
+  const withData = (remark: string) => [data, remark].filter((each) => each !== "").join(" ");
+  return { type: "wrong", ...place, desired: withData(desired.remark), held: withData(remark) };
+}
+
 /** Each key once, without a copy of all. */
-export function* keysOfBoth(
+function* keysOfBoth(
   one: ReadonlyMap<string, string> = new Map(),
   other: ReadonlyMap<string, string> = new Map(),
 ): Iterable<string> {
@@ -252,22 +274,30 @@ function byFrontend(
 }
 
 function* compareElements(
-  wanted: ReadonlyMap<string, string>,
-  there: ReadonlyMap<string, string>,
   name: string,
+  { wanted, desired, held }: {
+    /** By key, the data. */
+    readonly wanted: ReadonlyMap<string, string>;
+    readonly desired: Contents;
+    readonly held: Contents;
+  },
 ): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
+  const there = held.sets.get(name);
+  const counts = isCounting(desired, name);
   let count = 0;
-  for (const [key, desired] of wanted) {
+  for (const key of keysOfBoth(wanted, there)) {
     if (++count % BATCH === 0) yield;
-    const held = there.get(key);
-    if (held === desired) continue;
-    const type = held === undefined ? "missing" : "wrong";
-    differences.push({ type, in: name, key, desired, held: held ?? "" });
-  }
-  for (const [key, held] of there) {
-    if (++count % BATCH === 0) yield;
-    if (!wanted.has(key)) differences.push({ type: "extra", in: name, key, desired: "", held });
+    const difference = compareElement({ in: name, key }, {
+      desired: elementText(wanted.get(key), desired.remarks.get(name)?.get(key)),
+      held: elementText(there?.get(key), held.remarks.get(name)?.get(key)),
+      counts,
+    });
+    if (difference) differences.push(difference);
   }
   return differences;
+}
+
+function elementText(data: string | undefined, remark = ""): ElementText | undefined {
+  return data === undefined ? undefined : { data, remark };
 }

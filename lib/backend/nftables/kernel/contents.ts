@@ -127,15 +127,29 @@ function remark(
   else remarks.set(set, new Map([[key, text]]));
 }
 
+/** An element in a listing. */
+export interface ListedElement {
+  readonly set: string;
+  readonly key: string;
+  /** `""` in a set. */
+  readonly data: string;
+  /** As in `Contents.remarks`; `""`: nothing. */
+  readonly remark: string;
+}
+
 /**
  * Reads what `nft list table` prints.
  *
+ * @param onElement is told of each element, where given; then the contents have none
  * @yields where other work can be done
  * @returns `undefined` where there is no table in the text
  */
-export function* parsingListing(listing: string): Generator<undefined, Contents | undefined> {
+export function* parsingListing(
+  listing: string,
+  onElement?: (element: ListedElement) => void,
+): Generator<undefined, Contents | undefined> {
   if (!/^table /m.test(listing)) return undefined;
-  const reader = new Reader();
+  const reader = new Reader(onElement);
   let count = 0;
   for (const line of eachLine(listing)) {
     if (++count % BATCH === 0) yield;
@@ -159,8 +173,18 @@ class Reader implements Contents {
   readonly lookUps = new Map<string, number>();
   flags = "";
   readonly others: string[] = [];
+  readonly #onElement: (element: ListedElement) => void;
   /** What becomes of the lines of the block that is open. */
   #block: { readonly add: (line: string) => void; readonly end?: () => void } | undefined;
+
+  constructor(onElement?: (element: ListedElement) => void) {
+    this.#onElement = onElement ?? ((element) => this.#keep(element));
+  }
+
+  #keep({ set, key, data, remark: text }: ListedElement): void {
+    this.sets.get(set)?.set(key, data);
+    remark(this.remarks, { set, key, text });
+  }
 
   read(line: string): void {
     if (line === "\t}") {
@@ -191,8 +215,7 @@ class Reader implements Contents {
   }
 
   #set(kind: string, name: string) {
-    const elements = new Map<string, string>();
-    this.sets.set(name, elements);
+    this.sets.set(name, new Map());
     const statements: string[] = [];
     const set = setNamed(name);
     let isInElements = false;
@@ -201,11 +224,10 @@ class Reader implements Contents {
       if (!isInElements) return void statements.push(line.replace(COUNT, ""));
       const text = line.replace(/^elements = \{ /, "").replace(/( \})?,?$/, "");
       isInElements = !line.endsWith("}");
-      for (const { key: printed, data, text: besides } of parseElements(text)) {
+      for (const { key: printed, data, remark } of parseElements(text)) {
         const parsed = set && parseKey(set, printed);
         const key = parsed ? printListedKey(parsed) : printed;
-        elements.set(key, data);
-        remark(this.remarks, { set: name, key, text: besides });
+        this.#onElement({ set: name, key, data, remark });
       }
     };
     const end = () => void this.declarations.set(name, canonicalDeclaration(kind, statements));
@@ -219,13 +241,11 @@ const KEY = /^(\S+(?: \. \S+)*)(.*)$/;
 const BESIDES = /^((?: (?:"[^"]*"|(?!: )\S+))*)(?: : (.*))?$/;
 
 /** The elements that stand on one line of a listing. */
-function* parseElements(
-  text: string,
-): Iterable<{ readonly key: string; readonly data: string; readonly text: string }> {
+function* parseElements(text: string): Iterable<Omit<ListedElement, "set">> {
   for (const [element] of text.matchAll(ELEMENTS)) {
     const [, key = "", rest = ""] = KEY.exec(element.trim()) ?? [];
     if (key === "") continue;
     const [, besides = rest, data = ""] = BESIDES.exec(rest) ?? [];
-    yield { key, data, text: besides.trim() };
+    yield { key, data, remark: besides.trim() };
   }
 }
