@@ -71,6 +71,8 @@ export class Claims {
   readonly #dependents = new Map<VipId, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
   readonly #vips: Record<Family, number> = { 4: 0, 6: 0 };
+  /** Claims that may be lost though no other one is for the same. */
+  #conditional = 0;
 
   /** By family, how many virtual IPs with a port Services ask for. */
   get vips(): Readonly<Record<Family, number>> {
@@ -111,6 +113,7 @@ export class Claims {
   /** What a Service asked for and did not get. */
   conflictsOf(service: string): Conflict[] {
     const conflicts: Conflict[] = [];
+    if (this.#waiting.size === 0 && this.#conditional === 0) return conflicts;
     for (const claimant of this.#byService.get(service) ?? []) {
       const winner = this.#winnerOver(claimant);
       if (winner) conflicts.push({ claim: vipKeyOf(claimant.key), ...winner, loser: service });
@@ -164,7 +167,8 @@ export class Claims {
     if (waiting.length === 0) this.#waiting.delete(key);
   }
 
-  #count({ key, type }: Claimant, more: 1 | -1): void {
+  #count({ key, type, unless, reserved }: Claimant, more: 1 | -1): void {
+    if (unless !== undefined || reserved) this.#conditional += more;
     if (type !== "nodePort") this.#vips[vipFamily(key)] += more;
   }
 

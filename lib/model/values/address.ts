@@ -110,9 +110,17 @@ export function canBeVirtual(address: string): boolean {
     : !NEVER_VIRTUAL.has(ipaddr.parse(address).range());
 }
 
-/** The numeric value of a canonical IPv4 address. */
+const [DOT, ZERO] = [46, 48];
+
+/** The numeric value of a canonical IPv4 address. Read digit by digit: it is asked for with each key of a map. */
 export function ipv4Number(address: string): number {
-  return address.split(".").reduce((value, byte) => value * 256 + Number(byte), 0);
+  let [value, byte] = [0, 0];
+  for (let i = 0; i < address.length; i++) {
+    const code = address.charCodeAt(i);
+    if (code === DOT) [value, byte] = [value * 256 + byte, 0];
+    else byte = byte * 10 + code - ZERO;
+  }
+  return value * 256 + byte;
 }
 
 /** The numeric value of a canonical address. */
