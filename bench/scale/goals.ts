@@ -105,7 +105,7 @@ export const GOALS: readonly Goal[] = [
   {
     name: "signpost's peak / its steady size",
     reason:
-      "the state file's objects and those of the API server are both there until the restart is done",
+      "a restart has the objects of the whole table beside the state, and V8 collects when half as much has come again",
     judge: ({ first, restart, steady }) =>
       atMost(Math.max(first.peaks.own, restart.peaks.own) / steady.own, {
         limit: OWN_PEAK,
