@@ -7,7 +7,6 @@ import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { ObjectEvent } from "../model/cluster/events.ts";
 import type { Status } from "../model/status.ts";
-import type { Known } from "../source/objects/sharing.ts";
 import type { EventReport } from "../model/cluster/event_report.ts";
 import { EventRecorder } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
@@ -37,7 +36,7 @@ import {
 } from "./reports/service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
 import { plainFacts, statusReport } from "./reports/status_report.ts";
-import { postJson } from "./objects/source.ts";
+import { type HeldObjects, postJson } from "./objects/source.ts";
 import { untilAborted } from "./until_aborted.ts";
 import { VERSION } from "../model/version.ts";
 
@@ -181,15 +180,18 @@ export class Daemon {
     this.#loop.handle(event);
   }
 
-  /** What it has of an object. */
-  known: Known = (kind, key) => this.#cache.get(kind, key) ?? this.#saved.known(kind, key);
+  /** What it has of the objects. */
+  readonly held: HeldObjects = {
+    known: (kind, key) => this.#cache.get(kind, key) ?? this.#saved.known(kind, key),
+    ready: () => this.#saved.read(),
+  };
 
   /**
    * Runs all parts; the first that fails ends all.
    *
-   * @param deliver begins with the source, and follows it to its end
+   * @param delivering the source, which has begun
    */
-  async run(deliver: () => Promise<void>): Promise<void> {
+  async run(delivering: Promise<void>): Promise<void> {
     const { configuration, runtime, logger, manager, signal } = this.#options;
     logger.info("started", {
       version: VERSION,
@@ -198,8 +200,6 @@ export class Daemon {
     });
     const firstSync = this.#firstSync.promise;
     const answering = this.#answer(signal);
-    // What the sources deliver is compared with what was saved: most of it is the same.
-    const delivering = this.#saved.read().then(deliver);
     const writing = this.#runLoop(signal);
     const ended = new AbortController();
     const serving = serveAll({

@@ -73,12 +73,9 @@ export class SavedState {
     return this.#isRestoring;
   }
 
-  /** Reads the state, where there is a good one. */
+  /** Reads the state, once, where there is a good one. */
   async read(): Promise<void> {
-    const { path } = this.#options;
-    if (path === undefined) return;
-    this.#reading = readGood(path, this.#options);
-    this.#objects = (await this.#reading)?.objects;
+    await this.#saved();
   }
 
   /** What it has of an object, until the sources have delivered. */
@@ -107,6 +104,8 @@ export class SavedState {
 
   /** Says that the kernel holds what the sources have delivered, all of them. */
   changed(): void {
+    // What was read is not needed any more.
+    this.#reading = Promise.resolve(undefined);
     this.#objects = undefined;
     this.#keeper?.changed();
   }
@@ -121,13 +120,24 @@ export class SavedState {
     await this.#keeper?.stop();
   }
 
+  #saved(): Promise<Saved | undefined> {
+    return this.#reading ??= this.#read();
+  }
+
+  async #read(): Promise<Saved | undefined> {
+    const { path } = this.#options;
+    const saved = path === undefined ? undefined : await readGood(path, this.#options);
+    this.#objects = saved?.objects;
+    return saved;
+  }
+
   /** @returns when the state was written; `undefined`: there is none that can be used */
   async #apply(
     path: string,
     seed: (objects: ObjectCache) => Promise<boolean>,
   ): Promise<number | undefined> {
     const { foreignRules, runtime, logger } = this.#options;
-    const saved = await this.#reading;
+    const saved = await this.#saved();
     if (!saved) return undefined;
     if (await isServedByKubeProxy(foreignRules, { ...runtime, logger })) {
       logger.info("the saved state is not used: kube-proxy's rules are newer", { path });

@@ -30,6 +30,14 @@ import { watchAll } from "../../source/api/watch_all.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { VERSION } from "../../model/version.ts";
 
+/** What the receiver of objects has of them already. */
+export interface HeldObjects {
+  /** Where an object comes again as it was, the receiver is given this one. */
+  readonly known: Known;
+  /** Resolves when all that there is is known. */
+  readonly ready: () => Promise<void>;
+}
+
 /** What a source needs. */
 export interface SourceOptions {
   readonly configuration: Configuration;
@@ -39,8 +47,8 @@ export interface SourceOptions {
   readonly observer: WatchObserver;
   /** Takes the events. */
   readonly sink: (event: ObjectEvent) => void;
-  /** What the receiver has of an object: where it comes again as it was, it is given this one. Nothing where not given. */
-  readonly known?: Known;
+  /** What an API server's objects are compared with; nothing where not given. */
+  readonly held?: HeldObjects;
   readonly signal: AbortSignal;
   /** Is shown every object as it came, before it is decoded. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
@@ -187,7 +195,7 @@ export async function findApiServer(
  * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
  */
 async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
-  const { nodeName, runtime, logger, observer, sink, known = nothing, signal } = options;
+  const { nodeName, runtime, logger, observer, sink, held, signal } = options;
   const failed = Promise.withResolvers<never>();
   const guarded = (event: ObjectEvent) => {
     const reason = coldStartTrap(event, server.url);
@@ -198,10 +206,11 @@ async function watchApiServer(server: ApiServer, options: SourceOptions): Promis
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: showing(sharing(createDecoder(), known), options.inspect),
+    decode: showing(held ? sharing(createDecoder(), held.known) : createDecoder(), options.inspect),
     // Who wants to see all fields of objects gets them in JSON.
     protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
     sink: guarded,
+    ...held && { ready: held.ready },
     clock: runtime.clock,
     logger,
     observer,
@@ -209,8 +218,6 @@ async function watchApiServer(server: ApiServer, options: SourceOptions): Promis
   });
   await Promise.race([watching, failed.promise]).finally(server.close);
 }
-
-function nothing(): undefined {}
 
 /** As client-go reads these settings: the one for answers, else the one for requests. */
 function acceptsProtobuf({ acceptContentTypes, contentType }: ClientConnection): boolean {

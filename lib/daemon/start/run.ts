@@ -53,10 +53,13 @@ async function start(given: DaemonOptions): Promise<void> {
         responseRead: (read) => daemon.observation.responseRead(read),
       },
       sink: (event) => daemon.take(event),
-      known: (kind, key) => daemon.known(kind, key),
+      held: {
+        known: (kind, key) => daemon.held.known(kind, key),
+        ready: () => daemon.held.ready(),
+      },
     }),
   ]);
   if (options.signal.aborted) return;
   const daemon: Daemon = new Daemon(options, { ...opened, programs, api: source.api });
-  await daemon.run(source.run);
+  await daemon.run(source.run());
 }
