@@ -199,7 +199,6 @@ export function compareElement(
   },
 ): Difference | undefined {
   if (!desired || !held) {
-    if (!desired && !held) return undefined;
     const type = desired ? "missing" : "extra";
     return { type, ...place, desired: desired?.data ?? "", held: held?.data ?? "" };
   }
