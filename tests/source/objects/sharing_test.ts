@@ -2,23 +2,15 @@ import { assertEquals, assertNotStrictEquals, assertStrictEquals } from "@std/as
 import type { KindMap } from "../../../lib/model/cluster/objects.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { type Known, sharing } from "../../../lib/source/objects/sharing.ts";
-import { decodeGood } from "./decode_fixture.ts";
+import { webSlice } from "../../support/web_service.ts";
+import { decodeGood, withValue } from "./decode_fixture.ts";
 
 const SERVICE = {
   metadata: { namespace: "shop", name: "web" },
   spec: { clusterIP: "10.96.0.10", ports: [{ name: "http", port: 80 }] },
 };
 
-const SLICE = {
-  metadata: {
-    namespace: "shop",
-    name: "web-1",
-    labels: { "kubernetes.io/service-name": "web" },
-  },
-  addressType: "IPv4",
-  ports: [{ name: "http", port: 8080 }],
-  endpoints: [{ addresses: ["10.244.0.7"], conditions: { ready: true } }],
-};
+const SLICE = webSlice(["10.244.0.7"]);
 
 const knowing = (kinds: Partial<KindMap>): Known => (kind, key) =>
   key.startsWith("shop/web") ? kinds[kind] : undefined;
@@ -33,11 +25,7 @@ Deno.test("an object that comes as it is known is the known one; another is new"
     const again = decode(kind, structuredClone(raw));
     assertStrictEquals(again.type === "object" && again.object, known[kind]);
   }
-  const [endpoint] = SLICE.endpoints;
-  const changed = {
-    ...SLICE,
-    endpoints: [{ ...endpoint, conditions: { ready: false } }],
-  };
+  const changed = withValue(SLICE, "endpoints[0].conditions.ready", false);
   const other = decode("EndpointSlice", changed);
   assertEquals(other, createDecoder()("EndpointSlice", changed));
   assertNotStrictEquals(other.type === "object" && other.object, known.EndpointSlice);
