@@ -10,7 +10,7 @@ const REST = 1_000;
 
 /**
  * Bytes of objects up to which memory is given back: it is done at one go, and twice, in 50 ms for so
- * many. Above, V8's own collections keep what is unused small (`--heap-growing-percent`).
+ * many. Above, V8 collects in steps when little has been allocated for some 20 s (its memory reducer).
  */
 const MOST = 30e6;
 
