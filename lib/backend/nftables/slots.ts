@@ -4,7 +4,7 @@
  *
  * They are added again, in portions. To the kernel, an element that is there already is no change, and
  * one with other data is an error: then those of the portion are replaced, and some of the portions that
- * follow without trying: ever more, until one that is tried fits. How many slots a frontend had, `findingHeldSlots` finds out.
+ * follow without trying: ever more, until one that is tried fits. How many slots a frontend had, `HeldSlotsFinder` finds out.
  *
  * @module
  */
@@ -46,7 +46,7 @@ const BATCH = 100;
 /**
  * Has the kernel hold these slots; packets find one of before or after all the time.
  *
- * @param held of the frontends that led to other slots, see `findingHeldSlots`; all others had as many
+ * @param held of the frontends that led to other slots, see `HeldSlotsFinder`; all others had as many
  * @throws {ApplyError} where the kernel takes a slot in no way
  */
 export async function putSlots(

@@ -56,9 +56,9 @@ interface Saved {
 /** The state file of one daemon. */
 export class SavedState {
   readonly #options: SavedStateOptions;
-  #reading: Promise<Saved | undefined> | undefined;
-  /** Until the sources have delivered. */
-  #objects: ObjectCache | undefined;
+  #reading: Promise<void> | undefined;
+  /** What was read, until the sources have delivered. */
+  #saved: Saved | undefined;
   #isRestoring: boolean;
   #keeper: StateKeeper | undefined;
 
@@ -74,12 +74,12 @@ export class SavedState {
   }
 
   /** Reads the state, once, where there is a good one. */
-  async read(): Promise<void> {
-    await this.#saved();
+  read(): Promise<void> {
+    return this.#reading ??= this.#read();
   }
 
   /** What it has of an object, until the sources have delivered. */
-  known: Known = (kind, key) => this.#objects?.get(kind, key);
+  known: Known = (kind, key) => this.#saved?.objects.get(kind, key);
 
   /**
    * Applies what was read; then the file is kept up to date.
@@ -104,9 +104,7 @@ export class SavedState {
 
   /** Says that the kernel holds what the sources have delivered, all of them. */
   changed(): void {
-    // What was read is not needed any more.
-    this.#reading = Promise.resolve(undefined);
-    this.#objects = undefined;
+    this.#saved = undefined;
     this.#keeper?.changed();
   }
 
@@ -120,15 +118,9 @@ export class SavedState {
     await this.#keeper?.stop();
   }
 
-  #saved(): Promise<Saved | undefined> {
-    return this.#reading ??= this.#read();
-  }
-
-  async #read(): Promise<Saved | undefined> {
+  async #read(): Promise<void> {
     const { path } = this.#options;
-    const saved = path === undefined ? undefined : await readGood(path, this.#options);
-    this.#objects = saved?.objects;
-    return saved;
+    if (path !== undefined) this.#saved = await readGood(path, this.#options);
   }
 
   /** @returns when the state was written; `undefined`: there is none that can be used */
@@ -137,7 +129,8 @@ export class SavedState {
     seed: (objects: ObjectCache) => Promise<boolean>,
   ): Promise<number | undefined> {
     const { foreignRules, runtime, logger } = this.#options;
-    const saved = await this.#saved();
+    await this.read();
+    const saved = this.#saved;
     if (!saved) return undefined;
     if (await isServedByKubeProxy(foreignRules, { ...runtime, logger })) {
       logger.info("the saved state is not used: kube-proxy's rules are newer", { path });

@@ -47,8 +47,8 @@ export interface SourceOptions {
   readonly observer: WatchObserver;
   /** Takes the events. */
   readonly sink: (event: ObjectEvent) => void;
-  /** What an API server's objects are compared with; nothing where not given. */
-  readonly held?: HeldObjects;
+  /** What an API server's objects are compared with, asked when the source runs; nothing where not given. */
+  readonly held?: () => HeldObjects;
   readonly signal: AbortSignal;
   /** Is shown every object as it came, before it is decoded. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
@@ -195,7 +195,8 @@ export async function findApiServer(
  * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
  */
 async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
-  const { nodeName, runtime, logger, observer, sink, held, signal } = options;
+  const { nodeName, runtime, logger, observer, sink, signal } = options;
+  const held = options.held?.();
   const failed = Promise.withResolvers<never>();
   const guarded = (event: ObjectEvent) => {
     const reason = coldStartTrap(event, server.url);

@@ -53,10 +53,7 @@ async function start(given: DaemonOptions): Promise<void> {
         responseRead: (read) => daemon.observation.responseRead(read),
       },
       sink: (event) => daemon.take(event),
-      held: {
-        known: (kind, key) => daemon.held.known(kind, key),
-        ready: () => daemon.held.ready(),
-      },
+      held: () => daemon.held,
     }),
   ]);
   if (options.signal.aborted) return;

@@ -20,6 +20,7 @@ import {
   readMap,
   readName,
   readObject,
+  type Share,
 } from "./read.ts";
 import type { METADATA, Tables } from "./tables.ts";
 import { fieldAt } from "../../model/values/record.ts";
@@ -56,12 +57,18 @@ function sharedValues<T>(): (text: string, value: T) => T {
   };
 }
 
+/** Shares lists of ports of which all fields are the same. No name has a blank or a comma. */
+function sharedPorts<T extends EndpointPort>(): Share<T> {
+  const lists = sharedValues<readonly T[]>();
+  return (ports) => lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
+}
+
 /** A decoder with tables of its own of what objects share. */
 export function createDecoder(): Decoder {
   const strings = sharedValues<string>();
   const intern: Intern = (text) => strings(text, text);
-  const sharePorts = sharedValues<readonly ServicePort[]>();
-  const shareEndpointPorts = sharedValues<readonly EndpointPort[]>();
+  const sharePorts = sharedPorts<ServicePort>();
+  const shareEndpointPorts = sharedPorts<EndpointPort>();
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
     let key: string | undefined;
     try {

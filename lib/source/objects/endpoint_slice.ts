@@ -10,7 +10,6 @@ import {
   type DecodeContext,
   MalformedError,
   type Metadata,
-  portsText,
   readAddress,
   readArray,
   readBoolean,
@@ -88,7 +87,7 @@ function readEndpointPorts(
   raw: Raw<typeof ENDPOINT_SLICE>,
   { intern, shareEndpointPorts, omissions }: DecodeContext,
 ): readonly EndpointPort[] {
-  const ports = readEntries(raw.ports, "ports", {
+  return shareEndpointPorts(readEntries(raw.ports, "ports", {
     omissions,
     read: (value, path): EndpointPort | undefined => {
       const port = readObject(value, path);
@@ -99,8 +98,7 @@ function readEndpointPorts(
         port: readPort(port.port, `${path}.port`),
       };
     },
-  });
-  return shareEndpointPorts(portsText(ports), ports);
+  }));
 }
 
 interface EndpointContext extends DecodeContext {

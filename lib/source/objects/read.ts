@@ -25,8 +25,8 @@ export interface Metadata {
 /** Makes strings that recur one string in memory. */
 export type Intern = (text: string) => string;
 
-/** Makes lists that recur one list in memory: those of the same text have the same entries. */
-export type Share<T> = (text: string, list: readonly T[]) => readonly T[];
+/** Makes lists that recur one list in memory. */
+export type Share<T> = (list: readonly T[]) => readonly T[];
 
 /** What decoding one object works with. */
 export interface DecodeContext {
@@ -212,13 +212,6 @@ export function readPort(value: unknown, path: string): number {
 export function readProtocol(value: unknown, path: string): Protocol {
   const protocol = readChoice(value, path, ["TCP", "UDP", "SCTP"]);
   return protocol === "TCP" ? "tcp" : protocol === "UDP" ? "udp" : "sctp";
-}
-
-/** Tells lists of ports without node ports apart: no name has a blank or a comma. */
-export function portsText(ports: readonly EndpointPort[]): string {
-  let text = "";
-  for (const { name, protocol, port } of ports) text += `${name} ${protocol} ${port},`;
-  return text;
 }
 
 /** A name by the rules for DNS subdomains (RFC 1123), which hold for every name that signpost reads. */

@@ -14,7 +14,6 @@ import {
   MalformedError,
   type Metadata,
   type Omissions,
-  portsText,
   readAddress,
   readArray,
   readChoice,
@@ -209,8 +208,8 @@ function readPorts(
   if (ports.length === 0) {
     throw new MalformedError("spec.ports", "must hold at least one usable port", spec.ports);
   }
-  // No other Service has the same node port.
-  return ports.some(({ nodePort }) => nodePort !== 0) ? ports : sharePorts(portsText(ports), ports);
+  // No other Service has the same node port: such a list does not recur.
+  return ports.some(({ nodePort }) => nodePort !== 0) ? ports : sharePorts(ports);
 }
 
 /** What no two ports of a Service may share, by field. */

@@ -283,13 +283,14 @@ function* compareElements(
 ): Generator<undefined, Difference[]> {
   const differences: Difference[] = [];
   const there = held.sets.get(name);
+  const [remarks, heldRemarks] = [desired.remarks.get(name), held.remarks.get(name)];
   const counts = isCounting(desired, name);
   let count = 0;
   for (const key of keysOfBoth(wanted, there)) {
     if (++count % BATCH === 0) yield;
     const difference = compareElement({ in: name, key }, {
-      desired: elementText(wanted.get(key), desired.remarks.get(name)?.get(key)),
-      held: elementText(there?.get(key), held.remarks.get(name)?.get(key)),
+      desired: elementText(wanted.get(key), remarks?.get(key)),
+      held: elementText(there?.get(key), heldRemarks?.get(key)),
       counts,
     });
     if (difference) differences.push(difference);
