@@ -20,7 +20,7 @@ const PURE_NODE_MODULES: ReadonlySet<string> = new Set(["node:crypto", "node:pat
 const SYSTEM =
   /\b(?:Deno\.|Date\.now\b|new Date\(\)|performance\.|setTimeout\b|setInterval\b|fetch\(|console\.)/;
 
-const MAX_LINES = 350;
+const MAX_LINES = 500;
 
 /** The one file that loads others when they are asked for: the commands. */
 const LAZY_IMPORTS = "lib/cli/command.ts";
@@ -80,6 +80,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["config", "source"],
   ["cache"],
   ["policy"],
+  ["findings"],
   ["backend"],
   ["conntrack", "healthcheck", "sync"],
   ["explain", "verify"],
