@@ -9,7 +9,7 @@ import { run } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { VERSION_TEXT } from "../../lib/model/version.ts";
-import { MemoryLogger, realClock, settle } from "../support/clock_and_log.ts";
+import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 import { FakeNode, KUBE_PROXY_RULES } from "./fake_node.ts";
 import { world } from "./runtime.ts";
@@ -84,7 +84,8 @@ async function start(folder: string, health = "") {
   const change = async () => {
     contents.masqueradeAll = true;
     await reload();
-    await settle();
+    // The manifests are read from disk: gives a daemon that does not wait the time to write.
+    await realClock.sleep(50, stop.signal);
   };
   return { node, scripts, stop, running, change };
 }

@@ -87,9 +87,12 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets everything run that is not waiting for time or the network. */
-export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setTimeout(resolve, 0));
+/**
+ * Lets everything run that does not wait for time, files or the network: a turn of the event loop
+ * runs all microtasks, and those that they add.
+ */
+export function settle(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** A line as the log was given it. */
