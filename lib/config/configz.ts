@@ -5,6 +5,7 @@
  */
 import type { Configuration, MinSyncPeriod } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
+import { nodePortEntries } from "../model/node_port_addresses.ts";
 import type { AskedConfiguration } from "./complete.ts";
 import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
@@ -37,11 +38,10 @@ export function toKubeProxyConfiguration(
  */
 export function inEffect(
   configuration: Configuration,
-  { name, primaryNodePorts }: Pick<ModeTraits, "name" | "primaryNodePorts">,
+  traits: Pick<ModeTraits, "name" | "primaryNodePorts">,
 ): Configuration {
-  const { nodePortAddresses } = configuration;
-  const primary = nodePortAddresses.length === 0 && primaryNodePorts;
-  return { ...configuration, mode: name, ...primary && { nodePortAddresses: ["primary"] } };
+  const nodePortAddresses = nodePortEntries(configuration, traits);
+  return { ...configuration, mode: traits.name, nodePortAddresses };
 }
 
 /** What `/configz` says of signpost beside KubeProxyConfiguration, which has no word for it. */

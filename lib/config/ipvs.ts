@@ -70,7 +70,7 @@ export function ipvsSettings(given: GivenSettings): GivenSettings {
     "nftables.masqueradeBit": given["iptables.masqueradeBit"],
     "nftables.syncPeriod": given["ipvs.syncPeriod"],
     "nftables.minSyncPeriod": given["ipvs.minSyncPeriod"],
-    nodePortAddresses: nodePortAddresses.length > 0 ? nodePortAddresses : ["0.0.0.0/0", "::/0"],
+    nodePortAddresses: nodePortAddresses.length > 0 ? nodePortAddresses : ["all"],
     "signpost.scheduler": given["signpost.scheduler"] || successor.scheduler,
     "signpost.hash": given["signpost.hash"] || successor.hash,
     "conntrack.tcpEstablishedTimeout": timeout(

@@ -134,7 +134,7 @@ export interface Configuration extends UnusedConfiguration, ModeSections {
   };
   /** `""`: the machine's host name. */
   readonly hostnameOverride: string;
-  /** Canonical CIDRs, or `["primary"]`; empty: the mode's default (nftables primary, iptables all). */
+  /** Canonical CIDRs and the words `primary`, `localhost`, `all`; empty: the mode's default (nftables primary, iptables all). */
   readonly nodePortAddresses: readonly string[];
   readonly oomScoreAdj: number | undefined;
   readonly conntrack: {

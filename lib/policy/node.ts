@@ -10,11 +10,13 @@ import {
   FAMILIES,
   type Family,
   familyOf,
+  isEveryAddress,
   isLoopback,
   isSpecialAddress,
   mergeCidrs,
 } from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
+import { nodePortEntries, nodePortRanges } from "../model/node_port_addresses.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type {
   DesiredFamily,
@@ -100,18 +102,27 @@ export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
     nodePortAddresses.cidrs.some((cidr) => cidrsOverlap(cidr, "127.0.0.0/8"));
 }
 
-/** Whether node ports are to be on the node's own address, and the Node has told none. */
-export function lacksNodeAddress(
-  inputs: Pick<NodeInputs, "configuration" | "traits" | "node">,
-): boolean {
-  return usesPrimary(inputs) && (inputs.node?.addresses ?? []).length === 0;
+/** Inputs that say where node ports answer. */
+type NodePortInputs = Pick<NodeInputs, "configuration" | "traits" | "node">;
+
+/** Returns true if node ports of a family answer on all addresses because the Node has none. */
+export function lacksNodeAddress(inputs: NodePortInputs): boolean {
+  return usesPrimary(inputs) && (inputs.node?.addresses ?? []).length === 0 &&
+    FAMILIES.some((family) => nodePortCidrs(inputs, family).length === 0);
 }
 
-function usesPrimary(
-  { configuration, traits }: Pick<NodeInputs, "configuration" | "traits">,
-): boolean {
-  const setting = configuration.nodePortAddresses;
-  return setting.length === 0 ? traits.primaryNodePorts : setting[0] === "primary";
+function usesPrimary({ configuration, traits }: NodePortInputs): boolean {
+  return nodePortEntries(configuration, traits).includes("primary");
+}
+
+/** Returns the ranges that the setting names in a family; `primary` is the node's address, if it is known. */
+function nodePortCidrs(inputs: NodePortInputs, family: Family): string[] {
+  const ranges = nodePortRanges(nodePortEntries(inputs.configuration, inputs.traits));
+  const own = usesPrimary(inputs) ? nodeAddress(inputs, family) : undefined;
+  return mergeCidrs([
+    ...ranges.filter((cidr) => familyOf(cidr) === family),
+    ...own === undefined ? [] : [`${own}/${ADDRESS_BITS[family]}`],
+  ]);
 }
 
 function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
@@ -152,19 +163,13 @@ function localDetector(
 }
 
 /**
- * A family that the setting does not name takes node ports on all its addresses, as in kube-proxy. So
- * does `primary` while no address of the node is known.
+ * Works out where node ports of a family answer. A family without ranges has them on all addresses, as
+ * in kube-proxy, but for a family in which the Node has no address and `primary` is named.
  */
 function nodePortAddresses(inputs: NodeInputs, family: Family): NodePortAddresses {
-  const setting = inputs.configuration.nodePortAddresses;
-  if (usesPrimary(inputs)) {
-    const address = nodeAddress(inputs, family);
-    if (address !== undefined) {
-      return { type: "cidrs", cidrs: [`${address}/${ADDRESS_BITS[family]}`] };
-    }
-    return lacksNodeAddress(inputs) ? { type: "all" } : { type: "cidrs", cidrs: [] };
-  }
-  const cidrs = mergeCidrs(setting.filter((cidr) => familyOf(cidr) === family));
-  const all = cidrs.length === 0 || cidrs.some((cidr) => cidr.endsWith("/0"));
+  const cidrs = nodePortCidrs(inputs, family);
+  const all = cidrs.length === 0
+    ? !usesPrimary(inputs) || lacksNodeAddress(inputs)
+    : cidrs.some(isEveryAddress);
   return all ? { type: "all" } : { type: "cidrs", cidrs };
 }

@@ -67,13 +67,14 @@ const WRONG: readonly [string, string][] = [
     'nodePortAddresses[1]: must be a CIDR (did you mean 10.0.0.1/32?), is "10.0.0.1"',
   ],
   [
-    "nodePortAddresses: [all]",
-    'nodePortAddresses[0]: must be a CIDR, or the word primary alone, is "all"',
+    "nodePortAddresses: [Localhost]",
+    "nodePortAddresses[0]: must be a CIDR, primary, localhost or all " +
+    '(did you mean localhost?), is "Localhost"',
   ],
   ["nodePortAddresses: 10.0.0.0/8", 'nodePortAddresses: must be a list, is "10.0.0.0/8"'],
   [
-    "nodePortAddresses: [primary, 10.0.0.0/8]",
-    "nodePortAddresses: primary must stand alone, without CIDRs",
+    "nodePortAddresses: [localhost, localhost]",
+    'nodePortAddresses[1]: Duplicate value: "localhost"',
   ],
   ["bindAddress: localhost", 'bindAddress: must be an IP address, is "localhost"'],
   ["bindAddress: fe80::1%eth0", 'bindAddress: must be an IP address, is "fe80::1%eth0"'],
@@ -151,7 +152,7 @@ Deno.test("all problems of a file are reported at once, combinations included", 
     "detectLocalMode: BridgeInterface\n";
   assertEquals(errorsOf(await loadFile(yaml)), [
     `${FILE}: nftables.masqueradeBit: must be 0 to 31, is 40`,
-    `${FILE}: nodePortAddresses[2]: must be a CIDR, or the word primary alone, is "x"`,
+    `${FILE}: nodePortAddresses[2]: must be a CIDR, primary, localhost or all, is "x"`,
     `${FILE}: conntrack.min: must be a whole number, 0 or more, is "many"`,
     `${FILE}: nftables.minSyncPeriod: must not be longer than the sync period (1s), is 2s`,
     `${FILE}: detectLocalMode: BridgeInterface needs --pod-bridge-interface or ` +

@@ -18,7 +18,7 @@ ipvs: {syncPeriod: 1m, minSyncPeriod: 2s, tcpFinTimeout: 40s}
     syncPeriod: 60_000,
     minSyncPeriod: 2_000,
   });
-  assertEquals(configuration.nodePortAddresses, ["0.0.0.0/0", "::/0"]);
+  assertEquals(configuration.nodePortAddresses, ["all"]);
   assertEquals(configuration.conntrack.tcpFinWaitTimeout, 40_000);
 });
 

@@ -220,10 +220,13 @@ const VALIDATIONS: readonly (readonly [string, string, string?])[] = [
   ["mixed IPv4/IPv6 BridgeInterface", "detectLocalMode: BridgeInterface", "detectLocalMode"],
   ["invalid DetectLocalMode", "detectLocalMode: Guess", "detectLocalMode"],
   ["invalid NodePortAddresses", 'nodePortAddresses: ["foo"]', "nodePortAddresses[0]"],
+  ["all NodePortAddresses words", "nodePortAddresses: [primary, localhost, all]"],
+  ["NodePortAddresses words and CIDRs", "nodePortAddresses: [primary, 127.0.0.0/8, fd00::/8]"],
+  ["a NodePortAddresses CIDR twice", "nodePortAddresses: [10.0.0.0/8, 10.0.0.0/8]"],
   [
-    "NodePortAddresses primary and a CIDR",
-    "nodePortAddresses: [primary, 127.0.0.0/8]",
-    "nodePortAddresses",
+    "a NodePortAddresses word twice",
+    "nodePortAddresses: [primary, 10.0.0.0/8, primary]",
+    "nodePortAddresses[2]",
   ],
   ["oom score out of range", "oomScoreAdj: -1001", "oomScoreAdj"],
 ];

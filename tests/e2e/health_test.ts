@@ -210,6 +210,31 @@ Deno.test("health-check node ports are where node ports are, and each family cou
   await answers(four.nodeSecond, 200, 1);
 });
 
+Deno.test("health-check node ports follow the words of nodePortAddresses", async () => {
+  const [four, six] = [ADDRESSES[4], ADDRESSES[6]];
+  const port = 32_000;
+  const spec = {
+    type: "LoadBalancer",
+    externalTrafficPolicy: "Local",
+    healthCheckNodePort: port,
+    clusterIPs: [four.clusterIP, six.clusterIP],
+    ipFamilies: ["IPv4", "IPv6"],
+  };
+  await using stage = await Stage.create({
+    objects: [service(four, { spec }), slice(four, ["local1"])],
+    config: { nodePortAddresses: ["primary", "localhost"] },
+  });
+  await using signpost = await stage.startSynced();
+  const ask = (address: string) =>
+    httpGet(stage.network, { from: "client", address, port, path: "/" });
+  await signpost.until("an answer", async () => (await ask(four.node)).status === 200);
+  assertEquals((await ask(six.node)).status, 503);
+  assertEquals((await stage.get("/", port)).status, 200);
+  assertEquals((await stage.get("/", port, "::1")).status, 503);
+  await assertRejects(() => ask(four.nodeSecond), Error, "ECONNREFUSED");
+  await assertRejects(() => ask(six.nodeSecond), Error, "ECONNREFUSED");
+});
+
 /** The Event of the Node with this reason, once the API server has it. */
 function nodeEvent(stage: Stage, reason: string) {
   const event = stage.api.store.list("Event").map(({ object }) => object)

@@ -89,6 +89,16 @@ Deno.test("cleanup sets back what iptables mode has set, and leaves what others 
   }
 });
 
+Deno.test("in iptables mode the word localhost of nodePortAddresses opens 127.0.0.1", async () => {
+  for (const [word, isServed] of [["localhost", true], ["primary", false]] as const) {
+    await using stage = await createStage({ nodePortAddresses: [word] });
+    await using _signpost = await stage.startSynced("iptables");
+    const at127 = { from: NODE, address: "127.0.0.1", port: NODE_PORT } as const;
+    const [outcome] = await stage.network.connect(at127);
+    assertEquals(outcome?.type === "answer", isServed, word);
+  }
+});
+
 Deno.test("in iptables mode the metrics count packets to node ports on localhost", async () => {
   // The usual port is taken here.
   const port = 20249;

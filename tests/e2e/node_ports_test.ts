@@ -8,7 +8,7 @@ import {
   service,
   slice,
 } from "./cluster.ts";
-import { applyOnce, createCluster, testCase } from "./case.ts";
+import { applyOnce, createCluster, testCase, testCaseInBothModes } from "./case.ts";
 import { assertFlows, type Flow } from "./flow.ts";
 
 const ENDPOINTS = ["local1", "remote1"] as const;
@@ -46,6 +46,36 @@ testCase("node ports can be on the addresses inside of CIDRs", (a) => ({
   objects: objects(a),
   config: { nodePortAddresses: [a.nodeSecondCIDR] },
   flows: [at(a.node, false), at(a.nodeSecond, true)],
+}));
+
+testCaseInBothModes("nodePortAddresses all is all of the node's addresses", (a) => ({
+  objects: objects(a),
+  config: { nodePortAddresses: ["all"] },
+  flows: [at(a.node, true), at(a.nodeSecond, true)],
+}));
+
+testCaseInBothModes("nodePortAddresses primary and a CIDR are both", (a) => ({
+  objects: objects(a),
+  config: { nodePortAddresses: ["primary", a.nodeSecondCIDR] },
+  flows: [at(a.node, true), at(a.nodeSecond, true)],
+}));
+
+testCaseInBothModes("nodePortAddresses primary and localhost leave other addresses out", (a) => ({
+  objects: objects(a),
+  config: { nodePortAddresses: ["primary", "localhost"] },
+  flows: [at(a.node, true), at(a.nodeSecond, false)],
+}));
+
+testCaseInBothModes("nodePortAddresses localhost is no address of an interface", (a) => ({
+  objects: objects(a),
+  config: { nodePortAddresses: ["localhost"] },
+  flows: [at(a.node, false), at(a.nodeSecond, false)],
+}));
+
+testCase("mode ipvs takes words of nodePortAddresses", (a) => ({
+  objects: objects(a),
+  config: { mode: "ipvs", nodePortAddresses: ["primary", "localhost"] },
+  flows: [at(a.node, true), at(a.nodeSecond, false)],
 }));
 
 testCase("addresses that the node forwards for have no node ports", (a) => ({

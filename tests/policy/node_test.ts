@@ -117,6 +117,41 @@ Deno.test("Test_detectNodeIPs: the bind address counts where the Node has none",
   );
 });
 
+const LOOPBACK = [
+  { type: "cidrs", cidrs: ["127.0.0.0/8"] },
+  { type: "cidrs", cidrs: ["::1/128"] },
+] as const;
+
+Deno.test("node ports on localhost: the loopback ranges of both families", () => {
+  assertEquals(nodePorts(["localhost"]), [...LOOPBACK]);
+  assertEquals(nodePorts(["localhost"], { node: undefined }), [...LOOPBACK]);
+});
+
+Deno.test("node ports on all: every address of both families, whatever else is named", () => {
+  for (const setting of [["all"], ["localhost", "all", "primary"], ["all", "10.0.0.0/8"]]) {
+    assertEquals(nodePorts(setting), [ALL, ALL]);
+  }
+});
+
+Deno.test("node ports on words and CIDRs: the ranges of all of them", () => {
+  assertEquals(nodePorts(["primary", "localhost"]), [
+    { type: "cidrs", cidrs: ["127.0.0.0/8", "192.0.2.10/32"] },
+    { type: "cidrs", cidrs: ["::1/128", "2001:db8::10/128"] },
+  ]);
+  assertEquals(nodePorts(["198.51.100.0/24", "primary"]), [
+    { type: "cidrs", cidrs: ["192.0.2.10/32", "198.51.100.0/24"] },
+    PRIMARY[1],
+  ]);
+});
+
+Deno.test("node ports on primary and more: without a Node the other ranges are left", () => {
+  assertEquals(nodePorts(["primary", "localhost"], { node: undefined }), [...LOOPBACK]);
+  assertEquals(nodePorts(["primary", "198.51.100.0/24"], { node: undefined }), [
+    { type: "cidrs", cidrs: ["198.51.100.0/24"] },
+    ALL,
+  ]);
+});
+
 Deno.test("node ports on CIDRs: merged, and a family that is not named takes all its addresses", () => {
   assertEquals(nodePorts(["192.0.2.128/25", "192.0.2.0/25", "10.0.0.0/8", "10.1.0.0/16"]), [
     { type: "cidrs", cidrs: ["10.0.0.0/8", "192.0.2.0/24"] },

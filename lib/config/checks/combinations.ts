@@ -7,6 +7,7 @@
 import type { Configuration, ModeSections } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { IPVS_SCHEDULERS, isIpvsScheduler } from "../ipvs.ts";
+import { NODE_PORT_WORDS } from "../../model/node_port_addresses.ts";
 import { show } from "../../model/values/text.ts";
 import { isSet, type Origin, placeOf } from "../origin.ts";
 
@@ -16,7 +17,7 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
     ...checkPeriods(configuration, origin),
     ...checkIpvsScheduler(configuration, origin),
     ...checkDetectLocal(configuration, origin),
-    ...checkNodePortAddresses(configuration, origin),
+    ...checkNodePortWords(origin),
     ...checkCommand(origin),
   ];
   // One flag may set the same thing for both modes.
@@ -94,9 +95,16 @@ function checkDetectLocal(configuration: Configuration, origin: Origin): string[
   return [];
 }
 
-function checkNodePortAddresses({ nodePortAddresses }: Configuration, origin: Origin): string[] {
-  if (!nodePortAddresses.includes("primary") || nodePortAddresses.length === 1) return [];
-  return [`${placeOf(origin, "nodePortAddresses")}: primary must stand alone, without CIDRs`];
+/** As kube-proxy, which takes a CIDR twice. */
+function checkNodePortWords(origin: Origin): string[] {
+  const entries = origin.settings.nodePortAddresses ?? [];
+  const place = placeOf(origin, "nodePortAddresses");
+  const isFlag = origin.setBy.has("nodePortAddresses");
+  return entries.flatMap((entry, i) =>
+    NODE_PORT_WORDS.includes(entry) && entries.indexOf(entry) < i
+      ? [`${place}${isFlag ? "" : `[${i}]`}: Duplicate value: ${show(entry)}`]
+      : []
+  );
 }
 
 function checkCommand({ settings }: Origin): string[] {

@@ -12,6 +12,7 @@ import {
 } from "../../model/values/address.ts";
 import { splitHostPort } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../model/configuration.ts";
+import { NODE_PORT_WORDS } from "../../model/node_port_addresses.ts";
 
 /** What the checks look at. */
 export interface FamilyInputs {
@@ -52,7 +53,7 @@ export function nodePortProblems(
         "nodePortAddresses: [primary] (--nodeport-addresses=primary) opens the Node's own alone",
     )];
   }
-  if (nodePortAddresses.includes("primary")) return [];
+  if (nodePortAddresses.some((entry) => NODE_PORT_WORDS.includes(entry))) return [];
   const lists = [clusterCIDRs, nodePortAddresses, ipvs.excludeCIDRs, podCIDRs];
   const isDual = lists.some((cidrs) => has(cidrs, 4) && has(cidrs, 6));
   const open = !has(nodePortAddresses, primary)
@@ -104,7 +105,7 @@ export function familyProblems(inputs: FamilyInputs): FamilyProblem[] {
 }
 
 function has(cidrs: readonly string[], family: Family): boolean {
-  return cidrs.some((cidr) => cidr !== "primary" && familyOf(cidr) === family);
+  return cidrs.some((cidr) => familyOf(cidr) === family);
 }
 
 function otherFamily(family: Family): Family {

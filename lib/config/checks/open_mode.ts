@@ -5,6 +5,7 @@
  */
 import { cidrContains } from "../../model/values/address.ts";
 import type { Configuration } from "../../model/configuration.ts";
+import { nodePortRanges } from "../../model/node_port_addresses.ts";
 
 const LOCALHOST = "127.0.0.1";
 
@@ -24,11 +25,11 @@ export function openModeWarning(
   const begin = "no mode is set, and nftables is used where kube-proxy uses iptables: node ports";
   if (nodePortAddresses.length === 0) {
     return `${begin} answer on the Node's primary addresses only, never on ${LOCALHOST}; ` +
-      "set nodePortAddresses to 0.0.0.0/0 and ::/0 for all addresses but loopback, mode to " +
-      "iptables for kube-proxy's default, or mode to nftables to end this warning";
+      "set nodePortAddresses to all for all addresses but loopback, mode to iptables for " +
+      "kube-proxy's default, or mode to nftables to end this warning";
   }
   const local = iptables.localhostNodePorts &&
-    nodePortAddresses.some((cidr) => cidr !== "primary" && cidrContains(cidr, LOCALHOST));
+    nodePortRanges(nodePortAddresses).some((cidr) => cidrContains(cidr, LOCALHOST));
   return local
     ? `${begin} never answer on ${LOCALHOST}; set mode to iptables for kube-proxy's default, or ` +
       "to nftables to end this warning"

@@ -7,6 +7,7 @@
  */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
 import { type AskedMode, type DetectLocalMode, MODES } from "../../model/configuration.ts";
+import { NODE_PORT_WORDS } from "../../model/node_port_addresses.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { Fault, type Reader, text, ValueFault } from "./fields.ts";
 import { nearest } from "../../model/values/text.ts";
@@ -109,16 +110,21 @@ export function clusterCidrs(value: unknown): readonly string[] | Fault {
   return cidrs;
 }
 
-/** One entry of `nodePortAddresses`: a CIDR or `primary`. */
+/** Reads an entry of `nodePortAddresses`: a CIDR or a word. */
 export function nodePortAddress(value: unknown): string | Fault {
-  if (value === "primary") return value;
+  const word = NODE_PORT_WORDS.find((each) => each === value);
+  if (word !== undefined) return word;
   const single = parseAddress(value);
   if (single !== undefined) {
     return new Fault(
       `must be a CIDR (did you mean ${single}/${familyOf(single) === 4 ? 32 : 128}?)`,
     );
   }
-  return parseCidr(value) ?? new Fault("must be a CIDR, or the word primary alone");
+  const meant = typeof value === "string" ? nearest(value, NODE_PORT_WORDS) : undefined;
+  return parseCidr(value) ?? new Fault(
+    "must be a CIDR, primary, localhost or all" +
+      (meant === undefined ? "" : ` (did you mean ${meant}?)`),
+  );
 }
 
 /** A CIDR. */

@@ -68,7 +68,7 @@ export const RULE_GROUP = group({
         kind: "list",
         value: "CIDRS",
         help:
-          "Where node ports answer: CIDRs, or primary. Default: primary (nftables), all (iptables).",
+          "Where node ports answer: CIDRs, primary, localhost, all. Default: primary (nftables), all (iptables).",
       },
     }),
     "nftables.masqueradeAll": value(boolean, false, {

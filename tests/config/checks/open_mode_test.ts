@@ -9,13 +9,15 @@ async function warning(...argv: readonly string[]): Promise<string> {
 Deno.test("without a mode, one warning says how node ports differ and what restores them", async () => {
   assertMatch(
     await warning(),
-    /primary addresses only, never on 127\.0\.0\.1; set nodePortAddresses to .*::\/0.* mode to iptables/,
+    /primary addresses only, never on 127\.0\.0\.1; set nodePortAddresses to all .* mode to iptables/,
   );
   assertMatch(
     await warning("--nodeport-addresses=127.0.0.0/8,10.0.0.0/8"),
     /node ports never answer on 127\.0\.0\.1; set mode to iptables/,
   );
-  assertMatch(await warning("--nodeport-addresses=0.0.0.0/0"), /never answer on 127/);
+  for (const addresses of ["0.0.0.0/0", "all", "primary,localhost"]) {
+    assertMatch(await warning(`--nodeport-addresses=${addresses}`), /never answer on 127/);
+  }
 });
 
 Deno.test("where node ports are the same, or a mode is set, there is no warning", async () => {

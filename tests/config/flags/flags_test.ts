@@ -91,6 +91,11 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
   [["--pod-interface-name-prefix=cali"], (c) => c.detectLocal.interfaceNamePrefix, "cali"],
   [["--nodeport-addresses=primary"], (c) => c.nodePortAddresses, ["primary"]],
   [
+    ["--nodeport-addresses=primary,localhost", "--nodeport-addresses=10.0.0.0/8"],
+    (c) => c.nodePortAddresses,
+    ["primary", "localhost", "10.0.0.0/8"],
+  ],
+  [
     ["--nodeport-addresses=10.0.0.0/8, 11.0.0.0/8", "--nodeport-addresses", "fd00::/8"],
     (c) => c.nodePortAddresses,
     ["10.0.0.0/8", "11.0.0.0/8", "fd00::/8"],
@@ -282,12 +287,12 @@ const WRONG: readonly [readonly string[], string][] = [
   [["--config-sync-period=0s"], "--config-sync-period: must be above 0"],
   [["--full-sync-period=0s"], "--full-sync-period: must be above 0"],
   [
-    ["--nodeport-addresses=10.0.0.0/8,primary"],
-    "--nodeport-addresses: primary must stand alone, without CIDRs",
+    ["--nodeport-addresses=all", "--nodeport-addresses=primary,all"],
+    '--nodeport-addresses: Duplicate value: "all"',
   ],
   [
     ["--nodeport-addresses=x"],
-    '--nodeport-addresses: must be a CIDR, or the word primary alone, is "x"',
+    '--nodeport-addresses: must be a CIDR, primary, localhost or all, is "x"',
   ],
   [
     ["--detect-local-mode=BridgeInterface"],

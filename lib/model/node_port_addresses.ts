@@ -1,0 +1,30 @@
+/**
+ * The entries of `nodePortAddresses`: CIDRs, and words that stand for CIDRs.
+ *
+ * @module
+ */
+import type { Configuration } from "./configuration.ts";
+import type { ModeTraits } from "./kernel/traits.ts";
+
+/** The ranges of each word; `primary` has the addresses of the Node instead. */
+const RANGES: ReadonlyMap<string, readonly string[]> = new Map([
+  ["primary", []],
+  ["localhost", ["127.0.0.0/8", "::1/128"]],
+  ["all", ["0.0.0.0/0", "::/0"]],
+]);
+
+/** The words, each of which names addresses of both families. */
+export const NODE_PORT_WORDS: readonly string[] = [...RANGES.keys()];
+
+/** Returns the entries that hold: those of the configuration, or the default of the mode. */
+export function nodePortEntries(
+  { nodePortAddresses }: Pick<Configuration, "nodePortAddresses">,
+  { primaryNodePorts }: Pick<ModeTraits, "primaryNodePorts">,
+): readonly string[] {
+  return nodePortAddresses.length === 0 && primaryNodePorts ? ["primary"] : nodePortAddresses;
+}
+
+/** Replaces words by their ranges, and leaves `primary` out. */
+export function nodePortRanges(entries: readonly string[]): readonly string[] {
+  return entries.flatMap((entry) => RANGES.get(entry) ?? [entry]);
+}
