@@ -9,9 +9,9 @@ import { openModeWarning } from "../config/checks/open_mode.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/features.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
-import { NO_NODE_ADDRESS } from "../daemon/start/advice.ts";
+import { logFinding } from "../daemon/reports/node_findings.ts";
 import { readState } from "../daemon/start/read_state.ts";
-import { lacksNodeAddress } from "../policy/node.ts";
+import { checkNodeAddress } from "../findings/node_address.ts";
 import type { QueryContext } from "./query.ts";
 
 /**
@@ -32,9 +32,15 @@ export async function once(
     // What the script is for need not be this machine.
     ipFamilies: FAMILIES,
   });
-  if (lacksNodeAddress({ configuration, traits: backend.traits, node: cache.node })) {
-    logger.warn(NO_NODE_ADDRESS, { node: nodeName });
-  }
+  const { node } = cache;
+  const facts = {
+    nodeName,
+    configuration,
+    traits: backend.traits,
+    interfaceAddresses: node?.addresses ?? [],
+    objects: { node, desired },
+  };
+  for (const each of checkNodeAddress(facts)) logFinding(logger, each);
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
   for (const omission of cache.omissions) {
     logger.warn("a part of the object is left out, the rest of it counts", { ...omission });

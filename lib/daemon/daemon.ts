@@ -5,6 +5,7 @@
  */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
+import type { NodeFacts } from "../findings/facts.ts";
 import type { ObjectEvent } from "../model/cluster/events.ts";
 import type { Status } from "../model/status.ts";
 import type { EventReport } from "../model/cluster/event_report.ts";
@@ -15,13 +16,13 @@ import type { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListenByFamily } from "../system/http/servers.ts";
 import type { SyncReport } from "../sync/outcome.ts";
 import { SyncLoop } from "../sync/sync.ts";
-import { Advice } from "./start/advice.ts";
 import { ConntrackCleanup } from "./conntrack_cleanup.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import type { Connections } from "../observe/connections/connections.ts";
 import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
 import { startingEvent } from "./reports/node_events.ts";
+import { NodeFindings } from "./reports/node_findings.ts";
 import { Observation } from "./reports/observation.ts";
 import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
@@ -61,7 +62,7 @@ export class Daemon {
   /** Hears of the watches. */
   readonly observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
-  readonly #advice: Advice;
+  readonly #findings: NodeFindings;
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
   readonly #saved: SavedState;
@@ -90,6 +91,7 @@ export class Daemon {
       opened,
       snapshotAge: () => this.#saved.age(),
       isStale: () => this.#loop.stale,
+      findings: () => this.#findings.list,
       connections: this.#connections,
     });
     this.#health = new ProxyHealth({
@@ -138,12 +140,10 @@ export class Daemon {
       standInNode: configuration.signpost.manifests.length > 0 ? { deleting: false } : undefined,
       report: (event) => this.#report(event),
     });
-    this.#advice = new Advice({
-      ...options,
-      node: () => this.#desired.node,
-      ownAddresses: () => runtime.addresses(),
-      cache: this.#cache,
-      traits,
+    this.#findings = new NodeFindings({
+      gather: () => Promise.resolve(this.#facts()),
+      clock,
+      logger,
     });
     const conntrack = new ConntrackCleanup({
       ...options,
@@ -162,9 +162,7 @@ export class Daemon {
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: [
         ({ report }) => report && this.#synced(report),
-        async ({ report }, turns) => {
-          if (report) await turns.run(this.#advice.advising(report.step.change));
-        },
+        () => this.#findings.changed(),
         ({ done }) => {
           if (done) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
         },
@@ -245,6 +243,7 @@ export class Daemon {
         firstSync.then(() => this.#takingOver = takeOver(this.#others())),
         firstSync.then(() => applyKernelSettings(this.#options)),
         firstSync.then(() => this.#connections.begin()),
+        firstSync.then(() => this.#findings.follow(signal)),
         tellOfWaiting({ ...waiting, logger }),
       ]);
     } finally {
@@ -327,6 +326,18 @@ export class Daemon {
     if (this.#opened.api) this.#events.record(event);
   }
 
+  #facts(): NodeFacts {
+    const { configuration, nodeName, runtime } = this.#options;
+    const node = this.#cache.node;
+    return {
+      nodeName,
+      configuration,
+      traits: this.#opened.backend.traits,
+      interfaceAddresses: runtime.addresses(),
+      objects: this.#cache.complete ? { node, desired: this.#desired } : undefined,
+    };
+  }
+
   #status(): Status {
     return statusReport({
       node: this.#options.nodeName,
@@ -341,6 +352,7 @@ export class Daemon {
       desired: this.#desired,
       observation: this.observation,
       health: this.#health,
+      findings: this.#findings.list,
       stale: this.#loop.stale,
       progress: this.#opened.backend.progress,
       takeOver: this.#opened.backend.foreignRules.ipvs,

@@ -6,21 +6,10 @@
  *
  * @module
  */
-import { CATALOG, type FindingId, type Severity } from "./catalog.ts";
+import type { Finding } from "../model/finding.ts";
+import { CATALOG, type FindingId } from "./catalog.ts";
 
-/** Something that is wrong on this node now. */
-export interface Finding {
-  readonly id: FindingId;
-  readonly severity: Severity;
-  /** Says what is wrong, with the values that show it. */
-  readonly what: string;
-  /** Names the chain, table, address, setting or object. */
-  readonly where: string;
-  /** Says what to do, with the line to type if there is one. */
-  readonly remedy: string;
-  /** The Services that it concerns, as `namespace/name`; empty if it concerns the whole node. */
-  readonly services: readonly string[];
-}
+export type { Finding };
 
 /** The parts of a finding that its kind does not give. */
 export interface FindingDetails {
@@ -33,7 +22,9 @@ export interface FindingDetails {
 }
 
 /** Makes a finding of a declared kind. */
-export function finding(id: FindingId, details: FindingDetails): Finding {
-  const { severity, remedy } = CATALOG[id];
-  return { id, severity, remedy, services: [], ...details };
+export function finding(
+  id: FindingId,
+  { what, where, remedy = CATALOG[id].remedy, services = [] }: FindingDetails,
+): Finding {
+  return { id, severity: CATALOG[id].severity, what, where, remedy, services };
 }

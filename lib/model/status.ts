@@ -4,6 +4,7 @@
  * @module
  */
 import type { Mode } from "./configuration.ts";
+import type { Finding } from "./finding.ts";
 import type { Kind } from "./cluster/objects.ts";
 import type { Progress } from "./kernel/dataplane.ts";
 
@@ -67,6 +68,8 @@ export interface Status {
   readonly nodeEligible: boolean;
   /** The rules are those of the state file: the watches have not delivered yet. */
   readonly stale: boolean;
+  /** What is wrong on this node, errors first. */
+  readonly findings: readonly Finding[];
   /** Present while a large table is written in portions: how many the kernel has, of how many. */
   readonly portions?: Progress;
   readonly services: number;

@@ -5,6 +5,7 @@
  */
 import type { Progress } from "../model/kernel/dataplane.ts";
 import type { Status, TakeOverSummary } from "../model/status.ts";
+import { count } from "../model/values/text.ts";
 
 const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
   ["d", 86_400],
@@ -66,9 +67,11 @@ export function minSyncPeriodOf(
 
 /** How the daemon is, in a few words. */
 export function healthOf(
-  status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions">,
+  status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions" | "findings">,
 ): { readonly health: string; readonly colour: "green" | "yellow" | "red" } {
   if (!status.healthy) return { health: "unhealthy: an update waits for too long", colour: "red" };
+  const errors = status.findings.filter(({ severity }) => severity === "error").length;
+  if (errors > 0) return { health: `not well: ${count(errors, "error")}`, colour: "red" };
   if (status.portions) {
     return {
       health: `starting: ${describeProgress(status.portions)} are in the kernel`,
@@ -77,6 +80,10 @@ export function healthOf(
   }
   if (status.stale) {
     return { health: "healthy, with the rules of the state file", colour: "yellow" };
+  }
+  const warnings = status.findings.filter(({ severity }) => severity === "warning").length;
+  if (status.nodeEligible && warnings > 0) {
+    return { health: `healthy, with ${count(warnings, "warning")}`, colour: "yellow" };
   }
   return status.nodeEligible
     ? { health: "healthy", colour: "green" }

@@ -55,6 +55,7 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
       commit: "c",
       snapshotAge: () => 1,
       isStale: () => false,
+      findings: () => [],
       process: {
         residentMemory: () => 1,
         heap: () => ({ total: 1, used: 1, external: 1 }),

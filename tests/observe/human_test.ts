@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import type { Severity } from "../../lib/model/finding.ts";
 import {
   formatAge,
   formatAgo,
@@ -37,7 +38,17 @@ Deno.test("durations and sizes are short", () => {
 });
 
 Deno.test("health is told with its reason", () => {
-  const well = { healthy: true, nodeEligible: true, stale: false };
+  const well = { healthy: true, nodeEligible: true, stale: false, findings: [] };
+  const found = (...severities: readonly Severity[]) => ({
+    findings: severities.map((severity) => ({
+      id: "x",
+      severity,
+      what: "",
+      where: "",
+      remedy: "",
+      services: [],
+    })),
+  });
   assertEquals(
     [
       well,
@@ -45,6 +56,9 @@ Deno.test("health is told with its reason", () => {
       { ...well, nodeEligible: false },
       { ...well, healthy: false },
       { ...well, portions: { done: 7, of: 21 } },
+      { ...well, ...found("warning", "info", "warning") },
+      { ...well, ...found("info") },
+      { ...well, ...found("error", "warning") },
     ].map((status) => healthOf(status)),
     [
       { health: "healthy", colour: "green" },
@@ -52,6 +66,9 @@ Deno.test("health is told with its reason", () => {
       { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" },
       { health: "unhealthy: an update waits for too long", colour: "red" },
       { health: "starting: portions 7 of 21 are in the kernel", colour: "yellow" },
+      { health: "healthy, with 2 warnings", colour: "yellow" },
+      { health: "healthy", colour: "green" },
+      { health: "not well: 1 error", colour: "red" },
     ],
   );
 });

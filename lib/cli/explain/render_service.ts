@@ -4,11 +4,10 @@
  * @module
  */
 import { describeScheduler } from "../../model/cluster/scheduler.ts";
-import { plain } from "../../model/values/text.ts";
+import { count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
 import { endpointName, type EndpointReport } from "../../explain/service/endpoints.ts";
-import { count } from "../../explain/service/finding.ts";
 import type { Outcome } from "../../explain/packet/outcome.ts";
 import { renderConnections, renderFindings, renderKernel } from "./render_findings.ts";
 import type { FrontendReport, PortReport, ServiceReport } from "../../explain/report.ts";

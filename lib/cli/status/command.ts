@@ -31,7 +31,7 @@ export async function status(query: StatusQuery, context: AskContext): Promise<n
     const first = await askStatus(configuration.signpost.socket, ask);
     if (query.watch) return await follow(first, query, context);
     await runtime.print(render(first, query, runtime));
-    return first.healthy ? 0 : 1;
+    return first.healthy && first.findings.every(({ severity }) => severity !== "error") ? 0 : 1;
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     logger.error(error.message);

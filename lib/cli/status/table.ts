@@ -4,6 +4,7 @@
  * @module
  */
 import type { Status } from "../../model/status.ts";
+import { count } from "../../model/values/text.ts";
 import {
   formatAge,
   formatAgo,
@@ -14,6 +15,7 @@ import {
   minSyncPeriodOf,
   programOf,
 } from "../../observe/human.ts";
+import { renderFindings } from "../check/table.ts";
 import { type Paint, textTable } from "../output.ts";
 
 /** How a status is shown. */
@@ -30,6 +32,7 @@ export function statusTable(status: Status, { now, paint }: StatusTableOptions):
   return [
     `signpost ${status.version}${commit} on ${status.node}: ${paint(health, colour)}\n`,
     textTable(facts(status, now), "  "),
+    status.findings.length === 0 ? "" : `\n${renderFindings(status.findings, paint)}`,
     section("WATCH", [
       ["WATCH", "STATE", "VERSION", "LAST EVENT", "LISTS", "LAST ERROR"],
       ...status.watches.map((watch) => [
@@ -79,7 +82,7 @@ export function statusLine(status: Status, now: number): string {
     : `${watching} of ${status.watches.length} watches, `;
   return `${new Date(now).toISOString()} ${healthOf(status).health}, ${status.mode}, ` +
     `${status.services} services, ${status.endpoints} endpoints, ${sync}, ` +
-    `${watches}${status.refused.length} refused, ` +
+    `${watches}${count(status.findings.length, "finding")}, ${status.refused.length} refused, ` +
     `${status.conflicts.length} conflicts, ${status.driftRepairs} drift repairs\n`;
 }
 

@@ -41,6 +41,17 @@ const schema: z.ZodMiniType<Status> = z.object({
   healthy: z.boolean(),
   nodeEligible: z.boolean(),
   stale: z.boolean(),
+  findings: z._default(
+    z.array(z.object({
+      id: text,
+      severity: z.enum(["error", "warning", "info"]),
+      what: text,
+      where: text,
+      remedy: text,
+      services: z.array(text),
+    })),
+    [],
+  ),
   services: number,
   servicePorts: number,
   endpointSlices: number,

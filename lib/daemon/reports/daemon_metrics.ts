@@ -29,10 +29,12 @@ export function openConnections(
 /** Makes the metrics; what others count of themselves is led there. */
 export function openMetrics(
   { configuration, runtime: { clock } }: Pick<DaemonOptions, "configuration" | "runtime">,
-  { opened, connections, ...readings }: Pick<MetricsOptions, "snapshotAge" | "isStale"> & {
-    readonly opened: Opened;
-    readonly connections: Connections;
-  },
+  { opened, connections, ...readings }:
+    & Pick<MetricsOptions, "snapshotAge" | "isStale" | "findings">
+    & {
+      readonly opened: Opened;
+      readonly connections: Connections;
+    },
 ): Metrics {
   const metrics = createMetrics({
     backend: opened.backend.metrics,

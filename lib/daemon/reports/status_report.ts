@@ -35,6 +35,7 @@ export interface StatusSources {
   readonly desired: Desired;
   readonly observation: Observation;
   readonly health: ProxyHealth;
+  readonly findings: Status["findings"];
   readonly stale: boolean;
   /** How far a large table is that is written in portions. */
   readonly progress: Progress | undefined;
@@ -66,6 +67,7 @@ export function statusReport(sources: StatusSources): Status {
     healthy,
     nodeEligible,
     stale: sources.stale,
+    findings: sources.findings,
     ...(sources.progress && { portions: sources.progress }),
     services: desired.services.size,
     servicePorts: sum(desired.services.values(), (ports) => ports.length),

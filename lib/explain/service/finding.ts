@@ -27,8 +27,3 @@ export function warning(code: string, message: string, hint = ""): Finding {
 export function note(code: string, message: string, hint = ""): Finding {
   return { severity: "note", code, message, hint };
 }
-
-/** `1 endpoint`, `2 endpoints`. */
-export function count(number: number, word: string): string {
-  return `${number} ${word}${number === 1 ? "" : "s"}`;
-}

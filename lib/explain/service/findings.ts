@@ -12,7 +12,8 @@ import {
 import type { DesiredNode } from "../../model/kernel/desired.ts";
 import { isServiceKey, nameOfHolder } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
-import { count, error, note, sortFindings, warning } from "./finding.ts";
+import { error, note, sortFindings, warning } from "./finding.ts";
+import { count } from "../../model/values/text.ts";
 import type { ServiceFacts } from "../../source/objects/inspect.ts";
 import { type CauseInputs, portFindings } from "./port_findings.ts";
 import type { Finding, PortReport } from "../report.ts";

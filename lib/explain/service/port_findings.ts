@@ -6,7 +6,8 @@
 import type { Family } from "../../model/values/address.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Service } from "../../model/cluster/objects.ts";
-import { count, error, warning } from "./finding.ts";
+import { error, warning } from "./finding.ts";
+import { count } from "../../model/values/text.ts";
 import type { ServiceFacts } from "../../source/objects/inspect.ts";
 import type { Finding, PortReport, UnusedSlice } from "../report.ts";
 

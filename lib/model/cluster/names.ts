@@ -31,6 +31,11 @@ export function servicePortName(service: string, port: Pick<ServicePort, "name">
   return port.name === "" ? service : `${service}:${port.name}`;
 }
 
+/** Returns the `namespace/name` of a service port's name. */
+export function serviceOf(portName: string): string {
+  return portName.split(":", 1)[0] ?? portName;
+}
+
 /** `address . protocol . port`: the key by which nftables finds a virtual IP. */
 export function vipKey(address: string, protocol: Protocol, port: number): string {
   return `${address} . ${protocol} . ${port}`;

@@ -131,3 +131,8 @@ function editDistance(from: string, to: string): number {
   }
   return row.at(-1) ?? 0;
 }
+
+/** `1 endpoint`, `2 endpoints`. */
+export function count(number: number, word: string): string {
+  return `${number} ${word}${number === 1 ? "" : "s"}`;
+}

@@ -4,6 +4,8 @@
  * @module
  */
 import { exponentialBuckets } from "./prom_client.ts";
+import { CATALOG } from "../../findings/catalog.ts";
+import type { Finding } from "../../model/finding.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { ProgramFailure } from "../../model/ports/ports.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
@@ -43,6 +45,8 @@ export interface SignpostMetricsOptions {
   readonly snapshotAge: () => number | undefined;
   /** The rules are those of the snapshot: the watches have not delivered yet. */
   readonly isStale: () => boolean;
+  /** The present node findings. */
+  readonly findings: () => readonly Finding[];
   /** The connections of each Service, in batches with pauses between; `undefined`: they are not counted. */
   readonly connections?: (() => AsyncIterable<readonly ServiceConnections[]>) | undefined;
 }
@@ -64,7 +68,7 @@ export function signpostMetrics(
 }
 
 function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): void {
-  const { snapshotAge, isStale } = options;
+  const { snapshotAge, isStale, findings } = options;
   make.readGauge(
     ["signpost_snapshot_age_seconds", "Seconds since the state file was written"],
     snapshotAge,
@@ -73,6 +77,19 @@ function defineReadings(make: MetricFactory, options: SignpostMetricsOptions): v
     ["signpost_state_stale", "1 while the rules are those of the state file"],
     () => isStale() ? 1 : 0,
   );
+  make.readGauges(
+    ["signpost_node_findings", "Findings on this node by kind, see docs/findings.md"],
+    { labels: ["id", "severity"], read: () => countFindings(findings()) },
+  );
+}
+
+/** Every kind has a value, so that an alert can tell "none" from "not known". */
+function countFindings(findings: readonly Finding[]): Sample[] {
+  const counts = Map.groupBy(findings, ({ id }) => id);
+  return Object.entries(CATALOG).map(([id, { severity }]) => ({
+    labels: { id, severity },
+    value: counts.get(id)?.length ?? 0,
+  }));
 }
 
 /** The counter of connections as text; the one that may have very many values. */

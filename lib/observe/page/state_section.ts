@@ -19,6 +19,8 @@ import type { SyncSpan } from "../sync_history.ts";
 import { type Html, html, type HtmlValue } from "./html.ts";
 import { latencyLegend, latencyPlot } from "./latency_plot.ts";
 
+const SEVERITIES = { error: "bad", warning: "warn", info: "soft" } as const;
+
 const TONES = { green: "good", yellow: "warn", red: "bad" } as const;
 
 /** The head of the page: who this is, and how it is. */
@@ -37,6 +39,20 @@ export function stateSections(
   { spans, now }: { readonly spans: readonly SyncSpan[]; readonly now: number },
 ): Html {
   return html`<div id="state"><section><dl>${facts(status, now)}</dl></section>
+${
+    titled(
+      "Findings",
+      table(
+        ["Severity", "Where", "What", "What to do"],
+        status.findings.map(({ severity, where, what, remedy }) => [
+          html`<span class="${SEVERITIES[severity]}">${severity}</span>`,
+          where,
+          what,
+          remedy,
+        ]),
+      ),
+    )
+  }
 <section><h2>Syncs</h2>${latencyPlot(spans)}${spans.length > 0 ? latencyLegend() : undefined}
 ${
     table(

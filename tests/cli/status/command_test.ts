@@ -1,10 +1,10 @@
-import { assertEquals, assertMatch, assertNotMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertNotMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
 import type { Ask } from "../../../lib/daemon/objects/client.ts";
 import { status } from "../../../lib/cli/status/command.ts";
 import type { OutputFormat } from "../../../lib/config/flags/command.ts";
 import type { Runtime } from "../../../lib/model/ports/runtime.ts";
-import { STATUS } from "../../observe/page/contents.ts";
+import { FINDING, STATUS } from "../../observe/page/contents.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import { type World, world } from "../runtime.ts";
 
@@ -74,6 +74,24 @@ CONFLICT              HELD BY  WANTED BY  WHY
 192.0.2.1 . tcp . 80  a/b      c/d        which is older
 `,
   );
+});
+
+Deno.test("findings stand below the facts, each with what to do", async () => {
+  const { code, printed } = await run({ ask: answering({ ...STATUS, findings: [FINDING] }) });
+  assertEquals(code, 0);
+  assertMatch(printed.join(""), /^signpost .* on node-1: healthy, with 1 warning$/m);
+  assertStringIncludes(
+    printed.join(""),
+    "\nwarning Node node-1 has 192.168.77.3; no interface here has it [node-address-elsewhere]\n" +
+      "  Set --hostname-override.\n\nWATCH",
+  );
+});
+
+Deno.test("a daemon with an error finding is not well", async () => {
+  const findings = [{ ...FINDING, severity: "error" }];
+  const { code, printed } = await run({ ask: answering({ ...STATUS, findings }) });
+  assertEquals(code, 1);
+  assertMatch(printed.join(""), /on node-1: not well: 1 error$/m);
 });
 
 Deno.test("programs get the daemon's answer as JSON or YAML", async () => {

@@ -70,6 +70,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     commit: "",
     snapshotAge: () => undefined,
     isStale: () => false,
+    findings: () => [],
     process: {
       residentMemory: () => 0,
       heap: () => ({ total: 0, used: 0, external: 0 }),

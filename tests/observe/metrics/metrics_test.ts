@@ -1,4 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { CATALOG } from "../../../lib/findings/catalog.ts";
+import { finding } from "../../../lib/findings/finding.ts";
 import { createMetrics, type MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
 import { processUsage } from "../../../lib/system/process_usage.ts";
 import { backendOf, type Mode } from "../../support/modes.ts";
@@ -14,6 +16,7 @@ function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mo
     commit: "abc",
     snapshotAge: () => 7,
     isStale: () => false,
+    findings: () => [],
     process: {
       residentMemory: () => 1024,
       heap: () => ({ total: 30, used: 20, external: 10 }),
@@ -353,4 +356,14 @@ Deno.test("connections are counted by service port and kind of frontend, and the
     assertMatch(body, new RegExp(`^# HELP ${name} .* every 5 s, above 20,000 frontends`, "m"));
   }
   assertEquals((await start().render()).body.includes("signpost_service_connections_total"), false);
+});
+
+Deno.test("each kind of node finding has a number, zero where there is none", async () => {
+  const found = finding("node-unknown", { what: "", where: "Node a" });
+  const { body } = await start({ findings: () => [found] }).render();
+  const lines = samples(body, "signpost_node_findings");
+  assertEquals(lines.length, Object.keys(CATALOG).length);
+  const numberOf = (id: string) =>
+    lines.find((line) => line.includes(`id="${id}",severity="warning"`))?.split(" ").at(-1);
+  assertEquals([numberOf("node-unknown"), numberOf("node-address-elsewhere")], ["1", "0"]);
 });

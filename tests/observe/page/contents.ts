@@ -6,11 +6,22 @@
 import { desiredPort } from "../connections/desired_port.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
+import type { Finding } from "../../../lib/model/finding.ts";
 import { type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
 import type { PageContents } from "../../../lib/observe/page/page.ts";
 
 /** The time of all tests. */
 export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
+
+/** Something that is wrong on the node. */
+export const FINDING = {
+  id: "node-address-elsewhere",
+  severity: "warning",
+  what: "Node node-1 has 192.168.77.3; no interface here has it",
+  where: "Node node-1",
+  remedy: "Set --hostname-override.",
+  services: [],
+} as const satisfies Finding;
 
 /** A status in which all is well. */
 export const STATUS: Status = {
@@ -28,6 +39,7 @@ export const STATUS: Status = {
   healthy: true,
   nodeEligible: true,
   stale: false,
+  findings: [],
   services: 2,
   servicePorts: 3,
   endpointSlices: 4,

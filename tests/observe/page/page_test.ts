@@ -7,7 +7,7 @@ import { latencyPlot } from "../../../lib/observe/page/latency_plot.ts";
 import { statusPage } from "../../../lib/observe/page/page.ts";
 import { routesOf } from "../../../lib/observe/page/traffic.ts";
 import { trafficPicture } from "../../../lib/observe/page/traffic_picture.ts";
-import { contents, endpoint, servicePort, STATUS } from "./contents.ts";
+import { contents, endpoint, FINDING, servicePort, STATUS } from "./contents.ts";
 
 const ALL = { words: "", page: 1, sort: "name" } as const;
 
@@ -16,6 +16,7 @@ Deno.test("the page tells what the status tells", () => {
     contents({
       status: {
         ...STATUS,
+        findings: [FINDING],
         refused: [{ kind: "Service", key: "shop/bad", reason: "port 0" }],
         conflicts: [{
           claim: "192.0.2.1 . tcp . 80",
@@ -30,7 +31,10 @@ Deno.test("the page tells what the status tells", () => {
   for (
     const text of [
       "<title>signpost on node-1</title>",
-      "healthy",
+      "healthy, with 1 warning",
+      FINDING.what,
+      FINDING.where,
+      FINDING.remedy,
       "nft 1.0.6",
       "3h ago",
       "12s old",

@@ -3,10 +3,10 @@ import {
   type FamilyInputs,
   familyProblems,
   nodePortProblems,
-} from "../../../lib/config/checks/families.ts";
-import { completeSettings } from "../../../lib/config/complete.ts";
-import type { GivenSettings } from "../../../lib/config/settings/table.ts";
-import type { Family } from "../../../lib/model/values/address.ts";
+} from "../../lib/findings/families.ts";
+import { completeSettings } from "../../lib/config/complete.ts";
+import type { GivenSettings } from "../../lib/config/settings/table.ts";
+import type { Family } from "../../lib/model/values/address.ts";
 
 function inputs(
   settings: GivenSettings,
@@ -199,7 +199,7 @@ for (const { name, settings, single, dual, ...node } of BAD_IP_CONFIG) {
     const outcome = (dualStack: boolean): Outcome => {
       const problems = familyProblems(inputs(settings, { ...node, dualStack }));
       if (problems.length === 0) return "fine";
-      return problems.some(({ fatal }) => fatal) ? "fatal" : "warned";
+      return problems.some(({ id }) => id === "pod-detection-of-other-family") ? "fatal" : "warned";
     };
     assertEquals([outcome(false), outcome(true)], [single, dual]);
   });
@@ -208,7 +208,7 @@ for (const { name, settings, single, dual, ...node } of BAD_IP_CONFIG) {
 Deno.test("a wrong family is told with the setting and what comes of it", () => {
   const [problem] = familyProblems(inputs({ clusterCIDR: ["fd00::/8"] }, { dualStack: true }));
   assertMatch(
-    problem?.message ?? "",
+    problem?.what ?? "",
     /^this node is IPv4-first, and clusterCIDR has only IPv6 addresses: pods of this node are not/,
   );
 });

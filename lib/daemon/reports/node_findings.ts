@@ -1,0 +1,84 @@
+/**
+ * Keeps the list of node findings up to date, and logs each finding once when it appears and when it goes.
+ *
+ * @module
+ */
+import type { NodeFacts } from "../../findings/facts.ts";
+import { findAll, findingKey } from "../../findings/findings.ts";
+import type { Finding } from "../../model/finding.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
+import { AutoResetEvent } from "../../sync/auto_reset_event.ts";
+
+/** What the findings are worked out from, and who hears of them. */
+export interface NodeFindingsOptions {
+  /** Gathers the facts; asks programs if `isFull`. */
+  readonly gather: (isFull: boolean) => Promise<NodeFacts>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Milliseconds between two looks at the whole node. */
+const PERIOD = 60_000;
+/** Milliseconds between two looks at the objects, at least. */
+const PAUSE = 1_000;
+/** The same, as a multiple of how long the last look took. */
+const TIMES_AS_LONG = 20;
+
+/** The present findings. */
+export class NodeFindings {
+  readonly #options: NodeFindingsOptions;
+  readonly #changed: AutoResetEvent;
+  #list: readonly Finding[] = [];
+
+  /** @param options what to look at, whom to tell */
+  constructor(options: NodeFindingsOptions) {
+    this.#options = options;
+    this.#changed = new AutoResetEvent(options.clock);
+  }
+
+  /** The findings of the last look, errors first. */
+  get list(): readonly Finding[] {
+    return this.#list;
+  }
+
+  /** Asks for a look: objects have changed. */
+  changed(): void {
+    this.#changed.set();
+  }
+
+  /** Looks when objects change and every minute, until the signal aborts. */
+  async follow(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    let next = clock.monotonic();
+    signal.addEventListener("abort", () => this.#changed.set(), { once: true });
+    while (!signal.aborted) {
+      const began = clock.monotonic();
+      const isFull = began >= next;
+      if (isFull) next = began + PERIOD;
+      await this.#look(isFull);
+      const took = clock.monotonic() - began;
+      await clock.sleep(Math.max(PAUSE, TIMES_AS_LONG * took), signal);
+      if (!signal.aborted) await this.#changed.wait(Math.max(0, next - clock.monotonic()));
+    }
+  }
+
+  async #look(isFull: boolean): Promise<void> {
+    const { gather, clock, logger } = this.#options;
+    const found = await new Turns(clock).run(findAll(await gather(isFull)));
+    const [before, after] = [this.#list, found].map((list) => new Set(list.map(findingKey)));
+    for (const each of found) if (!before?.has(findingKey(each))) logFinding(logger, each);
+    for (const each of this.#list) {
+      if (after?.has(findingKey(each))) continue;
+      logger.info("a finding is gone", { finding: each.id, where: each.where });
+    }
+    this.#list = found;
+  }
+}
+
+const LEVELS = { error: "error", warning: "warn", info: "info" } as const;
+
+/** Logs a finding at the level of its severity. */
+export function logFinding(logger: Logger, { id, severity, what, where, remedy }: Finding): void {
+  logger[LEVELS[severity]](what, { finding: id, where, remedy });
+}

@@ -1,0 +1,54 @@
+/**
+ * All checks, and the one list of findings that they give.
+ *
+ * @module
+ */
+import type { NodeFacts } from "./facts.ts";
+import type { Finding } from "./finding.ts";
+import { checkFamilies } from "./families.ts";
+import { checkMovedConnections } from "./moved_connections.ts";
+import { checkNodeAddress } from "./node_address.ts";
+import { checkPodRange } from "./pod_range.ts";
+
+/** Works findings out. A check that goes through all Services yields if other work can be done. */
+export type Check = (
+  facts: NodeFacts,
+) => readonly Finding[] | Generator<undefined, readonly Finding[]>;
+
+const CHECKS: readonly Check[] = [
+  checkNodeAddress,
+  checkFamilies,
+  checkPodRange,
+  checkMovedConnections,
+];
+
+/** Findings of one kind that are listed. */
+const MOST_OF_A_KIND = 20;
+
+const RANK = { error: 0, warning: 1, info: 2 } as const;
+
+/**
+ * Works out all findings of a node, errors first.
+ *
+ * @yields if other work can be done
+ */
+export function* findAll(facts: NodeFacts): Generator<undefined, Finding[]> {
+  const all: Finding[] = [];
+  for (const check of CHECKS) {
+    const found = check(facts);
+    all.push(...("next" in found ? yield* found : found));
+  }
+  return sortFindings(
+    [...Map.groupBy(all, ({ id }) => id).values()].flatMap((kind) => kind.slice(0, MOST_OF_A_KIND)),
+  );
+}
+
+/** Puts errors first, then warnings. */
+export function sortFindings(findings: readonly Finding[]): Finding[] {
+  return findings.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]);
+}
+
+/** Tells findings apart: one kind at one place. */
+export function findingKey({ id, where }: Finding): string {
+  return `${id} ${where}`;
+}

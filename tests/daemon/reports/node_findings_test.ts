@@ -1,0 +1,74 @@
+import { assertEquals } from "@std/assert";
+import { NodeFindings } from "../../../lib/daemon/reports/node_findings.ts";
+import type { NodeFacts } from "../../../lib/findings/facts.ts";
+import { factsOf } from "../../findings/facts.ts";
+import { node } from "../../policy/objects.ts";
+import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
+
+const ELSEWHERE = factsOf([node(["192.168.77.3"])], {
+  facts: { interfaceAddresses: ["192.168.77.2"] },
+});
+const HERE = factsOf([node(["192.168.77.2"])]);
+
+/** Findings of facts that change, on a clock of the test. */
+function start(first: NodeFacts) {
+  const clock = new ManualClock();
+  const logger = new MemoryLogger();
+  const looks: boolean[] = [];
+  const over = new AbortController();
+  const now = { facts: first };
+  const findings = new NodeFindings({
+    gather: (isFull) => {
+      looks.push(isFull);
+      return Promise.resolve(now.facts);
+    },
+    clock,
+    logger,
+  });
+  const following = findings.follow(over.signal);
+  const stop = async () => {
+    over.abort();
+    await following;
+  };
+  return { clock, logger, looks, now, findings, stop };
+}
+
+Deno.test("a finding is logged once when it appears, and once when it is gone", async () => {
+  const { clock, logger, now, findings, stop } = start(ELSEWHERE);
+  await settle();
+  assertEquals(findings.list.map(({ id }) => id), ["node-address-elsewhere"]);
+  findings.changed();
+  await clock.advance(1_000);
+  assertEquals(logger.entries.map(({ level }) => level), ["warn"]);
+  now.facts = HERE;
+  findings.changed();
+  await clock.advance(1_000);
+  assertEquals(findings.list, []);
+  assertEquals(logger.messages.at(-1), "a finding is gone");
+  await stop();
+  assertEquals(logger.entries.map(({ level }) => level), ["warn", "info"]);
+});
+
+Deno.test("the whole node is looked at every minute, and objects when they change", async () => {
+  const { clock, looks, findings, stop } = start(HERE);
+  await settle();
+  findings.changed();
+  await clock.advance(1_000);
+  assertEquals(looks, [true, false]);
+  await clock.advance(1_000);
+  assertEquals(looks, [true, false]);
+  await clock.advance(58_000);
+  assertEquals(looks, [true, false, true]);
+  await stop();
+});
+
+Deno.test("changes that come at once are looked at after a pause", async () => {
+  const { clock, looks, findings, stop } = start(HERE);
+  await settle();
+  for (let i = 0; i < 10; i++) findings.changed();
+  await clock.advance(999);
+  assertEquals(looks.length, 1);
+  await clock.advance(1);
+  assertEquals(looks.length, 2);
+  await stop();
+});

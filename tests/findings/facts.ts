@@ -1,0 +1,27 @@
+/**
+ * Facts of a node for tests of its findings.
+ *
+ * @module
+ */
+import type { NodeFacts } from "../../lib/findings/facts.ts";
+import { configuration } from "../support/configuration.ts";
+import { traitsOf } from "../support/modes.ts";
+import { type ApiObject, NODE_NAME, Pipeline, type PipelineOptions } from "../support/pipeline.ts";
+
+/** Facts of a node that has these objects. */
+export function factsOf(
+  objects: readonly ApiObject[],
+  { facts, ...options }: PipelineOptions & { readonly facts?: Partial<NodeFacts> } = {},
+): NodeFacts {
+  const pipeline = new Pipeline(options);
+  pipeline.load(objects);
+  const { cache, desired } = pipeline;
+  return {
+    nodeName: NODE_NAME,
+    configuration: configuration(options.configuration),
+    traits: { ...traitsOf(options.mode ?? "nftables"), ...options.traits },
+    interfaceAddresses: cache.node?.addresses ?? [],
+    objects: { node: cache.node, desired },
+    ...facts,
+  };
+}

@@ -1,0 +1,21 @@
+import { assertEquals } from "@std/assert";
+import { findAll } from "../../lib/findings/findings.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { node, service, slice } from "../policy/objects.ts";
+import { NODE_NAME } from "../support/pipeline.ts";
+import { factsOf } from "./facts.ts";
+
+Deno.test("a node on which nothing is wrong has no findings", () => {
+  const objects = [
+    node(["192.168.77.2"]),
+    service("web"),
+    slice("web", [`10.244.0.1@${NODE_NAME}`]),
+  ];
+  const facts = factsOf(objects, { configuration: { clusterCIDRs: ["10.244.0.0/16"] } });
+  assertEquals(atOnce(findAll(facts)), []);
+});
+
+Deno.test("warnings come before findings that are only worth knowing", () => {
+  const facts = factsOf([], { mode: "iptables" });
+  assertEquals(atOnce(findAll(facts)).map(({ severity }) => severity), ["warning", "info"]);
+});

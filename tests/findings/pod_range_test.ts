@@ -1,0 +1,41 @@
+import { assertEquals } from "@std/assert";
+import { checkPodRange } from "../../lib/findings/pod_range.ts";
+import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import { service, slice } from "../policy/objects.ts";
+import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
+import { factsOf } from "./facts.ts";
+
+/** What is said of these objects, with pods in 10.244.0.0/16. */
+function said(objects: readonly ApiObject[], interfaceAddresses: readonly string[] = []): string[] {
+  const facts = factsOf(objects, {
+    configuration: { clusterCIDRs: ["10.244.0.0/16"] },
+    facts: { interfaceAddresses },
+  });
+  return atOnce(checkPodRange(facts)).map(({ what }) => what);
+}
+
+Deno.test("the first pod of this node outside the range of all pods is named", () => {
+  const endpoints = [`10.244.0.1@${NODE_NAME}`, `10.88.0.1@${NODE_NAME}`, `10.88.0.2@${NODE_NAME}`];
+  assertEquals(said([service("web"), slice("web", endpoints)]), [
+    "the pod 10.88.0.1 of this node (default/web) is outside 10.244.0.0/16",
+  ]);
+});
+
+Deno.test("a pod on the host's network, and a pod of another node, are not strays", () => {
+  const objects = [service("web"), slice("web", [`10.88.0.1@${NODE_NAME}`, "10.88.0.2@node-2"])];
+  assertEquals(said(objects, ["10.88.0.1"]), []);
+});
+
+Deno.test("an endpoint without a node, such as the API server, is no pod of this node", () => {
+  const kubernetes = slice("kubernetes", ["10.88.0.1"]);
+  const endpoints = [{ addresses: ["10.88.0.1"] }];
+  assertEquals(said([service("kubernetes"), { ...kubernetes, endpoints }]), []);
+});
+
+Deno.test("very many Services are looked at in turns", () => {
+  const names = Array.from({ length: 5_000 }, (_, i) => `s${i}`);
+  const facts = factsOf(names.map((name) => service(name)), {
+    configuration: { clusterCIDRs: ["10.244.0.0/16"] },
+  });
+  assertEquals([...checkPodRange(facts)].length, 50);
+});
