@@ -15,6 +15,7 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
 import { Backends } from "./backend.ts";
 import { type CommandOptions, run } from "./command.ts";
 import { EventLoop } from "./event_loop.ts";
@@ -46,6 +47,9 @@ export interface ConnectRequest {
 export type Protocol = "tcp" | "udp" | "sctp";
 
 const IN_FLIGHT = 32;
+
+/** False after `ipv6.disable=1`. */
+const HAS_IPV6 = existsSync("/proc/sys/net/ipv6");
 
 /** Namespaces, servers and clients of one test; all of them go when it is disposed. */
 export class Network implements AsyncDisposable {
@@ -80,7 +84,7 @@ export class Network implements AsyncDisposable {
     const names = [NODE, WORLD, ...Object.keys(topology.hosts)];
     const namespaces = resources.use(await Namespaces.create(libc, names));
     namespaces.setSysctls(NODE, FORWARDING);
-    const commands = layOut(topology, (name) => namespaces.fullName(name));
+    const commands = layOut(topology, (name) => namespaces.fullName(name), HAS_IPV6);
     for (const [name, lines] of commands) await namespaces.ip(name, lines);
     const loop = resources.use(new EventLoop(libc));
     const network = new Network(topology, { namespaces, libc, loop, resources: resources.move() });
@@ -107,7 +111,7 @@ export class Network implements AsyncDisposable {
     readonly address?: string;
   }): () => void {
     const addresses = where.address === undefined
-      ? addressesOf(this.#topology, host)
+      ? addressesOf(this.#topology, host, HAS_IPV6)
       : [where.address];
     const closers = addresses.map((address) =>
       this.#backends.listen({
@@ -124,7 +128,9 @@ export class Network implements AsyncDisposable {
   hearSctp(): void {
     for (const host of [NODE, WORLD, ...Object.keys(this.#topology.hosts)]) {
       const namespace = this.#namespaces.handle(host);
-      const addresses = host === WORLD ? ["0.0.0.0", "::"] : addressesOf(this.#topology, host);
+      const addresses = host === WORLD
+        ? ["0.0.0.0", "::"]
+        : addressesOf(this.#topology, host, HAS_IPV6);
       for (const address of addresses) this.#sctp.listen({ namespace, host, address });
     }
   }
@@ -191,7 +197,7 @@ export class Network implements AsyncDisposable {
     const { from, address, port, sourcePort = 0, timeout = 700 } = request;
     const isIpv6 = address.includes(":");
     const source = request.source ??
-      addressesOf(this.#topology, from).find((own) => own.includes(":") === isIpv6);
+      addressesOf(this.#topology, from, HAS_IPV6).find((own) => own.includes(":") === isIpv6);
     if (source === undefined) throw new Error(`${from} has no address of the family of ${address}`);
     return {
       namespace: this.#namespaces.handle(from),

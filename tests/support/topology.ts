@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { existsSync } from "node:fs";
 
 /** Short name of the node's namespace. */
 export const NODE = "node";
@@ -17,9 +16,6 @@ export const WORLD_PORT = 9;
  * interface, so that masqueraded connections have it as their source, and never a node address.
  */
 export const GATE: readonly string[] = ["198.18.0.1", "fdf1:e75::1"];
-
-/** False after `ipv6.disable=1`. */
-const HAS_IPV6 = existsSync("/proc/sys/net/ipv6");
 
 const WORLD_ADDRESSES: readonly string[] = ["198.18.0.254", "fdf1:e75::254"];
 
@@ -44,7 +40,7 @@ export interface Topology {
 export function addressesOf(
   topology: Topology,
   name: string,
-  hasIpv6 = HAS_IPV6,
+  hasIpv6: boolean,
 ): readonly string[] {
   const all = allAddressesOf(topology, name);
   return hasIpv6 ? all : all.filter((address) => !isIpv6(address));
@@ -68,7 +64,7 @@ function allAddressesOf(topology: Topology, name: string): readonly string[] {
 export function layOut(
   topology: Topology,
   fullName: (name: string) => string,
-  hasIpv6 = HAS_IPV6,
+  hasIpv6: boolean,
 ): (readonly [name: string, commands: string[]])[] {
   const commands = layOutAll(topology, fullName);
   if (hasIpv6) return commands;
