@@ -41,7 +41,7 @@ Deno.test("the tasks that the pages name are there, and CONTRIBUTING.md names ea
   const texts = await pages();
   const tasks = Object.keys(config.tasks);
   const named = (text: string) =>
-    [...text.matchAll(/deno(?:@[\d.]+)? task (?:-q )?([a-z]+)/g)].map(([, task = ""]) => task);
+    [...text.matchAll(/deno(?:@[\d.]+)? task (?:-q )?([a-z:]+)/g)].map(([, task = ""]) => task);
   for (const [name, text] of texts) {
     assertEquals(named(text).filter((task) => !tasks.includes(task)), [], name);
   }

@@ -29,7 +29,7 @@ for (const name of WORKFLOWS) {
   Deno.test(`${name}.yml runs tasks that there are, and Deno's version of .ci/run`, async () => {
     const { steps, workflow } = await read(name);
     const scripts = steps.map(({ run = "" }) => run).join("\n");
-    const tasks = [...scripts.matchAll(/deno task (\w+)/g)].map(([, task = ""]) => task);
+    const tasks = [...scripts.matchAll(/deno task ([\w:]+)/g)].map(([, task = ""]) => task);
     assertEquals(tasks.filter((task) => !(task in config.tasks)), []);
     const paths = [...scripts.matchAll(/\btests\/[\w/]+(?:\.ts)?|\.ci\/run/g)].map(([path]) =>
       path
