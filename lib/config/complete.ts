@@ -1,7 +1,7 @@
 /**
  * Puts file, flags and defaults together: flags win over the file, the file over defaults.
  *
- * Defaults are kube-proxy 1.36's (pkg/proxy/apis/config/v1alpha1/defaults.go), but for the mode; they
+ * Defaults are kube-proxy 1.37's (pkg/proxy/apis/config/v1alpha1/defaults.go), but for the mode; they
  * stand in the table of settings.
  *
  * @module

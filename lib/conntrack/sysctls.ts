@@ -28,7 +28,7 @@ const PREFIX = "net.netfilter.nf_conntrack_";
 /** So many entries share a bucket of the hash table when it is full, as kube-proxy has it. */
 const ENTRIES_PER_BUCKET = 4;
 
-/** More entries than these come of `min` alone, whatever the number of processors, as in kube-proxy 1.36. */
+/** More entries than these come of `min` alone, whatever the number of processors, as in kube-proxy 1.37. */
 const MAX_SCALED = 1_048_576;
 
 /**

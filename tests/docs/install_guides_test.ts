@@ -142,7 +142,7 @@ Deno.test("helm.md: its commands make objects", async () => {
   if (helm === undefined) return;
   const wrapper = `cat > /usr/local/bin/helm <<'END'
 #!/bin/sh
-exec ${helm} "$@" --kube-version 1.36.0
+exec ${helm} "$@" --kube-version 1.37.0
 END
 chmod 0755 /usr/local/bin/helm
 `;

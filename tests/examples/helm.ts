@@ -9,7 +9,7 @@ import { type CommandResult, execute } from "../support/command.ts";
 
 const VERSION = "v3.22.0";
 /** A helm built without its release's settings believes in Kubernetes 1.20. */
-const KUBERNETES = ["--kube-version", "1.36.0"];
+const KUBERNETES = ["--kube-version", "1.37.0"];
 /** The chart. */
 export const CHART = new URL("../../charts/signpost", import.meta.url).pathname;
 

@@ -8,7 +8,7 @@ import type { Configuration } from "../../lib/model/configuration.ts";
 
 const KUBE_PROXY = completeSettings({});
 
-/** kube-proxy 1.36's defaults, but for what touches the machine. */
+/** kube-proxy 1.37's defaults, but for what touches the machine. */
 export const DEFAULTS: Configuration = {
   ...KUBE_PROXY,
   healthzBindAddress: "",

@@ -7,48 +7,69 @@ import type { Configuration } from "../../model/configuration.ts";
 import { type Origin, placeOf } from "../origin.ts";
 import { nearest, plain } from "../../model/values/text.ts";
 
-/** The one gate of kube-proxy that changes what rules are made. */
-export const GATE_WITH_EFFECT = "AllowServiceExternalIPs";
+/** A gate as kube-proxy 1.37 has it (pkg/features/kube_features.go). */
+interface Gate {
+  /** `""`: generally available. */
+  readonly stage: "" | "ALPHA" | "BETA" | "DEPRECATED";
+  readonly isOn: boolean;
+  /** @default false */
+  readonly isLocked?: boolean;
+  /** Returns true if signpost heeds it. @default false */
+  readonly hasEffect?: boolean;
+}
 
-/** Gates that can no longer be switched off in 1.36. */
-const LOCKED_ON: ReadonlySet<string> = new Set([
-  "MultiCIDRServiceAllocator",
-  "PreferSameTrafficDistribution",
+const LOCKED_ON: Gate = { stage: "", isOn: true, isLocked: true };
+
+/** The gates of kube-proxy that say something of the rules. */
+const GATES: ReadonlyMap<string, Gate> = new Map<string, Gate>([
+  ["AllowServiceExternalIPs", { stage: "", isOn: true, hasEffect: true }],
+  ["KubeProxyIPVS", { stage: "DEPRECATED", isOn: true, hasEffect: true }],
+  ["KubeProxyNFTablesLocalhostNodePorts", { stage: "ALPHA", isOn: false }],
+  ["MultiCIDRServiceAllocator", LOCKED_ON],
+  ["NFTablesNetlink", { stage: "BETA", isOn: true }],
+  ["NFTablesProxyMode", LOCKED_ON],
+  ["PreferSameTrafficDistribution", LOCKED_ON],
+  ["RelaxedServiceNameValidation", LOCKED_ON],
 ]);
 
 /** A gate that signpost knows, for `kubernetes_feature_enabled`. */
-export interface KnownGate {
+export interface KnownGate extends Pick<Gate, "stage"> {
   readonly name: string;
-  /** `""`: generally available. */
-  readonly stage: "" | "DEPRECATED";
   readonly enabled: boolean;
 }
 
-/** The gates that say something of the rules, as they stand. */
+/** Returns the gates that say something of the rules, as they are set. */
 export function knownGates({ featureGates }: Pick<Configuration, "featureGates">): KnownGate[] {
-  return [
-    {
-      name: GATE_WITH_EFFECT,
-      stage: "DEPRECATED",
-      enabled: featureGates[GATE_WITH_EFFECT] !== false,
-    },
-    ...[...LOCKED_ON].map((name) => ({ name, stage: "" as const, enabled: true })),
-  ];
+  return [...GATES].map(([name, { stage, isOn }]) => ({
+    name,
+    stage,
+    enabled: featureGates[name] ?? isOn,
+  }));
+}
+
+/** Returns true if signpost heeds the gate. */
+export function hasEffect(name: string): boolean {
+  return GATES.get(name)?.hasEffect ?? false;
 }
 
 /**
- * Names the gates that kube-proxy refuses for certain: a misspelt one of those above, a name that
- * no gate can have, a gate that is locked. Any other name may be a gate of some release or of
- * another component, which kube-proxy knows too: those are warnings.
+ * Names the gates that kube-proxy refuses for certain: a misspelt known one, a name that no gate can
+ * have, a locked one, and `mode: ipvs` without its gate. Any other name may be a gate of some release
+ * or of another component, which kube-proxy knows too: those are warnings.
  */
 export function checkFeatureGates(origin: Origin): string[] {
-  const known = [GATE_WITH_EFFECT, ...LOCKED_ON];
-  return Object.entries(origin.settings.featureGates ?? {}).flatMap(([name, on]) => {
+  const gates = origin.settings.featureGates ?? {};
+  const errors = Object.entries(gates).flatMap(([name, on]) => {
     const place = `${placeOf(origin, "featureGates")}.${plain(name)}`;
-    if (LOCKED_ON.has(name) && !on) return [`${place}: is locked to true, leave it out`];
-    if (known.includes(name)) return [];
-    const meant = nearest(name, known);
+    const known = GATES.get(name);
+    if (known) return known.isLocked && !on ? [`${place}: is locked to true, leave it out`] : [];
+    const meant = nearest(name, GATES.keys());
     if (meant !== undefined) return [`${place}: is not a feature gate (did you mean ${meant}?)`];
     return /^[A-Z][A-Za-z0-9]+$/.test(name) ? [] : [`${place}: is not a feature gate`];
   });
+  if (origin.settings.mode === "ipvs" && gates["KubeProxyIPVS"] === false) {
+    const reason = "cannot be ipvs while the feature gate KubeProxyIPVS is false: use nftables";
+    errors.push(`${placeOf(origin, "mode")}: ${reason}`);
+  }
+  return errors;
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { GATE_WITH_EFFECT } from "./feature_gates.ts";
+import { hasEffect } from "./feature_gates.ts";
 import { ipvsWarnings } from "../ipvs.ts";
 import { FLAGS } from "../flags/table.ts";
 import { type Origin, placeOf } from "../origin.ts";
@@ -43,7 +43,7 @@ function withoutEffect(origin: Origin, given: readonly string[]): string[] {
     )
     .map((path) => placeOf(origin, path));
   const gates = Object.keys(origin.settings.featureGates ?? {})
-    .filter((name) => name !== GATE_WITH_EFFECT)
+    .filter((name) => !hasEffect(name))
     .map((name) => `${placeOf(origin, "featureGates")}.${name}`);
   const unset = FLAGS.filter(({ sets, help }) => sets.length === 0 && help === "No effect.")
     .map(({ name }) => `--${name}`)

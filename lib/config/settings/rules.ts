@@ -143,7 +143,8 @@ export const RULE_GROUP = group({
         name: "feature-gates",
         kind: "map",
         value: "NAME=BOOL",
-        help: "AllowServiceExternalIPs=false ignores externalIPs; other gates have no effect.",
+        help:
+          "AllowServiceExternalIPs=false ignores externalIPs, KubeProxyIPVS=false refuses mode ipvs; others have no effect.",
       },
     }),
   },

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { knownGates } from "../../../lib/config/checks/feature_gates.ts";
 import {
   configurationOf,
   errorsOf,
@@ -295,6 +296,12 @@ Deno.test("a feature gate is refused where kube-proxy refuses it for certain", a
       "MultiCIDRServiceAllocator: is locked to true, leave it out",
     ],
     [
+      "RelaxedServiceNameValidation: false",
+      "RelaxedServiceNameValidation: is locked to true, leave it out",
+    ],
+    ["KubeProxyIPVS: false", undefined],
+    ["KubeProxyNFTablesLocalhostNodePorts: true, NFTablesNetlink: false", undefined],
+    [
       "AllowServiceExternalIP: false",
       "AllowServiceExternalIP: is not a feature gate (did you mean AllowServiceExternalIPs?)",
     ],
@@ -308,6 +315,36 @@ Deno.test("a feature gate is refused where kube-proxy refuses it for certain", a
     if (error === undefined) runOf(invocation);
     else assertEquals(errorsOf(invocation), [`${FILE}: featureGates.${error}`]);
   }
+});
+
+Deno.test("mode ipvs is refused where the feature gate KubeProxyIPVS is off", async () => {
+  const off = await loadFile("mode: ipvs\nfeatureGates: {KubeProxyIPVS: false}");
+  assertEquals(errorsOf(off), [
+    `${FILE}: mode: cannot be ipvs while the feature gate KubeProxyIPVS is false: use nftables`,
+  ]);
+  const on = await loadFile("mode: ipvs\nfeatureGates: {KubeProxyIPVS: true}");
+  const { configuration, warnings } = runOf(on);
+  assertEquals([configuration.mode, warnings.length], ["nftables", 1]);
+});
+
+Deno.test("the gates of kube-proxy 1.37 have its stages and defaults, but for what is set", () => {
+  const states = (featureGates: Readonly<Record<string, boolean>>) =>
+    knownGates({ featureGates }).map(({ name, stage, enabled }) => `${name} ${stage} ${enabled}`);
+  assertEquals(states({}), [
+    "AllowServiceExternalIPs  true",
+    "KubeProxyIPVS DEPRECATED true",
+    "KubeProxyNFTablesLocalhostNodePorts ALPHA false",
+    "MultiCIDRServiceAllocator  true",
+    "NFTablesNetlink BETA true",
+    "NFTablesProxyMode  true",
+    "PreferSameTrafficDistribution  true",
+    "RelaxedServiceNameValidation  true",
+  ]);
+  const set = states({ AllowServiceExternalIPs: false, KubeProxyNFTablesLocalhostNodePorts: true });
+  assertEquals([set[0], set[2]], [
+    "AllowServiceExternalIPs  false",
+    "KubeProxyNFTablesLocalhostNodePorts ALPHA true",
+  ]);
 });
 
 Deno.test("connections by Service are switched off in the file or by the flag, which wins", async () => {

@@ -25,7 +25,7 @@ function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mo
       platform: "linux/arm64",
     },
     featureGates: [
-      { name: "AllowServiceExternalIPs", stage: "DEPRECATED", enabled: false },
+      { name: "AllowServiceExternalIPs", stage: "", enabled: false },
       { name: "MultiCIDRServiceAllocator", stage: "", enabled: true },
     ],
     ...options,
@@ -250,8 +250,8 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
   const { body } = await start().render();
   for (
     const line of [
-      'kubernetes_build_info{major="1",minor="36",git_version="v1.36.2+signpost.1.2.3",git_commit="abc",git_tree_state="",build_date="",go_version="",compiler="deno",platform="linux/arm64"} 1',
-      'kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage="DEPRECATED"} 0',
+      'kubernetes_build_info{major="1",minor="37",git_version="v1.37.2+signpost.1.2.3",git_commit="abc",git_tree_state="",build_date="",go_version="",compiler="deno",platform="linux/arm64"} 1',
+      'kubernetes_feature_enabled{name="AllowServiceExternalIPs",stage=""} 0',
       'kubernetes_feature_enabled{name="MultiCIDRServiceAllocator",stage=""} 1',
       "nodejs_heap_size_total_bytes 30",
       "nodejs_heap_size_used_bytes 20",

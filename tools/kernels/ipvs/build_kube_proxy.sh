@@ -1,5 +1,5 @@
 #!/bin/sh
-# build_kube_proxy.sh VERSION FILE: builds a kube-proxy (v1.36.2, say) from the Go module proxy.
+# build_kube_proxy.sh VERSION FILE: builds a kube-proxy (v1.37.2, say) from the Go module proxy.
 set -eu
 version=$1
 file=$(realpath "$2")
