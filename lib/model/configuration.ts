@@ -159,43 +159,18 @@ export interface Configuration extends UnusedConfiguration, ModeSections {
   readonly signpost: SignpostConfiguration;
 }
 
-/** How much is asked of every node. */
-export interface Size {
-  /** Addresses, each with each port, and node ports. */
-  frontends: number;
-  /** Elements of sets and maps: frontends with their endpoints and source ranges. */
-  elements: number;
-  /** `loadBalancerSourceRanges`. */
-  sourceRanges: number;
-  /** Chains for session affinity: ports with their endpoints. */
-  affinityChains: number;
-}
-
-/** What one Service, and all Services of one namespace together, may ask for. */
+/** The cost that one Service, and all Services of a namespace together, may have; see `costOf`. */
 export interface Limits {
-  readonly service: Readonly<Size>;
-  readonly namespace: Readonly<Size>;
+  readonly service: number;
+  readonly namespace: number;
 }
 
 /**
- * No sane cluster meets these. A Service of 5,000 endpoints, three ports, and four addresses has 12
- * frontends and 60,000 elements; 100,000 elements take the kernel and nft 0.3 s to load and 25 MB;
- * 5,000 chains add 60 ms to every transaction, whichever Service it is about.
+ * A Service of 5,000 endpoints, three ports and four addresses costs 60,000; 100,000 elements take the
+ * kernel and nft 0.3 s to load and 25 MB. The largest published cluster (5,000 Services of 50
+ * endpoints) costs 260,000 in one namespace.
  */
-export const DEFAULT_LIMITS: Limits = {
-  service: {
-    frontends: 10_000,
-    elements: 100_000,
-    sourceRanges: 10_000,
-    affinityChains: 5_000,
-  },
-  namespace: {
-    frontends: 100_000,
-    elements: 1_000_000,
-    sourceRanges: 100_000,
-    affinityChains: 10_000,
-  },
-};
+export const DEFAULT_LIMITS: Limits = { service: 100_000, namespace: 500_000 };
 
 /** Settings that kube-proxy does not have. */
 export interface SignpostConfiguration extends SchedulerDefaults {
@@ -217,6 +192,6 @@ export interface SignpostConfiguration extends SchedulerDefaults {
   readonly statusPage: "auto" | "on" | "off";
   /** Whether new connections are counted by Service. */
   readonly serviceMetrics: boolean;
-  /** What is over them is refused. */
+  /** A Service over a limit keeps its last state within it. */
   readonly limits: Limits;
 }

@@ -27,30 +27,60 @@ export function slicesOf(
   return slices.length < 2 ? slices : slices.toSorted((a, b) => a.name < b.name ? -1 : 1);
 }
 
+/** The slices of a Service by their ports, so that each Service port finds its own at once. */
+export type PortIndex = ReadonlyMap<string, readonly SlicePort[]>;
+
+interface SlicePort {
+  readonly slice: EndpointSlice;
+  readonly port: number;
+}
+
 /**
- * The endpoints that the slices name for a service port. Several entries with one address and port
- * count once. A pod's address may be used again while its last owner still terminates, so the entry
- * that does not terminate counts; then one that is ready, one on this node, the first slice by name.
+ * Indexes slices by family, protocol and port name. A port name counts once a slice, as the API
+ * server requires (discovery.k8s.io/v1, `ports[].name`).
  *
  * @param slices all slices of the Service, by name
+ */
+export function indexPorts(slices: readonly EndpointSlice[]): PortIndex {
+  const index = new Map<string, SlicePort[]>();
+  for (const slice of slices) {
+    if (slice.endpoints.length === 0) continue;
+    for (const each of slice.ports) {
+      const key = portKey(each, slice.family);
+      const found = index.get(key);
+      if (found === undefined) index.set(key, [{ slice, port: each.port }]);
+      else if (found.at(-1)?.slice !== slice) found.push({ slice, port: each.port });
+    }
+  }
+  return index;
+}
+
+function portKey(
+  { name, protocol }: Pick<ServicePort, "name" | "protocol">,
+  family: Family,
+): string {
+  return `${family} ${protocol} ${name}`;
+}
+
+/**
+ * Returns the endpoints that the slices name for a service port. Several entries with one address and
+ * port count once. A pod's address may be used again while its last owner still terminates, so the entry
+ * that does not terminate counts; then one that is ready, one on this node, the first slice by name.
+ *
  * @returns them by address, then by port
  */
 export function findCandidates(
-  slices: readonly EndpointSlice[],
+  index: PortIndex,
   options: {
-    readonly port: ServicePort;
+    readonly port: Pick<ServicePort, "name" | "protocol">;
     readonly family: Family;
     readonly nodeName: string;
   },
 ): Candidate[] {
   const { port, family, nodeName } = options;
   const named: Candidate[] = [];
-  for (const slice of slices) {
-    if (slice.family !== family) continue;
-    for (const target of slice.ports) {
-      if (target.name !== port.name || target.protocol !== port.protocol) continue;
-      for (const endpoint of slice.endpoints) named.push({ endpoint, port: target.port });
-    }
+  for (const { slice, port: target } of index.get(portKey(port, family)) ?? []) {
+    for (const endpoint of slice.endpoints) named.push({ endpoint, port: target });
   }
   const candidates: Candidate[] = [];
   for (const each of named.sort(byAddress)) {

@@ -4,8 +4,8 @@
  * @module
  */
 import { type Family, familyOf } from "../model/values/address.ts";
-import type { EndpointSlice, Service } from "../model/cluster/objects.ts";
-import { findCandidates } from "./endpoints.ts";
+import type { Service } from "../model/cluster/objects.ts";
+import { findCandidates, type PortIndex } from "./endpoints.ts";
 
 /** What one Service wants. */
 export interface HealthCheck {
@@ -22,8 +22,8 @@ export interface HealthCheck {
 
 /** What a health check depends on besides its Service. */
 export interface HealthCheckInputs {
-  /** The Service's slices, by name. */
-  readonly slices: readonly EndpointSlice[];
+  /** The Service's slices by their ports. */
+  readonly endpoints: PortIndex;
   readonly nodeName: string;
   /** The families that rules are written for. */
   readonly ipFamilies: readonly Family[];
@@ -46,11 +46,13 @@ export function healthCheckOf(
 /** Of the same entries that the rules go by: a terminating one does not count beside a ready one. */
 function countReadyLocalEndpoints(
   service: Service,
-  { slices, nodeName, family }: Omit<HealthCheckInputs, "ipFamilies"> & { readonly family: Family },
+  { endpoints, nodeName, family }: Omit<HealthCheckInputs, "ipFamilies"> & {
+    readonly family: Family;
+  },
 ): number {
   const addresses = new Set<string>();
   for (const port of service.ports) {
-    for (const { endpoint } of findCandidates(slices, { port, family, nodeName })) {
+    for (const { endpoint } of findCandidates(endpoints, { port, family, nodeName })) {
       if (endpoint.ready && endpoint.nodeName === nodeName) addresses.add(endpoint.address);
     }
   }

@@ -14,16 +14,16 @@ import {
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
 import { compact, only } from "../model/values/lists.ts";
-import type { EndpointSlice, Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
+import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
 import { ANY_SCHEDULER, type SchedulerDefaults, schedulerOf } from "../model/cluster/scheduler.ts";
 import { familiesOf, nodePortClaim } from "./claimed.ts";
-import { findCandidates, toDestinations } from "./endpoints.ts";
+import { findCandidates, type PortIndex, toDestinations } from "./endpoints.ts";
 import { type Candidate, chooseEndpoints, type Chosen, type Place } from "./topology.ts";
 
 /** What a Service's desired ports depend on besides the Service. */
 export interface ServiceInputs {
-  /** All slices of the Service, by name. */
-  readonly slices: readonly EndpointSlice[];
+  /** The Service's slices by their ports. */
+  readonly endpoints: PortIndex;
   readonly place: Place;
   /** The node's own address in each family, for source ranges that contain it. */
   readonly nodeAddresses: Readonly<Record<Family, string | undefined>>;
@@ -35,18 +35,31 @@ export interface ServiceInputs {
   readonly previous: readonly DesiredServicePort[];
 }
 
-/** Works out all desired ports of a Service, IPv4 first. */
-export function desiredServicePorts(
+/** Endpoints between two yields. */
+const BATCH = 1_000;
+
+/**
+ * Works out all desired ports of a Service, IPv4 first.
+ *
+ * @yields where other work can be done
+ */
+export function* desiredServicePorts(
   service: Service,
   inputs: ServiceInputs,
-): readonly DesiredServicePort[] {
+): Generator<undefined, readonly DesiredServicePort[]> {
   const key = objectKey(service);
   const last = new Map(inputs.previous.map((each) => [slotsKey(each, key), each]));
   const all: DesiredServicePort[] = [];
+  let weight = 0;
   for (const family of familiesOf(service)) {
     const ranges = sourceRanges(service, family, inputs.nodeAddresses[family]);
     for (const port of service.ports) {
-      all.push(desiredServicePort(service, { key, inputs, port, family, ranges, last }));
+      const desired = desiredServicePort(service, { key, inputs, port, family, ranges, last });
+      all.push(desired);
+      weight += 1 + desired.clusterEndpoints.length + desired.localEndpoints.length;
+      if (weight < BATCH) continue;
+      yield;
+      weight = 0;
     }
   }
   return compact(all);
@@ -75,7 +88,7 @@ function desiredServicePort(
   service: Service,
   { key, inputs, port, family, ranges, last }: PortInputs,
 ): DesiredServicePort {
-  const { slices, place, lost } = inputs;
+  const { endpoints, place, lost } = inputs;
   const { protocol } = port;
   const name = servicePortName(key, port);
   const held = (addresses: readonly string[], others: readonly string[] = []) =>
@@ -91,7 +104,7 @@ function desiredServicePort(
   const { internalTrafficPolicy, externalTrafficPolicy } = service;
 
   const external = nodePort !== 0 || loadBalancerIPs.length > 0 || externalIPs.length > 0;
-  const candidates = findCandidates(slices, { port, family, nodeName: place.nodeName });
+  const candidates = findCandidates(endpoints, { port, family, nodeName: place.nodeName });
   const chosen = chooseEndpoints(candidates, {
     // External traffic needs the Cluster list under the Local policy too: pods and the node are
     // short-circuited to it.

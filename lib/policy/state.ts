@@ -22,7 +22,7 @@ import { only, union } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/same_value.ts";
 import { claimsOf } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
-import { slicesOf } from "./endpoints.ts";
+import { indexPorts, slicesOf } from "./endpoints.ts";
 import { withoutRefused } from "./features.ts";
 import { type HealthCheck, healthCheckOf } from "./health_check.ts";
 import { Admission, type OverLimit } from "./limits.ts";
@@ -94,8 +94,9 @@ export class Desired implements DesiredState {
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
-  /** Services that did not get all that they claim. */
-  readonly #losers = new Set<string>();
+  /** Services that did not get all that they claim, with the number of their conflicts. */
+  readonly #losers = new Map<string, number>();
+  #conflictCount = 0;
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
   readonly #admission: Admission;
   readonly #surroundings: SurroundingsFollower;
@@ -145,9 +146,9 @@ export class Desired implements DesiredState {
     return losers.flatMap((service) => this.#claims.conflictsOf(service));
   }
 
-  /** How many there are; no Service without one is looked at. */
+  /** The number of conflicts of all Services, counted as they are worked out. */
   get conflictCount(): number {
-    return [...this.#losers].flatMap((service) => this.#claims.conflictsOf(service)).length;
+    return this.#conflictCount;
   }
 
   /** Services that need what nft or the kernel refuses. */
@@ -210,11 +211,12 @@ export class Desired implements DesiredState {
         continue;
       }
       const lost = this.#claims.conflictsOf(key);
-      const { before, after: wanted } = this.#updateService(objects, key, lost);
+      const { before, after: wanted } = yield* this.#updateService(objects, key, lost);
       // What is the same object costs those who follow nothing.
       const after = sameValue(before, wanted) ? before : wanted;
       services.set(key, { before, after });
-      if (lost.length > 0) this.#losers.add(key);
+      this.#conflictCount += lost.length - (this.#losers.get(key) ?? 0);
+      if (lost.length > 0) this.#losers.set(key, lost.length);
       else this.#losers.delete(key);
       followNoLocal(this.#noLocal, { before, after });
       for (const conflict of lost) conflicts.push(conflict);
@@ -295,7 +297,11 @@ export class Desired implements DesiredState {
       : service;
   }
 
-  #updateService(objects: Snapshot, key: string, conflicts: readonly Conflict[]): ServiceChange {
+  *#updateService(
+    objects: Snapshot,
+    key: string,
+    conflicts: readonly Conflict[],
+  ): Generator<undefined, ServiceChange> {
     const before = this.#services.get(key) ?? [];
     const service = this.#admission.inForce(key);
     const lost = conflicts.length === 0 ? NOTHING : new Set(conflicts.map(({ claim }) => claim));
@@ -311,12 +317,12 @@ export class Desired implements DesiredState {
     this.#frozen.delete(key);
     const { zone, addresses: nodeAddresses } = this.#facts;
     const [{ nodeName }, { ipFamilies }] = [this.#options, this.#nextNode];
-    const slices = slicesOf(objects, key);
-    const healthCheck = healthCheckOf(service, { slices, nodeName, ipFamilies });
+    const endpoints = indexPorts(slicesOf(objects, key));
+    const healthCheck = healthCheckOf(service, { endpoints, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
     else this.#healthChecks.delete(key);
-    const after = desiredServicePorts(service, {
-      slices,
+    const after = yield* desiredServicePorts(service, {
+      endpoints,
       place: { nodeName, zone },
       nodeAddresses,
       lost,

@@ -99,8 +99,8 @@ Deno.test("the printed configuration is read as the same one", async () => {
     "--kube-api-content-type=application/json",
     "--logging-format=json",
     "--nodeport-addresses=10.0.0.0/8",
-    "--max-service-elements=7",
-    "--max-namespace-affinity-chains=8",
+    "--max-service-cost=7",
+    "--max-namespace-cost=8",
   ];
   const configuration = configurationOf(await load(flags));
   const text = JSON.stringify(toKubeProxyConfiguration(configuration));

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { findCandidates, toDestinations } from "../../lib/policy/endpoints.ts";
+import { findCandidates, indexPorts, toDestinations } from "../../lib/policy/endpoints.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { Destination } from "../../lib/model/kernel/desired.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
@@ -47,7 +47,12 @@ function find(slices: readonly EndpointSlice[], options: Partial<{
   readonly port: ServicePort;
   readonly family: Family;
 }> = {}): string[] {
-  const found = findCandidates(slices, { port: HTTP, family: 4, nodeName: "here", ...options });
+  const found = findCandidates(indexPorts(slices), {
+    port: HTTP,
+    family: 4,
+    nodeName: "here",
+    ...options,
+  });
   return found.map(({ endpoint, port }) =>
     `${hostPort(endpoint.address, port)}@${endpoint.nodeName}`
   );
@@ -91,8 +96,11 @@ Deno.test("of several entries one that does not terminate counts, then a ready o
   BY_RANK.forEach((better, i) => {
     for (const worse of BY_RANK.slice(i + 1)) {
       for (const pair of [[better, worse], [worse, better]]) {
-        const [inOne] = findCandidates([slice("a", pair)], options);
-        const [inTwo] = findCandidates(pair.map((each, n) => slice(`${n}`, [each])), options);
+        const [inOne] = findCandidates(indexPorts([slice("a", pair)]), options);
+        const [inTwo] = findCandidates(
+          indexPorts(pair.map((each, n) => slice(`${n}`, [each]))),
+          options,
+        );
         assertEquals([inOne?.endpoint, inTwo?.endpoint], [better, better]);
       }
     }
@@ -105,8 +113,28 @@ Deno.test("one address with two target ports is two endpoints", () => {
     protocol: "tcp",
     port,
   }));
-  const slices = [slice("a", [endpoint("10.0.0.1")], { ports })];
+  const slices = ports.map((port, i) => slice(`${i}`, [endpoint("10.0.0.1")], { ports: [port] }));
   assertEquals(find(slices), ["10.0.0.1:8080@elsewhere", "10.0.0.1:9090@elsewhere"]);
+  const inOne = [slice("a", [endpoint("10.0.0.1")], { ports })];
+  assertEquals(find(inOne), ["10.0.0.1:8080@elsewhere"], "a port name counts once a slice");
+});
+
+Deno.test("each slice port is read once, however many Service ports there are", () => {
+  let reads = 0;
+  const ports = Array.from({ length: 100 }, (_, i) => ({
+    protocol: "tcp" as const,
+    port: i + 1,
+    get name(): string {
+      reads++;
+      return `p${i}`;
+    },
+  }));
+  const index = indexPorts([slice("a", [endpoint("10.0.0.1")], { ports })]);
+  for (let i = 0; i < 100; i++) {
+    const port = { name: `p${i}`, protocol: "tcp" as const };
+    assertEquals(findCandidates(index, { port, family: 4, nodeName: "here" }).length, 1);
+  }
+  assertEquals(reads, 100);
 });
 
 Deno.test("slices may map one port name to different numbers", () => {
@@ -142,7 +170,7 @@ function assign(
 ): readonly Destination[] {
   const endpoints = [...numbers]
     .map((number) => endpoint(`10.0.${number >> 8}.${number & 255}`, nodeName));
-  const candidates = findCandidates([slice("web-1", endpoints)], {
+  const candidates = findCandidates(indexPorts([slice("web-1", endpoints)]), {
     port: HTTP,
     family: 4,
     ...PLACE,

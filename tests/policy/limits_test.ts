@@ -1,19 +1,13 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { DEFAULT_LIMITS, type Limits, type Size } from "../../lib/model/configuration.ts";
-import { sizeOf } from "../../lib/policy/limits.ts";
+import { DEFAULT_LIMITS, type Limits } from "../../lib/model/configuration.ts";
+import { costOf } from "../../lib/policy/limits.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { ingress, service, slice } from "./objects.ts";
 
 /** A pipeline with these limits. */
-function limited(limits: Partial<Record<keyof Limits, Partial<Size>>>): Pipeline {
-  const signpost = {
-    ...DEFAULTS.signpost,
-    limits: {
-      service: { ...DEFAULT_LIMITS.service, ...limits.service },
-      namespace: { ...DEFAULT_LIMITS.namespace, ...limits.namespace },
-    },
-  };
+function limited(limits: Partial<Limits>): Pipeline {
+  const signpost = { ...DEFAULTS.signpost, limits: { ...DEFAULT_LIMITS, ...limits } };
   return new Pipeline({ configuration: { signpost } });
 }
 
@@ -43,7 +37,7 @@ function rules(pipeline: Pipeline, name: string): unknown {
 const over = (pipeline: Pipeline) =>
   pipeline.desired.overLimit().map(({ key, limit }) => `${key} ${limit}`);
 
-Deno.test("a Service's size is what it asks of the node at most", () => {
+Deno.test("a Service costs what it asks of the node at most", () => {
   const pipeline = new Pipeline();
   const spec = {
     type: "LoadBalancer",
@@ -60,26 +54,27 @@ Deno.test("a Service's size is what it asks of the node at most", () => {
   ]);
   const web = pipeline.cache.services.get("default/web");
   if (!web) throw new Error("the Service was refused");
-  assertEquals(sizeOf(web, pipeline.cache.slicesOf("default/web"), DEFAULTS.signpost), {
-    // IPv4: four addresses with two ports, a node port. IPv6: a cluster IP with two, a node port.
-    frontends: 9 + 3,
-    elements: 9 * 3 + 1 * 2 * 2 + 3 * 2,
-    sourceRanges: 3,
-    affinityChains: 2 * 2 + 2 * 1,
-  });
+  // IPv4: four addresses with two ports, a node port. IPv6: a cluster IP with two, a node port.
+  const elements = 9 * 3 + 1 * 2 * 2 + 3 * 2;
+  const chains = 2 * 2 + 2 * 1;
+  const [ports, slicePorts, sourceRanges] = [2, 2, 3];
+  assertEquals(
+    costOf(web, pipeline.cache.slicesOf("default/web"), DEFAULTS.signpost),
+    elements + 20 * chains + ports + slicePorts + sourceRanges,
+  );
 });
 
 Deno.test("a Service over a limit has no rules, and others have theirs", () => {
-  const pipeline = limited({ service: { frontends: 10 } });
+  const pipeline = limited({ service: 11 });
   const step = pipeline.load([
     aged(1, { externalIPs: addresses(10) }),
     aged(2, { externalIPs: ["192.0.0.0"] }),
   ]);
-  assertEquals(over(pipeline), ["default/s1 --max-service-frontends"]);
+  assertEquals(over(pipeline), ["default/s1 --max-service-cost"]);
   assertEquals(
     step.overLimit[0]?.reason,
-    "it asks for 11 frontends (each address with each port, and node ports), one Service may have " +
-      "10 (--max-service-frontends): ask for less, or raise the limit",
+    "it costs 12 elements (its frontends with their endpoints, and ports), one Service may cost " +
+      "11 (--max-service-cost): ask for less, or raise the limit",
   );
   // What it asks for without being let is free for others.
   assertEquals([rules(pipeline, "s1"), rules(pipeline, "s2")], ["none", [["192.0.0.0"], []]]);
@@ -87,26 +82,26 @@ Deno.test("a Service over a limit has no rules, and others have theirs", () => {
 });
 
 Deno.test("a Service that grows over a limit keeps its last good state, and its endpoints are followed", () => {
-  const pipeline = limited({ service: { frontends: 10 } });
+  const pipeline = limited({ service: 22 });
   pipeline.load([aged(1, { externalIPs: ["192.0.2.1"] }), slice("s1", ["10.244.0.1"])]);
   const grown = aged(1, { externalIPs: addresses(10) });
   pipeline.load([grown, slice("s1", ["10.244.0.1"])]);
   assertEquals(rules(pipeline, "s1"), [["192.0.2.1"], ["10.244.0.1"]]);
   pipeline.load([grown, slice("s1", ["10.244.0.2"])]);
   assertEquals(rules(pipeline, "s1"), [["192.0.2.1"], ["10.244.0.2"]]);
-  assertEquals(over(pipeline), ["default/s1 --max-service-frontends"]);
+  assertEquals(over(pipeline), ["default/s1 --max-service-cost"]);
   pipeline.load([aged(1, { externalIPs: addresses(9) }), slice("s1", ["10.244.0.2"])]);
   assertEquals([over(pipeline), rules(pipeline, "s1")], [[], [addresses(9), ["10.244.0.2"]]]);
 });
 
 Deno.test("a Service whose endpoints grow over a limit keeps its rules, but what others take over", () => {
-  const pipeline = limited({ service: { elements: 8 } });
+  const pipeline = limited({ service: 8 });
   const web = aged(2, { externalIPs: ["192.0.2.1"] });
   const few = slice("s2", ["10.244.0.1"]);
   const many = slice("s2", ["10.244.0.2", "10.244.0.3", "10.244.0.4", "10.244.0.5"]);
   pipeline.load([web, few]);
   pipeline.load([web, many]);
-  assertEquals(over(pipeline), ["default/s2 --max-service-elements"]);
+  assertEquals(over(pipeline), ["default/s2 --max-service-cost"]);
   assertEquals(rules(pipeline, "s2"), [["192.0.2.1"], ["10.244.0.1"]]);
   const older = aged(1, { externalIPs: ["192.0.2.1"] });
   pipeline.load([web, many, older]);
@@ -120,28 +115,28 @@ Deno.test("a Service whose endpoints grow over a limit keeps its rules, but what
 });
 
 Deno.test("of a namespace over its limit the youngest Services wait until others ask for less", () => {
-  const pipeline = limited({ namespace: { frontends: 5 } });
-  const three = { externalIPs: ["192.0.2.1", "192.0.2.2"] };
+  const pipeline = limited({ namespace: 9 });
+  const five = { externalIPs: ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"] };
   const elsewhere: ApiObject = {
-    ...aged(4, three),
+    ...aged(4, five),
     metadata: { namespace: "other", name: "s4", creationTimestamp: "2026-01-04T00:00:00Z" },
   };
-  const all = [aged(3), aged(2, { ...three, externalIPs: ["192.0.2.8", "192.0.2.9"] })];
-  pipeline.load([...all, aged(1, three), elsewhere]);
-  assertEquals(over(pipeline), ["default/s2 --max-namespace-frontends"]);
+  const all = [aged(3), aged(2, { externalIPs: ["192.0.2.8", "192.0.2.9"] })];
+  pipeline.load([...all, aged(1, five), elsewhere]);
+  assertEquals(over(pipeline), ["default/s2 --max-namespace-cost"]);
   assertEquals([rules(pipeline, "s2"), rules(pipeline, "s3")], ["none", [[], []]]);
-  assertMatch(pipeline.desired.overLimit()[0]?.reason ?? "", /namespace default asks for 6 /);
+  assertMatch(pipeline.desired.overLimit()[0]?.reason ?? "", /namespace default costs 10 elements/);
   const step = pipeline.load([...all, aged(1), elsewhere]);
   assertEquals([...step.change.services.keys()].includes("default/s2"), true);
   assertEquals(over(pipeline), []);
   // Who is there stays: what is new is refused.
-  pipeline.load([...all, aged(1, three), elsewhere]);
-  assertEquals(over(pipeline), ["default/s1 --max-namespace-frontends"]);
+  pipeline.load([...all, aged(1, five), elsewhere]);
+  assertEquals(over(pipeline), ["default/s1 --max-namespace-cost"]);
   assertEquals(rules(pipeline, "s1"), [[], []]);
 });
 
 Deno.test("a Service that grows while a younger one shrinks gets what that one gives up", () => {
-  const pipeline = limited({ namespace: { frontends: 6 } });
+  const pipeline = limited({ namespace: 8 });
   const grown = (count: number) => ({ externalIPs: addresses(count) });
   const others = (count: number) => ({ externalIPs: addresses(20).slice(10, 10 + count) });
   pipeline.load([aged(1, grown(1)), aged(2, others(3))]);
@@ -151,24 +146,28 @@ Deno.test("a Service that grows while a younger one shrinks gets what that one g
   assertEquals(rules(pipeline, "s1"), [addresses(3), []]);
 });
 
-Deno.test("source ranges and chains of session affinity have limits, too", () => {
-  const pipeline = limited({ service: { sourceRanges: 1, affinityChains: 3 } });
+Deno.test("source ranges, slice ports and chains of session affinity count", () => {
+  const pipeline = limited({ service: 80 });
+  const many = Array.from({ length: 80 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
   pipeline.load([
-    aged(1, { loadBalancerSourceRanges: ["10.0.0.0/8", "172.16.0.0/12"] }),
+    aged(1, { loadBalancerSourceRanges: addresses(80).map((address) => `${address}/32`) }),
     aged(2, { sessionAffinity: "ClientIP", ports: ports(2) }),
     slice("s2", ["10.244.0.1", "10.244.0.2"]),
+    aged(3),
+    slice("s3", [], { ports: many }),
   ]);
   assertEquals(over(pipeline), [
-    "default/s1 --max-service-source-ranges",
-    "default/s2 --max-service-affinity-chains",
+    "default/s1 --max-service-cost",
+    "default/s2 --max-service-cost",
+    "default/s3 --max-service-cost",
   ]);
 });
 
 Deno.test("large clusters are far below the limits", () => {
   const pipeline = new Pipeline();
-  const endpoints = Array.from({ length: 5_000 }, (_, i) => `10.244.${i >> 8}.${i & 255}`);
+  const endpoints = Array.from({ length: 2_000 }, (_, i) => `10.244.${i >> 8}.${i & 255}`);
   const slices = Array.from(
-    { length: 50 },
+    { length: 20 },
     (_, i) => slice("s1", endpoints.slice(i * 100, i * 100 + 100), { suffix: `${i}` }),
   );
   pipeline.load([
@@ -183,20 +182,23 @@ Deno.test("hostile Services cost what they are, and are refused without being wo
   const pipeline = new Pipeline();
   const objects = [
     aged(1, { externalIPs: addresses(10_000), ports: ports(400) }),
-    aged(2, {
-      type: "LoadBalancer",
-      ports: ports(2_000),
-      loadBalancerSourceRanges: addresses(20_000).map((address) => `${address}/32`),
-    }),
+    {
+      ...aged(2, {
+        type: "LoadBalancer",
+        ports: ports(2_000),
+        loadBalancerSourceRanges: addresses(20_000).map((address) => `${address}/32`),
+      }),
+      status: ingress("192.0.2.9"),
+    },
     aged(3, { sessionAffinity: "ClientIP", ports: ports(1_000) }),
     slice("s3", Array.from({ length: 10 }, (_, i) => `10.244.0.${i}`)),
     aged(4),
   ];
   const { change } = pipeline.load(objects);
   assertEquals(over(pipeline), [
-    "default/s1 --max-service-frontends",
-    "default/s2 --max-service-source-ranges",
-    "default/s3 --max-service-affinity-chains",
+    "default/s1 --max-service-cost",
+    "default/s2 --max-service-cost",
+    "default/s3 --max-service-cost",
   ]);
   const made = [...change.services].map(([key, { after }]) => [key, after.length]);
   assertEquals(made.toSorted(), [

@@ -1,5 +1,5 @@
 /**
- * Settings for what one Service, and one namespace, may ask of every node. kube-proxy has no limits.
+ * Limits of what one Service, and one namespace, may cost every node. kube-proxy has no limits.
  *
  * @module
  */
@@ -7,45 +7,18 @@ import { DEFAULT_LIMITS } from "../../model/configuration.ts";
 import { INT32_MAX, integer } from "../file/fields.ts";
 import { group, type Setting, value } from "./setting.ts";
 
-/** What is over a limit is refused by itself; the defaults are above what any sane cluster asks for. */
+/** A Service over a limit is refused alone. The defaults are above what known clusters cost. */
 export const LIMIT_GROUP = group({
   title: "Limits",
   settings: {
-    "signpost.limits.service.frontends": limit(DEFAULT_LIMITS.service.frontends, {
-      name: "max-service-frontends",
+    "signpost.limits.service": limit(DEFAULT_LIMITS.service, {
+      name: "max-service-cost",
       help:
-        "Addresses, each with each port, and node ports of a Service. Default 10000: each is worked out and claimed by itself.",
+        "Elements that one Service may cost: its frontends (each address with each port, and node ports) with their endpoints and source ranges, its ports and slice ports, and 20 for each chain of session affinity or round-robin. Default 100000.",
     }),
-    "signpost.limits.service.elements": limit(DEFAULT_LIMITS.service.elements, {
-      name: "max-service-elements",
-      help:
-        "Frontends of a Service, each with each endpoint and source range. Default 100000: more takes a node's memory, and seconds of every full sync.",
-    }),
-    "signpost.limits.service.sourceRanges": limit(DEFAULT_LIMITS.service.sourceRanges, {
-      name: "max-service-source-ranges",
-      help:
-        "loadBalancerSourceRanges of a Service. Default 10000: they are merged at each change of the Service.",
-    }),
-    "signpost.limits.service.affinityChains": limit(DEFAULT_LIMITS.service.affinityChains, {
-      name: "max-service-affinity-chains",
-      help:
-        "Ports of a Service with session affinity, each with each endpoint. Default 5000: each is a chain, and the kernel looks at all chains in every transaction.",
-    }),
-    "signpost.limits.namespace.frontends": limit(DEFAULT_LIMITS.namespace.frontends, {
-      name: "max-namespace-frontends",
-      help: "The same of all Services of a namespace. Default 100000.",
-    }),
-    "signpost.limits.namespace.elements": limit(DEFAULT_LIMITS.namespace.elements, {
-      name: "max-namespace-elements",
-      help: "The same of all Services of a namespace. Default 1000000.",
-    }),
-    "signpost.limits.namespace.sourceRanges": limit(DEFAULT_LIMITS.namespace.sourceRanges, {
-      name: "max-namespace-source-ranges",
-      help: "The same of all Services of a namespace. Default 100000.",
-    }),
-    "signpost.limits.namespace.affinityChains": limit(DEFAULT_LIMITS.namespace.affinityChains, {
-      name: "max-namespace-affinity-chains",
-      help: "The same of all Services of a namespace. Default 10000.",
+    "signpost.limits.namespace": limit(DEFAULT_LIMITS.namespace, {
+      name: "max-namespace-cost",
+      help: "Elements that all Services of one namespace may cost. Default 500000.",
     }),
   },
 });

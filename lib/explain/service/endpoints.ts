@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { findCandidates } from "../../policy/endpoints.ts";
+import { findCandidates, indexPorts } from "../../policy/endpoints.ts";
 import { type Candidate, type Place, topologyMode } from "../../policy/topology.ts";
 import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
 import { hostPort } from "../../model/cluster/names.ts";
@@ -60,7 +60,7 @@ export interface EndpointInputs {
 export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
   const { slices, port, desired, place } = inputs;
   const { family } = desired;
-  const candidates = findCandidates(slices, { port, family, nodeName: place.nodeName });
+  const candidates = findCandidates(indexPorts(slices), { port, family, nodeName: place.nodeName });
   const counted = new Map(candidates.map((each) => [each.endpoint, each]));
   return slices.filter((slice) => slice.family === family).flatMap((slice) => {
     const target = slice.ports.find((each) =>

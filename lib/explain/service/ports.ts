@@ -5,7 +5,7 @@
  * @module
  */
 import type { Sender } from "../../config/flags/command.ts";
-import { findCandidates, slicesOf } from "../../policy/endpoints.ts";
+import { findCandidates, indexPorts, slicesOf } from "../../policy/endpoints.ts";
 import { nodePortClaim } from "../../policy/claimed.ts";
 import { topologyMode } from "../../policy/topology.ts";
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
@@ -59,7 +59,7 @@ export function portReport(
     protocol,
     port: desired.port,
     targetPort: inspector.service?.targetPorts.get(port.name) ?? "",
-    topology: topologyMode(findCandidates(slices, { port, family, nodeName }), place),
+    topology: topologyMode(findCandidates(indexPorts(slices), { port, family, nodeName }), place),
     affinitySeconds: desired.affinitySeconds,
     scheduler: desired.scheduler ?? null,
     sourceRanges: desired.sourceRanges,

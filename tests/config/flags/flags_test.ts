@@ -386,27 +386,13 @@ Deno.test("each limit has a flag and a field of the file, and the flag wins", as
   const file = {
     apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
     kind: "KubeProxyConfiguration",
-    signpost: {
-      limits: {
-        service: { frontends: 1, elements: 2, sourceRanges: 3, affinityChains: 4 },
-        namespace: { frontends: 5, elements: 6, sourceRanges: 7, affinityChains: 8 },
-      },
-    },
+    signpost: { limits: { service: 1, namespace: 2 } },
   };
-  const names = ["frontends", "elements", "source-ranges", "affinity-chains"];
-  const flags = ["service", "namespace"].flatMap((scope, i) =>
-    names.map((name, j) => `--max-${scope}-${name}=${10 * i + j + 11}`)
-  );
+  const flags = ["--max-service-cost=11", "--max-namespace-cost=12"];
   const files = { x: JSON.stringify(file) };
   const limits = async (argv: readonly string[]) =>
     configurationOf(await load(["--config=x", ...argv], files)).signpost.limits;
   assertEquals(await limits([]), file.signpost.limits);
-  assertEquals(await limits(flags), {
-    service: { frontends: 11, elements: 12, sourceRanges: 13, affinityChains: 14 },
-    namespace: { frontends: 21, elements: 22, sourceRanges: 23, affinityChains: 24 },
-  });
-  assertEquals(await limits(flags.slice(1)), {
-    service: { frontends: 1, elements: 12, sourceRanges: 13, affinityChains: 14 },
-    namespace: { frontends: 21, elements: 22, sourceRanges: 23, affinityChains: 24 },
-  });
+  assertEquals(await limits(flags), { service: 11, namespace: 12 });
+  assertEquals(await limits(flags.slice(1)), { service: 1, namespace: 12 });
 });

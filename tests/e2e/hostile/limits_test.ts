@@ -25,6 +25,7 @@ const HOSTILE: readonly Manifest[] = [
   {
     type: "LoadBalancer",
     ports: ports(2_000),
+    externalIPs: list(99),
     loadBalancerSourceRanges: list(20_000).map((address) => `${address}/32`),
   },
   { sessionAffinity: "ClientIP", ports: ports(6_000) },

@@ -228,12 +228,12 @@ const BROKEN: readonly {
   {
     name: "a Service over a limit",
     objects: [
-      web({ externalIPs: Array.from({ length: 10_000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`) }),
+      web({ externalIPs: Array.from({ length: 50_000 }, (_, i) => `192.0.${i >> 8}.${i & 255}`) }),
       slice([LOCAL]),
     ],
     causes: [
-      "error service-refused: shop/web is refused: it asks for 10,001 frontends (each address " +
-      "with each port, and node ports), one Service may have 10,000 (--max-service-frontends): " +
+      "error service-refused: shop/web is refused: it costs 100,004 elements (its frontends with " +
+      "their endpoints, and ports), one Service may cost 100,000 (--max-service-cost): " +
       "ask for less, or raise the limit",
     ],
   },
