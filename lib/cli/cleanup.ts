@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../model/values/lists.ts";
 import type { BackendOptions } from "../backend/backend.ts";
 import { cleanUpIpvs } from "../backend/leftovers.ts";
 import { allBackends } from "../backend/choose.ts";
@@ -29,12 +30,12 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
   const print = (text: string) => options.runtime.print(text);
   const failures: Error[] = [];
   for (const backend of allBackends(options)) {
-    failures.push(...await backend.cleanup({ ...options, print }));
+    append(failures, await backend.cleanup({ ...options, print }));
   }
   if (options.kubeProxy) {
     // After the rules: sets that a rule names cannot go.
     const { runtime: { runner }, configuration: { ipvs: { excludeCIDRs: excluded } } } = options;
-    failures.push(...await cleanUpIpvs({ ...options, runner, excluded, print }));
+    append(failures, await cleanUpIpvs({ ...options, runner, excluded, print }));
   }
   const [first] = failures;
   if (!first) return;

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { append } from "../model/values/lists.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { checkCombinations } from "./checks/combinations.ts";
@@ -102,7 +103,7 @@ export async function loadConfiguration(
   const ignored = problems.filter(({ kind }) => kind === "unknown").map(({ line }) => line);
   const warnings = [...ignored, ...file.warnings];
   if (errors.length > 0 || asked.type === "errors") return { type: "errors", errors, warnings };
-  warnings.push(...warningsOf({ origin, given: flags.given }));
+  append(warnings, warningsOf({ origin, given: flags.given }));
   const { command } = asked;
   return { type: "run", command, configuration, settings, given: flags.given, warnings };
 }

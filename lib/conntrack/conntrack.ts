@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../model/values/lists.ts";
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
 import { Turns } from "../model/ports/in_turns.ts";
@@ -185,7 +186,7 @@ export class ConntrackCleaner {
     for (const filter of listFilters([suspects.served[family], suspects.gone[family]])) {
       const entries = await this.#tool.list(family, filter);
       const now = remembered === this.#remembered ? suspects : stillSuspect(suspects, state);
-      deletions.push(...deletionsOf(staleEntries(entries, { suspects: now, facts })));
+      append(deletions, deletionsOf(staleEntries(entries, { suspects: now, facts })));
     }
     return deletions;
   }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../model/values/lists.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
@@ -47,7 +48,7 @@ export class SurroundingsFollower {
   ): { readonly surroundings: Surroundings; readonly isNew: boolean } {
     const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
     const addresses = ownAddresses().filter((each) => !LINK_LOCAL.test(each));
-    addresses.push(...node?.addresses ?? []);
+    append(addresses, node?.addresses ?? []);
     for (const family of FAMILIES) {
       const address = nodeAddress({ configuration, node }, family);
       if (address !== undefined) addresses.push(address);

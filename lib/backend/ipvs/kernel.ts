@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { append } from "../../model/values/lists.ts";
 import { cidrContains, familyOf } from "../../model/values/address.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import {
@@ -130,7 +131,7 @@ export class IpvsKernel {
   async removeSets(): Promise<string[]> {
     const problems: string[] = [];
     for (const name of await this.sets()) {
-      problems.push(...await this.#run(["ipset", "destroy", name]));
+      append(problems, await this.#run(["ipset", "destroy", name]));
     }
     return problems;
   }

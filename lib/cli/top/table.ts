@@ -30,7 +30,7 @@ export function topTable(
     grouped(each.connections),
   ]);
   const widths = RIGHT.map((column) =>
-    Math.max(...[HEAD, ...rows].map((row) => row[column]?.length ?? 0))
+    [HEAD, ...rows].reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0)
   );
   const aligned = [HEAD, ...rows].map((row) =>
     row.map((cell, column) => cell.padStart(widths[RIGHT.indexOf(column)] ?? 0))

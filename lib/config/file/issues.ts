@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { append } from "../../model/values/lists.ts";
 import { nearest, plain, show } from "../../model/values/text.ts";
 import { boolean, Fault } from "./fields.ts";
 import type { Setting } from "../settings/setting.ts";
@@ -89,7 +90,7 @@ function checkAll(
   for (const [key, value] of entries) {
     if (value === null || value === undefined) continue;
     const checked = checkOne(read(value), { value, path: [key] });
-    if (checked.type === "problems") problems.push(...checked.problems);
+    if (checked.type === "problems") append(problems, checked.problems);
     else right.push([key, checked.value]);
   }
   return problems.length > 0 ? { type: "problems", problems } : {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../../model/values/lists.ts";
 import type { CommandName, Flag } from "./flag.ts";
 import { parseFlag } from "./values.ts";
 import { checkValue, formatPath, type ProblemLine } from "../file/issues.ts";
@@ -48,7 +49,7 @@ export function readFlags(argv: readonly string[]): FlagResult {
   }
   const { settings, problems } = checkAll(values, setBy);
   const command = settings["command.cleanup"] && word === "run" ? "cleanup" : word;
-  wrong.push(...given.flatMap(({ flag }) => misplaced(flag, command)));
+  append(wrong, given.flatMap(({ flag }) => misplaced(flag, command)));
   return {
     command,
     words,

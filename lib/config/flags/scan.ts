@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { append } from "../../model/values/lists.ts";
 import { COMMAND_FACTS } from "./commands.ts";
 import { type CommandName, COMMANDS, type Flag } from "./flag.ts";
 import { findFlag, FLAGS } from "./table.ts";
@@ -39,7 +40,7 @@ export function scan(argv: readonly string[]): Scan {
   for (let position = 0; position < rest.length; position++) {
     const token = rest[position] ?? "";
     if (takesWords && token === "--") {
-      words.push(...rest.slice(position + 1));
+      append(words, rest.slice(position + 1));
       break;
     }
     if (takesWords && isWord(token)) {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../../model/values/lists.ts";
 import { plain } from "../../model/values/text.ts";
 import type { Backend } from "../../backend/backend.ts";
 import { type ConntrackEntry, parseEntries } from "../../conntrack/parse.ts";
@@ -52,7 +53,7 @@ export async function readConnections(
     if (code !== 0) {
       throw new FatalError(`--conntrack: conntrack -L failed: ${stderr.trim().split("\n")[0]}`);
     }
-    entries.push(...parseEntries(stdout));
+    append(entries, parseEntries(stdout));
   }
   return entries;
 }

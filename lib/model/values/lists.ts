@@ -17,6 +17,11 @@ export function only<T>(list: readonly T[], holds: (each: T) => boolean): readon
   return list.every(holds) ? list : compact(list.filter(holds));
 }
 
+/** Appends entries of any number: `push(...more)` throws a RangeError above some 125,000 (V8). */
+export function append<T>(list: T[], more: Iterable<T>): void {
+  for (const each of more) list.push(each);
+}
+
 /** Where an entry stands in a sorted list, or is to stand. */
 export function placeOf<T extends NonNullable<unknown>>(
   entry: T,

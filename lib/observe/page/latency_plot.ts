@@ -22,10 +22,12 @@ const MINUTES: readonly number[] = [60, 45, 30, 15, 0];
 export function latencyPlot(spans: readonly SyncSpan[]): Html {
   const label = "Duration of syncs in the last hour";
   if (spans.length === 0) return html`<p class="soft">There was no sync in the last hour.</p>`;
-  const low = Math.floor(Math.log10(Math.max(1e-5, Math.min(...spans.map(({ least }) => least)))));
+  const low = Math.floor(
+    Math.log10(Math.max(1e-5, spans.reduce((low, { least }) => Math.min(low, least), Infinity))),
+  );
   const high = Math.max(
     low + 1,
-    Math.ceil(Math.log10(Math.max(1e-5, ...spans.map(({ most }) => most)))),
+    Math.ceil(Math.log10(spans.reduce((high, { most }) => Math.max(high, most), 1e-5))),
   );
   const y = (seconds: number) => {
     const place = (Math.log10(Math.max(1e-5, seconds)) - low) / (high - low);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../../../model/values/lists.ts";
 import type { Family } from "../../../model/values/address.ts";
 import { HAIRPIN_CHAIN, OWNER, VIRTUAL_IP_CHAIN } from "../script/names.ts";
 import { emptyTable, type FamilyInput, type TableInput } from "../script/ruleset.ts";
@@ -64,10 +65,10 @@ export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
       isOurJump(table, rule) && !stays(targetOf(rule.rule) ?? "")
     );
     const named = (list: readonly string[]) => list.map((chain) => `${table.name} ${chain}`);
-    if (successor) left.push(...named([...table.chains].filter(stays)));
+    if (successor) append(left, named([...table.chains].filter(stays)));
     if (chains.length + jumps.length === 0) continue;
     const emptied = chains.filter((chain) => inUse.has(chain));
-    kept.push(...named(emptied));
+    append(kept, named(emptied));
     tables.push({
       ...emptyTable(table.name),
       chains: new Map(emptied.map((chain) => [chain, []])),

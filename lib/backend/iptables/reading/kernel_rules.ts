@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../../../model/values/lists.ts";
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { Difference } from "../../../model/kernel/verification.ts";
 import type { Comparison, KernelRules } from "../../kernel_rules.ts";
@@ -36,7 +37,7 @@ function compareFamilies(
   for (const [family, saved] of held) {
     const input = atOnce(fullInput(state, { family, abilities }));
     compared += countRules(input);
-    differences.push(...compareSaved(input, saved));
+    append(differences, compareSaved(input, saved));
   }
   const names = new Set([...state.services.values()].flat().map(({ name }) => name));
   return {

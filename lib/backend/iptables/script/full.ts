@@ -4,6 +4,7 @@
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
+import { append } from "../../../model/values/lists.ts";
 import type {
   DesiredNode,
   DesiredServicePort,
@@ -91,7 +92,7 @@ function withSharedRules(
     }
   };
   add("first");
-  for (const [chain, rules] of fixed) chains.get(chain)?.push(...rules);
+  for (const [chain, rules] of fixed) append(chains.get(chain) ?? [], rules);
   add("last");
   return chains;
 }

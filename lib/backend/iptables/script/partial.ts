@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../../../model/values/lists.ts";
 import type { Family } from "../../../model/values/address.ts";
 import type {
   DesiredNode,
@@ -40,8 +41,8 @@ export function* partialInput(
   const after = guards(change.node?.after);
   const changed = [...change.services].filter(([, { before, after }]) => before !== after);
   for (const [, each] of changed.sort(([one], [other]) => one < other ? -1 : 1)) {
-    before.push(...rulesOf(each.before));
-    after.push(...rulesOf(each.after));
+    append(before, rulesOf(each.before));
+    append(after, rulesOf(each.after));
     yield;
   }
   const chains = chainChanges(before, after);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../../../model/values/lists.ts";
 import type { Difference } from "../../../model/kernel/verification.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Contents } from "./contents.ts";
@@ -124,7 +125,7 @@ function* compareSets(
       differences.push({ type, in: name, key: "", desired: "", held: "" });
       continue;
     }
-    differences.push(...compareDeclarations(desired, held, name));
+    append(differences, compareDeclarations(desired, held, name));
     const set = setNamed(name);
     const isMoved = !exactSlots && set?.keyType === "slot";
     const left = isMoved ? inSlotsOf(there, wanted, set) : wanted;

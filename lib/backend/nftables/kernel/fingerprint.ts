@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { append } from "../../../model/values/lists.ts";
 import {
   ADDRESS_BITS,
   addressToInteger,
@@ -32,7 +33,7 @@ export function fingerprint(rule: string): string {
   for (let at = 0; at < tokens.length; at++) {
     const token = tokens[at] ?? "";
     if (token !== "{") {
-      words.push(...isRange(token) ? members([token]) : [canonical(token, words.at(-1))]);
+      append(words, isRange(token) ? members([token]) : [canonical(token, words.at(-1))]);
       continue;
     }
     const end = tokens.indexOf("}", at);

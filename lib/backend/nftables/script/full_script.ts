@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../../../model/values/lists.ts";
 import type { Script } from "../../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredState, StreamedState } from "../../../model/kernel/desired.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
@@ -224,9 +225,9 @@ export class FullScript implements Script {
       yield undefined;
       if (batch === undefined) continue;
       const { operations } = this.#gather(batch, references);
-      sets.push(...operations.addSets);
-      chains.push(...operations.addChains);
-      slots.push(...operations.addSlots);
+      append(sets, operations.addSets);
+      append(chains, operations.addChains);
+      append(slots, operations.addSlots);
       for (const element of operations.addElements) add(element);
       for (const { set, destinations } of operations.addSlots) count(set, destinations.length);
     }

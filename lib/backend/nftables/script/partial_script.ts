@@ -4,6 +4,7 @@
  * @module
  */
 import type { Script } from "../../../model/kernel/dataplane.ts";
+import { append } from "../../../model/values/lists.ts";
 import type { Operations, References } from "./diff.ts";
 import { inParts, isOnePart } from "./parts.ts";
 import { countOperations, renderingStep } from "./script.ts";
@@ -43,7 +44,7 @@ export function* toPartialScript(
 ): Generator<undefined, PartialScript> {
   const parts = isOnePart(operations, weight) ? [operations] : inParts(operations, weight);
   const transactions: string[] = [];
-  for (const part of parts) transactions.push(...yield* renderingStep(part));
+  for (const part of parts) append(transactions, yield* renderingStep(part));
   const text = transactions.join("");
   return {
     kind: "partial",

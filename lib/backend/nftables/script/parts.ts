@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../../../model/values/lists.ts";
 import type { ChainRewrite, Operations } from "./diff.ts";
 import { frontendOfKey, printKey } from "./keys.ts";
 import type { Element } from "./objects.ts";
@@ -47,8 +48,8 @@ export function* inParts(operations: Operations, weight: number): Generator<Oper
     deleteElements: [],
   };
   for (const key of new Set([...deleted.keys(), ...added.keys()])) {
-    part.addElements.push(...added.get(key) ?? []);
-    part.deleteElements.push(...deleted.get(key) ?? []);
+    append(part.addElements, added.get(key) ?? []);
+    append(part.deleteElements, deleted.get(key) ?? []);
     if (part.addElements.length + part.deleteElements.length < weight) continue;
     yield { ...NOTHING, ...part };
     part = { addElements: [], deleteElements: [] };

@@ -150,5 +150,5 @@ function authorization(access: ApiAccess, token: ReadText | undefined): string |
   if (access.basic === undefined) return undefined;
   const { username, password } = access.basic;
   const bytes = new TextEncoder().encode(`${username}:${password}`);
-  return `Basic ${btoa(String.fromCharCode(...bytes))}`;
+  return `Basic ${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}`;
 }
