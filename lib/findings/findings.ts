@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { append } from "../model/values/lists.ts";
 import type { NodeFacts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
 import { checkFamilies } from "./families.ts";
@@ -36,7 +37,7 @@ export function* findAll(facts: NodeFacts): Generator<undefined, Finding[]> {
   const all: Finding[] = [];
   for (const check of CHECKS) {
     const found = check(facts);
-    all.push(...("next" in found ? yield* found : found));
+    append(all, "next" in found ? yield* found : found);
   }
   return sortFindings(
     [...Map.groupBy(all, ({ id }) => id).values()].flatMap((kind) => kind.slice(0, MOST_OF_A_KIND)),
