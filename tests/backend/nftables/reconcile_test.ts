@@ -197,6 +197,21 @@ Deno.test("what differs of a live table is written, and nothing else", async () 
   assertEquals(await stage.listing(), await fresh(objects(11)));
 });
 
+Deno.test("a live table of a version with other priorities gets the new ones, and is not replaced", async () => {
+  await using stage = await Stage.create();
+  await stage.start(objects(10));
+  for (const hook of ["prerouting", "output"]) {
+    const chain = `chain ${T} nat-${hook}`;
+    await stage.kernel.script(
+      `delete ${chain}\nadd ${chain} { type nat hook ${hook} priority -100; }\n` +
+        `add rule ${T} nat-${hook} jump services\n`,
+    );
+  }
+  await stage.start(objects(10));
+  assertEquals(stage.replacements, 0);
+  assertEquals(await stage.listing(), await fresh(objects(10)));
+});
+
 Deno.test("slots that changed while signpost was down are replaced, those that are left go", async () => {
   await using stage = await Stage.create();
   await stage.start(objects(10));

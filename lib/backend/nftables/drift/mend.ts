@@ -29,8 +29,8 @@ export interface MendOptions {
  * Works out the operations that leave nothing of the differences. Chains whose rules differ are
  * written again; all other objects stay untouched, with their handles, times and counters.
  *
- * @returns `undefined` where parts do not suffice: hooks, declarations, flags and other objects of
- *   the table, names and keys that are not plain, and more than `most` differences
+ * @returns `undefined` where parts do not suffice: hooks of chains that have none, declarations, flags and
+ *   other objects of the table, names and keys that are not plain, and more than `most` differences
  */
 export function mend(
   { desired, held, differences, most = MAX_MENDED }: MendOptions,
@@ -88,8 +88,11 @@ class Collector {
     } else if (type === "missing" && key === "") {
       this.#addChains.set(name, chain);
     } else {
-      if (isHook(key)) return false;
-      this.#rewriteChains.set(name, { before: chain, after: chain });
+      const { hook, ...unhooked } = chain;
+      // Other chains lead to one without a hook, so it cannot be deleted.
+      if (isHook(key) && hook === undefined) return false;
+      const before = isHook(key) ? unhooked : this.#rewriteChains.get(name)?.before ?? chain;
+      this.#rewriteChains.set(name, { before, after: chain });
     }
     return true;
   }
@@ -135,7 +138,7 @@ class Collector {
   }
 }
 
-/** Whether a rule is the hook of a base chain, see `hookRule`; that cannot be changed. */
+/** Returns whether a rule is the hook of a base chain, see `hookRule`. */
 function isHook(rule: string): boolean {
   return /^type \S+ hook /.test(rule);
 }

@@ -27,7 +27,7 @@ const EXPRESSIONS: readonly (readonly [
 ];
 
 const HOOKS: Readonly<Record<string, string>> = {
-  dnat: "nat hook prerouting priority -100",
+  dnat: "nat hook prerouting priority -101",
   masquerade: "nat hook postrouting priority 100",
 };
 

@@ -58,8 +58,8 @@ export function fixedChains(node: DesiredNode): Chain[] {
       ...node.healthzPort === 0 ? [] : [`tcp dport ${node.healthzPort} return`],
       ...node.ipFamilies.map((family) => `${addressIn("externalIPs", family)} goto reject-traffic`),
     ]),
-    base("nat-prerouting", "nat hook prerouting priority -100", ["jump services"]),
-    base("nat-output", "nat hook output priority -100", ["jump services"]),
+    base("nat-prerouting", "nat hook prerouting priority -101", ["jump services"]),
+    base("nat-output", "nat hook output priority -101", ["jump services"]),
     base("filter-input", "filter hook input priority 0", [
       ...LOCALHOST_GUARD,
       "ct state new jump no-endpoint-nodeports",

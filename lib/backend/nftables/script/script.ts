@@ -30,13 +30,15 @@ export function* renderingStep(operations: Operations): Generator<undefined, str
   const stays = operations.deleteElements.filter((each) => !left.has(each));
   const preparation = [
     ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
-    ...addChains.map(({ name, hook }) =>
-      `add chain ${TABLE} ${name}${hook === undefined ? "" : ` { type ${hook}; }`}\n`
-    ),
+    ...addChains.map(renderChain),
     ...addChains.map(renderRules),
   ];
   const change = [
     ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
+    // The kernel does not change a hook: the chain is deleted and added again.
+    ...rewriteChains.filter(({ before, after }) => before.hook !== after.hook).map(({ after }) =>
+      `delete chain ${TABLE} ${after.name}\n${renderChain(after)}`
+    ),
     ...rewriteChains.map(({ after }) => renderRules(after)),
     ...yield* renderElements("delete", stays),
     ...yield* renderElements("add", operations.addElements),
@@ -73,6 +75,10 @@ export function nodeElementChanges(
     deleteElements: old.filter(missingIn(wanted)),
     addElements: wanted.filter(missingIn(old)),
   };
+}
+
+function renderChain({ name, hook }: Chain): string {
+  return `add chain ${TABLE} ${name}${hook === undefined ? "" : ` { type ${hook}; }`}\n`;
 }
 
 function renderRules({ name, rules }: Chain): string {

@@ -83,7 +83,7 @@ Deno.test("a chain whose rules differ is written again, and no other", () => {
     "flush chain inet signpost nat-output",
     "add rule inet signpost nat-output jump services",
   ];
-  const hook = hookRule("type nat hook output priority -100", "accept");
+  const hook = hookRule("type nat hook output priority -101", "accept");
   for (
     const rules of [[hook], [hook, "drop", "jump services"], [hook, "jump services", "accept"]]
   ) {
@@ -126,9 +126,20 @@ Deno.test("a set that is missing is made with its elements, and one that is extr
   );
 });
 
-Deno.test("parts do not suffice for hooks, declarations, flags and what else is in the table", () => {
+Deno.test("a base chain with another hook is deleted and added again", () => {
+  const older = [hookRule("type nat hook output priority -100", "accept"), "drop"];
+  for (const rules of [["jump services"], older]) {
+    assertEquals(mended(({ chains }) => chains.set("nat-output", rules)), [
+      "flush chain inet signpost nat-output",
+      "delete chain inet signpost nat-output",
+      "add chain inet signpost nat-output { type nat hook output priority -101; }",
+      "add rule inet signpost nat-output jump services",
+    ]);
+  }
+});
+
+Deno.test("parts do not suffice for hooks of other chains, declarations, flags and what else is in the table", () => {
   const damages: readonly ((held: Held) => void)[] = [
-    ({ chains }) => chains.set("nat-output", ["jump services"]),
     ({ chains }) => chains.set("services", ["type nat hook output priority 0 policy drop"]),
     ({ declarations }) => declarations.set("hairpins4", "set; type mark"),
     (held) => held.flags = "dormant",
