@@ -1,0 +1,71 @@
+/**
+ * Runs `.ci/run` in a folder of its own, where a script takes the place of Deno.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { execute } from "../support/command.ts";
+
+const SCRIPT = new URL("../../.ci/run", import.meta.url);
+
+/**
+ * Runs it where all tests together fail in these files.
+ *
+ * @param files by path; true: the file fails alone, too
+ * @returns the exit code and the lines after the last step
+ */
+async function integrate(files: Readonly<Record<string, boolean>>) {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-ci-" });
+  try {
+    await Deno.mkdir(`${folder}/.ci`);
+    await Deno.copyFile(SCRIPT, `${folder}/.ci/run`);
+    const all = Object.keys(files);
+    const broken = all.filter((path) => files[path]);
+    const npx = `#!/bin/sh
+case "$*" in
+  *"task test") echo "${all.map((path) => `a test => ${path}:3:6`).join("\n")}
+${100 - all.length} passed, ${all.length} failed"; exit 1 ;;
+  ${["none", ...broken].map((path) => `*"task test ${path}"`).join(" | ")})
+    echo "3 passed, 1 failed"; exit 1 ;;
+esac
+`;
+    await Deno.writeTextFile(`${folder}/npx`, npx, { mode: 0o755 });
+    const PATH = `${folder}:${Deno.env.get("PATH")}`;
+    const { code, stdout } = await execute([`${folder}/.ci/run`], { env: { PATH } });
+    return { code, lines: stdout.slice(stdout.lastIndexOf("\n\n")).trim().split("\n") };
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("the integration names each flaky file and passes with two", async () => {
+  const { code, lines } = await integrate({
+    "./tests/a_test.ts": false,
+    "./tests/b/c_test.ts": false,
+  });
+  assertEquals(lines.slice(0, 2), [
+    "flaky: ./tests/a_test.ts failed, then passed alone",
+    "flaky: ./tests/b/c_test.ts failed, then passed alone",
+  ]);
+  assertEquals([code, lines.length, / 0 failed$/.test(lines[2] ?? "")], [0, 3, true]);
+});
+
+Deno.test("the integration fails with three flaky files", async () => {
+  const { code, lines } = await integrate({
+    "./tests/a_test.ts": false,
+    "./tests/b_test.ts": false,
+    "./tests/c_test.ts": false,
+  });
+  assertEquals(lines[3], "failed: flaky test files: 3, at most 2 are allowed");
+  assertEquals([code, / 1 failed$/.test(lines[4] ?? "")], [1, true]);
+});
+
+Deno.test("a test that fails alone as well is no flaky test", async () => {
+  const { code, lines } = await integrate({
+    "./tests/a_test.ts": true,
+    "./tests/b_test.ts": false,
+  });
+  assertEquals(lines[0], "flaky: ./tests/b_test.ts failed, then passed alone");
+  assertEquals(lines[1], "failed: tests: 1");
+  assertEquals([code, / 1 failed$/.test(lines[2] ?? "")], [1, true]);
+});
