@@ -1,5 +1,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { ApiServer, type ApiServerOptions } from "../support/api_server.ts";
+import { makeCertificates } from "../support/certificates.ts";
 import { execute } from "../support/command.ts";
+import { signpostCommand } from "../support/signpost.ts";
 import { Stage, syncs } from "./stage.ts";
 
 /** Tries what its argument says, with the permissions that signpost has; prints how that ended. */
@@ -76,4 +79,67 @@ Deno.test("a state file elsewhere is not written: one warning, and all else goes
     ),
     false,
   );
+});
+
+/** Each way of a kubeconfig to trust the server and to be trusted. */
+const TLS_KINDS: Readonly<
+  Record<string, {
+    readonly cluster?: Readonly<Record<string, unknown>>;
+    readonly user?: Readonly<Record<string, unknown>>;
+    readonly server?: Partial<ApiServerOptions>;
+  }>
+> = {
+  "the authorities of the machine": {},
+  "an authority": { cluster: { "certificate-authority": "ca.crt" } },
+  "a server name": {
+    cluster: { "certificate-authority": "ca.crt", "tls-server-name": "localhost" },
+  },
+  "a server name and the authorities of the machine": {
+    cluster: { "tls-server-name": "localhost" },
+  },
+  "no verification": { cluster: { "insecure-skip-tls-verify": true } },
+  "a client certificate": {
+    cluster: { "certificate-authority": "ca.crt" },
+    user: { "client-certificate": "client.crt", "client-key": "client.key" },
+    server: { requireClientCertificate: true },
+  },
+  "a client certificate without verification": {
+    cluster: { "insecure-skip-tls-verify": true },
+    user: { "client-certificate": "client.crt", "client-key": "client.key" },
+    server: { requireClientCertificate: true },
+  },
+  "a token": {
+    cluster: { "certificate-authority": "ca.crt" },
+    user: { token: "secret" },
+    server: { token: "secret" },
+  },
+};
+
+Deno.test("the API server is reached by each kind of TLS", async (test) => {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-e2e-" });
+  try {
+    const certificates = await makeCertificates(folder);
+    for (const [kind, { cluster, user = {}, server }] of Object.entries(TLS_KINDS)) {
+      await test.step(kind, async () => {
+        const api = new ApiServer({ certificates, ...server });
+        await api.start();
+        try {
+          const kubeconfig = JSON.parse(api.kubeconfig(user));
+          kubeconfig.clusters[0].cluster = { server: api.url, ...cluster };
+          await Deno.writeTextFile(`${folder}/kubeconfig`, JSON.stringify(kubeconfig));
+          const { code, stderr } = await execute([
+            "timeout",
+            "60",
+            ...signpostCommand(),
+            ...["--once", "--hostname-override=node-1", `--kubeconfig=${folder}/kubeconfig`],
+          ], { env: { SSL_CERT_FILE: certificates.files.authority } });
+          assertEquals(code, 0, stderr);
+        } finally {
+          await api.stop();
+        }
+      });
+    }
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });

@@ -4,6 +4,7 @@ import {
   binaryName,
   bundleArguments,
   compileArguments,
+  ENGINES,
   permissionFlags,
   targetOf,
   V8_FLAGS,
@@ -20,6 +21,7 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
   const { run, write, sys } = config.permissions.default;
   assertEquals(args, [
     "compile",
+    "--quiet",
     "--no-check",
     "--no-lock",
     "--config=compile.json",
@@ -35,6 +37,19 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
     `--allow-write=${write.join(",")}`,
     "bundle/main.js",
   ]);
+});
+
+Deno.test("a binary starts without Deno's remarks on programs that the node lacks", () => {
+  // The level of Deno's log at compile time is that of the binary.
+  for (const engine of ENGINES) {
+    const args = compileArguments({
+      target: "x86_64-unknown-linux-gnu",
+      engine,
+      permissions: { run: ["ipvsadm"] },
+      output: "/tmp/dist/signpost",
+    });
+    assertEquals(args.slice(0, 2), ["compile", "--quiet"]);
+  }
 });
 
 Deno.test("QuickJS gets one file and no flags of V8, and nothing is minified", () => {

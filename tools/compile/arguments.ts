@@ -88,11 +88,16 @@ export function bundleArguments(engine: Engine): string[] {
   ];
 }
 
-/** The arguments for `deno` in the folder that has `BUNDLE`. What is not allowed is refused: there is no one to ask. */
+/**
+ * The arguments for `deno` in the folder that has `BUNDLE`. What is not allowed is refused: there is
+ * no one to ask. `--quiet` goes into the binary: without it, each start prints a line for each
+ * program of the permissions that the node lacks.
+ */
 export function compileArguments(options: CompileOptions): string[] {
   const { target, engine, permissions, output } = options;
   return [
     "compile",
+    "--quiet",
     "--no-check",
     "--no-lock",
     "--config=compile.json",

@@ -42,7 +42,7 @@ export function adviceFor(
   stderr: string,
   { target, engine }: { readonly target: Target; readonly engine: Engine },
 ): string {
-  const url = /^Download (https?:\S+)$/m.exec(stderr)?.[1];
+  const url = /https?:\/\/\S+\/denort-[\w-]+\.zip/.exec(stderr)?.[0];
   const causes = [...stderr.matchAll(/^\s*(?:\d+: |error: )(.+)$/gm)].map(([, text]) => text);
   const cause = causes.at(-1) ?? stderr.trim().split("\n").at(-1) ?? "";
   if (url === undefined) return `deno compile for ${target} failed: ${causes.join(": ") || cause}`;

@@ -40,7 +40,8 @@ function createAgent(tls: TlsSettings, proxies: Proxies): https.Agent {
     keepAliveMsecs: KEEP_ALIVE_PROBE,
     maxFreeSockets: MAX_FREE_SOCKETS,
     rejectUnauthorized: tls.verify,
-    ...(tls.authorities && { ca: [...tls.authorities] }),
+    // Without a list, Deno asks for a permission to read the machine's authorities.
+    ca: [...tls.authorities ?? []],
     ...(tls.certificate && { cert: tls.certificate }),
     ...(tls.key && { key: tls.key }),
     ...(tls.serverName && { servername: tls.serverName }),

@@ -6,3 +6,8 @@ Deno.test("whatever is thrown has a message", () => {
   assertEquals(messageOf("stop"), "stop");
   assertEquals(messageOf(undefined), "undefined");
 });
+
+Deno.test("a missing permission is named without a flag of Deno", () => {
+  const error = new Error('Requires sys access to "ca", run again with the --allow-sys flag');
+  assertEquals(messageOf(error), 'Requires sys access to "ca"');
+});

@@ -16,7 +16,7 @@ export type Material =
 export interface ApiAccess {
   /** `http:` or `https:`; a path is put before every request's path. */
   readonly server: URL;
-  /** Certificates to trust instead of the system's. */
+  /** Certificates to trust; `undefined` where the server is not verified. */
   readonly certificateAuthority: Material | undefined;
   readonly clientCertificate: Material | undefined;
   readonly clientKey: Material | undefined;
@@ -30,7 +30,7 @@ export interface ApiAccess {
 
 /** The TLS settings of one connection, files read. */
 export interface TlsSettings {
-  /** PEM certificates, one each; `undefined`: the system's. */
+  /** PEM certificates, one each; `undefined`: none, and no server can be verified. */
   readonly authorities: readonly string[] | undefined;
   readonly certificate: string | undefined;
   readonly key: string | undefined;

@@ -5,12 +5,21 @@
  * @module
  */
 import { hostPort } from "../../../model/cluster/names.ts";
-import { AccessError, type ApiAccess, type ReadFile } from "./access.ts";
+import { AccessError, type ApiAccess, type Material, type ReadFile } from "./access.ts";
 import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
 import { errorText, oneLine } from "../../../model/values/text.ts";
 
 /** The folder that kubelet mounts into every pod (API doc "Accessing the Kubernetes API from a Pod"). */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/** Bundles of the authorities that a machine trusts, as distributions name them. Go looks for the same files. */
+const SYSTEM_BUNDLES = [
+  "/etc/ssl/certs/ca-certificates.crt",
+  "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+  "/etc/pki/tls/certs/ca-bundle.crt",
+  "/etc/ssl/ca-bundle.pem",
+  "/etc/ssl/cert.pem",
+];
 
 /** Reads an environment variable; `undefined` where it is not set. */
 export type Environment = (name: string) => string | undefined;
@@ -30,11 +39,33 @@ export interface AccessOptions {
  * was written again is used from the next connection on.
  *
  * As kube-proxy: a kubeconfig, else the in-cluster settings; `master` overrides the server of
- * both. `master` alone, outside of a pod, is used without credentials.
+ * both. `master` alone, outside of a pod, is used without credentials. Without a certificate
+ * authority, the machine's are trusted.
  *
  * @throws {AccessError} with every problem found
  */
 export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
+  const access = await readAccess(options);
+  const { server, verify, certificateAuthority } = access;
+  if (certificateAuthority || !verify || server.protocol !== "https:") return access;
+  return { ...access, certificateAuthority: await systemAuthorities(options) };
+}
+
+/** Reads the machine's authorities. `SSL_CERT_FILE` names them, as for kube-proxy. */
+async function systemAuthorities({ environment, readFile }: AccessOptions): Promise<Material> {
+  const named = environment("SSL_CERT_FILE");
+  const paths = named ? [named] : SYSTEM_BUNDLES;
+  for (const path of paths) {
+    const text = await readFile(path).catch(() => undefined);
+    if (text !== undefined) return { type: "inline", text, origin: path };
+  }
+  throw new AccessError([
+    "no certificate authority is known: set certificate-authority in the kubeconfig; " +
+    `the machine's authorities are not at ${oneLine(paths.join(", "))}`,
+  ]);
+}
+
+async function readAccess(options: AccessOptions): Promise<ApiAccess> {
   const { kubeconfig, master } = options;
   if (kubeconfig === "") return inClusterAccess(options.environment, master);
   let text: string;

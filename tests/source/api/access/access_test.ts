@@ -60,6 +60,27 @@ Deno.test("a kubeconfig that cannot be read is named", async () => {
   );
 });
 
+Deno.test("without an authority, those of the machine are trusted, or an error says where they are sought", async () => {
+  const options = { kubeconfig: "", master: "https://192.0.2.1", environment: nowhere };
+  const bundle = "/etc/pki/tls/certs/ca-bundle.crt";
+  const { certificateAuthority } = await loadAccess({
+    ...options,
+    readFile: files({ [bundle]: CERTIFICATE }),
+  });
+  assertEquals(certificateAuthority, { type: "inline", text: CERTIFICATE, origin: bundle });
+  await assertRejects(
+    () => loadAccess({ ...options, readFile: files({}) }),
+    AccessError,
+    "set certificate-authority in the kubeconfig; the machine's authorities are not at /etc/ssl/",
+  );
+  const environment = (name: string) => name === "SSL_CERT_FILE" ? "/my.crt" : undefined;
+  await assertRejects(
+    () => loadAccess({ ...options, environment, readFile: files({ [bundle]: CERTIFICATE }) }),
+    AccessError,
+    "not at /my.crt",
+  );
+});
+
 Deno.test("files are read again each time, tokens are trimmed, bundles are split", async () => {
   const access: ApiAccess = {
     ...ANONYMOUS,
