@@ -14,7 +14,7 @@ import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/des
 import type { Drift } from "../model/kernel/drift.ts";
 import type { RefusedFeatures } from "../model/kernel/features.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import type { Logger } from "../model/ports/ports.ts";
+import type { LogFields, Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Match } from "../policy/frontend.ts";
@@ -75,13 +75,22 @@ export interface DesiredStep {
   readonly node: DesiredNode;
 }
 
+/** Something that a clean-up has removed, or would remove. */
+export interface Removal {
+  /** Says what was removed, for the log. */
+  readonly message: string;
+  readonly details: LogFields;
+  /** The script that removes it, headed by its program. */
+  readonly script: string;
+}
+
 /** What is cleaned up, and how. */
 export interface CleanupOptions {
   /** kube-proxy's rules, too. */
   readonly kubeProxy: boolean;
-  /** Only print what would be removed. */
+  /** Only look. */
   readonly dryRun: boolean;
-  readonly print: (text: string) => Promise<void>;
+  readonly removed: (removal: Removal) => Promise<void>;
 }
 
 /** The rules of other proxies on this node, and taking over from them. */

@@ -5,18 +5,15 @@
  */
 import { hostPort } from "../model/cluster/names.ts";
 import { messageOf } from "../model/values/errors.ts";
-import type { Logger, ProcessRunner } from "../model/ports/ports.ts";
+import type { CleanupOptions } from "./backend.ts";
+import type { ProcessRunner } from "../model/ports/ports.ts";
 import { IPVS_INTERFACE, IpvsKernel } from "./ipvs/kernel.ts";
 
 /** What is cleaned up, and how. */
-export interface IpvsCleanupOptions {
+export interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "removed"> {
   readonly runner: ProcessRunner;
-  readonly logger: Logger;
   /** `ipvs.excludeCIDRs`. */
   readonly excluded: readonly string[];
-  /** Only print what would be removed. */
-  readonly dryRun: boolean;
-  readonly print: (text: string) => Promise<void>;
 }
 
 /**
@@ -34,26 +31,26 @@ export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]>
 
 /** @returns what is left and why, for each a line */
 async function cleanUp(options: IpvsCleanupOptions): Promise<string[]> {
-  const { runner, logger, excluded, dryRun, print } = options;
+  const { runner, excluded, dryRun, removed } = options;
   const kernel = new IpvsKernel(runner, excluded);
   const state = await kernel.look();
   const sets = await kernel.sets();
-  if (dryRun) {
-    const servers = (state?.servers ?? []).map(({ protocol, address, port }) =>
-      `# virtual server ${protocol} ${hostPort(address, port)}\n`
-    );
-    const link = state ? [`# ip link delete ${IPVS_INTERFACE}\n`] : [];
-    const text = [...servers, ...link, ...sets.map((name) => `# ipset destroy ${name}\n`)].join("");
-    if (text !== "") await print(text);
-    return [];
-  }
-  const problems = state ? await kernel.remove(state) : await kernel.removeSets();
-  if (problems.length === 0 && (state || sets.length > 0)) {
-    logger.info("removed what kube-proxy's ipvs mode left", {
-      virtualServers: state?.servers.length ?? 0,
+  if (!state && sets.length === 0) return [];
+  const remove = () => state ? kernel.remove(state) : kernel.removeSets();
+  const problems = dryRun ? [] : await remove();
+  if (problems.length > 0) return problems;
+  const servers = (state?.servers ?? []).map(({ protocol, address, port }) =>
+    `# virtual server ${protocol} ${hostPort(address, port)}\n`
+  );
+  const link = state ? [`# ip link delete ${IPVS_INTERFACE}\n`] : [];
+  await removed({
+    message: "removed what kube-proxy's ipvs mode left",
+    details: {
+      virtualServers: servers.length,
       interface: state && IPVS_INTERFACE,
       sets: sets.length,
-    });
-  }
-  return problems;
+    },
+    script: [...servers, ...link, ...sets.map((name) => `# ipset destroy ${name}\n`)].join(""),
+  });
+  return [];
 }

@@ -12,10 +12,10 @@ import { Sysctl } from "./sysctl.ts";
 export const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
 
 /**
- * What signpost writes. To the kernel it is the same as 1; it says whose it is, for as long as the
- * setting itself lasts, so that signpost can set back what signpost has set.
+ * The value that other programs look for. Nothing tells who has set it, and others may need it: it is
+ * never set back.
  */
-const OURS = "2";
+const ON = "1";
 
 /** Milliseconds that a sync waits for the setting. */
 const PATIENCE = 1_000;
@@ -28,14 +28,14 @@ export interface RouteLocalnetOptions {
 }
 
 /**
- * Switches it on where it is off.
+ * Switches it on.
  *
- * @throws {Error} where it cannot be set
+ * @throws {Error} if it cannot be set
  */
 export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
   const sysctl = new Sysctl(runner);
-  if (await sysctl.read(ROUTE_LOCALNET).catch(() => "0") === "0") {
-    await sysctl.write(ROUTE_LOCALNET, OURS);
+  if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") !== ON) {
+    await sysctl.write(ROUTE_LOCALNET, ON);
   }
 }
 
@@ -71,43 +71,15 @@ export function routeLocalnet(
   };
 }
 
-/** What is cleared, and who hears of it. */
-export interface ClearOptions {
-  readonly runner: ProcessRunner;
-  readonly logger: Logger;
-}
-
-/**
- * Sets back what signpost has set. Never rejects.
- *
- * @param options `dryRun`: only look
- * @returns whether it is, or would be, set back
- */
-export async function giveBackRouteLocalnet(
-  { runner, logger, dryRun = false }: ClearOptions & { readonly dryRun?: boolean },
-): Promise<boolean> {
-  const sysctl = new Sysctl(runner);
-  try {
-    if (await sysctl.read(ROUTE_LOCALNET) !== OURS) return false;
-    if (dryRun) return true;
-    await sysctl.write(ROUTE_LOCALNET, "0");
-  } catch {
-    // No sysctl, no such setting, or read-only: a warning tells of what is left.
-    return false;
-  }
-  logger.info("signpost had switched this kernel setting on; it is off again", {
-    setting: ROUTE_LOCALNET,
-  });
-  return true;
-}
-
 /**
  * Warns of a setting that is still on though no node port answers on localhost. Never rejects.
  *
  * @param options `guarded`: rules of signpost keep neighbours out for as long as they are there
  */
 export async function warnOfRouteLocalnet(
-  { runner, logger, guarded }: ClearOptions & { readonly guarded: boolean },
+  { runner, logger, guarded }: Pick<RouteLocalnetOptions, "runner" | "logger"> & {
+    readonly guarded: boolean;
+  },
 ): Promise<void> {
   const value = await new Sysctl(runner).read(ROUTE_LOCALNET).catch(() => "0");
   if (value === "0") return;
@@ -115,6 +87,7 @@ export async function warnOfRouteLocalnet(
     ? "only signpost's rules keep neighbours from what listens on 127.0.0.1"
     : "neighbours can reach what listens on 127.0.0.1";
   logger.warn(
-    `no node port answers on localhost, and ${ROUTE_LOCALNET} is still ${value}: ${danger}; where nothing else needs it, set it to 0`,
+    `no node port answers on localhost, and ${ROUTE_LOCALNET} is still ${value}: ${danger}; ` +
+      `if nothing else needs it, run sysctl -w ${ROUTE_LOCALNET}=0`,
   );
 }

@@ -20,7 +20,7 @@ import { Nft } from "./nftables/kernel/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./nftables/kernel/tables.ts";
 import { kubeProxyProcesses } from "./kube_proxy_process.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
-import { giveBackRouteLocalnet, warnOfRouteLocalnet } from "./route_localnet.ts";
+import { warnOfRouteLocalnet } from "./route_localnet.ts";
 
 /** What a hand-over works with. */
 export interface HandOverOptions {
@@ -97,7 +97,7 @@ export class HandOver {
   async finish(): Promise<void> {
     await this.#ipvs.takeOver();
     await this.#removeOthers();
-    if (this.#options.variant === undefined && !await giveBackRouteLocalnet(this.#options)) {
+    if (this.#options.variant === undefined) {
       await warnOfRouteLocalnet({ ...this.#options, guarded: true });
     }
   }

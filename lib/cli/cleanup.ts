@@ -4,11 +4,12 @@
  * @module
  */
 import { append } from "../model/values/lists.ts";
-import type { BackendOptions } from "../backend/backend.ts";
+import type { BackendOptions, Removal } from "../backend/backend.ts";
 import { cleanUpIpvs } from "../backend/leftovers.ts";
 import { allBackends } from "../backend/choose.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { giveBackRouteLocalnet, ROUTE_LOCALNET } from "../backend/route_localnet.ts";
+import { warnOfRouteLocalnet } from "../backend/route_localnet.ts";
+import { describeHolder, lockHolder } from "../daemon/start/one_daemon.ts";
 import { FatalError } from "../model/values/fatal.ts";
 
 /** What `cleanup` needs. */
@@ -17,34 +18,50 @@ export interface CleanupOptions extends BackendOptions {
   readonly kubeProxy: boolean;
   /** Only print what would be removed. */
   readonly dryRun: boolean;
-  readonly runtime: BackendOptions["runtime"] & Pick<Runtime, "print">;
+  /** Remove them beside a running daemon, too. */
+  readonly force: boolean;
+  readonly runtime: BackendOptions["runtime"] & Pick<Runtime, "print" | "lock" | "pid" | "clock">;
 }
 
 /**
  * Removes the rules, or prints the scripts that would. Where one program fails, the others go on.
  *
- * @throws {FatalError} that names every failure
+ * @throws {FatalError} that names every failure, or the daemon that runs here
  */
 export async function cleanup(options: CleanupOptions): Promise<void> {
-  await cleanRouteLocalnet(options);
-  const print = (text: string) => options.runtime.print(text);
+  const { dryRun, force, runtime, logger } = options;
+  if (!dryRun && !force) await refuseBesideDaemon(options);
+  let isAnyRemoved = false;
+  const removed = async ({ message, details, script }: Removal) => {
+    isAnyRemoved = true;
+    if (dryRun) await runtime.print(script);
+    else logger.info(message, details);
+  };
   const failures: Error[] = [];
   for (const backend of allBackends(options)) {
-    append(failures, await backend.cleanup({ ...options, print }));
+    append(failures, await backend.cleanup({ ...options, removed }));
   }
   if (options.kubeProxy) {
     // After the rules: sets that a rule names cannot go.
-    const { runtime: { runner }, configuration: { ipvs: { excludeCIDRs: excluded } } } = options;
-    append(failures, await cleanUpIpvs({ ...options, runner, excluded, print }));
+    const { configuration: { ipvs: { excludeCIDRs: excluded } } } = options;
+    append(failures, await cleanUpIpvs({ runner: runtime.runner, excluded, dryRun, removed }));
   }
   const [first] = failures;
-  if (!first) return;
-  throw new FatalError(failures.map(({ message }) => message).join("; "), { cause: first });
+  if (first) {
+    throw new FatalError(failures.map(({ message }) => message).join("; "), { cause: first });
+  }
+  if (!isAnyRemoved) logger.info("there are no rules to remove");
+  else if (!dryRun) {
+    await warnOfRouteLocalnet({ runner: runtime.runner, logger, guarded: false });
+  }
 }
 
-/** Before the rules that keep neighbours from localhost go. */
-async function cleanRouteLocalnet({ dryRun, runtime, logger }: CleanupOptions): Promise<void> {
-  const { runner } = runtime;
-  const isOurs = await giveBackRouteLocalnet({ runner, logger, dryRun });
-  if (isOurs && dryRun) await runtime.print(`# sysctl -w ${ROUTE_LOCALNET}=0\n`);
+/** Takes the lock, so that no daemon starts meanwhile either. A system without locks has none. */
+async function refuseBesideDaemon({ runtime }: CleanupOptions): Promise<void> {
+  const refusal = await runtime.lock.take(lockHolder(runtime)).catch(() => undefined);
+  if (refusal) {
+    throw new FatalError(
+      `${describeHolder(refusal)}: nothing is removed; stop it, or set --force`,
+    );
+  }
 }

@@ -137,7 +137,7 @@ Deno.test("route_localnet is set once, and not where it is already", async () =>
   const logger = new MemoryLogger();
   await applyTwice(node, logger);
   const settings = node.changes.filter((change) => change.startsWith("sysctl"));
-  assertEquals(settings, ["sysctl: net.ipv4.conf.all.route_localnet=2"]);
+  assertEquals(settings, ["sysctl: net.ipv4.conf.all.route_localnet=1"]);
   assertEquals(logger.at("warn"), []);
 });
 

@@ -27,6 +27,6 @@ Deno.test("a sysctl that hangs is waited for one second, is not started twice, a
   assertEquals(started, ["sysctl -n net.ipv4.conf.all.route_localnet"]);
   first.resolve({ code: 0, stdout: "0\n", stderr: "" });
   await clock.advance(0);
-  assertEquals(started.at(-1), "sysctl -q -w net.ipv4.conf.all.route_localnet=2");
+  assertEquals(started.at(-1), "sysctl -q -w net.ipv4.conf.all.route_localnet=1");
   assertEquals(logger.lines, []);
 });

@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { cleanup } from "../../lib/cli/cleanup.ts";
 import { FatalError } from "../../lib/model/values/fatal.ts";
+import type { LockRefusal } from "../../lib/model/ports/node_lock.ts";
 import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 import { configuration } from "../support/configuration.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "./fake_node.ts";
@@ -15,8 +16,10 @@ function fullNode(): FakeNode {
 }
 
 /** What the command works with on this node. */
-function contextOf(node: FakeNode) {
+function contextOf(node: FakeNode, refusal?: LockRefusal) {
   const runtime = {
+    lock: { take: () => Promise.resolve(refusal) },
+    pid: 4712,
     runner: node.runner,
     streamer: { async *lines() {} },
     clock: new ManualClock(),
@@ -24,7 +27,7 @@ function contextOf(node: FakeNode) {
     osRelease: () => "6.12.0",
     print: (text: string) => node.print(text),
   };
-  return { configuration: configuration(), runtime };
+  return { configuration: configuration(), runtime, force: false };
 }
 
 async function run(
@@ -91,7 +94,9 @@ Deno.test("where one program fails the others go on, and every failure is told",
 Deno.test("a node without nft and iptables has nothing to clean up", async () => {
   const node = new FakeNode([]);
   node.missing.add("nft").add("sysctl");
-  assertEquals((await run(node, { kubeProxy: true })).lines, []);
+  assertEquals((await run(node, { kubeProxy: true })).lines, [
+    "info there are no rules to remove {}",
+  ]);
   assertEquals([node.changes, node.printed], [[], ""]);
 });
 
@@ -122,25 +127,33 @@ COMMIT
   assertEquals(node.changes, ["iptables-nft-restore: -X KUBE-FORWARD"]);
 });
 
-Deno.test("the setting that signpost has set is set back before its rules go, or told of", async () => {
-  for (const dryRun of [true, false]) {
-    const node = fullNode();
-    node.sysctls.set("net.ipv4.conf.all.route_localnet", "2");
-    await run(node, { dryRun });
-    assertEquals(
-      node.changes[0],
-      dryRun ? undefined : "sysctl: net.ipv4.conf.all.route_localnet=0",
-    );
-    assertEquals(
-      node.printed.startsWith("# sysctl -w net.ipv4.conf.all.route_localnet=0\n"),
-      dryRun,
-    );
-  }
-});
-
 Deno.test("a setting that stays is told", async () => {
   const node = fullNode();
   node.sysctls.set("net.ipv4.conf.all.route_localnet", "1");
   const logger = await run(node, { kubeProxy: true });
   assertEquals(logger.lines.filter((line) => line.includes("route_localnet is still 1")).length, 1);
+  assertEquals(node.sysctls.get("net.ipv4.conf.all.route_localnet"), "1");
+});
+
+Deno.test("beside a daemon nothing is removed without --force, and a dry run prints", async () => {
+  const refusal: LockRefusal = {
+    holder: { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" },
+    released: () => Promise.resolve(),
+  };
+  const beside = async (options: { readonly force?: boolean; readonly dryRun?: boolean }) => {
+    const node = fullNode();
+    const context = { ...contextOf(node, refusal), kubeProxy: false, dryRun: false, ...options };
+    return { node, cleaning: cleanup({ ...context, logger: new MemoryLogger() }) };
+  };
+  const refused = await beside({});
+  await assertRejects(() => refused.cleaning, FatalError, "(pid 4711, version 0.1.0, since");
+  assertEquals(refused.node.changes, []);
+  for (const options of [{ force: true }, { dryRun: true }]) {
+    const { node, cleaning } = await beside(options);
+    await cleaning;
+    assertEquals(
+      [node.changes.length, node.printed === ""],
+      options.force ? [2, true] : [0, false],
+    );
+  }
 });

@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { runSignpost } from "../support/signpost.ts";
 import { ADDRESSES, ENDPOINT_HOSTS, service, slice } from "./cluster.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
 
@@ -47,4 +48,14 @@ Deno.test("a daemon that reads its configuration again keeps the lock", async ()
   await first.until("another full sync", () => syncs(first, "full") === 2);
   await stage.flowsBecome(first, FLOWS);
   assertEquals(syncs(second, "full"), 0);
+});
+
+Deno.test("cleanup beside a daemon ends with 1, names it, and removes nothing", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using first = await stage.startSynced();
+  const { code, stderr } = await runSignpost(stage.network, ["cleanup"]);
+  assertEquals(code, 1);
+  assertMatch(stderr, /\(pid \d+, .*\): nothing is removed; stop it, or set --force/);
+  await stage.flowsBecome(first, FLOWS);
+  assertEquals(syncs(first, "full"), 1);
 });

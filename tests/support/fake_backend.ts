@@ -178,13 +178,13 @@ export class FakeBackend implements Backend<FakeScript> {
       );
   }
 
-  async cleanup({ dryRun, print }: CleanupOptions): Promise<ApplyError[]> {
+  async cleanup({ dryRun, removed }: CleanupOptions): Promise<ApplyError[]> {
     if (!this.#isThere) return [];
-    if (dryRun) await print(`# ${SET}\n`);
-    else {
+    if (!dryRun) {
       this.kernel.clear();
       this.#isThere = false;
     }
+    await removed({ message: "removed", details: {}, script: `# ${SET}\n` });
     return [];
   }
 }

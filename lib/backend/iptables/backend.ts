@@ -12,7 +12,7 @@ import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } fr
 import { familiesBut, missingFamilies } from "../ip_families.ts";
 import type { KernelRules } from "../kernel_rules.ts";
 import type { BackendMetrics } from "../metrics.ts";
-import { routeLocalnet, warnOfRouteLocalnet } from "../route_localnet.ts";
+import { routeLocalnet } from "../route_localnet.ts";
 import { HandOver } from "../take_over.ts";
 import { RuleCounters } from "./connections.ts";
 import { IptablesDataplane } from "./dataplane.ts";
@@ -141,26 +141,30 @@ export class IptablesBackend implements Backend<IptablesScript> {
 
   /** @inheritdoc */
   async cleanup(options: CleanupOptions): Promise<ApplyError[]> {
-    const { runtime: { runner }, logger } = this.#options;
-    const entries = await cleanUpKernel(runner, options);
+    const entries = await cleanUpKernel(this.#options.runtime.runner, options);
     for (const entry of entries) if (!entry.failure) await this.#report(entry, options);
-    const removed = entries.some(({ text, failure }) => text !== "" && !failure);
-    if (removed && !options.dryRun) await warnOfRouteLocalnet({ runner, logger, guarded: false });
     return entries.flatMap(({ failure }) => failure ?? []);
   }
 
   async #report(
     { program, text, kept }: RemovedRules,
-    { dryRun, print }: CleanupOptions,
+    { removed }: CleanupOptions,
   ): Promise<void> {
-    const { logger } = this.#options;
-    if (dryRun) await print(`# ${program} --noflush\n${text}`);
-    else logger.info("removed from iptables", { program });
-    for (const chain of kept) {
-      logger.warn("a rule of another program leads to this chain: it is emptied, not removed", {
-        program,
-        chain,
+    if (text !== "") {
+      await removed({
+        message: "removed from iptables",
+        details: { program },
+        script: `# ${program} --noflush\n${text}`,
       });
+    }
+    for (const chain of kept) {
+      this.#options.logger.warn(
+        "a rule of another program leads to this chain: it is emptied, not removed",
+        {
+          program,
+          chain,
+        },
+      );
     }
   }
 

@@ -162,17 +162,18 @@ export class NftablesBackend implements Backend<NftScript> {
   }
 
   /** @inheritdoc */
-  async cleanup({ kubeProxy, dryRun, print }: CleanupOptions): Promise<ApplyError[]> {
+  async cleanup({ kubeProxy, dryRun, removed }: CleanupOptions): Promise<ApplyError[]> {
     const tables = kubeProxy ? [...OWN_TABLES, ...KUBE_PROXY_TABLES] : OWN_TABLES;
     try {
       const script = await deleteTables(this.#nft, tables);
       if (script === "") return [];
-      if (dryRun) await print(`# nft -f -\n${script}`);
-      else {
-        await this.#nft.apply(script);
-        const commands = script.trim().replaceAll("\n", ", ");
-        this.#options.logger.info("removed from nftables", { commands });
-      }
+      if (!dryRun) await this.#nft.apply(script);
+      const commands = script.trim().replaceAll("\n", ", ");
+      await removed({
+        message: "removed from nftables",
+        details: { commands },
+        script: `# nft -f -\n${script}`,
+      });
       return [];
     } catch (error) {
       if (!(error instanceof ApplyError)) throw error;

@@ -38,6 +38,8 @@ export type Command =
     readonly kubeProxy: boolean;
     /** Only print what would be removed. */
     readonly dryRun: boolean;
+    /** Remove the rules beside a running daemon, too. */
+    readonly force: boolean;
   }
   | {
     readonly name: "explain";
@@ -86,7 +88,7 @@ export type CommandResult =
 /** Works out what a command line asks for. */
 export function readCommand(flags: FlagResult): CommandResult {
   const { command: name, words, settings } = flags;
-  const { once, output, kubeProxy, dryRun, ...given } = sectionOf(settings, "command");
+  const { once, output, kubeProxy, dryRun, force, ...given } = sectionOf(settings, "command");
   const report = { output: given.report || "table" } as const;
   switch (name) {
     case "run":
@@ -95,7 +97,12 @@ export function readCommand(flags: FlagResult): CommandResult {
       if (given.initOnly) return command({ name: "init-only" });
       return command({ name, once: once ?? false, output: output || "script" });
     case "cleanup":
-      return command({ name, kubeProxy: kubeProxy ?? false, dryRun: dryRun ?? false });
+      return command({
+        name,
+        kubeProxy: kubeProxy ?? false,
+        dryRun: dryRun ?? false,
+        force: force ?? false,
+      });
     case "explain":
       return readExplain(flags);
     case "verify":

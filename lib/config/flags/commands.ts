@@ -86,7 +86,9 @@ A switch stands alone or has =true or =false.`,
     introduction: `signpost cleanup: removes every rule that signpost made
 
 Usage:
-  signpost cleanup [--kube-proxy] [--dry-run] [flags]`,
+  signpost cleanup [--kube-proxy] [--dry-run] [--force] [flags]
+
+Beside a running daemon it removes nothing, and ends with 1: stop the daemon first.`,
     examples: ["signpost cleanup --dry-run", "signpost cleanup --kube-proxy"],
     exitCodes: RUN_CODES,
     takesWords: false,

@@ -100,6 +100,11 @@ export const COMMAND_GROUP = group({
       only: ["cleanup"],
       help: "Print what would be removed; touch nothing.",
     }),
+    "command.force": flagOnly(boolean, false, {
+      name: "force",
+      only: ["cleanup"],
+      help: "Remove the rules beside a running daemon, too; it writes them again.",
+    }),
   },
 });
 

@@ -4,7 +4,9 @@
  * @module
  */
 import { FatalError } from "../../model/values/fatal.ts";
-import type { LockHolder, NodeLock } from "../../model/ports/node_lock.ts";
+import type { LockHolder, LockRefusal, NodeLock } from "../../model/ports/node_lock.ts";
+import type { Runtime } from "../../model/ports/runtime.ts";
+import { VERSION } from "../../model/version.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { ServiceManager } from "../../observe/systemd.ts";
 
@@ -41,7 +43,7 @@ export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> 
         if (isTold) logger.info("the other signpost has ended; this one takes over");
         return;
       }
-      const who = refusal.holder ? describe(refusal.holder) : UNKNOWN;
+      const who = describeHolder(refusal);
       if (!wait) throw new FatalError(`${who}: stop it, or start this one with --wait`);
       if (!isTold) {
         logger.info(`${who}: waiting for its end`);
@@ -61,7 +63,15 @@ export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> 
   }
 }
 
-function describe({ pid, version, since }: LockHolder): string {
+/** Returns what this process tells others of itself. */
+export function lockHolder({ pid, clock }: Pick<Runtime, "pid" | "clock">): LockHolder {
+  return { pid, version: VERSION, since: new Date(clock.now()).toISOString() };
+}
+
+/** Names the process that holds the lock. */
+export function describeHolder({ holder }: LockRefusal): string {
+  if (!holder) return UNKNOWN;
+  const { pid, version, since } = holder;
   return `another signpost runs in this network namespace (pid ${pid}, version ${version}, since ${since})`;
 }
 

@@ -7,8 +7,7 @@ import { ProgramWatch } from "../../observe/program_watch.ts";
 import { Daemon } from "../daemon.ts";
 import type { DaemonOptions } from "./options.ts";
 import { openBackend } from "../../backend/choose.ts";
-import { VERSION } from "../../model/version.ts";
-import { beTheOnlyDaemon } from "./one_daemon.ts";
+import { beTheOnlyDaemon, lockHolder } from "./one_daemon.ts";
 import { openSource } from "../objects/source.ts";
 
 /**
@@ -29,11 +28,7 @@ async function start(given: DaemonOptions): Promise<void> {
   const { runtime, logger } = given;
   await beTheOnlyDaemon({
     lock: runtime.lock,
-    self: {
-      pid: runtime.pid,
-      version: VERSION,
-      since: new Date(runtime.clock.now()).toISOString(),
-    },
+    self: lockHolder(runtime),
     wait: given.configuration.signpost.wait,
     manager: given.manager,
     logger,

@@ -206,8 +206,8 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
       stage.backend.cleanup({
         kubeProxy: false,
         dryRun,
-        print: (text) => {
-          printed += text;
+        removed: ({ script }) => {
+          printed += script;
           return Promise.resolve();
         },
       });

@@ -1,3 +1,4 @@
+import type { Removal } from "../../../lib/backend/backend.ts";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
 import { cleanUpIpvs } from "../../../lib/backend/leftovers.ts";
@@ -307,9 +308,8 @@ Deno.test("cleanup fails where virtual servers cannot be read, and removes nothi
   for (const command of ["cat /proc/net/ip_vs", "cat /proc/net/ip_vs_conn", "ip -o addr"]) {
     const node = new FakeIpvs();
     node.failures.set(command, "Too many open files");
-    const logger = new MemoryLogger();
-    const print = () => Promise.resolve();
-    const options = { runner: node.runner, logger, excluded: [], print, dryRun: false };
+    const removed = () => Promise.resolve();
+    const options = { runner: node.runner, excluded: [], removed, dryRun: false };
     const [failure] = await cleanUpIpvs(options);
     assertMatch(failure?.message ?? "", new RegExp(`${command}.*: Too many open files.*coreutils`));
     assertEquals(node.changes, []);
@@ -340,10 +340,9 @@ Deno.test("what cannot be removed is tried again", async () => {
 Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
   const node = new FakeIpvs();
   node.active = 5;
-  const logger = new MemoryLogger();
   let printed = "";
-  const print = (text: string) => Promise.resolve(void (printed += text));
-  const options = { runner: node.runner, logger, excluded: ["192.0.2.128/25"], print };
+  const removed = ({ script }: Removal) => Promise.resolve(void (printed += script));
+  const options = { runner: node.runner, excluded: ["192.0.2.128/25"], removed };
   assertEquals(await cleanUpIpvs({ ...options, dryRun: true }), []);
   assertEquals(node.changes, []);
   assertEquals(
@@ -365,9 +364,8 @@ Deno.test("cleanup removes it at once, and a dry run prints it", async () => {
 Deno.test("cleanup without ipvsadm fails, and says what to run", async () => {
   const node = new FakeIpvs();
   node.missing.add("ipvsadm");
-  const logger = new MemoryLogger();
-  const print = () => Promise.resolve();
-  const options = { runner: node.runner, logger, excluded: [], print, dryRun: false };
+  const removed = () => Promise.resolve();
+  const options = { runner: node.runner, excluded: [], removed, dryRun: false };
   const [failure] = await cleanUpIpvs(options);
   assertMatch(failure?.message ?? "", /ipvsadm -R: it is not installed.*kube-proxy --cleanup/);
 });

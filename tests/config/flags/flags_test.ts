@@ -349,11 +349,21 @@ Deno.test("commands have their own options", async () => {
     [["--init-only=false"], { name: "run", once: false, output: "script" }],
     [["--write-config-to=/x", "--init-only"], { name: "write-config", path: "/x" }],
     [["--write-config-to="], { name: "run", once: false, output: "script" }],
-    [["cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false }],
-    [["--cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false }],
-    [["--cleanup=true", "--dry-run"], { name: "cleanup", kubeProxy: false, dryRun: true }],
+    [["cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false, force: false }],
+    [["--cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false, force: false }],
+    [["--cleanup=true", "--dry-run"], {
+      name: "cleanup",
+      kubeProxy: false,
+      dryRun: true,
+      force: false,
+    }],
     [["--cleanup=false"], { name: "run", once: false, output: "script" }],
-    [["cleanup", "--kube-proxy", "--dry-run"], { name: "cleanup", kubeProxy: true, dryRun: true }],
+    [["cleanup", "--kube-proxy", "--force"], {
+      name: "cleanup",
+      kubeProxy: true,
+      dryRun: false,
+      force: true,
+    }],
   ];
   for (const [argv, command] of cases) {
     assertEquals(runOf(await load(argv)).command, command);
