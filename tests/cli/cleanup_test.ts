@@ -140,16 +140,16 @@ Deno.test("beside a daemon nothing is removed without --force, and a dry run pri
     holder: { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" },
     released: () => Promise.resolve(),
   };
-  const beside = async (options: { readonly force?: boolean; readonly dryRun?: boolean }) => {
+  const beside = (options: { readonly force?: boolean; readonly dryRun?: boolean }) => {
     const node = fullNode();
     const context = { ...contextOf(node, refusal), kubeProxy: false, dryRun: false, ...options };
     return { node, cleaning: cleanup({ ...context, logger: new MemoryLogger() }) };
   };
-  const refused = await beside({});
+  const refused = beside({});
   await assertRejects(() => refused.cleaning, FatalError, "(pid 4711, version 0.1.0, since");
   assertEquals(refused.node.changes, []);
   for (const options of [{ force: true }, { dryRun: true }]) {
-    const { node, cleaning } = await beside(options);
+    const { node, cleaning } = beside(options);
     await cleaning;
     assertEquals(
       [node.changes.length, node.printed === ""],

@@ -1,7 +1,6 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { httpGet } from "../support/http.ts";
 import type { Network } from "../support/network.ts";
-import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { NODE_PORT } from "./cluster.ts";
 import { HandOverStage } from "./hand_over_stage.ts";
