@@ -39,7 +39,7 @@ kube-proxy 1.36.2 was measured on another machine of this kind, in nftables mode
 
 ${markdownTable(measureRows(results))}
 
-A restart applies the state file first, then what the API server has. The exponent is that of growth with the elements (each Service has one, and each endpoint): 1 is linear, 0 flat. A change is
+A restart finds the table in place. The exponent is that of growth with the elements (each Service has one, and each endpoint): 1 is linear, 0 flat. A change is
 an endpoint of another address, four a second, until the kernel tells of the commit. Memory is resident; a peak is
 that of one process, the largest of its kind. A foreign change is the deletion of one element by another program, three times:
 it is noticed when the log names it, and repaired when it is back.

@@ -18,7 +18,7 @@ export interface Shape {
 export interface ScaleStart {
   /** From the start of the process until the kernel has what the API server has. */
   readonly total: number;
-  /** The first sync: desired state, script, and the kernel taking it. A restart makes it of the state file. */
+  /** The first sync: desired state, script, and the kernel taking it. A restart finds the table in place. */
   readonly sync: number;
   readonly peaks: Peaks;
 }

@@ -140,7 +140,7 @@ async function measureLive(
   & { readonly silences: Pick<NonNullable<ScaleResult["silence"]>, "first" | "full"> }
 > {
   await using daemon = await startDaemon(stage, "first");
-  const { start: first, silence } = await measureStart(stage, { daemon, done: synced });
+  const { start: first, silence } = await measureStart(stage, daemon);
   tell("state file");
   // Its first writing belongs to the start; the next one comes a minute later.
   await stateWritten(stage);
@@ -186,22 +186,18 @@ async function measureRestart(
   stage: Stage,
 ): Promise<{ readonly start: ScaleStart; readonly silence: Silence }> {
   await using daemon = await startDaemon(stage, "restart");
-  return await measureStart(stage, { daemon, done: caughtUp });
+  return await measureStart(stage, daemon);
 }
 
-/** Follows a daemon that has just been started until it is where it should be. */
+/** Follows a daemon that has just been started until its first sync. */
 async function measureStart(
   stage: Stage,
-  { daemon, done }: {
-    readonly daemon: Daemon;
-    readonly done: (daemon: Daemon) => Promise<LogLine>;
-  },
+  daemon: Daemon,
 ): Promise<{ readonly start: ScaleStart; readonly silence: Silence }> {
   await using health = new HealthPoll(stage.namespace, daemon);
   await using watch = new PeakWatch(daemon.pid);
   const started = await daemon.started();
-  const { time } = await done(daemon);
-  const { seconds } = await synced(daemon);
+  const { time, seconds } = await synced(daemon);
   const start = { total: time - started, sync: Number(seconds) * 1000, peaks: watch.peaks };
   await sleep(REST);
   return { start, silence: await health.longest() };
@@ -210,12 +206,6 @@ async function measureStart(
 /** The first sync, whether it wrote everything or what differed. */
 function synced(daemon: Daemon, from = 0): Promise<LogLine> {
   return daemon.line(({ msg }) => msg === "synced", from);
-}
-
-/** The first sync with what the API server has, after that of the state file. */
-async function caughtUp(daemon: Daemon): Promise<LogLine> {
-  const saved = await daemon.line(({ msg }) => msg.startsWith("the saved state is "));
-  return await synced(daemon, daemon.lines.indexOf(saved));
 }
 
 /** The restart is to find a state file. */
@@ -282,7 +272,7 @@ async function measureLimit(
       done = "first sync";
     }
     await using daemon = await startDaemon(stage, "restart", group.processes);
-    await caughtUp(daemon);
+    await synced(daemon);
     done = "restart";
   } catch (error) {
     tell(`memory limit, ${done} done: ${messageOf(error)}`);

@@ -96,7 +96,7 @@ export interface CleanupOptions {
 /** The rules of other proxies on this node, and taking over from them. */
 export type ForeignRules = Pick<
   HandOver,
-  "isServedByKubeProxy" | "findProxy" | "finish" | "check" | "follow" | "ipvs" | "reportTo"
+  "isServed" | "findProxy" | "finish" | "check" | "follow" | "ipvs" | "reportTo"
 >;
 
 /** A mode: how desired state becomes rules of this kernel, and what there is to know of them. */

@@ -18,6 +18,7 @@ import {
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./nftables/kernel/tables.ts";
+import { TABLE } from "./nftables/script/objects.ts";
 import { kubeProxyProcesses } from "./kube_proxy_process.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
 import { warnOfRouteLocalnet } from "./route_localnet.ts";
@@ -69,12 +70,12 @@ export class HandOver {
     this.#onFailure = onFailure;
   }
 
-  /** Whether kube-proxy's rules serve this node now; they know more than a file from before them. */
-  async isServedByKubeProxy(): Promise<boolean> {
-    const tables = await deleteTables(this.#nft, KUBE_PROXY_TABLES).catch(() => "");
-    if (tables !== "") return true;
+  /** Whether packets meet rules of a proxy, ours of any version and mode or kube-proxy's. */
+  async isServed(): Promise<boolean> {
+    const tables = await this.#nft.listHookedTables().catch(() => []);
+    if (tables.some((table) => PROXY_TABLES.includes(table))) return true;
     const found = await cleanUpKernel(this.#options.runner, { dryRun: true, kubeProxy: true });
-    return found.some(({ owner }) => owner === "kube-proxy");
+    return found.some(({ isHooked }) => isHooked);
   }
 
   /** Commands for our first transaction: kube-proxy's nftables tables end as ours begins. */
@@ -248,6 +249,9 @@ export class HandOver {
 
 /** How the listing of tables fails where there can be none. */
 const NO_NFTABLES: ReadonlySet<ApplyFailure> = new Set(["program-missing", "not-supported"]);
+
+/** Tables that lead packets to endpoints. */
+const PROXY_TABLES: readonly string[] = [TABLE, ...KUBE_PROXY_TABLES];
 
 /** Tables of our nftables mode; the guard against what ipvs mode left is of every mode. */
 const OTHER_MODE = OWN_TABLES.filter((table) => table !== IPVS_TABLE);

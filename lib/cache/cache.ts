@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { ObjectEvent, Omission, Refusal } from "../model/cluster/events.ts";
+import type { ObjectEvent, Omission, Refusal, ReplaceEvent } from "../model/cluster/events.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import {
   type EndpointSlice,
@@ -41,8 +41,6 @@ export interface Snapshot {
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
 
-type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
-
 /** Objects that are taken in at one go. */
 const BATCH = 100;
 
@@ -60,6 +58,7 @@ export class ObjectCache implements Snapshot {
   readonly #omissions = new Map<string, Omission>();
   #newOmissions = new Map<string, Omission>();
   readonly #delivered = new Set<Kind>();
+  #isRestored = false;
   #dirtyServices = new Set<string>();
   #dirtyNode = false;
   #node: Node | undefined;
@@ -104,6 +103,11 @@ export class ObjectCache implements Snapshot {
     return this.#delivered.size === KINDS.length;
   }
 
+  /** Whether all objects are of one state: of the state file's, or of what the sources have delivered. */
+  get consistent(): boolean {
+    return this.complete || this.#isRestored && this.#delivered.size === 0;
+  }
+
   /** Whether anything waits for a sync. */
   get isDirty(): boolean {
     return this.#dirtyNode || this.#dirtyServices.size > 0;
@@ -136,8 +140,11 @@ export class ObjectCache implements Snapshot {
    */
   *applying(event: ObjectEvent): Generator<undefined, Refusal[]> {
     switch (event.type) {
-      case "replace":
-        return yield* this.#replace(event);
+      case "replace": {
+        const refusals = yield* this.#replace(event);
+        this.#delivered.add(event.kind);
+        return refusals;
+      }
       case "refuse":
         return this.#refuse(event);
       case "delete":
@@ -151,9 +158,14 @@ export class ObjectCache implements Snapshot {
     }
   }
 
-  /** Takes over what an earlier state knew of this node, until its object says more. */
-  remember(node: Node | undefined): void {
-    this.#node = keepKnown(this.#node, node);
+  /**
+   * Takes the state of a state file in, which stands until the sources have delivered.
+   *
+   * @yields where other work can be done
+   */
+  *restoring(events: readonly ReplaceEvent[]): Generator<undefined, void> {
+    for (const event of events) yield* this.#replace(event);
+    this.#isRestored = true;
   }
 
   /** What changed since the last call; the next call starts from here. */
@@ -162,31 +174,6 @@ export class ObjectCache implements Snapshot {
     this.#dirtyServices = new Set();
     this.#dirtyNode = false;
     return dirty;
-  }
-
-  /**
-   * Services whose own state or slices are other objects than in an earlier state.
-   *
-   * @yields where other work can be done
-   * @returns `namespace/name`
-   */
-  *servicesSince(before: Pick<Snapshot, "services" | "slices">): Generator<undefined, Set<string>> {
-    const changed = new Set<string>();
-    for (const key of differing(before.services, this.services)) {
-      if (key === undefined) yield;
-      else changed.add(key);
-    }
-    for (const key of differing(before.slices, this.slices)) {
-      if (key === undefined) {
-        yield;
-        continue;
-      }
-      for (const { slices } of [before, this]) {
-        const slice = slices.get(key);
-        if (slice) changed.add(serviceOf(slice));
-      }
-    }
-    return changed;
   }
 
   /** Omissions that are new or changed since the last call: each is worth one warning. */
@@ -212,7 +199,6 @@ export class ObjectCache implements Snapshot {
         this.#refused.delete(refusalKey(refusal));
       }
     }
-    this.#delivered.add(kind);
     return [...refused].flatMap(([key, reason]) => this.#refuse({ kind, key, reason }));
   }
 
@@ -277,26 +263,6 @@ export class ObjectCache implements Snapshot {
 /** The `namespace/name` of a slice's Service. */
 function serviceOf({ namespace, serviceName }: EndpointSlice): string {
   return objectKey({ namespace, name: serviceName });
-}
-
-/**
- * The keys of what is another object in one map than in the other.
- *
- * @yields also `undefined`, where other work can be done
- */
-function* differing<V>(
-  one: ReadonlyMap<string, V>,
-  other: ReadonlyMap<string, V>,
-): Generator<string | undefined, void> {
-  let count = 0;
-  for (const [key, value] of one) {
-    if (other.get(key) !== value) yield key;
-    else if (++count % BATCH === 0) yield undefined;
-  }
-  for (const key of other.keys()) {
-    if (!one.has(key)) yield key;
-    else if (++count % BATCH === 0) yield undefined;
-  }
 }
 
 function refusalKey({ kind, key }: { readonly kind: Kind; readonly key: string }): string {

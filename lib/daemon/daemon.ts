@@ -37,7 +37,8 @@ import {
 } from "./reports/service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
 import { plainFacts, statusReport } from "./reports/status_report.ts";
-import { type HeldObjects, postJson } from "./objects/source.ts";
+import { postJson } from "./objects/source.ts";
+import type { Known } from "../source/objects/sharing.ts";
 import { untilAborted } from "./until_aborted.ts";
 import { VERSION } from "../model/version.ts";
 
@@ -178,18 +179,15 @@ export class Daemon {
     this.#loop.handle(event);
   }
 
-  /** What it has of the objects. */
-  readonly held: HeldObjects = {
-    known: (kind, key) => this.#cache.get(kind, key) ?? this.#saved.known(kind, key),
-    ready: () => this.#saved.read(),
-  };
+  /** What it has of an object. */
+  readonly known: Known = (kind, key) => this.#cache.get(kind, key);
 
   /**
    * Runs all parts; the first that fails ends all.
    *
-   * @param delivering the source, which has begun
+   * @param deliver runs the source
    */
-  async run(delivering: Promise<void>): Promise<void> {
+  async run(deliver: () => Promise<void>): Promise<void> {
     const { configuration, runtime, logger, manager, signal } = this.#options;
     logger.info("started", {
       version: VERSION,
@@ -198,7 +196,9 @@ export class Daemon {
     });
     const firstSync = this.#firstSync.promise;
     const answering = this.#answer(signal);
-    const writing = this.#runLoop(signal);
+    const restored = this.#restore();
+    const delivering = restored.then(deliver);
+    const writing = restored.then(() => this.#runLoop(signal));
     const ended = new AbortController();
     const serving = serveAll({
       nodeName: this.#options.nodeName,
@@ -224,7 +224,7 @@ export class Daemon {
       firstSync,
       waitingFor: () =>
         waitingFor({
-          isRestoring: this.#saved.isRestoring,
+          isStale: this.#loop.stale,
           missing: this.#cache.missing,
           progress: this.#opened.backend.progress,
         }),
@@ -279,15 +279,17 @@ export class Daemon {
     });
   }
 
-  /** The saved state comes first; meanwhile the sources fill the cache. */
+  /** A node without rules gets those of the state file, before the source begins. */
+  async #restore(): Promise<void> {
+    const found = await this.#saved.load();
+    if (found.type === "objects") await this.#loop.restore(found.events);
+    // A lost API server is no reason for load balancers to leave a node that has rules, or gets them now.
+    const node = this.#cache.node ?? (found.type === "rules" ? { deleting: false } : undefined);
+    if (node) this.#health.setNode(node);
+  }
+
   async #runLoop(signal: AbortSignal): Promise<void> {
     await this.#ownPorts.begin(signal);
-    await this.#saved.restore((objects) => {
-      const seeding = this.#loop.seed(objects);
-      // A lost API server is no reason for load balancers to leave the node, and a large table takes long.
-      if (this.#cache.node) this.#health.setNode(this.#cache.node);
-      return seeding;
-    });
     await this.#loop.run();
   }
 

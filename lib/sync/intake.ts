@@ -53,7 +53,7 @@ export class Intake {
   /** Has the cache stay as it is, once what is under way has been taken in. */
   async close(): Promise<void> {
     while (this.#filling) await this.#filling;
-    this.#held = [];
+    this.#held ??= [];
   }
 
   /** Takes in what has waited, and what comes; where the cache takes many objects in, after that. */

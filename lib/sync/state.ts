@@ -4,7 +4,6 @@
  *
  * @module
  */
-import type { ObjectCache } from "../cache/cache.ts";
 import type { MinSyncPeriod } from "../model/configuration.ts";
 import { delayAfter } from "../model/values/backoff.ts";
 import type { ApplyFailure } from "../model/kernel/dataplane.ts";
@@ -27,8 +26,6 @@ export type FullCause =
 export type Phase =
   /** The daemon starts; the loop does not run yet. */
   | { readonly name: "starting"; readonly since: number }
-  /** The state file is being applied, in a full script. */
-  | { readonly name: "seeding"; readonly since: number; readonly objects: ObjectCache }
   /** The loop waits for work, or until the pause between two syncs is over. */
   | { readonly name: "waiting" }
   /** What another program has changed is being put back. */
@@ -45,8 +42,8 @@ export interface SyncState {
   readonly phase: Phase;
   /** Every kind of object has been delivered by the sources. */
   readonly complete: boolean;
-  /** The objects of the state file that the rules are made of, until complete sources replace them. */
-  readonly saved: ObjectCache | undefined;
+  /** The rules are those of the state file, or are going to be, until the sources are complete. */
+  readonly stale: boolean;
   /** The next sync is wanted, for what changed or for the steps after it; it may be partial. */
   readonly changed: boolean;
   /** Another program has changed the rules: what differs is put back before the next sync. */
@@ -78,8 +75,8 @@ export type SyncEvent =
   | { readonly type: "round-requested" }
   /** The full sync period may be over. */
   | { readonly type: "period-checked"; readonly at: number; readonly fullSyncPeriod: number }
-  /** The state file was read; its objects come first. */
-  | { readonly type: "seed-started"; readonly objects: ObjectCache }
+  /** The objects of the state file are in the cache. */
+  | { readonly type: "restored" }
   /** The loop runs from now on. */
   | { readonly type: "running" }
   /** A sync begins. `hasPartial`: a partial script can make what changed. */
@@ -116,7 +113,7 @@ export function initialState(at: number): SyncState {
   return {
     phase: { name: "starting", since: at },
     complete: false,
-    saved: undefined,
+    stale: false,
     changed: false,
     repair: false,
     full: "start",
@@ -147,13 +144,8 @@ export function next(state: SyncState, event: SyncEvent): SyncState {
       return { ...state, full: state.full ?? { requested: event.reason } };
     case "period-checked":
       return event.at < fullDue(state, event) ? state : { ...state, full: state.full ?? "period" };
-    case "seed-started":
-      if (phase.name !== "starting") return state;
-      return {
-        ...state,
-        phase: { ...phase, name: "seeding", objects: event.objects },
-        full: undefined,
-      };
+    case "restored":
+      return { ...state, stale: true };
     case "sync-started":
       return phase.name === "waiting" ? startSync(state, event) : state;
     case "applied":
@@ -167,8 +159,8 @@ export function next(state: SyncState, event: SyncEvent): SyncState {
 }
 
 /** Whether there is anything to sync, and objects to make rules of. */
-export function hasWork({ complete, saved, changed, repair, full }: SyncState): boolean {
-  return (complete || saved !== undefined) && (changed || repair || full !== undefined);
+export function hasWork({ complete, stale, changed, repair, full }: SyncState): boolean {
+  return (complete || stale) && (changed || repair || full !== undefined);
 }
 
 /** What a waiting loop does next. */
@@ -188,7 +180,6 @@ export function pauseInForce(
 
 /** Why everything is being replaced, in the words of the log; `undefined`: it is not. */
 export function describeFull(phase: Phase): string | undefined {
-  if (phase.name === "seeding") return "state file";
   if (phase.name !== "full") return undefined;
   return typeof phase.cause === "object" ? phase.cause.requested : CAUSES[phase.cause];
 }
@@ -222,7 +213,7 @@ function startSync(
     phase: isPartial
       ? { name: "partial", since: at }
       : { name: "full", since: at, cause: full ?? "no-partial" },
-    saved: state.complete ? undefined : state.saved,
+    stale: state.stale && !state.complete,
     durations: at - state.lastSync > LONGEST_PAUSE ? [] : state.durations,
     changed: false,
     repair: isPartial && state.repair,
@@ -233,8 +224,6 @@ function startSync(
 function applied(state: SyncState, at: number): SyncState {
   const { phase } = state;
   switch (phase.name) {
-    case "seeding":
-      return { ...seeded(state, phase), lastFull: at };
     case "partial":
       return { ...ended(state, { ...phase, at }), failures: 0 };
     case "full":
@@ -253,7 +242,6 @@ function failed(
   { at, failure }: { readonly at: number; readonly failure: ApplyFailure },
 ): SyncState {
   const { phase } = state;
-  if (phase.name === "seeding") return { ...seeded(state, phase), full: "sync-failed" };
   if (phase.name === "partial" && failure !== "program-failed") {
     return {
       ...state,
@@ -264,14 +252,6 @@ function failed(
   if (phase.name !== "partial" && phase.name !== "full") return state;
   const { failures } = state;
   return { ...ended(state, { ...phase, at }), full: "sync-failed", failures: failures + 1 };
-}
-
-/** The rules are those of the state file, or are going to be. The first sync waits for no pause. */
-function seeded(
-  state: SyncState,
-  { since, objects }: Extract<Phase, { readonly name: "seeding" }>,
-): SyncState {
-  return { ...state, phase: { name: "after-sync", since }, saved: objects };
 }
 
 function ended(

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import type { Dirty, ObjectCache, Snapshot } from "../cache/cache.ts";
+import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import type { Backend } from "../backend/backend.ts";
 import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
-import type { ObjectEvent, Refusal } from "../model/cluster/events.ts";
+import type { ObjectEvent, Refusal, ReplaceEvent } from "../model/cluster/events.ts";
 import { resultOf, Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import {
@@ -40,8 +40,6 @@ export interface SyncOptions extends SyncPeriods {
   /** Ends the loop; of a sync that is under way, no further part is begun. */
   readonly signal: AbortSignal;
 }
-
-type Inputs = readonly [objects: Snapshot, changed: Dirty];
 
 /** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
 export class SyncLoop {
@@ -100,17 +98,15 @@ export class SyncLoop {
   }
 
   /**
-   * Applies a state of before the start, so that the node has rules while the sources are silent.
-   * What the sources deliver then is a step from there.
-   *
-   * @returns whether the kernel has it
-   * @throws the signal's reason, where it has aborted
+   * Takes the objects of a state file in, before `run` and any event: the first sync is about them, and the rules
+   * stay so until the sources have delivered everything.
    */
-  async seed(objects: ObjectCache): Promise<boolean> {
+  async restore(events: readonly ReplaceEvent[]): Promise<void> {
     const { cache, clock } = this.#options;
-    cache.remember(objects.node);
-    this.#take({ type: "seed-started", objects });
-    return await this.#writeFirst([objects, objects.takeDirty()], clock.monotonic());
+    await new Turns(clock).run(cache.restoring(events));
+    // The first sync opens it when it has taken these objects.
+    await this.#intake.close();
+    this.#take({ type: "restored" });
   }
 
   /**
@@ -130,7 +126,7 @@ export class SyncLoop {
 
   /** Whether the rules are of a state from before the start. */
   get stale(): boolean {
-    return this.#state.saved !== undefined;
+    return this.#state.stale;
   }
 
   /**
@@ -168,7 +164,7 @@ export class SyncLoop {
 
   /** Brings the kernel to the state of the objects. */
   async #sync(): Promise<void> {
-    const { desired, backend, clock, observer } = this.#options;
+    const { cache, desired, backend, clock, observer } = this.#options;
     const started = clock.monotonic();
     const repaired = await this.#repair(started);
     if (this.#state.phase.name === "after-sync") {
@@ -181,14 +177,17 @@ export class SyncLoop {
     await this.#intake.close();
     observer.started?.();
     const turns = new Turns(clock);
-    const inputs = await turns.run(this.#takingInputs());
-    if (this.#state.full !== undefined && desired.services.size === 0) {
+    const isConsistent = cache.consistent;
+    if (isConsistent && this.#state.full !== undefined && desired.services.size === 0) {
       this.#take({ type: "sync-started", at: started, hasPartial: false });
-      await this.#writeFirst(inputs, started);
+      await this.#writeFirst(started);
       this.#take({ type: "followed" });
       return;
     }
-    const step = await turns.run(desired.updating(...inputs));
+    // Between the state file and the last of the first lists the rules stay as they are.
+    const step = isConsistent
+      ? await turns.run(desired.updating(cache, cache.takeDirty()))
+      : noStep();
     // No turn ends here: from now on the desired state is ahead of the kernel, and only a script
     // that is being made says so to those who compare the two.
     this.#reports.report(step);
@@ -232,15 +231,11 @@ export class SyncLoop {
     return report;
   }
 
-  /**
-   * Works all Services out, and writes them; where the backend can, some while others are worked out.
-   *
-   * @returns whether the kernel has them
-   */
-  async #writeFirst([objects, dirty]: Inputs, started: number): Promise<boolean> {
-    const { desired, backend, clock } = this.#options;
+  /** Works all Services out, and writes them; where the backend can, some while others are worked out. */
+  async #writeFirst(started: number): Promise<void> {
+    const { cache, desired, backend, clock } = this.#options;
     const turns = new Turns(clock);
-    const streamed = await turns.run(desired.streaming(objects, dirty));
+    const streamed = await turns.run(desired.streaming(cache, cache.takeDirty()));
     let step = noStep();
     const report = (all: Step) => {
       step = all;
@@ -255,21 +250,11 @@ export class SyncLoop {
     const applied = await this.#apply(script, { step: () => step, started });
     // Where it failed, the desired state is complete all the same.
     await turns.run(resultOf(services));
-    return await this.#follow({ change: step.change, full: true, report: applied });
+    await this.#follow({ change: step.change, full: true, report: applied });
   }
 
-  /** What has changed, and among which objects. After a state file, what differs from it has. */
-  *#takingInputs(): Generator<undefined, Inputs> {
-    const { cache } = this.#options;
-    const { complete, saved } = this.#state;
-    if (saved && !complete) return [saved, saved.takeDirty()];
-    const dirty = cache.takeDirty();
-    if (!saved) return [cache, dirty];
-    return [cache, { services: yield* cache.servicesSince(saved), node: true }];
-  }
-
-  /** Takes the steps that follow a try. @returns whether the kernel has it */
-  async #follow(outcome: Omit<SyncOutcome, "done">): Promise<boolean> {
+  /** Takes the steps that follow a try. */
+  async #follow(outcome: Omit<SyncOutcome, "done">): Promise<void> {
     const { afterSync, signal } = this.#options;
     const done = outcome.report !== undefined;
     const turns = new Turns(this.#options.clock);
@@ -278,7 +263,6 @@ export class SyncLoop {
       signal.throwIfAborted();
       await step({ ...outcome, done }, turns);
     }
-    return done;
   }
 
   /** Called after each part of a script. */
@@ -336,7 +320,7 @@ function unlessEnded(signal: AbortSignal): (error: unknown) => void {
   };
 }
 
-/** Where what was applied is put back as it was. */
+/** Where the desired state stays as it was. */
 function noStep(): Step {
   const change = { node: undefined, services: new Map() };
   return { change, conflicts: [], unsupported: [], overLimit: [] };

@@ -76,6 +76,16 @@ export async function writeStateFile(
   }
 }
 
+/** Returns when the state file was written, milliseconds since the epoch; `undefined` if there is none. */
+export async function stateFileTime(path: string): Promise<number | undefined> {
+  try {
+    return (await Deno.lstat(path)).mtime?.getTime();
+  } catch {
+    // Another failure is reported when the file is written.
+    return undefined;
+  }
+}
+
 /**
  * Reads the state file.
  *

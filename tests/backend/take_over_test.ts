@@ -212,19 +212,24 @@ Deno.test("programs that fail at a check are no other proxy", async () => {
   assertEquals(logger.lines, []);
 });
 
-Deno.test("whether kube-proxy serves the node is detected by its rules, not by ours", async () => {
+Deno.test("a node is served by rules of any proxy in any mode that packets meet", async () => {
   const { node, handOver } = setUp();
-  assertEquals(await handOver.isServedByKubeProxy(), false);
-  node.saved.set("iptables-nft-save", SIGNPOST_RULES);
-  node.tables.add("inet signpost");
-  assertEquals(await handOver.isServedByKubeProxy(), false);
-  node.saved.set("ip6tables-nft-save", KUBE_PROXY_RULES);
-  assertEquals(await handOver.isServedByKubeProxy(), true);
-  node.saved.clear();
-  node.tables.add("ip6 kube-proxy");
-  assertEquals(await handOver.isServedByKubeProxy(), true);
+  assertEquals(await handOver.isServed(), false);
+  for (const table of ["inet signpost", "ip6 kube-proxy"]) {
+    node.tables.add(table);
+    assertEquals(await handOver.isServed(), true, table);
+    node.tables.clear();
+  }
+  node.tables.add("inet other");
+  for (const rules of [SIGNPOST_RULES, KUBE_PROXY_RULES]) {
+    node.saved.set("ip6tables-legacy-save", rules);
+    assertEquals(await handOver.isServed(), true);
+    // As `iptables -t nat -F` leaves it.
+    node.saved.set("ip6tables-legacy-save", rules.replace(/^-A PREROUTING .*\n/m, ""));
+    assertEquals(await handOver.isServed(), false);
+  }
   node.missing.add("nft");
-  assertEquals(await handOver.isServedByKubeProxy(), false);
+  assertEquals(await handOver.isServed(), false);
 });
 
 Deno.test("chains that others need stay, each with a warning that says why", async () => {

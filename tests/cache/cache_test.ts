@@ -1,6 +1,6 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { ObjectCache } from "../../lib/cache/cache.ts";
-import type { ObjectEvent } from "../../lib/model/cluster/events.ts";
+import type { ObjectEvent, ReplaceEvent } from "../../lib/model/cluster/events.ts";
 import {
   type EndpointSlice,
   type Kind,
@@ -63,7 +63,7 @@ function events(kind: Kind) {
         type: "replace",
         objects: new Map(objects.map((each) => [keyOf(each), each])),
         refused: new Map(Object.entries(refused)),
-      }),
+      }) as ReplaceEvent,
     upsert: (object: Named) => event({ type: "upsert", key: keyOf(object), object }),
     delete: (key: string) => event({ type: "delete", key }),
     refuse: (key: string, reason: string) => event({ type: "refuse", key, reason }),
@@ -193,17 +193,31 @@ Deno.test("a Node that is registered again has what was known of it until it tel
   assertEquals(cache.node, { ...moved, zone: "" });
 });
 
-Deno.test("what an earlier state knew of the Node holds until its object says more", () => {
+Deno.test("what the state file knew of the Node holds until its object says more", () => {
   const cache = cacheOf();
-  cache.remember(undefined);
-  assertEquals(cache.node, undefined);
-  cache.remember(KNOWN);
+  atOnce(cache.restoring([nodes.replace([KNOWN])]));
   cache.apply(nodes.replace([]));
   assertEquals(cache.node, KNOWN);
   const own = { ...NODE, addresses: ["192.0.2.20"] };
   cache.apply(nodes.upsert(own));
-  cache.remember(KNOWN);
   assertEquals(cache.node, { ...own, podCIDRs: KNOWN.podCIDRs });
+});
+
+Deno.test("objects are of one state before the first list and after the last first one", () => {
+  const cache = new ObjectCache();
+  assertEquals(cache.consistent, false);
+  atOnce(cache.restoring([services.replace([service("a"), service("b")])]));
+  assertEquals([cache.consistent, cache.complete], [true, false]);
+  assertEquals([...cache.takeDirty().services], ["default/a", "default/b"]);
+  const same = cache.get("Service", "default/a");
+  if (!same) throw new Error("no Service");
+  cache.apply(services.replace([same]));
+  assertEquals(cache.consistent, false);
+  for (const event of [slices.replace([]), nodes.replace([]), serviceCIDRs.replace([])]) {
+    cache.apply(event);
+  }
+  assertEquals([cache.consistent, cache.complete], [true, true]);
+  assertEquals([...cache.takeDirty().services], ["default/b"]);
 });
 
 Deno.test("changes add up until they are taken, once for each Service", () => {
@@ -303,27 +317,4 @@ Deno.test("what is left out is over with a better state of the object, and with 
     cache.apply(services.upsert(omitting("web", "a is bad")));
     assertEquals(cache.takeOmissions().length, 1);
   }
-});
-
-Deno.test("Services that differ from an earlier state are those with other objects, or without theirs", () => {
-  const [same, left] = [service("same"), service("left")];
-  const [kept, gone] = [slice("kept", "same"), slice("gone", "of-gone")];
-  const before = cacheOf(
-    services.replace([same, left, service("other")]),
-    slices.replace([kept, gone, slice("moved", "of-before")]),
-  );
-  const now = cacheOf(
-    services.replace([same, service("other"), service("new")]),
-    slices.replace([kept, slice("moved", "of-now"), slice("new", "of-new")]),
-  );
-  assertEquals(
-    [...atOnce(now.servicesSince(before))].sort(),
-    ["left", "new", "of-before", "of-gone", "of-new", "of-now", "other"]
-      .map((name) => `default/${name}`),
-  );
-  assertEquals([...atOnce(now.servicesSince(now))], []);
-  assertEquals([now.get("Service", "default/same"), now.get("Service", "default/left")], [
-    same,
-    undefined,
-  ]);
 });

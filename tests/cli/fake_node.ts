@@ -85,7 +85,8 @@ export class FakeNode {
     if (argv[1] === "--version") return "nftables v1.0.6 (Lester Gooch #5)\n";
     if (argv[1] === "list") {
       if (argv[2] !== "chains") return undefined;
-      return [...this.tables].map((table) => `table ${table} {\n}\n`).join("");
+      const chain = "\tchain c {\n\t\ttype nat hook output priority dstnat; policy accept;\n\t}\n";
+      return [...this.tables].map((table) => `table ${table} {\n${chain}}\n`).join("");
     }
     if (argv[1] !== "-f") return "";
     this.changes.push(`nft: ${stdin.trim().replaceAll("\n", "; ")}`);

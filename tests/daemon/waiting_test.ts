@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { isServedByKubeProxy } from "../../lib/daemon/objects/saved_state.ts";
+import { isServed } from "../../lib/daemon/objects/saved_state.ts";
 import {
   announceReady,
   tellOfWaiting,
@@ -8,22 +8,22 @@ import {
 import { ServiceManager } from "../../lib/observe/systemd.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
-Deno.test("what the first sync waits for is the kernel with its portions, the saved state, or a list", () => {
+Deno.test("what the first sync waits for is the kernel with its portions, or a list", () => {
   const progress = { done: 3, of: 11 };
   assertEquals(
-    waitingFor({ missing: ["Node"], isRestoring: true, progress }),
+    waitingFor({ missing: ["Node"], isStale: false, progress }),
     "the kernel, which has portions 3 of 11",
   );
   assertEquals(
-    waitingFor({ missing: ["Node"], isRestoring: true, progress: undefined }),
-    "the rules of the saved state",
+    waitingFor({ missing: ["Node"], isStale: true, progress: undefined }),
+    "the kernel",
   );
   assertEquals(
-    waitingFor({ missing: ["Service", "Node"], isRestoring: false, progress: undefined }),
+    waitingFor({ missing: ["Service", "Node"], isStale: false, progress: undefined }),
     "the first list of Service, Node",
   );
   assertEquals(
-    waitingFor({ missing: [], isRestoring: false, progress: undefined }),
+    waitingFor({ missing: [], isStale: false, progress: undefined }),
     "the kernel",
   );
 });
@@ -61,7 +61,7 @@ Deno.test("systemd hears of a first sync that comes after the service counted as
   await clock.advance(9_999);
   assertEquals(sent, []);
   await clock.advance(1);
-  assertEquals(sent, ["READY=1\nSTATUS=no rules yet, waiting for the moon"]);
+  assertEquals(sent, ["READY=1\nSTATUS=no rules written yet, waiting for the moon"]);
   resolve();
   await announced;
   assertEquals(sent.slice(1), ["READY=1\nSTATUS=rules are in the kernel"]);
@@ -76,11 +76,11 @@ function waiting(clock: ManualClock) {
   };
 }
 
-Deno.test("an iptables-save that hangs keeps the saved state back for 10 s, no longer", async () => {
+Deno.test("an iptables-save that hangs keeps the state file back for 10 s, no longer", async () => {
   const [clock, logger] = [new ManualClock(), new MemoryLogger()];
-  const hanging = { isServedByKubeProxy: () => Promise.withResolvers<boolean>().promise };
+  const hanging = { isServed: () => Promise.withResolvers<boolean>().promise };
   let served: boolean | undefined;
-  void isServedByKubeProxy(hanging, { clock, logger }).then((answer) => served = answer);
+  void isServed(hanging, { clock, logger }).then((answer) => served = answer);
   await clock.advance(9_999);
   assertEquals(served, undefined);
   await clock.advance(1);
@@ -90,8 +90,8 @@ Deno.test("an iptables-save that hangs keeps the saved state back for 10 s, no l
 Deno.test("an answer in time counts", async () => {
   const [clock, logger] = [new ManualClock(), new MemoryLogger()];
   for (const answer of [true, false]) {
-    const handOver = { isServedByKubeProxy: () => Promise.resolve(answer) };
-    assertEquals(await isServedByKubeProxy(handOver, { clock, logger }), answer);
+    const handOver = { isServed: () => Promise.resolve(answer) };
+    assertEquals(await isServed(handOver, { clock, logger }), answer);
   }
   await settle();
   await clock.advance(60_000);

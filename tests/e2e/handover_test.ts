@@ -209,7 +209,7 @@ Deno.test("a saved state from before kube-proxy's rules is not put over them", a
   await api.stop();
   await installKubeProxy(network, { mode: "nftables", families: proxiedFamilies() });
   const second = resources.use(stage.start(["--state-file", path]));
-  await second.waitForLog(/the saved state is not used: kube-proxy's rules are newer/);
+  await second.waitForLog(/the rules in the kernel stay until/);
   const tables = () => network.run(NODE, ["nft", "list", "tables"]);
   assertEquals(await tables(), "table ip kube-proxy\ntable ip6 kube-proxy\n");
   const traffic = resources.use(await SteadyTraffic.start(network));

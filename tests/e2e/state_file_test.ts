@@ -1,12 +1,15 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { linkPrograms, programPath } from "../support/programs.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, type EndpointHost, service, slice } from "./cluster.ts";
+import { ADDRESSES, type EndpointHost, PORT, service, slice } from "./cluster.ts";
+import { assertFlows } from "./flow.ts";
 import { both, bothFlows, HEALTH_PORT, Stage, syncs } from "./stage.ts";
+import { SteadyClient } from "./steady.ts";
 
 const WEB = both((a) => [service(a, { name: `web${a.family}` })]);
 const EXTRA = service(ADDRESSES[4], { name: "extra", spec: { clusterIP: "10.96.0.77" } });
-const on = (host: EndpointHost) => both((a) => [slice(a, [host], { service: `web${a.family}` })]);
+const on = (...hosts: readonly EndpointHost[]) =>
+  both((a) => [slice(a, hosts, { service: `web${a.family}` })]);
 const reaches = (hosts: readonly EndpointHost[]) =>
   bothFlows((a) => [{ from: "pod", to: a.clusterIP, reaches: hosts }]);
 
@@ -47,7 +50,7 @@ Deno.test("without an API server signpost starts from the state file, and keeps 
   await stage.api.stop();
   await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
   await using second = await stage.startSynced(state.args);
-  await second.waitForLog(/INFO the saved state is in the kernel until the watches have delivered/);
+  await second.waitForLog(/INFO no rules are in the kernel: those of the state file are written/);
   await stage.flowsBecome(second, reaches(["local1"]));
   assertEquals(await stage.metric("signpost_state_stale"), 1);
   assert(await stage.metric("signpost_snapshot_age_seconds") > 0);
@@ -76,6 +79,7 @@ Deno.test("while the saved state is being written, load balancers are told what 
   await using first = await stage.startSynced(state.args);
   await first.stop();
   await stage.api.stop();
+  await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
   const [nft, sleep] = await Promise.all([programPath("nft"), programPath("sleep")]);
   await using programs = await linkPrograms(["ip", "conntrack", "sysctl"], {
     nft: `if [ "$*" = "-f /dev/fd/0" ]; then
@@ -94,6 +98,48 @@ exec ${nft} "$@"
   await Deno.writeTextFile(`${stage.folder}/go`, "");
   await stage.flowsBecome(second, reaches(["local1"]));
 });
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`rules in the kernel that are newer than the state file outlive a crash (${mode})`, async () => {
+    await using state = await StateFolder.create();
+    await using stage = await Stage.create({
+      objects: [...WEB, ...on("local1", "local2")],
+      config: { mode },
+    });
+    const { network } = stage;
+    await using first = stage.start(state.args);
+    await first.until("the first sync", () => syncs(first, "full") > 0);
+    await first.stop();
+    const old = await Deno.readFile(state.path);
+
+    await using second = stage.start(state.args);
+    await second.until("the first sync", () => syncs(second, "full") > 0);
+    stage.apply(EXTRA, slice(ADDRESSES[4], ["remote1"], { service: "extra" }), ...on("local1"));
+    const newer = [
+      ...reaches(["local1"]),
+      { from: "pod", to: "10.96.0.77", reaches: ["remote1"] },
+    ] as const;
+    await stage.flowsBecome(second, newer);
+    second.kill("SIGKILL");
+    await second.status;
+    await Deno.writeFile(state.path, old);
+    await stage.api.stop();
+
+    const clients = ["10.96.0.10", "10.96.0.77"].map((address) =>
+      new SteadyClient(network, { from: "pod", address, port: PORT })
+    );
+    await using third = stage.start(state.args);
+    await third.waitForLog(/the watch of Service objects failed/);
+    await third.waitForLog(/INFO the rules in the kernel stay until/);
+    assertEquals((await stage.get("/healthz", HEALTH_PORT)).status, 200);
+    await assertFlows(network, newer);
+    await stage.api.start();
+    await third.until("the first sync", () => syncs(third, "full") > 0);
+    assertEquals(Math.min(...await Promise.all(clients.map((each) => each.stop()))) > 0, true);
+    await assertFlows(network, newer);
+    assertEquals(syncs(third, "full"), 1);
+  });
+}
 
 Deno.test("a restart with a state file replaces the table once", async () => {
   await using state = await StateFolder.create();
@@ -146,6 +192,7 @@ Deno.test("the state file of another node is ignored with a warning", async () =
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using first = await stage.startSynced(state.args);
   await first.stop();
+  await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
   await using second = stage.start([...state.args, "--hostname-override", "node2"]);
   const [line] = await second.waitForLog(/WARN the saved state is ignored:.*/);
   assertMatch(line, /node1.*node2|node2.*node1/);

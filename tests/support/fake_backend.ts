@@ -56,7 +56,7 @@ export class FakeBackend implements Backend<FakeScript> {
     onGone() {},
   };
   readonly foreignRules: ForeignRules = {
-    isServedByKubeProxy: () => Promise.resolve(false),
+    isServed: () => Promise.resolve(this.#isThere),
     findProxy: () => Promise.resolve([]),
     finish: () => Promise.resolve(),
     check: () => Promise.resolve(false),

@@ -8,7 +8,7 @@ import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { OwnPort } from "../../lib/policy/claimed.ts";
 import { Desired } from "../../lib/policy/state.ts";
 import type { MinSyncPeriod } from "../../lib/model/configuration.ts";
-import type { ObjectEvent } from "../../lib/model/cluster/events.ts";
+import type { ObjectEvent, ReplaceEvent } from "../../lib/model/cluster/events.ts";
 import { type Kind, KINDS } from "../../lib/model/cluster/objects.ts";
 import type { SyncObserver, SyncOutcome } from "../../lib/sync/outcome.ts";
 import { SyncLoop } from "../../lib/sync/sync.ts";
@@ -134,7 +134,7 @@ export class SyncFixture implements AsyncDisposable {
   }
 
   /** The event that makes these the only objects of a kind. */
-  replacement(kind: Kind, all: readonly ApiObject[]): ObjectEvent {
+  replacement(kind: Kind, all: readonly ApiObject[]): ReplaceEvent {
     const decoded = all.filter((each) => each.kind === kind)
       .map((each) => this.#decode(kind, each));
     return {
@@ -142,7 +142,7 @@ export class SyncFixture implements AsyncDisposable {
       kind,
       objects: new Map(decoded.flatMap((d) => d.type === "object" ? [[d.key, d.object]] : [])),
       refused: new Map(decoded.flatMap((d) => d.type === "refused" ? [[d.key, d.reason]] : [])),
-    } as ObjectEvent;
+    } as ReplaceEvent;
   }
 
   /** One object comes, or comes again. */
@@ -197,8 +197,7 @@ export function service(number: number, spec: Readonly<Record<string, unknown>> 
 }
 
 /** The objects of a state from before the start. */
-export function stored(objects: readonly ApiObject[]): ObjectCache {
+export function stored(objects: readonly ApiObject[]): ReplaceEvent[] {
   const fixture = new SyncFixture();
-  fixture.deliver(objects);
-  return fixture.cache;
+  return KINDS.map((kind) => fixture.replacement(kind, objects));
 }

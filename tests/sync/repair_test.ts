@@ -166,10 +166,12 @@ Deno.test("a state from before the start is repaired and retried while the sourc
   await using fixture = new SyncFixture();
   const { backend, loop } = fixture;
   backend.failures.push("busy", "busy");
-  assertEquals(await loop.seed(stored([service(1)])), false);
+  await loop.restore(stored([service(1)]));
   await fixture.start();
   await fixture.pass(0);
+  assertEquals([...backend.kernel.keys()], []);
   await fixture.pass(1_000);
+  await fixture.pass(2_000);
   assertEquals([...backend.kernel.keys()], ["default/s1"]);
   backend.kernel.clear();
   fixture.deliver([service(2)], ["Service"]);

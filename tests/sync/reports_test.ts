@@ -227,9 +227,10 @@ Deno.test("a Service over a limit is refused by itself, once, and told of again 
 Deno.test("a state from before the start lets go of what the process needs itself", async () => {
   await using fixture = new SyncFixture();
   const { loop, backend } = fixture;
-  await loop.seed(stored([service(1, { externalIPs: ["192.0.2.6"] })]));
-  assertMatch(backend.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
+  await loop.restore(stored([service(1, { externalIPs: ["192.0.2.6"] })]));
   await fixture.start();
+  await fixture.pass(0);
+  assertMatch(backend.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
   fixture.ownPorts = [{ holder: "the API server", because: "", address: "192.0.2.6", port: 80 }];
   loop.requestRound();
   await fixture.pass(0);

@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { ObjectCache } from "../../lib/cache/cache.ts";
 import {
   describeFull,
   type FullCause,
@@ -13,19 +12,17 @@ import {
   type SyncState,
 } from "../../lib/sync/state.ts";
 
-const SAVED = new ObjectCache();
 const PERIODS: SyncPeriods = { minSyncPeriod: 1_000, fullSyncPeriod: 60_000 };
 const WAITING: Phase = { name: "waiting" };
 const PARTIAL: Phase = { name: "partial", since: 500 };
 const REPAIR: Phase = { name: "repair", since: 500 };
 const AFTER: Phase = { name: "after-sync", since: 500 };
-const SEEDING: Phase = { name: "seeding", since: 0, objects: SAVED };
 
 /** A loop that has synced all objects and waits. */
 const SYNCED: SyncState = {
   phase: WAITING,
   complete: true,
-  saved: undefined,
+  stale: false,
   changed: false,
   repair: false,
   full: undefined,
@@ -71,7 +68,7 @@ const TRANSITIONS: readonly Transition[] = [
   },
   {
     name: "the first change of complete sources makes them complete",
-    from: { complete: false, saved: SAVED },
+    from: { complete: false, stale: true },
     event: { type: "changed" },
     to: { complete: true, changed: true },
   },
@@ -83,7 +80,7 @@ const TRANSITIONS: readonly Transition[] = [
   },
   {
     name: "a round is wanted though sources are silent, for a state file's rules",
-    from: { complete: false, saved: SAVED },
+    from: { complete: false, stale: true },
     event: { type: "round-requested" },
     to: { changed: true },
   },
@@ -161,27 +158,10 @@ const TRANSITIONS: readonly Transition[] = [
     to: {},
   },
   {
-    name: "the state file comes first, in the full sync of the start",
+    name: "the state file's rules come with the full sync of the start",
     from: { phase: { name: "starting", since: 0 }, complete: false, full: "start" },
-    event: { type: "seed-started", objects: SAVED },
-    to: { phase: SEEDING, full: undefined },
-  },
-  {
-    name: "a state file is not applied once the loop runs",
-    event: { type: "seed-started", objects: SAVED },
-    to: {},
-  },
-  {
-    name: "the state file's rules are in the kernel, and the first sync waits for no pause",
-    from: { phase: SEEDING, lastSync: -Infinity, lastFull: undefined },
-    event: APPLIED,
-    to: { phase: { name: "after-sync", since: 0 }, saved: SAVED, lastFull: 900 },
-  },
-  {
-    name: "the state file's rules are tried again at once after a failure",
-    from: { phase: SEEDING, lastSync: -Infinity, lastFull: undefined },
-    event: fails("busy"),
-    to: { phase: { name: "after-sync", since: 0 }, saved: SAVED, full: "sync-failed" },
+    event: { type: "restored" },
+    to: { stale: true },
   },
   {
     name: "the loop runs",
@@ -208,14 +188,14 @@ const TRANSITIONS: readonly Transition[] = [
     to: { phase: full(DRIFT), changed: false, full: undefined },
   },
   {
-    name: "the sync after the sources are complete replaces the state file's objects",
-    from: { saved: SAVED, changed: true },
+    name: "the sync after the sources are complete is about them",
+    from: { stale: true, changed: true },
     event: starts(true),
-    to: { phase: PARTIAL, saved: undefined, changed: false },
+    to: { phase: PARTIAL, stale: false, changed: false },
   },
   {
-    name: "a repair while sources are silent keeps the state file's objects",
-    from: { complete: false, saved: SAVED, full: DRIFT },
+    name: "a repair while sources are silent keeps the state file's rules",
+    from: { complete: false, stale: true, full: DRIFT },
     event: starts(false),
     to: { phase: full(DRIFT), full: undefined },
   },
@@ -292,7 +272,7 @@ Deno.test("a new loop is busy, and its first sync is full", () => {
 Deno.test("without objects there is nothing to sync, whatever is wanted", () => {
   const wanted = { ...SYNCED, changed: true, full: DRIFT };
   assertEquals(hasWork({ ...wanted, complete: false }), false);
-  assertEquals(hasWork({ ...wanted, complete: false, saved: SAVED }), true);
+  assertEquals(hasWork({ ...wanted, complete: false, stale: true }), true);
   assertEquals(hasWork(SYNCED), false);
 });
 
@@ -340,5 +320,5 @@ Deno.test("each cause of a full sync has its words in the log", () => {
     "the node changed, or very much",
     "drift",
   ]);
-  assertEquals([SEEDING, PARTIAL, WAITING].map(describeFull), ["state file", undefined, undefined]);
+  assertEquals([PARTIAL, WAITING].map(describeFull), [undefined, undefined]);
 });

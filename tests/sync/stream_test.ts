@@ -43,11 +43,12 @@ Deno.test("where the backend fails meanwhile, all Services are worked out, and t
 
 Deno.test("the Services of a state file are written as they are worked out, too", async () => {
   await using fixture = new SyncFixture({ streams: true });
-  assertEquals(await fixture.loop.seed(stored([service(1), service(2)])), true);
+  await fixture.loop.restore(stored([service(1), service(2)]));
+  await fixture.start();
+  await fixture.pass(0);
+  await fixture.pass(60_000);
   assertEquals(fixture.backend.log, ["streamed", "full: default/s1 default/s2"]);
   assertEquals(fixture.loop.stale, true);
-  await fixture.start();
-  await fixture.pass(60_000);
   fixture.deliver([service(1), service(3)]);
   await fixture.pass(0);
   assertEquals(fixture.backend.log.at(-1), "partial: default/s1 default/s2 default/s3");

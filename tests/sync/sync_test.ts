@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import type { ApiObject } from "../support/pipeline.ts";
 import { settle } from "../support/clock_and_log.ts";
 import { service, stored, SyncFixture } from "./fixture.ts";
@@ -148,22 +148,15 @@ Deno.test("a loop that is told to end between two steps after a sync does not ta
   assertEquals(fixture.followed.length, followed);
 });
 
-Deno.test("a state from before the start is not applied where the loop is told to end", async () => {
-  const fixture = new SyncFixture();
-  fixture.stop.abort();
-  const error = await assertRejects(() => fixture.loop.seed(stored([service(1)])));
-  assertEquals(error, fixture.stop.signal.reason);
-  assertEquals(fixture.backend.log, []);
-});
-
-Deno.test("a state from before the start is applied at once, and followed by a step", async () => {
+Deno.test("the state file's rules are written at once, and followed by a step when the lists are in", async () => {
   await using fixture = new SyncFixture();
   const { backend, loop } = fixture;
-  assertEquals(await loop.seed(stored([service(1), service(2)])), true);
-  assertEquals(loop.stale, true);
+  await loop.restore(stored([service(1), service(2)]));
   await fixture.start();
+  await fixture.pass(0);
   await fixture.pass(60_000);
   assertEquals(backend.log, ["full: default/s1 default/s2"]);
+  assertEquals(loop.stale, true);
   fixture.deliver([service(2), service(3)]);
   await fixture.pass(0);
   assertEquals(loop.stale, false);
@@ -171,18 +164,32 @@ Deno.test("a state from before the start is applied at once, and followed by a s
   assertEquals([...backend.kernel.keys()].sort(), ["default/s2", "default/s3"]);
 });
 
-Deno.test("what the sources have as it was before the start is not worked out again", async () => {
+Deno.test("a list that comes before the first sync waits for it", async () => {
   await using fixture = new SyncFixture();
   const { backend, loop } = fixture;
-  const saved = stored([service(1), service(2), service(3)]);
-  await loop.seed(saved);
+  await loop.restore(stored([service(1)]));
+  fixture.deliver([service(2)], ["Service"]);
   await fixture.start();
+  await fixture.pass(0);
+  await fixture.pass(60_000);
+  assertEquals(backend.log, ["full: default/s1"]);
+  fixture.deliver([], ["EndpointSlice", "Node", "ServiceCIDR"]);
+  await fixture.pass(0);
+  assertEquals([...backend.kernel.keys()], ["default/s2"]);
+});
+
+Deno.test("what the lists have as the state file had it is not worked out again", async () => {
+  await using fixture = new SyncFixture();
+  const { backend, cache, loop } = fixture;
+  await loop.restore(stored([service(1), service(2), service(3)]));
+  await fixture.start();
+  await fixture.pass(0);
+  const same = cache.get("Service", "default/s1");
   fixture.deliver([], ["EndpointSlice", "Node", "ServiceCIDR"]);
   const changed = fixture.replacement("Service", [service(3, { uid: "other" })]);
-  if (changed.type !== "replace" || changed.kind !== "Service") throw new Error("no replacement");
-  const same = [...saved.services].filter(([key]) => key === "default/s1");
-  loop.handle({ ...changed, objects: new Map([...same, ...changed.objects]) });
-  await fixture.pass(0);
+  if (changed.kind !== "Service" || !same) throw new Error("no Service");
+  loop.handle({ ...changed, objects: new Map([["default/s1", same], ...changed.objects]) });
+  await fixture.pass(1_000);
   assertEquals(backend.log.slice(1), ["partial: default/s2 default/s3"]);
   assertEquals([...backend.kernel.keys()].sort(), ["default/s1", "default/s3"]);
 });
@@ -190,11 +197,12 @@ Deno.test("what the sources have as it was before the start is not worked out ag
 Deno.test("what a state from before the start knew of the Node is kept where the sources have none", async () => {
   await using fixture = new SyncFixture();
   const { backend, desired, loop } = fixture;
-  await loop.seed(stored([service(1), NODE]));
-  const { node } = desired;
+  await loop.restore(stored([service(1), NODE]));
   await fixture.start();
-  fixture.deliver([service(1)]);
   await fixture.pass(0);
+  const { node } = desired;
+  fixture.deliver([service(1)]);
+  await fixture.pass(1_000);
   assertEquals(desired.node, node);
   assertEquals(backend.log.slice(1), ["partial: default/s1"]);
 });

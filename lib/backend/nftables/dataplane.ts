@@ -20,7 +20,7 @@ import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type PortionsOptions, writePortions } from "./portions.ts";
 import { reconcile } from "./reconcile.ts";
-import type { ObjectId } from "./script/objects.ts";
+import { type ObjectId, TABLE } from "./script/objects.ts";
 import { NO_COUNTS, type PartialScript, toPartialScript } from "./script/partial_script.ts";
 import { nodeElementChanges } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
@@ -231,7 +231,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #replaceLarge(script: FullScript, portions: InParts): Promise<boolean> {
-    return await this.#nft.isHooked()
+    return (await this.#nft.listHookedTables()).includes(TABLE)
       ? await this.#reconcile(script, portions)
       : await this.#writePortions(script, portions);
   }

@@ -30,14 +30,6 @@ import { watchAll } from "../../source/api/watch_all.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { VERSION } from "../../model/version.ts";
 
-/** What the receiver of objects has of them already. */
-export interface HeldObjects {
-  /** Where an object comes again as it was, the receiver is given this one. */
-  readonly known: Known;
-  /** Resolves when all that there is is known. */
-  readonly ready: () => Promise<void>;
-}
-
 /** What a source needs. */
 export interface SourceOptions {
   readonly configuration: Configuration;
@@ -47,8 +39,8 @@ export interface SourceOptions {
   readonly observer: WatchObserver;
   /** Takes the events. */
   readonly sink: (event: ObjectEvent) => void;
-  /** What an API server's objects are compared with, asked when the source runs; nothing where not given. */
-  readonly held?: () => HeldObjects;
+  /** What the receiver has of an object: where an API server's comes again as it was, it is given this one. */
+  readonly known?: Known;
   readonly signal: AbortSignal;
   /** Is shown every object as it came, before it is decoded. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
@@ -195,8 +187,7 @@ export async function findApiServer(
  * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
  */
 async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
-  const { nodeName, runtime, logger, observer, sink, signal } = options;
-  const held = options.held?.();
+  const { nodeName, runtime, logger, observer, sink, known, signal } = options;
   const failed = Promise.withResolvers<never>();
   const guarded = (event: ObjectEvent) => {
     const reason = coldStartTrap(event, server.url);
@@ -207,11 +198,10 @@ async function watchApiServer(server: ApiServer, options: SourceOptions): Promis
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: showing(held ? sharing(createDecoder(), held.known) : createDecoder(), options.inspect),
+    decode: showing(known ? sharing(createDecoder(), known) : createDecoder(), options.inspect),
     // Who wants to see all fields of objects gets them in JSON.
     protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
     sink: guarded,
-    ...held && { ready: held.ready },
     clock: runtime.clock,
     logger,
     observer,

@@ -48,17 +48,16 @@ export interface Waiting {
 }
 
 /** What a first sync waits for, in words. */
-export function waitingFor({ missing, isRestoring, progress }: {
-  /** The saved state is being read and applied: no list is needed for its rules. */
-  readonly isRestoring: boolean;
+export function waitingFor({ missing, isStale, progress }: {
+  /** The rules are those of the state file: no list is needed for them. */
+  readonly isStale: boolean;
   /** The kinds of which no full state has come in. */
   readonly missing: readonly string[];
   /** How far a large table is that is written in portions. */
   readonly progress: Progress | undefined;
 }): string {
   if (progress) return `the kernel, which has ${describeProgress(progress)}`;
-  if (isRestoring) return "the rules of the saved state";
-  return missing.length > 0 ? `the first list of ${missing.join(", ")}` : "the kernel";
+  return missing.length > 0 && !isStale ? `the first list of ${missing.join(", ")}` : "the kernel";
 }
 
 /** Says, once, what the first sync has been waiting for. */
@@ -77,7 +76,7 @@ export async function announceReady(manager: ServiceManager, waiting: Waiting): 
   const { firstSync, signal } = waiting;
   if (!await isSyncedWithin(READY_LIMIT, waiting)) {
     if (signal.aborted) return;
-    await manager.ready(`no rules yet, waiting for ${waiting.waitingFor()}`);
+    await manager.ready(`no rules written yet, waiting for ${waiting.waitingFor()}`);
     await firstSync;
   }
   if (!signal.aborted) await manager.ready("rules are in the kernel");

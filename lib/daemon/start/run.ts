@@ -48,10 +48,10 @@ async function start(given: DaemonOptions): Promise<void> {
         responseRead: (read) => daemon.observation.responseRead(read),
       },
       sink: (event) => daemon.take(event),
-      held: () => daemon.held,
+      known: (kind, key) => daemon.known(kind, key),
     }),
   ]);
   if (options.signal.aborted) return;
   const daemon: Daemon = new Daemon(options, { ...opened, programs, api: source.api });
-  await daemon.run(source.run());
+  await daemon.run(() => source.run());
 }

@@ -61,6 +61,9 @@ export type ObjectEvent = {
     };
 }[Kind];
 
+/** The complete state of one kind. */
+export type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
+
 /** Turns one raw object of a kind (parsed JSON or YAML, untrusted) into what the cache keeps of it. Never throws. */
 export type Decoder = <K extends Kind>(kind: K, raw: unknown) => Decoded<K>;
 

@@ -65,8 +65,6 @@ export interface ReflectorOptions {
   /** Whether watches are asked for in protobuf; `decode` then gets what it has a use for, no more. */
   readonly protobuf: boolean;
   readonly sink: EventSink;
-  /** Resolves when the sink can take objects: what is asked for until then waits. At once where not given. */
-  readonly ready?: () => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: WatchObserver;
@@ -213,11 +211,10 @@ export class Reflector<K extends Kind> {
   }
 
   #streamOptions(initial: boolean): Omit<StreamOptions<K>, "onListed" | "onProgress" | "onOpen"> {
-    const { client, sink, ready = () => Promise.resolve(), signal, clock } = this.options;
+    const { client, sink, signal, clock } = this.options;
     return {
       client,
       sink,
-      ready,
       signal,
       clock,
       ...this.#selection(),

@@ -40,8 +40,6 @@ export interface StreamOptions<K extends Kind> {
   readonly known: () => Set<string>;
   /** Objects that are kept. */
   readonly maxObjects: number;
-  /** Resolves when objects can be taken: the answer is not read before. */
-  readonly ready: () => Promise<void>;
   /** The server has accepted the watch. */
   readonly onOpen: () => void;
   /** The initial state was delivered. */
@@ -79,7 +77,6 @@ export async function followStream<K extends Kind>(
     headerLimit: Math.min(options.stall, 90_000),
   });
   options.onOpen();
-  await options.ready();
   const isInitial = options.resourceVersion === undefined;
   const quiet = isInitial ? limitQuiet(stream, clock, options.initialQuiet) : undefined;
   const follower = new Follower(kind, { ...options, quiet });

@@ -17,7 +17,7 @@
  * @module
  */
 import { createHash } from "node:crypto";
-import type { Decoded, Decoder, ObjectEvent } from "../../model/cluster/events.ts";
+import type { Decoded, Decoder, ReplaceEvent } from "../../model/cluster/events.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import {
   type EndpointSlice,
@@ -67,9 +67,6 @@ export interface SavedState {
   /** One `replace` for each kind, in the order of `KINDS`: all of them are one state. */
   readonly events: readonly ReplaceEvent[];
 }
-
-/** The complete state of one kind. */
-export type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
 
 const FIRST_LINE = '{"apiVersion":"v1","kind":"List","items":[';
 const LAST_LINE = "]}";

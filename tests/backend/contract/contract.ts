@@ -190,10 +190,11 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     assertEquals(new Set(changes.map(({ change }) => change)), new Set(["delete", "add"]));
   },
 
-  "without kube-proxy there are no foreign rules": async (stage) => {
-    await applied(stage);
+  "without kube-proxy our rules serve the node, and there are no foreign ones": async (stage) => {
     const { foreignRules } = stage.backend;
-    assertEquals(await foreignRules.isServedByKubeProxy(), false);
+    assertEquals(await foreignRules.isServed(), false);
+    await applied(stage);
+    assertEquals(await foreignRules.isServed(), true);
     await foreignRules.finish();
     assertEquals(await foreignRules.findProxy(), []);
     assertEquals(await foreignRules.check(), false);

@@ -78,10 +78,7 @@ interface Playing {
   status(): WatchStatus | undefined;
 }
 
-async function play(
-  test: (playing: Playing) => Promise<void>,
-  ready?: () => Promise<void>,
-): Promise<void> {
+async function play(test: (playing: Playing) => Promise<void>): Promise<void> {
   const http = new ScriptedHttp();
   const clock = new ManualClock();
   const sink = new MemorySink();
@@ -94,7 +91,6 @@ async function play(
     sink,
     logger,
     observer: { watchChanged: (changed) => void (status = changed) },
-    ...ready && { ready },
     signal: stop.signal,
   });
   await settle();
@@ -106,12 +102,11 @@ async function play(
   }
 }
 
-function watch({ http, protobuf = false, clock, sink, ready, logger, observer, signal }: {
+function watch({ http, protobuf = false, clock, sink, logger, observer, signal }: {
   readonly http: HttpClient;
   readonly protobuf?: boolean;
   readonly clock: ManualClock;
   readonly sink: MemorySink;
-  readonly ready?: () => Promise<void>;
   readonly logger: MemoryLogger;
   readonly observer?: WatchObserver;
   readonly signal: AbortSignal;
@@ -125,7 +120,6 @@ function watch({ http, protobuf = false, clock, sink, ready, logger, observer, s
     nodeName: "node-1",
     decode: fakeDecode,
     sink: sink.take,
-    ...(ready && { ready }),
     clock,
     logger,
     ...(observer && { observer }),
@@ -368,20 +362,4 @@ Deno.test("a server that says 410 to every watch is listed later and later", asy
     assertEquals(waits, [187.5, 375, 750, 1500, 3000, 6000, 12_000, 22_500, 22_500]);
     assertEquals(logger.at("warn").length, 8);
   });
-});
-
-Deno.test("a list is asked for at once, and taken when the receiver is ready", async () => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  await play(async ({ http, clock, sink, status }) => {
-    assertEquals(http.query.get("sendInitialEvents"), "true");
-    const send = await http.stream();
-    // The receiver may take longer than the server may be silent.
-    await clock.advance(30_000);
-    assertEquals([sink.events.length, status()?.lists], [0, 0]);
-    resolve();
-    await settle();
-    await send(event("ADDED", "a", 9));
-    await send(END);
-    assertEquals([sink.events.length, status()?.lists], [1, 1]);
-  }, () => promise);
 });

@@ -10,7 +10,6 @@ import {
 } from "../../../lib/model/cluster/scheduler.ts";
 import fc from "fast-check";
 import {
-  type ReplaceEvent,
   type SavedState,
   type StateHeader,
   stateLines,
@@ -18,6 +17,7 @@ import {
   StateReader,
 } from "../../../lib/source/saved/format.ts";
 import { type Family, parseAddress, parseCidr } from "../../../lib/model/values/address.ts";
+import type { ReplaceEvent } from "../../../lib/model/cluster/events.ts";
 import { objectKey } from "../../../lib/model/cluster/names.ts";
 import {
   type Endpoint,

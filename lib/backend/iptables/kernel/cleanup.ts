@@ -89,6 +89,14 @@ export function ownerOf(saved: Saved): Owner | undefined {
   return isSignposts(saved) ? "signpost" : "kube-proxy";
 }
 
+/** Whether packets meet them: a rule of a built-in chain leads to the Services. */
+export function isHooked(saved: Saved): boolean {
+  const nat = saved.get("nat");
+  return nat?.rules.some((rule) =>
+    isOurJump(nat, rule) && targetOf(rule.rule) === "KUBE-SERVICES"
+  ) ?? false;
+}
+
 function isSignposts(saved: Saved): boolean {
   return saved.get("nat")?.rules.some(({ chain, rule }) =>
     chain === "KUBE-MARK-MASQ" && argumentOf(rule, "--comment") === OWNER

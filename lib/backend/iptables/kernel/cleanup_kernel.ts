@@ -7,7 +7,14 @@ import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import { ApplyError, rethrowAsApplyError } from "../../../model/kernel/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports/ports.ts";
 import type { Variant } from "./variant.ts";
-import { type Cleanup, cleanup, type CleanupOptions, type Owner, ownerOf } from "./cleanup.ts";
+import {
+  type Cleanup,
+  cleanup,
+  type CleanupOptions,
+  isHooked,
+  type Owner,
+  ownerOf,
+} from "./cleanup.ts";
 import { failureOf, LOCK_WAIT_SECONDS } from "./errors.ts";
 import { renderFamily, type TableInput } from "../script/ruleset.ts";
 import { runIfThere } from "./run.ts";
@@ -23,6 +30,8 @@ export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
   readonly text: string;
   /** Whose they are. */
   readonly owner: Owner | undefined;
+  /** Packets meet them. */
+  readonly isHooked: boolean;
   /** Why they are still there. */
   readonly failure?: ApplyError;
 }
@@ -77,12 +86,25 @@ async function cleanUpFamily(
 ): Promise<RemovedRules | "nothing" | "not-installed"> {
   const { family, backend, dryRun, successor } = options;
   const program = programName(family, "-restore", backend);
-  let entry: RemovedRules = { program, text: "", kept: [], left: [], owner: undefined };
+  let entry: RemovedRules = {
+    program,
+    text: "",
+    kept: [],
+    left: [],
+    owner: undefined,
+    isHooked: false,
+  };
   try {
     const saved = await savedRules(runner, options);
     if (!saved) return "not-installed";
     const { input, ...rest } = cleanup(saved, options);
-    entry = { ...entry, ...rest, text: atOnce(renderFamily(input)), owner: ownerOf(saved) };
+    entry = {
+      ...entry,
+      ...rest,
+      text: atOnce(renderFamily(input)),
+      owner: ownerOf(saved),
+      isHooked: isHooked(saved),
+    };
     if (entry.text === "" && entry.left.length === 0) return "nothing";
     if (dryRun || entry.text === "") return entry;
     await restore(runner, program, entry.text);

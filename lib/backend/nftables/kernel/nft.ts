@@ -128,14 +128,22 @@ export class Nft {
    * of every table for that, and begins again whenever a transaction comes between.
    */
   async listTables(): Promise<readonly string[]> {
-    const { stdout } = await this.#run(["nft", "list", "chains"]);
-    return [...stdout.matchAll(/^table (\S+ \S+) \{$/gm)].flatMap(([, table]) => table ?? []);
+    return [...(await this.#chains()).keys()];
   }
 
-  /** Whether packets meet our table: it is there, and has base chains. No element is read for it. */
-  async isHooked(): Promise<boolean> {
+  /** The tables of the kernel that packets meet: they have base chains. No element is read for it. */
+  async listHookedTables(): Promise<readonly string[]> {
+    const tables = [...await this.#chains()];
+    return tables.filter(([, chains]) => /^\t\ttype \w+ hook /m.test(chains)).map(([table]) =>
+      table
+    );
+  }
+
+  /** The chains of each table, without their rules. */
+  async #chains(): Promise<ReadonlyMap<string, string>> {
     const { stdout } = await this.#run(["nft", "list", "chains"]);
-    return /^\t\ttype \w+ hook /m.test(ourTable(stdout));
+    const tables = stdout.matchAll(/^table (\S+ \S+) \{\n([^]*?)^\}/gm);
+    return new Map([...tables].map(([, table = "", chains = ""]) => [table, chains]));
   }
 
   /**

@@ -188,4 +188,5 @@ Deno.test("chains, sets and maps of our table are listed, with the number of rul
     [["a-1", 0], ["b/x", 0], ["c.d", 1], ["e", 2], ["f", 0]],
   );
   assertEquals(await kernel.nft.listTables(), ["inet signpost", "inet other"]);
+  assertEquals(await kernel.nft.listHookedTables(), ["inet signpost"]);
 });
