@@ -7,6 +7,7 @@
  * @module
  */
 import type { Configuration } from "../model/configuration.ts";
+import type { Finding } from "../model/finding.ts";
 import type { Change } from "../model/kernel/change.ts";
 import type { ConnectionCounters } from "../model/kernel/connections.ts";
 import type { ApplyError, Dataplane, Script } from "../model/kernel/dataplane.ts";
@@ -38,8 +39,10 @@ export interface Probed {
   readonly missing: MissingFamilies;
   /** What only some Services need, and is refused. */
   readonly refusedFeatures: RefusedFeatures;
-  /** What the log has to say of it. */
-  readonly remarks: readonly { readonly level: "info" | "warn"; readonly message: string }[];
+  /** What is wrong, though rules can be written. */
+  readonly findings: readonly Finding[];
+  /** How the program was chosen, for the log; `""`: there was no choice. */
+  readonly choice: string;
 }
 
 /** Where drift is reported. */
@@ -96,7 +99,14 @@ export interface CleanupOptions {
 /** The rules of other proxies on this node, and taking over from them. */
 export type ForeignRules = Pick<
   HandOver,
-  "isServed" | "findProxy" | "finish" | "check" | "follow" | "ipvs" | "reportTo"
+  | "isServed"
+  | "findProxy"
+  | "finish"
+  | "check"
+  | "follow"
+  | "ipvs"
+  | "reportTo"
+  | "rival"
 >;
 
 /** A mode: how desired state becomes rules of this kernel, and what there is to know of them. */

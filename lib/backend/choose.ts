@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { openModeWarning } from "../config/checks/open_mode.ts";
+import { finding } from "../findings/finding.ts";
 import type { Mode } from "../model/configuration.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import { FatalError } from "../model/values/fatal.ts";
@@ -53,6 +53,19 @@ export async function usedBackend(options: BackendOptions): Promise<Backend> {
   }
 }
 
+/** Tells whether the mode that comes first could be used although another one is set. */
+export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
+  const { mode } = options.configuration;
+  if (mode === "" || mode === FIRST) return false;
+  try {
+    await new BACKENDS[FIRST](options).probe();
+    return true;
+  } catch (error) {
+    if (error instanceof ApplyError) return false;
+    throw error;
+  }
+}
+
 /**
  * Opens the backend of the configured mode; where none is set, nftables if this kernel and this
  * nft can carry the rules, else iptables.
@@ -60,27 +73,27 @@ export async function usedBackend(options: BackendOptions): Promise<Backend> {
  * @throws {FatalError} that says what is missing
  */
 export async function openBackend(options: BackendOptions): Promise<OpenBackend> {
-  const { configuration, runtime, logger } = options;
-  for (const [family, reason] of missingFamilies(runtime)) {
-    logger.info(`no IPv${family} rules: ${reason}`);
-  }
+  const { configuration, runtime } = options;
   try {
     const backend = likelyBackend(options);
-    return configuration.mode === ""
+    const opened = configuration.mode === ""
       ? await openEither(backend, options)
       : await open(backend, options);
+    const missing = [...missingFamilies(runtime)].map(([family, reason]) =>
+      finding("ip-family-missing", {
+        what: `no IPv${family} rules: ${reason}`,
+        where: `IPv${family}`,
+      })
+    );
+    return { ...opened, findings: [...opened.findings, ...missing] };
   } catch (error) {
     throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
   }
 }
 
 async function openEither(first: Backend, options: BackendOptions): Promise<OpenBackend> {
-  const { configuration, logger } = options;
   try {
-    const opened = await open(first, options);
-    const warning = openModeWarning(configuration);
-    if (warning !== undefined) logger.warn(warning);
-    return opened;
+    return await open(first, options);
   } catch (error) {
     // What fails for the moment only is no reason to change the mode for good.
     if (!(error instanceof ApplyError) || error.failure === "program-failed") throw error;
@@ -91,13 +104,16 @@ async function openEither(first: Backend, options: BackendOptions): Promise<Open
         `neither ${FIRST} nor ${NEXT} can be used: ${error.message}; ${other.message}`;
       throw new ApplyError(error.failure, message, { cause: error });
     });
-    logger.warn(`${NEXT} is used, since ${FIRST} cannot be: ${error.message}`);
-    return opened;
+    const fallback = finding("nftables-unusable", {
+      what: `${NEXT} is used, since ${FIRST} cannot be: ${error.message}`,
+      where: FIRST,
+    });
+    return { ...opened, findings: [...opened.findings, fallback] };
   }
 }
 
 async function open(backend: Backend, { logger }: BackendOptions): Promise<OpenBackend> {
   const probed = await backend.probe();
-  for (const { level, message } of probed.remarks) logger[level](message);
+  if (probed.choice !== "") logger.info(probed.choice);
   return { ...probed, backend };
 }

@@ -21,6 +21,7 @@ import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./nftables/kernel/t
 import { TABLE } from "./nftables/script/objects.ts";
 import { kubeProxyProcesses } from "./kube_proxy_process.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
+import type { Rival } from "../findings/facts.ts";
 import { warnOfRouteLocalnet } from "./route_localnet.ts";
 
 /** What a hand-over works with. */
@@ -42,8 +43,7 @@ export class HandOver {
   #onFailure: () => void = () => {};
   /** Failures that were told. */
   readonly #failures = new Set<string>();
-  /** The kube-proxy processes that were told of; `undefined`: there was nothing to tell. */
-  #told: readonly string[] | undefined;
+  #rival: Rival | undefined;
 
   /** @param options how our own rules get into the kernel */
   constructor(options: HandOverOptions) {
@@ -63,6 +63,11 @@ export class HandOver {
   /** Where the take-over from kube-proxy's ipvs mode is; `undefined`: there is none. */
   get ipvs(): TakeOverReport | undefined {
     return this.#ipvs.report;
+  }
+
+  /** A proxy that wrote its rules again after they were removed; `undefined`: there is none. */
+  get rival(): Rival | undefined {
+    return this.#rival;
   }
 
   /** Calls back at each removal that fails. */
@@ -112,8 +117,8 @@ export class HandOver {
   }
 
   /**
-   * Called now and then: tries again what failed, and warns, once, of a kube-proxy that writes its
-   * rules again. When its process is seen to be gone, its rules go too. Never rejects.
+   * Called now and then: tries again what failed, and looks for a kube-proxy that writes its rules
+   * again. When its process is seen to be gone, its rules go too. Never rejects.
    *
    * @returns whether our own rules have to be written again, for it had written over them
    */
@@ -122,27 +127,19 @@ export class HandOver {
     if (this.#state !== "done") return false;
     // A kube-proxy that could not be seen has made all of it again.
     if (this.#ipvs.report === undefined) await this.#ipvs.takeOver();
-    const { runner, logger } = this.#options;
-    const back = await this.findProxy();
-    if (back.length === 0) {
-      this.#told = undefined;
-      return false;
-    }
+    const { runner } = this.#options;
+    const rules = await this.findProxy();
+    const before = this.#rival?.processes ?? [];
+    this.#rival = undefined;
+    if (rules.length === 0) return false;
     const processes = await kubeProxyProcesses(runner);
-    if (this.#told === undefined) {
-      logger.warn(
-        "another proxy keeps writing its rules on this node; stop it (signpost does not fight it)",
-        { rules: back.join(", "), processes: processes.join(", ") || "none seen from here" },
-      );
-    } else if (this.#told.length > 0 && processes.length === 0) {
-      logger.info("the other proxy has gone", { processes: this.#told.join(", ") });
-      this.#told = undefined;
+    if (before.length > 0 && processes.length === 0) {
       // Its last connections have their time, too.
       await this.#ipvs.takeOver();
       await this.#removeOthers();
       return await this.#isOverwritten();
     }
-    if (this.#told === undefined || processes.length > 0) this.#told = processes;
+    this.#rival = { rules, processes };
     return false;
   }
 

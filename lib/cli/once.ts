@@ -5,12 +5,12 @@
  */
 import { conflictLines } from "../policy/claimed.ts";
 import { likelyBackend } from "../backend/choose.ts";
-import { openModeWarning } from "../config/checks/open_mode.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/features.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";
 import { readState } from "../daemon/start/read_state.ts";
+import { checkMode } from "../findings/mode.ts";
 import { checkNodeAddress } from "../findings/node_address.ts";
 import type { QueryContext } from "./query.ts";
 
@@ -24,8 +24,6 @@ export async function once(
 ): Promise<void> {
   const { configuration, output, nodeName, runtime, logger } = options;
   const backend = likelyBackend(options);
-  const differs = openModeWarning(configuration);
-  if (differs !== undefined) logger.warn(differs);
   const { cache, desired, conflicts, refused } = await readState({
     ...options,
     backend,
@@ -39,8 +37,9 @@ export async function once(
     traits: backend.traits,
     interfaceAddresses: node?.addresses ?? [],
     objects: { node, desired },
+    probed: [],
   };
-  for (const each of checkNodeAddress(facts)) logFinding(logger, each);
+  for (const each of [...checkMode(facts), ...checkNodeAddress(facts)]) logFinding(logger, each);
   for (const refusal of refused) logger.warn("object refused", { ...refusal });
   for (const omission of cache.omissions) {
     logger.warn("a part of the object is left out, the rest of it counts", { ...omission });

@@ -5,7 +5,7 @@
  */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
-import type { NodeFacts } from "../findings/facts.ts";
+import type { NodeFacts, SystemFacts } from "../findings/facts.ts";
 import type { ObjectEvent } from "../model/cluster/events.ts";
 import type { Status } from "../model/status.ts";
 import type { EventReport } from "../model/cluster/event_report.ts";
@@ -23,6 +23,7 @@ import type { Connections } from "../observe/connections/connections.ts";
 import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
 import { startingEvent } from "./reports/node_events.ts";
 import { NodeFindings } from "./reports/node_findings.ts";
+import { readSystem } from "./reports/system_facts.ts";
 import { Observation } from "./reports/observation.ts";
 import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
@@ -64,6 +65,7 @@ export class Daemon {
   readonly observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
   readonly #findings: NodeFindings;
+  #system: SystemFacts | undefined;
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
   readonly #saved: SavedState;
@@ -142,7 +144,10 @@ export class Daemon {
       report: (event) => this.#report(event),
     });
     this.#findings = new NodeFindings({
-      gather: () => Promise.resolve(this.#facts()),
+      gather: async (isFull) => {
+        if (isFull) this.#system = await readSystem(options, this.#system);
+        return this.#facts();
+      },
       clock,
       logger,
     });
@@ -243,7 +248,7 @@ export class Daemon {
         firstSync.then(() => this.#takingOver = takeOver(this.#others())),
         firstSync.then(() => applyKernelSettings(this.#options)),
         firstSync.then(() => this.#connections.begin()),
-        firstSync.then(() => this.#findings.follow(signal)),
+        this.#findings.follow(firstSync, signal),
         tellOfWaiting({ ...waiting, logger }),
       ]);
     } finally {
@@ -318,6 +323,7 @@ export class Daemon {
       backend: this.#opened.backend,
       desired: this.#desired,
       drifted: () => this.observation.drifted(),
+      looked: () => this.#findings.changed(),
       requestFull: (reason) => this.#loop.requestFull(reason),
       requestRepair: () => this.#loop.requestRepair(),
     };
@@ -330,12 +336,16 @@ export class Daemon {
 
   #facts(): NodeFacts {
     const { configuration, nodeName, runtime } = this.#options;
-    const node = this.#cache.node;
+    const { node } = this.#cache;
+    const { backend, findings } = this.#opened;
     return {
       nodeName,
       configuration,
-      traits: this.#opened.backend.traits,
+      traits: backend.traits,
       interfaceAddresses: runtime.addresses(),
+      system: this.#system,
+      rival: backend.foreignRules.rival,
+      probed: findings,
       objects: this.#cache.complete ? { node, desired: this.#desired } : undefined,
     };
   }

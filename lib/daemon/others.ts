@@ -22,6 +22,8 @@ export interface OthersOptions {
   readonly drifted: () => void;
   /** Asks for a full sync. */
   readonly requestFull: (reason: string) => void;
+  /** Called after each look for another proxy. */
+  readonly looked: () => void;
   /** Asks that what differs be put back. */
   readonly requestRepair: () => void;
   readonly signal: AbortSignal;
@@ -47,7 +49,8 @@ export function repairDrift(options: OthersOptions): Promise<void> {
  * aborts and nothing more is written.
  */
 export async function takeOver(options: OthersOptions): Promise<void> {
-  const { backend: { foreignRules, traits }, configuration, clock, requestFull, signal } = options;
+  const { backend: { foreignRules, traits }, configuration, clock, requestFull, looked, signal } =
+    options;
   await foreignRules.finish();
   // Beside the rest: open connections may keep it for long.
   let following = foreignRules.follow(signal);
@@ -55,6 +58,7 @@ export async function takeOver(options: OthersOptions): Promise<void> {
     await clock.sleep(configuration[traits.section].syncPeriod * CHECK_OTHERS, signal);
     if (signal.aborted) break;
     if (await foreignRules.check()) requestFull("kube-proxy has gone");
+    looked();
     following = foreignRules.follow(signal);
   }
   await following;

@@ -34,6 +34,61 @@ export const CATALOG = {
     remedy:
       "If this is not the machine of that Node, set --hostname-override. Behind 1:1 NAT, set nodePortAddresses (--nodeport-addresses) to the addresses of the interfaces.",
   },
+  "mode-is-open": {
+    severity: "info",
+    summary:
+      "No mode is set, and nftables is used: node ports differ from kube-proxy's default mode.",
+    remedy:
+      "Set mode (--proxy-mode) to nftables to keep this, or to iptables for kube-proxy's default. nodePortAddresses: [all] opens node ports on all addresses but loopback.",
+  },
+  "mode-without-need": {
+    severity: "info",
+    summary:
+      "iptables mode is set, and nftables works on this node. kubeadm 1.37 writes this mode into its ConfigMap.",
+    remedy:
+      "Set mode: nftables (--proxy-mode=nftables) in the configuration, such as the ConfigMap kube-proxy in kube-system.",
+  },
+  "nftables-unusable": {
+    severity: "warning",
+    summary: "No mode is set, and iptables is used because nftables cannot be.",
+    remedy:
+      "Mend what the finding names, or set mode: iptables (--proxy-mode=iptables) to keep iptables.",
+  },
+  "iptables-variants-mixed": {
+    severity: "warning",
+    summary:
+      "Rules are in iptables-nft and in iptables-legacy, and neither sees the other's rules.",
+    remedy: "Let all programs of the node use one variant (update-alternatives --config iptables).",
+  },
+  "ip-family-missing": {
+    severity: "info",
+    summary: "The kernel does not have an IP family, and no rules are written for it.",
+    remedy: "Nothing, unless Services of this family are needed: start the kernel with IPv6.",
+  },
+  "ip-family-not-written": {
+    severity: "warning",
+    summary: "No rules are written for an IP family that the kernel has.",
+    remedy: "Install the program that the finding names.",
+  },
+  "connections-not-counted": {
+    severity: "info",
+    summary:
+      "nft or the kernel refuses counters on elements, so connections are not counted by Service.",
+    remedy: "Use the nft or kernel that the finding names, or set --service-metrics=false.",
+  },
+  "other-proxy": {
+    severity: "warning",
+    summary: "Another proxy writes its rules on this node.",
+    remedy:
+      "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system. signpost then removes its rules.",
+  },
+  "conntrack-table-almost-full": {
+    severity: "warning",
+    summary:
+      "The table of connection tracking is almost full. The kernel drops new connections if it is full.",
+    remedy:
+      "Raise conntrack.maxPerCore (--conntrack-max-per-core), or find what holds so many entries open.",
+  },
   "node-ports-on-all-addresses": {
     severity: "info",
     summary: "Node ports answer on all addresses of this node.",

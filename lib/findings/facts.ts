@@ -6,6 +6,7 @@
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
+import type { Finding } from "../model/finding.ts";
 import type { Node } from "../model/cluster/objects.ts";
 
 /** All that is known of a node. A part that is absent was not read, and its checks find nothing. */
@@ -19,6 +20,28 @@ export interface NodeFacts {
   readonly interfaceAddresses: readonly string[];
   /** Present once every list is complete. */
   readonly objects?: ObjectFacts | undefined;
+  /** Present once programs and kernel have been asked. */
+  readonly system?: SystemFacts | undefined;
+  /** Another proxy that writes its rules; absent: there is none. */
+  readonly rival?: Rival | undefined;
+  /** What the programs found themselves while they were probed. */
+  readonly probed: readonly Finding[];
+}
+
+/** Another proxy at work on this node. */
+export interface Rival {
+  /** Its tables and chains. */
+  readonly rules: readonly string[];
+  /** Its processes as far as they are seen from here. */
+  readonly processes: readonly string[];
+}
+
+/** What the programs and the kernel of this node say. */
+export interface SystemFacts {
+  /** Another mode is set although nftables would work. */
+  readonly couldUseNftables: boolean;
+  /** Entries of connection tracking now and at most. */
+  readonly conntrack?: { readonly entries: number; readonly max: number } | undefined;
 }
 
 /** The objects, and the state that follows from them. */

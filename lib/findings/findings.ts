@@ -8,6 +8,8 @@ import type { NodeFacts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
 import { checkFamilies } from "./families.ts";
 import { checkMovedConnections } from "./moved_connections.ts";
+import { checkMode } from "./mode.ts";
+import { checkSystem } from "./system.ts";
 import { checkNodeAddress } from "./node_address.ts";
 import { checkPodRange } from "./pod_range.ts";
 
@@ -17,6 +19,9 @@ export type Check = (
 ) => readonly Finding[] | Generator<undefined, readonly Finding[]>;
 
 const CHECKS: readonly Check[] = [
+  ({ probed }) => probed,
+  checkMode,
+  checkSystem,
   checkNodeAddress,
   checkFamilies,
   checkPodRange,

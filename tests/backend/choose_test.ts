@@ -27,28 +27,25 @@ function open(
   return openBackend({ configuration: configuration({ mode }), runtime, logger });
 }
 
-Deno.test("without a mode nftables comes first, with one warning that says what differs", async () => {
-  const logger = new MemoryLogger();
-  const opened = await open(new FakeNode(), "", logger);
+Deno.test("without a mode nftables comes first", async () => {
+  const opened = await open(new FakeNode(), "");
   assertEquals([opened.backend.traits.name, opened.version], ["nftables", "1.0.6"]);
-  assertEquals(logger.lines.length, 1);
-  assertMatch(logger.lines[0] ?? "", /^warn no mode is set, and nftables is used .* never on 127/);
 });
 
 Deno.test("nftables that was asked for says nothing", async () => {
   const logger = new MemoryLogger();
-  await open(new FakeNode(), "nftables", logger);
+  assertEquals((await open(new FakeNode(), "nftables", logger)).findings, []);
   assertEquals(logger.lines, []);
 });
 
-Deno.test("without a mode iptables is next, with one warning that says why", async () => {
+Deno.test("without a mode iptables is next, with a finding that says why", async () => {
   const node = new FakeNode();
   node.failures.set("nft", "Error: Could not process rule: Operation not supported");
-  const logger = new MemoryLogger();
-  assertEquals((await open(node, "", logger)).backend.traits.name, "iptables");
-  assertEquals(logger.at("warn").length, 1);
+  const { backend, findings } = await open(node, "");
+  assertEquals(backend.traits.name, "iptables");
+  assertEquals(findings.map(({ id }) => id), ["nftables-unusable"]);
   assertMatch(
-    logger.at("warn")[0] ?? "",
+    findings[0]?.what ?? "",
     /iptables is used, since nftables cannot be: nft .* refuses: "Error: .*not supported"/,
   );
 });
@@ -69,16 +66,15 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
-Deno.test("a missing family and mixed backends are warned of", async () => {
+Deno.test("a missing family and mixed backends are findings", async () => {
   const node = new FakeNode();
   node.saved.set("iptables-nft-save", "*filter\n-A INPUT -j ACCEPT\nCOMMIT\n");
   node.saved.set("iptables-legacy-save", "*filter\n-A INPUT -j ACCEPT\nCOMMIT\n");
   node.missing.add("ip6tables-nft");
-  const logger = new MemoryLogger();
-  await open(node, "iptables", logger);
-  assertEquals(logger.at("warn").map((line) => line.slice(0, 27)), [
-    "warn both iptables-nft and ",
-    "warn no IPv6 rules: cannot ",
+  const { findings } = await open(node, "iptables");
+  assertEquals(findings.map(({ id, severity }) => [id, severity]), [
+    ["iptables-variants-mixed", "warning"],
+    ["ip-family-not-written", "warning"],
   ]);
 });
 
@@ -171,14 +167,14 @@ const DUAL_SERVICE = {
 const IPV6 = /ip6|fd00:|2001:db8|::|[a-z-]6\b/;
 
 for (const mode of ["nftables", "iptables"] as const) {
-  Deno.test(`on a node without IPv6, ${mode} mode writes IPv4 rules alone, and one line says so`, async () => {
+  Deno.test(`on a node without IPv6, ${mode} mode writes IPv4 rules alone, and a finding says so`, async () => {
     const node = new FakeNode(mode === "nftables" ? [] : ["-legacy"]);
     const logger = new MemoryLogger();
     const opened = await open(node, mode, logger, false);
     const reason = "this node has no IPv6 (the kernel has no IPv6 sockets)";
     assertEquals([...opened.missing], [[6, reason]]);
-    assertEquals(logger.lines.filter((line) => line.includes("IPv6")), [
-      `info no IPv6 rules: ${reason} {}`,
+    assertEquals(opened.findings.map(({ id, what }) => [id, what]), [
+      ["ip-family-missing", `no IPv6 rules: ${reason}`],
     ]);
     assertEquals(logger.at("warn"), []);
     const configured = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/64"] };

@@ -29,6 +29,7 @@ Deno.test("what a check finds again of another proxy is followed, beside the che
     clock,
     logger: new MemoryLogger(),
     drifted: () => {},
+    looked: () => call("looked"),
     requestFull: (reason) => void full.push(reason),
     requestRepair: () => {},
     signal: stop.signal,
@@ -37,6 +38,6 @@ Deno.test("what a check finds again of another proxy is followed, beside the che
   await clock.advance(120_000);
   stop.abort();
   await others;
-  assertEquals(calls, ["finish", "follow", "check", "follow"]);
+  assertEquals(calls, ["finish", "follow", "check", "looked", "follow"]);
   assertEquals(full, ["kube-proxy has gone"]);
 });

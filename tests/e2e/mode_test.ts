@@ -59,7 +59,7 @@ Deno.test("where nft refuses counters, one line says so, and the Services work w
   await using signpost = stage.start([], programs.env);
   await signpost.waitForLog(/ synced kind=full/);
   assertMatch(signpost.log, / started .*mode=nftables/);
-  const lines = signpost.log.match(/^.*WARN connections are not counted by Service: nft .*$/gm) ??
+  const lines = signpost.log.match(/^.*INFO connections are not counted by Service: nft .*$/gm) ??
     [];
   assertEquals(lines.length, 1, signpost.log);
   const table = await stage.network.run(NODE, ["nft", "list", "table", "inet", "signpost"]);

@@ -21,6 +21,7 @@ export function factsOf(
     configuration: configuration(options.configuration),
     traits: { ...traitsOf(options.mode ?? "nftables"), ...options.traits },
     interfaceAddresses: cache.node?.addresses ?? [],
+    probed: [],
     objects: { node: cache.node, desired },
     ...facts,
   };

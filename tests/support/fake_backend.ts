@@ -57,6 +57,7 @@ export class FakeBackend implements Backend<FakeScript> {
   };
   readonly foreignRules: ForeignRules = {
     isServed: () => Promise.resolve(this.#isThere),
+    rival: undefined,
     findProxy: () => Promise.resolve([]),
     finish: () => Promise.resolve(),
     check: () => Promise.resolve(false),
@@ -102,7 +103,8 @@ export class FakeBackend implements Backend<FakeScript> {
       version: "1.0",
       missing: new Map(),
       refusedFeatures: new Map(),
-      remarks: [],
+      findings: [],
+      choice: "",
     });
   }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { finding } from "../../findings/finding.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILIES } from "../../model/values/address.ts";
 import type { ApplyError } from "../../model/kernel/dataplane.ts";
@@ -77,14 +78,16 @@ export class IptablesBackend implements Backend<IptablesScript> {
       version,
       missing: new Map([...missingFamilies(this.#options.runtime), ...missing]),
       refusedFeatures: new Map(),
-      remarks: [
-        { level: "info", message: `iptables backend: ${reason}` },
-        ...mixed ? [{ level: "warn" as const, message: MIXED }] : [],
-        ...[...missing].map(([family, reason]) => ({
-          level: "warn" as const,
-          message: `no IPv${family} rules: ${reason}`,
-        })),
+      findings: [
+        ...mixed ? [finding("iptables-variants-mixed", { what: MIXED, where: "iptables" })] : [],
+        ...[...missing].map(([family, reason]) =>
+          finding("ip-family-not-written", {
+            what: `no IPv${family} rules: ${reason}`,
+            where: `IPv${family}`,
+          })
+        ),
       ],
+      choice: `iptables backend: ${reason}`,
     };
   }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { finding } from "../../findings/finding.ts";
 import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange, StreamedState } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
@@ -91,9 +92,11 @@ export class NftablesBackend implements Backend<NftScript> {
       version: await version,
       missing,
       refusedFeatures,
-      remarks: uncounted === undefined
-        ? []
-        : [{ level: "warn", message: `connections are not counted by Service: ${uncounted}` }],
+      findings: uncounted === undefined ? [] : [finding("connections-not-counted", {
+        what: `connections are not counted by Service: ${uncounted}`,
+        where: "nft",
+      })],
+      choice: "",
     };
   }
 

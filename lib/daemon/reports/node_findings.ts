@@ -47,11 +47,20 @@ export class NodeFindings {
     this.#changed.set();
   }
 
-  /** Looks when objects change and every minute, until the signal aborts. */
-  async follow(signal: AbortSignal): Promise<void> {
+  /**
+   * Looks at once; after the first sync also when objects change and every minute, until the signal aborts.
+   * Before it, no program is asked, for the start needs the processors.
+   */
+  async follow(firstSync: Promise<void>, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
+    await this.#look(false);
+    const aborted = Promise.withResolvers<void>();
+    signal.addEventListener("abort", () => {
+      aborted.resolve();
+      this.#changed.set();
+    }, { once: true });
+    await Promise.race([firstSync, aborted.promise]);
     let next = clock.monotonic();
-    signal.addEventListener("abort", () => this.#changed.set(), { once: true });
     while (!signal.aborted) {
       const began = clock.monotonic();
       const isFull = began >= next;

@@ -1,0 +1,40 @@
+/**
+ * Asks programs and kernel for the facts of node findings.
+ *
+ * @module
+ */
+import type { BackendOptions } from "../../backend/backend.ts";
+import { couldUseFirst } from "../../backend/choose.ts";
+import { Sysctl } from "../../backend/sysctl.ts";
+import type { SystemFacts } from "../../findings/facts.ts";
+
+/**
+ * Asks. What cannot be read is left out.
+ *
+ * @param before the last answer: what does not change is not asked again
+ */
+export async function readSystem(
+  options: BackendOptions,
+  before?: SystemFacts,
+): Promise<SystemFacts> {
+  const [couldUseNftables, conntrack] = await Promise.all([
+    before?.couldUseNftables ?? couldUseFirst(options),
+    readConntrack(options),
+  ]);
+  return { couldUseNftables, conntrack };
+}
+
+async function readConntrack(
+  { runtime: { runner } }: Pick<BackendOptions, "runtime">,
+): Promise<SystemFacts["conntrack"]> {
+  const sysctl = new Sysctl(runner);
+  const read = async (name: string) =>
+    Number(await sysctl.read(`net.netfilter.nf_conntrack_${name}`));
+  try {
+    const [entries, max] = await Promise.all([read("count"), read("max")]);
+    // A limit of 0 is none.
+    return max > 0 ? { entries, max } : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,40 @@
+/**
+ * Checks the mode against kube-proxy's default, iptables, and against what this node could use.
+ *
+ * @module
+ */
+import type { Configuration } from "../model/configuration.ts";
+import { nodePortRanges } from "../model/node_port_addresses.ts";
+import { cidrContains } from "../model/values/address.ts";
+import type { NodeFacts } from "./facts.ts";
+import { type Finding, finding } from "./finding.ts";
+
+/** Compares the mode in effect with the mode that is set. */
+export function checkMode({ configuration, traits, system }: NodeFacts): Finding[] {
+  const where = "mode";
+  if (system?.couldUseNftables) {
+    return [finding("mode-without-need", {
+      what: `mode ${configuration.mode} is set, and nftables works on this node`,
+      where,
+    })];
+  }
+  // The mode that answers on the Node's own addresses alone is not kube-proxy's default.
+  const what = traits.primaryNodePorts ? describeOpenMode(configuration) : undefined;
+  return what === undefined ? [] : [finding("mode-is-open", { what, where })];
+}
+
+const LOCALHOST = "127.0.0.1";
+
+/** Tells how node ports differ because nftables was chosen; `undefined`: a mode is set, or nothing differs. */
+function describeOpenMode(
+  { mode, nodePortAddresses, iptables }: Configuration,
+): string | undefined {
+  if (mode !== "") return undefined;
+  const begin = "no mode is set, and nftables is used where kube-proxy uses iptables: node ports";
+  if (nodePortAddresses.length === 0) {
+    return `${begin} answer on the Node's primary addresses only, never on ${LOCALHOST}`;
+  }
+  const local = iptables.localhostNodePorts &&
+    nodePortRanges(nodePortAddresses).some((cidr) => cidrContains(cidr, LOCALHOST));
+  return local ? `${begin} never answer on ${LOCALHOST}` : undefined;
+}

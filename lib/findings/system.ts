@@ -1,0 +1,32 @@
+/**
+ * Checks what runs beside signpost, and the limits of the kernel.
+ *
+ * @module
+ */
+import type { NodeFacts, Rival } from "./facts.ts";
+import { type Finding, finding } from "./finding.ts";
+
+/** Share of the table of connection tracking from which on it is almost full. */
+const ALMOST = 0.9;
+
+/** Finds another proxy, and a table of connection tracking that is almost full. */
+export function checkSystem({ rival, system }: NodeFacts): Finding[] {
+  const conntrack = system?.conntrack;
+  return [
+    ...rival ? [foreignProxy(rival)] : [],
+    ...conntrack === undefined || conntrack.entries < ALMOST * conntrack.max ? [] : [
+      finding("conntrack-table-almost-full", {
+        what: `connection tracking has ${conntrack.entries} of ${conntrack.max} entries`,
+        where: "net.netfilter.nf_conntrack_max",
+      }),
+    ],
+  ];
+}
+
+function foreignProxy({ rules, processes }: Rival): Finding {
+  const who = processes.length === 0 ? "no process of it is seen from here" : processes.join(", ");
+  return finding("other-proxy", {
+    what: `another proxy keeps writing its rules on this node: ${rules.join(", ")} (${who})`,
+    where: "kube-proxy",
+  });
+}

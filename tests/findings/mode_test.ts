@@ -1,0 +1,56 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { checkMode } from "../../lib/findings/mode.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
+import { configurationOf, load, loadFile, runOf } from "../config/support.ts";
+import type { Mode } from "../support/modes.ts";
+import { factsOf } from "./facts.ts";
+
+function said(configuration: Configuration, mode: Mode = "nftables"): string {
+  return checkMode({ ...factsOf([], { mode }), configuration }).map(({ what }) => what).join();
+}
+
+async function saidOf(...argv: readonly string[]): Promise<string> {
+  return said(configurationOf(await load(argv)));
+}
+
+Deno.test("without a mode, a finding says how node ports differ", async () => {
+  assertMatch(await saidOf(), /primary addresses only, never on 127\.0\.0\.1$/);
+  for (const addresses of ["127.0.0.0/8,10.0.0.0/8", "0.0.0.0/0", "all", "primary,localhost"]) {
+    assertMatch(await saidOf(`--nodeport-addresses=${addresses}`), /never answer on 127/);
+  }
+});
+
+Deno.test("where node ports are the same, or a mode is set, nothing is said", async () => {
+  assertEquals(await saidOf("--nodeport-addresses=10.0.0.0/8"), "");
+  assertEquals(await saidOf("--nodeport-addresses=primary"), "");
+  assertEquals(
+    await saidOf("--nodeport-addresses=127.0.0.0/8", "--iptables-localhost-nodeports=false"),
+    "",
+  );
+  for (const mode of ["nftables", "iptables"]) {
+    assertEquals(await saidOf(`--proxy-mode=${mode}`), "");
+  }
+});
+
+Deno.test("an open mode that became iptables is kube-proxy's", async () => {
+  assertEquals(said(configurationOf(await load([])), "iptables"), "");
+});
+
+Deno.test("what kubeadm writes leaves the mode open", async () => {
+  const text = await Deno.readTextFile(
+    new URL("../testdata/parity/newkubeadm.yaml", import.meta.url),
+  );
+  const { configuration } = runOf(await loadFile(text.replace(/^(?:apiVersion|kind):.*\n/gm, "")));
+  assertMatch(said(configuration), /^no mode is set/);
+});
+
+Deno.test("iptables mode that is set where nftables works is worth knowing", () => {
+  const facts = factsOf([], {
+    mode: "iptables",
+    configuration: { mode: "iptables" },
+    facts: { system: { couldUseNftables: true } },
+  });
+  assertEquals(checkMode(facts).map(({ id, severity, what }) => [id, severity, what]), [
+    ["mode-without-need", "info", "mode iptables is set, and nftables works on this node"],
+  ]);
+});

@@ -1,0 +1,25 @@
+import { assertEquals } from "@std/assert";
+import type { NodeFacts } from "../../lib/findings/facts.ts";
+import { checkSystem } from "../../lib/findings/system.ts";
+import { factsOf } from "./facts.ts";
+
+function said(facts: Partial<NodeFacts>): string[] {
+  return checkSystem(factsOf([], { facts })).map(({ id, what }) => `${id}: ${what}`);
+}
+
+Deno.test("the rules and processes of another proxy are named", () => {
+  const rival = { rules: ["table ip kube-proxy"], processes: ["kube-proxy (pid 4711)"] };
+  assertEquals(said({ rival }), [
+    "other-proxy: another proxy keeps writing its rules on this node: table ip kube-proxy " +
+    "(kube-proxy (pid 4711))",
+  ]);
+});
+
+Deno.test("a table of connection tracking is almost full from nine tenths on", () => {
+  const withEntries = (entries: number) =>
+    said({ system: { couldUseNftables: false, conntrack: { entries, max: 100 } } });
+  assertEquals(withEntries(89), []);
+  assertEquals(withEntries(90), [
+    "conntrack-table-almost-full: connection tracking has 90 of 100 entries",
+  ]);
+});
