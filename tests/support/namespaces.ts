@@ -3,11 +3,15 @@
  *
  * @module
  */
+import ipaddr from "ipaddr.js";
 import { run } from "./command.ts";
+import { eventually } from "./eventually.ts";
 import type { Libc } from "./libc.ts";
 
 const PREFIX = /^signpost-(\d+)-[0-9a-f]+-/;
 const FOLDER = "/run/netns";
+/** A flag of routes, from `linux/ipv6_route.h`. */
+const RTF_LOCAL = 0x80000000;
 
 /**
  * Settings of every namespace; `{}` stands for `all` and `default`. ICMP errors are not limited:
@@ -80,7 +84,11 @@ export class Namespaces implements AsyncDisposable {
     return handle;
   }
 
-  /** Runs `ip` commands in a namespace, all in one go; those that begin with `-6 ` come last. */
+  /**
+   * Runs `ip` commands in a namespace, all in one go; those that begin with `-6 ` come last.
+   *
+   * IPv6 addresses that were added take packets when this returns.
+   */
   async ip(name: string, commands: readonly string[]): Promise<void> {
     for (const family of ["-4", "-6"]) {
       const lines = commands
@@ -92,6 +100,29 @@ export class Namespaces implements AsyncDisposable {
         stdin: lines.join(""),
       });
     }
+    const added = commands.flatMap((command) => /^addr add (\S+:\S*)\//.exec(command)?.[1] ?? []);
+    await eventually(
+      `${name} has local routes to ${added.join(", ")}`,
+      () => this.#hasLocalRoutes(name, added),
+      { interval: 1 },
+    );
+  }
+
+  /** Tells if packets to these IPv6 addresses arrive: the kernel adds the routes in the background. */
+  #hasLocalRoutes(name: string, addresses: readonly string[]): boolean {
+    if (addresses.length === 0) return true;
+    const table = this.#libc.inside(
+      this.handle(name),
+      () => Deno.readTextFileSync("/proc/thread-self/net/ipv6_route"),
+    );
+    const local = new Set(
+      table.split("\n").map((line) => line.split(/ +/))
+        .filter((fields) => (parseInt(fields[8] ?? "", 16) & RTF_LOCAL) !== 0)
+        .map(([destination]) => destination),
+    );
+    return addresses.every((each) =>
+      local.has(new Uint8Array(ipaddr.parse(each).toByteArray()).toHex())
+    );
   }
 
   /** Writes settings below `/proc/sys/net`; those that the kernel lacks are left out. */

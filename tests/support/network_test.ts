@@ -1,6 +1,6 @@
 import { assertEquals, assertGreater, assertNotEquals } from "@std/assert";
 import { Network } from "./network.ts";
-import { GATE } from "./topology.ts";
+import { addAddress, GATE } from "./topology.ts";
 import type { Outcome } from "./traffic.ts";
 
 const TOPOLOGY = {
@@ -109,6 +109,20 @@ Deno.test("a long connection outlives the replacement of the rules that made it"
   await network.applyNft(`delete table inet test\n${RULES.replace("mod 2", "mod 1")}`);
   assertEquals(await wire.exchange("two"), "two");
   wire.close();
+});
+
+Deno.test("an IPv6 address answers as soon as it was added, also beside a network that goes", async () => {
+  const leaving = await createNetwork();
+  await using network = await createNetwork();
+  network.serve("node", { protocol: "tcp", port: 22, address: "::" });
+  const gone = leaving[Symbol.asyncDispose]();
+  for (let i = 1; i <= 20; i++) {
+    const address = `2001:db8:2::${i}`;
+    await network.ip("node", [addAddress(address, "lo")]);
+    const outcomes = await network.connect({ from: "client", address, port: 22 });
+    assertEquals(hostsOf(outcomes), ["node"], address);
+  }
+  await gone;
 });
 
 Deno.test("networks side by side do not see each other, and leave nothing behind", async () => {
