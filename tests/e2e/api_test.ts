@@ -100,6 +100,25 @@ for (const end of [false, true]) {
   });
 }
 
+Deno.test("after a restore of etcd a lower bookmark leads to the endpoints that it has", async () => {
+  await using stage = await Stage.create({
+    objects: [...WEB, ...on("local1")],
+    api: { protobuf: false },
+  });
+  await using signpost = await stage.startSynced();
+  const { api } = stage;
+  await api.stop();
+  stage.apply(...on("local2"));
+  api.store.rewind(50);
+  await api.start();
+  await signpost.until("all watches", () => api.openStreams === 4);
+  const { resourceVersion } = api.store;
+  await stage.flowsBecome(signpost, reaches(["local1"]));
+  const metadata = { resourceVersion: String(resourceVersion) };
+  api.sendRaw(`${JSON.stringify({ type: "BOOKMARK", object: { metadata } })}\n`, "EndpointSlice");
+  await stage.flowsBecome(signpost, reaches(["local2"]));
+});
+
 Deno.test("while the API server is away the rules stay, and they follow when it is back", async () => {
   await using stage = await Stage.create({ objects: [...WEB, ...on("local1")] });
   await using signpost = await stage.startSynced();

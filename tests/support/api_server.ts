@@ -159,6 +159,12 @@ export class ApiServer {
     this.dropStreams();
   }
 
+  /** Has resource versions go back, as a restored etcd does; open watches are cut. */
+  rewind(versions: number): void {
+    this.store.rewind(versions);
+    this.dropStreams();
+  }
+
   /** Expires the continue tokens given out so far. */
   expireContinueTokens(): void {
     this.#pages.clear();

@@ -157,6 +157,13 @@ export class ApiStore {
     this.#history = [];
   }
 
+  /** Has resource versions go back, as a restored etcd does; objects stay as they are. */
+  rewind(versions: number): void {
+    this.#resourceVersion -= versions;
+    this.#compacted = Math.min(this.#compacted, this.#resourceVersion);
+    this.#history = [];
+  }
+
   /** Calls back at each change. @returns a function that ends it */
   subscribe(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener);

@@ -55,6 +55,7 @@ export class ApiStream {
 
   /** Says what the newest resource version is. */
   bookmark(annotations: Readonly<Record<string, string>> = {}): void {
+    if (this.store.resourceVersion < (this.request.since ?? 0)) return;
     const { kind, apiVersion } = this.request.collection;
     const metadata = { name: "", resourceVersion: String(this.store.resourceVersion), annotations };
     this.#send(this.request.format.event("BOOKMARK", new Stored({ kind, apiVersion, metadata })));
@@ -101,8 +102,10 @@ export class ApiStream {
     if (this.request.markEnd) this.bookmark({ "k8s.io/initial-events-end": "true" });
   }
 
-  #sendChange({ kind, before, after }: Change): void {
+  #sendChange({ kind, resourceVersion, before, after }: Change): void {
     if (kind !== this.request.collection.kind) return;
+    // As kube-apiserver: nothing is sent that is not newer than what was asked for.
+    if (resourceVersion <= (this.request.since ?? 0)) return;
     const { matches } = this.request;
     const old = before && matches(before.object) ? before : undefined;
     const now = after && matches(after.object) ? after : undefined;

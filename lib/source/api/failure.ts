@@ -24,6 +24,8 @@ export type FailureReason =
   | "not-found"
   /** 410: the resource version or continue token is too old. */
   | "gone"
+  /** A resource version is lower than the one before it: etcd was restored. */
+  | "reverted"
   /** 429. */
   | "throttled"
   /** Any other status. */

@@ -95,6 +95,8 @@ export class Reflector<K extends Kind> {
   readonly #report: WatchReport;
   /** `""`: a list is due. */
   #resourceVersion = "";
+  /** Monotonic time of the last list, event or bookmark. */
+  #progressed = -Infinity;
   /** Keys of the objects that were delivered. */
   #known = new Set<string>();
   #streamingList = true;
@@ -170,6 +172,7 @@ export class Reflector<K extends Kind> {
 
   #listed(snapshot: Snapshot<K>, resourceVersion: string): void {
     this.#known = snapshot.keys;
+    this.#progressed = this.options.clock.monotonic();
     this.#resourceVersion = resourceVersion;
     this.#report.listed(resourceVersion, snapshot.size);
   }
@@ -179,6 +182,7 @@ export class Reflector<K extends Kind> {
     const { clock } = this.options;
     this.#report.state(initial ? "listing" : "connecting");
     const start = clock.monotonic();
+    let isOpen = false;
     let progress = false;
     try {
       await followStream(this.kind, {
@@ -186,11 +190,13 @@ export class Reflector<K extends Kind> {
         onListed: (snapshot, resourceVersion) => this.#listed(snapshot, resourceVersion),
         onProgress: (resourceVersion) => {
           progress = true;
+          this.#progressed = clock.monotonic();
           this.#resourceVersion = resourceVersion;
           this.#backoff.reset();
           this.#report.alive(resourceVersion);
         },
         onOpen: () => {
+          isOpen = true;
           if (!initial) this.#report.state("watching");
         },
       });
@@ -200,7 +206,11 @@ export class Reflector<K extends Kind> {
       if (this.#protobuf && speaksAgainstProtobuf(error)) this.#leaveProtobuf(error);
       throw error;
     } finally {
-      if (clock.monotonic() - start >= GOOD_STREAM) this.#backoff.reset();
+      const end = clock.monotonic();
+      if (end - start >= GOOD_STREAM) this.#backoff.reset();
+      // A restored server that is behind this version sends nothing until it has come past it.
+      const isSilent = isOpen && !progress && end - this.#progressed >= this.#limits.stall;
+      if (isSilent) this.#resourceVersion = "";
     }
     if (this.options.signal.aborted) return;
     if (!progress && clock.monotonic() - start < GOOD_STREAM) {
@@ -259,13 +269,13 @@ export class Reflector<K extends Kind> {
       this.#report.state("absent");
       return await clock.sleep(this.#limits.absent, signal);
     }
-    const isGone = error.reason === "gone";
+    const isGone = error.reason === "gone" || error.reason === "reverted";
     if (isGone) this.#forgetOutage();
     const backoff = isGone ? this.#relists : this.#backoff;
     const isFirst = backoff.failures === 0;
     const wish = error instanceof StatusError ? error.retryAfter ?? 0 : 0;
     const delay = backoff.next(Math.min(wish, LONGEST_RETRY_AFTER));
-    const isRoutine = error.reason === "dropped" || isGone;
+    const isRoutine = error.reason === "dropped" || error.reason === "gone";
     this.#report.failed(error, { state: "backoff", delay, loud: !(isFirst && isRoutine) });
     await clock.sleep(delay, signal);
     if (isGone) this.#relisted = clock.monotonic();
@@ -305,6 +315,7 @@ export class Reflector<K extends Kind> {
 
   /** Whether the resource version that we have leads nowhere. */
   #mustList(error: WatchError): boolean {
+    if (error.reason === "reverted") return true;
     if (this.#backoff.failures >= FAILURES_BEFORE_RELIST && error.reason === "garbage") return true;
     if (!(error instanceof StatusError)) return false;
     const isPassing = [401, 403, 404, 408, 429].includes(error.status) || error.status >= 500;

@@ -160,15 +160,30 @@ function limitQuiet(stream: ApiStream, clock: Clock, milliseconds: number): Idle
   });
 }
 
+/** A decimal number without leading zeros. */
+const COMPARABLE = /^[1-9][0-9]*$/;
+
+/**
+ * Returns whether a resource version is lower than another of the same resource; `false` if one of
+ * them is no number, for then they have no order (KEP-5504).
+ */
+function isLower(version: string, other: string): boolean {
+  if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;
+  return version.length < other.length || version.length === other.length && version < other;
+}
+
 /** Takes the lines or frames of one stream. */
 class Follower<K extends Kind> {
   #snapshot: Snapshot<K> | undefined;
-  #resourceVersion = "";
+  /** Of what was delivered last. */
+  #resourceVersion: string;
+  #hasProgress = false;
 
   constructor(
     private readonly kind: K,
     private readonly options: StreamOptions<K> & { readonly quiet: IdleLimit | undefined },
   ) {
+    this.#resourceVersion = options.resourceVersion ?? "";
     if (options.resourceVersion === undefined) {
       this.#snapshot = new Snapshot(kind, options.maxObjects);
     }
@@ -189,8 +204,8 @@ class Follower<K extends Kind> {
       }
     } finally {
       // What came before a bad piece is delivered, so the next watch goes on behind it.
-      if (this.#resourceVersion !== "") this.options.onProgress(this.#resourceVersion);
-      this.#resourceVersion = "";
+      if (this.#hasProgress) this.options.onProgress(this.#resourceVersion);
+      this.#hasProgress = false;
     }
   }
 
@@ -202,7 +217,7 @@ class Follower<K extends Kind> {
       quiet?.stop();
       sink(snapshot.toEvent());
       onListed(snapshot, event.resourceVersion);
-      this.#resourceVersion = event.resourceVersion;
+      this.#reached(event.resourceVersion);
       return;
     }
     const decoded = decode(this.kind, event.object);
@@ -212,6 +227,10 @@ class Follower<K extends Kind> {
 
   #pass(event: WatchEvent): void {
     const { decode, sink } = this.options;
+    if (isLower(event.resourceVersion, this.#resourceVersion)) {
+      const step = `from ${this.#resourceVersion} to ${event.resourceVersion}`;
+      throw new WatchError("reverted", `the resource version went back ${step}`);
+    }
     if (event.type !== "bookmark") {
       const decoded = decode(this.kind, event.object);
       this.#count(decoded.key, event.type === "changed" && decoded.type !== "ignored");
@@ -221,7 +240,12 @@ class Follower<K extends Kind> {
           : changeEvent(this.kind, decoded),
       );
     }
-    this.#resourceVersion = event.resourceVersion;
+    this.#reached(event.resourceVersion);
+  }
+
+  #reached(resourceVersion: string): void {
+    this.#resourceVersion = resourceVersion;
+    this.#hasProgress = true;
   }
 
   #count(key: string, isThere: boolean): void {

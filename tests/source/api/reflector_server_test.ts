@@ -219,6 +219,18 @@ Deno.test("a silent stream is found and replaced", async () => {
   });
 });
 
+Deno.test("a server whose resource versions went back is listed again", async () => {
+  await withWatch({ limits: { stall: 300 }, server: { bookmarkInterval: 50 } }, async (
+    { server, sink },
+  ) => {
+    server.store.put(service("b", "2"));
+    await eventually("b is there", () => sink.version("Service", "default/b") === "2");
+    server.rewind(10);
+    server.store.put(service("c", "3"));
+    await eventually("c is there", () => sink.version("Service", "default/c") === "3");
+  });
+});
+
 Deno.test("a request that is never answered is given up", async () => {
   await withWatch({ limits: { stall: 200 } }, async ({ server, sink, logger }) => {
     server.faults.add({ type: "stall" });

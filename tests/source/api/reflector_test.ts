@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { WatchObserver, WatchStatus } from "../../../lib/source/api/observer.ts";
 import { ApiClient } from "../../../lib/source/api/api_client.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
@@ -63,7 +63,7 @@ async function* fed(next: () => Promise<string | undefined>): AsyncGenerator<Uin
   }
 }
 
-function event(type: string, name: string, version: number, annotations = {}): string {
+function event(type: string, name: string, version: number | string, annotations = {}): string {
   const metadata = { name, resourceVersion: String(version), annotations };
   return JSON.stringify({ type, object: { metadata } });
 }
@@ -212,6 +212,62 @@ Deno.test("three minutes of silence end a stream, bookmarks keep it", async () =
     assertEquals(http.requests.length, 2);
     assertEquals(http.query.get("resourceVersion"), "20");
     assertEquals(logger.failures("stalled"), 1);
+  });
+});
+
+Deno.test("a stream that is silent from its resource version on is followed by a list", async () => {
+  await play(async ({ http, clock }) => {
+    const send = await http.stream();
+    await send(END);
+    await send(undefined);
+    await clock.advance(1_000);
+    assertEquals(http.query.get("resourceVersion"), "10");
+    await http.stream();
+    await clock.advance(180_000);
+    await clock.advance(1_000);
+    assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [3, "true"]);
+  });
+});
+
+Deno.test("silent streams that something cuts off before they stall are followed by a list, too", async () => {
+  await play(async ({ http, clock }) => {
+    const send = await http.stream();
+    await send(END);
+    await send(undefined);
+    for (let minute = 0; minute < 3; minute++) {
+      await clock.advance(1_000);
+      assertEquals(http.query.get("resourceVersion"), "10");
+      const cut = await http.stream();
+      await clock.advance(60_000);
+      await cut(undefined);
+    }
+    await clock.advance(1_000);
+    assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [5, "true"]);
+  });
+});
+
+for (const type of ["BOOKMARK", "ADDED", "DELETED"]) {
+  Deno.test(`a lower resource version in an event ${type} is followed by a list at once`, async () => {
+    await play(async ({ http, clock, sink, logger }) => {
+      const send = await http.stream();
+      await send(END);
+      await send(event("MODIFIED", "a", 12));
+      await send(event(type, "a", 11));
+      await clock.advance(250);
+      assertEquals([http.requests.length, http.query.get("sendInitialEvents")], [2, "true"]);
+      assertEquals(sink.summary("Service"), ["replace", "upsert a"]);
+      assertMatch(logger.at("warn").join(), /resource version went back from 12 to 11/);
+    });
+  });
+}
+
+Deno.test("resource versions that are no numbers are not compared", async () => {
+  await play(async ({ http, sink }) => {
+    const send = await http.stream();
+    await send(END);
+    for (const version of ["b", "a", "010", "9.5"]) await send(event("ADDED", version, version));
+    assertEquals(http.requests.length, 1);
+    assertEquals(sink.events.length, 5);
   });
 });
 
