@@ -83,7 +83,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["findings"],
   ["backend"],
   ["conntrack", "healthcheck", "sync"],
-  ["explain", "verify"],
+  ["localhost", "explain", "verify"],
   ["observe"],
   ["system"],
   ["daemon"],

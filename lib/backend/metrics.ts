@@ -13,21 +13,25 @@ export interface FailureMetric {
   readonly definition: Definition;
 }
 
+/** A value with its labels. */
+export interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
 /** A value for each set of labels, read when the metrics are asked for. */
 export interface GaugeMetric {
   readonly definition: Definition;
   readonly labels: readonly string[];
-  readonly read: () => Iterable<{
-    readonly labels: Readonly<Record<string, string>>;
-    readonly value: number;
-  }>;
+  readonly read: () => Iterable<Sample>;
 }
 
-/** A number that only grows, read when the metrics are asked for. */
+/** Numbers that only grow, read when the metrics are asked for. */
 export interface CounterMetric {
   readonly definition: Definition;
+  readonly labels: readonly string[];
   /** Never rejects, and takes seconds at most. */
-  readonly read: () => Promise<number>;
+  readonly read: () => Iterable<Sample> | Promise<Iterable<Sample>>;
 }
 
 /** The metrics of a backend. */

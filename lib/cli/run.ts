@@ -5,6 +5,8 @@
  */
 import { runDaemon } from "../daemon/start/run.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
+import { LocalhostListeners } from "../localhost/listeners.ts";
+import { TCP } from "../system/tcp.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { CommandContext } from "./context.ts";
@@ -31,6 +33,7 @@ const STOP_LIMIT = 10_000;
 export async function run(options: RunOptions): Promise<void> {
   const { runtime, signal, systemd, reload, argv, file } = options;
   const manager = openServiceManager(systemd, options);
+  await using localhost = new LocalhostListeners({ tcp: TCP, clock: runtime.clock });
   let { configuration, logger } = options;
   while (!signal.aborted) {
     const changed = new AbortController();
@@ -66,6 +69,7 @@ export async function run(options: RunOptions): Promise<void> {
       runtime,
       logger,
       manager,
+      localhost,
       signal: changed.signal,
     }).finally(() => {
       stopListening();

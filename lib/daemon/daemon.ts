@@ -12,6 +12,7 @@ import type { EventReport } from "../model/cluster/event_report.ts";
 import { EventRecorder } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
+import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListenByFamily } from "../system/http/servers.ts";
 import type { SyncReport } from "../sync/outcome.ts";
@@ -157,6 +158,7 @@ export class Daemon {
       metrics: this.#metrics,
       requestRound: () => this.#loop.requestRound(),
     });
+    const localhost = new LocalhostNodePorts(this.#desired);
     this.#loop = new SyncLoop({
       cache: this.#cache,
       desired: this.#desired,
@@ -173,6 +175,11 @@ export class Daemon {
           if (done) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
         },
         (outcome, turns) => turns.run(conntrack.following(outcome)),
+        async (outcome, turns) => {
+          await turns.run(localhost.following(outcome));
+          // Beside the next sync: there may be thousands of listeners to open.
+          void options.localhost.sync(localhost.wanted, logger);
+        },
       ],
       signal: options.signal,
     });

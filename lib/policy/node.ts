@@ -15,6 +15,7 @@ import {
   isSpecialAddress,
   mergeCidrs,
 } from "../model/values/address.ts";
+import { LOCALHOST_GATE } from "../config/checks/feature_gates.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { nodePortEntries, nodePortRanges } from "../model/node_port_addresses.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
@@ -53,7 +54,8 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
     // A shift by 31 is negative in JavaScript without `>>> 0`.
     masqueradeMark: (1 << settings.masqueradeBit) >>> 0,
     healthzPort: Number(/\d+$/.exec(configuration.healthzBindAddress)?.[0] ?? 0),
-    localhostNodePorts: traits.localhostNodePorts && configuration.iptables.localhostNodePorts,
+    localhostNodePorts: traits.localhostNodePorts === "rules" &&
+      configuration.iptables.localhostNodePorts,
     tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
     countsConnections: configuration.signpost.serviceMetrics &&
       inputs.refusedFeatures?.has("connection-counters") !== true,
@@ -130,9 +132,23 @@ function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
   return {
     localDetector: localDetector(inputs, family),
     nodePortAddresses: nodePortAddresses(inputs, family),
+    ...loopbackOf(inputs, family),
     serviceCIDRs: mergeCidrs(cidrs.filter((cidr) => familyOf(cidr) === family)),
     ownAddresses: ownAddresses(inputs).filter((address) => familyOf(address) === family),
   };
+}
+
+/** Loopback counts as named by a range of its own. A range that also has other addresses does not name it. */
+function loopbackOf(
+  { configuration, traits }: NodeInputs,
+  family: Family,
+): Pick<DesiredFamily, "loopback"> {
+  if (traits.localhostNodePorts !== "listeners") return {};
+  const isNamed = nodePortRanges(nodePortEntries(configuration, traits)).some((cidr) =>
+    familyOf(cidr) === family && isLoopback(cidr.replace(/\/.*/, ""))
+  );
+  if (isNamed) return { loopback: "listeners" };
+  return configuration.featureGates[LOCALHOST_GATE] === true ? { loopback: "rejects" } : {};
 }
 
 function ownAddresses(

@@ -1,11 +1,11 @@
 /**
- * Adapter: ends connections that may have ended already.
+ * Adapter: ends connections and listeners that may have ended already.
  *
  * @module
  */
 
-/** Closes a connection that may be closed. */
-export function tryToClose(connection: Deno.Conn): void {
+/** Closes a connection or listener that may be closed. */
+export function tryToClose(connection: { close(): void }): void {
   try {
     connection.close();
   } catch (error) {

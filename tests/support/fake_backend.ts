@@ -42,7 +42,7 @@ export class FakeBackend implements Backend<FakeScript> {
     name: "nftables",
     section: "nftables",
     primaryNodePorts: true,
-    localhostNodePorts: false,
+    localhostNodePorts: "listeners",
     guardsClusterIPs: true,
     refuses: new Map(),
     mostFrontends: Infinity,

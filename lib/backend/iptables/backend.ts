@@ -30,7 +30,7 @@ const TRAITS: ModeTraits = {
   name: "iptables",
   section: "iptables",
   primaryNodePorts: false,
-  localhostNodePorts: true,
+  localhostNodePorts: "rules",
   guardsClusterIPs: false,
   refuses: new Map([["hash", "iptables cannot, nftables can"]]),
   mostFrontends: Infinity,

@@ -38,7 +38,8 @@ export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMe
   });
   const packets = (name: string, help: string, what: keyof PacketCounts) => ({
     definition: [`kubeproxy_iptables_${name}_packets_total`, help] as const,
-    read: async () => (await readPackets())[what],
+    labels: [],
+    read: async () => [{ labels: {}, value: (await readPackets())[what] }],
   });
   return {
     failures: [

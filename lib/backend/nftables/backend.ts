@@ -24,6 +24,7 @@ import { Nft } from "./kernel/nft.ts";
 import { probe } from "./kernel/probe.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./kernel/tables.ts";
 import { changesFrom } from "./reading/changes.ts";
+import { localhostRejects, type LocalhostRejectsOptions } from "./localhost_rejects.ts";
 import { nftablesRules } from "./reading/kernel_rules.ts";
 import { nftablesNames } from "./reading/rule_names.ts";
 
@@ -31,7 +32,7 @@ const TRAITS: ModeTraits = {
   name: "nftables",
   section: "nftables",
   primaryNodePorts: true,
-  localhostNodePorts: false,
+  localhostNodePorts: "listeners",
   guardsClusterIPs: true,
   refuses: new Map(),
   // To list one map of them takes nft 104 MB.
@@ -69,7 +70,11 @@ export class NftablesBackend implements Backend<NftScript> {
       nft: this.#nft,
       dataplane: this.#dataplane,
     });
-    this.metrics = nftablesMetrics(() => this.#dataplane.elements);
+    this.metrics = nftablesMetrics({
+      nft: this.#nft,
+      elements: () => this.#dataplane.elements,
+      clock: options.runtime.clock,
+    });
   }
 
   /** @inheritdoc */
@@ -190,8 +195,7 @@ function randomMark(): number {
   return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
 }
 
-/** @param elements the number of elements of each map and set */
-function nftablesMetrics(elements: () => ReadonlyMap<string, number>): BackendMetrics {
+function nftablesMetrics(options: LocalhostRejectsOptions): BackendMetrics {
   const prefix = "kubeproxy_sync_proxy_rules_nftables";
   return {
     failures: [
@@ -210,8 +214,8 @@ function nftablesMetrics(elements: () => ReadonlyMap<string, number>): BackendMe
     gauges: [{
       definition: ["signpost_elements", "Elements of a map or set"],
       labels: ["map"],
-      read: () => [...elements()].map(([map, value]) => ({ labels: { map }, value })),
+      read: () => [...options.elements()].map(([map, value]) => ({ labels: { map }, value })),
     }],
-    counters: [],
+    counters: [localhostRejects(options)],
   };
 }

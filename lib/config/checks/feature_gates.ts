@@ -18,13 +18,16 @@ interface Gate {
   readonly hasEffect?: boolean;
 }
 
+/** The gate that has node ports on loopback rejected and counted if loopback is not named. */
+export const LOCALHOST_GATE = "KubeProxyNFTablesLocalhostNodePorts";
+
 const LOCKED_ON: Gate = { stage: "", isOn: true, isLocked: true };
 
 /** The gates of kube-proxy that say something of the rules. */
 const GATES: ReadonlyMap<string, Gate> = new Map<string, Gate>([
   ["AllowServiceExternalIPs", { stage: "", isOn: true, hasEffect: true }],
   ["KubeProxyIPVS", { stage: "DEPRECATED", isOn: true, hasEffect: true }],
-  ["KubeProxyNFTablesLocalhostNodePorts", { stage: "ALPHA", isOn: false }],
+  [LOCALHOST_GATE, { stage: "ALPHA", isOn: false, hasEffect: true }],
   ["MultiCIDRServiceAllocator", LOCKED_ON],
   ["NFTablesNetlink", { stage: "BETA", isOn: true }],
   ["NFTablesProxyMode", LOCKED_ON],

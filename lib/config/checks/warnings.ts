@@ -30,7 +30,8 @@ export function warningsOf(
   const localhost = "iptables.localhostNodePorts";
   if (origin.settings.mode === "nftables" && origin.settings[localhost]) {
     warnings.push(
-      `${placeOf(origin, localhost)}: node ports do not answer on localhost in nftables mode`,
+      `${placeOf(origin, localhost)}: without effect in nftables mode; add localhost to ` +
+        "nodePortAddresses to have node ports on localhost",
     );
   }
   return warnings;

@@ -28,7 +28,10 @@ export function openConnections(
 
 /** Makes the metrics; what others count of themselves is led there. */
 export function openMetrics(
-  { configuration, runtime: { clock } }: Pick<DaemonOptions, "configuration" | "runtime">,
+  { configuration, runtime: { clock }, localhost }: Pick<
+    DaemonOptions,
+    "configuration" | "runtime" | "localhost"
+  >,
   { opened, connections, ...readings }:
     & Pick<MetricsOptions, "snapshotAge" | "isStale" | "findings">
     & {
@@ -38,6 +41,7 @@ export function openMetrics(
 ): Metrics {
   const metrics = createMetrics({
     backend: opened.backend.metrics,
+    localhost: opened.backend.traits.localhostNodePorts === "listeners" ? localhost : undefined,
     families: familiesBut(opened.missing),
     now: () => clock.now() / 1000,
     version: VERSION,

@@ -4,6 +4,7 @@
  * @module
  */
 import type { OpenBackend } from "../../backend/choose.ts";
+import type { LocalhostListeners } from "../../localhost/listeners.ts";
 import type { CommandLine } from "../../model/values/command_line.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { Logger } from "../../model/ports/ports.ts";
@@ -21,6 +22,8 @@ export interface DaemonOptions {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly manager: ServiceManager;
+  /** Outlives the daemon: a new configuration keeps the listeners that it needs, too. */
+  readonly localhost: LocalhostListeners;
   /** Aborts when the process is told to stop, or its configuration has changed. */
   readonly signal: AbortSignal;
 }

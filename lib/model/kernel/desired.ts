@@ -78,6 +78,12 @@ export interface DesiredFamily {
   /** `undefined`: nothing is known to be local. */
   readonly localDetector: LocalDetector | undefined;
   readonly nodePortAddresses: NodePortAddresses;
+  /**
+   * Says how node ports on loopback are treated where the rules cannot serve them (nftables mode). `listeners`:
+   * listeners in user space serve TCP, and the rules reject UDP and SCTP. `rejects`: the rules reject all three.
+   * Absent: the rules leave loopback alone.
+   */
+  readonly loopback?: "listeners" | "rejects";
   /** Ranges of cluster IPs, merged and sorted. */
   readonly serviceCIDRs: readonly string[];
   /** The node's own addresses, sorted: virtual IPs that are among them lead to its own ports, too. */

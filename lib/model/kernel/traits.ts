@@ -14,8 +14,8 @@ export interface ModeTraits {
   readonly section: keyof ModeSections;
   /** Where `nodePortAddresses` is not set, node ports answer on the Node's primary addresses only. */
   readonly primaryNodePorts: boolean;
-  /** Node ports can answer on 127.0.0.1. */
-  readonly localhostNodePorts: boolean;
+  /** What can serve node ports on loopback: the rules on 127.0.0.1, or listeners in user space on ::1, too. */
+  readonly localhostNodePorts: "rules" | "listeners";
   /** Packets to cluster IPs that are for no Service are rejected or dropped. */
   readonly guardsClusterIPs: boolean;
   /** What Services may ask for and this mode cannot do, on any kernel. */

@@ -74,7 +74,9 @@ export function kubeProxyMetrics(
   make: MetricFactory,
   options: KubeProxyMetricsOptions,
 ): KubeProxyMetrics {
-  for (const { definition, read } of options.backend.counters) make.readCounter(definition, read);
+  for (const { definition, labels, read } of options.backend.counters) {
+    make.readCounters(definition, { labels, read });
+  }
   for (const { definition, labels, read } of options.backend.gauges) {
     make.readGauges(definition, { labels, read });
   }

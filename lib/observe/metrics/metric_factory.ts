@@ -4,7 +4,7 @@
  * @module
  */
 import type * as client from "prom-client";
-import type { Definition, GaugeMetric } from "../../backend/metrics.ts";
+import type { CounterMetric, Definition, GaugeMetric, Sample } from "../../backend/metrics.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../../model/values/family_names.ts";
 import { Counter, Gauge, Histogram, Registry } from "./prom_client.ts";
@@ -24,12 +24,12 @@ export interface MetricFactory {
     definition: Definition,
     options: Pick<GaugeMetric, "labels" | "read">,
   ): void;
-  /** A counter that is read when it is asked for. */
-  readCounter(definition: Definition, read: () => number | Promise<number>): void;
+  /** Makes a counter of which all values are read when it is asked for. */
+  readCounters(
+    definition: Definition,
+    options: Pick<CounterMetric, "labels" | "read">,
+  ): void;
 }
-
-/** A value with its labels. */
-export type Sample = ReturnType<GaugeMetric["read"]> extends Iterable<infer T> ? T : never;
 
 /** Makes metrics that belong to this registry, and to no other. */
 export function metricFactory(registry: client.Registry): MetricFactory {
@@ -54,13 +54,13 @@ export function metricFactory(registry: client.Registry): MetricFactory {
       };
       const gauge = new Gauge({ name, help, labelNames, registers, collect });
     },
-    readCounter: ([name, help], read) => {
+    readCounters: ([name, help], { labels: labelNames, read }) => {
       const collect = async () => {
-        const value = await read();
+        const samples = await read();
         counter.reset();
-        counter.inc(value);
+        for (const { labels, value } of samples) counter.inc(labels, value);
       };
-      const counter = new Counter({ name, help, registers, collect });
+      const counter = new Counter({ name, help, labelNames, registers, collect });
     },
   };
 }

@@ -10,6 +10,7 @@ import {
   kubeProxyMetrics,
   type KubeProxyMetricsOptions,
 } from "./kubeproxy_metrics.ts";
+import { localhostMetrics, type LocalhostMetricsOptions } from "./localhost_metrics.ts";
 import { metricFactory } from "./metric_factory.ts";
 import { processMetrics, type ProcessMetricsOptions } from "./process_metrics.ts";
 import {
@@ -27,13 +28,18 @@ export interface Metrics extends KubeProxyMetrics, ClientMetrics, SignpostMetric
 
 /** What the metrics depend on and read. */
 export interface MetricsOptions
-  extends KubeProxyMetricsOptions, ProcessMetricsOptions, SignpostMetricsOptions {}
+  extends
+    KubeProxyMetricsOptions,
+    ProcessMetricsOptions,
+    SignpostMetricsOptions,
+    LocalhostMetricsOptions {}
 
 /** Makes the metrics; nothing global is touched. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
   const make = metricFactory(registry);
   processMetrics(make, options);
+  localhostMetrics(make, options);
   return {
     ...kubeProxyMetrics(make, options),
     ...clientMetrics(make),

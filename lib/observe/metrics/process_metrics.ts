@@ -57,9 +57,9 @@ export function processMetrics(make: MetricFactory, options: ProcessMetricsOptio
     ],
   ];
   for (const [name, help, read] of gauges) make.readGauge([name, help], read);
-  make.readCounter(
+  make.readCounters(
     ["process_cpu_seconds_total", "Processor time, user and system, in seconds"],
-    () => process.cpu(),
+    { labels: [], read: () => [{ labels: {}, value: process.cpu() }] },
   );
 }
 

@@ -11,7 +11,8 @@ import type { ProgramFailure } from "../../model/ports/ports.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import { grouped } from "../../model/values/text.ts";
 import { MOST_FRONTENDS, TIMES_AS_LONG } from "../connections/connections.ts";
-import { type MetricFactory, renderCounter, type Sample } from "./metric_factory.ts";
+import type { Sample } from "../../backend/metrics.ts";
+import { type MetricFactory, renderCounter } from "./metric_factory.ts";
 
 /** Records what is signpost's own. */
 export interface SignpostMetrics {

@@ -190,7 +190,7 @@ Deno.test("everything that has no effect is named in one warning", async () => {
 Deno.test("localhost node ports that are asked for in nftables mode are a warning", async () => {
   const yaml = "mode: nftables\niptables: {localhostNodePorts: true}\n";
   assertEquals(runOf(await loadFile(yaml)).warnings, [
-    `${FILE}: iptables.localhostNodePorts: node ports do not answer on localhost in nftables mode`,
+    `${FILE}: iptables.localhostNodePorts: without effect in nftables mode; add localhost to nodePortAddresses to have node ports on localhost`,
   ]);
 });
 

@@ -73,10 +73,27 @@ const COMMON = [
   "rest_client_response_size_bytes",
 ];
 
-const PACKETS = [
-  "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
-  "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
-];
+const BY_MODE: Readonly<Record<Mode, readonly string[]>> = {
+  nftables: [
+    "kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
+    "kubeproxy_nftables_localhost_nodeport_listeners",
+    "kubeproxy_nftables_localhost_nodeport_rejected_packets_total",
+  ],
+  iptables: [
+    "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
+    "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
+  ],
+};
+
+/** Counts of listeners on loopback, none of which is 0. */
+const LOCALHOST: MetricsOptions["localhost"] = {
+  listeners: (family) => family,
+  connections: 2,
+  counts: {
+    4: { listenFailures: 1, connections: 5, failures: { "no-answer": 3, "too-many": 2 } },
+    6: { listenFailures: 0, connections: 0, failures: { "no-answer": 0, "too-many": 0 } },
+  },
+};
 
 Deno.test("each mode has kube-proxy's metrics of that mode, and only those", async () => {
   const own = {
@@ -89,16 +106,31 @@ Deno.test("each mode has kube-proxy's metrics of that mode, and only those", asy
     ],
   };
   for (const mode of ["nftables", "iptables"] as const) {
-    const { body } = await start({ mode }).render();
+    const localhost = mode === "nftables" ? LOCALHOST : undefined;
+    const { body } = await start({ mode, localhost }).render();
     assertEquals(
       names(body).filter((name) => !name.startsWith("signpost_")),
       [
         ...COMMON,
         ...own[mode].map((name) => `kubeproxy_sync_proxy_rules_${name}`),
-        ...mode === "iptables" ? PACKETS : [],
+        ...BY_MODE[mode],
       ].sort(),
     );
   }
+});
+
+Deno.test("listeners on loopback, their connections and failures are told by family", async () => {
+  const { body } = await start({ localhost: LOCALHOST }).render();
+  for (
+    const line of [
+      'kubeproxy_nftables_localhost_nodeport_listeners{ip_family="IPv6"} 6',
+      'kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total{ip_family="IPv4"} 1',
+      'kubeproxy_nftables_localhost_nodeport_rejected_packets_total{ip_family="IPv6",protocol="SCTP"} 0',
+      "signpost_localhost_nodeport_connections 2",
+      'signpost_localhost_nodeport_connections_total{ip_family="IPv4"} 5',
+      'signpost_localhost_nodeport_connection_failures_total{ip_family="IPv4",reason="no-answer"} 3',
+    ]
+  ) assertStringIncludes(body, `${line}\n`);
 });
 
 Deno.test("a sync counts for both families, in all and by its kind", async () => {
@@ -186,7 +218,11 @@ Deno.test("what only one mode has is read when it is asked for", async () => {
         labels: ["map"],
         read: () => [...elements].map(([map, value]) => ({ labels: { map }, value })),
       }],
-      counters: [{ definition: ["dropped", "Packets"], read: () => Promise.resolve(packets++) }],
+      counters: [{
+        definition: ["dropped", "Packets"],
+        labels: [],
+        read: () => [{ labels: {}, value: packets++ }],
+      }],
     },
   });
   await metrics.render();

@@ -43,7 +43,7 @@ export function fingerprint(rule: string): string {
     );
     at = end < 0 ? tokens.length : end;
   }
-  return withoutDefaults(words).join(" ");
+  return withoutDefaults(withoutCounts(words)).join(" ");
 }
 
 /**
@@ -88,6 +88,13 @@ function canonicalMark(mark: number, prefix: string | undefined): string {
   if (prefix === undefined) return text;
   const mask = (2 ** Number(prefix) - 1) * 2 ** (32 - Number(prefix));
   return `& 0x${mask.toString(16)} == ${text}`;
+}
+
+/** Leaves out the numbers of `counter packets 3 bytes 180`. */
+function withoutCounts(words: readonly string[]): readonly string[] {
+  const at = words.indexOf("counter");
+  const isCounted = at >= 0 && words[at + 1] === "packets" && words[at + 3] === "bytes";
+  return isCounted ? [...words.slice(0, at + 1), ...words.slice(at + 5)] : words;
 }
 
 /**

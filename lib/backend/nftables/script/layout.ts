@@ -159,8 +159,8 @@ function lowBitsMatch(shard: number | undefined, family: Family): string {
   return `${NFT_FAMILY[family]} daddr & ${bits(FRONTEND_SHARDS - 1)} == ${bits(shard)} `;
 }
 
-/** Never on localhost: the kernel would not route an answer from outside to it. */
-const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1" };
+/** Holds no node ports in the rules: the kernel does not route an answer from outside to it. */
+export const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1" };
 
 function nodePortRules(
   node: DesiredNode,

@@ -7,6 +7,7 @@ import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desi
 import { usedEndpoints } from "../../../model/kernel/port_endpoints.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { firewallObjects } from "./firewall.ts";
+import { localhostObjects } from "./localhost.ts";
 import { fromLocalPod, shortCircuitChain } from "./layout.ts";
 import { type Element, element, type TableObject } from "./objects.ts";
 import { type Frontend, pickFor } from "./pick.ts";
@@ -39,6 +40,7 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
     ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend, node)),
     ...guardedObjects(port),
     ...firewallObjects(port, node),
+    ...localhostObjects(port, node),
     ...hairpinObjects(port),
   ];
 }

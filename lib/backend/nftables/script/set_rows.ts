@@ -56,6 +56,8 @@ interface Roles {
   readonly shortCircuits: { readonly place: ByFrontend; readonly key: "frontend" };
   /** Refuses what has no endpoint. */
   readonly noEndpoints: { readonly place: ByFrontend; readonly key: "frontend" };
+  /** Rejects node ports on loopback that no listener serves. */
+  readonly localhostRejects: { readonly place: ByFamily; readonly key: "frontend" };
   readonly clusterIPs: { readonly place: ByFamily; readonly key: "address" };
   readonly serviceCIDRs: { readonly place: ByFamily; readonly key: "range" };
   /** The node's own addresses, where its programs are meant to be reached. */
@@ -182,6 +184,15 @@ export const ROWS: { readonly [R in SetRole]: Row<R> } = {
     lifetime: "always",
     filledBy: "owner",
     body: verdicts,
+  },
+  localhostRejects: {
+    keyType: "frontend",
+    kind: "map",
+    stems: { all: "localhost-nodeports" },
+    apartBy: "family",
+    lifetime: "needed",
+    filledBy: "owner",
+    body: (place) => verdicts({ ...place, frontend: "nodeport" }),
   },
   clusterIPs: {
     keyType: "address",

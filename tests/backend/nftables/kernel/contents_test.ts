@@ -79,6 +79,7 @@ Deno.test("rules that are spelled in different ways do the same", () => {
     const [written, printed] of [
       ["meta mark set meta mark | 0x4000", "meta mark set meta mark | 0x00004000"],
       ["reject", "reject with icmpx port-unreachable"],
+      ["counter reject", "counter packets 3 bytes 180 reject with icmpx port-unreachable"],
       [
         "ip6 daddr @cluster-ips6 reject",
         "ip6 daddr @cluster-ips6 reject with icmpv6 port-unreachable",

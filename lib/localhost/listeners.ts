@@ -1,0 +1,259 @@
+/**
+ * Serves node ports on loopback: one TCP listener for each, and a connection to an endpoint for each client.
+ *
+ * @module
+ */
+import { Turns } from "../model/ports/in_turns.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
+import type { Tcp, TcpConnection, TcpListener } from "../model/ports/tcp.ts";
+import type { Family } from "../model/values/address.ts";
+import { ChangeFilter } from "../model/values/change_filter.ts";
+import { hostPort } from "../model/cluster/names.ts";
+import { messageOf } from "../model/values/errors.ts";
+import { LISTEN_ADDRESS } from "../policy/localhost.ts";
+import { EndpointChoice } from "./choice.ts";
+import type { LocalhostNodePort } from "./node_ports.ts";
+
+/** Milliseconds that an endpoint has to answer in, as kube-proxy's. */
+const DIAL_TIMEOUT = 5_000;
+
+/** Milliseconds until a port that could not be opened is tried again. */
+const RETRY = 5_000;
+
+/** Connections that are open at most. Each takes two of the process's file descriptors. */
+const MOST_CONNECTIONS = 4_096;
+
+/** What the log was told of, besides ports. */
+const CONNECTIONS = "connections";
+
+/** Why a connection was closed before it reached an endpoint. */
+export type ConnectionFailure = "no-answer" | "too-many";
+
+/** The counts of one family. */
+export interface FamilyCounts {
+  /** Attempts to open a listener that failed. */
+  listenFailures: number;
+  /** Connections that reached an endpoint. */
+  connections: number;
+  readonly failures: Record<ConnectionFailure, number>;
+}
+
+/** A node port that cannot be opened. */
+export interface ListenFailure {
+  readonly servicePort: string;
+  readonly address: string;
+  readonly port: number;
+  readonly error: string;
+}
+
+/** Inputs of `LocalhostListeners`. */
+export interface LocalhostListenersOptions {
+  readonly tcp: Tcp;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
+  /** Gives a number from 0 to below 1; `Math.random` by default. */
+  readonly random?: () => number;
+}
+
+interface Open {
+  readonly family: Family;
+  readonly listener: TcpListener;
+  readonly choice: EndpointChoice;
+  wanted: LocalhostNodePort;
+}
+
+/** Keeps a listener for each node port that is wanted. One object lives as long as the process. */
+export class LocalhostListeners {
+  readonly #options: LocalhostListenersOptions;
+  readonly #open = new Map<string, Open>();
+  readonly #failed = new Map<string, ListenFailure>();
+  readonly #reported = new ChangeFilter();
+  /** The clients, and with each the endpoint once it answers. */
+  readonly #connections = new Map<TcpConnection, TcpConnection | undefined>();
+  readonly #closing = new AbortController();
+  #wanted: ReadonlyMap<string, LocalhostNodePort> = new Map();
+  #logger: Logger | undefined;
+  #work: Promise<void> | undefined;
+  #isChanged = false;
+  #isRetrying = false;
+  /** By family. */
+  readonly counts: Readonly<Record<Family, FamilyCounts>> = { 4: noCounts(), 6: noCounts() };
+
+  /** @param options see there */
+  constructor(options: LocalhostListenersOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Opens the listeners that are new and closes those that are not wanted. All others, and all connections,
+   * stay. A change that comes meanwhile is taken in.
+   *
+   * @returns resolves when it is done; it does not reject
+   */
+  sync(wanted: ReadonlyMap<string, LocalhostNodePort>, logger: Logger): Promise<void> {
+    this.#logger = logger;
+    this.#isChanged ||= wanted !== this.#wanted || this.#failed.size > 0;
+    this.#wanted = wanted;
+    return this.#work ??= this.#reconcileAll().finally(() => this.#work = undefined);
+  }
+
+  /** Number of listeners that are open. */
+  listeners(family: Family): number {
+    let count = 0;
+    for (const open of this.#open.values()) if (open.family === family) count++;
+    return count;
+  }
+
+  /** Number of connections that are open now. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /** The node ports that cannot be opened. */
+  get failures(): readonly ListenFailure[] {
+    return [...this.#failed.values()];
+  }
+
+  /** Ends all listeners and connections. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort();
+    await this.#work;
+    for (const { listener } of this.#open.values()) listener.close();
+    this.#open.clear();
+    for (const [client, endpoint] of this.#connections) {
+      client.close();
+      endpoint?.close();
+    }
+  }
+
+  async #reconcileAll(): Promise<void> {
+    const { clock } = this.#options;
+    const turns = new Turns(clock);
+    while (this.#isChanged && !this.#closing.signal.aborted) {
+      this.#isChanged = false;
+      await this.#reconcile(turns);
+    }
+    if (this.#failed.size > 0) this.#retryLater();
+  }
+
+  async #reconcile(turns: Turns): Promise<void> {
+    const wanted = this.#wanted;
+    for (const [key, { listener, wanted: { servicePort, port } }] of this.#open) {
+      if (wanted.has(key)) continue;
+      listener.close();
+      this.#open.delete(key);
+      this.#logger?.debug(2, "closed localhost node port", { servicePort, port });
+      await turns.giveWay();
+    }
+    for (const key of this.#failed.keys()) {
+      if (!wanted.has(key)) this.#recovered(key);
+    }
+    for (const [key, each] of wanted) {
+      // What is wanted may change while others work.
+      if (this.#isChanged || this.#closing.signal.aborted) return;
+      const open = this.#open.get(key);
+      if (open) {
+        open.wanted = each;
+        open.choice.update(each);
+      } else this.#start(key, each);
+      await turns.giveWay();
+    }
+  }
+
+  #start(key: string, wanted: LocalhostNodePort): void {
+    const { tcp, random = Math.random } = this.#options;
+    const { family, port, servicePort } = wanted;
+    const address = LISTEN_ADDRESS[family];
+    const choice = new EndpointChoice(wanted, random);
+    try {
+      const listener = tcp.listen({ address, port }, (client) => void this.#serve(client, open));
+      const open: Open = { family, listener, choice, wanted };
+      this.#open.set(key, open);
+    } catch (error) {
+      this.counts[family].listenFailures++;
+      this.#fail(key, { servicePort, address, port, error: messageOf(error) });
+      return;
+    }
+    this.#recovered(key);
+    this.#logger?.debug(2, "opened localhost node port", { servicePort, address, port });
+  }
+
+  #fail(key: string, failure: ListenFailure): void {
+    const { servicePort, address, port, error } = failure;
+    this.#failed.set(key, failure);
+    if (!this.#reported.changed(key, error)) return;
+    this.#logger?.error("cannot open localhost node port; trying again every 5 seconds", {
+      servicePort,
+      address: hostPort(address, port),
+      error,
+    });
+  }
+
+  #recovered(key: string): void {
+    this.#failed.delete(key);
+    this.#reported.clear(key);
+  }
+
+  #retryLater(): void {
+    const { signal } = this.#closing;
+    if (this.#isRetrying || signal.aborted) return;
+    this.#isRetrying = true;
+    void this.#options.clock.sleep(RETRY, signal).then(() => {
+      this.#isRetrying = false;
+      if (!signal.aborted && this.#logger) void this.sync(this.#wanted, this.#logger);
+    });
+  }
+
+  async #serve(client: TcpConnection, open: Open): Promise<void> {
+    const counts = this.counts[open.family];
+    if (this.#closing.signal.aborted) return client.close();
+    if (this.#connections.size >= MOST_CONNECTIONS) {
+      counts.failures["too-many"]++;
+      this.#reportTooMany();
+      return client.close();
+    }
+    this.#connections.set(client, undefined);
+    const endpoint = await this.#connect(open);
+    if (!endpoint && !this.#closing.signal.aborted) counts.failures["no-answer"]++;
+    else if (this.#closing.signal.aborted) endpoint?.close();
+    else if (endpoint) {
+      counts.connections++;
+      this.#connections.set(client, endpoint);
+      await client.join(endpoint);
+    }
+    client.close();
+    this.#connections.delete(client);
+    if (this.#connections.size === 0) this.#reported.clear(CONNECTIONS);
+  }
+
+  #reportTooMany(): void {
+    if (!this.#reported.changed(CONNECTIONS, "too many")) return;
+    this.#logger?.warn("localhost node ports refuse connections: too many are open", {
+      limit: MOST_CONNECTIONS,
+    });
+  }
+
+  /** Returns a connection to the first endpoint that answers. */
+  async #connect({ choice, wanted: { servicePort } }: Open): Promise<TcpConnection | undefined> {
+    const { tcp, clock } = this.#options;
+    const { signal } = this.#closing;
+    for (const endpoint of choice.candidates(clock.monotonic())) {
+      try {
+        const connection = await tcp.connect(endpoint, { timeout: DIAL_TIMEOUT, signal });
+        choice.answered(endpoint, clock.monotonic());
+        return connection;
+      } catch (error) {
+        if (signal.aborted) return undefined;
+        this.#logger?.debug(2, "endpoint does not answer localhost node port", {
+          servicePort,
+          endpoint: hostPort(endpoint.address, endpoint.port),
+          error: messageOf(error),
+        });
+      }
+    }
+    return undefined;
+  }
+}
+
+function noCounts(): FamilyCounts {
+  return { listenFailures: 0, connections: 0, failures: { "no-answer": 0, "too-many": 0 } };
+}

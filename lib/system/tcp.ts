@@ -1,0 +1,88 @@
+/**
+ * Adapter: TCP listeners and connections, and the pump between two connections.
+ *
+ * @module
+ */
+import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../model/ports/tcp.ts";
+import { tryToClose } from "./close.ts";
+
+/** Bytes of a buffer. An idle direction holds the small one, and a bulk transfer the large one. */
+const SMALL = 2_048;
+const LARGE = 65_536;
+
+/** Milliseconds until accept(2) is tried again after an error, such as too many open files. */
+const ACCEPT_PAUSE = 100;
+
+class Connection implements TcpConnection {
+  readonly #conn: Deno.TcpConn;
+
+  constructor(conn: Deno.TcpConn) {
+    this.#conn = conn;
+    conn.setNoDelay();
+    conn.setKeepAlive();
+  }
+
+  /** `pipeTo` does not do: its readable side closes the whole socket at the end of one direction. */
+  async join(other: Connection): Promise<void> {
+    const pumps = [pump(this.#conn, other.#conn), pump(other.#conn, this.#conn)];
+    try {
+      await Promise.all(pumps);
+    } catch {
+      // An end is gone, and nothing more can be moved.
+    } finally {
+      this.close();
+      other.close();
+    }
+    await Promise.allSettled(pumps);
+  }
+
+  close(): void {
+    tryToClose(this.#conn);
+  }
+}
+
+async function pump(from: Deno.TcpConn, to: Deno.TcpConn): Promise<void> {
+  let buffer = new Uint8Array(SMALL);
+  for (;;) {
+    const count = await from.read(buffer);
+    if (count === null) return await to.closeWrite();
+    for (let at = 0; at < count;) at += await to.write(buffer.subarray(at, count));
+    const size = count === buffer.length ? LARGE : count < SMALL ? SMALL : buffer.length;
+    if (size !== buffer.length) buffer = new Uint8Array(size);
+  }
+}
+
+async function acceptAll(
+  listener: Deno.TcpListener,
+  accept: (connection: TcpConnection) => void,
+): Promise<void> {
+  for (;;) {
+    try {
+      accept(new Connection(await listener.accept()));
+    } catch (error) {
+      if (error instanceof Deno.errors.BadResource) return;
+      await new Promise((resolve) => setTimeout(resolve, ACCEPT_PAUSE));
+    }
+  }
+}
+
+/** TCP of this process. */
+export const TCP: Tcp = {
+  listen({ address: hostname, port }: TcpAddress, accept): TcpListener {
+    const listener = Deno.listen({ hostname, port });
+    void acceptAll(listener, accept);
+    return { close: () => tryToClose(listener) };
+  },
+  async connect({ address: hostname, port }, { timeout, signal }): Promise<TcpConnection> {
+    const attempt = new AbortController();
+    const timer = setTimeout(() => attempt.abort(new Error("no answer in time")), timeout);
+    const stop = () => attempt.abort(signal.reason);
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      return new Connection(await Deno.connect({ hostname, port, signal: attempt.signal }));
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", stop);
+    }
+  },
+};

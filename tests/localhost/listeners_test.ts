@@ -1,0 +1,239 @@
+import { assertEquals, assertNotEquals } from "@std/assert";
+import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
+import type { LocalhostNodePort } from "../../lib/localhost/node_ports.ts";
+import type { Family } from "../../lib/model/values/address.ts";
+import type { Clock } from "../../lib/model/ports/ports.ts";
+import { LISTEN_ADDRESS } from "../../lib/policy/localhost.ts";
+import { TCP } from "../../lib/system/tcp.ts";
+import { ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";
+import { eventually } from "../support/eventually.ts";
+
+/** A server that says its port, then gives back what comes, until the client has ended. */
+interface Server extends Disposable {
+  readonly port: number;
+}
+
+function serve(family: Family = 4): Server {
+  const listener = Deno.listen({ hostname: LISTEN_ADDRESS[family], port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  void (async () => {
+    for await (const connection of listener) {
+      void connection.write(new TextEncoder().encode(`${port}\n`))
+        .then(() => connection.readable.pipeTo(connection.writable)).catch(() => {});
+    }
+  })();
+  return { port, [Symbol.dispose]: () => listener.close() };
+}
+
+/** A port on which nothing listens. */
+function freePort(family: Family = 4): number {
+  const listener = Deno.listen({ hostname: LISTEN_ADDRESS[family], port: 0 });
+  listener.close();
+  return (listener.addr as Deno.NetAddr).port;
+}
+
+function create(clock: Pick<Clock, "monotonic" | "sleep"> = realClock): LocalhostListeners {
+  return new LocalhostListeners({ tcp: TCP, clock });
+}
+
+interface Wanted {
+  readonly family?: Family;
+  readonly affinitySeconds?: number;
+  readonly to: readonly number[];
+}
+
+function sync(
+  listeners: LocalhostListeners,
+  ports: Readonly<Record<number, Wanted>>,
+): Promise<void> {
+  const wanted = Object.entries(ports).map(([text, { family = 4, affinitySeconds = 0, to }]) => {
+    const address = LISTEN_ADDRESS[family];
+    const endpoints = to.map((port) => ({ address, port, local: true, hairpin: false }));
+    const servicePort = `shop/web:${text}`;
+    const port: LocalhostNodePort = {
+      servicePort,
+      family,
+      port: Number(text),
+      endpoints,
+      affinitySeconds,
+    };
+    return [`${family} ${text}`, port] as const;
+  });
+  return listeners.sync(new Map(wanted), new MemoryLogger());
+}
+
+/** The first line of a connection: the port of the server; `""`: it was closed without one. */
+async function ask(port: number, family: Family = 4): Promise<string> {
+  using connection = await Deno.connect({ hostname: LISTEN_ADDRESS[family], port });
+  return await readLine(connection);
+}
+
+async function readLine(connection: Deno.TcpConn): Promise<string> {
+  let text = "";
+  const buffer = new Uint8Array(100);
+  while (!text.endsWith("\n")) {
+    const count = await connection.read(buffer);
+    if (count === null) break;
+    text += new TextDecoder().decode(buffer.subarray(0, count));
+  }
+  return text.trim();
+}
+
+/** Deno closes a socket when its pending accept(2) has ended. */
+async function refused(port: number, family: Family = 4): Promise<void> {
+  await eventually("the port is closed", async () => {
+    const error = await ask(port, family).then(() => undefined, (error: unknown) => error);
+    return error instanceof Deno.errors.ConnectionRefused;
+  });
+}
+
+async function askOften(port: number, times: number): Promise<Set<string>> {
+  const seen = new Set<string>();
+  for (let i = 0; i < times; i++) seen.add(await ask(port));
+  return seen;
+}
+
+for (const family of [4, 6] as const) {
+  Deno.test(`a listener comes with its node port and goes with it (IPv${family})`, async () => {
+    using server = serve(family);
+    await using listeners = create();
+    const port = freePort(family);
+    await sync(listeners, { [port]: { family, to: [server.port] } });
+    assertEquals(await ask(port, family), `${server.port}`);
+    assertEquals(listeners.listeners(family), 1);
+    await sync(listeners, {});
+    assertEquals(listeners.listeners(family), 0);
+    await refused(port, family);
+  });
+}
+
+Deno.test("new endpoints are used by the listener that is there", async () => {
+  using before = serve();
+  using after = serve();
+  await using listeners = create();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [before.port] } });
+  await sync(listeners, { [port]: { to: [after.port] } });
+  assertEquals(await ask(port), `${after.port}`);
+  assertEquals(listeners.listeners(4), 1);
+});
+
+Deno.test("a connection outlives its listener", async () => {
+  using server = serve();
+  await using listeners = create();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [server.port] } });
+  using connection = await Deno.connect({ port });
+  await readLine(connection);
+  await sync(listeners, {});
+  await connection.write(new TextEncoder().encode("on\n"));
+  assertEquals(await readLine(connection), "on");
+});
+
+Deno.test("without affinity connections go to all endpoints", async () => {
+  using one = serve();
+  using two = serve();
+  await using listeners = create();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [one.port, two.port] } });
+  assertEquals((await askOften(port, 40)).size, 2);
+});
+
+Deno.test("with affinity connections stay on one endpoint until the timeout is over", async () => {
+  using one = serve();
+  using two = serve();
+  const clock = new ManualClock();
+  await using listeners = create(clock);
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [one.port, two.port], affinitySeconds: 10 } });
+  const [pinned] = await askOften(port, 1);
+  assertEquals(await askOften(port, 20), new Set([pinned]));
+  const seen = new Set<string>();
+  for (let i = 0; i < 40; i++) {
+    clock.pass(10_001);
+    seen.add(await ask(port));
+  }
+  assertEquals(seen.size, 2);
+});
+
+Deno.test("with affinity an endpoint that goes is left", async () => {
+  using one = serve();
+  using two = serve();
+  await using listeners = create();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [one.port, two.port], affinitySeconds: 10 } });
+  const pinned = Number(await ask(port));
+  const other = pinned === one.port ? two.port : one.port;
+  await sync(listeners, { [port]: { to: [other], affinitySeconds: 10 } });
+  assertEquals(await askOften(port, 20), new Set([`${other}`]));
+});
+
+Deno.test("an endpoint that refuses is passed over", async () => {
+  using server = serve();
+  await using listeners = create();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [freePort(), server.port] } });
+  assertEquals(await askOften(port, 20), new Set([`${server.port}`]));
+});
+
+Deno.test("a client is closed and counted if no endpoint answers", async () => {
+  await using listeners = create();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [freePort()] } });
+  assertEquals(await ask(port), "");
+  assertEquals(listeners.counts[4].failures["no-answer"], 1);
+});
+
+Deno.test("the end of one direction is passed on, and the other goes on", async () => {
+  using server = serve();
+  await using listeners = create();
+  const port = freePort();
+  await sync(listeners, { [port]: { to: [server.port] } });
+  using connection = await Deno.connect({ port });
+  await readLine(connection);
+  const size = 3_000_000;
+  const sending = (async () => {
+    const piece = new Uint8Array(100_000);
+    for (let sent = 0; sent < size;) sent += await connection.write(piece);
+    await connection.closeWrite();
+  })();
+  let received = 0;
+  const buffer = new Uint8Array(65_536);
+  for (let count; (count = await connection.read(buffer)) !== null;) received += count;
+  await sending;
+  assertEquals(received, size);
+  await eventually("the connection is over", () => listeners.connections === 0);
+});
+
+Deno.test("a port that is taken is counted and told, others are opened, and it is tried again", async () => {
+  using server = serve();
+  const clock = new ManualClock();
+  await using listeners = create(clock);
+  using blocker = Deno.listen({ hostname: LISTEN_ADDRESS[4], port: 0 });
+  const taken = (blocker.addr as Deno.NetAddr).port;
+  const port = freePort();
+  await sync(listeners, { [taken]: { to: [server.port] }, [port]: { to: [server.port] } });
+  assertEquals(listeners.counts[4].listenFailures, 1);
+  assertEquals(listeners.listeners(4), 1);
+  const [failure] = listeners.failures;
+  assertEquals([failure?.servicePort, failure?.port], [`shop/web:${taken}`, taken]);
+  assertNotEquals(failure?.error, "");
+  assertEquals(await ask(port), `${server.port}`);
+  blocker.close();
+  clock.pass(5_000);
+  await eventually("the listener", () => listeners.listeners(4) === 2);
+  assertEquals(listeners.failures, []);
+});
+
+Deno.test("the end closes all listeners and connections", async () => {
+  using server = serve();
+  const listeners = create();
+  const [one, two] = [freePort(), freePort()];
+  await sync(listeners, { [one]: { to: [server.port] }, [two]: { to: [server.port] } });
+  using connection = await Deno.connect({ port: one });
+  await readLine(connection);
+  await listeners[Symbol.asyncDispose]();
+  assertEquals(await readLine(connection).catch(() => ""), "");
+  for (const port of [one, two]) await refused(port);
+  assertEquals(listeners.listeners(4), 0);
+});
