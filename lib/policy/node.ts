@@ -7,10 +7,12 @@ import {
   ADDRESS_BITS,
   cidrContains,
   cidrsOverlap,
+  cutOut,
   FAMILIES,
   type Family,
   familyOf,
   isEveryAddress,
+  isInsideCidr,
   isLoopback,
   isSpecialAddress,
   mergeCidrs,
@@ -129,11 +131,13 @@ function nodePortCidrs(inputs: NodePortInputs, family: Family): string[] {
 
 function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
   const cidrs = inputs.serviceCIDRs.flatMap((each) => each.cidrs);
+  const serviceCIDRs = mergeCidrs(cidrs.filter((cidr) => familyOf(cidr) === family));
   return {
     localDetector: localDetector(inputs, family),
     nodePortAddresses: nodePortAddresses(inputs, family),
     ...loopbackOf(inputs, family),
-    serviceCIDRs: mergeCidrs(cidrs.filter((cidr) => familyOf(cidr) === family)),
+    serviceCIDRs,
+    guardedCIDRs: mergeCidrs(cutOut(serviceCIDRs, podRangesIn(serviceCIDRs, inputs))),
     ownAddresses: ownAddresses(inputs).filter((address) => familyOf(address) === family),
   };
 }
@@ -149,6 +153,16 @@ function loopbackOf(
   );
   if (isNamed) return { loopback: "listeners" };
   return configuration.featureGates[LOCALHOST_GATE] === true ? { loopback: "rejects" } : {};
+}
+
+/** A pod range that is wider than a ServiceCIDR says nothing of its addresses. */
+function podRangesIn(
+  serviceCIDRs: readonly string[],
+  { configuration: { clusterCIDRs }, node }: NodeInputs,
+): readonly string[] {
+  return [...clusterCIDRs, ...node?.podCIDRs ?? []].filter((range) =>
+    serviceCIDRs.some((cidr) => isInsideCidr(range, cidr))
+  );
 }
 
 function ownAddresses(

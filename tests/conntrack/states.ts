@@ -18,6 +18,7 @@ const FAMILY = {
   localDetector: undefined,
   nodePortAddresses: { type: "all" },
   serviceCIDRs: [],
+  guardedCIDRs: [],
   ownAddresses: [],
 } as const;
 

@@ -176,6 +176,19 @@ Deno.test("ServiceCIDRs of all objects are merged by family, in one order", () =
   }
 });
 
+Deno.test("a known range of pods inside a ServiceCIDR is not guarded, a wider one changes nothing", () => {
+  const node = { ...NODE, podCIDRs: ["10.96.4.0/24", "fd00:10:244::/64"] };
+  const cidrs = [["10.96.0.0/16", "fd00:10:96::/112"]];
+  const guarded = (clusterCIDRs: readonly string[]) =>
+    eachFamily(work({ clusterCIDRs }, { node, cidrs }), ({ guardedCIDRs }) => guardedCIDRs);
+  assertEquals(guarded(["10.0.0.0/8", "10.96.128.0/17"]), [
+    ["10.96.0.0/22", "10.96.5.0/24", "10.96.6.0/23", "10.96.8.0/21", "10.96.16.0/20"]
+      .concat("10.96.32.0/19", "10.96.64.0/18"),
+    ["fd00:10:96::/112"],
+  ]);
+  assertEquals(guarded(["10.96.0.0/16"])[0], []);
+});
+
 Deno.test("the masquerade mark is the configured bit, the highest included", () => {
   const mark = (masqueradeBit: number) =>
     work({ nftables: { ...DEFAULTS.nftables, masqueradeBit } }).masqueradeMark;

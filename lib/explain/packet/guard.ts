@@ -15,7 +15,9 @@ export function withoutFrontend(
 ): Outcome {
   const { address } = packet;
   const family = familyOf(address);
-  const isGuarded = traits.guardsClusterIPs && !ownAddresses.includes(address);
+  const { guardedCIDRs, ownAddresses: unguarded } = state.node.families[family];
+  const isGuarded = traits.guardsClusterIPs &&
+    ![...ownAddresses, ...unguarded].includes(address);
   const holder = [...state.services.values()].flat()
     .find(({ clusterIPs }) => clusterIPs.includes(address));
   if (isGuarded && holder) {
@@ -28,9 +30,7 @@ export function withoutFrontend(
       rule: rules.undefinedPort(family),
     };
   }
-  const range = state.node.families[family].serviceCIDRs.find((cidr) =>
-    cidrContains(cidr, address)
-  );
+  const range = guardedCIDRs.find((cidr) => cidrContains(cidr, address));
   if (isGuarded && range) {
     return {
       ...NOTHING,

@@ -9,7 +9,7 @@ import { sameValue } from "../values/same_value.ts";
 
 /**
  * Whether a step changes rules that all services depend on, so that everything is written again: any
- * field of the node counts, but `serviceCIDRs` and `ownAddresses`. Those are elements of sets, or rules of
+ * field of the node counts, but the CIDRs and `ownAddresses`. Those are elements of sets, or rules of
  * their own.
  */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
@@ -23,6 +23,7 @@ function withoutAddresses({ families, ...rest }: DesiredNode): unknown {
     ...FAMILIES.map((family) => ({
       ...families[family],
       serviceCIDRs: [],
+      guardedCIDRs: [],
       ownAddresses: [],
     })),
   ];

@@ -86,11 +86,13 @@ export interface DesiredFamily {
   readonly loopback?: "listeners" | "rejects";
   /** Ranges of cluster IPs, merged and sorted. */
   readonly serviceCIDRs: readonly string[];
-  /** The node's own addresses, sorted: virtual IPs that are among them lead to its own ports, too. */
+  /** The same without the known ranges of pods inside them: an address here that no Service has is nobody's. */
+  readonly guardedCIDRs: readonly string[];
+  /** Addresses that no guard of virtual IPs concerns, sorted: the node's own and the API server's. */
   readonly ownAddresses: readonly string[];
 }
 
-/** What all rules need to know of the node and its configuration. A change (but of `serviceCIDRs` and `ownAddresses`) means a full sync. */
+/** What all rules need to know of the node and its configuration. A change (but of the CIDRs and `ownAddresses`) means a full sync. */
 export interface DesiredNode {
   /** The families that rules are written for, IPv4 first. */
   readonly ipFamilies: readonly Family[];

@@ -154,6 +154,11 @@ export function cidrTest(cidr: string): (address: string) => boolean {
     clearHostBits(addressToInteger(address), family, length) === base;
 }
 
+/** Whether all addresses of a canonical CIDR are in another one. */
+export function isInsideCidr(inner: string, outer: string): boolean {
+  return cidrContains(outer, baseOf(inner)) && splitCidr(inner).length >= splitCidr(outer).length;
+}
+
 /** Whether two canonical CIDRs have an address in common. */
 export function cidrsOverlap(one: string, other: string): boolean {
   return cidrContains(one, baseOf(other)) || cidrContains(other, baseOf(one));
@@ -188,6 +193,27 @@ export function mergeCidrs(cidrs: readonly string[]): string[] {
     joinNeighbours(merged);
   }
   return merged.map(({ family, base, length }) => formatCidr(family, base, length));
+}
+
+/**
+ * Cuts ranges out of CIDRs.
+ *
+ * @param cidrs canonical CIDRs of one family
+ * @param holes canonical CIDRs of any family
+ */
+export function cutOut(cidrs: readonly string[], holes: readonly string[]): readonly string[] {
+  return holes.reduce<readonly string[]>(
+    (rest, hole) => rest.flatMap((cidr) => cutOne(cidr, hole)),
+    cidrs,
+  );
+}
+
+function cutOne(cidr: string, hole: string): string[] {
+  if (!cidrsOverlap(cidr, hole)) return [cidr];
+  const { family, base, length } = splitCidr(cidr);
+  if (length >= splitCidr(hole).length) return [];
+  const half = 1n << BigInt(ADDRESS_BITS[family] - length - 1);
+  return [base, base + half].flatMap((each) => cutOne(formatCidr(family, each, length + 1), hole));
 }
 
 interface CidrParts {

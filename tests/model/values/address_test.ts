@@ -5,11 +5,13 @@ import {
   addressToInteger,
   canBeVirtual,
   cidrContains,
+  cutOut,
   FAMILIES,
   type Family,
   familyOf,
   integerToAddress,
   isEveryAddress,
+  isInsideCidr,
   isSpecialAddress,
   mergeCidrs,
   parseAddress,
@@ -266,4 +268,23 @@ Deno.test("merged CIDRs cover the same addresses, each once, and cannot be merge
     assertEquals(mergeCidrs(merged), merged);
     assertEquals(mergeCidrs([...cidrs].reverse()), merged);
   }));
+});
+
+Deno.test("what is cut out of CIDRs is in none of the rest, and all else is", () => {
+  const cases: readonly (readonly [readonly string[], readonly string[], readonly string[]])[] = [
+    [["10.0.0.0/30"], ["10.0.0.2/32"], ["10.0.0.0/31", "10.0.0.3/32"]],
+    [["10.0.0.0/30", "10.0.1.0/30"], ["10.0.0.0/24", "fd00::/8"], ["10.0.1.0/30"]],
+    [["fd00::/127"], ["fd00::1/128"], ["fd00::/128"]],
+    [["10.0.0.0/8"], ["0.0.0.0/0"], []],
+    [["10.0.0.0/8"], [], ["10.0.0.0/8"]],
+  ];
+  for (const [cidrs, holes, rest] of cases) assertEquals(cutOut(cidrs, holes), rest);
+});
+
+Deno.test("a CIDR is inside another one if all of its addresses are", () => {
+  const inside = (inner: string, outer: string) => isInsideCidr(inner, outer);
+  assertEquals(inside("10.1.0.0/16", "10.0.0.0/8"), true);
+  assertEquals(inside("10.0.0.0/8", "10.0.0.0/8"), true);
+  assertEquals(inside("10.0.0.0/8", "10.0.0.0/16"), false);
+  assertEquals(inside("fd00::/64", "10.0.0.0/8"), false);
 });

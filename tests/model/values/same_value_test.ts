@@ -38,7 +38,7 @@ Deno.test("any field of the node but its ServiceCIDRs and own addresses changes 
       };
       assertEquals(
         change({ families }),
-        !["serviceCIDRs", "ownAddresses"].includes(field),
+        !["serviceCIDRs", "guardedCIDRs", "ownAddresses"].includes(field),
         field,
       );
     }

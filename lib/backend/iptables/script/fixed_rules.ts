@@ -4,11 +4,10 @@
  * @module
  */
 import {
-  baseOf,
-  cidrContains,
   cidrsOverlap,
   type Family,
   isEveryAddress,
+  isInsideCidr,
 } from "../../../model/values/address.ts";
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
@@ -131,16 +130,11 @@ function nodePortJumps(node: DesiredNode, family: Family): string[] {
   const noLoopback = answersOnLoopback(node, family) ? "" : `! -d ${loopback}`;
   if (nodePortAddresses.type === "all") return [rule(noLoopback, end)];
   const ranges = nodePortAddresses.cidrs.filter((cidr) =>
-    noLoopback === "" || !isInside(cidr, loopback)
+    noLoopback === "" || !isInsideCidr(cidr, loopback)
   );
   const guard = noLoopback !== "" && ranges.some((range) => cidrsOverlap(range, loopback));
   return [
     ...(guard ? [`-d ${loopback} ${comment("no node ports on localhost")} -j RETURN`] : []),
     ...ranges.map((range) => rule(isEveryAddress(range) ? "" : `-d ${range}`, end)),
   ];
-}
-
-function isInside(cidr: string, range: string): boolean {
-  const length = (text: string) => Number(text.slice(text.indexOf("/") + 1));
-  return length(cidr) >= length(range) && cidrContains(range, baseOf(cidr));
 }

@@ -31,7 +31,7 @@ export function serviceGuards(ports: readonly DesiredServicePort[]): ServiceRule
 
 /** For cluster IPs, by their ranges; before all, the node's own programs are within reach. */
 export function nodeGuards({ families }: DesiredNode, family: Family): ServiceRules {
-  const { serviceCIDRs, ownAddresses } = families[family];
+  const { guardedCIDRs, ownAddresses } = families[family];
   const note = "kubernetes cluster IPs have no such port";
   const own = ownAddresses.map((address): SharedRule => ({
     table: "filter",
@@ -41,7 +41,7 @@ export function nodeGuards({ families }: DesiredNode, family: Family): ServiceRu
   }));
   return {
     chains: new Map(),
-    shared: [...own, ...serviceCIDRs.map((cidr) => refuse(cidr, { note, family }))],
+    shared: [...own, ...guardedCIDRs.map((cidr) => refuse(cidr, { note, family }))],
   };
 }
 

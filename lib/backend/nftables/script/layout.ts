@@ -22,7 +22,7 @@ export const LAST_CHAIN = "nat-postrouting";
 /** The elements that the node itself brings: the ranges of cluster IPs, and its own addresses. */
 export function nodeElements(node: DesiredNode): Element[] {
   return node.ipFamilies.flatMap((family) => [
-    ...node.families[family].serviceCIDRs.map((range) =>
+    ...node.families[family].guardedCIDRs.map((range) =>
       element(tableSet("serviceCIDRs", { family }), { type: "range", range })
     ),
     ...node.families[family].ownAddresses.map((address) =>
@@ -46,7 +46,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
     ),
     chain(
       "cluster-ips",
-      ownAddressRules(node)
+      ["ct status dnat return", ...ownAddressRules(node)]
         .concat(node.ipFamilies.map((family) => `${addressIn("clusterIPs", family)} reject`))
         .concat(node.ipFamilies.map((family) => `${addressIn("serviceCIDRs", family)} drop`)),
     ),

@@ -13,6 +13,7 @@ const FAMILY = {
   localDetector: { type: "cidr", cidr: "10.244.0.0/16" },
   nodePortAddresses: { type: "all" },
   serviceCIDRs: [],
+  guardedCIDRs: [],
   ownAddresses: [],
 } as const;
 const NODE: DesiredNode = {
@@ -142,7 +143,7 @@ Deno.test("a change of the node needs a full script, but one of the ServiceCIDRs
     partialScript({ node: { before: NODE, after }, services: new Map() }, state, OPTIONS);
   assertEquals(partial({ ...NODE, masqueradeAll: true }), undefined);
   assertEquals(partial({ ...NODE, families: { ...NODE.families, 6: FAMILY } }), undefined);
-  const families = { ...NODE.families, 4: { ...FAMILY, serviceCIDRs: ["10.96.0.0/12"] } };
+  const families = { ...NODE.families, 4: { ...FAMILY, guardedCIDRs: ["10.96.0.0/12"] } };
   assertMatch(partial({ ...NODE, families })?.text ?? "", /^-A KUBE-VIRTUAL-IPS -d 10\.96/m);
   const own = { ...NODE.families, 4: { ...FAMILY, ownAddresses: ["192.0.2.1"] } };
   assertMatch(
