@@ -10,14 +10,7 @@ import { nodePortKey, vipId } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
 import { takesNodePorts } from "./node.ts";
-import type { Claim, ClaimType, Conflict, Reservation } from "./claims.ts";
-
-/** A TCP port that the daemon needs itself: no Service becomes a frontend there. */
-export interface OwnPort extends Reservation {
-  /** Canonical; `undefined`: every address of this node. */
-  readonly address: string | undefined;
-  readonly port: number;
-}
+import type { Claim, ClaimType, Conflict, OwnPort, Reservation } from "./claims.ts";
 
 /** What is around the Services of this node. */
 export interface Surroundings {

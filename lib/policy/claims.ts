@@ -23,6 +23,15 @@ export interface Reservation {
   readonly because: string;
 }
 
+/** A TCP port that the daemon needs itself: no Service becomes a frontend there. */
+export interface OwnPort extends Reservation {
+  /** The API server's, not a port of this process. */
+  readonly isApiServer: boolean;
+  /** Canonical; `undefined`: every address of this node. */
+  readonly address: string | undefined;
+  readonly port: number;
+}
+
 /** Something that only one Service can have. */
 export interface Claim {
   /** `vipId` or `nodePortClaim`. */

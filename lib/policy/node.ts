@@ -29,6 +29,7 @@ import type {
 } from "../model/kernel/desired.ts";
 import type { RefusedFeatures } from "../model/kernel/features.ts";
 import type { Node, ServiceCIDR } from "../model/cluster/objects.ts";
+import type { OwnPort } from "./claims.ts";
 
 /** Inputs of `desiredNode`. */
 export interface NodeInputs {
@@ -39,6 +40,8 @@ export interface NodeInputs {
   readonly serviceCIDRs: readonly ServiceCIDR[];
   /** Addresses that the node has besides those of the Node; none where not given. */
   readonly interfaceAddresses?: () => readonly string[];
+  /** The API server's are among them once they are known; absent: there is no API server. */
+  readonly ownPorts?: () => readonly OwnPort[];
   /** The families that rules are written for; all where not given. */
   readonly ipFamilies?: readonly Family[];
   /** What nft or the kernel refuses; nothing where not given. */
@@ -132,12 +135,16 @@ function nodePortCidrs(inputs: NodePortInputs, family: Family): string[] {
 function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
   const cidrs = inputs.serviceCIDRs.flatMap((each) => each.cidrs);
   const serviceCIDRs = mergeCidrs(cidrs.filter((cidr) => familyOf(cidr) === family));
+  const isServerKnown = !inputs.ownPorts || apiServers(inputs).length > 0;
   return {
     localDetector: localDetector(inputs, family),
     nodePortAddresses: nodePortAddresses(inputs, family),
     ...loopbackOf(inputs, family),
     serviceCIDRs,
-    guardedCIDRs: mergeCidrs(cutOut(serviceCIDRs, podRangesIn(serviceCIDRs, inputs))),
+    // A drop of the API server's address would cut the node off for good.
+    guardedCIDRs: isServerKnown
+      ? mergeCidrs(cutOut(serviceCIDRs, podRangesIn(serviceCIDRs, inputs)))
+      : [],
     ownAddresses: ownAddresses(inputs).filter((address) => familyOf(address) === family),
   };
 }
@@ -165,11 +172,21 @@ function podRangesIn(
   );
 }
 
-function ownAddresses(
-  { configuration: { bindAddress }, node, interfaceAddresses = () => [] }: NodeInputs,
-): string[] {
+function ownAddresses(inputs: NodeInputs): string[] {
+  const { configuration: { bindAddress }, node, interfaceAddresses = () => [] } = inputs;
   const named = isSpecialAddress(bindAddress) ? [] : [bindAddress];
-  return [...new Set([...named, ...node?.addresses ?? [], ...interfaceAddresses()])].sort();
+  return [
+    ...new Set([
+      ...named,
+      ...node?.addresses ?? [],
+      ...interfaceAddresses(),
+      ...apiServers(inputs),
+    ]),
+  ].sort();
+}
+
+function apiServers({ ownPorts = () => [] }: NodeInputs): string[] {
+  return ownPorts().flatMap(({ isApiServer, address }) => isApiServer && address ? [address] : []);
 }
 
 function localDetector(

@@ -106,8 +106,8 @@ export class Desired implements DesiredState {
   /** Of the update that is under way. */
   #nextNode: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
-  /** As of the last step. */
-  #interfaceAddresses: readonly string[] | undefined;
+  /** This machine's addresses and ports, as of the last step. */
+  #around: readonly unknown[] = [];
 
   /** @param options the configuration and who this node is */
   constructor(options: DesiredOptions) {
@@ -190,9 +190,10 @@ export class Desired implements DesiredState {
 
   /** Follows what is not of one Service alone. @returns the Services that have to be worked out */
   *#settle(objects: Snapshot, changed: Dirty): Generator<undefined, Keys> {
-    const addresses = this.#options.interfaceAddresses?.();
-    const moved = addresses !== this.#interfaceAddresses;
-    this.#interfaceAddresses = addresses;
+    const { interfaceAddresses, ownPorts } = this.#options;
+    const around = [interfaceAddresses?.(), ownPorts?.()];
+    const moved = around.some((each, i) => each !== this.#around[i]);
+    this.#around = around;
     const all = (changed.node || moved) && this.#updateNode(objects);
     const alsoDirty = all ? objects.services.keys() : [];
     return yield* this.#settleClaims(objects, alsoDirty, changed.services);

@@ -8,7 +8,8 @@ import { FAMILIES } from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
 import type { Node } from "../model/cluster/objects.ts";
-import type { OwnPort, Surroundings } from "./claimed.ts";
+import type { Surroundings } from "./claimed.ts";
+import type { OwnPort } from "./claims.ts";
 import { nodeAddress } from "./node.ts";
 
 /** Who knows them. */

@@ -3,9 +3,20 @@
  *
  * @module
  */
+import { assertEquals } from "@std/assert";
+import { Forwarder } from "../support/forward.ts";
+import { NODE } from "../support/topology.ts";
 import { testCase } from "./case.ts";
-import { type Addresses, type Manifest, service, slice, TARGET_PORT } from "./cluster.ts";
-import { nodePortFlow } from "./flow.ts";
+import {
+  ADDRESSES,
+  type Addresses,
+  type Manifest,
+  service,
+  slice,
+  TARGET_PORT,
+} from "./cluster.ts";
+import { type Flow, nodePortFlow } from "./flow.ts";
+import { Stage, syncs } from "./stage.ts";
 
 /** A ServiceCIDR beside the usual one. */
 function serviceCIDR(...cidrs: readonly string[]): Manifest {
@@ -41,3 +52,84 @@ for (const mode of ["nftables", "iptables"] as const) {
     ],
   }));
 }
+
+const a = ADDRESSES[4];
+/** Holds the hosts `remote1`, where the API server is, and `remote2`. */
+const WIDE = serviceCIDR(a.clusterCIDR);
+const WEB = [service(a), slice(a, ["local1"])];
+
+/** A stage whose node reaches the API server at `remote1`, by that address or by a name. */
+async function remoteServer(
+  mode: string,
+  { server = a.remote1, objects = [] }: {
+    readonly server?: string;
+    readonly objects?: readonly Manifest[];
+  } = {},
+): Promise<{ readonly stage: Stage } & AsyncDisposable> {
+  await using resources = new AsyncDisposableStack();
+  const config = { mode, clusterCIDR: a.podCIDR };
+  const stage = resources.use(await Stage.create({ objects: [...WEB, ...objects], config }));
+  const { port = 0 } = stage.api.options;
+  resources.use(new Forwarder(stage.network, { host: "remote1", address: a.remote1, port }));
+  // `ip netns exec` puts these files in the place of those in /etc.
+  const folder = `/etc/netns/${stage.network.namespaceOf(NODE)}`;
+  await Deno.mkdir(folder, { recursive: true });
+  resources.defer(() => Deno.remove(folder, { recursive: true }));
+  await Deno.writeTextFile(`${folder}/hosts`, `127.0.0.1 localhost\n${a.remote1} ${SERVER_NAME}\n`);
+  const kubeconfig = JSON.parse(stage.api.kubeconfig());
+  Object.assign(kubeconfig.clusters[0].cluster, {
+    "server": `https://${server}:${port}`,
+    "tls-server-name": "localhost",
+  });
+  await Deno.writeTextFile(`${stage.folder}/kubeconfig`, JSON.stringify(kubeconfig));
+  const disposed = resources.move();
+  return { stage, [Symbol.asyncDispose]: () => disposed.disposeAsync() };
+}
+
+const SERVER_NAME = "api.cluster.example";
+
+/** New connections reach the API server's machine, and no address that is nobody's. */
+function serverFlows(mode: string): Flow[] {
+  const guarded = mode === "nftables" ? "drop" : ["remote2"] as const;
+  return (["node", "pod"] as const).flatMap((from): Flow[] => [
+    { from, to: a.remote1, port: TARGET_PORT, reaches: ["remote1"] },
+    { from, to: a.remote2, port: TARGET_PORT, reaches: guarded },
+  ]);
+}
+
+for (const mode of ["nftables", "iptables"] as const) {
+  for (const server of [a.remote1, SERVER_NAME]) {
+    Deno.test(`the API server ${server} inside a ServiceCIDR stays within reach, ${mode}`, async () => {
+      await using remote = await remoteServer(mode, { server, objects: [WIDE] });
+      const { stage } = remote;
+      await using signpost = stage.start();
+      await stage.flowsBecome(signpost, serverFlows(mode));
+      await stage.api.stop();
+      await stage.api.start();
+      stage.apply(slice(a, ["local2"]));
+      await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
+    });
+  }
+
+  Deno.test(`a ServiceCIDR that comes later does not cut the API server off or end the daemon, ${mode}`, async () => {
+    await using remote = await remoteServer(mode);
+    const { stage } = remote;
+    await using signpost = stage.start();
+    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    stage.apply(WIDE);
+    await stage.flowsBecome(signpost, serverFlows(mode));
+    await stage.api.stop();
+    await stage.api.start();
+    stage.apply(slice(a, ["local2"]));
+    await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
+  });
+}
+
+Deno.test("an API server at the cluster IP of default/kubernetes is refused before any rule is written", async () => {
+  const kubernetes = service(a, { name: "kubernetes", spec: { clusterIP: a.remote1 } });
+  const own = { ...kubernetes, metadata: { namespace: "default", name: "kubernetes" } };
+  await using remote = await remoteServer("nftables", { objects: [own] });
+  await using signpost = remote.stage.start();
+  await signpost.waitForLog(/10\.244\.1\.11 is the cluster IP of Service default\/kubernetes/);
+  assertEquals((await signpost.status).code, 1);
+});

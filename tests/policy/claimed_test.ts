@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { describeConflicts, type OwnPort } from "../../lib/policy/claimed.ts";
+import { describeConflicts } from "../../lib/policy/claimed.ts";
+import type { OwnPort } from "../../lib/policy/claims.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { ingress, node, service } from "./objects.ts";
 
@@ -103,8 +104,20 @@ Deno.test("an interface of a pod that comes has no claims looked at again, anoth
   assertEquals(looksAfter([NODE_IP, "192.0.2.7"]) > 0, true);
 });
 
-const API: OwnPort = { holder: "the API server", because: "x", address: "192.0.2.6", port: 6443 };
-const HEALTH: OwnPort = { holder: "health", because: "x", address: undefined, port: 10256 };
+const API: OwnPort = {
+  isApiServer: true,
+  holder: "the API server",
+  because: "x",
+  address: "192.0.2.6",
+  port: 6443,
+};
+const HEALTH: OwnPort = {
+  isApiServer: false,
+  holder: "health",
+  because: "x",
+  address: undefined,
+  port: 10256,
+};
 
 Deno.test("what this process needs itself becomes no frontend, whatever object asks", () => {
   const pipeline = new Pipeline({ ownPorts: () => [API, HEALTH] });

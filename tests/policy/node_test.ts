@@ -189,6 +189,30 @@ Deno.test("a known range of pods inside a ServiceCIDR is not guarded, a wider on
   assertEquals(guarded(["10.96.0.0/16"])[0], []);
 });
 
+Deno.test("the API server's addresses are not guarded, and nothing is while none is known", () => {
+  const guarded = (servers: readonly string[]) =>
+    desiredNode({
+      configuration: configuration(),
+      traits: traitsOf("nftables"),
+      node: NODE,
+      serviceCIDRs: [{ name: "kubernetes", cidrs: ["10.96.0.0/16"] }],
+      ownPorts: () =>
+        servers.map((address) => ({
+          isApiServer: true,
+          holder: "the API server",
+          because: "",
+          address,
+          port: 6443,
+        })),
+    }).families[4];
+  const known = guarded(["10.96.0.7"]);
+  assertEquals([known.guardedCIDRs, known.ownAddresses.includes("10.96.0.7")], [
+    ["10.96.0.0/16"],
+    true,
+  ]);
+  assertEquals(guarded([]).guardedCIDRs, []);
+});
+
 Deno.test("the masquerade mark is the configured bit, the highest included", () => {
   const mark = (masqueradeBit: number) =>
     work({ nftables: { ...DEFAULTS.nftables, masqueradeBit } }).masqueradeMark;

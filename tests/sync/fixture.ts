@@ -5,7 +5,7 @@
  */
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
-import type { OwnPort } from "../../lib/policy/claimed.ts";
+import type { OwnPort } from "../../lib/policy/claims.ts";
 import { Desired } from "../../lib/policy/state.ts";
 import type { MinSyncPeriod } from "../../lib/model/configuration.ts";
 import type { ObjectEvent, ReplaceEvent } from "../../lib/model/cluster/events.ts";

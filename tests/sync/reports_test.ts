@@ -231,7 +231,13 @@ Deno.test("a state from before the start lets go of what the process needs itsel
   await fixture.start();
   await fixture.pass(0);
   assertMatch(backend.kernel.get("default/s1") ?? "", /192\.0\.2\.6/);
-  fixture.ownPorts = [{ holder: "the API server", because: "", address: "192.0.2.6", port: 80 }];
+  fixture.ownPorts = [{
+    isApiServer: true,
+    holder: "the API server",
+    because: "",
+    address: "192.0.2.6",
+    port: 80,
+  }];
   loop.requestRound();
   await fixture.pass(0);
   await fixture.pass(1_000);

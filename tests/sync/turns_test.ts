@@ -56,7 +56,13 @@ Deno.test("a round that is asked for between two turns comes after the sync, and
   assertEquals(fixture.backend.log, []);
   // The claims are being settled with what was known then of the node's own ports.
   const address = "192.0.2.0";
-  fixture.ownPorts = [{ holder: "the API server", because: "", address, port: 1_024 }];
+  fixture.ownPorts = [{
+    isApiServer: true,
+    holder: "the API server",
+    because: "",
+    address,
+    port: 1_024,
+  }];
   fixture.loop.requestRound();
   while (fixture.backend.log.length === 0) await fixture.clock.advance(0);
   await fixture.pass(1_000);

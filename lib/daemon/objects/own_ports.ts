@@ -10,7 +10,7 @@ import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { sameValue } from "../../model/values/same_value.ts";
-import type { OwnPort } from "../../policy/claimed.ts";
+import type { OwnPort } from "../../policy/claims.ts";
 import type { DesiredOptions } from "../../policy/state.ts";
 
 /** What `OwnPorts` needs. */
@@ -74,16 +74,19 @@ export class OwnPorts {
     const { locate, runtime, isHere } = this.#options;
     if (!isHere) return false;
     const now = runtime.clock.monotonic();
-    for (const port of locate ? await findServer(locate, runtime).catch(() => []) : []) {
-      this.#seen.set(`${port.address} ${port.port}`, { port, at: now });
+    const found = locate ? await findServer(locate, runtime).catch(() => []) : [];
+    for (const port of found) this.#seen.set(`${port.address} ${port.port}`, { port, at: now });
+    // While nothing is found, the last addresses are the best guess.
+    for (const [key, { at }] of found.length > 0 ? this.#seen : []) {
+      if (now - at > KEPT) this.#seen.delete(key);
     }
-    for (const [key, { at }] of this.#seen) if (now - at > KEPT) this.#seen.delete(key);
     const addresses = ownAddresses(runtime);
     const hasMoved = !sameValue(addresses, this.#addresses);
     if (hasMoved) this.#addresses = addresses;
-    const before = this.#ports;
-    this.#ports = this.#list();
-    return !sameValue(this.#ports, before) || hasMoved;
+    const ports = this.#list();
+    if (sameValue(ports, this.#ports)) return hasMoved;
+    this.#ports = ports;
+    return true;
   }
 
   /** Looks again and again until the signal aborts. */
@@ -125,6 +128,7 @@ async function findServer(
   const addresses = address === undefined ? await runtime.resolve(host) : [address];
   const port = url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port);
   return addresses.map((each) => ({
+    isApiServer: true,
     holder: "the API server",
     because: "which this node must be able to reach",
     address: each,
@@ -137,6 +141,7 @@ function healthPort(bindAddress: string): OwnPort {
   const { hostname, port } = splitHostPort(bindAddress);
   const host = parseAddress(hostname);
   return {
+    isApiServer: false,
     holder: "this node's health server",
     because: "which load balancers ask whether the node takes traffic",
     address: host === undefined || isUnspecified(host) ? undefined : host,

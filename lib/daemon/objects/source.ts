@@ -7,6 +7,7 @@ import { createDecoder } from "../../source/objects/decode.ts";
 import { type Known, sharing } from "../../source/objects/sharing.ts";
 import { type ClientConnection, type Configuration, PROTOBUF } from "../../model/configuration.ts";
 import type { Decoder, ObjectEvent } from "../../model/cluster/events.ts";
+import { API_SERVICE } from "../../model/cluster/names.ts";
 import { type Kind, KINDS } from "../../model/cluster/objects.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
@@ -164,7 +165,7 @@ export async function findApiServer(
     throw error instanceof AccessError ? new FatalError(error.message, { cause: error }) : error;
   });
   const { server } = first;
-  refuse(refuseClusterIPServer(server, { serviceCIDRs: [], environment: runtime.environment }));
+  refuse(refuseClusterIPServer(server, { environment: runtime.environment }));
   const proxies = configuration.signpost.proxyFromEnvironment ? proxiesIn(runtime.environment) : {};
   const http = createHttpClient({ proxies });
   const client = new ApiClient({
@@ -184,13 +185,16 @@ export async function findApiServer(
  * Lists and watches until the signal aborts; then connections are closed: after a reload there are
  * others.
  *
- * @throws {FatalError} where the cluster's ServiceCIDRs show that the server is a cluster IP
+ * @throws {FatalError} if the first list of Services shows that the server is a cluster IP
  */
 async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
   const { nodeName, runtime, logger, observer, sink, known, signal } = options;
   const failed = Promise.withResolvers<never>();
+  let isFirst = true;
   const guarded = (event: ObjectEvent) => {
-    const reason = coldStartTrap(event, server.url);
+    const reason = isFirst ? coldStartTrap(event, server.url) : undefined;
+    // What comes later never ends the daemon.
+    isFirst &&= event.kind !== "Service";
     if (reason) failed.reject(new FatalError(reason));
     else sink(event);
   };
@@ -215,15 +219,11 @@ function acceptsProtobuf({ acceptContentTypes, contentType }: ClientConnection):
   return (acceptContentTypes || contentType).split(",").some((type) => type.trim() === PROTOBUF);
 }
 
-/** Why the server cannot be used, as soon as the cluster's own ranges are known. */
+/** Says why the server cannot be used, as the first list of Services shows it. */
 function coldStartTrap(event: ObjectEvent, server: URL): string | undefined {
-  if (event.kind !== "ServiceCIDR") return undefined;
-  const objects = event.type === "replace"
-    ? [...event.objects.values()]
-    : event.type === "upsert"
-    ? [event.object]
-    : [];
-  return refuseClusterIPServer(server, { serviceCIDRs: objects.flatMap(({ cidrs }) => cidrs) });
+  if (event.kind !== "Service" || event.type !== "replace") return undefined;
+  const clusterIPs = event.objects.get(API_SERVICE)?.clusterIPs ?? [];
+  return refuseClusterIPServer(server, { clusterIPs });
 }
 
 function refuse(reason: string | undefined): void {

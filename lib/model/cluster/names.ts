@@ -20,6 +20,9 @@ export function objectKey(object: { readonly namespace?: string; readonly name: 
   return object.namespace === undefined ? object.name : `${object.namespace}/${object.name}`;
 }
 
+/** The Service by which pods reach the API servers, which write its endpoints themselves. */
+export const API_SERVICE = "default/kubernetes";
+
 /** The parts of the key of an object that has a namespace. */
 export function splitKey(key: string): { readonly namespace: string; readonly name: string } {
   const slash = key.indexOf("/");

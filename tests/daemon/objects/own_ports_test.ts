@@ -96,7 +96,9 @@ Deno.test("of a name all addresses count, and those of the last hour, whatever a
   assertEquals(await own.look(), true);
   assertEquals(list(), ["192.0.2.7 6443", "* 10256"]);
   delete names["api.example"];
+  await clock.advance(7_200_000);
   assertEquals(await own.look(), false);
+  assertEquals(list(), ["192.0.2.7 6443", "* 10256"]);
 });
 
 Deno.test("a name that cannot be resolved is tried again each second, a known one follows the kubeconfig", async () => {

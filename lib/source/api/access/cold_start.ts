@@ -6,14 +6,14 @@
  * @module
  */
 import { unbracketed } from "../../../model/cluster/names.ts";
-import { cidrContains, parseAddress } from "../../../model/values/address.ts";
+import { parseAddress } from "../../../model/values/address.ts";
 import type { Environment } from "./access_source.ts";
 
-/** What is known of the cluster's virtual IPs; empty before the first lists. */
+/** How the cluster IPs of the Service `default/kubernetes` are known. */
 export interface ClusterIPKnowledge {
-  /** Canonical CIDRs of all ServiceCIDRs. */
-  readonly serviceCIDRs: readonly string[];
-  /** Tells, in a pod, the cluster IP of the Service `default/kubernetes`. */
+  /** Canonical; as the Service says. */
+  readonly clusterIPs?: readonly string[];
+  /** Tells it in a pod. */
   readonly environment?: Environment;
 }
 
@@ -23,7 +23,7 @@ const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/
  * Says why an API server cannot be used, where its address is a cluster IP of its own cluster.
  *
  * May be called before anything is known (it then goes by the environment that kubelet gives to
- * pods) and again once the ServiceCIDRs are.
+ * pods) and again with the first list of Services.
  *
  * @param server the URL that requests go to
  * @returns one line for the user, or `undefined` where nothing speaks against the server
@@ -45,9 +45,8 @@ function clusterIPReason(host: string, known: ClusterIPKnowledge): string | unde
   if (CLUSTER_NAME.test(host)) return `${host} is the cluster's own name for it, a cluster IP`;
   const address = parseAddress(host);
   if (address === undefined) return undefined;
-  const cidr = known.serviceCIDRs.find((candidate) => cidrContains(candidate, address));
-  if (cidr !== undefined) return `${address} lies in the cluster's ServiceCIDR ${cidr}`;
-  return address === kubeletClusterIP(known.environment)
+  const { clusterIPs = [], environment } = known;
+  return [...clusterIPs, kubeletClusterIP(environment)].includes(address)
     ? `${address} is the cluster IP of Service default/kubernetes`
     : undefined;
 }

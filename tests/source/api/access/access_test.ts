@@ -118,7 +118,7 @@ Deno.test("files that do not hold what they should are named, their contents are
 
 Deno.test("an API server at its own cluster IP is refused before anything is known", () => {
   const { server } = inClusterAccess(pod, "");
-  const reason = refuseClusterIPServer(server, { serviceCIDRs: [], environment: pod });
+  const reason = refuseClusterIPServer(server, { environment: pod });
   assert(reason?.includes("10.96.0.1 is the cluster IP of Service default/kubernetes"), reason);
   assert(reason?.includes("Set --master or a kubeconfig"), reason);
 });
@@ -127,17 +127,16 @@ Deno.test("a pod whose host variable was set to a real address may start", () =>
   const environment = (name: string) =>
     name === "KUBERNETES_SERVICE_HOST" ? "192.0.2.1" : pod(name);
   const { server } = inClusterAccess(environment, "");
-  assertEquals(refuseClusterIPServer(server, { serviceCIDRs: [], environment }), undefined);
+  assertEquals(refuseClusterIPServer(server, { environment }), undefined);
 });
 
-Deno.test("an API server inside a ServiceCIDR is refused once the CIDRs are known", () => {
-  const known = { serviceCIDRs: ["10.96.0.0/12", "fd00:10::/108"] };
-  for (const server of ["https://10.100.0.1:6443", "https://[fd00:10::1]:443"]) {
-    assert(
-      refuseClusterIPServer(new URL(server), known)?.includes("lies in the cluster's ServiceCIDR"),
-    );
+Deno.test("an API server at a cluster IP of default/kubernetes is refused once the Service is known", () => {
+  const known = { clusterIPs: ["10.96.0.1", "fd00:10::1"] };
+  for (const server of ["https://10.96.0.1:6443", "https://[fd00:10::1]:443"]) {
+    const reason = refuseClusterIPServer(new URL(server), known);
+    assert(reason?.includes("is the cluster IP of Service default/kubernetes"), reason);
   }
-  for (const server of ["https://192.0.2.1", "https://[2001:db8::1]:443", "https://api.example"]) {
+  for (const server of ["https://10.96.0.2", "https://[fd00:10::2]:443", "https://api.example"]) {
     assertEquals(refuseClusterIPServer(new URL(server), known), undefined);
   }
 });
@@ -146,10 +145,10 @@ Deno.test("the cluster's own name for its API server is refused", () => {
   for (
     const host of ["kubernetes", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
   ) {
-    assert(refuseClusterIPServer(new URL(`https://${host}`), { serviceCIDRs: [] }), host);
+    assert(refuseClusterIPServer(new URL(`https://${host}`), {}), host);
   }
   const real = new URL("https://kubernetes.example.org");
-  assertEquals(refuseClusterIPServer(real, { serviceCIDRs: [] }), undefined);
+  assertEquals(refuseClusterIPServer(real, {}), undefined);
 });
 
 Deno.test("an authority that has expired, or is not valid yet, is refused by name and date", async () => {
