@@ -17,7 +17,12 @@ import {
 } from "./iptables/kernel/cleanup_kernel.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
-import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./nftables/kernel/tables.ts";
+import {
+  deleteTables,
+  KUBE_PROXY_TABLES,
+  OWN_TABLES,
+  removeTables,
+} from "./nftables/kernel/tables.ts";
 import { TABLE } from "./nftables/script/objects.ts";
 import { kubeProxyProcesses } from "./kube_proxy_process.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
@@ -165,9 +170,8 @@ export class HandOver {
       // Where a signpost before was killed.
       ...this.#ipvs.isUnderWay ? [] : [IPVS_TABLE],
     ];
-    const script = await deleteTables(this.#nft, tables).catch(unlessMissing);
-    if (script !== "") await this.#nft.apply(script);
-    return tablesIn(script);
+    const { logger } = this.#options;
+    return tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing));
   }
 
   /** @returns what was removed, in words; leaves the state `done` if all was */
@@ -268,7 +272,9 @@ function unlessMissing(error: unknown): string {
 }
 
 function tablesIn(script: string): string[] {
-  return [...script.matchAll(/^delete (table .*)$/gm)].flatMap(([, table]) => table ?? []);
+  return [...script.matchAll(/^(?:delete|flush) (table .*)$/gm)].flatMap(([, table]) =>
+    table ?? []
+  );
 }
 
 function describe({ program, owner }: RemovedRules): string {

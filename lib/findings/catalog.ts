@@ -126,6 +126,13 @@ export const CATALOG = {
     remedy:
       "Set conntrack.tcpBeLiberal (--conntrack-tcp-be-liberal) if routers move TCP connections.",
   },
+  "nft-crashes": {
+    severity: "error",
+    summary:
+      "nft crashes on a table of another program, so no rule can be written. Versions before 1.1.3 crash on sets that newer ones wrote.",
+    remedy:
+      "Install nft 1.1.3 or newer (Debian 13), remove that table with the nft that wrote it, or use --proxy-mode iptables.",
+  },
 } as const satisfies Record<string, FindingKind>;
 
 /** The id of a kind of finding. */

@@ -18,6 +18,8 @@ export interface NodeFacts {
   readonly traits: ModeTraits;
   /** The addresses of all network interfaces, canonical. */
   readonly interfaceAddresses: readonly string[];
+  /** Absent if nft does not write our rules. */
+  readonly ruleset?: RulesetFacts | undefined;
   /** Present once every list is complete. */
   readonly objects?: ObjectFacts | undefined;
   /** Present once programs and kernel have been asked. */
@@ -42,6 +44,14 @@ export interface SystemFacts {
   readonly couldUseNftables: boolean;
   /** Entries of connection tracking now and at most. */
   readonly conntrack?: { readonly entries: number; readonly max: number } | undefined;
+}
+
+/** What nft lists of the rules of all programs. */
+export interface RulesetFacts {
+  /** The version of nft, such as `1.0.6`. */
+  readonly nft: string;
+  /** The tables on which nft crashes, such as `inet firewalld`. */
+  readonly unreadable: readonly string[];
 }
 
 /** The objects, and the state that follows from them. */

@@ -12,6 +12,7 @@ import { checkMode } from "./mode.ts";
 import { checkSystem } from "./system.ts";
 import { checkNodeAddress } from "./node_address.ts";
 import { checkPodRange } from "./pod_range.ts";
+import { checkUnreadableTables } from "./unreadable_tables.ts";
 
 /** Works findings out. A check that goes through all Services yields if other work can be done. */
 export type Check = (
@@ -26,6 +27,7 @@ const CHECKS: readonly Check[] = [
   checkFamilies,
   checkPodRange,
   checkMovedConnections,
+  checkUnreadableTables,
 ];
 
 /** Findings of one kind that are listed. */

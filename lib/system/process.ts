@@ -106,7 +106,17 @@ export function spawnError(program: string, error: unknown): Error {
   });
 }
 
+/** The signals by which the kernel or the C library ends a program at fault. */
+const CRASHES: ReadonlySet<Deno.Signal> = new Set([
+  "SIGSEGV",
+  "SIGABRT",
+  "SIGBUS",
+  "SIGILL",
+  "SIGFPE",
+]);
+
 function killed(program: string, signal: Deno.Signal): ProgramFailedError {
+  if (CRASHES.has(signal)) return new ProgramFailedError(program, "crash", `crashed (${signal})`);
   const hint = signal === "SIGKILL" ? " (out of memory? the kernel's log tells)" : "";
   return new ProgramFailedError(program, "signal", `was ended by the signal ${signal}${hint}`);
 }

@@ -22,6 +22,8 @@ export interface MachineRun {
   readonly series?: string;
   /** Where nft comes from. */
   readonly nft: Suite;
+  /** Another program's table is there, which the nft of this suite wrote; no mode is set. */
+  readonly foreignNft?: Suite;
   /** What the kernel is told besides. */
   readonly kernelArguments?: readonly string[];
   /** Leaves iptables out: it does not run nft, and the kernel's other row has it. */
@@ -98,6 +100,15 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
     nft: "bookworm",
     kernelArguments: ["ipv6.disable=1"],
     note: "a node without IPv6 (ipv6.disable=1)",
+  },
+  {
+    name: "foreign-sets",
+    suite: "trixie",
+    package: "linux-image-amd64",
+    series: "6.12",
+    nft: "bookworm",
+    foreignNft: "trixie",
+    note: "foreign sets of a newer nft: without a mode, iptables mode serves",
   },
   {
     name: "ipvs",

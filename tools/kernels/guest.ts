@@ -20,6 +20,8 @@ export interface Plan {
   /** The folder with `flows.py`, and the one with its rules. */
   readonly conformance: string;
   readonly rules: string;
+  /** The nft that writes another program's table. */
+  readonly foreignNft?: string;
   /** A program to take over from, in the place of what it has left in a recording. */
   readonly kubeProxy?: string;
 }
@@ -61,7 +63,7 @@ async function runLife(backend: Backend, options: {
 }): Promise<void> {
   const { parts, plan, record } = options;
   if (parts.length === 0) return;
-  const creating = DaemonLife.create(backend, plan.families);
+  const creating = DaemonLife.create(backend, plan);
   await using resources = new AsyncDisposableStack();
   resources.defer(() => creating.then((life) => life[Symbol.asyncDispose](), () => {}));
   let failed: LifePart | undefined;

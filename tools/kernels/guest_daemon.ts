@@ -8,11 +8,13 @@ import type { Family } from "../../lib/model/values/address.ts";
 import { createCluster, type InputFiles, writeInput } from "../../tests/e2e/case.ts";
 import { assertFlows, type Flow } from "../../tests/e2e/flow.ts";
 import { CommandError } from "../../tests/support/command.ts";
+import { FOREIGN_TABLE } from "../../tests/support/foreign_table.ts";
 import { httpGet } from "../../tests/support/http.ts";
 import type { Network } from "../../tests/support/network.ts";
 import { runSignpost, Signpost } from "../../tests/support/signpost.ts";
 import { NODE } from "../../tests/support/topology.ts";
 import { flowsWith, flowsWithout, guestConfiguration, guestObjects } from "./guest_cluster.ts";
+import type { Plan } from "./guest.ts";
 import type { Backend, Part } from "./steps.ts";
 
 /** A part of the daemon's life; the flows are another. */
@@ -63,11 +65,15 @@ export class DaemonLife implements AsyncDisposable {
   }
 
   /** Makes the network; the daemon starts with the first part. */
-  static async create(backend: Backend, families: readonly Family[]): Promise<DaemonLife> {
+  static async create(
+    backend: Backend,
+    { families, foreignNft }: Pick<Plan, "families" | "foreignNft">,
+  ): Promise<DaemonLife> {
     await using resources = new AsyncDisposableStack();
     const network = resources.use(await createCluster());
-    const config = guestConfiguration(backend);
+    const config = { ...guestConfiguration(backend), ...foreignNft && { mode: "" } };
     const input = resources.use(await writeInput({ objects: guestObjects(), config }));
+    if (foreignNft) await network.run(NODE, [foreignNft, "-f", "-"], { stdin: FOREIGN_TABLE });
     if (backend === "iptables-legacy") {
       // kubelet's chain tells which backend a node uses.
       const hint = ["iptables-legacy", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"];

@@ -79,6 +79,7 @@ export async function runKernel(
     families: isWithoutIpv6(run) ? [4] : [4, 6],
     conformance: shop.flows?.conformance ?? "",
     rules: shop.flows?.rules ?? "",
+    ...(run.foreignNft && { foreignNft: `${await prepareNft(shop.packages, run.foreignNft)}/nft` }),
     ...(shop.kubeProxy !== undefined && { kubeProxy: shop.kubeProxy }),
   };
   await Deno.writeTextFile(`${out}/plan.json`, JSON.stringify(plan));

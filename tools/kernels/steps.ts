@@ -71,10 +71,9 @@ export function stepsOf(
   options: { readonly hasFlows: boolean; readonly backends: readonly Backend[] },
 ): (Step & { readonly part: Part })[] {
   // The namespaces of the recorded flows have IPv6.
-  const hasFlows = options.hasFlows && !isWithoutIpv6(run);
-  const backends = run.isNftablesOnly
-    ? options.backends.filter((each) => each === "nftables")
-    : options.backends;
+  const hasFlows = options.hasFlows && !isWithoutIpv6(run) && !run.foreignNft;
+  const only = run.isNftablesOnly ? "nftables" : run.foreignNft && "iptables";
+  const backends = options.backends.filter((each) => only === undefined || each === only);
   if (run.isIpvs) return backends.map((backend) => ({ backend, part: "ipvs" }));
   return backends.flatMap((backend) =>
     PARTS.filter((part) => part !== "flows" || hasFlows).map((part) => ({ backend, part }))

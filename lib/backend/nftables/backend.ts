@@ -22,7 +22,7 @@ import { repairScript } from "./drift/repair.ts";
 import { Touched } from "./drift/touched.ts";
 import { Nft } from "./kernel/nft.ts";
 import { probe } from "./kernel/probe.ts";
-import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES } from "./kernel/tables.ts";
+import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES, removeTables } from "./kernel/tables.ts";
 import { changesFrom } from "./reading/changes.ts";
 import { localhostRejects, type LocalhostRejectsOptions } from "./localhost_rejects.ts";
 import { nftablesRules } from "./reading/kernel_rules.ts";
@@ -172,10 +172,12 @@ export class NftablesBackend implements Backend<NftScript> {
   /** @inheritdoc */
   async cleanup({ kubeProxy, dryRun, removed }: CleanupOptions): Promise<ApplyError[]> {
     const tables = kubeProxy ? [...OWN_TABLES, ...KUBE_PROXY_TABLES] : OWN_TABLES;
+    const { logger } = this.#options;
     try {
-      const script = await deleteTables(this.#nft, tables);
+      const script = dryRun
+        ? await deleteTables(this.#nft, tables)
+        : await removeTables(this.#nft, { tables, logger });
       if (script === "") return [];
-      if (!dryRun) await this.#nft.apply(script);
       const commands = script.trim().replaceAll("\n", ", ");
       await removed({
         message: "removed from nftables",

@@ -110,7 +110,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#replacements;
   }
 
-  /** Whether a full script is being applied: the table may lack what is to come. */
+  /** Whether a full script is being applied, or is due after a failure: the table may lack what is to come. */
   get isReplacing(): boolean {
     return this.#isReplacing;
   }
@@ -193,12 +193,14 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     if (this.#beside?.isDisturbed) await this.#beside.done();
     else if (this.#beside) this.#beside.isDisturbed = true;
     this.#applied = undefined;
-    this.#isReplacing = script.kind === "full";
+    this.#isReplacing ||= script.kind === "full";
     try {
       await (script.kind === "full" ? this.#replace(script, checkpoint) : this.#step(script));
-    } finally {
-      this.#isReplacing = false;
+    } catch (error) {
+      this.#isReplacing = true;
+      throw error;
     }
+    this.#isReplacing = false;
     this.#settled();
   }
 

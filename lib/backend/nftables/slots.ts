@@ -220,6 +220,7 @@ function isOfKernel(error: unknown): error is ApplyError {
 const PROGRAM_FAILURES: ReadonlySet<ApplyFailure> = new Set([
   "program-missing",
   "program-failed",
+  "unreadable",
   "not-permitted",
 ]);
 

@@ -71,6 +71,8 @@ export type ApplyFailure =
   | "conflict"
   /** Another program holds the lock (iptables), or the kernel was busy. */
   | "busy"
+  /** The program crashes on what another program has written into the kernel. */
+  | "unreadable"
   /** The program could not be started now, was killed, or did not end in time. */
   | "program-failed"
   /** Anything else. */

@@ -52,7 +52,9 @@ export type ProgramFailure =
   | "not-started"
   /** It did not end in its time, and was killed. */
   | "timeout"
-  /** A signal that signpost did not send ended it: a crash, or the kernel was out of memory. */
+  /** The program crashed. */
+  | "crash"
+  /** Another signal that signpost did not send ended it: the kernel may be out of memory. */
   | "signal";
 
 /** Thrown by a `ProcessRunner`. It may be over at the next try. The message is one line for the user. */

@@ -33,6 +33,7 @@ const ADVICE: Readonly<Record<ApplyFailure, string>> = {
     "iptable_nat, iptable_filter, for IPv6 ip6_tables, ip6table_nat, ip6table_filter), or install a " +
     "newer iptables",
   "conflict": "another program has changed the rules",
+  "unreadable": "install a newer iptables",
   "program-failed": "trying again later",
   "busy": `another program held the iptables lock for ${LOCK_WAIT_SECONDS} s`,
   "unknown": "see iptables-restore(8)",

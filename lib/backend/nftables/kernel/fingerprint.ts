@@ -25,7 +25,7 @@ const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;
 /**
  * The words of a rule, canonical. Two rules with the same fingerprint do the same.
  *
- * The choices of an anonymous map and the addresses of an anonymous set have no order.
+ * The addresses of an anonymous set have no order.
  */
 export function fingerprint(rule: string): string {
   const tokens: readonly string[] = rule.match(TOKENS) ?? [];
@@ -38,20 +38,14 @@ export function fingerprint(rule: string): string {
     }
     const end = tokens.indexOf("}", at);
     const inside = tokens.slice(at + 1, end < 0 ? undefined : end);
-    words.push(
-      ...members(inside, { isRandom: /numgen random mod \d+ vmap$/.test(words.join(" ")) }),
-    );
+    append(words, members(inside));
     at = end < 0 ? tokens.length : end;
   }
   return withoutDefaults(withoutCounts(words)).join(" ");
 }
 
-/**
- * What stands between braces, whose parts have no order.
- *
- * @param options.isRandom whether a random number chooses: then it is the same which has which number
- */
-function members(tokens: readonly string[], { isRandom = false } = {}): string[] {
+/** Returns what stands between braces, whose parts have no order. */
+function members(tokens: readonly string[]): string[] {
   const parts: string[][] = [[]];
   for (const token of tokens) {
     const part = parts.at(-1) ?? [];
@@ -59,19 +53,9 @@ function members(tokens: readonly string[], { isRandom = false } = {}): string[]
     else part.push(canonical(token, part.at(-1)));
   }
   const texts = parts.map((part) => part.join(" "));
-  if (!texts.every(isRange)) {
-    return ["{", (isRandom ? renumber(texts) : texts.sort()).join(" , "), "}"];
-  }
+  if (!texts.every(isRange)) return ["{", texts.sort().join(" , "), "}"];
   const merged = merge(texts);
   return merged.length === 1 ? merged : ["{", merged.join(" , "), "}"];
-}
-
-/** Sorts the numbers, and apart from them what they choose: `1 : goto a` and `0 : goto b` change. */
-function renumber(choices: readonly string[]): string[] {
-  const pairs = choices.map((choice) => choice.split(" : "));
-  const numbers = pairs.map(([number = ""]) => number).sort();
-  const chosen = pairs.map(([, ...rest]) => rest.join(" : ")).sort();
-  return numbers.map((number, i) => `${number} : ${chosen[i]}`);
 }
 
 function canonical(word: string, before: string | undefined): string {

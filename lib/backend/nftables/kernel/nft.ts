@@ -13,8 +13,10 @@ import {
   type ProcessResult,
   type ProcessRunner,
   ProgramFailedError,
+  type ProgramFailure,
   ProgramMissingError,
 } from "../../../model/ports/ports.ts";
+import { unreadableTablesFinding } from "../../../findings/unreadable_tables.ts";
 import { TABLE } from "../script/objects.ts";
 
 /** A set or map, by the word that nft has for it. */
@@ -91,7 +93,7 @@ export class Nft {
       return result.code === 0 ? result.stdout : "";
     } catch (error) {
       const { cause } = error instanceof ApplyError ? error : { cause: undefined };
-      if (cause instanceof ProgramFailedError && cause.failure === "signal") return "";
+      if (cause instanceof ProgramFailedError && ENDED.has(cause.failure)) return "";
       throw error;
     }
   }
@@ -129,6 +131,30 @@ export class Nft {
    */
   async listTables(): Promise<readonly string[]> {
     return [...(await this.#chains()).keys()];
+  }
+
+  /**
+   * Returns the tables on which this nft crashes. To delete a table, nft reads the sets of all tables
+   * without their elements; only if it crashes on them, each table is listed alone.
+   */
+  async unreadableTables(): Promise<readonly string[]> {
+    if (!await this.#crashes(["--check", "delete", "table", ...TABLE.split(" ")])) return [];
+    const unreadable: string[] = [];
+    for (const table of (await this.listTables()).slice(0, MOST_TABLES)) {
+      const args = ["--terse", "list", "table", ...table.split(" ")];
+      if (await this.#crashes(args)) unreadable.push(table);
+    }
+    return unreadable;
+  }
+
+  async #crashes(args: readonly string[]): Promise<boolean> {
+    try {
+      await this.#runner.run(["nft", ...args]);
+      return false;
+    } catch (error) {
+      if (error instanceof ProgramFailedError) return error.failure === "crash";
+      throw error;
+    }
   }
 
   /** The tables of the kernel that packets meet: they have base chains. No element is read for it. */
@@ -186,10 +212,19 @@ export class Nft {
     return result;
   }
 
+  async #unreadable(tables: readonly string[], cause: Error): Promise<ApplyError> {
+    const { what, remedy } = unreadableTablesFinding(await this.version(), tables);
+    return new ApplyError("unreadable", `${what}: ${remedy}`, { cause });
+  }
+
   async #start(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     try {
       return await this.#runner.run(argv, stdin);
     } catch (error) {
+      if (error instanceof ProgramFailedError && error.failure === "crash") {
+        const tables = await this.unreadableTables();
+        if (tables.length > 0) throw await this.#unreadable(tables, error);
+      }
       if (!(error instanceof ProgramMissingError)) return rethrowAsApplyError(error);
       throw new ApplyError(
         "program-missing",
@@ -200,6 +235,12 @@ export class Nft {
     }
   }
 }
+
+/** Tables that are tried one by one. */
+const MOST_TABLES = 100;
+
+/** How an nft ends if its input or the kernel's content is too much for it. */
+const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal"]);
 
 /** What nft prints where the kernel has refused something: it has read the script to its end. */
 const KERNEL_ANSWER = /Could not process rule/;

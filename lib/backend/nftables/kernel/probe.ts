@@ -19,7 +19,7 @@ const EXPRESSIONS: readonly (readonly [
   rule: string,
 ])[] = [
   ["fib", "nft_fib_inet", "CONFIG_NFT_FIB_INET", "fib saddr type local accept"],
-  ["numgen", "nft_numgen", "CONFIG_NFT_NUMGEN", "numgen random mod 2 vmap { 0 : accept }"],
+  ["numgen", "nft_numgen", "CONFIG_NFT_NUMGEN", "numgen random mod 2 0 accept"],
   ["ct", "nft_ct", "CONFIG_NFT_CT", "ct state new accept"],
   ["reject", "nft_reject_inet", "CONFIG_NFT_REJECT_INET", "reject"],
   ["dnat", "nft_nat", "CONFIG_NFT_NAT", "meta l4proto tcp dnat ip to 192.0.2.1:80"],
@@ -36,6 +36,7 @@ const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
   "not-permitted",
   "program-missing",
   "program-failed",
+  "unreadable",
 ]);
 
 /** What is asked about. */

@@ -135,24 +135,26 @@ function slotPick(
 }
 
 /**
- * A chain that looks for the client in each endpoint's set, and picks at random where it is in none.
- *
- * Where endpoints change, it gets other rules. A packet that is under way meanwhile keeps the old ones,
- * but finds their map empty already: the last rule is for it.
+ * A chain that looks for the client in each endpoint's set, and picks at random where it is in none. It has
+ * no map of verdicts: nft 1.0.6 crashes on one in a rule that nft 1.1.3 or newer wrote. Of the endpoints that
+ * are left, each rule picks one in so many.
  */
 function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
   const suffix = `${port.family}-${affinityName(port, "")}`;
   const endpoints = endpointsFor(port, policy).map((each) => affinityEndpoint(port, each));
   const saddr = `${NFT_FAMILY[port.family]} saddr`;
-  const choices = endpoints.map(({ chain }, i) => `${i} : goto ${chain.name}`);
+  // Sorted: the rules do not depend on the order in which endpoints came.
+  const names = endpoints.map(({ chain }) => chain.name).sort();
   const dispatch: Chain = {
     type: "chain",
     role: "affinity",
     name: `${policy === "Local" ? "affinity-local" : "affinity"}${suffix}`,
     rules: [
       ...endpoints.map(({ set, chain }) => `${saddr} @${set.name} goto ${chain.name}`),
-      `numgen random mod ${endpoints.length} vmap { ${choices.join(", ")} }`,
-      ...endpoints.slice(0, 1).map(({ chain }) => `goto ${chain.name}`),
+      ...names.slice(0, -1).map((name, i) =>
+        `numgen random mod ${names.length - i} 0 goto ${name}`
+      ),
+      ...names.slice(-1).map((name) => `goto ${name}`),
     ],
     lookUps: endpoints.length,
   };

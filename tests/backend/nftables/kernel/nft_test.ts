@@ -127,10 +127,37 @@ Deno.test("an nft that was killed or not started is no missing one, and the erro
   }
 });
 
+Deno.test("an nft that crashes names the tables on which it does; no other reason is guessed", async () => {
+  const chains = "table ip good {\n}\ntable inet hostfw {\n\tchain input {\n\t}\n}\n";
+  const crashing = (pattern: RegExp) =>
+    new Nft({
+      run: (argv) => {
+        const command = argv.join(" ");
+        if (pattern.test(command)) {
+          return Promise.reject(new ProgramFailedError("nft", "crash", "crashed (SIGSEGV)"));
+        }
+        const stdout = command.endsWith("chains") ? chains : "nftables v1.0.6 (Lester Gooch #5)";
+        return Promise.resolve({ code: 0, stdout, stderr: "" });
+      },
+    });
+  const foreign = crashing(/ -f |--check|hostfw/);
+  assertEquals(await foreign.unreadableTables(), ["inet hostfw"]);
+  const error = await assertRejects(() => foreign.apply("x"), ApplyError);
+  assertEquals(error.failure, "unreadable");
+  assertStringIncludes(error.message, "nft 1.0.6 crashes on table inet hostfw, so no rule");
+  const other = await assertRejects(() => crashing(/ -f /).apply("x"), ApplyError);
+  assertEquals([other.failure, other.message], ["program-failed", "nft crashed (SIGSEGV)"]);
+});
+
 Deno.test("sets that nft crashes on are not listed; one that hangs is told of", async () => {
-  const fail = (failure: "signal" | "timeout") =>
-    new Nft({ run: () => Promise.reject(new ProgramFailedError("nft", failure, failure)) });
-  assertEquals(await fail("signal").listSets(), "");
+  const fail = (failure: "crash" | "signal" | "timeout") =>
+    new Nft({
+      run: ([, ...args]) =>
+        args.includes("sets")
+          ? Promise.reject(new ProgramFailedError("nft", failure, failure))
+          : Promise.resolve({ code: 0, stdout: "", stderr: "" }),
+    });
+  assertEquals([await fail("signal").listSets(), await fail("crash").listSets()], ["", ""]);
   await assertRejects(() => fail("timeout").listSets(), ApplyError);
 });
 

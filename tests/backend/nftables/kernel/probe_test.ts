@@ -45,7 +45,7 @@ const probeNode = (nft: Nft, node: DesiredNode = NODE) => probe(nft, { node, ker
 
 const EXPRESSIONS: readonly (readonly [name: string, pattern: RegExp, module: string])[] = [
   ["fib", /\bfib /, "nft_fib_inet, CONFIG_NFT_FIB_INET"],
-  ["numgen", /numgen random mod \d+ (?:vmap|map)/, "nft_numgen, CONFIG_NFT_NUMGEN"],
+  ["numgen", /numgen random mod \d+ (?:0|map)/, "nft_numgen, CONFIG_NFT_NUMGEN"],
   ["ct", /\bct state/, "nft_ct, CONFIG_NFT_CT"],
   ["reject", /^ *reject$/m, "nft_reject_inet, CONFIG_NFT_REJECT_INET"],
   ["dnat", /\bdnat ip to/, "nft_nat, CONFIG_NFT_NAT"],
