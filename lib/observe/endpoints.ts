@@ -27,7 +27,7 @@ export interface HealthServerOptions {
   readonly count: (path: "healthz" | "livez", status: number) => void;
 }
 
-/** Handler of the health server: `/healthz` and `/livez`. */
+/** Handler of the health server: `/healthz` and `/livez` as kube-proxy has them, and `/readyz`. */
 export function healthServer({ report, count }: HealthServerOptions): HttpHandler {
   const answer = (path: "healthz" | "livez") => (): HttpAnswer => {
     const health = report();
@@ -37,7 +37,17 @@ export function healthServer({ report, count }: HealthServerOptions): HttpHandle
     return jsonAnswer(JSON.stringify(healthBody(health, { path, isHealthy })), status);
   };
   return routePaths(
-    new Map([["/healthz", answer("healthz")], ["/livez", answer("livez")]]),
+    new Map([
+      ["/healthz", answer("healthz")],
+      ["/livez", answer("livez")],
+      [
+        "/readyz",
+        () =>
+          report().lastUpdated === undefined
+            ? textAnswer("no rules are in the kernel yet\n", 503)
+            : textAnswer("ok\n"),
+      ],
+    ]),
   );
 }
 

@@ -67,7 +67,7 @@ export function minSyncPeriodOf(
 
 /** How the daemon is, in a few words. */
 export function healthOf(
-  status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions" | "findings">,
+  status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions" | "findings" | "syncs">,
 ): { readonly health: string; readonly colour: "green" | "yellow" | "red" } {
   if (!status.healthy) return { health: "unhealthy: an update waits for too long", colour: "red" };
   const errors = status.findings.filter(({ severity }) => severity === "error").length;
@@ -77,6 +77,9 @@ export function healthOf(
       health: `starting: ${describeProgress(status.portions)} are in the kernel`,
       colour: "yellow",
     };
+  }
+  if (status.syncs.length === 0) {
+    return { health: "starting: no rules are in the kernel yet", colour: "yellow" };
   }
   if (status.stale) {
     return { health: "healthy, with the rules of the state file", colour: "yellow" };

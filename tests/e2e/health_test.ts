@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { ApiObject } from "../support/api_store.ts";
 import { httpGet } from "../support/http.ts";
-import type { Signpost } from "../support/signpost.ts";
+import { runSignpost, type Signpost } from "../support/signpost.ts";
 import { ADDRESSES, clusterObjects, type EndpointHost, service, slice } from "./cluster.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
 
@@ -39,6 +39,25 @@ Deno.test("the health and metrics servers answer as kube-proxy's do", async () =
   assertEquals(configz["kubeproxy.config.k8s.io"].nodePortAddresses, ["primary"]);
   assertEquals(configz["kubeproxy.config.k8s.io"].nftables.minSyncPeriod, "50ms");
   assertEquals(configz.signpost, { minSyncPeriod: "50ms" });
+});
+
+Deno.test("before the first sync the daemon is starting, then it is ready", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  stage.api.faults.add({ type: "stall", kind: "EndpointSlice", count: 1000 });
+  const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
+  await using signpost = stage.start(socket);
+  const status = async () => {
+    const { code, stdout } = await runSignpost(stage.network, ["status", ...socket]);
+    return [code, stdout.split("\n")[0]?.replace(/^signpost \S+ on /, "")];
+  };
+  const readiness = () => stage.get("/readyz", HEALTH_PORT).then(({ status }) => status);
+  await signpost.until("the health server", readiness);
+  assertEquals(await readiness(), 503);
+  assertEquals(await status(), [1, "node1: starting: no rules are in the kernel yet"]);
+  stage.api.faults.clear();
+  await stage.api.restart();
+  await signpost.until("readiness", async () => await readiness() === 200);
+  assertEquals(await status(), [0, "node1: healthy"]);
 });
 
 for (const mode of ["nftables", "iptables"] as const) {

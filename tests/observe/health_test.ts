@@ -35,6 +35,18 @@ Deno.test("a starting proxy is alive, but takes no traffic before its Node is se
   assertEquals((await get("/healthz")).status, 200);
 });
 
+Deno.test("a proxy is ready when the kernel has its rules, and stays so", async () => {
+  const { handler, health, clock, counts } = start();
+  const readiness = async () => (await handler({ method: "GET", path: "/readyz" })).status;
+  health.queued();
+  assertEquals(await readiness(), 503);
+  health.updated();
+  assertEquals(await readiness(), 200);
+  health.queued();
+  await clock.advance(2 * TIMEOUT);
+  assertEquals([await readiness(), counts], [200, []]);
+});
+
 Deno.test("an update that waits for two sync periods makes the proxy unhealthy", async () => {
   const { clock, health, get } = start();
   health.setNode({ deleting: false });

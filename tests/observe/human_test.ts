@@ -38,7 +38,8 @@ Deno.test("durations and sizes are short", () => {
 });
 
 Deno.test("health is told with its reason", () => {
-  const well = { healthy: true, nodeEligible: true, stale: false, findings: [] };
+  const syncs = [{ kind: "full", at: "", seconds: 1, operations: 1, bytes: 1 }] as const;
+  const well = { healthy: true, nodeEligible: true, stale: false, findings: [], syncs };
   const found = (...severities: readonly Severity[]) => ({
     findings: severities.map((severity) => ({
       id: "x",
@@ -56,6 +57,7 @@ Deno.test("health is told with its reason", () => {
       { ...well, nodeEligible: false },
       { ...well, healthy: false },
       { ...well, portions: { done: 7, of: 21 } },
+      { ...well, syncs: [] },
       { ...well, ...found("warning", "info", "warning") },
       { ...well, ...found("info") },
       { ...well, ...found("error", "warning") },
@@ -66,6 +68,7 @@ Deno.test("health is told with its reason", () => {
       { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" },
       { health: "unhealthy: an update waits for too long", colour: "red" },
       { health: "starting: portions 7 of 21 are in the kernel", colour: "yellow" },
+      { health: "starting: no rules are in the kernel yet", colour: "yellow" },
       { health: "healthy, with 2 warnings", colour: "yellow" },
       { health: "healthy", colour: "green" },
       { health: "not well: 1 error", colour: "red" },

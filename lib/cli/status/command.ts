@@ -22,8 +22,8 @@ const INTERVAL = 1_000;
 /**
  * Asks, and prints.
  *
- * @returns 0 where the daemon is well, or was watched until the end; 1 where it is not, or does
- *   not answer
+ * @returns 0 if the daemon is well, or was watched until the end; 1 if it is starting, is not
+ *   well, or does not answer
  */
 export async function status(query: StatusQuery, context: AskContext): Promise<number> {
   const { configuration, runtime, logger, ask } = context;
@@ -31,7 +31,10 @@ export async function status(query: StatusQuery, context: AskContext): Promise<n
     const first = await askStatus(configuration.signpost.socket, ask);
     if (query.watch) return await follow(first, query, context);
     await runtime.print(render(first, query, runtime));
-    return first.healthy && first.findings.every(({ severity }) => severity !== "error") ? 0 : 1;
+    const { healthy, syncs, findings } = first;
+    const isWell = healthy && syncs.length > 0 &&
+      findings.every(({ severity }) => severity !== "error");
+    return isWell ? 0 : 1;
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     logger.error(error.message);

@@ -147,7 +147,7 @@ Usage:
     examples: ["signpost status", "signpost status --watch", "signpost status -o yaml"],
     exitCodes: [
       [0, "the daemon answered, and is well; or --watch was interrupted"],
-      [1, "no daemon answers, or it is not well: an update waits for too long"],
+      [1, "no daemon answers, it is starting, or it is not well"],
       [2, "the command line is wrong"],
     ],
     takesWords: false,

@@ -36,7 +36,7 @@ export const HEALTH_GROUP = group({
       flag: {
         name: "healthz-bind-address",
         value: "IP:PORT",
-        help: "Where /healthz and /livez answer; empty: nowhere. Default 0.0.0.0:10256.",
+        help: "Where /healthz, /livez and /readyz answer; empty: nowhere. Default 0.0.0.0:10256.",
       },
     }),
     metricsBindAddress: value(bindAddress, `127.0.0.1:${METRICS_PORT}`, {
