@@ -85,4 +85,5 @@ export async function run(options: RunOptions): Promise<void> {
     }
   }
   await manager.stopping();
+  logger.info("stopped, the rules stay");
 }

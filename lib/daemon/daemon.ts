@@ -71,6 +71,8 @@ export class Daemon {
   readonly #ownPorts: OwnPorts;
   readonly #saved: SavedState;
   #takingOver: Promise<void> | undefined;
+  /** The kernel has the rules. */
+  #isReady = false;
   /** The Event of the start was sent. */
   #isAnnounced = false;
 
@@ -306,8 +308,13 @@ export class Daemon {
   }
 
   #synced({ script }: SyncReport): void {
+    const { runtime, logger, signal } = this.#options;
+    if (!this.#isReady) {
+      this.#isReady = true;
+      const services = this.#desired.services.size;
+      logger.info("ready", { services, in: `${runtime.clock.now() - this.#started}ms` });
+    }
     this.#firstSync.resolve();
-    const { runtime, signal } = this.#options;
     runtime.releaseMemory(script.kind === "full" ? "large" : "small", signal);
     // What came from the state file is not to be written back as if it were new.
     if (!this.#cache.complete) return;

@@ -269,3 +269,13 @@ Deno.test("TestConfigChange: a changed ConfigMap is taken over, a bad one refuse
   await stage.flowsBecome(signpost, changed);
   assertEquals((await signpost.stop()).code, 0);
 });
+
+Deno.test("the log says once when the kernel has the rules, and that they stay after the end", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  await using signpost = await stage.startSynced();
+  stage.apply(slice(ADDRESSES[4], ["local2"]));
+  await signpost.until("another sync", () => syncs(signpost, "partial") > 0);
+  await signpost.stop();
+  assertEquals(signpost.log.match(/ INFO ready services=1 in=\d+ms\n/g)?.length, 1);
+  assertMatch(signpost.log, / INFO stopped, the rules stay\n$/);
+});

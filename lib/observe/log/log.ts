@@ -84,7 +84,7 @@ function textLine({ level, message, fields }: Entry, time: string): string {
 }
 
 function textValue(value: string | number | boolean): string {
-  if (typeof value !== "string") return String(value);
+  if (typeof value !== "string") return String(rounded(value));
   const text = sanitizeText(value);
   return BARE.test(text) ? text : plain(JSON.stringify(text));
 }
@@ -101,9 +101,14 @@ function jsonLine({ level, message, fields, verbosity }: Entry, time: string): s
     const safeName = fieldName(name);
     line[OWN_NAMES.has(safeName) ? `${safeName}_` : safeName] = typeof value === "string"
       ? sanitizeText(value)
-      : value;
+      : rounded(value);
   }
   return plain(JSON.stringify(line));
+}
+
+/** Rounds numbers: times are in seconds, and less than 0.1 ms is noise. */
+function rounded(value: number | boolean): number | boolean {
+  return typeof value === "number" ? Math.round(value * 1e4) / 1e4 : value;
 }
 
 function fieldName(name: string): string {

@@ -10,6 +10,14 @@ function collect(options: Omit<LoggerOptions, "clock" | "sink"> = {}) {
   return { lines, logger: createLogger({ clock, sink: (line) => lines.push(line), ...options }) };
 }
 
+Deno.test("numbers are rounded in both formats", () => {
+  for (const format of ["text", "json"] as const) {
+    const { lines, logger } = collect({ format });
+    logger.info("synced", { seconds: 0.03135488600000002, bytes: 8_400_123 });
+    assertMatch(lines[0] ?? "", /seconds(?:=|":)0\.0314(?: bytes=|,"bytes":)8400123/);
+  }
+});
+
 Deno.test("a text line has time, level, message, and values quoted where they need it", () => {
   const { lines, logger } = collect();
   logger.info("synced", { kind: "full", services: 3, error: 'a "b" c', zone: undefined });
