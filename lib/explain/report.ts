@@ -135,6 +135,9 @@ export interface PacketReport {
     readonly port: number;
     readonly protocol: Protocol;
   };
+  /** Says in a few words what becomes of the packet, or should if the kernel differs. */
+  readonly summary: string;
+  /** Follows from the objects alone; `summary` has the kernel in it. */
   readonly outcome: Outcome;
   /** The endpoint that session affinity has kept this source on, where it has. */
   readonly stickyEndpoint: { readonly address: string; readonly port: number } | null;

@@ -116,6 +116,11 @@ Deno.test("verify names the element that was deleted by hand, and the Service th
   await network.applyNft(
     `delete element inet signpost services4 { ${FOUR.clusterIP} . tcp . 80 }`,
   );
+  const packet = ["explain", "--from", "pod", "10.244.0.9", "to", `${FOUR.clusterIP}:80`];
+  const said = await it.run(...packet);
+  assertMatch(said.stdout, /^Packet from \S+ to \S+ should be delivered, but the kernel differs\n/);
+  const { summary } = JSON.parse((await it.run(...packet, "-o", "json")).stdout);
+  assertEquals([said.code, summary], [1, "should be delivered, but the kernel differs"]);
   const [code, { differences }] = await it.verify();
   assertEquals(code, 1);
   assertEquals(

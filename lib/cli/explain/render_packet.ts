@@ -12,33 +12,20 @@ import { renderConnections, renderFindings, renderKernel } from "./render_findin
 import type { PacketReport } from "../../explain/report.ts";
 import type { TraceReport } from "../../explain/packet/trace.ts";
 
-const VERDICTS: Readonly<Record<Outcome["verdict"], readonly [Colour, string]>> = {
-  dnat: ["green", "is delivered"],
-  reject: ["red", "is rejected"],
-  drop: ["red", "is dropped"],
-  none: ["yellow", "is none of signpost's business"],
+const COLOURS: Readonly<Record<Outcome["verdict"], Colour>> = {
+  dnat: "green",
+  reject: "red",
+  drop: "red",
+  none: "yellow",
 };
-
-/** What rules should do that are not there. */
-const WISHES: Readonly<Record<Exclude<Outcome["verdict"], "none">, string>> = {
-  dnat: "should be delivered",
-  reject: "should be rejected",
-  drop: "should be dropped",
-};
-
-/** What becomes of the packet; nothing does where the kernel holds no rules. */
-function verdictOf({ outcome: { verdict }, kernel }: PacketReport): readonly [Colour, string] {
-  return kernel.state === "empty" && verdict !== "none"
-    ? ["red", `${WISHES[verdict]}, but the kernel holds no rules of signpost's`]
-    : VERDICTS[verdict];
-}
 
 const SENDERS = { pod: "a pod", node: "this node", external: "outside" } as const;
 
 /** A few lines about the packet, then what the kernel holds. */
 export function renderPacket(report: PacketReport, paint: Paint): string {
-  const { packet, outcome, stickyEndpoint } = report;
-  const [colour, verdict] = verdictOf(report);
+  const { packet, outcome, stickyEndpoint, summary, kernel } = report;
+  const isOtherwise = kernel.state === "different" || kernel.state === "empty";
+  const colour = isOtherwise && outcome.verdict === "dnat" ? "red" : COLOURS[outcome.verdict];
   const to = `${hostPort(packet.address, packet.port)}/${packet.protocol}`;
   const from = packet.source === null ? SENDERS[packet.sender] : packet.source;
   const service = outcome.servicePort === null
@@ -58,7 +45,7 @@ export function renderPacket(report: PacketReport, paint: Paint): string {
     ["scheduler", outcome.scheduler ? describeScheduler(outcome.scheduler) : ""],
     ["stays on", stickyEndpoint ? hostPort(stickyEndpoint.address, stickyEndpoint.port) : ""],
   ];
-  const head = `${paint(`Packet from ${from} to ${to}`, "bold")} ${paint(verdict, colour)}\n` +
+  const head = `${paint(`Packet from ${from} to ${to}`, "bold")} ${paint(summary, colour)}\n` +
     `On node ${report.node}, ${report.mode} mode\n\n` +
     lines.filter(([, text]) => text !== "")
       .map(([name, text]) => `  ${paint(name.padEnd(9), "faint")}${plain(text)}\n`).join("");
@@ -67,7 +54,7 @@ export function renderPacket(report: PacketReport, paint: Paint): string {
     renderEndpoints(outcome, paint),
     renderFindings(report.findings, paint),
     report.trace ? renderTrace(report.trace, paint) : "",
-    outcome.servicePort === null ? "" : renderKernel(report.kernel, { paint, onlyDifferent: true }),
+    outcome.servicePort === null ? "" : renderKernel(kernel, { paint, onlyDifferent: true }),
     renderConnections(report.connections, paint),
   ];
   return parts.filter((part) => part !== "").join("\n");

@@ -14,6 +14,7 @@ import { explainPacket, isLocalPod } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type Finding,
+  type KernelReport,
   type PacketReport,
   type TrackedConnection,
 } from "../report.ts";
@@ -75,6 +76,7 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
     mode: world.traits.name,
     node: nodeName,
     packet: { source: source ?? null, sender, senderReason: reason, address, port, protocol },
+    summary: summaryOf(outcome, kernel),
     outcome,
     stickyEndpoint: sticky && outcome.verdict === "dnat"
       ? { address: sticky.address, port: sticky.port }
@@ -91,6 +93,15 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
     connections: inputs.connections ?? null,
     trace: trace ?? null,
   };
+}
+
+const PASSIVE = { dnat: "delivered", reject: "rejected", drop: "dropped" } as const;
+
+function summaryOf({ verdict }: Outcome, { state }: KernelReport): string {
+  if (verdict === "none") return "is none of signpost's business";
+  const what = PASSIVE[verdict];
+  if (state === "empty") return `should be ${what}, but the kernel holds no rules of signpost's`;
+  return state === "different" ? `should be ${what}, but the kernel differs` : `is ${what}`;
 }
 
 function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Finding[] {
