@@ -83,7 +83,10 @@ async function guarded(invocation: Run, context: Given): Promise<number> {
   const logger = isQuery(command)
     ? terseLog(runtime, configuration)
     : openLog(configuration, runtime);
-  for (const warning of invocation.warnings) logger.warn(warning);
+  if (!isQuery(command)) {
+    // The daemon has said them already to who looks at it.
+    for (const warning of invocation.warnings) logger.warn(warning);
+  }
   try {
     return await perform(invocation, { ...context, logger });
   } catch (error) {

@@ -113,6 +113,13 @@ export const CATALOG = {
     remedy:
       "Set clusterCIDR (--cluster-cidr) to the ranges of all pods, in the node's IP family first.",
   },
+  "pods-not-detected": {
+    severity: "warning",
+    summary:
+      "Nothing says which senders are pods, so traffic from outside to cluster IPs is not masqueraded and answers may get lost.",
+    remedy:
+      "Set clusterCIDR (--cluster-cidr) to the range of all pods, or another detectLocalMode.",
+  },
   "pod-outside-detected-range": {
     severity: "warning",
     summary:

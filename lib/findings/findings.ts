@@ -11,7 +11,7 @@ import { checkMovedConnections } from "./moved_connections.ts";
 import { checkMode } from "./mode.ts";
 import { checkSystem } from "./system.ts";
 import { checkNodeAddress } from "./node_address.ts";
-import { checkPodRange } from "./pod_range.ts";
+import { checkPodDetection, checkPodRange } from "./pod_range.ts";
 import { checkUnreadableTables } from "./unreadable_tables.ts";
 
 /** Works findings out. A check that goes through all Services yields if other work can be done. */
@@ -25,6 +25,7 @@ const CHECKS: readonly Check[] = [
   checkSystem,
   checkNodeAddress,
   checkFamilies,
+  checkPodDetection,
   checkPodRange,
   checkMovedConnections,
   checkUnreadableTables,

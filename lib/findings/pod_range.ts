@@ -1,12 +1,30 @@
 /**
- * Checks that the pods of this node are in the range by which pods are detected. Traffic of a pod outside
- * is masqueraded, and dropped if a load balancer's policy is Local (k/k#112820).
+ * Checks that pods are detected, and that the pods of this node are in the range by which they are.
+ * Traffic of a pod outside is masqueraded, and dropped if a load balancer's policy is Local (k/k#112820).
  *
  * @module
  */
 import { cidrTest, FAMILIES, type Family } from "../model/values/address.ts";
 import { eachPort, type NodeFacts, type ObjectFacts } from "./facts.ts";
 import { type Finding, finding } from "./finding.ts";
+
+/** Checks that pods are detected at all. */
+export function checkPodDetection(
+  { configuration, traits, objects, nodeName }: NodeFacts,
+): Finding[] {
+  if (configuration[traits.section].masqueradeAll) return [];
+  const { detectLocalMode: mode, clusterCIDRs } = configuration;
+  if (mode === "ClusterCIDR" && clusterCIDRs.length === 0) {
+    const what = "clusterCIDR is not set, and detectLocalMode is ClusterCIDR: no pod is detected";
+    return [finding("pods-not-detected", { what, where: "clusterCIDR" })];
+  }
+  if (mode === "NodeCIDR" && objects?.node?.podCIDRs.length === 0) {
+    const where = `Node ${nodeName}`;
+    const what = `${where} has no podCIDRs, and detectLocalMode is NodeCIDR: no pod is detected`;
+    return [finding("pods-not-detected", { what, where })];
+  }
+  return [];
+}
 
 /** Finds, for each IP family, the first pod outside the range. */
 export function* checkPodRange(

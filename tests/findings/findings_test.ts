@@ -16,6 +16,7 @@ Deno.test("a node on which nothing is wrong has no findings", () => {
 });
 
 Deno.test("warnings come before findings that are only worth knowing", () => {
-  const facts = factsOf([], { mode: "iptables" });
+  const clusterCIDRs = ["10.244.0.0/16"];
+  const facts = factsOf([], { mode: "iptables", configuration: { clusterCIDRs } });
   assertEquals(atOnce(findAll(facts)).map(({ severity }) => severity), ["warning", "info"]);
 });

@@ -1,7 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { checkPodRange } from "../../lib/findings/pod_range.ts";
+import { checkPodDetection, checkPodRange } from "../../lib/findings/pod_range.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { service, slice } from "../policy/objects.ts";
+import { DEFAULTS } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";
 import { factsOf } from "./facts.ts";
 
@@ -38,4 +40,18 @@ Deno.test("very many Services are looked at in turns", () => {
     configuration: { clusterCIDRs: ["10.244.0.0/16"] },
   });
   assertEquals([...checkPodRange(facts)].length, 50);
+});
+
+Deno.test("a node without a clusterCIDR or podCIDRs detects no pod, which masqueradeAll makes good", () => {
+  const found = (configuration: Partial<Configuration>, podCIDRs: readonly string[] = []) => {
+    const node = { kind: "Node", metadata: { name: NODE_NAME }, spec: { podCIDRs } };
+    return checkPodDetection(factsOf([node], { configuration })).map(({ where }) => where);
+  };
+  assertEquals(found({ clusterCIDRs: [] }), ["clusterCIDR"]);
+  assertEquals(found({ clusterCIDRs: ["10.244.0.0/16"] }), []);
+  const nodeCIDR = { clusterCIDRs: [], detectLocalMode: "NodeCIDR" } as const;
+  assertEquals(found(nodeCIDR), [`Node ${NODE_NAME}`]);
+  assertEquals(found(nodeCIDR, ["10.244.0.0/24"]), []);
+  const nftables = { ...DEFAULTS.nftables, masqueradeAll: true };
+  assertEquals(found({ clusterCIDRs: [], nftables }), []);
 });

@@ -1,3 +1,4 @@
+import { openModeWarning } from "../../../lib/config/checks/open_mode.ts";
 import { assertEquals } from "@std/assert";
 import { knownGates } from "../../../lib/config/checks/feature_gates.ts";
 import {
@@ -212,16 +213,22 @@ Deno.test("the section of the mode that is not used may hold odd periods", async
   assertEquals(configurationOf(await loadFile(yaml)).mode, "nftables");
 });
 
-Deno.test("the example file loads without a warning, and says the defaults", async () => {
-  const text = await Deno.readTextFile(new URL("../../../examples/config.yaml", import.meta.url));
-  const configuration = configurationOf(await load(["--config=x"], { x: text }));
-  const flags = [
-    "--kubeconfig=/etc/signpost/kubeconfig",
-    "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56",
-    "--feature-gates=AllowServiceExternalIPs=true",
-  ];
-  assertEquals(configuration, configurationOf(await load(flags)));
-});
+for (const mode of ["", "nftables", "iptables"]) {
+  Deno.test(`the example file warns of nothing with mode "${mode}", and says the defaults`, async () => {
+    const text = await Deno.readTextFile(new URL("../../../examples/config.yaml", import.meta.url));
+    const yaml = text.replace(/^mode: .*$/m, `mode: "${mode}"`);
+    const { configuration, warnings } = runOf(await load(["--config=x"], { x: yaml }));
+    const flags = [
+      "--kubeconfig=/etc/signpost/kubeconfig",
+      "--cluster-cidr=10.244.0.0/16,fd00:10:244::/56",
+      "--feature-gates=AllowServiceExternalIPs=true",
+      "--nodeport-addresses=primary",
+      `--proxy-mode=${mode}`,
+    ];
+    assertEquals(configuration, configurationOf(await load(flags)));
+    assertEquals([...warnings, openModeWarning(configuration)], [undefined]);
+  });
+}
 
 /** Lines that are ignored, and the one warning of each. */
 const IGNORED: readonly [string, string][] = [

@@ -5,10 +5,12 @@ import { factsOf } from "../../findings/facts.ts";
 import { node } from "../../policy/objects.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 
+const configuration = { clusterCIDRs: ["10.244.0.0/16"] };
 const ELSEWHERE = factsOf([node(["192.168.77.3"])], {
+  configuration,
   facts: { interfaceAddresses: ["192.168.77.2"] },
 });
-const HERE = factsOf([node(["192.168.77.2"])]);
+const HERE = factsOf([node(["192.168.77.2"])], { configuration });
 
 /** Findings of facts that change, on a clock of the test. */
 function start(first: NodeFacts) {
