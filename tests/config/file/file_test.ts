@@ -1,4 +1,3 @@
-import { openModeWarning } from "../../../lib/config/checks/open_mode.ts";
 import { assertEquals } from "@std/assert";
 import { knownGates } from "../../../lib/config/checks/feature_gates.ts";
 import {
@@ -226,7 +225,7 @@ for (const mode of ["", "nftables", "iptables"]) {
       `--proxy-mode=${mode}`,
     ];
     assertEquals(configuration, configurationOf(await load(flags)));
-    assertEquals([...warnings, openModeWarning(configuration)], [undefined]);
+    assertEquals(warnings, []);
   });
 }
 
