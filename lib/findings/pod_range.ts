@@ -13,12 +13,12 @@ export function checkPodDetection(
   { configuration, traits, objects, nodeName }: NodeFacts,
 ): Finding[] {
   if (configuration[traits.section].masqueradeAll) return [];
-  const { detectLocalMode: mode, clusterCIDRs } = configuration;
-  if (mode === "ClusterCIDR" && clusterCIDRs.length === 0) {
+  const { detectLocalMode, clusterCIDRs } = configuration;
+  if (detectLocalMode === "ClusterCIDR" && clusterCIDRs.length === 0) {
     const what = "clusterCIDR is not set, and detectLocalMode is ClusterCIDR: no pod is detected";
     return [finding("pods-not-detected", { what, where: "clusterCIDR" })];
   }
-  if (mode === "NodeCIDR" && objects?.node?.podCIDRs.length === 0) {
+  if (detectLocalMode === "NodeCIDR" && objects?.node?.podCIDRs.length === 0) {
     const where = `Node ${nodeName}`;
     const what = `${where} has no podCIDRs, and detectLocalMode is NodeCIDR: no pod is detected`;
     return [finding("pods-not-detected", { what, where })];
