@@ -8,6 +8,7 @@ import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/features.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
+import { objectFacts } from "./check/findings.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";
 import { readState } from "../daemon/start/read_state.ts";
 import { checkMode } from "../findings/mode.ts";
@@ -36,7 +37,7 @@ export async function once(
     configuration,
     traits: backend.traits,
     interfaceAddresses: node?.addresses ?? [],
-    objects: { node, desired },
+    objects: objectFacts({ cache, desired }),
     probed: [],
   };
   for (const each of [...checkMode(facts), ...checkNodeAddress(facts)]) logFinding(logger, each);

@@ -134,7 +134,7 @@ export class Daemon {
       listen: httpListenByFamily(),
       isHealthy: () => this.#health.isHealthy(),
       clock,
-      report: (event) => this.#report(event),
+      changed: () => this.#findings.changed(),
     });
     this.observation = new Observation({
       cache: this.#cache,
@@ -151,6 +151,7 @@ export class Daemon {
         if (isFull) this.#system = await readSystem(options, this.#system);
         return this.#facts();
       },
+      appeared: (finding) => this.observation.found(finding),
       clock,
       logger,
     });
@@ -360,7 +361,10 @@ export class Daemon {
       system: this.#system,
       rival: backend.foreignRules.rival,
       probed: findings,
-      objects: this.#cache.complete ? { node, desired: this.#desired } : undefined,
+      healthCheckFailures: this.#healthChecks.failures,
+      objects: this.#cache.complete
+        ? { node, desired: this.#desired, healthChecks: this.#desired.healthChecks }
+        : undefined,
     };
   }
 

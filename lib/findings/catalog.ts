@@ -13,7 +13,12 @@ export interface FindingKind {
   readonly summary: string;
   /** Says what to do, with the line to type if there is one. */
   readonly remedy: string;
+  /** The reason of an Event about each Service that it concerns; absent: there is no Event. */
+  readonly event?: string;
 }
+
+/** kube-proxy's word. */
+const HEALTH_CHECK_FAILED = "FailedToStartServiceHealthcheck";
 
 /** The kinds by their id. An id is stable: metrics and alert rules name it. */
 export const CATALOG = {
@@ -76,7 +81,7 @@ export const CATALOG = {
       "nft or the kernel refuses counters on elements, so connections are not counted by Service.",
     remedy: "Use the nft or kernel that the finding names, or set --service-metrics=false.",
   },
-  "other-proxy": {
+  "another-proxy": {
     severity: "warning",
     summary: "Another proxy writes its rules on this node.",
     remedy:
@@ -88,6 +93,21 @@ export const CATALOG = {
       "The table of connection tracking is almost full. The kernel drops new connections if it is full.",
     remedy:
       "Raise conntrack.maxPerCore (--conntrack-max-per-core), or find what holds so many entries open.",
+  },
+  "health-check-port-taken": {
+    severity: "warning",
+    summary:
+      "Another program listens on a health-check node port, so load balancers do not get this node's answer.",
+    remedy:
+      "Stop the program that listens there (ss -ltnp shows it), or give the Service another spec.healthCheckNodePort.",
+    event: HEALTH_CHECK_FAILED,
+  },
+  "health-check-port-is-node-port": {
+    severity: "warning",
+    summary:
+      "A health-check node port is the node port of another Service, whose endpoints answer the load balancers.",
+    remedy: "Give one of the Services another port: spec.healthCheckNodePort or nodePort.",
+    event: HEALTH_CHECK_FAILED,
   },
   "node-ports-on-all-addresses": {
     severity: "info",

@@ -26,6 +26,8 @@ export interface NodeFacts {
   readonly system?: SystemFacts | undefined;
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
+  /** Health-check node ports that cannot be opened. */
+  readonly healthCheckFailures?: readonly ListenFailure[] | undefined;
   /** What the programs found themselves while they were probed. */
   readonly probed: readonly Finding[];
 }
@@ -59,6 +61,17 @@ export interface ObjectFacts {
   /** `undefined`: no Node of this name exists. */
   readonly node: Node | undefined;
   readonly desired: DesiredState;
+  /** By `namespace/name`, the health-check node ports. */
+  readonly healthChecks: ReadonlyMap<string, { readonly port: number }>;
+}
+
+/** A port of a Service on which this node cannot listen. */
+export interface ListenFailure {
+  /** `namespace/name`. */
+  readonly service: string;
+  readonly port: number;
+  /** What the system says. */
+  readonly reason: string;
 }
 
 /** Service ports that are looked at before other work can be done; ten endpoints count as one. */

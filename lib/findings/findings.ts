@@ -8,6 +8,7 @@ import type { NodeFacts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
 import { checkFamilies } from "./families.ts";
 import { checkMovedConnections } from "./moved_connections.ts";
+import { checkHealthCheckPorts } from "./health_check_ports.ts";
 import { checkMode } from "./mode.ts";
 import { checkSystem } from "./system.ts";
 import { checkNodeAddress } from "./node_address.ts";
@@ -27,6 +28,7 @@ const CHECKS: readonly Check[] = [
   checkFamilies,
   checkPodDetection,
   checkPodRange,
+  checkHealthCheckPorts,
   checkMovedConnections,
   checkUnreadableTables,
 ];

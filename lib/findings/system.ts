@@ -25,7 +25,7 @@ export function checkSystem({ rival, system }: NodeFacts): Finding[] {
 
 function foreignProxy({ rules, processes }: Rival): Finding {
   const who = processes.length === 0 ? "no process of it is seen from here" : processes.join(", ");
-  return finding("other-proxy", {
+  return finding("another-proxy", {
     what: `another proxy keeps writing its rules on this node: ${rules.join(", ")} (${who})`,
     where: "kube-proxy",
   });

@@ -11,8 +11,7 @@ import { type Family, familyOf } from "../model/values/address.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { HealthCheck } from "../policy/health_check.ts";
 import { type AddressInputs, healthCheckAddresses } from "./addresses.ts";
-import { ChangeFilter } from "../model/values/change_filter.ts";
-import type { EventReport } from "../model/cluster/event_report.ts";
+import type { ListenFailure } from "../findings/facts.ts";
 import {
   type HttpAnswer,
   type HttpListen,
@@ -31,10 +30,8 @@ export interface HealthCheckNodePortsOptions {
   readonly isHealthy: () => boolean;
   readonly logger: Logger;
   readonly clock: Pick<Clock, "sleep">;
-  /** Takes an Event when a port cannot be opened. */
-  readonly report: (event: EventReport) => void;
-  /** The name of this node, for Events. */
-  readonly nodeName: string;
+  /** Called when `failures` have changed. */
+  readonly changed: () => void;
 }
 
 /** Milliseconds after which a port that could not be opened is tried again. */
@@ -56,14 +53,18 @@ interface OpenPlace extends Place {
 export class HealthCheckNodePorts {
   /** By what a place is, in one text. */
   readonly #open = new Map<string, OpenPlace>();
-  readonly #failed = new Set<string>();
-  readonly #failures = new ChangeFilter();
+  readonly #failed = new Map<string, ListenFailure>();
   readonly #closing = new AbortController();
   #desired: ReadonlyMap<string, HealthCheck> = new Map();
   #work: Promise<void> = Promise.resolve();
   #retrying = false;
 
   constructor(private readonly options: HealthCheckNodePortsOptions) {}
+
+  /** The ports that cannot be opened; each is tried again every five seconds. */
+  get failures(): readonly ListenFailure[] {
+    return [...this.#failed.values()];
+  }
 
   /**
    * Makes this set the one that is served.
@@ -89,7 +90,7 @@ export class HealthCheckNodePorts {
     for (const [key, place] of [...this.#open]) {
       if (!wanted.has(key)) await this.#shut(key, place);
     }
-    for (const key of [...this.#failed]) {
+    for (const key of [...this.#failed.keys()]) {
       if (!wanted.has(key)) this.#recovered(key);
     }
     for (const [key, place] of wanted) {
@@ -129,7 +130,9 @@ export class HealthCheckNodePorts {
       }
     } catch (error) {
       await Promise.all(listeners.map((listener) => listener.close()));
-      this.#fail(key, { place, error });
+      const isNew = !this.#failed.has(key);
+      this.#failed.set(key, { service, port, reason: messageOf(error) });
+      if (isNew) this.options.changed();
       return;
     }
     logger.debug(2, "opened health check", { service, port });
@@ -138,8 +141,7 @@ export class HealthCheckNodePorts {
   }
 
   #recovered(key: string): void {
-    this.#failed.delete(key);
-    this.#failures.clear(key);
+    if (this.#failed.delete(key)) this.options.changed();
   }
 
   /** Each family has its own endpoints, as in kube-proxy. */
@@ -154,30 +156,6 @@ export class HealthCheckNodePorts {
       ...answer,
       headers: { ...answer.headers, "X-Load-Balancing-Endpoint-Weight": String(localEndpoints) },
     };
-  }
-
-  #fail(
-    key: string,
-    { place, error }: { readonly place: Place; readonly error: unknown },
-  ): void {
-    const reason = messageOf(error);
-    const { service, port } = place;
-    this.#failed.add(key);
-    if (!this.#failures.changed(key, reason)) return;
-    const uid = this.#desired.get(service)?.uid ?? "";
-    const { logger, report, nodeName } = this.options;
-    logger.error("cannot open health check node port; trying again every 5 seconds", {
-      service,
-      port,
-      error: reason,
-    });
-    report({
-      regarding: { kind: "Service", ...splitKey(service), uid },
-      type: "Warning",
-      reason: "FailedToStartServiceHealthcheck",
-      action: "Listen",
-      note: `node ${nodeName} cannot listen on health check node port ${port}: ${reason}`,
-    });
   }
 
   #retryLater(): void {

@@ -75,10 +75,10 @@ const BROKEN: Readonly<Record<string, Broken>> = {
     finding: "selector-matches-nothing",
     exitCode: 1,
   },
-  "a target port that no container has": {
+  "a slice whose port has another name": {
     objects: [web(), slice(a, ["local1"], { ports: [{ name: "metrics", port: TARGET_PORT }] })],
     flows: [{ from: "pod", to: a.clusterIP, reaches: "reject" }],
-    finding: "wrong-target-port",
+    finding: "wrong-port-name",
     exitCode: 1,
   },
   "endpoints that are not ready": {

@@ -146,7 +146,7 @@ Deno.test("a kube-proxy that is alive is named once, left alone, and cleaned up 
   assertEquals(signpost.log.match(/another proxy keeps writing/g)?.length, 1);
 
   await kubeProxy.stop();
-  await signpost.waitForLog(/a finding is gone.*other-proxy/);
+  await signpost.waitForLog(/a finding is gone.*another-proxy/);
   await signpost.until(
     "kube-proxy's tables gone",
     async () => !/kube-proxy/.test(await stage.network.run(NODE, ["nft", "list", "tables"])),
@@ -166,7 +166,7 @@ Deno.test("a kube-proxy that writes over our chains is named; when it has gone, 
   assertMatch(line, /KUBE chains of iptables-nft, over ours/);
   assertMatch(line, new RegExp(`kube-proxy \\(pid ${kubeProxy.pid}\\)`));
   await kubeProxy.stop();
-  await signpost.waitForLog(/a finding is gone.*other-proxy/);
+  await signpost.waitForLog(/a finding is gone.*another-proxy/);
   await signpost.until("our rules", async () => !TRACES.iptables.test(await stage.rules()));
   await traffic.more(BEFORE);
   await traffic.stop();

@@ -14,6 +14,7 @@ import type { State } from "../../lib/policy/view.ts";
 import type { PacketTarget } from "../../lib/config/flags/arguments.ts";
 import type { Sender } from "../../lib/config/flags/command.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Finding } from "../../lib/model/finding.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/features.ts";
 import { KINDS } from "../../lib/model/cluster/objects.ts";
@@ -95,6 +96,7 @@ export interface Options {
   readonly port?: string;
   readonly ipFamilies?: readonly Family[];
   readonly refusedFeatures?: RefusedFeatures;
+  readonly nodeFindings?: readonly Finding[];
   /** Without the Node and the ServiceCIDR. */
   readonly bare?: boolean;
 }
@@ -145,6 +147,7 @@ export function explainWeb(objects: readonly ApiObject[], options: Options = {})
     nodeName: NODE_NAME,
     externalIPsAllowed: options.configuration?.featureGates?.["AllowServiceExternalIPs"] !== false,
     kernel: options.kernel ?? UNREAD,
+    nodeFindings: options.nodeFindings ?? [],
   });
 }
 
@@ -193,6 +196,7 @@ export function explainFrom(
     world,
     nodeName: NODE_NAME,
     kernel: options.kernel ?? UNREAD,
+    nodeFindings: options.nodeFindings ?? [],
     traceProblem: "",
   });
 }

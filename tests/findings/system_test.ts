@@ -10,7 +10,7 @@ function said(facts: Partial<NodeFacts>): string[] {
 Deno.test("the rules and processes of another proxy are named", () => {
   const rival = { rules: ["table ip kube-proxy"], processes: ["kube-proxy (pid 4711)"] };
   assertEquals(said({ rival }), [
-    "other-proxy: another proxy keeps writing its rules on this node: table ip kube-proxy " +
+    "another-proxy: another proxy keeps writing its rules on this node: table ip kube-proxy " +
     "(kube-proxy (pid 4711))",
   ]);
 });

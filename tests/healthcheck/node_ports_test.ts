@@ -1,5 +1,4 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { EventReport } from "../../lib/model/cluster/event_report.ts";
 import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
 import { type Family, familyOf } from "../../lib/model/values/address.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
@@ -40,21 +39,20 @@ function start(listen: HttpListen, addresses: readonly string[] = ["192.0.2.1"])
   const state = { isHealthy: true, addresses, node: nodeWith(["0.0.0.0/0", "::/0"]) };
   const clock = new ManualClock(START);
   const logger = new MemoryLogger();
-  const events: EventReport[] = [];
-  const ports = new HealthCheckNodePorts({
+  const changes: number[] = [];
+  const ports: HealthCheckNodePorts = new HealthCheckNodePorts({
     where: () => ({ node: state.node, ownAddresses: state.addresses }),
     listen,
     isHealthy: () => state.isHealthy,
     logger,
     clock,
-    report: (event) => events.push(event),
-    nodeName: "n1",
+    changed: () => changes.push(ports.failures.length),
   });
-  return { state, clock, logger, events, ports };
+  return { state, clock, logger, changes, ports };
 }
 
 function check(port: number, four = 1, six = four): HealthCheck {
-  return { port, localEndpoints: new Map([[4, four], [6, six]]), uid: "u1" };
+  return { port, localEndpoints: new Map([[4, four], [6, six]]) };
 }
 
 Deno.test("body, headers and codes are kube-proxy's", async () => {
@@ -116,36 +114,30 @@ Deno.test("a port that passes from one service to another is closed before it is
   await ports.close();
 });
 
-Deno.test("a port that is taken is reported once, tried again, and opened when it is free", async () => {
+Deno.test("a port that is taken is a failure, tried again, and opened when it is free", async () => {
   const network = fakeNetwork();
-  const { ports, clock, logger, events } = start(network.listen, ["192.0.2.1", "192.0.2.2"]);
+  const { ports, clock, changes } = start(network.listen, ["192.0.2.1", "192.0.2.2"]);
   network.taken.add("192.0.2.2 31000");
   await ports.sync(new Map([["shop/web", check(31000)]]));
   assertEquals([...network.open], []); // On all addresses, or on none.
   for (let attempt = 0; attempt < 3; attempt++) await clock.advance(5_000);
-  assertEquals(logger.messages, [
-    "cannot open health check node port; trying again every 5 seconds",
+  assertEquals(ports.failures, [
+    { service: "shop/web", port: 31000, reason: "192.0.2.2 31000 is in use" },
   ]);
-  assertEquals(events, [{
-    regarding: { kind: "Service", namespace: "shop", name: "web", uid: "u1" },
-    type: "Warning",
-    reason: "FailedToStartServiceHealthcheck",
-    action: "Listen",
-    note: "node n1 cannot listen on health check node port 31000: 192.0.2.2 31000 is in use",
-  }]);
   network.taken.clear();
   await clock.advance(5_000);
   assertEquals(network.open.size, 2);
+  assertEquals(changes, [1, 0]);
   await ports.close();
 });
 
 Deno.test("one family that cannot listen is nothing to the other", async () => {
   const network = fakeNetwork();
-  const { ports, events } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
+  const { ports } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
   network.taken.add("2001:db8::1 31000");
   await ports.sync(new Map([["shop/web", check(31000)]]));
   assertEquals([...network.open.keys()], ["192.0.2.1 31000"]);
-  assertEquals(events.length, 1);
+  assertEquals(ports.failures.length, 1);
   await ports.close();
 });
 

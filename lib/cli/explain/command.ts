@@ -8,6 +8,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { usedBackend } from "../../backend/choose.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
+import type { Finding as NodeFinding } from "../../model/finding.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { type Paint, renderReport } from "../output.ts";
@@ -25,6 +26,7 @@ import {
   type PacketInputs,
   senderOfPacket,
 } from "../../explain/packet/packet_report.ts";
+import { askDaemonOf, findingsOf, objectFacts } from "../check/findings.ts";
 import { renderPacket } from "./render_packet.ts";
 import { renderService } from "./render_service.ts";
 import { explainService } from "../../explain/service/service.ts";
@@ -59,9 +61,21 @@ export async function explain(command: ExplainCommand, context: QueryContext): P
     ownAddresses: [...context.runtime.addresses(), ...state.cache.node?.addresses ?? []],
     rules: backend.describe(state.desired.node),
   };
+  const { configuration, nodeName, runtime } = context;
+  const facts = {
+    nodeName,
+    configuration,
+    traits: backend.traits,
+    interfaceAddresses: runtime.addresses(),
+    objects: objectFacts(state),
+    probed: [],
+  };
+  const daemon = await askDaemonOf(nodeName, configuration.signpost);
+  const nodeFindings = findingsOf(facts, daemon);
+  const asked = { command, context, backend, state, world, nodeFindings };
   return target.type === "service"
-    ? await printService(target, { command, context, backend, state, world, inspector })
-    : await printPacket(target, { command, context, backend, state, world });
+    ? await printService(target, { ...asked, inspector })
+    : await printPacket(target, asked);
 }
 
 interface Asked {
@@ -70,13 +84,14 @@ interface Asked {
   readonly backend: Backend;
   readonly state: State;
   readonly world: World;
+  readonly nodeFindings: readonly NodeFinding[];
 }
 
 async function printService(
   target: ServiceTarget,
   asked: Asked & { readonly inspector: Inspector },
 ): Promise<number> {
-  const { command, context, backend, state, world, inspector } = asked;
+  const { command, context, backend, state, world, inspector, nodeFindings } = asked;
   const { configuration, nodeName, runtime } = context;
   if (!inspector.service) await lookAtUnlisted(target, { ...context, inspector });
   const kernel = await readKernel(backend);
@@ -89,6 +104,7 @@ async function printService(
     nodeName,
     externalIPsAllowed: configuration.featureGates["AllowServiceExternalIPs"] !== false,
     kernel,
+    nodeFindings,
     ...command.conntrack && {
       connections: connectionsOf(ports, {
         entries: await readConnections(runtime.runner, FAMILIES),
@@ -101,7 +117,7 @@ async function printService(
 }
 
 async function printPacket(target: PacketTarget, asked: Asked): Promise<number> {
-  const { command, context, backend, state, world } = asked;
+  const { command, context, backend, state, world, nodeFindings } = asked;
   const { nodeName, runtime } = context;
   const match = findFrontend(target, world);
   const inputs = {
@@ -111,6 +127,7 @@ async function printPacket(target: PacketTarget, asked: Asked): Promise<number> 
     world,
     nodeName,
     kernel: await readKernel(backend),
+    nodeFindings,
     ...command.conntrack && {
       connections: connectionsOf(match ? [match.servicePort] : [], {
         entries: await readConnections(runtime.runner, [familyOf(target.address)]),

@@ -14,6 +14,8 @@ import { AutoResetEvent } from "../../sync/auto_reset_event.ts";
 export interface NodeFindingsOptions {
   /** Gathers the facts; asks programs if `isFull`. */
   readonly gather: (isFull: boolean) => Promise<NodeFacts>;
+  /** Called with each finding that was not there before. */
+  readonly appeared: (finding: Finding) => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -73,10 +75,14 @@ export class NodeFindings {
   }
 
   async #look(isFull: boolean): Promise<void> {
-    const { gather, clock, logger } = this.#options;
+    const { gather, appeared, clock, logger } = this.#options;
     const found = await new Turns(clock).run(findAll(await gather(isFull)));
     const [before, after] = [this.#list, found].map((list) => new Set(list.map(findingKey)));
-    for (const each of found) if (!before?.has(findingKey(each))) logFinding(logger, each);
+    for (const each of found) {
+      if (before?.has(findingKey(each))) continue;
+      logFinding(logger, each);
+      appeared(each);
+    }
     for (const each of this.#list) {
       if (after?.has(findingKey(each))) continue;
       logger.info("a finding is gone", { finding: each.id, where: each.where });

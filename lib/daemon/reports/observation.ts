@@ -4,6 +4,7 @@
  * @module
  */
 import type { ObjectCache } from "../../cache/cache.ts";
+import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import type { Desired } from "../../policy/state.ts";
@@ -16,6 +17,7 @@ import {
 } from "../../model/kernel/features.ts";
 import type { ObjectEvent, Omission, Refusal } from "../../model/cluster/events.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
+import type { Finding } from "../../model/finding.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
@@ -196,6 +198,21 @@ export class Observation implements SyncObserver, WatchObserver {
       note:
         `node ${this.#options.nodeName} leaves out what it cannot use of this Service: ${reason}`,
     });
+  }
+
+  /** Sends an Event for each Service that a new finding concerns, if findings of its kind have one. */
+  found({ id, what, services }: Finding): void {
+    const kinds: Readonly<Record<string, FindingKind>> = CATALOG;
+    const reason = kinds[id]?.event;
+    if (reason === undefined) return;
+    for (const key of services) {
+      this.#options.report({
+        ...this.#about(key),
+        reason,
+        action: "Listen",
+        note: `node ${this.#options.nodeName}: ${what}`,
+      });
+    }
   }
 
   /** @inheritdoc */

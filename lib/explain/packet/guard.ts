@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { cidrContains, familyOf } from "../../model/values/address.ts";
+import { cidrContains, familyOf, isLoopback } from "../../model/values/address.ts";
+import { takesNodePorts } from "../../policy/node.ts";
 import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";
 
 /**
@@ -44,8 +45,30 @@ export function withoutFrontend(
     ...NOTHING,
     verdict: "none",
     code: "not-a-service",
-    reason: `no Service has ${address} with port ${packet.port}/${packet.protocol} on this node; ` +
-      "signpost leaves the packet alone",
+    reason: nodePortElsewhere(packet, { state, ownAddresses }) ??
+      `no Service has ${address} with port ${packet.port}/${packet.protocol} on this node; ` +
+        "signpost leaves the packet alone",
     rule: null,
   };
+}
+
+/** Names the Service whose node port does not answer on this address of the node; `undefined`: none has it. */
+function nodePortElsewhere(
+  { address, port, protocol }: Packet,
+  { state, ownAddresses }: Pick<World, "state" | "ownAddresses">,
+): string | undefined {
+  const family = familyOf(address);
+  if (!ownAddresses.includes(address) && !isLoopback(address)) return undefined;
+  const holder = [...state.services.values()].flat().find((each) =>
+    each.nodePort === port && each.protocol === protocol && each.family === family
+  );
+  if (!holder) return undefined;
+  const open = new Set(
+    ownAddresses.filter((each) =>
+      familyOf(each) === family && takesNodePorts(each, { node: state.node, isOwn: true })
+    ),
+  );
+  return `${port}/${protocol} is the node port of ${holder.name}, which answers on ` +
+    `${open.size === 0 ? "no address of this node" : [...open].join(", ")}; signpost leaves ` +
+    `packets to ${address} alone`;
 }

@@ -7,7 +7,9 @@ import type { PacketTarget } from "../../config/flags/arguments.ts";
 import type { Sender } from "../../config/flags/command.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
-import { error, sortFindings, warning } from "../service/finding.ts";
+import { serviceOf } from "../../model/cluster/names.ts";
+import type { Finding as NodeFinding } from "../../model/finding.ts";
+import { aboutService, error, sortFindings, warning } from "../service/finding.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
 import type { Outcome, World } from "./outcome.ts";
 import { explainPacket, isLocalPod } from "./packet.ts";
@@ -30,6 +32,8 @@ export interface PacketInputs {
   readonly world: World;
   readonly nodeName: string;
   readonly kernel: KernelView;
+  /** What is wrong on this node. */
+  readonly nodeFindings: readonly NodeFinding[];
   /** `undefined`: not asked for. */
   readonly connections?: readonly TrackedConnection[];
   /** `undefined`: not asked for, or not possible. */
@@ -86,6 +90,9 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
       ...detectionFindings(inputs, sender),
       ...kernelFindings(kernel, inputs.kernel),
       ...connectionFindings(inputs.connections),
+      ...outcome.servicePort === null
+        ? []
+        : aboutService(serviceOf(outcome.servicePort), inputs.nodeFindings),
       ...trace ? traceFindings(trace) : [],
       ...inputs.traceProblem === "" ? [] : [warning("not-traced", inputs.traceProblem)],
     ]),
@@ -106,8 +113,7 @@ function summaryOf({ verdict }: Outcome, { state }: KernelReport): string {
 
 function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Finding[] {
   if (verdict !== "drop" && verdict !== "reject") return [];
-  const service = servicePort?.split(":")[0];
-  const hint = service === undefined ? "" : `signpost explain ${service}`;
+  const hint = servicePort === null ? "" : `signpost explain ${serviceOf(servicePort)}`;
   return [
     error(code, `the packet is ${verdict === "drop" ? "dropped" : "rejected"}: ${reason}`, hint),
   ];

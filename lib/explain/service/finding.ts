@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Finding as NodeFinding } from "../../model/finding.ts";
 import type { Finding } from "../report.ts";
 
 const RANK = { error: 0, warning: 1, note: 2 } as const;
@@ -11,6 +12,17 @@ const RANK = { error: 0, warning: 1, note: 2 } as const;
 export function sortFindings(findings: readonly Finding[]): Finding[] {
   const unique = new Map(findings.map((each) => [`${each.code} ${each.message}`, each]));
   return [...unique.values()].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
+}
+
+/** Takes over the node findings that concern a Service. */
+export function aboutService(key: string, found: readonly NodeFinding[]): Finding[] {
+  return found.filter(({ services }) => services.includes(key))
+    .map(({ severity, id, what, remedy }) => ({
+      severity: severity === "info" ? "note" : severity,
+      code: id,
+      message: what,
+      hint: remedy,
+    }));
 }
 
 /** Traffic is not delivered because of this. */

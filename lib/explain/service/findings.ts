@@ -9,7 +9,6 @@ import {
   type Unsupported,
   worksWithout,
 } from "../../model/kernel/features.ts";
-import type { DesiredNode } from "../../model/kernel/desired.ts";
 import { isServiceKey, nameOfHolder } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import { error, note, sortFindings, warning } from "./finding.ts";
@@ -24,7 +23,6 @@ export interface FindingInputs extends CauseInputs {
   readonly conflicts: readonly Conflict[];
   /** What the Service needs and the kernel refuses. */
   readonly unsupported: readonly Unsupported[];
-  readonly node: DesiredNode;
   /** Whether this node's Node object was seen. */
   readonly isNodeKnown: boolean;
   readonly nodeName: string;

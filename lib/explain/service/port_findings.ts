@@ -3,9 +3,11 @@
  *
  * @module
  */
-import type { Family } from "../../model/values/address.ts";
-import { objectKey } from "../../model/cluster/names.ts";
-import type { Service } from "../../model/cluster/objects.ts";
+import { healthCheckAddresses } from "../../healthcheck/addresses.ts";
+import { FAMILIES, familyOf } from "../../model/values/address.ts";
+import type { DesiredNode } from "../../model/kernel/desired.ts";
+import { hostPort, objectKey, servicePortName } from "../../model/cluster/names.ts";
+import type { EndpointSlice, Service } from "../../model/cluster/objects.ts";
 import { error, warning } from "./finding.ts";
 import { count } from "../../model/values/text.ts";
 import type { ServiceFacts } from "../../source/objects/inspect.ts";
@@ -16,8 +18,11 @@ export interface CauseInputs {
   readonly service: Service;
   /** What the Service says of itself. */
   readonly facts: ServiceFacts | undefined;
-  /** Families of the slices that are used. */
-  readonly sliceFamilies: ReadonlySet<Family>;
+  /** Its slices that are used. */
+  readonly slices: readonly EndpointSlice[];
+  readonly node: DesiredNode;
+  /** All addresses of this node, loopback included. */
+  readonly ownAddresses: readonly string[];
   readonly unusedSlices: readonly UnusedSlice[];
 }
 
@@ -41,14 +46,14 @@ export function portFindings(port: PortReport, inputs: CauseInputs): Finding[] {
 
 /** Why no endpoint of a port can be used. */
 function noEndpoints(port: PortReport, inputs: CauseInputs): Finding[] {
-  const { facts, sliceFamilies } = inputs;
+  const { facts, slices } = inputs;
   const { family, endpoints } = port;
   const selector = facts?.selector ?? "";
   const where = `${port.name} (IPv${family})`;
   const pods = podsOf(inputs);
   if (endpoints.length === 0) {
     if (inputs.unusedSlices.length > 0) return [];
-    if (sliceFamilies.size > 0 && !sliceFamilies.has(family)) {
+    if (slices.length > 0 && slices.every((slice) => slice.family !== family)) {
       return [
         error("no-slices-of-family", `${where}: no EndpointSlice has IPv${family} addresses`, pods),
       ];
@@ -57,6 +62,8 @@ function noEndpoints(port: PortReport, inputs: CauseInputs): Finding[] {
   }
   const wrongPort = endpoints.filter(({ code }) => code === "wrong-port");
   if (wrongPort.length === endpoints.length) {
+    const otherName = otherPortName(port, inputs);
+    if (otherName) return [otherName];
     const target = port.targetPort === "" ? "" : ` targetPort ${port.targetPort}:`;
     return [error(
       "wrong-target-port",
@@ -72,8 +79,33 @@ function noEndpoints(port: PortReport, inputs: CauseInputs): Finding[] {
   )];
 }
 
+/**
+ * Finds slices whose ports have no name of the Service's ports: they are matched by name. The EndpointSlice
+ * controller takes the names over, so another program made these.
+ */
+function otherPortName(port: PortReport, { service, slices }: CauseInputs): Finding | undefined {
+  const names = new Set(
+    slices.filter(({ family }) => family === port.family)
+      .flatMap(({ ports }) => ports.map(({ name }) => name)),
+  );
+  if (names.size === 0 || service.ports.some(({ name }) => names.has(name))) return undefined;
+  const wanted =
+    service.ports.find((each) => servicePortName(objectKey(service), each) === port.name)?.name ??
+      "";
+  const own = wanted === "" ? "has no name" : `is named "${wanted}"`;
+  const given = [...names].map((name) => name === "" ? "a port without a name" : `"${name}"`);
+  return error(
+    "wrong-port-name",
+    `${port.name} (IPv${port.family}): the Service's port ${own}, and its EndpointSlices have ` +
+      given.join(", "),
+    names.has("")
+      ? "give the slice's port the name of the Service's port"
+      : `name the Service's port ${given[0]}, or the slice's port as the Service's`,
+  );
+}
+
 function noPods(
-  { service, sliceFamilies }: CauseInputs,
+  { service, slices }: CauseInputs,
   { selector, pods }: { readonly selector: string; readonly pods: string },
 ): Finding {
   const name = objectKey(service);
@@ -84,7 +116,7 @@ function noPods(
       "make EndpointSlices with the label kubernetes.io/service-name, or set spec.selector",
     );
   }
-  const seen = sliceFamilies.size > 0
+  const seen = slices.length > 0
     ? "its EndpointSlices are empty"
     : "there is no EndpointSlice (or kube-controller-manager does not make them)";
   return error(
@@ -100,7 +132,8 @@ function podsOf({ service, facts }: CauseInputs): string {
 }
 
 /** Frontends where the Local policy has no endpoint here. */
-function localFindings(port: PortReport, { service }: CauseInputs): Finding[] {
+function localFindings(port: PortReport, inputs: CauseInputs): Finding[] {
+  const { service } = inputs;
   const isDropped = (isInternal: boolean) =>
     port.frontends.some(({ type, outcomes }) =>
       (type === "clusterIP") === isInternal &&
@@ -132,11 +165,25 @@ function localFindings(port: PortReport, { service }: CauseInputs): Finding[] {
             "no-local-endpoints",
             `${where}: external traffic policy Local, ${none}: traffic from outside is dropped, and ` +
               `load balancers that ask port ${healthCheckNodePort} pass this node by`,
-            `ask it: curl http://127.0.0.1:${healthCheckNodePort}/`,
+            healthCheckHint(inputs),
           ),
       ]
       : [],
   ];
+}
+
+/** Names an address on which the health-check node port listens. */
+function healthCheckHint({ service, ...where }: CauseInputs): string {
+  const families = FAMILIES.filter((each) =>
+    service.clusterIPs.some((ip) => familyOf(ip) === each)
+  );
+  const [address] = healthCheckAddresses(families, where).flat();
+  if (address === undefined) {
+    return "no address of this node takes node ports: see nodePortAddresses";
+  }
+  const everywhere: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+  const host = everywhere[address] ?? address;
+  return `ask it: curl http://${hostPort(host, service.healthCheckNodePort)}/`;
 }
 
 function sourceRangeFindings(port: PortReport): Finding[] {

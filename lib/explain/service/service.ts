@@ -9,8 +9,9 @@ import { objectKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
-import { error, sortFindings, warning } from "./finding.ts";
+import { aboutService, error, sortFindings, warning } from "./finding.ts";
 import { count } from "../../model/values/text.ts";
+import type { Finding as NodeFinding } from "../../model/finding.ts";
 import { findCauses } from "./findings.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
@@ -35,6 +36,8 @@ export interface ServiceInputs {
   readonly nodeName: string;
   readonly externalIPsAllowed: boolean;
   readonly kernel: KernelView;
+  /** What is wrong on this node. */
+  readonly nodeFindings: readonly NodeFinding[];
   /** `undefined`: not asked for. */
   readonly connections?: readonly TrackedConnection[];
 }
@@ -54,7 +57,8 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
       ? findCauses({
         service,
         facts: inspector.service,
-        sliceFamilies: new Set([...state.cache.slicesOf(key)].map(({ family }) => family)),
+        slices: state.cache.slicesOf(key),
+        ownAddresses: world.ownAddresses,
         unusedSlices,
         ports,
         conflicts: conflictsOf(key, { ports, state }),
@@ -71,6 +75,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
       : [],
     ...service ? kernelFindings(kernel, inputs.kernel) : [],
     ...omissionFindings(key, state.cache),
+    ...aboutService(key, inputs.nodeFindings),
     ...connectionFindings(inputs.connections),
   ]);
   const verdict = findings.some(({ severity }) => severity === "error")

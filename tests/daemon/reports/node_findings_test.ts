@@ -17,6 +17,7 @@ function start(first: NodeFacts) {
   const clock = new ManualClock();
   const logger = new MemoryLogger();
   const looks: boolean[] = [];
+  const appeared: string[] = [];
   const over = new AbortController();
   const now = { facts: first };
   const findings = new NodeFindings({
@@ -24,6 +25,7 @@ function start(first: NodeFacts) {
       looks.push(isFull);
       return Promise.resolve(now.facts);
     },
+    appeared: ({ id }) => appeared.push(id),
     clock,
     logger,
   });
@@ -32,11 +34,11 @@ function start(first: NodeFacts) {
     over.abort();
     await following;
   };
-  return { clock, logger, looks, now, findings, stop };
+  return { clock, logger, looks, appeared, now, findings, stop };
 }
 
 Deno.test("a finding is logged once when it appears, and once when it is gone", async () => {
-  const { clock, logger, now, findings, stop } = start(ELSEWHERE);
+  const { clock, logger, appeared, now, findings, stop } = start(ELSEWHERE);
   await settle();
   assertEquals(findings.list.map(({ id }) => id), ["node-address-elsewhere"]);
   findings.changed();
@@ -49,6 +51,7 @@ Deno.test("a finding is logged once when it appears, and once when it is gone", 
   assertEquals(logger.messages.at(-1), "a finding is gone");
   await stop();
   assertEquals(logger.entries.map(({ level }) => level), ["warn", "info"]);
+  assertEquals(appeared, ["node-address-elsewhere"]);
 });
 
 Deno.test("the whole node is looked at every minute, and objects when they change", async () => {

@@ -191,3 +191,17 @@ Deno.test("a packet that is refused is an error, one that is left alone is not",
   assertEquals(errors(WEB), []);
   assertEquals(errors([]), ["unallocated-address"]);
 });
+
+Deno.test("a node port at an address that takes none names the Service, and where it answers", () => {
+  const { reason } = outcomeOf("node > 127.0.0.1:30080/tcp", LOCAL_POLICY);
+  assertEquals(
+    reason,
+    `30080/tcp is the node port of shop/web:http, which answers on ${NODE_ADDRESS}; signpost leaves ` +
+      "packets to 127.0.0.1 alone",
+  );
+});
+
+Deno.test("a node port at the address of another machine is not named", () => {
+  const { reason } = outcomeOf("node > 192.168.0.9:30080/tcp", LOCAL_POLICY);
+  assertEquals(reason.startsWith("no Service has 192.168.0.9 with port 30080/tcp"), true);
+});

@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { FINDING } from "../../observe/page/contents.ts";
 import type { ApiObject } from "../../support/pipeline.ts";
 import {
   causesOf,
@@ -6,6 +7,7 @@ import {
   explainWeb,
   loadBalancer,
   LOCAL,
+  NODE_ADDRESS,
   type Options,
   REMOTE,
   slice,
@@ -92,7 +94,15 @@ const BROKEN: readonly {
   },
   {
     name: "a target port that no container has",
-    objects: [web(), slice([LOCAL, REMOTE], { ports: [{ name: "metrics", port: 9090 }] })],
+    objects: [
+      web({
+        ports: [
+          { name: "http", port: 80, targetPort: "web" },
+          { name: "metrics", port: 90, targetPort: 9090 },
+        ],
+      }),
+      slice([LOCAL, REMOTE], { ports: [{ name: "metrics", port: 9090 }] }),
+    ],
     causes: [
       "error wrong-target-port: shop/web:http (IPv4): targetPort web: none of 2 endpoints has " +
       'this port (its slice has "metrics" 9090/tcp, not port "http"/tcp)',
@@ -455,4 +465,52 @@ Deno.test("an address that another Service has is shown with its holder", () => 
     ports[0]?.frontends.map(({ type, address, heldBy }) => [type, address, heldBy]),
     [["clusterIP", "10.96.0.10", null], ["externalIP", "192.0.2.30", "shop/old"]],
   );
+});
+
+/** The hint of one finding about `shop/web`. */
+function hintOf(code: string, objects: readonly ApiObject[], options: Options = {}): string {
+  return explainWeb(objects, options).findings.find((each) => each.code === code)?.hint ?? "";
+}
+
+Deno.test("the hint for a health check names an address that listens", () => {
+  const objects = [
+    loadBalancer({ externalTrafficPolicy: "Local", healthCheckNodePort: 32119 }),
+    slice([REMOTE]),
+  ];
+  const hint = (nodePortAddresses: readonly string[]) =>
+    hintOf("no-local-endpoints", objects, { configuration: { nodePortAddresses } });
+  assertEquals(hint([]), `ask it: curl http://${NODE_ADDRESS}:32119/`);
+  assertEquals(hint(["0.0.0.0/0"]), "ask it: curl http://127.0.0.1:32119/");
+  assertEquals(
+    hint(["198.51.100.0/24"]),
+    "no address of this node takes node ports: see nodePortAddresses",
+  );
+});
+
+Deno.test("a slice whose port has another name than the Service's is a wrong name, not a wrong target", () => {
+  const objects = [
+    web({ ports: [{ port: 80, targetPort: 8080 }] }),
+    slice([LOCAL], { ports: [{ name: "http", port: 8080 }] }),
+  ];
+  assertEquals(causesOf(objects), [
+    "error wrong-port-name: shop/web (IPv4): the Service's port has no name, and its EndpointSlices " +
+    'have "http"',
+  ]);
+  assertEquals(
+    hintOf("wrong-port-name", objects),
+    "name the Service's port \"http\", or the slice's port as the Service's",
+  );
+});
+
+Deno.test("node findings that concern the Service are told, and others are not", () => {
+  const found = (services: readonly string[]) => ({ ...FINDING, services });
+  const nodeFindings = [found(["shop/web"]), found(["shop/other"]), found([])];
+  const report = explainWeb([web(), slice([LOCAL])], { nodeFindings });
+  assertEquals(report.findings.filter(({ code }) => code === FINDING.id), [{
+    severity: "warning",
+    code: FINDING.id,
+    message: FINDING.what,
+    hint: FINDING.remedy,
+  }]);
+  assertEquals(report.verdict, "delivered");
 });
