@@ -2,7 +2,15 @@ import { assertEquals } from "@std/assert";
 import { Background } from "../support/background.ts";
 import { eventually } from "../support/eventually.ts";
 import { NODE } from "../support/topology.ts";
-import { ADDRESSES, ENDPOINT_HOSTS, NODE_PORT, PORT, service, slice } from "./cluster.ts";
+import {
+  ADDRESSES,
+  ENDPOINT_HOSTS,
+  largeService,
+  NODE_PORT,
+  PORT,
+  service,
+  slice,
+} from "./cluster.ts";
 import { both, bothFlows, isMonitoring, Stage, syncs } from "./stage.ts";
 import { SteadyClient } from "./steady.ts";
 
@@ -52,6 +60,21 @@ Deno.test("a restart takes the rules over: one replacement, no connection is los
   assertEquals(syncs(second, "full"), 1);
   const replaced = monitor.lines.filter((line) => /^delete table inet signpost/.test(line));
   assertEquals(replaced.length, 1);
+  await stage.tableBecomesExpected(second);
+});
+
+Deno.test("after a crash only what differs of a large table is written", async () => {
+  const large = Array.from({ length: 55 }, (_, i) => largeService(i)).flat();
+  await using stage = await Stage.create({ objects: [...OBJECTS, ...large] });
+  await using first = await stage.startSynced();
+  first.kill("SIGKILL");
+  await first.status;
+  stage.remove("Service", "shop/web6");
+  await using second = await stage.startSynced();
+  const [, count] = await second.waitForLog(
+    /INFO read the table back, and wrote what differed operations=(\d+)/,
+  );
+  assertEquals(Number(count) < 50, true, count);
   await stage.tableBecomesExpected(second);
 });
 
