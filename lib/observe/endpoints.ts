@@ -44,7 +44,7 @@ export function healthServer({ report, count }: HealthServerOptions): HttpHandle
         "/readyz",
         () =>
           report().lastUpdated === undefined
-            ? textAnswer("no rules are in the kernel yet\n", 503)
+            ? textAnswer("no rules are written yet\n", 503)
             : textAnswer("ok\n"),
       ],
     ]),

@@ -79,7 +79,7 @@ export function healthOf(
     };
   }
   if (status.syncs.length === 0) {
-    return { health: "starting: no rules are in the kernel yet", colour: "yellow" };
+    return { health: "starting: no rules are written yet", colour: "yellow" };
   }
   if (status.stale) {
     return { health: "healthy, with the rules of the state file", colour: "yellow" };

@@ -61,7 +61,7 @@ Deno.test("systemd hears of a first sync that comes after the service counted as
   await clock.advance(9_999);
   assertEquals(sent, []);
   await clock.advance(1);
-  assertEquals(sent, ["READY=1\nSTATUS=no rules written yet, waiting for the moon"]);
+  assertEquals(sent, ["READY=1\nSTATUS=no rules are written yet, waiting for the moon"]);
   resolve();
   await announced;
   assertEquals(sent.slice(1), ["READY=1\nSTATUS=rules are in the kernel"]);

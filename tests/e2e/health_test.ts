@@ -53,7 +53,7 @@ Deno.test("before the first sync the daemon is starting, then it is ready", asyn
   const readiness = () => stage.get("/readyz", HEALTH_PORT).then(({ status }) => status);
   await signpost.until("the health server", readiness);
   assertEquals(await readiness(), 503);
-  assertEquals(await status(), [1, "node1: starting: no rules are in the kernel yet"]);
+  assertEquals(await status(), [1, "node1: starting: no rules are written yet"]);
   stage.api.faults.clear();
   await stage.api.restart();
   await signpost.until("readiness", async () => await readiness() === 200);

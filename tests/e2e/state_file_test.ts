@@ -132,6 +132,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     await third.waitForLog(/the watch of Service objects failed/);
     await third.waitForLog(/INFO the rules in the kernel stay until/);
     assertEquals((await stage.get("/healthz", HEALTH_PORT)).status, 200);
+    assertEquals((await stage.get("/readyz", HEALTH_PORT)).status, 503);
     await assertFlows(network, newer);
     await stage.api.start();
     await third.until("the first sync", () => syncs(third, "full") > 0);

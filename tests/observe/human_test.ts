@@ -68,7 +68,7 @@ Deno.test("health is told with its reason", () => {
       { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" },
       { health: "unhealthy: an update waits for too long", colour: "red" },
       { health: "starting: portions 7 of 21 are in the kernel", colour: "yellow" },
-      { health: "starting: no rules are in the kernel yet", colour: "yellow" },
+      { health: "starting: no rules are written yet", colour: "yellow" },
       { health: "healthy, with 2 warnings", colour: "yellow" },
       { health: "healthy", colour: "green" },
       { health: "not well: 1 error", colour: "red" },

@@ -76,7 +76,7 @@ export async function announceReady(manager: ServiceManager, waiting: Waiting): 
   const { firstSync, signal } = waiting;
   if (!await isSyncedWithin(READY_LIMIT, waiting)) {
     if (signal.aborted) return;
-    await manager.ready(`no rules written yet, waiting for ${waiting.waitingFor()}`);
+    await manager.ready(`no rules are written yet, waiting for ${waiting.waitingFor()}`);
     await firstSync;
   }
   if (!signal.aborted) await manager.ready("rules are in the kernel");

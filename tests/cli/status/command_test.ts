@@ -104,7 +104,7 @@ Deno.test("programs get the daemon's answer as JSON or YAML", async () => {
 Deno.test("a daemon that has not synced yet is starting, and exit code 1", async () => {
   const { code, printed } = await run({ ask: answering({ ...STATUS, syncs: [] }) });
   assertEquals(code, 1);
-  assertMatch(printed.join(""), /on node-1: starting: no rules are in the kernel yet\n/);
+  assertMatch(printed.join(""), /on node-1: starting: no rules are written yet\n/);
 });
 
 Deno.test("a daemon that is late is exit code 1", async () => {
