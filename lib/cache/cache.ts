@@ -19,6 +19,7 @@ import {
 } from "../model/cluster/objects.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { compact } from "../model/values/lists.ts";
+import { FairQueue, type Share } from "./fair_queue.ts";
 import { keepKnown } from "./known_node.ts";
 
 /** What changed since the last look. */
@@ -59,7 +60,7 @@ export class ObjectCache implements Snapshot {
   #newOmissions = new Map<string, Omission>();
   readonly #delivered = new Set<Kind>();
   #isRestored = false;
-  #dirtyServices = new Set<string>();
+  readonly #dirtyServices = new FairQueue();
   #dirtyNode = false;
   #node: Node | undefined;
 
@@ -110,7 +111,7 @@ export class ObjectCache implements Snapshot {
 
   /** Whether anything waits for a sync. */
   get isDirty(): boolean {
-    return this.#dirtyNode || this.#dirtyServices.size > 0;
+    return this.#dirtyNode || !this.#dirtyServices.isEmpty;
   }
 
   /** The last good state of an object. */
@@ -168,12 +169,20 @@ export class ObjectCache implements Snapshot {
     this.#isRestored = true;
   }
 
-  /** What changed since the last call; the next call starts from here. */
-  takeDirty(): Dirty {
-    const dirty = { services: this.#dirtyServices, node: this.#dirtyNode };
-    this.#dirtyServices = new Set();
+  /**
+   * Takes what changed since it was last taken.
+   *
+   * @param share bounds what is taken, unless all Services depend on what changed of the node
+   */
+  takeDirty(share?: Share): Dirty {
+    const node = this.#dirtyNode;
     this.#dirtyNode = false;
-    return dirty;
+    return { services: this.#dirtyServices.take(node ? undefined : share), node };
+  }
+
+  /** Has Services wait for the next sync, by `namespace/name`. */
+  putBack(services: Iterable<string>): void {
+    for (const key of services) this.#dirtyServices.add(key);
   }
 
   /** Omissions that are new or changed since the last call: each is worth one warning. */

@@ -170,6 +170,7 @@ export class Daemon {
       logger,
       observer: this.observation,
       minSyncPeriod: settings.minSyncPeriod,
+      share: traits.share,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: [
         ({ report }) => report && this.#synced(report),

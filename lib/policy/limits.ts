@@ -50,7 +50,7 @@ const BATCH = 25;
  * The cost of one chain. 5,000 chains add 60 ms to every transaction (kernel 6.18), 100,000 elements
  * take 0.3 s once.
  */
-const CHAIN_COST = 20;
+export const CHAIN_COST = 20;
 
 /**
  * Returns the cost of a Service for every node, in elements: frontends with their endpoints and source
@@ -110,6 +110,11 @@ export class Admission {
   /** The state of a Service that is in force; `undefined`: none, it has no rules. */
   inForce(key: string): Service | undefined {
     return this.#admitted.get(key)?.service;
+  }
+
+  /** Returns the cost of the state that is in force; 0: there is none. */
+  costInForce(key: string): number {
+    return this.#admitted.get(key)?.cost ?? 0;
   }
 
   /** Whether the rules of a Service stay as they are, whatever its endpoints do. */

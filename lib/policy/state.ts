@@ -25,7 +25,8 @@ import { Claims, type Conflict } from "./claims.ts";
 import { indexPorts, slicesOf } from "./endpoints.ts";
 import { withoutRefused } from "./features.ts";
 import { type HealthCheck, healthCheckOf } from "./health_check.ts";
-import { Admission, type OverLimit } from "./limits.ts";
+import { limitGrowth } from "./growth.ts";
+import { Admission, costOf, type OverLimit } from "./limits.ts";
 import { followNoLocal, type NoLocal, noLocalCounts } from "./no_local.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts, withoutLost } from "./service.ts";
@@ -54,6 +55,8 @@ export interface Step {
   readonly unsupported: readonly Unsupported[];
   /** Those of this step's Services that are over a limit. */
   readonly overLimit: readonly OverLimit[];
+  /** Services that grow by more than one step may add: the next step goes on. */
+  readonly growing: ReadonlySet<string>;
 }
 
 /** A step to a first state, whose Services come as they are worked out. */
@@ -156,25 +159,39 @@ export class Desired implements DesiredState {
     return [...this.#unsupported.values()].flat();
   }
 
+  /** Returns the cost of writing a Service's step, at most: that of its state before or after. */
+  costOf(objects: Pick<Snapshot, "services" | "slicesOf">, key: string): number {
+    const service = objects.services.get(key);
+    const after = service === undefined
+      ? 0
+      : costOf(service, objects.slicesOf(key), this.#options.configuration.signpost);
+    return Math.max(after, this.#admission.costInForce(key));
+  }
+
   /** All Services that are over a limit. */
   overLimit(): OverLimit[] {
     return [...this.#admission.over.values()];
   }
 
   /** Follows a change of the objects, at one go. */
-  update(objects: Snapshot, changed: Dirty): Step {
-    return atOnce(this.updating(objects, changed));
+  update(objects: Snapshot, changed: Dirty, growth?: number): Step {
+    return atOnce(this.updating(objects, changed, growth));
   }
 
   /**
    * The same in turns. Meanwhile the objects must not change, and `node` and `services` are those of
    * before. What is small takes one turn.
    *
+   * @param growth elements that one Service may add in this step
    * @yields where other work can be done
    */
-  *updating(objects: Snapshot, changed: Dirty): Generator<undefined, Step> {
+  *updating(
+    objects: Snapshot,
+    changed: Dirty,
+    growth = Infinity,
+  ): Generator<undefined, Step> {
     const dirty = yield* this.#settle(objects, changed);
-    return yield* resultOf(this.#workOut(objects, dirty));
+    return yield* resultOf(this.#workOut(objects, dirty, growth));
   }
 
   /**
@@ -200,11 +217,12 @@ export class Desired implements DesiredState {
   }
 
   /** Works Services out, gives the ports of each that there is, and makes all of it the desired state. */
-  *#workOut(objects: Snapshot, dirty: Keys): Working {
+  *#workOut(objects: Snapshot, dirty: Keys, growth = Infinity): Working {
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
     const overLimit: OverLimit[] = [];
     const unsupported: Unsupported[] = [];
+    const growing = new Set<string>();
     let weight = 0;
     for (const key of dirty) {
       if (key === undefined) {
@@ -214,7 +232,9 @@ export class Desired implements DesiredState {
       const lost = this.#claims.conflictsOf(key);
       const { before, after: wanted } = yield* this.#updateService(objects, key, lost);
       // What is the same object costs those who follow nothing.
-      const after = sameValue(before, wanted) ? before : wanted;
+      const grown = limitGrowth(before, { wanted, most: growth });
+      if (grown !== wanted) growing.add(key);
+      const after = sameValue(before, grown) ? before : grown;
       services.set(key, { before, after });
       this.#conflictCount += lost.length - (this.#losers.get(key) ?? 0);
       if (lost.length > 0) this.#losers.set(key, lost.length);
@@ -232,7 +252,7 @@ export class Desired implements DesiredState {
     }
     if (services.size > BATCH) yield;
     const node = yield* this.#commit(objects, services);
-    return { change: { node, services }, conflicts, unsupported, overLimit };
+    return { change: { node, services }, conflicts, unsupported, overLimit, growing };
   }
 
   /** Makes what was worked out the desired state: many Services in a copy, in turns, which then takes its place. */

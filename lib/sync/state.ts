@@ -46,6 +46,8 @@ export interface SyncState {
   readonly stale: boolean;
   /** The next sync is wanted, for what changed or for the steps after it; it may be partial. */
   readonly changed: boolean;
+  /** The last sync took a share of the changes: the next one follows without a pause. */
+  readonly unfinished: boolean;
   /** Another program has changed the rules: what differs is put back before the next sync. */
   readonly repair: boolean;
   /** The next sync must be full, and why. */
@@ -80,7 +82,13 @@ export type SyncEvent =
   /** The loop runs from now on. */
   | { readonly type: "running" }
   /** A sync begins. `hasPartial`: a partial script can make what changed. */
-  | { readonly type: "sync-started"; readonly at: number; readonly hasPartial: boolean }
+  | {
+    readonly type: "sync-started";
+    readonly at: number;
+    readonly hasPartial: boolean;
+    /** More changes wait than one sync takes. */
+    readonly isUnfinished: boolean;
+  }
   /** The kernel took the script. */
   | { readonly type: "applied"; readonly at: number }
   /** The kernel did not take the script. */
@@ -115,6 +123,7 @@ export function initialState(at: number): SyncState {
     complete: false,
     stale: false,
     changed: false,
+    unfinished: false,
     repair: false,
     full: "start",
     failures: 0,
@@ -205,7 +214,7 @@ function repairEnded(
 /** What the sync takes on is wanted no more; what is wanted from now on is for the next one. */
 function startSync(
   { full, ...state }: SyncState,
-  { at, hasPartial }: { readonly at: number; readonly hasPartial: boolean },
+  { at, hasPartial, isUnfinished }: Extract<SyncEvent, { readonly type: "sync-started" }>,
 ): SyncState {
   const isPartial = full === undefined && hasPartial;
   return {
@@ -215,7 +224,8 @@ function startSync(
       : { name: "full", since: at, cause: full ?? "no-partial" },
     stale: state.stale && !state.complete,
     durations: at - state.lastSync > LONGEST_PAUSE ? [] : state.durations,
-    changed: false,
+    changed: isUnfinished,
+    unfinished: isUnfinished,
     repair: isPartial && state.repair,
     full: undefined,
   };
@@ -272,9 +282,10 @@ function fullDue(
 
 /** Milliseconds between two syncs; after failures more each time. */
 function pause(state: SyncState, periods: SyncPeriods): number {
-  const { failures, repair, full } = state;
+  const { failures, repair, full, unfinished } = state;
   const usual = pauseInForce(state, periods);
   if (failures > 0) return Math.max(usual, delayAfter(BACKOFF, failures - 1));
+  if (unfinished) return 0;
   const isUrgent = repair || full !== undefined;
   return isUrgent ? Math.min(usual, URGENT_PAUSE) : usual;
 }

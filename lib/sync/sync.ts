@@ -35,6 +35,8 @@ export interface SyncOptions extends SyncPeriods {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
+  /** The cost that one partial sync writes, in elements, while other Services wait; absent: no bound. */
+  readonly share: number | undefined;
   /** What has to be done after a try to sync and before the next one, in this order. */
   readonly afterSync: readonly SyncStep[];
   /** Ends the loop; of a sync that is under way, no further part is begun. */
@@ -179,15 +181,14 @@ export class SyncLoop {
     const turns = new Turns(clock);
     const isConsistent = cache.consistent;
     if (isConsistent && this.#state.full !== undefined && desired.services.size === 0) {
-      this.#take({ type: "sync-started", at: started, hasPartial: false });
+      this.#take({ type: "sync-started", at: started, hasPartial: false, isUnfinished: false });
       await this.#writeFirst(started);
       this.#take({ type: "followed" });
       return;
     }
     // Between the state file and the last of the first lists the rules stay as they are.
-    const step = isConsistent
-      ? await turns.run(desired.updating(cache, cache.takeDirty()))
-      : noStep();
+    const step = isConsistent ? await turns.run(this.#nextStep()) : noStep();
+    const isUnfinished = isConsistent && cache.isDirty;
     // No turn ends here: from now on the desired state is ahead of the kernel, and only a script
     // that is being made says so to those who compare the two.
     this.#reports.report(step);
@@ -196,7 +197,8 @@ export class SyncLoop {
       : undefined;
     // It may have been asked for while the partial script was made.
     const isFull = this.#state.full !== undefined;
-    this.#take({ type: "sync-started", at: started, hasPartial: partial !== undefined });
+    const hasPartial = partial !== undefined;
+    this.#take({ type: "sync-started", at: started, hasPartial, isUnfinished });
     this.#intake.open();
     let report = partial && !isFull
       ? await this.#apply(partial, { step: () => step, started })
@@ -207,7 +209,19 @@ export class SyncLoop {
     const isFallback = partial !== undefined && report?.script.kind === "full";
     const full = isFull || isFallback || repaired !== undefined;
     await this.#follow({ change: step.change, full, report });
+    if (isUnfinished) observer.queued?.();
     this.#take({ type: "followed" });
+  }
+
+  /** Works out the next step: a fair share of what changed. What is left of it waits for the next sync. */
+  *#nextStep(): Generator<undefined, Step> {
+    const { cache, desired, share: most } = this.#options;
+    const share = most === undefined
+      ? undefined
+      : { most, costOf: (key: string) => desired.costOf(cache, key) };
+    const step = yield* desired.updating(cache, cache.takeDirty(share), most);
+    cache.putBack(step.growing);
+    return step;
   }
 
   /**
@@ -323,5 +337,5 @@ function unlessEnded(signal: AbortSignal): (error: unknown) => void {
 /** Where the desired state stays as it was. */
 function noStep(): Step {
   const change = { node: undefined, services: new Map() };
-  return { change, conflicts: [], unsupported: [], overLimit: [] };
+  return { change, conflicts: [], unsupported: [], overLimit: [], growing: new Set() };
 }

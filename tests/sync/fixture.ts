@@ -40,6 +40,8 @@ function recordingObserver(lines: string[]): SyncObserver {
 export interface FixtureOptions {
   readonly minSyncPeriod?: MinSyncPeriod;
   readonly fullSyncPeriod?: number;
+  /** The cost that one partial sync writes; without it there is no bound. */
+  readonly share?: number;
   /** The backend repairs by parts; otherwise everything is replaced. */
   readonly repairs?: boolean;
   /** The backend takes Services as they are worked out. */
@@ -87,6 +89,7 @@ export class SyncFixture implements AsyncDisposable {
       logger: this.logger,
       observer: { ...recordingObserver(this.told), started: () => this.starts++ },
       minSyncPeriod: options.minSyncPeriod ?? 1_000,
+      share: options.share,
       fullSyncPeriod: options.fullSyncPeriod ?? 3_600_000,
       afterSync: [
         (outcome) => {

@@ -24,6 +24,7 @@ const SYNCED: SyncState = {
   complete: true,
   stale: false,
   changed: false,
+  unfinished: false,
   repair: false,
   full: undefined,
   failures: 0,
@@ -37,7 +38,7 @@ function full(cause: FullCause): Phase {
 }
 
 function starts(hasPartial: boolean): SyncEvent {
-  return { type: "sync-started", at: 500, hasPartial };
+  return { type: "sync-started", at: 500, hasPartial, isUnfinished: false };
 }
 
 function fails(failure: Extract<SyncEvent, { type: "failed" }>["failure"]): SyncEvent {
@@ -306,7 +307,12 @@ Deno.test("the plan: wait for the full sync period, or sync after a pause", () =
 
 Deno.test("what syncs took is forgotten after a quiet second", () => {
   const start = (at: number) =>
-    next({ ...SYNCED, durations: [7] }, { type: "sync-started", at, hasPartial: true }).durations;
+    next({ ...SYNCED, durations: [7] }, {
+      type: "sync-started",
+      at,
+      hasPartial: true,
+      isUnfinished: false,
+    }).durations;
   assertEquals([start(500), start(1_400), start(1_401)], [[7], [7], []]);
 });
 

@@ -22,6 +22,8 @@ export interface ModeTraits {
   readonly refuses: RefusedFeatures;
   /** Frontends of virtual IPs of a family that one map holds at most, see `DesiredNode.cutsFrontends`. */
   readonly mostFrontends: number;
+  /** The cost that one partial sync writes while other Services wait, in elements; absent: no bound. */
+  readonly share?: number;
   /** What the rules are made of, in the plural. */
   readonly parts: string;
 }

@@ -157,6 +157,7 @@ const SYNCED: SyncReport = {
     conflicts: [],
     overLimit: [],
     unsupported: [],
+    growing: new Set(),
   },
 };
 

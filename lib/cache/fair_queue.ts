@@ -1,0 +1,84 @@
+/**
+ * Services that wait for a sync, in fair turns of their namespaces.
+ *
+ * @module
+ */
+import { splitKey } from "../model/cluster/names.ts";
+
+/** A bound for one turn. */
+export interface Share {
+  /** The cost that ends a turn, in elements. */
+  readonly most: number;
+  /** Returns the cost of a Service, by `namespace/name`. */
+  readonly costOf: (key: string) => number;
+}
+
+/** Keeps each Service once. Namespaces without a turn go before those that had one. */
+export class FairQueue {
+  /** Services that came since the last turn. */
+  #incoming = new Set<string>();
+  /** Services that wait for longer, by namespace: without a turn so far, and with one. */
+  readonly #fresh = new Map<string, Set<string>>();
+  readonly #served = new Map<string, Set<string>>();
+
+  /** Tells if no Service waits. */
+  get isEmpty(): boolean {
+    return this.#incoming.size + this.#fresh.size + this.#served.size === 0;
+  }
+
+  /** Adds a Service, by `namespace/name`. */
+  add(key: string): void {
+    this.#incoming.add(key);
+  }
+
+  /**
+   * Takes Services out, one of each namespace in turn, until they cost as much as one turn may.
+   *
+   * @param share without it, all are taken
+   */
+  take({ most, costOf }: Share = { most: Infinity, costOf: () => 0 }): ReadonlySet<string> {
+    const incoming = this.#incoming;
+    this.#incoming = new Set();
+    const hasBacklog = this.#fresh.size + this.#served.size > 0;
+    if (!hasBacklog && isWithin(incoming, { most, costOf })) return incoming;
+    for (const key of incoming) this.#enqueue(key);
+    const taken = new Set<string>();
+    for (let cost = 0; cost < most;) {
+      const key = this.#next();
+      if (key === undefined) break;
+      taken.add(key);
+      cost += costOf(key);
+    }
+    return taken;
+  }
+
+  #enqueue(key: string): void {
+    const { namespace } = splitKey(key);
+    const keys = this.#served.get(namespace) ?? this.#fresh.get(namespace);
+    if (keys) keys.add(key);
+    else this.#fresh.set(namespace, new Set([key]));
+  }
+
+  #next(): string | undefined {
+    const waiting = this.#fresh.size > 0 ? this.#fresh : this.#served;
+    for (const [namespace, keys] of waiting) {
+      waiting.delete(namespace);
+      const [key] = keys;
+      if (key === undefined) continue;
+      keys.delete(key);
+      if (keys.size > 0) this.#served.set(namespace, keys);
+      return key;
+    }
+    return undefined;
+  }
+}
+
+function isWithin(keys: ReadonlySet<string>, { most, costOf }: Share): boolean {
+  if (most === Infinity) return true;
+  let cost = 0;
+  for (const key of keys) {
+    cost += costOf(key);
+    if (cost > most) return keys.size === 1;
+  }
+  return true;
+}

@@ -1,0 +1,103 @@
+/**
+ * Bounds what one step adds to a Service, so that others' changes need not wait for all of it.
+ *
+ * @module
+ */
+import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
+import { hostPort } from "../model/cluster/names.ts";
+import { only } from "../model/values/lists.ts";
+import { CHAIN_COST } from "./limits.ts";
+
+/**
+ * Cuts a Service's step. What goes or stays is as wanted; new ports, addresses and endpoints come in the
+ * order of the lists, until they cost as much as one step may add. Each step adds something.
+ *
+ * @param before the ports after the last step
+ * @param most elements
+ * @returns the wanted ports themselves if the step adds no more than that
+ */
+export function limitGrowth(
+  before: readonly DesiredServicePort[],
+  { wanted, most }: { readonly wanted: readonly DesiredServicePort[]; readonly most: number },
+): readonly DesiredServicePort[] {
+  if (most === Infinity) return wanted;
+  const known = new Map(before.map((port) => [portKey(port), port]));
+  let left = most;
+  let isCut = false;
+  const ports: DesiredServicePort[] = [];
+  for (const port of wanted) {
+    const last = known.get(portKey(port));
+    const added = addedCost(port, last);
+    if (added <= left) ports.push(port);
+    else {
+      isCut = true;
+      if (left > 0 || last) ports.push(cutPort(port, { last, most: left }));
+    }
+    left = Math.max(0, left - added);
+  }
+  return isCut ? ports : wanted;
+}
+
+function portKey({ name, family, protocol }: DesiredServicePort): string {
+  return `${family} ${protocol} ${name}`;
+}
+
+function addressesOf(port: DesiredServicePort): readonly string[] {
+  const { clusterIPs, loadBalancerIPs, externalIPs, nodePort } = port;
+  const all = [...clusterIPs, ...loadBalancerIPs, ...externalIPs];
+  return nodePort === 0 ? all : [...all, `node port ${nodePort}`];
+}
+
+/** The elements that one endpoint costs. */
+function costOfEndpoint(port: DesiredServicePort): number {
+  return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
+}
+
+function newcomers(list: readonly Destination[], last: readonly Destination[]): Set<string> {
+  const known = new Set(last.map(keyOf));
+  return new Set(list.map(keyOf).filter((key) => !known.has(key)));
+}
+
+function keyOf({ address, port }: Destination): string {
+  return hostPort(address, port);
+}
+
+function newAddresses(port: DesiredServicePort, last: DesiredServicePort | undefined): string[] {
+  const known = new Set(last === undefined ? [] : addressesOf(last));
+  return addressesOf(port).filter((address) => !known.has(address));
+}
+
+function addedCost(port: DesiredServicePort, last: DesiredServicePort | undefined): number {
+  const { clusterEndpoints: all, localEndpoints: local } = port;
+  const added = newcomers(all, last?.clusterEndpoints ?? []).size +
+    newcomers(local, last?.localEndpoints ?? []).size;
+  const addresses = newAddresses(port, last).length;
+  return added * costOfEndpoint(port) +
+    addresses * (1 + (last === undefined ? 0 : all.length + local.length));
+}
+
+/** Keeps as many new endpoints and addresses as the cost allows, of each kind at least one unless it is 0. */
+function cutPort(
+  port: DesiredServicePort,
+  { last, most }: { readonly last: DesiredServicePort | undefined; readonly most: number },
+): DesiredServicePort {
+  const allowed = (each: number) => most === 0 ? 0 : Math.max(1, Math.floor(most / each));
+  const cut = (list: readonly Destination[], before: readonly Destination[] = []) => {
+    const late = new Set([...newcomers(list, before)].slice(allowed(costOfEndpoint(port))));
+    return only(list, (each) => !late.has(keyOf(each)));
+  };
+  const clusterEndpoints = cut(port.clusterEndpoints, last?.clusterEndpoints);
+  const localEndpoints = cut(port.localEndpoints, last?.localEndpoints);
+  const each = 1 + clusterEndpoints.length + localEndpoints.length;
+  const late = new Set(newAddresses(port, last).slice(allowed(each)));
+  const held = (list: readonly string[]) => only(list, (address) => !late.has(address));
+  return {
+    ...port,
+    clusterIPs: held(port.clusterIPs),
+    loadBalancerIPs: held(port.loadBalancerIPs),
+    externalIPs: held(port.externalIPs),
+    nodePort: late.has(`node port ${port.nodePort}`) ? 0 : port.nodePort,
+    clusterEndpoints,
+    localEndpoints,
+  };
+}
