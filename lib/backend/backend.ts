@@ -66,6 +66,8 @@ export interface RuleNames {
   refuses(match: Match): string;
   /** Drops sources outside of the source ranges. */
   firewall(match: Match): string;
+  /** Rejects a node port on loopback that no listener serves. */
+  rejectsLocalhost(match: Match): string;
   /** Rejects ports that a cluster IP does not have. */
   undefinedPort(family: Family): string;
   /** Drops addresses of the cluster IPs' range that no Service has. */

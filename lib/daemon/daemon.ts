@@ -182,7 +182,9 @@ export class Daemon {
         async (outcome, turns) => {
           await turns.run(localhost.following(outcome));
           // Beside the next sync: there may be thousands of listeners to open.
-          void options.localhost.sync(localhost.wanted, logger);
+          void options.localhost.sync(localhost.wanted, logger).then(() => {
+            if (options.localhost.failures.length > 0) this.#findings.changed();
+          });
         },
       ],
       signal: options.signal,
@@ -361,6 +363,7 @@ export class Daemon {
       interfaceAddresses: runtime.addresses(),
       system: this.#system,
       rival: backend.foreignRules.rival,
+      localhostFailures: this.#options.localhost.failures,
       probed: findings,
       healthCheckFailures: this.#healthChecks.failures,
       objects: this.#cache.complete
@@ -384,6 +387,7 @@ export class Daemon {
       observation: this.observation,
       health: this.#health,
       findings: this.#findings.list,
+      localhost: this.#options.localhost.summary,
       stale: this.#loop.stale,
       progress: this.#opened.backend.progress,
       takeOver: this.#opened.backend.foreignRules.ipvs,

@@ -160,6 +160,12 @@ export const CATALOG = {
     remedy:
       "Install nft 1.1.3 or newer (Debian 13), remove that table with the nft that wrote it, or use --proxy-mode iptables.",
   },
+  "localhost-node-port-taken": {
+    severity: "warning",
+    summary: "A node port cannot be opened on loopback. It is tried again every 5 seconds.",
+    remedy:
+      "End the program that has the port (ss -ltnp), or leave localhost out of nodePortAddresses.",
+  },
 } as const satisfies Record<string, FindingKind>;
 
 /** The id of a kind of finding. */

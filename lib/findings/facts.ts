@@ -6,6 +6,7 @@
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
+import type { LocalhostFailure } from "../model/localhost.ts";
 import type { Finding } from "../model/finding.ts";
 import type { Node } from "../model/cluster/objects.ts";
 
@@ -28,6 +29,8 @@ export interface NodeFacts {
   readonly rival?: Rival | undefined;
   /** Health-check node ports that cannot be opened. */
   readonly healthCheckFailures?: readonly ListenFailure[] | undefined;
+  /** Node ports that could not be opened on loopback; absent: all are open. */
+  readonly localhostFailures?: readonly LocalhostFailure[] | undefined;
   /** What the programs found themselves while they were probed. */
   readonly probed: readonly Finding[];
 }

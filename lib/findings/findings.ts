@@ -7,6 +7,7 @@ import { append } from "../model/values/lists.ts";
 import type { NodeFacts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
 import { checkFamilies } from "./families.ts";
+import { checkLocalhost } from "./localhost.ts";
 import { checkMovedConnections } from "./moved_connections.ts";
 import { checkHealthCheckPorts } from "./health_check_ports.ts";
 import { checkMode } from "./mode.ts";
@@ -31,6 +32,7 @@ const CHECKS: readonly Check[] = [
   checkHealthCheckPorts,
   checkMovedConnections,
   checkUnreadableTables,
+  checkLocalhost,
 ];
 
 /** Findings of one kind that are listed. */

@@ -4,6 +4,7 @@
  * @module
  */
 import { Turns } from "../model/ports/in_turns.ts";
+import type { LocalhostFailure, LocalhostSummary } from "../model/localhost.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { Tcp, TcpConnection, TcpListener } from "../model/ports/tcp.ts";
 import type { Family } from "../model/values/address.ts";
@@ -38,14 +39,6 @@ export interface FamilyCounts {
   readonly failures: Record<ConnectionFailure, number>;
 }
 
-/** A node port that cannot be opened. */
-export interface ListenFailure {
-  readonly servicePort: string;
-  readonly address: string;
-  readonly port: number;
-  readonly error: string;
-}
-
 /** Inputs of `LocalhostListeners`. */
 export interface LocalhostListenersOptions {
   readonly tcp: Tcp;
@@ -65,7 +58,7 @@ interface Open {
 export class LocalhostListeners {
   readonly #options: LocalhostListenersOptions;
   readonly #open = new Map<string, Open>();
-  readonly #failed = new Map<string, ListenFailure>();
+  readonly #failed = new Map<string, LocalhostFailure>();
   readonly #reported = new ChangeFilter();
   /** The clients, and with each the endpoint once it answers. */
   readonly #connections = new Map<TcpConnection, TcpConnection | undefined>();
@@ -108,8 +101,14 @@ export class LocalhostListeners {
     return this.#connections.size;
   }
 
+  /** How many listeners and connections there are; `undefined` if none is wanted. */
+  get summary(): LocalhostSummary | undefined {
+    const [listeners, connections] = [this.#open.size, this.#connections.size];
+    return this.#wanted.size + connections === 0 ? undefined : { listeners, connections };
+  }
+
   /** The node ports that cannot be opened. */
-  get failures(): readonly ListenFailure[] {
+  get failures(): readonly LocalhostFailure[] {
     return [...this.#failed.values()];
   }
 
@@ -145,7 +144,7 @@ export class LocalhostListeners {
       await turns.giveWay();
     }
     for (const key of this.#failed.keys()) {
-      if (!wanted.has(key)) this.#recovered(key);
+      if (!wanted.has(key)) this.#failed.delete(key);
     }
     for (const [key, each] of wanted) {
       // What is wanted may change while others work.
@@ -170,27 +169,11 @@ export class LocalhostListeners {
       this.#open.set(key, open);
     } catch (error) {
       this.counts[family].listenFailures++;
-      this.#fail(key, { servicePort, address, port, error: messageOf(error) });
+      this.#failed.set(key, { servicePort, address, port, error: messageOf(error) });
       return;
     }
-    this.#recovered(key);
-    this.#logger?.debug(2, "opened localhost node port", { servicePort, address, port });
-  }
-
-  #fail(key: string, failure: ListenFailure): void {
-    const { servicePort, address, port, error } = failure;
-    this.#failed.set(key, failure);
-    if (!this.#reported.changed(key, error)) return;
-    this.#logger?.error("cannot open localhost node port; trying again every 5 seconds", {
-      servicePort,
-      address: hostPort(address, port),
-      error,
-    });
-  }
-
-  #recovered(key: string): void {
     this.#failed.delete(key);
-    this.#reported.clear(key);
+    this.#logger?.debug(2, "opened localhost node port", { servicePort, address, port });
   }
 
   #retryLater(): void {

@@ -5,6 +5,7 @@
  */
 import type { Mode } from "./configuration.ts";
 import type { Finding } from "./finding.ts";
+import type { LocalhostSummary } from "./localhost.ts";
 import type { Kind } from "./cluster/objects.ts";
 import type { Progress } from "./kernel/dataplane.ts";
 
@@ -77,6 +78,8 @@ export interface Status {
   readonly endpointSlices: number;
   readonly endpoints: number;
   readonly driftRepairs: number;
+  /** Node ports on loopback; absent if there are none. */
+  readonly localhostNodePorts?: LocalhostSummary;
   /** Absent where there is none under way. */
   readonly takeOver?: TakeOverSummary;
   /** `null`: there is no state file. */

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Progress } from "../model/kernel/dataplane.ts";
+import type { LocalhostSummary } from "../model/localhost.ts";
 import type { Status, TakeOverSummary } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
 
@@ -96,6 +97,11 @@ export function healthOf(
 /** The program that writes the rules, with its version; `nft` tells its number alone. */
 export function programOf({ nft }: Pick<Status, "nft">): string {
   return /^\d/.test(nft) ? `nft ${nft}` : nft;
+}
+
+/** Writes node ports on loopback in words: `2 listeners, 1 connection`. */
+export function formatLocalhost({ listeners, connections }: LocalhostSummary): string {
+  return `${count(listeners, "listener")}, ${count(connections, "connection")}`;
 }
 
 /** A take-over in words: `from ipvs: waiting for 3 connections, until 04:55 UTC`. */

@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import { FAMILY_NAMES } from "../../lib/model/values/family_names.ts";
 import type { Network } from "../support/network.ts";
@@ -200,9 +200,10 @@ Deno.test("a program keeps the node port that it has on loopback, and signpost t
   await signpost.until("the failure", async () => await stage.metric(metric) > 0);
   await stage.flowsBecome(signpost, [localFlow(ADDRESSES[6], { reaches: ["local1"] })]);
   assertEquals(await hostSeen(stage.network, a), NODE);
+  await signpost.waitForLog(/finding=localhost-node-port-taken where=127.0.0.1:30080/);
   close();
   await stage.flowsBecome(signpost, [localFlow(a, { reaches: ["local1"] })]);
-  assertEquals(signpost.log.match(/cannot open localhost node port/g)?.length, 1);
+  assertEquals(signpost.log.match(/finding=localhost-node-port-taken/g)?.length, 1);
 });
 
 Deno.test("a reload keeps connections and listeners on loopback, a stop closes them", async () => {
@@ -235,4 +236,29 @@ Deno.test("a reload keeps connections and listeners on loopback, a stop closes t
   assertEquals(await connection.exchange("two"), "two");
   await signpost.stop();
   await assertRejects(() => connection.exchange("three"));
+});
+
+Deno.test("status, explain and verify know the listeners on loopback", async () => {
+  await using stage = await Stage.create({ objects: objects(ENDPOINTS), config: SERVED });
+  const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
+  await using signpost = await stage.startSynced(socket);
+  await listeners(stage, signpost, 1);
+  const run = async (...args: readonly string[]) => {
+    const { code, stdout, stderr } = await runSignpost(stage.network, [...args, ...stage.args]);
+    return { code, text: stdout || stderr };
+  };
+  const status = await runSignpost(stage.network, ["status", ...socket]);
+  assertMatch(status.stdout, /on localhost +2 listeners, 0 connections/);
+  const { loopback } = ADDRESSES[6];
+  const packet = await run("explain", "--from", "node", `[${loopback}]:${NODE_PORT}`);
+  assertMatch(packet.text, /is taken by a listener of signpost's/);
+  assertMatch(
+    (await run("explain", "shop/web4")).text,
+    /127\.0\.0\.1:30080 .* 2 endpoints, by a listener/,
+  );
+  assertEquals((await run("verify")).code, 0);
+  await signpost.stop();
+  const missing = await run("verify");
+  assertEquals(missing.code, 1);
+  assertMatch(missing.text, /listeners on loopback\n +missing +127\.0\.0\.1:30080/);
 });

@@ -168,6 +168,7 @@ export class FakeBackend implements Backend<FakeScript> {
       shortCircuit: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
       refuses: ({ servicePort }) => `${SET}: ${serviceOf(servicePort)}`,
       firewall: () => "",
+      rejectsLocalhost: () => "",
       undefinedPort: () => "",
       unallocatedAddress: () => "",
     };

@@ -25,7 +25,11 @@ const SENDERS = { pod: "a pod", node: "this node", external: "outside" } as cons
 export function renderPacket(report: PacketReport, paint: Paint): string {
   const { packet, outcome, stickyEndpoint, summary, kernel } = report;
   const isOtherwise = kernel.state === "different" || kernel.state === "empty";
-  const colour = isOtherwise && outcome.verdict === "dnat" ? "red" : COLOURS[outcome.verdict];
+  const colour = isOtherwise && outcome.verdict === "dnat"
+    ? "red"
+    : outcome.code === "localhost-listener"
+    ? "green"
+    : COLOURS[outcome.verdict];
   const to = `${hostPort(packet.address, packet.port)}/${packet.protocol}`;
   const from = packet.source === null ? SENDERS[packet.sender] : packet.source;
   const service = outcome.servicePort === null

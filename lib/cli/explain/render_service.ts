@@ -90,7 +90,9 @@ function outcomeCell(outcome: Outcome): Cell {
       };
     }
     case "none":
-      return { text: "left alone", colour: "yellow" };
+      return code === "localhost-listener"
+        ? { text: `${count(endpoints.length, "endpoint")}, by a listener`, colour: "green" }
+        : { text: "left alone", colour: "yellow" };
     case "reject":
     case "drop": {
       const why = code === "no-local-endpoints" ? "none here" : code.replaceAll("-", " ");

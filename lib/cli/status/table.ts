@@ -9,6 +9,7 @@ import {
   formatAge,
   formatAgo,
   formatDuration,
+  formatLocalhost,
   formatSize,
   formatTakeOver,
   healthOf,
@@ -98,6 +99,9 @@ function facts(status: Status, now: number): string[][] {
     ["services", `${status.services} with ${status.servicePorts} ports`],
     ["endpoints", `${status.endpoints} in ${status.endpointSlices} slices`],
     ["drift repairs", `${status.driftRepairs}`],
+    ...status.localhostNodePorts
+      ? [["on localhost", formatLocalhost(status.localhostNodePorts)]]
+      : [],
     ...(status.takeOver ? [["take-over", formatTakeOver(status.takeOver)]] : []),
     ["state file", age === null ? "none" : `${formatAge(age)} old`],
   ];

@@ -14,6 +14,7 @@ import { renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
+import { missingListeners, wantedListeners } from "../../verify/listeners.ts";
 import { fix } from "./fix.ts";
 import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../../sync/pause.ts";
 import { verificationTable } from "./table.ts";
@@ -108,8 +109,20 @@ class Verifier {
     const readsStdin = configuration.signpost.manifests.includes("-");
     const state = readsStdin && this.#state || await this.#read();
     this.#state = state;
-    const comparison = (await backend.read()).compare(state.desired);
+    const { compared, differences } = (await backend.read()).compare(state.desired);
+    const wanted = wantedListeners(state.desired);
+    const missing = wanted.length === 0 ? [] : missingListeners(wanted, await this.#sockets());
+    const comparison = {
+      compared: compared + wanted.length,
+      differences: [...differences, ...missing],
+    };
     return { state, comparison };
+  }
+
+  /** Deno lets no program read these files itself. */
+  async #sockets(): Promise<string> {
+    const { runner } = this.#context.runtime;
+    return (await runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
   }
 
   async #read(): Promise<State> {

@@ -58,6 +58,7 @@ const schema: z.ZodMiniType<Status> = z.object({
   endpoints: number,
   driftRepairs: number,
   portions: z.exactOptional(z.object({ done: number, of: number })),
+  localhostNodePorts: z.exactOptional(z.object({ listeners: number, connections: number })),
   takeOver: z.exactOptional(
     z.object({ from: z.literal("ipvs"), connections: number, until: text, obstacle: text }),
   ),

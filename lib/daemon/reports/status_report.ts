@@ -9,6 +9,7 @@ import type { TakeOverReport } from "../../model/kernel/take_over_report.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../../model/values/family_names.ts";
 import { formatMinSyncPeriod } from "../../config/configz.ts";
+import type { LocalhostSummary } from "../../model/localhost.ts";
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import type { Progress } from "../../model/kernel/dataplane.ts";
@@ -37,6 +38,7 @@ export interface StatusSources {
   readonly health: ProxyHealth;
   readonly findings: Status["findings"];
   readonly stale: boolean;
+  readonly localhost: LocalhostSummary | undefined;
   /** How far a large table is that is written in portions. */
   readonly progress: Progress | undefined;
   /** From kube-proxy's ipvs mode; `undefined`: none is under way. */
@@ -74,6 +76,7 @@ export function statusReport(sources: StatusSources): Status {
     endpointSlices: cache.slices.size,
     endpoints: sum(cache.slices.values(), ({ endpoints }) => endpoints.length),
     driftRepairs: observation.driftRepairs,
+    ...sources.localhost && { localhostNodePorts: sources.localhost },
     ...sources.takeOver && { takeOver: takeOverSummary(sources.takeOver) },
     snapshotAgeSeconds: sources.snapshotAge ?? null,
     watches: KINDS.flatMap((kind) => observation.watches.get(kind) ?? []).map((watch) => ({

@@ -27,6 +27,9 @@ export type OutcomeCode =
   | "source-range"
   | "undefined-port"
   | "unallocated-address"
+  | "localhost-listener"
+  | "no-localhost-listener"
+  | "not-on-localhost"
   | "not-a-service";
 
 /** An endpoint that a connection may be sent to. */

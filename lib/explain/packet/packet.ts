@@ -13,6 +13,7 @@ import { endpointsFor } from "../../model/kernel/port_endpoints.ts";
 import { findFrontend } from "../frontend.ts";
 import { type Match, policyOf } from "../../policy/frontend.ts";
 import { withoutFrontend } from "./guard.ts";
+import { localhostOutcome } from "./localhost.ts";
 import { masqueradeOf } from "./masquerade.ts";
 import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";
 
@@ -24,7 +25,7 @@ export function explainPacket(packet: Packet, world: World): Outcome {
 
 function decide(packet: Packet, world: World): Outcome {
   const match = findFrontend(packet, world);
-  if (!match) return withoutFrontend(packet, world);
+  if (!match) return localhostOutcome(packet, world) ?? withoutFrontend(packet, world);
   const about = {
     servicePort: match.servicePort.name,
     frontend: match.frontend.type,

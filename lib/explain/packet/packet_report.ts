@@ -104,7 +104,8 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
 
 const PASSIVE = { dnat: "delivered", reject: "rejected", drop: "dropped" } as const;
 
-function summaryOf({ verdict }: Outcome, { state }: KernelReport): string {
+function summaryOf({ verdict, code }: Outcome, { state }: KernelReport): string {
+  if (code === "localhost-listener") return "is taken by a listener of signpost's";
   if (verdict === "none") return "is none of signpost's business";
   const what = PASSIVE[verdict];
   if (state === "empty") return `should be ${what}, but the kernel holds no rules of signpost's`;

@@ -14,6 +14,7 @@ import { objectKey, servicePortName, vipKey } from "../../model/cluster/names.ts
 import type { Protocol, Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { explainEndpoints } from "./endpoints.ts";
+import { LISTEN_ADDRESS } from "../../policy/localhost.ts";
 import { takesNodePorts } from "../../policy/node.ts";
 import { type Frontend, frontendsOf, policyOf } from "../../policy/frontend.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
@@ -64,11 +65,21 @@ export function portReport(
     scheduler: desired.scheduler ?? null,
     sourceRanges: desired.sourceRanges,
     frontends: [
-      ...frontendsOf(desired).map((frontend) => frontendReport(desired, { frontend, world })),
+      ...frontendsOf(desired).concat(localhostFrontends(desired, world))
+        .map((frontend) => frontendReport(desired, { frontend, world })),
       ...lostFrontends(desired, { service, port, inputs }),
     ],
     endpoints: explainEndpoints({ slices, port, desired, place }),
   };
+}
+
+/** The node port on loopback, if signpost does something for it. */
+function localhostFrontends(
+  { family, nodePort }: DesiredServicePort,
+  { state }: World,
+): Frontend[] {
+  const isThere = nodePort !== 0 && state.node.families[family].loopback !== undefined;
+  return isThere ? [{ type: "nodePort", address: LISTEN_ADDRESS[family], port: nodePort }] : [];
 }
 
 function frontendReport(

@@ -8,6 +8,7 @@ import {
   formatAge,
   formatAgo,
   formatDuration,
+  formatLocalhost,
   formatSize,
   formatTakeOver,
   healthOf,
@@ -119,6 +120,9 @@ function facts(status: Status, now: number): Html[] {
     ["Refused objects", count(status.refused.length)],
     ["Conflicts", count(status.conflicts.length)],
     ["Drift repairs", status.driftRepairs],
+    ...status.localhostNodePorts
+      ? [["Node ports on localhost", formatLocalhost(status.localhostNodePorts)] as const]
+      : [],
     ...(status.takeOver ? [["Take-over", formatTakeOver(status.takeOver)] as const] : []),
     ["State file", age === null ? "none" : `${formatAge(age)} old`],
   ];

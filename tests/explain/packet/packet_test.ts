@@ -20,6 +20,8 @@ const LOCAL_POLICY = [loadBalancer({ externalTrafficPolicy: "Local" }), slice([L
 const LOCAL_ELSEWHERE = [loadBalancer({ externalTrafficPolicy: "Local" }), slice([REMOTE])];
 const INTERNAL_LOCAL = [web({ internalTrafficPolicy: "Local" }), slice([REMOTE])];
 
+const LOCALHOST: Options = { configuration: { nodePortAddresses: ["localhost"] } };
+
 /** Packets, and what becomes of them: verdict, code, endpoints, masqueraded and why. */
 const PACKETS: readonly (readonly [
   packet: string,
@@ -84,6 +86,14 @@ const PACKETS: readonly (readonly [
   ["pod > 192.0.2.10:80/tcp", LOCAL_ELSEWHERE, "dnat 1, none"],
   ["pod > 192.0.2.10:80/tcp", LOCAL_ELSEWHERE, "drop no-local-endpoints", {
     configuration: { clusterCIDRs: [] },
+  }],
+  ["node > 127.0.0.1:30080/tcp", LOCAL_POLICY, "none not-a-service"],
+  ["node > 127.0.0.1:30080/tcp", LOCAL_POLICY, "none localhost-listener", LOCALHOST],
+  ["node > 127.0.0.2:30080/tcp", LOCAL_POLICY, "none no-localhost-listener", LOCALHOST],
+  ["node > 127.0.0.1:30080/tcp", LOCAL_ELSEWHERE, "none no-localhost-listener", LOCALHOST],
+  ["pod > 127.0.0.1:30080/tcp", LOCAL_POLICY, "none not-a-service", LOCALHOST],
+  ["node > 127.0.0.1:30080/tcp", LOCAL_POLICY, "reject not-on-localhost", {
+    configuration: { featureGates: { KubeProxyNFTablesLocalhostNodePorts: true } },
   }],
 ];
 

@@ -28,6 +28,7 @@ export function iptablesNames(node: DesiredNode): RuleNames {
     refuses: (match) =>
       find(match, (table, chain) => table === "filter" && chain !== "KUBE-PROXY-FIREWALL"),
     firewall: (match) => find(match, (_, chain) => chain === "KUBE-PROXY-FIREWALL"),
+    rejectsLocalhost: () => "",
     undefinedPort: () => "",
     unallocatedAddress: () => "",
   };

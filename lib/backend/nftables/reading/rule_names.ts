@@ -29,6 +29,7 @@ export function nftablesNames(node: DesiredNode): RuleNames {
     delivers: (match) => find(match, "services"),
     shortCircuit: (match) => find(match, "shortCircuits"),
     refuses: (match) => find(match, "noEndpoints"),
+    rejectsLocalhost: (match) => find(match, "localhostRejects"),
     firewall: ({ servicePort }) =>
       `chain ${sourceRangeChain(servicePort)}: source not in @${
         tableSet("sourceRanges", servicePort).name
