@@ -8,8 +8,9 @@ import { CATALOG, type FindingKind } from "../lib/findings/catalog.ts";
 const INTRODUCTION = `# Node findings
 
 A finding is something about this node that the daemon noticed and that an administrator can change. The same
-list is in the log (one line when a finding appears, one when it is gone), \`signpost status\`, the status page,
-\`signpost explain\` (the findings that concern a Service) and the metric \`signpost_node_findings{id,severity}\`.
+list is in the log (one line when a finding appears, one when it is gone), \`signpost check\`, \`signpost status\`, the
+status page, \`signpost explain\` (the findings that concern a Service) and the metric
+\`signpost_node_findings{id,severity}\`. \`signpost check\` works without a daemon, too.
 \`error\`: packets die or rules cannot be written. \`warning\`: some packets will die. \`info\`: worth knowing.
 
 | Finding | Severity | What it means | What to do |

@@ -50,7 +50,13 @@ export async function runCommand(
 }
 
 /** Commands that are typed on a node without flags and mean its daemon. */
-const OF_THE_NODE: ReadonlySet<string> = new Set(["cleanup", "diff", "explain", "verify"]);
+const OF_THE_NODE: ReadonlySet<string> = new Set([
+  "check",
+  "cleanup",
+  "diff",
+  "explain",
+  "verify",
+]);
 
 /** @returns the command line with the configuration of this node; an exit code where it has none */
 async function onThisNode(
@@ -113,6 +119,10 @@ async function perform(
       const { run } = await import("./run.ts");
       await run(context);
       return 0;
+    }
+    case "check": {
+      const { check } = await import("./check/command.ts");
+      return await check(command, context);
     }
     case "cleanup": {
       const { cleanup } = await import("./cleanup.ts");

@@ -39,6 +39,22 @@ export const CATALOG = {
     remedy:
       "If this is not the machine of that Node, set --hostname-override. Behind 1:1 NAT, set nodePortAddresses (--nodeport-addresses) to the addresses of the interfaces.",
   },
+  "rules-cannot-be-written": {
+    severity: "error",
+    summary: "signpost cannot write rules on this node.",
+    remedy: "Mend what the finding names: nft or iptables, a kernel module, or the rights of root.",
+  },
+  "api-server-unreachable": {
+    severity: "error",
+    summary: "The API server cannot be reached, so signpost learns of no Services.",
+    remedy: "Check the server's address in the kubeconfig (--kubeconfig), and the way there.",
+  },
+  "api-server-refuses": {
+    severity: "error",
+    summary: "The API server does not let signpost read objects of a kind.",
+    remedy:
+      "Apply the role of examples/install/rbac.yaml, and check the token or certificate of the kubeconfig.",
+  },
   "mode-is-open": {
     severity: "info",
     summary:

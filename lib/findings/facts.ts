@@ -25,6 +25,8 @@ export interface NodeFacts {
   readonly objects?: ObjectFacts | undefined;
   /** Present once programs and kernel have been asked. */
   readonly system?: SystemFacts | undefined;
+  /** Absent: the API server was not asked. */
+  readonly apiServer?: ApiServerFacts | undefined;
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
   /** Health-check node ports that cannot be opened. */
@@ -33,6 +35,22 @@ export interface NodeFacts {
   readonly localhostFailures?: readonly LocalhostFailure[] | undefined;
   /** What the programs found themselves while they were probed. */
   readonly probed: readonly Finding[];
+}
+
+/** What the API server answers to what signpost asks for. */
+export interface ApiServerFacts {
+  /** Its URL, or `kubeconfig` if that names none. */
+  readonly where: string;
+  readonly failures: readonly ApiFailure[];
+}
+
+/** A kind of objects that cannot be read. */
+export interface ApiFailure {
+  /** `""`: any kind. */
+  readonly kind: string;
+  readonly message: string;
+  /** The server answers, and does not allow it. */
+  readonly isRefusal: boolean;
 }
 
 /** Another proxy at work on this node. */

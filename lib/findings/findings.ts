@@ -6,6 +6,7 @@
 import { append } from "../model/values/lists.ts";
 import type { NodeFacts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
+import { checkApiServer } from "./api_server.ts";
 import { checkFamilies } from "./families.ts";
 import { checkLocalhost } from "./localhost.ts";
 import { checkMovedConnections } from "./moved_connections.ts";
@@ -25,6 +26,7 @@ const CHECKS: readonly Check[] = [
   ({ probed }) => probed,
   checkMode,
   checkSystem,
+  checkApiServer,
   checkNodeAddress,
   checkFamilies,
   checkPodDetection,

@@ -56,7 +56,7 @@ async function configurationOf(words: string, around: Around) {
   return { ...result, lines };
 }
 
-const COMMANDS = ["explain shop/web", "verify", "diff --manifests new.yaml", "cleanup"];
+const COMMANDS = ["explain shop/web", "verify", "diff --manifests new.yaml", "cleanup", "check"];
 
 Deno.test("commands without flags have the running daemon's configuration, flags win, and one line says so", async () => {
   for (const words of COMMANDS) {

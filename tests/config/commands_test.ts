@@ -53,6 +53,8 @@ const RIGHT: readonly [readonly string[], unknown][] = [
     target: { ...PACKET, source: undefined, protocol: "tcp" },
     from: "external",
   }],
+  [["check"], { name: "check", output: "table" }],
+  [["check", "-o", "json"], { name: "check", output: "json" }],
   [["verify"], { name: "verify", fix: false, output: "table" }],
   [["verify", "--fix", "-o", "yaml"], { name: "verify", fix: true, output: "yaml" }],
   [["status", "--watch"], { name: "status", watch: true, output: "table" }],

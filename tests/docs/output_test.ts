@@ -6,6 +6,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { topTable } from "../../lib/cli/top/table.ts";
 import { readConnections, readStatus } from "../../lib/daemon/objects/client.ts";
+import type { CheckReport } from "../../lib/cli/check/report.ts";
+import { checkTable } from "../../lib/cli/check/table.ts";
 import { verificationTable } from "../../lib/cli/verify/table.ts";
 import { COMMAND_FACTS } from "../../lib/config/flags/commands.ts";
 import type { Verification } from "../../lib/model/kernel/verification.ts";
@@ -47,6 +49,16 @@ Deno.test("the example of a status is one, and each of its fields is explained",
   }
 });
 
+Deno.test("the example of a check prints as the table beside it", () => {
+  const example = exampleOf("signpost check") as CheckReport;
+  const text = section("signpost check");
+  assert(text.includes(checkTable(example, (words) => words)));
+  for (const name of fieldNames(example)) {
+    const last = name.slice(name.lastIndexOf(".") + 1);
+    assert(text.includes(`\`${name}\``) || text.includes(`\`${last}\``), name);
+  }
+});
+
 Deno.test("the example of a verification prints as the table beside it", () => {
   const example = exampleOf("signpost verify") as Verification;
   const text = section("signpost verify");
@@ -70,7 +82,7 @@ Deno.test("the example of connections is one, and prints as the table beside it"
 });
 
 Deno.test("the exit codes are those of the help texts", () => {
-  for (const name of ["status", "top", "verify"] as const) {
+  for (const name of ["check", "status", "top", "verify"] as const) {
     const rows = section(`signpost ${name}`).replaceAll("`", "");
     for (const [code, meaning] of COMMAND_FACTS[name].exitCodes) {
       const row = rows.split("\n").find((line) => line.startsWith(`| ${code} |`)) ?? "";

@@ -45,7 +45,7 @@ async function ask<T>(network: Network, options: {
     config: configuration(a, config),
   });
   const [command = "", ...rest] = args;
-  const sources = ["--config", files.config, "--manifests", files.manifests];
+  const sources = ["--config", files.config, "--manifests", files.manifests, "--socket", ""];
   const result = await runSignpost(network, [command, ...rest, ...sources, "-o", "json"]);
   if (result.stdout === "") throw new Error(result.stderr);
   return { report: JSON.parse(result.stdout) as T, code: result.code };

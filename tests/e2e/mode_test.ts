@@ -108,7 +108,7 @@ Deno.test("where only source ranges are refused, the Service that has some is re
     assertNotMatch(once.stdout, /192\.0\.2\.201/);
     const explain = await runSignpost(
       stage.network,
-      ["explain", "shop/ranged", ...stage.args.slice(0, 4), ...more],
+      ["explain", "shop/ranged", ...stage.args, ...more],
       programs,
     );
     assertEquals(explain.code, 1);

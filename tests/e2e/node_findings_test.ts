@@ -29,8 +29,8 @@ function socketOf({ folder }: Stage): string[] {
 async function ask<T>(stage: Stage, args: readonly string[]): Promise<readonly [T, number]> {
   const { code, stdout, stderr } = await runSignpost(stage.network, [
     ...args,
-    ...socketOf(stage),
     ...args[0] === "explain" ? stage.args : [],
+    ...socketOf(stage),
     "-o",
     "json",
   ]);

@@ -81,12 +81,12 @@ export class Stage implements AsyncDisposable {
     await Deno.writeTextFile(`${this.folder}/config.yaml`, JSON.stringify(all));
   }
 
-  /** The flags of every run: where configuration and objects come from, and no state file. */
+  /** The flags of every run: where configuration and objects come from, no state file, and no socket. */
   get args(): string[] {
     const { folder } = this;
     return [
       ...["--config", `${folder}/config.yaml`, "--kubeconfig", `${folder}/kubeconfig`],
-      ...["--state-file", "", "-v", "2"],
+      ...["--state-file", "", "--socket", "", "-v", "2"],
     ];
   }
 

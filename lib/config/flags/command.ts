@@ -32,6 +32,7 @@ export type Command =
   | { readonly name: "init-only" }
   /** Only write what flags and file say, with defaults, into a file. */
   | { readonly name: "write-config"; readonly path: string }
+  | { readonly name: "check"; readonly output: OutputFormat }
   | {
     readonly name: "cleanup";
     /** Remove kube-proxy's rules too. */
@@ -96,6 +97,8 @@ export function readCommand(flags: FlagResult): CommandResult {
       if (given.writeConfigTo) return command({ name: "write-config", path: given.writeConfigTo });
       if (given.initOnly) return command({ name: "init-only" });
       return command({ name, once: once ?? false, output: output || "script" });
+    case "check":
+      return command({ name, ...report });
     case "cleanup":
       return command({
         name,

@@ -58,6 +58,7 @@ export const COMMAND_FACTS: Readonly<Record<CommandName, CommandFacts>> = {
 Usage:
   signpost [run] [flags]        run the daemon
   signpost --once [flags]       print the script for the present state; touch nothing
+  signpost check                what would keep signpost from working on this node
   signpost cleanup [flags]      remove signpost's rules, and kube-proxy's if asked
   signpost explain NAME|PACKET  what happens to a Service or a packet here, and why
   signpost verify               compare the kernel with what it should hold
@@ -80,6 +81,31 @@ A switch stands alone or has =true or =false.`,
     exitCodes: RUN_CODES,
     takesWords: false,
     shows: () => true,
+  },
+  check: {
+    summary: "look for what would keep signpost from working on this node",
+    introduction: `signpost check: looks for what would keep signpost from working on this node
+
+Usage:
+  signpost check [flags]
+
+Looks at kernel, nft and iptables, rights, the API server and what it lets signpost read, other proxies,
+other programs' rules, the Node and its addresses, and the Services. It needs no daemon and no API server;
+a running daemon adds its own findings. docs/findings.md lists all findings with what to do.
+Without --config, --kubeconfig, --master or --manifests it has the configuration of the daemon that runs
+on this node, which it asks at --socket, else that of /etc/signpost/config.yaml. Nothing is changed.`,
+    examples: [
+      "signpost check",
+      "signpost check --kubeconfig /etc/signpost/kubeconfig",
+      "signpost check -o json",
+    ],
+    exitCodes: [
+      [0, "nothing is wrong"],
+      [1, "there are warnings"],
+      [2, "there are errors: signpost would not work; or the command line is wrong"],
+    ],
+    takesWords: false,
+    shows,
   },
   cleanup: {
     summary: "remove every rule that signpost made",

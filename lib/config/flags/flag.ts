@@ -7,6 +7,7 @@
 /** The commands that may be the first word. A new one is added here, in `commands.ts` and `../command.ts`. */
 export const COMMANDS = [
   "run",
+  "check",
   "cleanup",
   "explain",
   "verify",

@@ -37,7 +37,7 @@ export const COMMAND_GROUP = group({
         letter: "o",
         value: "FORMAT",
         choices: ["table", "json", "yaml"],
-        only: ["explain", "verify", "status", "top", "diff"],
+        only: ["check", "explain", "verify", "status", "top", "diff"],
         help: "table (default) for people; json or yaml for programs, see docs/output.md.",
       },
     }),

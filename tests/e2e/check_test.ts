@@ -1,0 +1,90 @@
+import { assertEquals } from "@std/assert";
+import type { CheckReport } from "../../lib/cli/check/report.ts";
+import { execute } from "../support/command.ts";
+import { runSignpost, signpostCommand } from "../support/signpost.ts";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, service, slice } from "./cluster.ts";
+import { Stage } from "./stage.ts";
+
+const a = ADDRESSES[4];
+const OBJECTS = [service(a), slice(a, ["local1"])];
+
+/** Runs `signpost check` in the node of a stage; its report and exit code. */
+async function check(
+  stage: Stage,
+  ...more: readonly string[]
+): Promise<readonly [CheckReport, number]> {
+  const args = ["check", ...stage.args, ...more, "-o", "json"];
+  const { code, stdout, stderr } = await runSignpost(stage.network, args);
+  if (stdout === "") throw new Error(stderr);
+  return [JSON.parse(stdout) as CheckReport, code];
+}
+
+function idsOf({ findings }: CheckReport): string[] {
+  return findings.map(({ id, severity }) => `${severity} ${id}`);
+}
+
+Deno.test("a node on which signpost can work has no findings, and nothing is changed", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  const [report, code] = await check(stage);
+  assertEquals([idsOf(report), code], [[], 0]);
+  assertEquals([report.mode, report.daemon, report.objects], ["nftables", false, true]);
+  assertEquals(await stage.network.run(NODE, ["nft", "list", "ruleset"]), "");
+});
+
+Deno.test("a running daemon's findings are among those of check", async () => {
+  const local = service(a, {
+    ingress: [{ ip: a.loadBalancer }],
+    spec: { type: "LoadBalancer", externalTrafficPolicy: "Local", healthCheckNodePort: 32_111 },
+  });
+  await using stage = await Stage.create({ objects: [local, slice(a, ["local1"])] });
+  stage.network.serve(NODE, { protocol: "tcp", port: 32_111 });
+  const socket = ["--socket", `/run/signpost/${stage.folder.split("/").at(-1)}.sock`];
+  await using signpost = await stage.startSynced(socket);
+  await signpost.waitForLog(/health-check-port-taken/);
+  const [report, code] = await check(stage, ...socket);
+  assertEquals([idsOf(report), code], [["warning health-check-port-taken"], 1]);
+  assertEquals([report.daemon, report.objects], [true, true]);
+});
+
+Deno.test("an API server that cannot be reached is an error, and the rest is checked", async () => {
+  await using stage = await Stage.create({ config: { mode: "iptables" } });
+  await stage.api.stop();
+  const [report, code] = await check(stage);
+  assertEquals([idsOf(report), code], [[
+    "error api-server-unreachable",
+    "info mode-without-need",
+  ], 2]);
+  assertEquals(report.objects, false);
+});
+
+Deno.test("an API server that says nothing does not keep check", async () => {
+  await using stage = await Stage.create();
+  stage.api.faults.add({ type: "stall", count: 20 });
+  const [report, code] = await check(stage);
+  assertEquals([idsOf(report), code], [["error api-server-unreachable"], 2]);
+});
+
+Deno.test("each kind that the API server refuses to list or to watch is an error", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  stage.api.faults.add({ type: "status", status: 403, kind: "EndpointSlice", on: "list" });
+  stage.api.faults.add({ type: "status", status: 403, kind: "Node", on: "watch" });
+  const [report, code] = await check(stage);
+  assertEquals(report.findings.map(({ id, where }) => [id, where]), [
+    ["api-server-refuses", "EndpointSlice"],
+    ["api-server-refuses", "Node"],
+  ]);
+  assertEquals(code, 2);
+});
+
+Deno.test("without nft and iptables rules cannot be written, and the objects are checked", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  const { code, stdout } = await execute([
+    ...["ip", "netns", "exec", stage.network.namespaceOf(NODE), "env", "PATH=/nowhere"],
+    ...signpostCommand(),
+    ...["check", ...stage.args, "-o", "json"],
+  ]);
+  const report = JSON.parse(stdout) as CheckReport;
+  assertEquals([idsOf(report), code], [["error rules-cannot-be-written"], 2]);
+  assertEquals([report.program, report.objects], ["", true]);
+});
