@@ -6,9 +6,10 @@
  */
 import { cidrContains, FAMILIES, type Family, familyOf } from "../model/values/address.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
-import { nodePortKey, vipId } from "../model/cluster/names.ts";
+import { hostPort, nodePortKey, vipId } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
+import { findCandidates, type PortIndex } from "./endpoints.ts";
 import { takesNodePorts } from "./node.ts";
 import type { Claim, ClaimType, Conflict, OwnPort, Reservation } from "./claims.ts";
 
@@ -18,18 +19,26 @@ export interface Surroundings {
   /** Canonical addresses of this node. */
   readonly ownAddresses: ReadonlySet<string>;
   readonly ownPorts: readonly OwnPort[];
+  /** Endpoints of the API servers, as `address:port`; none where they are not published. */
+  readonly apiEndpoints: ReadonlySet<string>;
+}
+
+/** What a Service's claims depend on besides itself. */
+export interface ClaimInputs extends Surroundings {
+  /** Returns the endpoints of the Service; few Services need them. */
+  readonly endpoints: () => PortIndex;
 }
 
 /** Everything that only one Service can have: addresses with ports, node ports. */
-export function claimsOf(service: Service, surroundings: Surroundings): Claim[] {
-  const addresses = addressesOf(service, surroundings);
+export function claimsOf(service: Service, inputs: ClaimInputs): Claim[] {
+  const addresses = addressesOf(service, inputs);
   const claims: Claim[] = [];
   for (const family of familiesOf(service)) {
     for (const port of service.ports) {
       for (const each of addresses) {
-        if (each.family === family) claims.push(vipClaim(each, port, surroundings));
+        if (each.family === family) claims.push(vipClaim(each, port, inputs));
       }
-      if (port.nodePort !== 0) claims.push(ownNodePort(port, family, surroundings));
+      if (port.nodePort !== 0) claims.push(ownNodePort(port, family, inputs));
     }
   }
   return claims;
@@ -99,23 +108,39 @@ function inspect(
   };
 }
 
-function vipClaim(
-  { address, family, type, isOwn, takesNodePorts, reserved }: Inspected,
-  { protocol, port }: ServicePort,
-  { ownPorts }: Surroundings,
-): Claim {
+function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimInputs): Claim {
+  const { address, family, type, isOwn, takesNodePorts, reserved } = inspected;
+  const { protocol, port } = servicePort;
   const own = protocol === "tcp"
-    ? ownPorts.find((each) =>
+    ? inputs.ownPorts.find((each) =>
       each.port === port && (each.address === undefined ? isOwn : each.address === address)
     )
     : undefined;
-  const reservation = own ?? reserved;
+  const isFront = own?.isApiServer && leadsToServers(servicePort, inspected, inputs);
+  const reservation = isFront ? undefined : own ?? reserved;
   return {
     key: vipId(address, protocol, port),
     type,
     ...takesNodePorts && { unless: nodePortClaim({ protocol, nodePort: port }, family) },
     ...reservation && { reserved: reservation },
   };
+}
+
+/**
+ * Whether a Service at the API server's address leads there. Any user may list external IPs. One endpoint is
+ * enough: an API server that stops is no endpoint of others for a while. Controllers write load-balancer IPs,
+ * so these count where no endpoints of API servers are known.
+ */
+function leadsToServers(
+  port: ServicePort,
+  { type, family }: Inspected,
+  { endpoints, apiEndpoints }: ClaimInputs,
+): boolean {
+  if (type === "externalIP") return false;
+  const isTrusted = type === "loadBalancerIP" && apiEndpoints.size === 0;
+  return findCandidates(endpoints(), { port, family, nodeName: "" }).some((each) =>
+    isTrusted || apiEndpoints.has(hostPort(each.endpoint.address, each.port))
+  );
 }
 
 function ownNodePort(

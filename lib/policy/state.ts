@@ -293,14 +293,17 @@ export class Desired implements DesiredState {
   ): Generator<undefined, Keys> {
     const serviceOf = (key: string) => this.#serviceOf(objects, key);
     const judged = yield* this.#admission.following(changed, { objects, serviceOf });
-    const around = this.#surroundings.update(objects.node, this.#nextNode);
+    const around = this.#surroundings.update(objects, this.#nextNode);
     const affected = new Set<string>();
     let count = 0;
     for (const key of around.isNew ? union(judged, objects.services.keys()) : judged) {
       if (++count % BATCH === 0 || key === undefined) yield;
       if (key === undefined) continue;
       const service = this.#admission.inForce(key);
-      const claims = service === undefined ? [] : claimsOf(service, around.surroundings);
+      const claims = service === undefined ? [] : claimsOf(service, {
+        ...around.surroundings,
+        endpoints: () => indexPorts(slicesOf(objects, key)),
+      });
       for (const other of this.#claims.set(key, { claims, created: service?.created ?? 0 })) {
         if (!judged.has(other)) affected.add(other);
       }

@@ -7,9 +7,11 @@ import { append } from "../model/values/lists.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
-import type { Node } from "../model/cluster/objects.ts";
+import type { Snapshot } from "../cache/cache.ts";
+import { API_SERVICE, hostPort } from "../model/cluster/names.ts";
 import type { Surroundings } from "./claimed.ts";
 import type { OwnPort } from "./claims.ts";
+import { slicesOf } from "./endpoints.ts";
 import { nodeAddress } from "./node.ts";
 
 /** Who knows them. */
@@ -39,14 +41,15 @@ export class SurroundingsFollower {
   /**
    * Looks at them.
    *
-   * @param node this Node, where it was seen
+   * @param objects this Node, where it was seen, and the slices of the API servers
    * @param desired the node's part of the desired state
    * @returns `isNew`: all claims have to be looked at again
    */
   update(
-    node: Node | undefined,
+    objects: Pick<Snapshot, "node" | "slicesOf">,
     desired: DesiredNode,
   ): { readonly surroundings: Surroundings; readonly isNew: boolean } {
+    const { node } = objects;
     const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
     const addresses = ownAddresses().filter((each) => !LINK_LOCAL.test(each));
     append(addresses, node?.addresses ?? []);
@@ -56,11 +59,26 @@ export class SurroundingsFollower {
     }
     const ports = ownPorts();
     const own = [...new Set(addresses)].sort();
-    const key = JSON.stringify([own, ports, desired.families]);
+    const apiEndpoints = ports.some(({ isApiServer }) => isApiServer)
+      ? apiEndpointsOf(objects)
+      : [];
+    const key = JSON.stringify([own, ports, apiEndpoints, desired.families]);
     const known = key === this.#key ? this.#surroundings : undefined;
     this.#key = key;
     this.#surroundings = known ??
-      { node: desired, ownAddresses: new Set(own), ownPorts: ports };
+      {
+        node: desired,
+        ownAddresses: new Set(own),
+        ownPorts: ports,
+        apiEndpoints: new Set(apiEndpoints),
+      };
     return { surroundings: this.#surroundings, isNew: known === undefined };
   }
+}
+
+/** The endpoints that API servers publish of themselves, whatever their state. */
+function apiEndpointsOf(objects: Pick<Snapshot, "slicesOf">): string[] {
+  return slicesOf(objects, API_SERVICE).flatMap(({ ports, endpoints }) =>
+    ports.flatMap(({ port }) => endpoints.map(({ address }) => hostPort(address, port)))
+  );
 }

@@ -5,7 +5,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { Forwarder } from "../support/forward.ts";
-import { NODE } from "../support/topology.ts";
+import { addAddress, NODE } from "../support/topology.ts";
 import { testCase } from "./case.ts";
 import {
   ADDRESSES,
@@ -76,14 +76,19 @@ async function remoteServer(
   await Deno.mkdir(folder, { recursive: true });
   resources.defer(() => Deno.remove(folder, { recursive: true }));
   await Deno.writeTextFile(`${folder}/hosts`, `127.0.0.1 localhost\n${a.remote1} ${SERVER_NAME}\n`);
+  await nameServer(stage, server);
+  const disposed = resources.move();
+  return { stage, [Symbol.asyncDispose]: () => disposed.disposeAsync() };
+}
+
+/** Has the kubeconfig name this host. */
+async function nameServer(stage: Stage, host: string): Promise<void> {
   const kubeconfig = JSON.parse(stage.api.kubeconfig());
   Object.assign(kubeconfig.clusters[0].cluster, {
-    "server": `https://${server}:${port}`,
+    "server": `https://${host}:${stage.api.options.port}`,
     "tls-server-name": "localhost",
   });
   await Deno.writeTextFile(`${stage.folder}/kubeconfig`, JSON.stringify(kubeconfig));
-  const disposed = resources.move();
-  return { stage, [Symbol.asyncDispose]: () => disposed.disposeAsync() };
 }
 
 const SERVER_NAME = "api.cluster.example";
@@ -132,4 +137,32 @@ Deno.test("an API server at the cluster IP of default/kubernetes is refused befo
   await using signpost = remote.stage.start();
   await signpost.waitForLog(/10\.244\.1\.11 is the cluster IP of Service default\/kubernetes/);
   assertEquals((await signpost.status).code, 1);
+});
+
+Deno.test("the API server is served at the load balancer's address that the kubeconfig names", async () => {
+  await using stage = await Stage.create({ objects: WEB });
+  const { network } = stage;
+  const { port = 0 } = stage.api.options;
+  // Another node announces the address until signpost serves it here.
+  await network.ip("remote1", [addAddress(a.loadBalancer, "eth0")]);
+  await network.ip(NODE, [`route add ${a.loadBalancer} dev remote1`]);
+  const at = (address: string) => new Forwarder(network, { host: "remote1", address, port });
+  await using _announcer = at(a.loadBalancer);
+  await using _server = at(a.remote1);
+  await nameServer(stage, a.loadBalancer);
+  const ports = [{ name: "api", protocol: "TCP", port }];
+  const spec = { type: "LoadBalancer", clusterIP: a.clusterIP2, ports };
+  stage.apply(
+    service(a, { name: "vip", spec, ingress: [{ ip: a.loadBalancer }] }),
+    slice(a, ["remote1"], { service: "vip", ports }),
+  );
+  await using signpost = await stage.startSynced();
+  await stage.api.stop();
+  await network.ip("remote1", [`addr del ${a.loadBalancer}/32 dev eth0`]);
+  await stage.api.start();
+  const request = { from: "client", address: a.loadBalancer, port };
+  // The server answers with an alert of TLS.
+  assertEquals((await network.request(request, "no TLS\r\n\r\n")).at(0), "\x15");
+  stage.apply(slice(a, ["local2"]));
+  await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
 });

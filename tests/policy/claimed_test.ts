@@ -151,6 +151,79 @@ Deno.test("an API server on this node is not to be had by a node port either", (
   assertEquals(pipeline.desired.services.get("default/web")?.[0]?.nodePort, 0);
 });
 
+/** The Service `default/NAME` in front of the API servers, and its slice with these endpoints. */
+function front(name: string, spec: Record<string, unknown>, endpoints: readonly string[]) {
+  const ports = [{ name: "api", port: 6443, targetPort: 6443 }];
+  const status = "externalIPs" in spec || spec["clusterIP"] === "192.0.2.6"
+    ? undefined
+    : ingress("192.0.2.6");
+  return [
+    service(name, { clusterIP: "10.96.0.40", ports, ...spec }, status),
+    ...endpoints.length === 0 ? [] : [apiSlice(name, endpoints)],
+  ];
+}
+
+function apiSlice(service: string, endpoints: readonly string[]): ApiObject {
+  return {
+    kind: "EndpointSlice",
+    metadata: {
+      namespace: "default",
+      name: `${service}-1`,
+      labels: { "kubernetes.io/service-name": service },
+    },
+    addressType: "IPv4",
+    ports: [{ name: "api", protocol: "TCP", port: 6443 }],
+    endpoints: endpoints.map((each) => ({ addresses: [each], conditions: { ready: false } })),
+  };
+}
+
+const LOAD_BALANCER = { type: "LoadBalancer" };
+const SERVERS = [service("kubernetes", { clusterIP: "10.96.0.1", ports: [{ port: 443 }] })]
+  .concat(apiSlice("kubernetes", ["192.0.2.7", "192.0.2.8"]));
+
+for (
+  const [what, objects, isServed] of [
+    ["the API servers", [...SERVERS, ...front("vip", LOAD_BALANCER, ["192.0.2.8"])], true],
+    ["another program", [...SERVERS, ...front("vip", LOAD_BALANCER, ["192.0.2.9"])], false],
+    ["nothing", [...SERVERS, ...front("vip", LOAD_BALANCER, [])], false],
+    ["API servers that are not published", front("vip", LOAD_BALANCER, ["192.0.2.8"]), true],
+    [
+      "the API servers, as an external IP",
+      [...SERVERS, ...front("vip", { externalIPs: ["192.0.2.6"] }, ["192.0.2.8"])],
+      false,
+    ],
+    [
+      "the API servers, as a cluster IP",
+      [...SERVERS, ...front("vip", { clusterIP: "192.0.2.6" }, ["192.0.2.8"])],
+      true,
+    ],
+    [
+      "unpublished API servers, as a cluster IP",
+      front("vip", { clusterIP: "192.0.2.6" }, ["192.0.2.8"]),
+      false,
+    ],
+  ] as const
+) {
+  Deno.test(`the API server's address is ${isServed ? "" : "not "}served where it leads to ${what}`, () => {
+    const pipeline = new Pipeline({ ownPorts: () => [API] });
+    pipeline.load(objects);
+    const [port] = pipeline.desired.services.get("default/vip") ?? [];
+    const vips = [port?.clusterIPs, port?.loadBalancerIPs, port?.externalIPs].flat();
+    assertEquals(vips.includes("192.0.2.6"), isServed);
+    assertEquals(pipeline.desired.conflicts().length, isServed ? 0 : 1);
+  });
+}
+
+Deno.test("API servers that come later make a Service before them no theft", () => {
+  const pipeline = new Pipeline({ ownPorts: () => [API] });
+  const vip = front("vip", LOAD_BALANCER, ["192.0.2.9"]);
+  const held = () => pipeline.desired.services.get("default/vip")?.[0]?.loadBalancerIPs;
+  pipeline.load([...SERVERS, ...vip]);
+  assertEquals(held(), []);
+  pipeline.load([...SERVERS.slice(0, 1), apiSlice("kubernetes", ["192.0.2.9"]), ...vip]);
+  assertEquals(held(), ["192.0.2.6"]);
+});
+
 Deno.test("new addresses of the API server take what a Service had there", () => {
   let ownPorts: readonly OwnPort[] = [];
   const pipeline = new Pipeline({ ownPorts: () => ownPorts });
