@@ -1,11 +1,18 @@
 /**
- * Where health-check node ports listen: on the node's addresses that take node ports, of the families
- * that the Service has.
+ * Where health-check node ports listen: on the node's addresses that take node ports, and on the
+ * Service's load-balancer IPs that the node has, of the families that the Service has.
  *
  * @module
  */
 import { cidrContains, type Family, familyOf } from "../model/values/address.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
+
+/** What they follow from of a Service. */
+export interface HealthCheckPlace {
+  readonly families: readonly Family[];
+  /** Canonical; some clouds ask there. */
+  readonly loadBalancerIPs: readonly string[];
+}
 
 /** What the addresses follow from. */
 export interface AddressInputs {
@@ -22,7 +29,7 @@ export interface AddressInputs {
  * would answer on IPv4 addresses that take no node ports: then each IPv6 address has its own socket.
  */
 export function healthCheckAddresses(
-  families: readonly Family[],
+  { families, loadBalancerIPs }: HealthCheckPlace,
   { node, ownAddresses }: AddressInputs,
 ): readonly (readonly string[])[] {
   const isAll = (family: Family) => node.families[family].nodePortAddresses.type === "all";
@@ -37,7 +44,13 @@ export function healthCheckAddresses(
         nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address))
       );
   });
-  return groups.map((group) => [...new Set(group)].sort()).filter((group) => group.length > 0);
+  const open = groups.flat();
+  const vips = loadBalancerIPs.filter((address) =>
+    families.includes(familyOf(address)) && ownAddresses.includes(address) &&
+    !open.includes(address) && !(familyOf(address) === 4 && open.includes("0.0.0.0"))
+  );
+  return [...groups, ...vips.map((address) => [address])]
+    .map((group) => [...new Set(group)].sort()).filter((group) => group.length > 0);
 }
 
 /** IPv6 addresses of a link mean nothing without the interface. */

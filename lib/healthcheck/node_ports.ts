@@ -102,8 +102,9 @@ export class HealthCheckNodePorts {
   #places(): ReadonlyMap<string, Place> {
     const places = new Map<string, Place>();
     const where = this.options.where();
-    for (const [service, { port, localEndpoints }] of this.#desired) {
-      for (const addresses of healthCheckAddresses([...localEndpoints.keys()], where)) {
+    for (const [service, { port, localEndpoints, loadBalancerIPs }] of this.#desired) {
+      const families = [...localEndpoints.keys()];
+      for (const addresses of healthCheckAddresses({ families, loadBalancerIPs }, where)) {
         places.set(`${service} ${port} ${addresses.join(" ")}`, { service, port, addresses });
       }
     }

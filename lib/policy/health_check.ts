@@ -16,6 +16,8 @@ export interface HealthCheck {
    * endpoints on this node.
    */
   readonly localEndpoints: ReadonlyMap<Family, number>;
+  /** Of the Service. */
+  readonly loadBalancerIPs: readonly string[];
 }
 
 /** What a health check depends on besides its Service. */
@@ -32,13 +34,13 @@ export function healthCheckOf(
   service: Service,
   { ipFamilies, ...inputs }: HealthCheckInputs,
 ): HealthCheck | undefined {
-  const { healthCheckNodePort: port, clusterIPs } = service;
+  const { healthCheckNodePort: port, clusterIPs, loadBalancerIPs } = service;
   if (port === 0) return undefined;
   const families = ipFamilies.filter((each) => clusterIPs.some((ip) => familyOf(ip) === each));
   const localEndpoints = new Map(
     families.map((family) => [family, countReadyLocalEndpoints(service, { ...inputs, family })]),
   );
-  return { port, localEndpoints };
+  return { port, localEndpoints, loadBalancerIPs };
 }
 
 /** Of the same entries that the rules go by: a terminating one does not count beside a ready one. */

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { ApiObject } from "../support/api_store.ts";
 import { httpGet } from "../support/http.ts";
+import { addAddress } from "../support/topology.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
 import { ADDRESSES, clusterObjects, type EndpointHost, service, slice } from "./cluster.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
@@ -253,6 +254,32 @@ Deno.test("health-check node ports follow the words of nodePortAddresses", async
   await assertRejects(() => ask(four.nodeSecond), Error, "ECONNREFUSED");
   await assertRejects(() => ask(six.nodeSecond), Error, "ECONNREFUSED");
 });
+
+for (const mode of ["nftables", "iptables"] as const) {
+  for (const nodePortAddresses of [["primary"], [ADDRESSES[4].nodeSecondCIDR], []]) {
+    const setting = nodePortAddresses.join() || "none";
+    Deno.test(`health checks at a load balancer's address on the node are answered, ${mode}, nodePortAddresses ${setting}`, async () => {
+      const a = ADDRESSES[4];
+      const port = 32_000;
+      const spec = {
+        type: "LoadBalancer",
+        externalTrafficPolicy: "Local",
+        healthCheckNodePort: port,
+      };
+      await using stage = await Stage.create({
+        objects: [service(a, { spec, ingress: [{ ip: a.loadBalancer }] }), slice(a, ["local1"])],
+        config: { mode, nodePortAddresses },
+      });
+      await stage.network.ip("node", [addAddress(a.loadBalancer, "lo")]);
+      await using signpost = stage.start();
+      await signpost.until("an answer at the load balancer's address", async () => {
+        const at = { from: "client", address: a.loadBalancer, port, path: "/" };
+        assertEquals((await httpGet(stage.network, at)).status, 200);
+        return true;
+      });
+    });
+  }
+}
 
 /** The Event of the Node with this reason, once the API server has it. */
 function nodeEvent(stage: Stage, reason: string) {

@@ -12,9 +12,10 @@ function addresses(
   families: readonly Family[],
   four: NodePortAddresses,
   six: NodePortAddresses,
+  loadBalancerIPs: readonly string[] = [],
 ): readonly (readonly string[])[] {
   const { node } = new Pipeline().desired;
-  return healthCheckAddresses(families, {
+  return healthCheckAddresses({ families, loadBalancerIPs }, {
     node: {
       ...node,
       families: {
@@ -54,4 +55,16 @@ Deno.test("addresses of a link, and a family without addresses, are left out", (
 
 Deno.test("TestServerWithSelectiveListeningAddress: 127.0.0.0/8 is 127.0.0.1 alone", () => {
   assertEquals(addresses([4], within("127.0.0.0/8"), ALL), [["127.0.0.1"]]);
+});
+
+Deno.test("a load-balancer IP that is an address of the node is listened on by itself", () => {
+  const vips = ["192.0.2.1", "2001:db8::1", "203.0.113.50"];
+  assertEquals(addresses([4, 6], within("10.0.0.0/8"), within(), vips), [
+    ["10.0.0.1"],
+    ["192.0.2.1"],
+    ["2001:db8::1"],
+  ]);
+  assertEquals(addresses([4], within("192.0.2.0/24"), within(), vips), [["192.0.2.1"]]);
+  assertEquals(addresses([4], ALL, within(), vips), [["0.0.0.0"]]);
+  assertEquals(addresses([4, 6], ALL, ALL, vips), [["::"]]);
 });

@@ -52,7 +52,7 @@ function start(listen: HttpListen, addresses: readonly string[] = ["192.0.2.1"])
 }
 
 function check(port: number, four = 1, six = four): HealthCheck {
-  return { port, localEndpoints: new Map([[4, four], [6, six]]) };
+  return { port, localEndpoints: new Map([[4, four], [6, six]]), loadBalancerIPs: [] };
 }
 
 Deno.test("body, headers and codes are kube-proxy's", async () => {

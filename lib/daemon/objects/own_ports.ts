@@ -39,12 +39,16 @@ export class OwnPorts {
   readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
   #ports: readonly OwnPort[];
   #addresses: readonly string[] = [];
+  /** Those of all interfaces: health-check node ports listen on virtual IPs, too. */
+  #present: readonly string[] = [];
 
   /** @param options where to look */
   constructor(options: OwnPortsOptions) {
     this.#options = options;
     this.#ports = this.#list();
-    if (options.isHere) this.#addresses = ownAddresses(options.runtime);
+    if (!options.isHere) return;
+    this.#addresses = ownAddresses(options.runtime);
+    this.#present = presentAddresses(options.runtime);
   }
 
   /** What the policy is to know of this machine. */
@@ -81,8 +85,10 @@ export class OwnPorts {
       if (now - at > KEPT) this.#seen.delete(key);
     }
     const addresses = ownAddresses(runtime);
-    const hasMoved = !sameValue(addresses, this.#addresses);
-    if (hasMoved) this.#addresses = addresses;
+    const present = presentAddresses(runtime);
+    const hasMoved = !sameValue([addresses, present], [this.#addresses, this.#present]);
+    if (!sameValue(addresses, this.#addresses)) this.#addresses = addresses;
+    this.#present = present;
     const ports = this.#list();
     if (sameValue(ports, this.#ports)) return hasMoved;
     this.#ports = ports;
@@ -116,6 +122,10 @@ function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): string[] {
     !VIRTUAL.test(name) && !isSpecialAddress(address)
   );
   return [...new Set(own.map(({ address }) => address))].sort();
+}
+
+function presentAddresses({ addresses }: Pick<Runtime, "addresses">): string[] {
+  return addresses().filter((address) => !isSpecialAddress(address)).sort();
 }
 
 async function findServer(

@@ -18,10 +18,10 @@ function ownPorts(
     { name: "kube-dummy-if", address: "192.0.2.44" },
     { name: "eth0", address: "fe80::1" },
   ];
-  const state = { server, healthz: "0.0.0.0:10256" };
+  const state = { server, healthz: "0.0.0.0:10256", vips: [] as string[] };
   const runtime = {
     clock,
-    addresses: () => ["192.0.2.1"],
+    addresses: () => ["192.0.2.1", ...state.vips],
     interfaces: () => interfaces,
     resolve: (host: string) =>
       names[host] ? Promise.resolve(names[host]) : Promise.reject(new Error("no such host")),
@@ -127,4 +127,12 @@ Deno.test("the node's own addresses are those of interfaces that are not for vir
   interfaces.push({ name: "eth1", address: "192.0.2.9" });
   assertEquals(await own.look(), true);
   assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1", "192.0.2.9"]);
+});
+
+Deno.test("a virtual IP that comes is a change, though it is no address of the node's own", async () => {
+  const { own, state } = ownPorts("https://192.0.2.6:6443");
+  await own.look();
+  state.vips.push("203.0.113.50", "fe80::2");
+  assertEquals([await own.look(), await own.look()], [true, false]);
+  assertEquals(own.around.interfaceAddresses?.(), ["192.0.2.1"]);
 });
