@@ -177,7 +177,8 @@ function healthCheckHint({ service, ...where }: CauseInputs): string {
   const families = FAMILIES.filter((each) =>
     service.clusterIPs.some((ip) => familyOf(ip) === each)
   );
-  const [address] = healthCheckAddresses(families, where).flat();
+  const { loadBalancerIPs } = service;
+  const [address] = healthCheckAddresses({ families, loadBalancerIPs }, where).flat();
   if (address === undefined) {
     return "no address of this node takes node ports: see nodePortAddresses";
   }
