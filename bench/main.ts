@@ -12,6 +12,7 @@ import { HELP, type Options, type Part, readOptions } from "./options.ts";
 import { type CounterCosts, measureCounters } from "./parts/counters.ts";
 import { measureFirstRequest } from "./parts/first_request.ts";
 import { type IptablesResult, measureIptables } from "./parts/iptables.ts";
+import { measureLocalhost } from "./parts/localhost.ts";
 import { measurePackets, type PacketPath } from "./parts/packets.ts";
 import { measureWideService } from "./parts/wide_service.ts";
 import { renderPlot } from "./plot.ts";
@@ -109,6 +110,10 @@ async function measure(options: Options, program: string): Promise<Results> {
     { parts: ["wide"], what: "one Service with many endpoints" },
     () => measureWideService(libc, options.wideEndpoints),
   );
+  const [localhost] = await measuring.of(
+    { parts: ["localhost"], what: "node ports on loopback" },
+    () => measureLocalhost(options.localhost),
+  );
   return {
     date: new Date().toISOString().slice(0, 10),
     machine,
@@ -120,6 +125,7 @@ async function measure(options: Options, program: string): Promise<Results> {
     ...(iptables.length > 0 && { iptables }),
     ...(firstRequest !== undefined && { firstRequest }),
     ...(wideService && { wideService }),
+    ...(localhost && { localhost }),
   };
 }
 

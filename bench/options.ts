@@ -4,6 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import type { LocalhostOptions } from "./parts/localhost.ts";
 import type { PauseOptions } from "./parts/pause.ts";
 
 /** The parts that can be run by themselves. */
@@ -19,6 +20,7 @@ export const PARTS = [
   "packets",
   "counters",
   "iptables",
+  "localhost",
 ] as const;
 
 /** Name of a part. */
@@ -50,6 +52,7 @@ export interface Options {
   readonly churnSize: number;
   /** Changes of the part `pause`: lone ones, and at 50 a second. */
   readonly pause: PauseOptions;
+  readonly localhost: LocalhostOptions;
   readonly wideEndpoints: number;
   readonly packetRounds: number;
   /** Changes in iptables mode. */
@@ -87,6 +90,7 @@ const FULL: Options = {
   churnSeconds: 600,
   churnSize: 10_000,
   pause: { lone: 100, burst: 1_000 },
+  localhost: { bytes: 2_000_000_000, rounds: 5, listeners: 1_000 },
   wideEndpoints: 10_000,
   packetRounds: 15,
   iptablesChanges: 10,
@@ -109,6 +113,7 @@ const SHORT: Options = {
   cpuSeconds: 1,
   churnSeconds: 1,
   pause: { lone: 4, burst: 20 },
+  localhost: { bytes: 100_000_000, rounds: 1, listeners: 100 },
   wideEndpoints: 1_000,
   packetRounds: 1,
   iptablesChanges: 2,

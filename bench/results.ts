@@ -8,6 +8,7 @@ import type { Changes } from "./parts/changes.ts";
 import type { Floor } from "./parts/floor.ts";
 import type { IptablesResult } from "./parts/iptables.ts";
 import type { CounterCosts } from "./parts/counters.ts";
+import type { Localhost } from "./parts/localhost.ts";
 import type { PacketPath } from "./parts/packets.ts";
 import type { Pause } from "./parts/pause.ts";
 import type { Start } from "./parts/start.ts";
@@ -54,4 +55,6 @@ export interface Results {
   /** What counting connections costs. */
   readonly counters?: readonly CounterCosts[];
   readonly iptables?: readonly IptablesResult[];
+  /** Node ports on loopback. */
+  readonly localhost?: Localhost;
 }

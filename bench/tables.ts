@@ -16,6 +16,7 @@ export function renderResults(results: Results): string {
     pauseTable(results.sizes),
     ...(results.packets ? [packetTable(results.packets)] : []),
     ...(results.iptables ? [iptablesTable(results.iptables)] : []),
+    ...(results.localhost ? [localhostTable(results.localhost)] : []),
     otherTable(results),
   ].filter((table) => table !== "").join("\n");
 }
@@ -158,6 +159,25 @@ function iptablesTable(results: NonNullable<Results["iptables"]>): string {
     ];
   });
   return renderTable(["iptables", "rules/service", "input", "restore all", "change one"], rows);
+}
+
+function localhostTable(localhost: NonNullable<Results["localhost"]>): string {
+  const { direct, listener, listeners, opening } = localhost;
+  const row = (name: string, each: typeof direct): Row => [
+    name,
+    `${count(Math.round(each.megabytesPerSecond))} MB/s`,
+    `${each.p50.toFixed(0)} us`,
+    `${each.p99.toFixed(0)} us`,
+  ];
+  const each = (bytes: number) => `${(bytes / listeners / 1000).toFixed(1)} kB each`;
+  const what = count(listeners);
+  return renderTable(["node ports on loopback", "transfer", "p50", "p99"], [
+    row("direct connection", direct),
+    row("through a listener", listener),
+  ]) + "\n" + renderTable(["", "", "opening"], [
+    [`memory of ${what} listeners`, each(localhost.listenersMemory), milliseconds(opening)],
+    [`memory of ${what} idle connections`, each(localhost.connectionsMemory), ""],
+  ]);
 }
 
 function otherTable({ firstRequest, wideService }: Results): string {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Configuration } from "../model/configuration.ts";
-import { nodePortRanges } from "../model/node_port_addresses.ts";
+import { isLoopbackRange, nodePortRanges } from "../model/node_port_addresses.ts";
 import { cidrContains } from "../model/values/address.ts";
 import type { NodeFacts } from "./facts.ts";
 import { type Finding, finding } from "./finding.ts";
@@ -34,7 +34,9 @@ function describeOpenMode(
   if (nodePortAddresses.length === 0) {
     return `${begin} answer on the Node's primary addresses only, never on ${LOCALHOST}`;
   }
-  const local = iptables.localhostNodePorts &&
-    nodePortRanges(nodePortAddresses).some((cidr) => cidrContains(cidr, LOCALHOST));
-  return local ? `${begin} never answer on ${LOCALHOST}` : undefined;
+  const ranges = nodePortRanges(nodePortAddresses).filter((cidr) => cidrContains(cidr, LOCALHOST));
+  if (!iptables.localhostNodePorts || ranges.length === 0) return undefined;
+  return ranges.some(isLoopbackRange)
+    ? `${begin} answer on ${LOCALHOST} for TCP alone`
+    : `${begin} never answer on ${LOCALHOST}`;
 }

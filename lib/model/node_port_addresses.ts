@@ -5,6 +5,7 @@
  */
 import type { Configuration } from "./configuration.ts";
 import type { ModeTraits } from "./kernel/traits.ts";
+import { isLoopback } from "./values/address.ts";
 
 /** The ranges of each word; `primary` has the addresses of the Node instead. */
 const RANGES: ReadonlyMap<string, readonly string[]> = new Map([
@@ -27,4 +28,9 @@ export function nodePortEntries(
 /** Replaces words by their ranges, and leaves `primary` out. */
 export function nodePortRanges(entries: readonly string[]): readonly string[] {
   return entries.flatMap((entry) => RANGES.get(entry) ?? [entry]);
+}
+
+/** Returns true if a range names loopback itself. A range that also has other addresses does not. */
+export function isLoopbackRange(cidr: string): boolean {
+  return isLoopback(cidr.replace(/\/.*/, ""));
 }

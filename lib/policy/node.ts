@@ -19,7 +19,7 @@ import {
 } from "../model/values/address.ts";
 import { LOCALHOST_GATE } from "../config/checks/feature_gates.ts";
 import type { Configuration } from "../model/configuration.ts";
-import { nodePortEntries, nodePortRanges } from "../model/node_port_addresses.ts";
+import { isLoopbackRange, nodePortEntries, nodePortRanges } from "../model/node_port_addresses.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type {
   DesiredFamily,
@@ -149,14 +149,14 @@ function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
   };
 }
 
-/** Loopback counts as named by a range of its own. A range that also has other addresses does not name it. */
+/** Says how node ports on loopback are treated beside the rules. */
 function loopbackOf(
   { configuration, traits }: NodeInputs,
   family: Family,
 ): Pick<DesiredFamily, "loopback"> {
   if (traits.localhostNodePorts !== "listeners") return {};
   const isNamed = nodePortRanges(nodePortEntries(configuration, traits)).some((cidr) =>
-    familyOf(cidr) === family && isLoopback(cidr.replace(/\/.*/, ""))
+    familyOf(cidr) === family && isLoopbackRange(cidr)
   );
   if (isNamed) return { loopback: "listeners" };
   return configuration.featureGates[LOCALHOST_GATE] === true ? { loopback: "rejects" } : {};

@@ -15,8 +15,11 @@ async function saidOf(...argv: readonly string[]): Promise<string> {
 
 Deno.test("without a mode, a finding says how node ports differ", async () => {
   assertMatch(await saidOf(), /primary addresses only, never on 127\.0\.0\.1$/);
-  for (const addresses of ["127.0.0.0/8,10.0.0.0/8", "0.0.0.0/0", "all", "primary,localhost"]) {
+  for (const addresses of ["0.0.0.0/0", "all"]) {
     assertMatch(await saidOf(`--nodeport-addresses=${addresses}`), /never answer on 127/);
+  }
+  for (const addresses of ["127.0.0.0/8,10.0.0.0/8", "primary,localhost", "all,localhost"]) {
+    assertMatch(await saidOf(`--nodeport-addresses=${addresses}`), /on 127\.0\.0\.1 for TCP alone/);
   }
 });
 

@@ -3,9 +3,10 @@ import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import type { LocalhostNodePort } from "../../lib/localhost/node_ports.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { Clock } from "../../lib/model/ports/ports.ts";
+import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../../lib/model/ports/tcp.ts";
 import { LISTEN_ADDRESS } from "../../lib/policy/localhost.ts";
 import { TCP } from "../../lib/system/tcp.ts";
-import { ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";
+import { LongTurns, ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** A server that says its port, then gives back what comes, until the client has ended. */
@@ -45,6 +46,7 @@ interface Wanted {
 function sync(
   listeners: LocalhostListeners,
   ports: Readonly<Record<number, Wanted>>,
+  logger = new MemoryLogger(),
 ): Promise<void> {
   const wanted = Object.entries(ports).map(([text, { family = 4, affinitySeconds = 0, to }]) => {
     const address = LISTEN_ADDRESS[family];
@@ -59,7 +61,7 @@ function sync(
     };
     return [`${family} ${text}`, port] as const;
   });
-  return listeners.sync(new Map(wanted), new MemoryLogger());
+  return listeners.sync(new Map(wanted), logger);
 }
 
 /** The first line of a connection: the port of the server; `""`: it was closed without one. */
@@ -236,4 +238,42 @@ Deno.test("the end closes all listeners and connections", async () => {
   assertEquals(await readLine(connection).catch(() => ""), "");
   for (const port of [one, two]) await refused(port);
   assertEquals(listeners.listeners(4), 0);
+});
+
+/** TCP whose connections stay open and do nothing; `accept` is what the last listener does with one. */
+class SilentTcp implements Tcp {
+  accept: (connection: TcpConnection) => void = () => {};
+  closed = 0;
+
+  listen(_at: TcpAddress, accept: (connection: TcpConnection) => void): TcpListener {
+    this.accept = accept;
+    return { close() {} };
+  }
+
+  connect(): Promise<TcpConnection> {
+    return Promise.resolve(this.connection());
+  }
+
+  connection(): TcpConnection {
+    return { join: () => new Promise(() => {}), close: () => void this.closed++ };
+  }
+}
+
+Deno.test("thousands of listeners are opened in turns", async () => {
+  const clock = new LongTurns();
+  await using listeners = new LocalhostListeners({ tcp: new SilentTcp(), clock });
+  const ports = Array.from({ length: 2_000 }, (_, i) => [i + 1, { to: [80] }] as const);
+  await sync(listeners, Object.fromEntries(ports));
+  assertEquals([listeners.listeners(4), clock.turns >= 2_000], [2_000, true]);
+});
+
+Deno.test("connections over 4,096 are closed and counted, and the log says it once", async () => {
+  const tcp = new SilentTcp();
+  const logger = new MemoryLogger();
+  await using listeners = new LocalhostListeners({ tcp, clock: realClock });
+  await sync(listeners, { 1: { to: [80] } }, logger);
+  for (let i = 0; i < 4_096 + 3; i++) tcp.accept(tcp.connection());
+  assertEquals([listeners.connections, tcp.closed], [4_096, 3]);
+  assertEquals(listeners.counts[4].failures["too-many"], 3);
+  assertEquals(logger.at("warn").length, 1);
 });
