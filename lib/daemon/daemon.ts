@@ -388,6 +388,7 @@ export class Daemon {
       health: this.#health,
       findings: this.#findings.list,
       localhost: this.#options.localhost.summary,
+      interfaceAddresses: this.#ownPorts.addresses,
       stale: this.#loop.stale,
       progress: this.#opened.backend.progress,
       takeOver: this.#opened.backend.foreignRules.ipvs,

@@ -73,6 +73,8 @@ export interface Status {
   readonly findings: readonly Finding[];
   /** Present while a large table is written in portions: how many the kernel has, of how many. */
   readonly portions?: Progress;
+  /** The interface addresses that the rules have; they are read every 30 s. */
+  readonly interfaceAddresses: readonly string[];
   readonly services: number;
   readonly servicePorts: number;
   readonly endpointSlices: number;

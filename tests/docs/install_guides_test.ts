@@ -52,7 +52,7 @@ for state in starting started stopping inactive wasinactive failed hotplugged da
 touch /run/openrc/softlevel
 trap 'cat /var/log/signpost.log >&2' EXIT
 `;
-  const ready = "until curl -sf http://127.0.0.1:10256/healthz > /dev/null; do sleep 0.2; done\n";
+  const ready = "until curl -sf http://127.0.0.1:10256/readyz > /dev/null; do sleep 0.2; done\n";
   const [install, reload, stop] = await blocks("edge.md", "openrc");
   const printed = await walk(`${installation}
 ${await commandsOf("edge.md", "files")}

@@ -8,10 +8,16 @@ import { usedBackend } from "../../backend/choose.ts";
 import type { Comparison } from "../../backend/kernel_rules.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
-import { type Verification, VERIFY_VERSION } from "../../model/kernel/verification.ts";
+import {
+  type ServiceDifference,
+  type Verification,
+  VERIFY_VERSION,
+} from "../../model/kernel/verification.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
+import { askStatus } from "../../daemon/objects/client.ts";
+import { ownAddresses } from "../../daemon/objects/own_ports.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
 import { missingListeners, wantedListeners } from "../../verify/listeners.ts";
@@ -56,8 +62,7 @@ async function verification(
 ): Promise<Verification> {
   const { configuration, nodeName, runtime, signal, backend } = context;
   const verifier = new Verifier(context);
-  const { state, comparison } = await verifier.look();
-  const { differences } = comparison;
+  const { state, compared, differences, inFlight } = await verifier.look();
   const otherProxies = await backend.foreignRules.findProxy();
   const isSame = differences.length === 0;
   return {
@@ -67,19 +72,26 @@ async function verification(
     same: isSame && otherProxies.length === 0,
     services: state.desired.services.size,
     servicePorts: [...state.desired.services.values()].reduce((sum, { length }) => sum + length, 0),
-    compared: comparison.compared,
+    compared,
     differences,
+    inFlight,
     otherProxies,
     fix: !query.fix ? null : isSame ? UNNEEDED : await fix({
       socket: configuration.signpost.socket,
       clock: runtime.clock,
-      isSame: async () => (await verifier.look()).comparison.differences.length === 0,
+      isSame: async () => (await verifier.look()).differences.length === 0,
       signal,
     }),
   };
 }
 
 const UNNEEDED = { result: "unneeded", message: "there is nothing that a sync would fix" } as const;
+
+/** The kernel beside the desired state. */
+interface Look extends Comparison {
+  readonly state: State;
+  readonly inFlight: readonly ServiceDifference[];
+}
 
 /** Looks at objects and kernel. */
 class Verifier {
@@ -90,33 +102,41 @@ class Verifier {
     this.#context = context;
   }
 
-  /** What differs, even a moment later: objects may have changed while they were compared. */
-  async look(): Promise<{ readonly state: State; readonly comparison: Comparison }> {
+  /** Looks again a moment later if something differs: objects may have changed meanwhile. */
+  async look(): Promise<Look> {
     const first = await this.#lookOnce();
-    if (first.comparison.differences.length === 0) return first;
+    if (first.differences.length === 0) return first;
     const { backend: { traits }, configuration, runtime, signal } = this.#context;
     const { minSyncPeriod } = configuration[traits.section];
     const gathering = minSyncPeriod === "adaptive" ? LONGEST_ADAPTIVE : minSyncPeriod;
     const pause = Math.min(gathering + GRACE, LONGEST_PAUSE);
     await runtime.clock.sleep(pause, signal);
     if (signal.aborted) throw new FatalError("interrupted");
-    return await this.#lookOnce();
+    const second = await this.#lookOnce();
+    const held = new Map(first.differences.map((each) => [placeOf(each), each.held]));
+    const [differences, changing] = partition(
+      second.differences,
+      (each) => held.get(placeOf(each)) === each.held,
+    );
+    return { ...second, differences, inFlight: [...changing, ...second.inFlight] };
   }
 
-  async #lookOnce(): Promise<{ readonly state: State; readonly comparison: Comparison }> {
-    const { backend, configuration } = this.#context;
+  async #lookOnce(): Promise<Look> {
+    const { backend, configuration, runtime } = this.#context;
     // The standard input can be read but once.
     const readsStdin = configuration.signpost.manifests.includes("-");
-    const state = readsStdin && this.#state || await this.#read();
+    const known = await this.#knownAddresses();
+    const state = readsStdin && this.#state || await this.#read(known);
     this.#state = state;
     const { compared, differences } = (await backend.read()).compare(state.desired);
     const wanted = wantedListeners(state.desired);
     const missing = wanted.length === 0 ? [] : missingListeners(wanted, await this.#sockets());
-    const comparison = {
+    return {
+      state,
       compared: compared + wanted.length,
       differences: [...differences, ...missing],
+      inFlight: known ? addressesInFlight(known, ownAddresses(runtime)) : [],
     };
-    return { state, comparison };
   }
 
   /** Deno lets no program read these files itself. */
@@ -125,9 +145,22 @@ class Verifier {
     return (await runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
   }
 
-  async #read(): Promise<State> {
+  /** Asks the daemon for the addresses that it has read; `undefined`: none answers. */
+  async #knownAddresses(): Promise<readonly string[] | undefined> {
+    const { configuration: { signpost: { socket } } } = this.#context;
+    if (socket === "") return undefined;
+    const status = await askStatus(socket).catch(() => undefined);
+    return status && status.interfaceAddresses.length > 0 ? status.interfaceAddresses : undefined;
+  }
+
+  async #read(knownAddresses: readonly string[] | undefined): Promise<State> {
     const { logger } = this.#context;
-    const state = await readState({ ...this.#context, timeout: TIMEOUT, isHere: true });
+    const state = await readState({
+      ...this.#context,
+      timeout: TIMEOUT,
+      isHere: true,
+      knownAddresses,
+    });
     if (!this.#state) {
       for (const refusal of state.refused) {
         logger.warn("object refused; the daemon may hold its last good state", { ...refusal });
@@ -138,4 +171,30 @@ class Verifier {
     }
     return state;
   }
+}
+
+/** Names where a difference is. */
+function placeOf({ in: place, key }: ServiceDifference): string {
+  return `${place} ${key}`;
+}
+
+function partition<T>(list: readonly T[], test: (item: T) => boolean): [T[], T[]] {
+  const { yes = [], no = [] } = Object.groupBy(list, (item) => test(item) ? "yes" : "no");
+  return [yes, no];
+}
+
+/** Lists the addresses that came or went since the daemon read them. */
+function addressesInFlight(
+  known: readonly string[],
+  now: readonly string[],
+): readonly ServiceDifference[] {
+  const row = { in: "addresses of this node", desired: "", held: "", service: "" } as const;
+  return [
+    ...now.filter((key) => !known.includes(key)).map((
+      key,
+    ) => ({ type: "missing", ...row, key } as const)),
+    ...known.filter((key) => !now.includes(key)).map((
+      key,
+    ) => ({ type: "extra", ...row, key } as const)),
+  ];
 }

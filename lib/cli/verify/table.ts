@@ -18,7 +18,8 @@ export function verificationTable(
   report: Verification,
   { paint, parts }: { readonly paint: Paint; readonly parts: string },
 ): string {
-  const { node, mode, services, servicePorts, compared, differences, otherProxies } = report;
+  const { node, mode, services, servicePorts, compared, differences, inFlight, otherProxies } =
+    report;
   const scope = `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
     `${compared} ${parts}`;
   const count = differences.length;
@@ -29,9 +30,11 @@ export function verificationTable(
     : paint(count === 1 ? "1 difference" : `${count} differences`, "red");
   return [
     `${scope}\n${verdict}\n`,
-    ...[...Map.groupBy(differences, (each) => each.in)].map(([place, list]) =>
-      `\n${plain(place)}\n${textTable(list.map(toRow), "  ")}`
-    ),
+    ...listed(differences),
+    ...inFlight.length === 0 ? [] : [
+      "\nin flight: the daemon writes this within a moment, a change of the node's addresses within 30 s\n",
+      ...listed(inFlight),
+    ],
     ...otherProxies.length === 0 ? [] : [
       "\nanother proxy has rules on this node; stop it, then its rules go\n",
       textTable(otherProxies.map((rules) => [rules]), "  "),
@@ -40,6 +43,12 @@ export function verificationTable(
   ].join("").replace(
     /^ {2}(missing|extra|wrong)/gm,
     (_, type: keyof typeof COLOURS) => `  ${paint(type, COLOURS[type])}`,
+  );
+}
+
+function listed(differences: readonly ServiceDifference[]): string[] {
+  return [...Map.groupBy(differences, (each) => each.in)].map(([place, list]) =>
+    `\n${plain(place)}\n${textTable(list.map(toRow), "  ")}`
   );
 }
 

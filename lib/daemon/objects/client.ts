@@ -52,6 +52,7 @@ const schema: z.ZodMiniType<Status> = z.object({
     })),
     [],
   ),
+  interfaceAddresses: z._default(z.array(text), []),
   services: number,
   servicePorts: number,
   endpointSlices: number,

@@ -20,6 +20,8 @@ export interface OwnPortsOptions {
   readonly locate: (() => Promise<URL>) | undefined;
   /** Whether the rules are for this machine. Without an API server they may be meant for another one. */
   readonly isHere: boolean;
+  /** The addresses that the running daemon has read. @default those of the interfaces now */
+  readonly knownAddresses?: readonly string[] | undefined;
   readonly runtime: Pick<Runtime, "clock" | "resolve" | "addresses" | "interfaces">;
 }
 
@@ -47,8 +49,13 @@ export class OwnPorts {
     this.#options = options;
     this.#ports = this.#list();
     if (!options.isHere) return;
-    this.#addresses = ownAddresses(options.runtime);
+    this.#addresses = this.#readAddresses();
     this.#present = presentAddresses(options.runtime);
+  }
+
+  /** The interface addresses that the rules have. */
+  get addresses(): readonly string[] {
+    return this.#addresses;
   }
 
   /** What the policy is to know of this machine. */
@@ -84,7 +91,7 @@ export class OwnPorts {
     for (const [key, { at }] of found.length > 0 ? this.#seen : []) {
       if (now - at > KEPT) this.#seen.delete(key);
     }
-    const addresses = ownAddresses(runtime);
+    const addresses = this.#readAddresses();
     const present = presentAddresses(runtime);
     const hasMoved = !sameValue([addresses, present], [this.#addresses, this.#present]);
     if (!sameValue(addresses, this.#addresses)) this.#addresses = addresses;
@@ -104,6 +111,10 @@ export class OwnPorts {
     }
   }
 
+  #readAddresses(): readonly string[] {
+    return this.#options.knownAddresses ?? ownAddresses(this.#options.runtime);
+  }
+
   #list(): OwnPort[] {
     const { configuration: { healthzBindAddress }, locate } = this.#options;
     const health = !locate || healthzBindAddress === "" ? [] : [healthPort(healthzBindAddress)];
@@ -117,7 +128,8 @@ export class OwnPorts {
  */
 const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0|kube-lb\d*|kube-dummy-if)(?::.*)?$/;
 
-function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): string[] {
+/** Returns the addresses of interfaces that are the node's own. */
+export function ownAddresses({ interfaces }: Pick<Runtime, "interfaces">): string[] {
   const own = interfaces().filter(({ name, address }) =>
     !VIRTUAL.test(name) && !isSpecialAddress(address)
   );

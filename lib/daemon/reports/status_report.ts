@@ -37,6 +37,7 @@ export interface StatusSources {
   readonly observation: Observation;
   readonly health: ProxyHealth;
   readonly findings: Status["findings"];
+  readonly interfaceAddresses: readonly string[];
   readonly stale: boolean;
   readonly localhost: LocalhostSummary | undefined;
   /** How far a large table is that is written in portions. */
@@ -71,6 +72,7 @@ export function statusReport(sources: StatusSources): Status {
     stale: sources.stale,
     findings: sources.findings,
     ...(sources.progress && { portions: sources.progress }),
+    interfaceAddresses: sources.interfaceAddresses,
     services: desired.services.size,
     servicePorts: sum(desired.services.values(), (ports) => ports.length),
     endpointSlices: cache.slices.size,

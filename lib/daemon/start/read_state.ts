@@ -40,6 +40,8 @@ export interface StateOptions extends CacheOptions {
   readonly ipFamilies?: readonly Family[];
   /** Whether manifests are meant for this machine, too; not where not given. */
   readonly isHere?: boolean;
+  /** The interface addresses that the running daemon has read. @default those of the interfaces now */
+  readonly knownAddresses?: readonly string[] | undefined;
 }
 
 /**
@@ -54,7 +56,13 @@ export async function readState(options: StateOptions): Promise<State> {
   const isLocal = configuration.signpost.manifests.length > 0;
   const api = isLocal ? undefined : await findApiServer({ ...options, observer: {} });
   const isHere = !isLocal || options.isHere === true;
-  const own = new OwnPorts({ configuration, runtime, locate: api?.locate, isHere });
+  const own = new OwnPorts({
+    configuration,
+    runtime,
+    locate: api?.locate,
+    isHere,
+    knownAddresses: options.knownAddresses,
+  });
   await own.look();
   const desired = new Desired({
     configuration,

@@ -53,6 +53,11 @@ export interface Verification {
   readonly compared: number;
   /** By set, map or chain, then by key; after `--fix`: what was there before. */
   readonly differences: readonly ServiceDifference[];
+  /**
+   * What changes just now: the kernel changed between two looks, or the daemon has not read the node's
+   * addresses since one came or went.
+   */
+  readonly inFlight: readonly ServiceDifference[];
   /** Rules of other proxies, in words. */
   readonly otherProxies: readonly string[];
   /** `null`: without `--fix`. */
