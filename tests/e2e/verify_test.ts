@@ -104,14 +104,6 @@ Deno.test("where the kernel holds no rules, explain does not say that a packet i
   assertEquals(/is delivered/.test(stdout), false);
 });
 
-Deno.test("an address that has just come is no difference while the daemon runs", async () => {
-  await using it = await Case.create();
-  await using _signpost = await it.start();
-  await it.stage.network.run(NODE, ["ip", "addr", "add", "192.168.77.99/24", "dev", "eth0"]);
-  const [code, { same, differences }] = await it.verify();
-  assertEquals([code, same, differences], [0, true, []]);
-});
-
 Deno.test("verify names the element that was deleted by hand, and the Service that it broke", async () => {
   await using it = await Case.create();
   const { network } = it.stage;
