@@ -80,7 +80,7 @@ export class HandOver {
     this.#onFailure = onFailure;
   }
 
-  /** Whether packets meet rules of a proxy, ours of any version and mode or kube-proxy's. */
+  /** Returns whether packets meet rules of a proxy: ours of any version and mode, or kube-proxy's. */
   async isServed(): Promise<boolean> {
     const tables = await this.#nft.listHookedTables().catch(() => []);
     if (tables.some((table) => PROXY_TABLES.includes(table))) return true;

@@ -104,7 +104,7 @@ export class ObjectCache implements Snapshot {
     return this.#delivered.size === KINDS.length;
   }
 
-  /** Whether all objects are of one state: of the state file's, or of what the sources have delivered. */
+  /** Tells whether all objects are of one state: of the state file, or of complete sources. */
   get consistent(): boolean {
     return this.complete || this.#isRestored && this.#delivered.size === 0;
   }
@@ -160,7 +160,7 @@ export class ObjectCache implements Snapshot {
   }
 
   /**
-   * Takes the state of a state file in, which stands until the sources have delivered.
+   * Takes in the objects of a state file, which stand until the sources have delivered.
    *
    * @yields where other work can be done
    */

@@ -46,7 +46,7 @@ export interface SavedStateOptions {
   readonly signal: AbortSignal;
 }
 
-/** What a start finds: rules that packets meet, or the objects of the state file. */
+/** Names what a start finds: rules that packets meet, or the objects of the state file. */
 export type Found =
   | { readonly type: "rules" }
   | { readonly type: "objects"; readonly events: readonly ReplaceEvent[] }
@@ -62,7 +62,7 @@ export class SavedState {
     this.#options = options;
   }
 
-  /** Reads the file if no rules serve the node; from then on it is kept up to date. */
+  /** Reads the file if no rules serve the node. From then on the file is kept up to date. */
   async load(): Promise<Found> {
     const { path, nodeName, foreignRules, cache, runtime, logger, signal } = this.#options;
     if (path === undefined) return { type: "nothing" };

@@ -89,7 +89,7 @@ export function ownerOf(saved: Saved): Owner | undefined {
   return isSignposts(saved) ? "signpost" : "kube-proxy";
 }
 
-/** Whether packets meet them: a rule of a built-in chain leads to the Services. */
+/** Returns whether packets meet the rules: a rule of a built-in chain leads to the Services. */
 export function isHooked(saved: Saved): boolean {
   const nat = saved.get("nat");
   return nat?.rules.some((rule) =>

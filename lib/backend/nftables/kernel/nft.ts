@@ -157,7 +157,7 @@ export class Nft {
     }
   }
 
-  /** The tables of the kernel that packets meet: they have base chains. No element is read for it. */
+  /** Lists the tables that packets meet: they have base chains. No element is read for it. */
   async listHookedTables(): Promise<readonly string[]> {
     const tables = [...await this.#chains()];
     return tables.filter(([, chains]) => /^\t\ttype \w+ hook /m.test(chains)).map(([table]) =>
@@ -165,7 +165,7 @@ export class Nft {
     );
   }
 
-  /** The chains of each table, without their rules. */
+  /** Lists the chains of each table, without their rules. */
   async #chains(): Promise<ReadonlyMap<string, string>> {
     const { stdout } = await this.#run(["nft", "list", "chains"]);
     const tables = stdout.matchAll(/^table (\S+ \S+) \{\n([^]*?)^\}/gm);
