@@ -1,0 +1,52 @@
+/**
+ * One tenant changes very much at once: another's change is written before all of it is.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { ADDRESSES, type Manifest, service, slice } from "../cluster.ts";
+import { Stage } from "../stage.ts";
+
+const a = ADDRESSES[4];
+const SERVICES = 20;
+const ENDPOINTS = 200;
+
+/** Services of another namespace: 20 elements for each endpoint. */
+const MANY: readonly Manifest[] = Array.from({ length: SERVICES }, (_, i) => {
+  const addresses = Array.from({ length: ENDPOINTS }, (_, k) => `10.128.${i}.${k}`);
+  const metadata = { namespace: "evil", name: `s${i}` };
+  const clusterIP = `10.96.9.${i + 1}`;
+  return [
+    {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata,
+      spec: {
+        clusterIP,
+        clusterIPs: [clusterIP],
+        externalIPs: Array.from({ length: 19 }, (_, k) => `192.0.${i}.${k}`),
+        ports: [{ port: 80 }],
+      },
+    },
+    {
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { ...metadata, labels: { "kubernetes.io/service-name": `s${i}` } },
+      addressType: "IPv4",
+      ports: [{ port: 8080 }],
+      endpoints: addresses.map((address) => ({ addresses: [address] })),
+    },
+  ];
+}).flat();
+
+Deno.test("a change of one Service does not wait for all that another namespace changes", async () => {
+  await using stage = await Stage.create({ objects: [service(a), slice(a, ["local1"])] });
+  await using signpost = await stage.startSynced();
+  stage.apply(...MANY, slice(a, ["local2"]));
+  await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
+  await stage.tableBecomesExpected(signpost);
+  const partial = signpost.log.split("\n").filter((line) => line.includes(" synced kind=partial "));
+  const operations = partial.map((line) => Number(/operations=(\d+)/.exec(line)?.[1]));
+  assertEquals(operations.every((count) => count < 10_000), true, operations.join(" "));
+  assertEquals(operations.length >= 10, true, operations.join(" "));
+});
