@@ -8,6 +8,7 @@
  */
 import { messageOf } from "../lib/model/values/errors.ts";
 import { Libc } from "./libc.ts";
+import { hostile } from "./hostile.ts";
 import { HELP, type Options, type Part, readOptions } from "./options.ts";
 import { type CounterCosts, measureCounters } from "./parts/counters.ts";
 import { measureFirstRequest } from "./parts/first_request.ts";
@@ -177,6 +178,7 @@ async function write(
 if (import.meta.main) {
   const [first, ...rest] = Deno.args;
   if (first === "scale") await scale(rest);
+  else if (first === "--hostile") hostile();
   else {
     const options = readOptions(Deno.args);
     if (options.help) print(HELP);

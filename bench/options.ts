@@ -72,6 +72,7 @@ export const HELP = `Measures signpost on this machine: deno task bench [options
   --churn SECONDS    of changes before memory is read again at 10000 services; default: 600
   --no-write         leave bench/results.json, docs/performance.md and docs/bench.svg as they are
 
+deno task bench --hostile measures how the work grows with hostile objects (no root, two minutes).
 deno task bench scale [options] measures clusters of the sizes that people have; see its --help.
 `;
 

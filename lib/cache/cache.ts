@@ -18,7 +18,6 @@ import {
   type ServiceCIDR,
 } from "../model/cluster/objects.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
-import { compact } from "../model/values/lists.ts";
 import { FairQueue, type Share } from "./fair_queue.ts";
 import { keepKnown } from "./known_node.ts";
 
@@ -54,7 +53,7 @@ export class ObjectCache implements Snapshot {
     ServiceCIDR: new Map(),
   };
   /** Lists and not maps: nearly all have one entry. */
-  readonly #slicesByService = new Map<string, readonly EndpointSlice[]>();
+  readonly #slicesByService = new Map<string, EndpointSlice[]>();
   readonly #refused = new Map<string, Refusal>();
   readonly #omissions = new Map<string, Omission>();
   #newOmissions = new Map<string, Omission>();
@@ -228,8 +227,8 @@ export class ObjectCache implements Snapshot {
     if (previous?.omitted ?? object?.omitted) this.#omit({ kind, key, object });
     if (kind === "Service") this.#dirtyServices.add(key);
     else if (kind === "EndpointSlice") {
-      this.#indexSlice(previous as EndpointSlice | undefined, undefined);
-      this.#indexSlice(undefined, object as EndpointSlice | undefined);
+      if (previous) this.#unindexSlice(previous as EndpointSlice);
+      if (object) this.#indexSlice(object as EndpointSlice);
     } else if (kind === "Node") {
       if (object === undefined) return;
       this.#node = keepKnown(object as Node, this.#node);
@@ -256,16 +255,24 @@ export class ObjectCache implements Snapshot {
     this.#newOmissions.set(id, { kind, key, reason });
   }
 
-  /** Takes a slice out of the index of its Service (`before`), or puts it in (`after`). */
-  #indexSlice(before?: EndpointSlice, after?: EndpointSlice): void {
-    const slice = before ?? after;
-    if (slice === undefined) return;
+  #indexSlice(slice: EndpointSlice): void {
     const service = serviceOf(slice);
     this.#dirtyServices.add(service);
-    const known = this.#slicesByService.get(service) ?? [];
-    const slices = compact(after ? [...known, after] : known.filter((each) => each !== before));
+    const slices = this.#slicesByService.get(service);
+    // Lists of one slice are many, and `push` makes room for 17 (V8).
+    if (slices === undefined) this.#slicesByService.set(service, [slice]);
+    else if (slices.length === 1) this.#slicesByService.set(service, [...slices, slice]);
+    else slices.push(slice);
+  }
+
+  #unindexSlice(slice: EndpointSlice): void {
+    const service = serviceOf(slice);
+    this.#dirtyServices.add(service);
+    const slices = this.#slicesByService.get(service) ?? [];
+    const place = slices.indexOf(slice);
+    const last = slices.pop();
+    if (last !== undefined && last !== slice) slices[place] = last;
     if (slices.length === 0) this.#slicesByService.delete(service);
-    else this.#slicesByService.set(service, slices);
   }
 }
 

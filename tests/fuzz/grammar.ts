@@ -44,6 +44,7 @@ const STATEMENT = new RegExp(`^(?:${
     `${IP} daddr \\. th dport \\. ${IP} saddr != @${NAME} drop`,
     `dnat ${IP} to (?:${IP} daddr \\. )?${PROTOCOL} dport \\. ${SLOT} map @${NAME}`,
     `${IP} saddr @${NAME} goto ${NAME}`,
+    `numgen random mod [0-9]+ 0 goto ${NAME}`,
     `numgen random mod [0-9]+ vmap \\{ [0-9]+ : goto ${NAME}(?:, [0-9]+ : goto ${NAME})* \\}`,
     `update @${NAME} \\{ ${IP} saddr timeout [0-9]{1,5}s \\}`,
     `meta l4proto ${PROTOCOL} dnat ${IP} to ${DESTINATION}`,

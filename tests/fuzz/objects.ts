@@ -10,6 +10,7 @@ import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
 import { plain } from "../../lib/model/values/text.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import type { Random } from "../support/random.ts";
+import { COSTLY_KINDS } from "./costly.ts";
 import { strangeIptablesLine, strangeNftLine } from "./grammar.ts";
 import { anyObject, mutate } from "./hostile.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
@@ -62,6 +63,12 @@ const MODES = {
   },
 } as const;
 
+/** Objects that are large to work out. */
+function costly(random: Random): ApiObject[] {
+  const kinds = Object.values(COSTLY_KINDS);
+  return kinds[random(kinds.length)]?.(1 + random(150)) ?? [];
+}
+
 /** Objects of which each has a key of its own, as the API server has them. */
 function cluster(random: Random): ApiObject[] {
   return Array.from({ length: 1 + random(5) }, () => {
@@ -82,7 +89,7 @@ export function assertHarmless(lines: Iterable<string>): void {
  * @throws {Error} where something crashes, a line was not meant, or the bank loses a rule
  */
 export function fuzzObjects(random: Random): void {
-  checkObjects(cluster(random));
+  checkObjects(random(20) === 0 ? costly(random) : cluster(random));
 }
 
 /** Holds the scripts of both modes for some objects to what signpost writes. */
