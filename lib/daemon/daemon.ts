@@ -225,6 +225,7 @@ export class Daemon {
       traits: this.#opened.backend.traits,
       health: this.#health,
       metrics: this.#metrics,
+      findings: () => this.#findings.list,
       status: () => plainFacts(this.#status()),
       page: async () => ({
         connections: await this.#connections.list("live"),
@@ -355,7 +356,7 @@ export class Daemon {
   #facts(): NodeFacts {
     const { configuration, nodeName, runtime } = this.#options;
     const { node } = this.#cache;
-    const { backend, findings } = this.#opened;
+    const { backend, findings, api } = this.#opened;
     return {
       nodeName,
       configuration,
@@ -364,6 +365,7 @@ export class Daemon {
       system: this.#system,
       rival: backend.foreignRules.rival,
       localhostFailures: this.#options.localhost.failures,
+      apiServer: api && { where: api.url.origin, warnings: api.warnings, failures: [] },
       probed: findings,
       healthCheckFailures: this.#healthChecks.failures,
       objects: this.#cache.complete

@@ -55,6 +55,12 @@ export const CATALOG = {
     remedy:
       "Apply the role of examples/install/rbac.yaml, and check the token or certificate of the kubeconfig.",
   },
+  "api-access-unsafe": {
+    severity: "warning",
+    summary:
+      "The way to the API server is not safe: another machine can read the credentials and decide on this node's rules.",
+    remedy: "Use https and set certificate-authority in the kubeconfig.",
+  },
   "mode-is-open": {
     severity: "info",
     summary:

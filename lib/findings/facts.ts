@@ -25,7 +25,7 @@ export interface NodeFacts {
   readonly objects?: ObjectFacts | undefined;
   /** Present once programs and kernel have been asked. */
   readonly system?: SystemFacts | undefined;
-  /** Absent: the API server was not asked. */
+  /** Absent: the objects come from manifests. */
   readonly apiServer?: ApiServerFacts | undefined;
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
@@ -37,10 +37,13 @@ export interface NodeFacts {
   readonly probed: readonly Finding[];
 }
 
-/** What the API server answers to what signpost asks for. */
+/** What is known of the API server and the way there. */
 export interface ApiServerFacts {
   /** Its URL, or `kubeconfig` if that names none. */
   readonly where: string;
+  /** What is unsafe in the way there, one line each. */
+  readonly warnings: readonly string[];
+  /** What it does not answer; empty if it was not asked. */
   readonly failures: readonly ApiFailure[];
 }
 

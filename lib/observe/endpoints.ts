@@ -5,6 +5,7 @@
  * @module
  */
 import { FAMILY_NAMES } from "../model/values/family_names.ts";
+import type { Finding } from "../model/finding.ts";
 import type { HealthReport } from "./health.ts";
 import { describeProgress } from "./human.ts";
 import {
@@ -23,18 +24,25 @@ const NEVER = "0001-01-01T00:00:00Z";
 /** What the health server needs. */
 export interface HealthServerOptions {
   readonly report: () => HealthReport;
+  /** The present node findings. Their kinds are shown, not their values: whoever asks gets the answer. */
+  readonly findings: () => readonly Finding[];
   /** Counts an answer (`kubeproxy_proxy_healthz_total`, `kubeproxy_proxy_livez_total`). */
   readonly count: (path: "healthz" | "livez", status: number) => void;
 }
 
 /** Handler of the health server: `/healthz` and `/livez` as kube-proxy has them, and `/readyz`. */
-export function healthServer({ report, count }: HealthServerOptions): HttpHandler {
+export function healthServer({ report, findings, count }: HealthServerOptions): HttpHandler {
   const answer = (path: "healthz" | "livez") => (): HttpAnswer => {
     const health = report();
     const isHealthy = health.healthy && (path === "livez" || health.nodeEligible);
     const status = isHealthy ? 200 : 503;
     count(path, status);
-    return jsonAnswer(JSON.stringify(healthBody(health, { path, isHealthy })), status);
+    const wrong = findings().filter(({ severity }) => severity !== "info").map(({ id }) => id);
+    const body = {
+      ...healthBody(health, { path, isHealthy }),
+      ...wrong.length > 0 && { findings: [...new Set(wrong)] },
+    };
+    return jsonAnswer(JSON.stringify(body), status);
   };
   return routePaths(
     new Map([
@@ -54,7 +62,7 @@ export function healthServer({ report, count }: HealthServerOptions): HttpHandle
 function healthBody(
   health: HealthReport,
   { path, isHealthy }: { readonly path: "healthz" | "livez"; readonly isHealthy: boolean },
-): unknown {
+): object {
   const currentTime = formatTime(health.currentTime);
   const { healthy } = health;
   const lastUpdated = formatTime(health.lastUpdated);

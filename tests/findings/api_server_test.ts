@@ -3,8 +3,8 @@ import { checkApiServer } from "../../lib/findings/api_server.ts";
 import type { ApiFailure } from "../../lib/findings/facts.ts";
 import { factsOf } from "./facts.ts";
 
-function found(failures: readonly ApiFailure[]): unknown[] {
-  const apiServer = { where: "https://api:6443", failures };
+function found(failures: readonly ApiFailure[], warnings: readonly string[] = []): unknown[] {
+  const apiServer = { where: "https://api:6443", warnings, failures };
   return checkApiServer(factsOf([], { facts: { apiServer } }))
     .map(({ id, what, where }) => [id, what, where]);
 }
@@ -29,6 +29,12 @@ Deno.test("each kind that the server refuses is a finding", () => {
   assertEquals(found(failures), [
     ["api-server-refuses", "Service: 403", "Service"],
     ["api-server-refuses", "Node: 403", "Node"],
+  ]);
+});
+
+Deno.test("an unsafe way to the server is a finding", () => {
+  assertEquals(found([], ["insecure-skip-tls-verify is set"]), [
+    ["api-access-unsafe", "insecure-skip-tls-verify is set", "https://api:6443"],
   ]);
 });
 

@@ -1,4 +1,6 @@
 import { assertEquals } from "@std/assert";
+import type { Finding } from "../../lib/model/finding.ts";
+import { FINDING } from "./page/contents.ts";
 import { healthServer } from "../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../lib/observe/health.ts";
 import { ManualClock, START } from "../support/clock_and_log.ts";
@@ -9,15 +11,17 @@ function start() {
   const clock = new ManualClock(START);
   const health = new ProxyHealth({ clock, timeout: TIMEOUT });
   const counts: string[] = [];
+  const found: Finding[] = [];
   const handler = healthServer({
     report: () => health.report(),
+    findings: () => found,
     count: (path, status) => counts.push(`${path} ${status}`),
   });
   const get = async (path: string) => {
     const { status, body } = await handler({ method: "GET", path });
     return { status, body: JSON.parse(body) };
   };
-  return { clock, health, handler, get, counts };
+  return { clock, health, handler, get, counts, found };
 }
 
 Deno.test("a starting proxy is alive, but takes no traffic before its Node is seen", async () => {
@@ -140,11 +144,23 @@ Deno.test("a family without rules has no health, and the answer says why", async
   const missing = new Map([[6, "this node has no IPv6"]] as const);
   const clock = new ManualClock(START);
   const health = new ProxyHealth({ clock, timeout: TIMEOUT, missing });
-  const handler = healthServer({ report: () => health.report(), count: () => {} });
+  const handler = healthServer({
+    report: () => health.report(),
+    findings: () => [],
+    count: () => {},
+  });
   health.queued();
   health.updated();
   const { body } = await handler({ method: "GET", path: "/livez" });
   const answer = JSON.parse(body);
   assertEquals(Object.keys(answer.status), ["IPv4"]);
   assertEquals(answer.missing, { IPv6: "this node has no IPv6" });
+});
+
+Deno.test("health names the kinds of findings that are more than worth knowing", async () => {
+  const { get, health, found } = start();
+  health.setNode({ deleting: false });
+  found.push(FINDING, FINDING, { ...FINDING, id: "mode-is-open", severity: "info" });
+  const { status, body } = await get("/healthz");
+  assertEquals([status, body.findings], [200, [FINDING.id]]);
 });

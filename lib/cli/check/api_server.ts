@@ -19,17 +19,17 @@ const LIMIT = 1_000;
 export async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer"]> {
   if (context.configuration.signpost.manifests.length > 0) return undefined;
   try {
-    const { client, url, close } = await findApiServer({ ...context, observer: {} });
+    const { client, url, warnings, close } = await findApiServer({ ...context, observer: {} });
     try {
       const asking = KINDS.map((kind) => ask(client, { kind, ...context }));
-      return { where: url.origin, failures: (await Promise.all(asking)).flat() };
+      return { where: url.origin, warnings, failures: (await Promise.all(asking)).flat() };
     } finally {
       close();
     }
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     const failure = { kind: "", message: error.message, isRefusal: false };
-    return { where: "kubeconfig", failures: [failure] };
+    return { where: "kubeconfig", warnings: [], failures: [failure] };
   }
 }
 

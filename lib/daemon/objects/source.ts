@@ -67,7 +67,6 @@ export interface Source {
 export async function openSource(options: SourceOptions): Promise<Source> {
   if (options.configuration.signpost.manifests.length === 0) {
     const api = await findApiServer(options);
-    for (const warning of api.warnings) options.logger.warn(warning);
     return { api, run: () => watchApiServer(api, options) };
   }
   const run = () =>

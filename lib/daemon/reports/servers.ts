@@ -7,6 +7,7 @@ import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../../conf
 import { splitHostPort } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
+import type { Finding } from "../../model/finding.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import { healthServer, metricsServer } from "../../observe/endpoints.ts";
@@ -26,6 +27,7 @@ export interface ServersOptions {
   readonly traits: ModeTraits;
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
+  readonly findings: () => readonly Finding[];
   /** Facts for `/statusz`. */
   readonly status: () => Readonly<Record<string, string>>;
   /** What the status page shows. */
@@ -48,6 +50,7 @@ export async function serveAll(options: ServersOptions): Promise<void> {
   const { healthzBindAddress, metricsBindAddress } = configuration();
   const healthz = healthServer({
     report: () => health.report(),
+    findings: options.findings,
     count: (path, code) => metrics.healthAnswered(path, code),
   });
   const internal = metricsServer({

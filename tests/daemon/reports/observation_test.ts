@@ -103,7 +103,11 @@ async function healthzAfter(
     observation.eventSeen(event);
     cache.apply(event);
   }
-  const server = healthServer({ report: () => health.report(), count: () => {} });
+  const server = healthServer({
+    report: () => health.report(),
+    findings: () => [],
+    count: () => {},
+  });
   return (await server({ method: "GET", path: "/healthz" })).status;
 }
 
