@@ -362,6 +362,7 @@ export class Daemon {
       configuration,
       traits: backend.traits,
       interfaceAddresses: runtime.addresses(),
+      apiServers: this.#ownPorts.apiServers,
       system: this.#system,
       rival: backend.foreignRules.rival,
       localhostFailures: this.#options.localhost.failures,

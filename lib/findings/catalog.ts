@@ -162,6 +162,20 @@ export const CATALOG = {
     remedy:
       "Set clusterCIDR (--cluster-cidr) to the range of all pods, or another detectLocalMode.",
   },
+  "service-cidr-overlaps": {
+    severity: "warning",
+    summary:
+      "A ServiceCIDR contains addresses of pods, nodes or the API server. The API server may give them to Services, and nftables mode drops new connections to those that it does not know.",
+    remedy:
+      "Give Services a range that nothing else uses: add another ServiceCIDR, move the Services, and delete this one.",
+  },
+  "api-server-is-cluster-ip": {
+    severity: "error",
+    summary:
+      "The API server that this node uses is a cluster IP, which nothing serves after a reboot of the node.",
+    remedy:
+      "Set --master or a kubeconfig with an address of the API server itself (of a control-plane node, or of the load balancer before them).",
+  },
   "pod-outside-detected-range": {
     severity: "warning",
     summary:

@@ -21,6 +21,8 @@ export interface NodeFacts {
   readonly interfaceAddresses: readonly string[];
   /** Absent if nft does not write our rules. */
   readonly ruleset?: RulesetFacts | undefined;
+  /** The addresses of the API server that this node uses, as far as they are known. */
+  readonly apiServers?: readonly string[];
   /** Present once every list is complete. */
   readonly objects?: ObjectFacts | undefined;
   /** Present once programs and kernel have been asked. */

@@ -7,6 +7,7 @@ import { append } from "../model/values/lists.ts";
 import type { NodeFacts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
 import { checkApiServer } from "./api_server.ts";
+import { checkAddressPlan } from "./address_plan.ts";
 import { checkFamilies } from "./families.ts";
 import { checkLocalhost } from "./localhost.ts";
 import { checkMovedConnections } from "./moved_connections.ts";
@@ -31,6 +32,7 @@ const CHECKS: readonly Check[] = [
   checkFamilies,
   checkPodDetection,
   checkPodRange,
+  checkAddressPlan,
   checkHealthCheckPorts,
   checkMovedConnections,
   checkUnreadableTables,

@@ -93,6 +93,8 @@ async function nameServer(stage: Stage, host: string): Promise<void> {
 
 const SERVER_NAME = "api.cluster.example";
 
+const WARNING = /WARN the ServiceCIDR 10\.244\.0\.0\/16 contains the API server 10\.244\.1\.11, /;
+
 /** New connections reach the API server's machine, and no address that is nobody's. */
 function serverFlows(mode: string): Flow[] {
   const guarded = mode === "nftables" ? "drop" : ["remote2"] as const;
@@ -109,6 +111,7 @@ for (const mode of ["nftables", "iptables"] as const) {
       const { stage } = remote;
       await using signpost = stage.start();
       await stage.flowsBecome(signpost, serverFlows(mode));
+      await signpost.waitForLog(WARNING);
       await stage.api.stop();
       await stage.api.start();
       stage.apply(slice(a, ["local2"]));
@@ -123,6 +126,7 @@ for (const mode of ["nftables", "iptables"] as const) {
     await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
     stage.apply(WIDE);
     await stage.flowsBecome(signpost, serverFlows(mode));
+    await signpost.waitForLog(WARNING);
     await stage.api.stop();
     await stage.api.start();
     stage.apply(slice(a, ["local2"]));

@@ -71,6 +71,11 @@ export class OwnPorts {
       : { interfaceAddresses };
   }
 
+  /** The API server's addresses, as far as they are known. */
+  get apiServers(): readonly string[] {
+    return [...this.#seen.values()].flatMap(({ port: { address } }) => address ?? []);
+  }
+
   /** Looks once, but not for long: what is not known by then is followed all the same. */
   async begin(signal: AbortSignal): Promise<void> {
     await Promise.race([this.look(), this.#options.runtime.clock.sleep(FIRST_LOOK, signal)]);
