@@ -7,9 +7,11 @@
  * @module
  */
 import { assertEquals, assertMatch } from "@std/assert";
+import { isLoopback } from "../../lib/model/values/address.ts";
 import { KUBERNETES_VERSION } from "../../lib/model/version.ts";
 import { execute } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
+import { httpGet } from "../support/http.ts";
 import { Signpost, signpostCommand } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { ADDRESSES, clusterObjects, type Manifest, NODE_PORT, service, slice } from "./cluster.ts";
@@ -109,8 +111,9 @@ function rules({ network }: Stage): Promise<string> {
 }
 
 async function reached({ network }: Stage, address: string): Promise<boolean> {
-  const [outcome] = await network.connect({ from: "client", address, port: NODE_PORT });
-  return outcome?.type === "answer";
+  const from = isLoopback(address) ? NODE : "client";
+  const [outcome] = await network.connect({ from, address, port: NODE_PORT, protocol: "tcp" });
+  return outcome?.type === "answer" && outcome.answer.host === "local1";
 }
 
 /** Tries a row with one of the programs. */
@@ -238,6 +241,53 @@ const SETTINGS: readonly (readonly [isTaken: boolean, config: Manifest])[] = [
   [true, { featureGates: { KubeProxyNFTablesLocalhostNodePorts: true } }],
 ];
 
+/** Settings of `nodePortAddresses`, and the addresses on which health-check node ports answer. */
+const MIXES: readonly (readonly [setting: readonly string[], addresses: readonly string[]])[] = [
+  [["all"], [A.node, A.nodeSecond, A.loopback, A6.node, A6.nodeSecond, A6.loopback]],
+  [["localhost"], [A.loopback, A6.loopback]],
+  [["primary", "localhost"], [A.node, A.loopback, A6.node, A6.loopback]],
+  [["primary", A.nodeSecondCIDR], [A.node, A.nodeSecond, A6.node]],
+  [[A6.nodeSecondCIDR, "localhost"], [A.loopback, A6.nodeSecond, A6.loopback]],
+  [["127.0.0.1/32", "primary"], [A.node, A.loopback, A6.node]],
+];
+
+/** Health-check node ports are where node ports are. */
+const HEALTH_NODE_PORT = 32_000;
+const DUAL_STACK = [
+  service(A, {
+    spec: {
+      type: "LoadBalancer",
+      externalTrafficPolicy: "Local",
+      healthCheckNodePort: HEALTH_NODE_PORT,
+      clusterIPs: [A.clusterIP, A6.clusterIP],
+      ipFamilies: ["IPv4", "IPv6"],
+    },
+  }),
+  slice(A, ["local1"]),
+  slice(A6, ["local1"], { name: "web-6" }),
+];
+
+/** Waits until node ports and health-check node ports answer on exactly these addresses. */
+async function answersOn(proxy: Proxy, config: Manifest, addresses: readonly string[]) {
+  await running(proxy, { objects: DUAL_STACK, config }, async ({ stage, proxy: process }) => {
+    // The kernel routes from no ::1; loopback in nftables mode is a matter of listeners.
+    const hasNodePorts = addresses.filter((address) => address !== A6.loopback);
+    for (const address of MIXES[0]?.[1] ?? []) {
+      await process.until(`health checks at ${address}`, async () => {
+        const where = isLoopback(address) ? { from: NODE, source: address } : { from: "client" };
+        const request = { ...where, address, port: HEALTH_NODE_PORT, path: "/" };
+        const isOpen = await httpGet(stage.network, request).then(() => true, () => false);
+        return isOpen === addresses.includes(address);
+      });
+      if (config.mode === "nftables" && isLoopback(address)) continue;
+      await process.until(
+        `node ports at ${address}`,
+        async () => await reached(stage, address) === hasNodePorts.includes(address),
+      );
+    }
+  });
+}
+
 Deno.test("the first table of docs/differences.md has the rows that are tried here", async () => {
   const text = await Deno.readTextFile(new URL("../../docs/differences.md", import.meta.url));
   const table = text.split("\n\n").find((part) => part.startsWith("| | kube-proxy")) ?? "";
@@ -255,6 +305,15 @@ if (!IS_THERE) {
     const { stdout } = await execute([PROGRAM, "--version"]);
     assertEquals(stdout.trim(), `Kubernetes v${KUBERNETES_VERSION}`);
   });
+  for (const mode of ["nftables", "iptables"]) {
+    for (const [nodePortAddresses, addresses] of MIXES) {
+      for (const proxy of ["kube-proxy", "signpost"] as const) {
+        Deno.test(`${proxy}, ${mode} mode: node ports are on ${nodePortAddresses}`, async () => {
+          await answersOn(proxy, { mode, nodePortAddresses }, addresses);
+        });
+      }
+    }
+  }
   for (const proxy of ["kube-proxy", "signpost"] as const) {
     for (const [subject, row] of Object.entries(ROWS)) {
       Deno.test(`${proxy}: ${subject}`, () => row(proxy));
