@@ -262,3 +262,26 @@ Deno.test("status, explain and verify know the listeners on loopback", async () 
   assertEquals(missing.code, 1);
   assertMatch(missing.text, /listeners on loopback\n +missing +127\.0\.0\.1:30080/);
 });
+
+for (const how of ["reload", "restart"] as const) {
+  Deno.test(`a node port that was rejected on loopback is served after a ${how} that names it`, async () => {
+    const config = { featureGates: { KubeProxyNFTablesLocalhostNodePorts: true } };
+    await using stage = await Stage.create({ objects: objects(ENDPOINTS), config });
+    await using before = await stage.startSynced();
+    await stage.flowsBecome(before, bothFlows((a) => [localFlow(a, { reaches: "reject" })]));
+    await stage.configure({ ...config, ...SERVED });
+    if (how === "reload") before.kill("SIGHUP");
+    else await before.stop();
+    await using after = how === "reload" ? undefined : await stage.startSynced();
+    const signpost = after ?? before;
+    await stage.flowsBecome(
+      signpost,
+      bothFlows((a) => [
+        localFlow(a, { reaches: ENDPOINTS }),
+        localFlow(a, { reaches: "reject", protocols: ["udp"] }),
+      ]),
+    );
+    const { code, stdout } = await runSignpost(stage.network, ["verify", ...stage.args]);
+    assertEquals(code, 0, stdout);
+  });
+}

@@ -11,7 +11,10 @@ import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 
-const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
+const CONFIGURATION = {
+  clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"],
+  nodePortAddresses: ["primary", "localhost"],
+};
 
 /** Frontends of a family that stay together: random clusters have more of them, or fewer. */
 const most = fc.constantFrom(Infinity, 4, 4, 0);
@@ -34,7 +37,7 @@ Deno.test("full(A) and then delta(A to B) leave the kernel as full(B) does", asy
       readonly weight?: number | undefined;
     },
   ) => {
-    const pipeline = new Pipeline({ configuration: CLUSTER_CIDR, traits: { mostFrontends } });
+    const pipeline = new Pipeline({ configuration: CONFIGURATION, traits: { mostFrontends } });
     pipeline.load(objects);
     const portions = weight && { clock: realClock, logger: new MemoryLogger(), weight };
     const dataplane = new NftablesDataplane(nft, portions ? { portions } : {});
