@@ -116,12 +116,13 @@ export class LocalhostListeners {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort();
     await this.#work;
-    for (const { listener } of this.#open.values()) listener.close();
+    const open = [...this.#open.values()];
     this.#open.clear();
     for (const [client, endpoint] of this.#connections) {
       client.close();
       endpoint?.close();
     }
+    await Promise.all(open.map(({ listener }) => listener.close()));
   }
 
   async #reconcileAll(): Promise<void> {
@@ -138,8 +139,8 @@ export class LocalhostListeners {
     const wanted = this.#wanted;
     for (const [key, { listener, wanted: { servicePort, port } }] of this.#open) {
       if (wanted.has(key)) continue;
-      listener.close();
       this.#open.delete(key);
+      await listener.close();
       this.#logger?.debug(2, "closed localhost node port", { servicePort, port });
       await turns.giveWay();
     }

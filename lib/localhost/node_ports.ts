@@ -65,7 +65,7 @@ export class LocalhostNodePorts {
     const isServed = node.ipFamilies.some((family) =>
       node.families[family].loopback === "listeners"
     );
-    if (!isServed) this.#wanted = new Map();
+    if (!isServed) this.#wanted = this.#wanted.size === 0 ? this.#wanted : new Map();
     else if (this.#isBehind) this.#wanted = new Map(yield* this.#wantedOf(services.values()));
     else yield* this.#change(change.services);
     this.#isBehind = false;

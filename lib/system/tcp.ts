@@ -70,8 +70,14 @@ async function acceptAll(
 export const TCP: Tcp = {
   listen({ address: hostname, port }: TcpAddress, accept): TcpListener {
     const listener = Deno.listen({ hostname, port });
-    void acceptAll(listener, accept);
-    return { close: () => tryToClose(listener) };
+    const accepting = acceptAll(listener, accept);
+    return {
+      close: () => {
+        tryToClose(listener);
+        // Deno closes the socket when the pending accept(2) has ended.
+        return accepting;
+      },
+    };
   },
   async connect({ address: hostname, port }, { timeout, signal }): Promise<TcpConnection> {
     const attempt = new AbortController();

@@ -1,4 +1,4 @@
-import { assertEquals, assertNotEquals } from "@std/assert";
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import type { LocalhostNodePort } from "../../lib/localhost/node_ports.ts";
 import type { Family } from "../../lib/model/values/address.ts";
@@ -81,12 +81,8 @@ async function readLine(connection: Deno.TcpConn): Promise<string> {
   return text.trim();
 }
 
-/** Deno closes a socket when its pending accept(2) has ended. */
 async function refused(port: number, family: Family = 4): Promise<void> {
-  await eventually("the port is closed", async () => {
-    const error = await ask(port, family).then(() => undefined, (error: unknown) => error);
-    return error instanceof Deno.errors.ConnectionRefused;
-  });
+  await assertRejects(() => ask(port, family), Deno.errors.ConnectionRefused);
 }
 
 async function askOften(port: number, times: number): Promise<Set<string>> {
@@ -247,7 +243,7 @@ class SilentTcp implements Tcp {
 
   listen(_at: TcpAddress, accept: (connection: TcpConnection) => void): TcpListener {
     this.accept = accept;
-    return { close() {} };
+    return { close: () => Promise.resolve() };
   }
 
   connect(): Promise<TcpConnection> {
@@ -276,4 +272,17 @@ Deno.test("connections over 4,096 are closed and counted, and the log says it on
   assertEquals([listeners.connections, tcp.closed], [4_096, 3]);
   assertEquals(listeners.counts[4].failures["too-many"], 3);
   assertEquals(logger.at("warn").length, 1);
+});
+
+Deno.test("a node port that goes and comes back has its listener at once", async () => {
+  using server = serve();
+  await using listeners = create();
+  const port = freePort();
+  for (let i = 0; i < 20; i++) {
+    await sync(listeners, { [port]: { to: [server.port] } });
+    await sync(listeners, {});
+  }
+  await sync(listeners, { [port]: { to: [server.port] } });
+  assertEquals(await ask(port), `${server.port}`);
+  assertEquals(listeners.counts[4].listenFailures, 0);
 });

@@ -23,8 +23,8 @@ export interface TcpConnection {
 
 /** A socket that listens. */
 export interface TcpListener {
-  /** Ends listening; connections that it accepted stay. */
-  close(): void;
+  /** Ends listening; connections that it accepted stay. Resolves when the port is free again. */
+  close(): Promise<void>;
 }
 
 /** Limits of an attempt to connect. */
