@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { RulesetFacts } from "../findings/facts.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Finding } from "../model/finding.ts";
 import type { Change } from "../model/kernel/change.ts";
@@ -139,6 +140,12 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    * @throws {ApplyError} where it cannot be read
    */
   read(): Promise<KernelRules>;
+  /**
+   * Reads the rules of other programs that ours depend on. Absent: there are none.
+   *
+   * @throws {ApplyError} if they cannot be read
+   */
+  readRuleset?(): Promise<RulesetFacts>;
   /** What the rules that decide about packets are called. */
   describe(node: DesiredNode): RuleNames;
   /** Begins with a state, and gives the changes of the steps that follow, deletions first. */

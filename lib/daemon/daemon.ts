@@ -5,7 +5,7 @@
  */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
-import type { NodeFacts, SystemFacts } from "../findings/facts.ts";
+import type { NodeFacts, RulesetFacts, SystemFacts } from "../findings/facts.ts";
 import type { ObjectEvent } from "../model/cluster/events.ts";
 import type { Status } from "../model/status.ts";
 import type { EventReport } from "../model/cluster/event_report.ts";
@@ -24,7 +24,7 @@ import type { Connections } from "../observe/connections/connections.ts";
 import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
 import { startingEvent } from "./reports/node_events.ts";
 import { NodeFindings } from "./reports/node_findings.ts";
-import { readSystem } from "./reports/system_facts.ts";
+import { readRuleset, readSystem } from "./reports/system_facts.ts";
 import { Observation } from "./reports/observation.ts";
 import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
@@ -67,6 +67,7 @@ export class Daemon {
   readonly #firstSync = Promise.withResolvers<void>();
   readonly #findings: NodeFindings;
   #system: SystemFacts | undefined;
+  #ruleset: RulesetFacts | undefined;
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
   readonly #saved: SavedState;
@@ -148,7 +149,10 @@ export class Daemon {
     });
     this.#findings = new NodeFindings({
       gather: async (isFull) => {
-        if (isFull) this.#system = await readSystem(options, this.#system);
+        if (isFull) {
+          this.#system = await readSystem(options, this.#system);
+          this.#ruleset = await readRuleset(backend);
+        }
         return this.#facts();
       },
       appeared: (finding) => this.observation.found(finding),
@@ -364,6 +368,7 @@ export class Daemon {
       interfaceAddresses: runtime.addresses(),
       apiServers: this.#ownPorts.apiServers,
       system: this.#system,
+      ruleset: this.#ruleset,
       rival: backend.foreignRules.rival,
       localhostFailures: this.#options.localhost.failures,
       apiServer: api && { where: api.url.origin, warnings: api.warnings, failures: [] },

@@ -202,6 +202,26 @@ export const CATALOG = {
     remedy:
       "End the program that has the port (ss -ltnp), or leave localhost out of nodePortAddresses.",
   },
+  "nat-chain-before-ours": {
+    severity: "warning",
+    summary:
+      "A nat chain of another program decides before Services do, so packets to Services that it handles are lost to them.",
+    remedy: "Give that chain the priority dstnat (-100) or a higher one.",
+  },
+  "firewall-drops-services": {
+    severity: "warning",
+    summary:
+      "A firewall of this node drops new connections from outside that node ports, external IPs and load-balancer IPs send to endpoints. An accept in signpost's table cannot override that.",
+    remedy:
+      "Add a rule to that chain: iptables -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT, or in nft: ct status dnat accept.",
+  },
+  "firewall-drops-health-checks": {
+    severity: "warning",
+    summary:
+      "A firewall of this node drops connections to health-check node ports, so load balancers take the node for unhealthy.",
+    remedy:
+      "Add a rule to that chain: iptables -I INPUT -p tcp --dport PORT -j ACCEPT, or in nft: tcp dport PORT accept.",
+  },
 } as const satisfies Record<string, FindingKind>;
 
 /** The id of a kind of finding. */

@@ -19,8 +19,6 @@ export interface NodeFacts {
   readonly traits: ModeTraits;
   /** The addresses of all network interfaces, canonical. */
   readonly interfaceAddresses: readonly string[];
-  /** Absent if nft does not write our rules. */
-  readonly ruleset?: RulesetFacts | undefined;
   /** The addresses of the API server that this node uses, as far as they are known. */
   readonly apiServers?: readonly string[];
   /** Present once every list is complete. */
@@ -29,6 +27,8 @@ export interface NodeFacts {
   readonly system?: SystemFacts | undefined;
   /** Absent: the objects come from manifests. */
   readonly apiServer?: ApiServerFacts | undefined;
+  /** Absent if nft does not write our rules. */
+  readonly ruleset?: RulesetFacts | undefined;
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
   /** Health-check node ports that cannot be opened. */
@@ -80,6 +80,24 @@ export interface RulesetFacts {
   readonly nft: string;
   /** The tables on which nft crashes, such as `inet firewalld`. */
   readonly unreadable: readonly string[];
+  /** The chains of other programs. */
+  readonly chains: readonly ForeignChain[];
+}
+
+/** A chain of another program. */
+export interface ForeignChain {
+  /** Such as `ip filter`. */
+  readonly table: string;
+  readonly name: string;
+  /** Absent: only rules lead to it. */
+  readonly hook?: {
+    readonly type: string;
+    readonly hook: string;
+    readonly priority: number;
+    readonly policy: string;
+  } | undefined;
+  /** As nft prints them. */
+  readonly rules: readonly string[];
 }
 
 /** The objects, and the state that follows from them. */

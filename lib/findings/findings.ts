@@ -10,6 +10,7 @@ import { checkApiServer } from "./api_server.ts";
 import { checkAddressPlan } from "./address_plan.ts";
 import { checkFamilies } from "./families.ts";
 import { checkLocalhost } from "./localhost.ts";
+import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
 import { checkMovedConnections } from "./moved_connections.ts";
 import { checkHealthCheckPorts } from "./health_check_ports.ts";
 import { checkMode } from "./mode.ts";
@@ -37,6 +38,8 @@ const CHECKS: readonly Check[] = [
   checkMovedConnections,
   checkUnreadableTables,
   checkLocalhost,
+  checkNatOrder,
+  checkFirewalls,
 ];
 
 /** Findings of one kind that are listed. */

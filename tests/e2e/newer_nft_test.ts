@@ -26,7 +26,7 @@ function applyNewer(network: Network, { env }: Programs, script: string): Promis
 Deno.test("on a node with a table of a newer nft", async (test) => {
   await using newer = await newerNft();
 
-  await test.step("without a mode iptables mode serves, and one line names the table", async () => {
+  await test.step("without a mode iptables mode serves, one line names the table, and cleanup works", async () => {
     await using stage = await HandOverStage.create();
     await applyNewer(stage.network, newer, FOREIGN_TABLE);
     await using signpost = stage.start();
@@ -36,6 +36,10 @@ Deno.test("on a node with a table of a newer nft", async (test) => {
     assertEquals(lines.length, 1, signpost.log);
     assertMatch(lines[0] ?? "", CRASH);
     await assertFlows(stage.network, FLOWS);
+    await signpost.stop();
+    const { code, stderr } = await runSignpost(stage.network, ["cleanup"]);
+    assertEquals(code, 0, stderr);
+    assertNotMatch(await stage.network.run(NODE, ["iptables-nft-save"]), /KUBE-/);
   });
 
   await test.step("iptables mode takes over from nftables mode, whose rules are flushed", async () => {
@@ -60,6 +64,10 @@ Deno.test("on a node with a table of a newer nft", async (test) => {
     const { code, stderr } = await runSignpost(stage.network, stage.args);
     assertEquals(code, 1);
     assertMatch(stderr, CRASH);
+    const [, config = ""] = stage.args;
+    const check = await runSignpost(stage.network, ["check", "--config", config]);
+    assertEquals(check.code, 2);
+    assertMatch(check.stdout, CRASH);
   });
 
   await test.step("a sync that fails keeps the rules, and is no drift of another program", async () => {

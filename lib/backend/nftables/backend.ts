@@ -7,6 +7,7 @@ import { finding } from "../../findings/finding.ts";
 import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange, StreamedState } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
+import type { RulesetFacts } from "../../findings/facts.ts";
 import { desiredNode } from "../../policy/node.ts";
 import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
@@ -24,6 +25,7 @@ import { Nft } from "./kernel/nft.ts";
 import { probe } from "./kernel/probe.ts";
 import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES, removeTables } from "./kernel/tables.ts";
 import { changesFrom } from "./reading/changes.ts";
+import { foreignChains } from "./reading/foreign_chains.ts";
 import { localhostRejects, type LocalhostRejectsOptions } from "./localhost_rejects.ts";
 import { nftablesRules } from "./reading/kernel_rules.ts";
 import { nftablesNames } from "./reading/rule_names.ts";
@@ -169,6 +171,14 @@ export class NftablesBackend implements Backend<NftScript> {
   /** @inheritdoc */
   async read(): Promise<KernelRules> {
     return nftablesRules(await this.#nft.listTable());
+  }
+
+  /** @inheritdoc */
+  async readRuleset(): Promise<RulesetFacts> {
+    const nft = await this.#nft.version();
+    const unreadable = await this.#nft.unreadableTables();
+    const chains = unreadable.length > 0 ? [] : foreignChains(await this.#nft.listRuleset());
+    return { nft, unreadable, chains };
   }
 
   /** @inheritdoc */

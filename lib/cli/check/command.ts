@@ -8,7 +8,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { likelyBackend, type OpenBackend, openBackend } from "../../backend/choose.ts";
 import { kubeProxyProcesses } from "../../backend/kube_proxy_process.ts";
 import type { Command } from "../../config/flags/command.ts";
-import { readSystem } from "../../daemon/reports/system_facts.ts";
+import { readRuleset, readSystem } from "../../daemon/reports/system_facts.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { NodeFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/finding.ts";
@@ -50,8 +50,9 @@ async function look(context: QueryContext): Promise<CheckReport> {
   ]);
   const backend = "backend" in opened ? opened.backend : likelyBackend(context);
   const isReachable = apiServer === undefined || apiServer.failures.length === 0;
-  const [rival, state] = await Promise.all([
+  const [rival, ruleset, state] = await Promise.all([
     findRival(backend, context),
+    readRuleset(backend),
     // The daemon has them, and its findings.
     daemon || !isReachable ? undefined : readObjects(backend, context),
   ]);
@@ -63,6 +64,7 @@ async function look(context: QueryContext): Promise<CheckReport> {
     system,
     apiServer,
     rival,
+    ruleset,
     objects: state && objectFacts(state),
     probed: opened.findings,
   };

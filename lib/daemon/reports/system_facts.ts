@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { BackendOptions } from "../../backend/backend.ts";
+import type { Backend, BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
 import { Sysctl } from "../../backend/sysctl.ts";
-import type { SystemFacts } from "../../findings/facts.ts";
+import type { RulesetFacts, SystemFacts } from "../../findings/facts.ts";
 
 /**
  * Asks. What cannot be read is left out.
@@ -22,6 +22,13 @@ export async function readSystem(
     readConntrack(options),
   ]);
   return { couldUseNftables, conntrack };
+}
+
+/** Reads the rules of other programs; `undefined`: they cannot be read, or do not matter in this mode. */
+export async function readRuleset(
+  backend: Pick<Backend, "readRuleset">,
+): Promise<RulesetFacts | undefined> {
+  return await backend.readRuleset?.().catch(() => undefined);
 }
 
 async function readConntrack(

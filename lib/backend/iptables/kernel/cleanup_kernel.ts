@@ -153,7 +153,7 @@ async function restore(runner: ProcessRunner, program: string, text: string): Pr
 
 /**
  * Removes built-in chains that only our jumps were in, and the table if nothing is left in it. What
- * cannot be removed (by iptables-nft before 1.8.8) does no harm: it has no rules.
+ * cannot be removed (by iptables-nft before 1.8.8, by an nft that crashes) does no harm: it has no rules.
  */
 async function removeEmptyChains(
   runner: ProcessRunner,
@@ -169,6 +169,6 @@ async function removeEmptyChains(
   const name = [family === 4 ? "ip" : "ip6", table] as const;
   const listed = await runIfThere(runner, ["nft", "list", "table", ...name]);
   if (listed?.code === 0 && /^table \S+ \S+ \{\s*\}\s*$/.test(listed.stdout)) {
-    await runner.run(["nft", "delete", "table", ...name]).catch(rethrowAsApplyError);
+    await runIfThere(runner, ["nft", "delete", "table", ...name]).catch(() => {});
   }
 }

@@ -193,6 +193,11 @@ export class Nft {
     return ourTable(stdout);
   }
 
+  /** The rules of all tables, as text. No element is read for it. */
+  async listRuleset(): Promise<string> {
+    return (await this.#run(["nft", "-t", "list", "ruleset"])).stdout;
+  }
+
   /** The sets and maps of our table; none where there is no table. Elements are not read. */
   async listSetNames(): Promise<readonly ListedSet[]> {
     return [...await this.#structure()].flatMap(([, kind, name = ""]) =>

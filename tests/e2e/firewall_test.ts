@@ -1,0 +1,68 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { runSignpost } from "../support/signpost.ts";
+import { httpGet } from "../support/http.ts";
+import { NODE } from "../support/topology.ts";
+import { ADDRESSES, service, slice } from "./cluster.ts";
+import { assertFlows, nodePortFlow } from "./flow.ts";
+import { Stage } from "./stage.ts";
+
+const HEALTH_CHECK_PORT = 32_111;
+
+/** Firewalls that let in ssh and what was asked for, and drop all else. */
+const FIREWALLS = {
+  iptables: `for chain in FORWARD INPUT; do
+  iptables -P $chain DROP
+  iptables -A $chain -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+  iptables -A $chain -p tcp --dport 22 -j ACCEPT
+done
+iptables -A INPUT -i lo -j ACCEPT`,
+  nft: `nft -f - <<'END'
+table inet host {
+  chain forward {
+    type filter hook forward priority 0; policy drop;
+    ct state vmap { established : accept, related : accept, invalid : drop }
+  }
+  chain input {
+    type filter hook input priority 0;
+    iifname "lo" accept
+    ct state established,related accept
+    tcp dport 22 accept
+    reject with icmpx admin-prohibited
+  }
+}
+END`,
+} as const;
+
+for (const [program, rules] of Object.entries(FIREWALLS)) {
+  Deno.test(`a firewall of ${program} that drops is found, and the lines to type let Services work`, async () => {
+    const a = ADDRESSES[4];
+    const spec = {
+      type: "LoadBalancer",
+      externalTrafficPolicy: "Local",
+      healthCheckNodePort: HEALTH_CHECK_PORT,
+    };
+    await using stage = await Stage.create({
+      objects: [service(a, { spec }), slice(a, ["local1"])],
+    });
+    const { network } = stage;
+    await network.run(NODE, ["sh", "-ec", rules]);
+    await using signpost = await stage.startSynced();
+    const flow = { from: "client", protocols: ["tcp"] } as const;
+    const health = { from: "client", address: a.node, port: HEALTH_CHECK_PORT, path: "/" };
+    await signpost.waitForLog(/WARN .*finding=firewall-drops-services/);
+    await signpost.waitForLog(/WARN .*finding=firewall-drops-health-checks/);
+    const dropped = nodePortFlow(a, { ...flow, reaches: "drop" });
+    await assertFlows(network, [dropped]);
+    const { code, stdout } = await runSignpost(network, ["check", ...stage.args]);
+    assertEquals(code, 1, stdout);
+    assertMatch(
+      stdout,
+      /firewall-drops-health-checks[^]*firewall-drops-services|firewall-drops-services[^]*firewall-drops-health-checks/,
+    );
+    const lines = [...signpost.log.matchAll(/WARN .* remedy="Accept them: ([^"]*)"/g)];
+    assertEquals(lines.length, 2, signpost.log);
+    for (const [, line = ""] of lines) await network.run(NODE, ["sh", "-ec", line]);
+    await assertFlows(network, [nodePortFlow(a, { ...flow, reaches: ["local1"] })]);
+    assertMatch((await httpGet(network, health)).body, /"localEndpoints": ?1/);
+  });
+}
