@@ -366,7 +366,7 @@ export class Daemon {
       configuration,
       traits: backend.traits,
       interfaceAddresses: runtime.addresses(),
-      apiServers: this.#ownPorts.apiServers,
+      apiServerAddresses: this.#ownPorts.serverAddresses,
       system: this.#system,
       ruleset: this.#ruleset,
       rival: backend.foreignRules.rival,

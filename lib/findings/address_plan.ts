@@ -14,7 +14,7 @@ const MOST_NAMED = 20;
 
 /** Finds what has an address in a ServiceCIDR, and the API server at a cluster IP. */
 export function* checkAddressPlan(facts: NodeFacts): Generator<undefined, Finding[]> {
-  const { objects, apiServers = [] } = facts;
+  const { objects, apiServerAddresses = [] } = facts;
   if (!objects) return [];
   const cidrs = FAMILIES.flatMap((family) => objects.desired.node.families[family].serviceCIDRs);
   const inUse = new Map(cidrs.map((cidr) => [cidr, knownInside(cidr, facts, objects)]));
@@ -25,7 +25,7 @@ export function* checkAddressPlan(facts: NodeFacts): Generator<undefined, Findin
   }));
   const traps = new Map<string, string>();
   yield* eachPort(objects.desired, ({ name, clusterIPs, clusterEndpoints }) => {
-    const trap = clusterIPs.find((each) => apiServers.includes(each));
+    const trap = clusterIPs.find((each) => apiServerAddresses.includes(each));
     if (trap !== undefined) traps.set(trap, serviceOf(name));
     for (const { cidr, contains, services } of ranges) {
       if (services.size >= MOST_NAMED) continue;
@@ -59,14 +59,14 @@ export function* checkAddressPlan(facts: NodeFacts): Generator<undefined, Findin
 /** Names what is known without a look at the Services. */
 function knownInside(
   cidr: string,
-  { configuration, apiServers = [] }: NodeFacts,
+  { configuration, apiServerAddresses = [] }: NodeFacts,
   { node }: ObjectFacts,
 ): string[] {
   const ranges = new Set([...configuration.clusterCIDRs, ...node?.podCIDRs ?? []]);
   const inside = (addresses: readonly string[]) =>
     addresses.filter((address) => cidrContains(cidr, address));
   return [
-    ...inside(apiServers).map((each) => `the API server ${each}`),
+    ...inside(apiServerAddresses).map((each) => `the API server ${each}`),
     ...inside(node?.addresses ?? []).map((each) => `this node's address ${each}`),
     ...[...ranges].filter((range) => isInsideCidr(range, cidr)).map((each) => `pods (${each})`),
   ].slice(0, MOST_NAMED);

@@ -20,7 +20,7 @@ export interface NodeFacts {
   /** The addresses of all network interfaces, canonical. */
   readonly interfaceAddresses: readonly string[];
   /** The addresses of the API server that this node uses, as far as they are known. */
-  readonly apiServers?: readonly string[];
+  readonly apiServerAddresses?: readonly string[] | undefined;
   /** Present once every list is complete. */
   readonly objects?: ObjectFacts | undefined;
   /** Present once programs and kernel have been asked. */

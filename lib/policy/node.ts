@@ -180,9 +180,13 @@ function ownAddresses(inputs: NodeInputs): string[] {
       ...named,
       ...node?.addresses ?? [],
       ...interfaceAddresses(),
-      ...apiServers(inputs),
+      ...apiServers(inputs).filter((address) => isInServiceCIDR(inputs, address)),
     ]),
   ].sort();
+}
+
+function isInServiceCIDR({ serviceCIDRs }: NodeInputs, address: string): boolean {
+  return serviceCIDRs.some(({ cidrs }) => cidrs.some((cidr) => cidrContains(cidr, address)));
 }
 
 function apiServers({ ownPorts = () => [] }: NodeInputs): string[] {

@@ -15,4 +15,6 @@ export interface State {
   readonly conflicts: readonly Conflict[];
   /** Objects that cannot be used. */
   readonly refused: readonly Refusal[];
+  /** Of the API server that gave the objects, as far as they are known. */
+  readonly apiServerAddresses?: readonly string[];
 }

@@ -20,7 +20,7 @@ function found(
   const cidrs = { kind: "ServiceCIDR", metadata: { name: "kubernetes" }, spec: { cidrs: [cidr] } };
   const facts = factsOf(
     [cidrs, service("web", { clusterIP }), slice("web", [endpoint]), ...objects],
-    { facts: { apiServers }, configuration: { clusterCIDRs } },
+    { facts: { apiServerAddresses: apiServers }, configuration: { clusterCIDRs } },
   );
   return atOnce(checkAddressPlan(facts)).map(({ id, what, services }) => [id, what, services]);
 }

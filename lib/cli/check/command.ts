@@ -61,6 +61,7 @@ async function look(context: QueryContext): Promise<CheckReport> {
     configuration,
     traits: backend.traits,
     interfaceAddresses: runtime.addresses(),
+    apiServerAddresses: state?.apiServerAddresses,
     system,
     apiServer,
     rival,

@@ -67,6 +67,7 @@ export async function explain(command: ExplainCommand, context: QueryContext): P
     configuration,
     traits: backend.traits,
     interfaceAddresses: runtime.addresses(),
+    apiServerAddresses: state.apiServerAddresses,
     objects: objectFacts(state),
     probed: [],
   };

@@ -72,7 +72,7 @@ export class OwnPorts {
   }
 
   /** The API server's addresses, as far as they are known. */
-  get apiServers(): readonly string[] {
+  get serverAddresses(): readonly string[] {
     return [...this.#seen.values()].flatMap(({ port: { address } }) => address ?? []);
   }
 

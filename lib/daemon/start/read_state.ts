@@ -76,7 +76,13 @@ export async function readState(options: StateOptions): Promise<State> {
     }),
   });
   const { conflicts, overLimit } = desired.update(cache, cache.takeDirty());
-  return { cache, desired, conflicts, refused: [...cache.refused, ...overLimit] };
+  return {
+    cache,
+    desired,
+    conflicts,
+    refused: [...cache.refused, ...overLimit],
+    apiServerAddresses: own.serverAddresses,
+  };
 }
 
 /**

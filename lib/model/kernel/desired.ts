@@ -88,7 +88,7 @@ export interface DesiredFamily {
   readonly serviceCIDRs: readonly string[];
   /** The same without the known ranges of pods inside them: an address here that no Service has is nobody's. */
   readonly guardedCIDRs: readonly string[];
-  /** Addresses that no guard of virtual IPs concerns, sorted: the node's own and the API server's. */
+  /** Addresses that no guard of virtual IPs concerns, sorted: the node's own, and the API server's inside a ServiceCIDR. */
   readonly ownAddresses: readonly string[];
 }
 
