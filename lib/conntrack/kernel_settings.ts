@@ -5,6 +5,7 @@
  */
 import { messageOf } from "../model/values/errors.ts";
 import { applyConntrackSysctls, conntrackSysctls } from "./sysctls.ts";
+import type { SettingFailure } from "../findings/facts.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
@@ -17,18 +18,25 @@ export interface KernelSettingsOptions {
   readonly logger: Logger;
 }
 
-/** Makes the settings; what cannot be made is one warning, never the end. Called after the first sync. */
-export async function applyKernelSettings(options: KernelSettingsOptions): Promise<void> {
-  await applyConntrackSettings(options);
+/**
+ * Makes the settings; what cannot be made never ends the daemon. Called after the first sync.
+ *
+ * @returns the settings of connection tracking that were not made
+ */
+export async function applyKernelSettings(
+  options: KernelSettingsOptions,
+): Promise<readonly SettingFailure[]> {
+  const failed = await applyConntrackSettings(options);
   await setOomScore(options);
+  return failed;
 }
 
 /** Makes the settings of connection tracking alone. */
 export async function applyConntrackSettings(
   { configuration, runtime, logger }: KernelSettingsOptions,
-): Promise<void> {
+): Promise<readonly SettingFailure[]> {
   const sysctls = conntrackSysctls(configuration.conntrack, { cpus: runtime.cpus() });
-  await applyConntrackSysctls(sysctls, { access: new Sysctl(runtime.runner), logger });
+  return await applyConntrackSysctls(sysctls, { access: new Sysctl(runtime.runner), logger });
 }
 
 /** Deno cannot write below `/proc`: `choom` (package util-linux) does it. */

@@ -6,6 +6,7 @@
  */
 import type { Sysctl } from "../backend/sysctl.ts";
 import { messageOf } from "../model/values/errors.ts";
+import type { SettingFailure } from "../findings/facts.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { oneLine } from "../model/values/text.ts";
@@ -61,36 +62,28 @@ export function conntrackSysctls(
 
 /**
  * Sets what is not yet as it is to be. What cannot be set, because /proc/sys is read-only or the
- * kernel lacks the setting, is named in one warning; all else is set all the same.
+ * kernel lacks the setting, is returned; all else is set all the same.
  *
  * The kernel has these settings once it tracks connections, which it does from the first rule
  * that asks for it: call this after the first sync. In a network namespace of its own, the
  * limits (`max`, `buckets`) are read-only.
  *
- * @returns the settings that have been changed
+ * @returns what was not set
  */
 export async function applyConntrackSysctls(
   sysctls: readonly ConntrackSysctl[],
   { access, logger }: { readonly access: SysctlAccess; readonly logger: Logger },
-): Promise<ConntrackSysctl[]> {
-  const changed: ConntrackSysctl[] = [];
-  const failed: string[] = [];
+): Promise<SettingFailure[]> {
+  const failed: SettingFailure[] = [];
   for (const sysctl of sysctls) {
     try {
       if (!await ensure(sysctl, access)) continue;
-      changed.push(sysctl);
       logger.info("kernel setting changed", { name: sysctl.name, value: sysctl.value });
     } catch (error) {
-      failed.push(`${sysctl.name}=${sysctl.value} (${reason(error)})`);
+      failed.push({ name: sysctl.name, value: sysctl.value, reason: reason(error) });
     }
   }
-  if (failed.length > 0) {
-    logger.warn(
-      `kernel settings could not be set, they stay as they are: ${failed.join(", ")}; ` +
-        "set them on the node, or set conntrack.maxPerCore and the timeouts to 0",
-    );
-  }
-  return changed;
+  return failed;
 }
 
 /** @returns whether the setting had to be changed */

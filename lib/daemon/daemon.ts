@@ -5,7 +5,7 @@
  */
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
-import type { NodeFacts, RulesetFacts, SystemFacts } from "../findings/facts.ts";
+import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../findings/facts.ts";
 import type { ObjectEvent } from "../model/cluster/events.ts";
 import type { Status } from "../model/status.ts";
 import type { EventReport } from "../model/cluster/event_report.ts";
@@ -68,6 +68,7 @@ export class Daemon {
   readonly #findings: NodeFindings;
   #system: SystemFacts | undefined;
   #ruleset: RulesetFacts | undefined;
+  #settingFailures: readonly SettingFailure[] = [];
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
   readonly #saved: SavedState;
@@ -264,7 +265,10 @@ export class Daemon {
         manager.feedWatchdog(() => this.#loop.busy < STUCK, ended.signal),
         firstSync.then(() => repairDrift(this.#others())),
         firstSync.then(() => this.#takingOver = takeOver(this.#others())),
-        firstSync.then(() => applyKernelSettings(this.#options)),
+        firstSync.then(async () => {
+          this.#settingFailures = await applyKernelSettings(this.#options);
+          this.#findings.changed();
+        }),
         firstSync.then(() => this.#connections.begin()),
         this.#findings.follow(firstSync, signal),
         tellOfWaiting({ ...waiting, logger }),
@@ -373,6 +377,7 @@ export class Daemon {
       localhostFailures: this.#options.localhost.failures,
       apiServer: api && { where: api.url.origin, warnings: api.warnings, failures: [] },
       probed: findings,
+      settingFailures: this.#settingFailures,
       healthCheckFailures: this.#healthChecks.failures,
       objects: this.#cache.complete
         ? { node, desired: this.#desired, healthChecks: this.#desired.healthChecks }

@@ -109,6 +109,12 @@ export const CATALOG = {
     remedy:
       "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system. signpost then removes its rules.",
   },
+  "kernel-setting-refused": {
+    severity: "warning",
+    summary: "A kernel setting of connection tracking could not be made, and stays as it is.",
+    remedy:
+      "Set it on the node with sysctl -w, run signpost --init-only as full root, or set conntrack.maxPerCore and the timeouts to 0.",
+  },
   "conntrack-table-almost-full": {
     severity: "warning",
     summary:

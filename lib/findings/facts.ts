@@ -31,6 +31,8 @@ export interface NodeFacts {
   readonly ruleset?: RulesetFacts | undefined;
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
+  /** Kernel settings that signpost could not make. */
+  readonly settingFailures?: readonly SettingFailure[] | undefined;
   /** Health-check node ports that cannot be opened. */
   readonly healthCheckFailures?: readonly ListenFailure[] | undefined;
   /** Node ports that could not be opened on loopback; absent: all are open. */
@@ -107,6 +109,16 @@ export interface ObjectFacts {
   readonly desired: DesiredState;
   /** By `namespace/name`, the health-check node ports. */
   readonly healthChecks: ReadonlyMap<string, { readonly port: number }>;
+}
+
+/** A kernel setting that could not be made. */
+export interface SettingFailure {
+  /** As sysctl(8) has it. */
+  readonly name: string;
+  /** What was wanted. */
+  readonly value: number;
+  /** What the system says. */
+  readonly reason: string;
 }
 
 /** A port of a Service on which this node cannot listen. */

@@ -23,3 +23,11 @@ Deno.test("a table of connection tracking is almost full from nine tenths on", (
     "conntrack-table-almost-full: connection tracking has 90 of 100 entries",
   ]);
 });
+
+Deno.test("a kernel setting that was refused is named with the line to type", () => {
+  const name = "net.netfilter.nf_conntrack_max";
+  const settingFailures = [{ name, value: 131_072, reason: "Read-only file system" }];
+  const [found] = checkSystem(factsOf([], { facts: { settingFailures } }));
+  assertEquals([found?.id, found?.where], ["kernel-setting-refused", name]);
+  assertEquals(found?.remedy.includes(`sysctl -w ${name}=131072`), true);
+});
