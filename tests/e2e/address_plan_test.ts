@@ -72,13 +72,23 @@ async function remoteServer(
   const { port = 0 } = stage.api.options;
   resources.use(new Forwarder(stage.network, { host: "remote1", address: a.remote1, port }));
   // `ip netns exec` puts these files in the place of those in /etc.
-  const folder = `/etc/netns/${stage.network.namespaceOf(NODE)}`;
+  const folder = hostsFolder(stage);
   await Deno.mkdir(folder, { recursive: true });
   resources.defer(() => Deno.remove(folder, { recursive: true }));
-  await Deno.writeTextFile(`${folder}/hosts`, `127.0.0.1 localhost\n${a.remote1} ${SERVER_NAME}\n`);
+  await nameAddress(stage, a.remote1);
   await nameServer(stage, server);
   const disposed = resources.move();
   return { stage, [Symbol.asyncDispose]: () => disposed.disposeAsync() };
+}
+
+function hostsFolder({ network }: Stage): string {
+  return `/etc/netns/${network.namespaceOf(NODE)}`;
+}
+
+/** Gives the API server's name this address in the node. */
+async function nameAddress(stage: Stage, address: string): Promise<void> {
+  const hosts = `127.0.0.1 localhost\n${address} ${SERVER_NAME}\n`;
+  await Deno.writeTextFile(`${hostsFolder(stage)}/hosts`, hosts);
 }
 
 /** Has the kubeconfig name this host. */
@@ -134,6 +144,21 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
+Deno.test("another address of the API server's name is let through, and the last one stays so", async () => {
+  await using remote = await remoteServer("nftables", { server: SERVER_NAME, objects: [WIDE] });
+  const { stage } = remote;
+  await using signpost = await stage.startSynced();
+  await stage.flowsBecome(signpost, serverFlows("nftables"));
+  const last = { from: NODE, address: a.remote1, port: TARGET_PORT };
+  const connection = await stage.network.stay(last);
+  await nameAddress(stage, a.remote2);
+  await stage.flowsBecome(signpost, [
+    { from: "node", to: a.remote1, port: TARGET_PORT, reaches: ["remote1"] },
+    { from: "node", to: a.remote2, port: TARGET_PORT, reaches: ["remote2"] },
+  ]);
+  assertEquals(await connection.exchange("still open"), "still open");
+});
+
 Deno.test("an API server at the cluster IP of default/kubernetes is refused before any rule is written", async () => {
   const kubernetes = service(a, { name: "kubernetes", spec: { clusterIP: a.remote1 } });
   const own = { ...kubernetes, metadata: { namespace: "default", name: "kubernetes" } };
@@ -143,30 +168,33 @@ Deno.test("an API server at the cluster IP of default/kubernetes is refused befo
   assertEquals((await signpost.status).code, 1);
 });
 
-Deno.test("the API server is served at the load balancer's address that the kubeconfig names", async () => {
-  await using stage = await Stage.create({ objects: WEB });
-  const { network } = stage;
-  const { port = 0 } = stage.api.options;
-  // Another node announces the address until signpost serves it here.
-  await network.ip("remote1", [addAddress(a.loadBalancer, "eth0")]);
-  await network.ip(NODE, [`route add ${a.loadBalancer} dev remote1`]);
-  const at = (address: string) => new Forwarder(network, { host: "remote1", address, port });
-  await using _announcer = at(a.loadBalancer);
-  await using _server = at(a.remote1);
-  await nameServer(stage, a.loadBalancer);
-  const ports = [{ name: "api", protocol: "TCP", port }];
-  const spec = { type: "LoadBalancer", clusterIP: a.clusterIP2, ports };
-  stage.apply(
-    service(a, { name: "vip", spec, ingress: [{ ip: a.loadBalancer }] }),
-    slice(a, ["remote1"], { service: "vip", ports }),
-  );
-  await using signpost = await stage.startSynced();
-  await stage.api.stop();
-  await network.ip("remote1", [`addr del ${a.loadBalancer}/32 dev eth0`]);
-  await stage.api.start();
-  const request = { from: "client", address: a.loadBalancer, port };
-  // The server answers with an alert of TLS.
-  assertEquals((await network.request(request, "no TLS\r\n\r\n")).at(0), "\x15");
-  stage.apply(slice(a, ["local2"]));
-  await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
-});
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`the API server is served at the load balancer's address that the kubeconfig names, ${mode}`, async () => {
+    await using stage = await Stage.create({ objects: WEB, config: { mode } });
+    const { network } = stage;
+    const { port = 0 } = stage.api.options;
+    // Another node announces the address until signpost serves it here.
+    await network.ip("remote1", [addAddress(a.loadBalancer, "eth0")]);
+    await network.ip(NODE, [`route add ${a.loadBalancer} dev remote1`]);
+    const at = (address: string) => new Forwarder(network, { host: "remote1", address, port });
+    await using _announcer = at(a.loadBalancer);
+    await using _server = at(a.remote1);
+    await nameServer(stage, a.loadBalancer);
+    const ports = [{ name: "api", protocol: "TCP", port }];
+    const spec = { type: "LoadBalancer", clusterIP: a.clusterIP2, ports };
+    stage.apply(
+      service(a, { name: "vip", spec, ingress: [{ ip: a.loadBalancer }] }),
+      slice(a, ["remote1"], { service: "vip", ports }),
+    );
+    await using signpost = stage.start();
+    await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+    await stage.api.stop();
+    await network.ip("remote1", [`addr del ${a.loadBalancer}/32 dev eth0`]);
+    await stage.api.start();
+    const request = { from: "client", address: a.loadBalancer, port };
+    // The server answers with an alert of TLS.
+    assertEquals((await network.request(request, "no TLS\r\n\r\n")).at(0), "\x15");
+    stage.apply(slice(a, ["local2"]));
+    await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: ["local2"] }]);
+  });
+}
