@@ -179,7 +179,8 @@ export class Daemon {
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: [
         ({ report }) => report && this.#synced(report),
-        () => this.#findings.changed(),
+        ({ report, full }) =>
+          report && !full ? this.#findings.changed() : this.#findings.suspected(),
         ({ done }) => {
           if (done) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
         },

@@ -79,6 +79,7 @@ Deno.test("on a node with a table of a newer nft", async (test) => {
     await applyNewer(stage.network, newer, FOREIGN_TABLE);
     stage.apply(slice(A, ["local1", "remote1"]));
     await signpost.waitForLog(/ERROR .*sync failed: nft 1\.0\.6 crashes on table inet hostfw/);
+    await signpost.waitForLog(/ERROR .* finding=nft-crashes where="table inet hostfw"/);
     await signpost.until("a second look at the table", () => looks(signpost) > 1);
     assertEquals(await stage.metric("signpost_drift_repairs_total"), 0);
     assertNotMatch(signpost.log, /another program has changed/);
@@ -88,6 +89,7 @@ Deno.test("on a node with a table of a newer nft", async (test) => {
       { from: "pod", to: A.clusterIP, reaches: ["local1", "remote1"] },
     ]);
     assertEquals(syncs(signpost, "full") > 1, true);
+    await signpost.waitForLog(/a finding is gone finding=nft-crashes/);
   });
 
   await test.step("cleanup flushes our rules, and says that an empty table stays", async () => {

@@ -32,6 +32,8 @@ export class NodeFindings {
   readonly #options: NodeFindingsOptions;
   readonly #changed: AutoResetEvent;
   #list: readonly Finding[] = [];
+  /** Monotonic time of the next look at the whole node. */
+  #next = -Infinity;
 
   /** @param options what to look at, whom to tell */
   constructor(options: NodeFindingsOptions) {
@@ -49,6 +51,12 @@ export class NodeFindings {
     this.#changed.set();
   }
 
+  /** Asks for a look at the whole node: a sync has failed, or follows one that has. */
+  suspected(): void {
+    this.#next = -Infinity;
+    this.#changed.set();
+  }
+
   /**
    * Looks at once; after the first sync also when objects change and every minute, until the signal aborts.
    * Before it, no program is asked, for the start needs the processors.
@@ -62,15 +70,15 @@ export class NodeFindings {
       this.#changed.set();
     }, { once: true });
     await Promise.race([firstSync, aborted.promise]);
-    let next = clock.monotonic();
+    this.#next = clock.monotonic();
     while (!signal.aborted) {
       const began = clock.monotonic();
-      const isFull = began >= next;
-      if (isFull) next = began + PERIOD;
+      const isFull = began >= this.#next;
+      if (isFull) this.#next = began + PERIOD;
       await this.#look(isFull);
       const took = clock.monotonic() - began;
       await clock.sleep(Math.max(PAUSE, TIMES_AS_LONG * took), signal);
-      if (!signal.aborted) await this.#changed.wait(Math.max(0, next - clock.monotonic()));
+      if (!signal.aborted) await this.#changed.wait(Math.max(0, this.#next - clock.monotonic()));
     }
   }
 

@@ -67,6 +67,15 @@ Deno.test("the whole node is looked at every minute, and objects when they chang
   await stop();
 });
 
+Deno.test("the whole node is looked at again after a sync that failed", async () => {
+  const { clock, looks, findings, stop } = start(HERE);
+  await settle();
+  findings.suspected();
+  await clock.advance(1_000);
+  assertEquals(looks, [false, true, true]);
+  await stop();
+});
+
 Deno.test("changes that come at once are looked at after a pause", async () => {
   const { clock, looks, findings, stop } = start(HERE);
   await settle();
