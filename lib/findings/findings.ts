@@ -58,9 +58,16 @@ export function* findAll(facts: NodeFacts): Generator<undefined, Finding[]> {
     const found = check(facts);
     append(all, "next" in found ? yield* found : found);
   }
-  return sortFindings(
-    [...Map.groupBy(all, ({ id }) => id).values()].flatMap((kind) => kind.slice(0, MOST_OF_A_KIND)),
-  );
+  return sortFindings([...Map.groupBy(all, ({ id }) => id).values()].flatMap(capped));
+}
+
+/** Lists the first findings of a kind, and counts the rest in one. */
+function capped(kind: readonly Finding[]): Finding[] {
+  const listed = kind.slice(0, MOST_OF_A_KIND);
+  const more = kind[MOST_OF_A_KIND];
+  if (!more) return listed;
+  const what = `… and ${kind.length - MOST_OF_A_KIND} more of this kind`;
+  return [...listed, { ...more, what, where: "", services: [] }];
 }
 
 /** Puts errors first, then warnings. */

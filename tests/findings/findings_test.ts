@@ -20,3 +20,13 @@ Deno.test("warnings come before findings that are only worth knowing", () => {
   const facts = factsOf([], { mode: "iptables", configuration: { clusterCIDRs } });
   assertEquals(atOnce(findAll(facts)).map(({ severity }) => severity), ["warning", "info"]);
 });
+
+Deno.test("after twenty findings of a kind, the last one counts the others", () => {
+  const failure = (port: number) => ({ service: "shop/web", port, reason: "in use" });
+  const healthCheckFailures = Array.from({ length: 25 }, (_, i) => failure(30_000 + i));
+  const found = atOnce(
+    findAll(factsOf([node(["192.168.77.2"])], { facts: { healthCheckFailures } })),
+  )
+    .filter(({ id }) => id === "health-check-port-taken");
+  assertEquals([found.length, found.at(-1)?.what], [21, "… and 5 more of this kind"]);
+});

@@ -6,6 +6,8 @@
 import type { NodeFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
 import type { Finding } from "../../model/finding.ts";
+import { ChangeFilter } from "../../model/values/change_filter.ts";
+import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { AutoResetEvent } from "../../sync/auto_reset_event.ts";
@@ -31,6 +33,7 @@ const TIMES_AS_LONG = 20;
 export class NodeFindings {
   readonly #options: NodeFindingsOptions;
   readonly #changed: AutoResetEvent;
+  readonly #failures = new ChangeFilter();
   #list: readonly Finding[] = [];
   /** Monotonic time of the next look at the whole node. */
   #next = -Infinity;
@@ -82,9 +85,20 @@ export class NodeFindings {
     }
   }
 
+  /** Works the list out. If that fails, the last list stays: rules do not depend on it. */
   async #look(isFull: boolean): Promise<void> {
-    const { gather, appeared, clock, logger } = this.#options;
-    const found = await new Turns(clock).run(findAll(await gather(isFull)));
+    const { gather, clock, logger } = this.#options;
+    try {
+      this.#take(await new Turns(clock).run(findAll(await gather(isFull))));
+    } catch (error) {
+      const reason = messageOf(error);
+      if (!this.#failures.changed("look", reason)) return;
+      logger.error("node findings cannot be worked out; the last list stays", { error: reason });
+    }
+  }
+
+  #take(found: readonly Finding[]): void {
+    const { appeared, logger } = this.#options;
     const [before, after] = [this.#list, found].map((list) => new Set(list.map(findingKey)));
     for (const each of found) {
       if (before?.has(findingKey(each))) continue;

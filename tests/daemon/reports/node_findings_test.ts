@@ -19,11 +19,11 @@ function start(first: NodeFacts) {
   const looks: boolean[] = [];
   const appeared: string[] = [];
   const over = new AbortController();
-  const now = { facts: first };
+  const now: { facts: NodeFacts | undefined } = { facts: first };
   const findings = new NodeFindings({
     gather: (isFull) => {
       looks.push(isFull);
-      return Promise.resolve(now.facts);
+      return now.facts ? Promise.resolve(now.facts) : Promise.reject(new Error("no facts"));
     },
     appeared: ({ id }) => appeared.push(id),
     clock,
@@ -84,5 +84,18 @@ Deno.test("changes that come at once are looked at after a pause", async () => {
   assertEquals(looks.length, 2);
   await clock.advance(1);
   assertEquals(looks.length, 3);
+  await stop();
+});
+
+Deno.test("facts that cannot be gathered leave the last list, and are logged once", async () => {
+  const { clock, logger, now, findings, stop } = start(ELSEWHERE);
+  await settle();
+  now.facts = undefined;
+  for (let i = 0; i < 3; i++) {
+    findings.changed();
+    await clock.advance(1_000);
+  }
+  assertEquals(findings.list.map(({ id }) => id), ["node-address-elsewhere"]);
+  assertEquals(logger.entries.map(({ level }) => level), ["warn", "error"]);
   await stop();
 });
