@@ -17,6 +17,7 @@ Deno.test("the page tells what the status tells", () => {
       status: {
         ...STATUS,
         findings: [FINDING],
+        localhostNodePorts: { listeners: 2, connections: 1 },
         refused: [{ kind: "Service", key: "shop/bad", reason: "port 0" }],
         conflicts: [{
           claim: "192.0.2.1 . tcp . 80",
@@ -36,6 +37,7 @@ Deno.test("the page tells what the status tells", () => {
       FINDING.where,
       FINDING.remedy,
       "nft 1.0.6",
+      "2 listeners, 1 connection",
       "3h ago",
       "12s old",
       "4711",
