@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { messageOf } from "../model/values/errors.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Sysctl } from "./sysctl.ts";
 
@@ -23,7 +22,6 @@ const PATIENCE = 1_000;
 /** What it takes to set it. */
 export interface RouteLocalnetOptions {
   readonly runner: ProcessRunner;
-  readonly logger: Logger;
   readonly clock: Pick<Clock, "sleep">;
 }
 
@@ -40,54 +38,30 @@ export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
 }
 
 /**
- * Switches it on beside the rules. Where that is refused (a read-only /proc/sys), one warning tells;
- * all other rules do not need it. A `sysctl` that hangs holds no sync up.
+ * Switches it on beside the rules. If that is refused (a read-only /proc/sys), a node finding says that the
+ * setting is off; all other rules do not need it. A `sysctl` that hangs holds no sync up.
  */
 export function routeLocalnet(
-  { runner, logger, clock }: RouteLocalnetOptions,
+  { runner, clock }: RouteLocalnetOptions,
 ): () => Promise<void> {
-  let told = false;
   let running: Promise<void> | undefined;
-  const set = async () => {
-    try {
-      await setRouteLocalnet(runner);
-    } catch (error) {
-      if (told) return;
-      told = true;
-      const reason = messageOf(error);
-      logger.warn(
-        `node ports do not answer on localhost: ${ROUTE_LOCALNET} cannot be set; set it to 1, or iptables.localhostNodePorts to false`,
-        { error: reason },
-      );
-    } finally {
-      running = undefined;
-    }
-  };
   return async () => {
-    running ??= set();
+    running ??= setRouteLocalnet(runner).catch(() => {}).finally(() => running = undefined);
     const over = new AbortController();
     await Promise.race([running, clock.sleep(PATIENCE, over.signal)]);
     over.abort();
   };
 }
 
-/**
- * Warns of a setting that is still on though no node port answers on localhost. Never rejects.
- *
- * @param options `guarded`: rules of signpost keep neighbours out for as long as they are there
- */
+/** Warns of a setting that is still on when no rule of signpost keeps neighbours out. Never rejects. */
 export async function warnOfRouteLocalnet(
-  { runner, logger, guarded }: Pick<RouteLocalnetOptions, "runner" | "logger"> & {
-    readonly guarded: boolean;
-  },
+  { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
 ): Promise<void> {
   const value = await new Sysctl(runner).read(ROUTE_LOCALNET).catch(() => "0");
   if (value === "0") return;
-  const danger = guarded
-    ? "only signpost's rules keep neighbours from what listens on 127.0.0.1"
-    : "neighbours can reach what listens on 127.0.0.1";
   logger.warn(
-    `no node port answers on localhost, and ${ROUTE_LOCALNET} is still ${value}: ${danger}; ` +
+    `no node port answers on localhost, and ${ROUTE_LOCALNET} is still ${value}: neighbours can reach ` +
+      `what listens on 127.0.0.1; ` +
       `if nothing else needs it, run sysctl -w ${ROUTE_LOCALNET}=0`,
   );
 }

@@ -27,7 +27,6 @@ import { TABLE } from "./nftables/script/objects.ts";
 import { kubeProxyProcesses } from "./kube_proxy_process.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
 import type { Rival } from "../findings/facts.ts";
-import { warnOfRouteLocalnet } from "./route_localnet.ts";
 
 /** What a hand-over works with. */
 export interface HandOverOptions {
@@ -108,9 +107,6 @@ export class HandOver {
   async finish(): Promise<void> {
     await this.#ipvs.takeOver();
     await this.#removeOthers();
-    if (this.#options.variant === undefined) {
-      await warnOfRouteLocalnet({ ...this.#options, guarded: true });
-    }
   }
 
   /**

@@ -52,7 +52,7 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
   }
   if (!isAnyRemoved) logger.info("there are no rules to remove");
   else if (!dryRun) {
-    await warnOfRouteLocalnet({ runner: runtime.runner, logger, guarded: false });
+    await warnOfRouteLocalnet({ runner: runtime.runner, logger });
   }
 }
 

@@ -109,6 +109,18 @@ export const CATALOG = {
     remedy:
       "Stop the other proxy, such as the DaemonSet kube-proxy in kube-system. signpost then removes its rules.",
   },
+  "route-localnet-off": {
+    severity: "warning",
+    summary: "Node ports do not answer on 127.0.0.1, for a kernel setting that they need is off.",
+    remedy:
+      "Run sysctl -w net.ipv4.conf.all.route_localnet=1, or signpost --init-only as full root, or set iptables.localhostNodePorts to false.",
+  },
+  "route-localnet-on": {
+    severity: "info",
+    summary:
+      "Packets to 127.0.0.0/8 from other machines are let in by the kernel, and only signpost's rules drop them.",
+    remedy: "If nothing else needs it, run sysctl -w net.ipv4.conf.all.route_localnet=0.",
+  },
   "kernel-setting-refused": {
     severity: "warning",
     summary: "A kernel setting of connection tracking could not be made, and stays as it is.",

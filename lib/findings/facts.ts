@@ -72,6 +72,8 @@ export interface Rival {
 export interface SystemFacts {
   /** Another mode is set although nftables would work. */
   readonly couldUseNftables: boolean;
+  /** `net.ipv4.conf.all.route_localnet`. */
+  readonly routeLocalnet?: string | undefined;
   /** Entries of connection tracking now and at most. */
   readonly conntrack?: { readonly entries: number; readonly max: number } | undefined;
 }

@@ -14,7 +14,7 @@ import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
 import { checkMovedConnections } from "./moved_connections.ts";
 import { checkHealthCheckPorts } from "./health_check_ports.ts";
 import { checkMode } from "./mode.ts";
-import { checkSystem } from "./system.ts";
+import { checkRouteLocalnet, checkSystem } from "./system.ts";
 import { checkNodeAddress } from "./node_address.ts";
 import { checkPodDetection, checkPodRange } from "./pod_range.ts";
 import { checkUnreadableTables } from "./unreadable_tables.ts";
@@ -28,6 +28,7 @@ const CHECKS: readonly Check[] = [
   ({ probed }) => probed,
   checkMode,
   checkSystem,
+  checkRouteLocalnet,
   checkApiServer,
   checkNodeAddress,
   checkFamilies,

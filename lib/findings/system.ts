@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { answersOnLoopback } from "../policy/node.ts";
 import type { NodeFacts, Rival } from "./facts.ts";
 import { type Finding, finding } from "./finding.ts";
 
@@ -28,6 +29,22 @@ export function checkSystem({ rival, system, settingFailures = [] }: NodeFacts):
       }),
     ],
   ];
+}
+
+/** Compares `route_localnet` with the need for it: node ports on 127.0.0.1 in iptables mode. */
+export function checkRouteLocalnet({ objects, traits, system }: NodeFacts): Finding[] {
+  const value = system?.routeLocalnet;
+  if (!objects || value === undefined) return [];
+  const where = "net.ipv4.conf.all.route_localnet";
+  if (answersOnLoopback(objects.desired.node, 4)) {
+    const what = `node ports do not answer on localhost: ${where} is 0`;
+    return value === "0" ? [finding("route-localnet-off", { what, where })] : [];
+  }
+  // Other proxies and iptables mode set it; nftables mode never needs it.
+  if (traits.localhostNodePorts === "rules" || value === "0") return [];
+  const what = `${where} is ${value} and no node port needs it: only signpost's rules keep ` +
+    "neighbours from what listens on 127.0.0.1";
+  return [finding("route-localnet-on", { what, where })];
 }
 
 function foreignProxy({ rules, processes }: Rival): Finding {

@@ -260,23 +260,6 @@ COMMIT
   assertMatch(mark, /mark packets by this chain: it stays.*"chain":"nat KUBE-MARK-MASQ"/);
 });
 
-Deno.test("in nftables mode a route_localnet that is on is warned of, and stays", async () => {
-  for (
-    const [backend, value, count] of [[undefined, "1", 1], [undefined, "0", 0], [
-      "-legacy",
-      "1",
-      0,
-    ]] as const
-  ) {
-    const { node, logger, handOver } = setUp(backend);
-    node.sysctls.set("net.ipv4.conf.all.route_localnet", value);
-    await handOver.finish();
-    const told = logger.at("warn").filter((line) => line.includes("route_localnet is still 1"));
-    assertEquals(told.length, count);
-    assertEquals(node.sysctls.get("net.ipv4.conf.all.route_localnet"), value);
-  }
-});
-
 Deno.test("a guard that is left without what it guards goes, in both modes", async () => {
   for (const backend of [undefined, "-nft"] as const) {
     const { node, handOver } = setUp(backend);

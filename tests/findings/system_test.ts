@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { NodeFacts } from "../../lib/findings/facts.ts";
-import { checkSystem } from "../../lib/findings/system.ts";
+import { checkRouteLocalnet, checkSystem } from "../../lib/findings/system.ts";
 import { factsOf } from "./facts.ts";
 
 function said(facts: Partial<NodeFacts>): string[] {
@@ -30,4 +30,28 @@ Deno.test("a kernel setting that was refused is named with the line to type", ()
   const [found] = checkSystem(factsOf([], { facts: { settingFailures } }));
   assertEquals([found?.id, found?.where], ["kernel-setting-refused", name]);
   assertEquals(found?.remedy.includes(`sysctl -w ${name}=131072`), true);
+});
+
+/** What is said of a value of route_localnet. */
+function saidOfRouteLocalnet(
+  routeLocalnet: string,
+  options: Parameters<typeof factsOf>[1],
+): string[] {
+  const system = { couldUseNftables: false, routeLocalnet };
+  return checkRouteLocalnet(factsOf([], { ...options, facts: { system } })).map(({ id }) => id);
+}
+
+Deno.test("node ports on localhost in iptables mode need route_localnet", () => {
+  assertEquals(saidOfRouteLocalnet("0", { mode: "iptables" }), ["route-localnet-off"]);
+  assertEquals(saidOfRouteLocalnet("1", { mode: "iptables" }), []);
+  const nodePortAddresses = ["192.0.2.0/24"];
+  assertEquals(
+    saidOfRouteLocalnet("0", { mode: "iptables", configuration: { nodePortAddresses } }),
+    [],
+  );
+});
+
+Deno.test("nftables mode does not need route_localnet", () => {
+  assertEquals(saidOfRouteLocalnet("1", { mode: "nftables" }), ["route-localnet-on"]);
+  assertEquals(saidOfRouteLocalnet("0", { mode: "nftables" }), []);
 });

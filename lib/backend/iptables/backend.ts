@@ -181,11 +181,11 @@ export class IptablesBackend implements Backend<IptablesScript> {
   }
 
   #dataplaneOf(iptables: Pick<Iptables, "backend" | "families" | "abilities">): IptablesDataplane {
-    const { runtime, logger } = this.#options;
+    const { runtime } = this.#options;
     return new IptablesDataplane({
       ...runtime,
       iptables,
-      routeLocalnet: routeLocalnet({ ...runtime, logger }),
+      routeLocalnet: routeLocalnet(runtime),
       onReplaced: (family, saved) => this.connections.replaced(family, saved),
     });
   }

@@ -5,6 +5,7 @@
  */
 import type { Backend, BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
+import { ROUTE_LOCALNET } from "../../backend/route_localnet.ts";
 import { Sysctl } from "../../backend/sysctl.ts";
 import type { RulesetFacts, SystemFacts } from "../../findings/facts.ts";
 
@@ -17,11 +18,13 @@ export async function readSystem(
   options: BackendOptions,
   before?: SystemFacts,
 ): Promise<SystemFacts> {
-  const [couldUseNftables, conntrack] = await Promise.all([
+  const sysctl = new Sysctl(options.runtime.runner);
+  const [couldUseNftables, conntrack, routeLocalnet] = await Promise.all([
     before?.couldUseNftables ?? couldUseFirst(options),
-    readConntrack(options),
+    readConntrack(sysctl),
+    sysctl.read(ROUTE_LOCALNET).catch(() => undefined),
   ]);
-  return { couldUseNftables, conntrack };
+  return { couldUseNftables, conntrack, routeLocalnet };
 }
 
 /** Reads the rules of other programs; `undefined`: they cannot be read, or do not matter in this mode. */
@@ -31,10 +34,7 @@ export async function readRuleset(
   return await backend.readRuleset?.().catch(() => undefined);
 }
 
-async function readConntrack(
-  { runtime: { runner } }: Pick<BackendOptions, "runtime">,
-): Promise<SystemFacts["conntrack"]> {
-  const sysctl = new Sysctl(runner);
+async function readConntrack(sysctl: Sysctl): Promise<SystemFacts["conntrack"]> {
   const read = async (name: string) =>
     Number(await sysctl.read(`net.netfilter.nf_conntrack_${name}`));
   try {
