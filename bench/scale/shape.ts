@@ -4,9 +4,8 @@
  * @module
  */
 import { printKey } from "../../lib/backend/nftables/script/keys.ts";
-import { frontendMap } from "../../lib/backend/nftables/script/sets.ts";
+import { tableSet } from "../../lib/backend/nftables/script/sets.ts";
 import { messageOf } from "../../lib/model/values/errors.ts";
-import { traitsOf } from "../../tests/support/modes.ts";
 import { clusterIP, SERVICE_PORT } from "../cluster.ts";
 import { Commits } from "../commits.ts";
 import { Daemon, type DaemonOptions, type LogLine, printOnce } from "../daemon.ts";
@@ -229,8 +228,7 @@ async function measureDrift(stage: Stage, daemon: Daemon): Promise<DriftTimes[]>
     const from = daemon.lines.length;
     const gone = commits.seen(address);
     const key = { type: "frontend", address, protocol: "tcp", port: SERVICE_PORT } as const;
-    const cutsFrontends = stage.options.services > traitsOf("nftables").mostFrontends;
-    const { name } = frontendMap({ cutsFrontends }, { family: 4, key });
+    const { name } = tableSet("services", { frontend: "vip", family: 4 });
     const element = `{ ${printKey(key)} }`;
     await stage.run(["nft", "delete", "element", "inet", "signpost", name, element]);
     // The kernel's word may be lost where it has much to tell.

@@ -8,8 +8,7 @@
  *
  * @module
  */
-import { vipFamily, type VipId, vipKeyOf } from "../model/cluster/names.ts";
-import type { Family } from "../model/values/address.ts";
+import { type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import { placeOf } from "../model/values/lists.ts";
 
 /** What a Service asks for with a claim. */
@@ -79,14 +78,8 @@ export class Claims {
   /** By node port, the claims that are lost where another Service holds it. */
   readonly #dependents = new Map<VipId, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
-  readonly #vips: Record<Family, number> = { 4: 0, 6: 0 };
   /** Claims that may be lost though no other one is for the same. */
   #conditional = 0;
-
-  /** By family, how many virtual IPs with a port Services ask for. */
-  get vips(): Readonly<Record<Family, number>> {
-    return this.#vips;
-  }
 
   /**
    * Replaces what a Service asks for. The work follows what changes, not the number of claimants.
@@ -176,9 +169,8 @@ export class Claims {
     if (waiting.length === 0) this.#waiting.delete(key);
   }
 
-  #count({ key, type, unless, reserved }: Claimant, more: 1 | -1): void {
+  #count({ unless, reserved }: Claimant, more: 1 | -1): void {
     if (unless !== undefined || reserved) this.#conditional += more;
-    if (type !== "nodePort") this.#vips[vipFamily(key)] += more;
   }
 
   #wait(key: VipId, claimant: Claimant): void {

@@ -64,7 +64,6 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
     tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
     countsConnections: configuration.signpost.serviceMetrics &&
       inputs.refusedFeatures?.has("connection-counters") !== true,
-    cutsFrontends: false,
   };
 }
 

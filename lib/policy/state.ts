@@ -31,7 +31,6 @@ import { followNoLocal, type NoLocal, noLocalCounts } from "./no_local.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts, withoutLost } from "./service.ts";
 import { SurroundingsFollower, type SurroundingsOptions } from "./surroundings.ts";
-import { cutWhereMany } from "./vips.ts";
 
 /** Settings that hold for the life of the process. */
 export interface DesiredOptions extends SurroundingsOptions {
@@ -274,7 +273,7 @@ export class Desired implements DesiredState {
   /** @returns whether all Services have to be worked out again */
   #updateNode({ node, serviceCIDRs }: Snapshot): boolean {
     const inputs = { ...this.#options, node, serviceCIDRs: [...serviceCIDRs.values()] };
-    const after = { ...desiredNode(inputs), cutsFrontends: this.#nextNode.cutsFrontends };
+    const after = desiredNode(inputs);
     const facts: NodeFacts = {
       zone: node?.zone ?? "",
       addresses: { 4: nodeAddress(inputs, 4), 6: nodeAddress(inputs, 6) },
@@ -308,7 +307,6 @@ export class Desired implements DesiredState {
         if (!judged.has(other)) affected.add(other);
       }
     }
-    this.#nextNode = cutWhereMany(this.#nextNode, { ...this.#options, vips: this.#claims.vips });
     return union(judged, union(affected, alsoDirty));
   }
 

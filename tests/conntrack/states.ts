@@ -35,7 +35,6 @@ export const NODE: DesiredNode = {
   tcpBeLiberal: false,
   healthzPort: 10256,
   countsConnections: false,
-  cutsFrontends: false,
 };
 
 /** A destination from `address:port`. */

@@ -266,26 +266,3 @@ export function largeService(index: number): Manifest[] {
     },
   ];
 }
-
-/**
- * A Service with 9,900 frontends of IPv4, nearly as many as it may have, and an endpoint.
- *
- * @param index its number, up to 99
- */
-export function manyFrontends(index: number): Manifest[] {
-  const a = ADDRESSES[4];
-  const name = `many-${index}`;
-  const ports = Array.from({ length: 100 }, (_, i) => ({ name: `p${i}`, protocol: "TCP" }));
-  const externalIPs = Array.from({ length: 98 }, (_, i) => `172.16.${index + 1}.${i + 1}`);
-  const servicePorts = ports.map((each, i) => ({ ...each, port: 1_000 + i }));
-  return [
-    service(a, {
-      name,
-      spec: { clusterIP: `10.96.2.${index}`, externalIPs, ports: servicePorts },
-    }),
-    slice(a, ["remote1"], {
-      service: name,
-      ports: ports.map((each) => ({ ...each, port: TARGET_PORT })),
-    }),
-  ];
-}

@@ -19,7 +19,7 @@ export function factsOf(
   return {
     nodeName: NODE_NAME,
     configuration: configuration(options.configuration),
-    traits: { ...traitsOf(options.mode ?? "nftables"), ...options.traits },
+    traits: traitsOf(options.mode ?? "nftables"),
     interfaceAddresses: cache.node?.addresses ?? [],
     probed: [],
     objects: { node: cache.node, desired, healthChecks: desired.healthChecks },

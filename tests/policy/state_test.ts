@@ -212,35 +212,12 @@ Deno.test("a change of the node that no rule depends on changes nothing", () => 
   assertEquals([change.node, [...change.services.keys()]], [undefined, []]);
 });
 
-Deno.test("more frontends of a family than stay together are cut, and stay cut until the next start", () => {
-  const traits = { mostFrontends: 3 };
-  const pipeline = new Pipeline({ traits });
-  const isCut = () => pipeline.desired.node.cutsFrontends;
-  assertEquals(pipeline.load(many(3)).change.node?.after.cutsFrontends ?? isCut(), false);
-  const six = service("six", { clusterIP: "fd00:10:96::1", ipFamilies: ["IPv6"] });
-  step(pipeline, six);
-  assertEquals(isCut(), false, "each family counts for itself");
-  step(pipeline, service("s1", { clusterIP: "10.96.0.1", externalIPs: ["192.0.2.1"] }));
-  assertEquals(isCut(), true);
-  const { change } = pipeline.load([node(["192.0.2.10"]), ...many(2)]);
-  assertEquals(change.node?.after.cutsFrontends, true);
-  assertEquals(isCut(), true);
-  const next = new Pipeline({ traits });
-  next.load(many(3));
-  assertEquals(next.desired.node.cutsFrontends, false);
-  next.load(many(4));
-  const other = step(next, service("s3"), true);
-  assertEquals([next.desired.node.cutsFrontends, other.change.node], [true, undefined]);
-});
-
 Deno.test("Services of a first state come as they are worked out, in the order of their names; the node's part is there before", () => {
   const objects = [node(["192.0.2.10"]), ...many(12), slice("none", ["10.244.9.9"])];
-  const options = { traits: { mostFrontends: 3 } };
-  const [streaming, whole] = [new Pipeline(options), new Pipeline(options)];
+  const [streaming, whole] = [new Pipeline(), new Pipeline()];
   const step = whole.load(objects);
   const { node: first, size, services } = streaming.stream(objects);
   assertEquals([first, size], [whole.desired.node, 12]);
-  assertEquals(first.cutsFrontends, true);
   const names: string[] = [];
   let result = services.next();
   for (; !result.done; result = services.next()) {

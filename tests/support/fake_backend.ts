@@ -45,7 +45,6 @@ export class FakeBackend implements Backend<FakeScript> {
     localhostNodePorts: "listeners",
     guardsClusterIPs: true,
     refuses: new Map(),
-    mostFrontends: Infinity,
     parts: "Services",
   };
   readonly metrics: BackendMetrics = { failures: [], gauges: [], counters: [] };

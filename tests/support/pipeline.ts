@@ -12,7 +12,6 @@ import {
   type StreamedStep,
 } from "../../lib/policy/state.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/features.ts";
-import type { ModeTraits } from "../../lib/model/kernel/traits.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
 import type { ObjectEvent, Refusal } from "../../lib/model/cluster/events.ts";
@@ -34,8 +33,6 @@ export interface PipelineOptions extends Pick<DesiredOptions, "ownAddresses" | "
   readonly ipFamilies?: readonly Family[];
   readonly refusedFeatures?: RefusedFeatures;
   readonly configuration?: Partial<Configuration>;
-  /** Facts that differ from those of the mode. */
-  readonly traits?: Partial<ModeTraits>;
 }
 
 /** Objects to desired state, state after state. */
@@ -48,7 +45,7 @@ export class Pipeline {
     this.desired = new Desired({
       ...options,
       configuration: configuration(options.configuration),
-      traits: { ...traitsOf(options.mode ?? "nftables"), ...options.traits },
+      traits: traitsOf(options.mode ?? "nftables"),
       nodeName: options.nodeName ?? NODE_NAME,
       ...options.refusedFeatures && { refusedFeatures: options.refusedFeatures },
       ...options.ipFamilies && { ipFamilies: options.ipFamilies },

@@ -33,7 +33,6 @@ const TRAITS: ModeTraits = {
   localhostNodePorts: "rules",
   guardsClusterIPs: false,
   refuses: new Map([["hash", "iptables cannot, nftables can"]]),
-  mostFrontends: Infinity,
   parts: "rules",
 };
 

@@ -38,7 +38,6 @@ const TRAITS: ModeTraits = {
   guardsClusterIPs: true,
   refuses: new Map(),
   // To list one map of them takes nft 104 MB.
-  mostFrontends: 50_000,
   // nft and the kernel take 60 ms for them.
   share: 4_000,
   parts: "elements and rules",

@@ -45,7 +45,7 @@ const BATCH = 100;
  * Reads set by set. Of the elements, nothing is kept but what differs: the texts of all would take more memory than
  * all else.
  *
- * @returns `undefined` where nft cannot read the table
+ * @returns `undefined` if nft cannot read the table, or frontends are not where they should be
  */
 export async function readBack(
   objects: TableObjects,
@@ -54,18 +54,16 @@ export async function readBack(
   const structure = await turns.run(parsingListing(await readable(() => nft.listStructure())));
   if (!structure) return undefined;
   const { sets, chains, elements } = objects;
+  if (lacksFrontends(sets, structure)) return undefined;
   const wanted = await turns.run(readingObjects({ sets, chains, elements: [] }));
   const differences = await turns.run(comparing(wanted, structure, { exactSlots: true }));
   const finder = new HeldSlotsFinder({ held: structure.chains, wanted: wanted.chains });
-  for (const group of readTogether(sets, structure)) {
-    const comparison = new Comparison(wanted, { differences, finder });
-    for (const { name } of group) {
-      await turns.run(comparison.expecting(elements.get(name) ?? []));
-    }
-    for (const set of group) {
-      if (!structure.sets.has(set.name)) continue;
+  for (const set of setsToRead(sets, structure)) {
+    const comparison = new Comparison(wanted, { set, differences, finder });
+    await turns.run(comparison.expecting(elements.get(set.name) ?? []));
+    if (structure.sets.has(set.name)) {
       const text = await readable(() => nft.listSet(set));
-      const listing = await turns.run(parsingListing(text, comparison.taking(set)));
+      const listing = await turns.run(parsingListing(text, comparison.taking()));
       checkpoint();
       if (!listing?.sets.has(set.name)) return undefined;
     }
@@ -74,43 +72,45 @@ export async function readBack(
   return { structure, differences, slotsBefore: finder.found };
 }
 
-/** The sets that are compared, in groups: a frontend is in one group, wherever each side has it. */
-function readTogether(
-  sets: readonly TableSet[],
-  { sets: there }: Contents,
-): Iterable<readonly TableSet[]> {
-  const wanted = new Set(sets.map(({ name }) => name));
-  // Maps of before that led to slots tell how many there are.
-  const left = [...there.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? [])
-    .filter(leadsToSlots);
-  const isCutAnew = left.some(({ role }) => role === "services");
-  return Map.groupBy(
-    // The kernel's own elements stay, whatever they are.
-    [...sets, ...left].filter(({ name, keyType }) => keyType !== "slot" && !isOfKernel(name)),
-    ({ role, family, name }) => isCutAnew && role === "services" ? `${role} ${family}` : name,
-  ).values();
+/** Returns whether slots are there without their map of frontends, which tells how many: an older version's table. */
+function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): boolean {
+  const slots = [...there.keys()].flatMap((name) => setNamed(name) ?? [])
+    .filter(({ keyType }) => keyType === "slot");
+  const families = new Set(slots.map(({ family }) => family));
+  return sets.some((set) => leadsToSlots(set) && families.has(set.family) && !there.has(set.name));
 }
 
-/** Compares the elements of some sets with what they should have, in the order of the sets: those that go come last. */
+/** Returns the sets whose elements are compared. */
+function setsToRead(sets: readonly TableSet[], { sets: there }: Contents): readonly TableSet[] {
+  const wanted = new Set(sets.map(({ name }) => name));
+  // Maps that go tell how many slots their frontends have.
+  const going = [...there.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? [])
+    .filter(leadsToSlots);
+  // The kernel's own elements stay, whatever they are.
+  return [...sets, ...going].filter(({ name, keyType }) => keyType !== "slot" && !isOfKernel(name));
+}
+
+/** Compares the elements of a set with what it should have. */
 class Comparison {
   readonly #wanted: Contents;
+  readonly #set: TableSet;
   readonly #differences: Difference[];
   readonly #finder: HeldSlotsFinder;
   /** By key, what was not found yet. */
   readonly #missing = new Map<string, Element>();
-  /** Those that were found in a set that goes. */
-  readonly #moved = new Set<string>();
 
   /** @param wanted the structure that the table should have */
   constructor(
     wanted: Contents,
-    { differences, finder }: {
+    { set, differences, finder }: {
+      readonly set: TableSet;
       /** Takes what differs. */
       readonly differences: Difference[];
       readonly finder: HeldSlotsFinder;
     },
   ) {
     this.#wanted = wanted;
+    this.#set = set;
     this.#differences = differences;
     this.#finder = finder;
   }
@@ -123,20 +123,19 @@ class Comparison {
     }
   }
 
-  /** Takes the elements that a set has. */
-  taking(set: TableSet): (element: ListedElement) => void {
-    const { name } = set;
+  /** Takes the elements that the set has. */
+  taking(): (element: ListedElement) => void {
+    const { name } = this.#set;
     const stays = this.#wanted.sets.has(name);
     const counts = isCounting(this.#wanted, name);
     return ({ key, data, remark }) => {
       const element = this.#missing.get(key);
-      this.#finder.take(set, key, { was: data, is: element?.data ?? "" });
+      this.#finder.take(this.#set, key, { was: data, is: element?.data ?? "" });
       // A set that goes takes its elements with it.
-      if (!stays) return void (element && this.#moved.add(key));
-      const isHere = element?.set.name === name;
-      if (isHere) this.#missing.delete(key);
+      if (!stays) return;
+      this.#missing.delete(key);
       const difference = compareElement({ in: name, key }, {
-        desired: isHere ? { data: element.data, remark: commentOf(element) } : undefined,
+        desired: element && { data: element.data, remark: commentOf(element) },
         held: { data, remark },
         counts,
       });
@@ -144,14 +143,16 @@ class Comparison {
     };
   }
 
-  /** Tells of what was not found. @param structure what the kernel has */
+  /** Reports what was not found. @param structure what the kernel has */
   *finishing(structure: Contents): Generator<undefined, void> {
+    const { name } = this.#set;
+    const isThere = structure.sets.has(name);
     let count = 0;
-    for (const [key, { set, data }] of this.#missing) {
+    for (const [key, { data }] of this.#missing) {
       if (++count % BATCH === 0) yield;
-      if (!this.#moved.has(key)) this.#finder.take(set, key, { was: "", is: data });
-      if (!structure.sets.has(set.name)) continue;
-      this.#differences.push({ type: "missing", in: set.name, key, desired: data, held: "" });
+      this.#finder.take(this.#set, key, { was: "", is: data });
+      if (!isThere) continue;
+      this.#differences.push({ type: "missing", in: name, key, desired: data, held: "" });
     }
   }
 }

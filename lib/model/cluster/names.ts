@@ -67,11 +67,6 @@ export function vipKeyOf(id: VipId): string {
   return vipKey(address, protocol, place % PORTS);
 }
 
-/** The family of a virtual IP. */
-export function vipFamily(id: VipId): Family {
-  return typeof id === "number" ? 4 : familyOf(id);
-}
-
 /** `protocol . port`: the key by which nftables finds a node port. */
 export function nodePortKey(protocol: Protocol, port: number): string {
   return `${protocol} . ${port}`;

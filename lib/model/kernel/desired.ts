@@ -108,11 +108,6 @@ export interface DesiredNode {
   readonly tcpBeLiberal: boolean;
   /** Whether the elements of frontends count connections (nftables mode; the rules of iptables always do). */
   readonly countsConnections: boolean;
-  /**
-   * Whether the frontends of virtual IPs are in several maps (nftables mode): set where a family has more than
-   * `ModeTraits.mostFrontends`, and kept until the process ends.
-   */
-  readonly cutsFrontends: boolean;
 }
 
 /** The complete desired state: by `namespace/name` of the Service, its ports of both families. */

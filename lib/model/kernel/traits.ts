@@ -20,8 +20,6 @@ export interface ModeTraits {
   readonly guardsClusterIPs: boolean;
   /** What Services may ask for and this mode cannot do, on any kernel. */
   readonly refuses: RefusedFeatures;
-  /** Frontends of virtual IPs of a family that one map holds at most, see `DesiredNode.cutsFrontends`. */
-  readonly mostFrontends: number;
   /** The cost that one partial sync writes while other Services wait, in elements; absent: no bound. */
   readonly share?: number;
   /** What the rules are made of, in the plural. */

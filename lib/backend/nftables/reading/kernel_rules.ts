@@ -3,13 +3,12 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredState } from "../../../model/kernel/desired.ts";
+import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { Difference } from "../../../model/kernel/verification.ts";
 import type { Comparison, KernelRules } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents, NO_CONTENTS, parsingListing } from "../kernel/contents.ts";
 import { TABLE_PLACE } from "../kernel/place.ts";
-import { setNamed } from "../script/sets.ts";
 import { nftablesEntries, stickyClients } from "./entries.ts";
 import { frontendIdOf } from "./frontends.ts";
 import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
@@ -25,22 +24,11 @@ export function nftablesRules(listing: string): KernelRules {
   const held = contents ?? NO_CONTENTS;
   return {
     isEmpty: contents === undefined,
-    entries: (ports, node) => nftablesEntries(ports, { node: asHeld(node, contents), held }),
+    entries: (ports, node) => nftablesEntries(ports, { node, held }),
     stickyClients: (ports) => stickyClients(ports, listing),
-    compare: ({ node, services }) =>
-      compareTable({ node: asHeld(node, contents), services }, contents),
-    changesTo: ({ node, services }) =>
-      kernelChanges({ node: asHeld(node, contents), services }, held),
+    compare: (state) => compareTable(state, contents),
+    changesTo: (state) => kernelChanges(state, held),
   };
-}
-
-/** Whether frontends are cut depends on how many there were, too: the table tells. */
-function asHeld(node: DesiredNode, held: Contents | undefined): DesiredNode {
-  const hasShard = (name: string) => {
-    const set = setNamed(name);
-    return set?.role === "services" && set.shard !== undefined;
-  };
-  return held ? { ...node, cutsFrontends: [...held.sets.keys()].some(hasShard) } : node;
 }
 
 function compareTable(state: DesiredState, held: Contents | undefined): Comparison {

@@ -6,15 +6,15 @@
  *
  * @module
  */
-import { type Family, integerToAddress } from "../../../model/values/address.ts";
+import type { Family } from "../../../model/values/address.ts";
 import type {
   DesiredNode,
   LocalDetector,
   NodePortAddresses,
 } from "../../../model/kernel/desired.ts";
 import { type Chain, type Element, element } from "./objects.ts";
-import { FRONTEND_SHARDS, type FrontendKind, NFT_FAMILY } from "./set_rows.ts";
-import { tableSet, vipMaps } from "./sets.ts";
+import { type FrontendKind, NFT_FAMILY } from "./set_rows.ts";
+import { tableSet } from "./sets.ts";
 
 /** The last chain of ours that a packet meets on its way out. */
 export const LAST_CHAIN = "nat-postrouting";
@@ -145,18 +145,9 @@ function shortCircuitChains(node: DesiredNode, family: Family): Chain[] {
 
 function serviceRules(node: DesiredNode, family: Family): string[] {
   return [
-    ...vipMaps(node, family).map(({ name, shard }) =>
-      `${lowBitsMatch(shard, family)}${vipOf(family)} vmap @${name}`
-    ),
+    vipRule("services", family),
     ...nodePortRules(node, { family, role: "services" }),
   ];
-}
-
-/** The packet match for virtual IPs of a shard, see `FRONTEND_SHARDS`; none: all of them. */
-function lowBitsMatch(shard: number | undefined, family: Family): string {
-  if (shard === undefined) return "";
-  const bits = (value: number) => integerToAddress(family, BigInt(value));
-  return `${NFT_FAMILY[family]} daddr & ${bits(FRONTEND_SHARDS - 1)} == ${bits(shard)} `;
 }
 
 /** Holds no node ports in the rules: the kernel does not route an answer from outside to it. */

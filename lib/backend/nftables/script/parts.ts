@@ -25,8 +25,8 @@ export function isOnePart({ addElements, deleteElements }: Operations, weight: n
 }
 
 /**
- * Cuts a step; what is about one frontend stays in one part. The rules that every packet meets may look into
- * other maps than before (`DesiredNode.cutsFrontends`): the new ones are full then, and the old ones still there.
+ * Cuts a step; what is about one frontend stays in one part. The rules that every packet meets change after all
+ * elements: maps that are new to them are full then, and maps that go are still there.
  *
  * @param weight elements of a part, more or less
  * @yields chains and sets first, then elements, then the chains that all packets meet, then what goes when nothing

@@ -12,7 +12,7 @@ import { fromLocalPod, shortCircuitChain } from "./layout.ts";
 import { type Element, element, type TableObject } from "./objects.ts";
 import { type Frontend, pickFor } from "./pick.ts";
 import type { FrontendKind } from "./set_rows.ts";
-import { frontendMap, tableSet } from "./sets.ts";
+import { tableSet } from "./sets.ts";
 
 /** What the chains for traffic from outside are called, by kind of frontend. */
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {
@@ -37,7 +37,7 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
       element(tableSet("clusterIPs", { family: port.family }), { type: "address", address }),
       ...clusterIPObjects(port, vip(address), node),
     ]),
-    ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend, node)),
+    ...[...external, ...nodePorts].flatMap((frontend) => externalObjects(port, frontend)),
     ...guardedObjects(port),
     ...firewallObjects(port, node),
     ...localhostObjects(port, node),
@@ -68,7 +68,7 @@ function clusterIPObjects(
   if (!pick) return [noEndpointsElement(port, frontend, policy)];
   const masquerade = node.masqueradeAll ? "jump mark-for-masquerade" : localDetector &&
     `${fromLocalPod(localDetector, { family, negated: true })} jump mark-for-masquerade`;
-  const leadTo = (chain: string) => serviceElement(port, frontend, { chain, node });
+  const leadTo = (chain: string) => serviceElement(port, frontend, chain);
   if (!masquerade) return [...pick.objects, leadTo(pick.chain)];
   const name = `cluster${pick.suffix}`;
   return [
@@ -79,12 +79,8 @@ function clusterIPObjects(
 }
 
 /** External addresses and node ports under the external traffic policy Cluster: always masqueraded. */
-function externalObjects(
-  port: DesiredServicePort,
-  frontend: Frontend,
-  node: DesiredNode,
-): TableObject[] {
-  if (port.externalTrafficPolicy === "Local") return localObjects(port, frontend, node);
+function externalObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
+  if (port.externalTrafficPolicy === "Local") return localObjects(port, frontend);
   const pick = pickFor(port, { policy: "Cluster", map: "endpoints", frontend });
   if (!pick) return [noEndpointsElement(port, frontend, "Cluster")];
   const name = `${OUTSIDE_CHAIN[frontend.kind]}${pick.suffix}`;
@@ -92,16 +88,12 @@ function externalObjects(
   return [
     ...pick.objects,
     { type: "chain", role: "frontend", name, rules },
-    serviceElement(port, frontend, { chain: name, node }),
+    serviceElement(port, frontend, name),
   ];
 }
 
 /** External traffic policy Local: the client's address is kept, and only endpoints of this node are used. */
-function localObjects(
-  port: DesiredServicePort,
-  frontend: Frontend,
-  node: DesiredNode,
-): TableObject[] {
+function localObjects(port: DesiredServicePort, frontend: Frontend): TableObject[] {
   const { family } = port;
   const { kind, key } = frontend;
   const cluster = pickFor(port, { policy: "Cluster", map: "endpoints", frontend });
@@ -122,7 +114,7 @@ function localObjects(
       name,
       rules: local ? [...rules, `goto ${local.chain}`] : rules,
     },
-    serviceElement(port, frontend, { chain: name, node }),
+    serviceElement(port, frontend, name),
     ...dropped,
   ];
 }
@@ -147,9 +139,9 @@ function noEndpointsElement(
 
 function serviceElement(
   { name, family }: DesiredServicePort,
-  { key }: Frontend,
-  { chain, node }: { readonly chain: string; readonly node: DesiredNode },
+  { kind, key }: Frontend,
+  chain: string,
 ): Element {
-  const set = frontendMap(node, { family, key });
+  const set = tableSet("services", { frontend: kind, family });
   return element(set, key, { data: `goto ${chain}`, comment: name });
 }

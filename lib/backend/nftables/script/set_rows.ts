@@ -21,13 +21,6 @@ interface ByFamily {
 interface ByFrontend extends ByFamily {
   readonly frontend: FrontendKind;
 }
-interface ByFrontendOrPart extends ByFrontend {
-  /**
-   * Of virtual IPs, where one map would be too large (`DesiredNode.cutsFrontends`): which of `FRONTEND_SHARDS`
-   * maps has them. nft lists no part of a map, and takes 2 kB for each element.
-   */
-  readonly shard?: number | undefined;
-}
 interface ByProtocol extends ByFamily {
   readonly protocol: Protocol;
 }
@@ -43,15 +36,12 @@ interface BySlots extends ByFrontend, ByProtocol {
 /** How many maps each of those is cut into. */
 export const SHARDS = 64;
 
-/** How many maps virtual IPs are cut into: by the low four bits of the address. */
-export const FRONTEND_SHARDS = 16;
-
 /** What sets are for: what tells those of one role apart, and the type of their keys. */
 interface Roles {
   /** Marks of our own transactions, for milliseconds: `nft monitor` tells of them. */
   readonly transactions: { readonly place: object; readonly key: "mark" };
   /** Leads to the chain of a frontend. */
-  readonly services: { readonly place: ByFrontendOrPart; readonly key: "frontend" };
+  readonly services: { readonly place: ByFrontend; readonly key: "frontend" };
   /** Leads pods and this node to the cluster's endpoints, under the Local policy. */
   readonly shortCircuits: { readonly place: ByFrontend; readonly key: "frontend" };
   /** Refuses what has no endpoint. */

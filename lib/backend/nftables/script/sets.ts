@@ -7,11 +7,10 @@
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import { type Protocol, PROTOCOLS } from "../../../model/cluster/objects.ts";
-import { type FrontendKey, type Key, parseKeyOf } from "./keys.ts";
+import { type Key, parseKeyOf } from "./keys.ts";
 import {
   type AnyPlace,
   type AnyRow,
-  FRONTEND_SHARDS,
   type KeyTypeOf,
   type PlaceOf,
   ROWS,
@@ -39,25 +38,18 @@ export interface TableSet<R extends SetRole = SetRole> {
   readonly family: Family | undefined;
   /** `undefined`: protocols share it. */
   readonly protocol: Protocol | undefined;
-  /** Which part it is of what is cut. */
-  readonly shard: number | undefined;
 }
 
 const ROLES = Object.keys(ROWS) as readonly SetRole[];
 const FRONTENDS = ["vip", "nodeport", "all"] as const;
 
-const VIP_SHARDS = Array.from({ length: FRONTEND_SHARDS }, (_, shard) => shard);
-
 /** All sets that there can be, but for shards of slots and those of endpoints with session affinity. */
 const SETS_BY_NAME: ReadonlyMap<string, TableSet> = new Map(
   FRONTENDS.flatMap((stem) => {
     const frontend = stem === "all" ? {} : { frontend: stem };
-    return ROLES.filter((role) => rowOf(role).stems[stem] !== undefined).flatMap((role) => {
-      const shards = role === "services" && stem === "vip" ? VIP_SHARDS : [];
-      return placesOf(rowOf(role).apartBy).flatMap((place) =>
-        [undefined, ...shards].map((shard) => makeSet(role, { ...place, ...frontend, shard }))
-      );
-    });
+    return ROLES.filter((role) => rowOf(role).stems[stem] !== undefined).flatMap((role) =>
+      placesOf(rowOf(role).apartBy).map((place) => makeSet(role, { ...place, ...frontend }))
+    );
   }).map((set) => [set.name, set]),
 );
 
@@ -91,7 +83,6 @@ function makeSet<R extends SetRole>(role: R, place: AnyPlace): TableSet<R> {
     filledBy,
     family: place.family,
     protocol: place.protocol,
-    shard: place.shard,
   };
 }
 
@@ -106,7 +97,7 @@ function nameOf(role: SetRole, place: AnyPlace): string {
     case "nothing":
       return stem;
     case "family":
-      return `${stem}${place.family}${shard === undefined ? "" : `-${shard}`}`;
+      return `${stem}${place.family}`;
     case "protocol":
       return `${stem}-${place.protocol}${place.family}${
         shard === undefined ? "" : `-turns-${shard}`
@@ -120,32 +111,6 @@ function nameOf(role: SetRole, place: AnyPlace): string {
 export function tableSet<R extends SetRole>(role: R, place: PlaceOf<R>): TableSet<R> {
   const known = SETS_BY_NAME.get(nameOf(role, place));
   return known !== undefined && isOf(role, known) ? known : makeSet(role, place);
-}
-
-/** What says whether the frontends of virtual IPs are in several maps. */
-type Cut = Pick<DesiredNode, "cutsFrontends">;
-
-/** The maps that lead from virtual IPs to their chains. */
-export function vipMaps({ cutsFrontends }: Cut, family: Family): readonly TableSet<"services">[] {
-  const shards = cutsFrontends ? VIP_SHARDS : [undefined];
-  return shards.map((shard) => tableSet("services", { frontend: "vip", family, shard }));
-}
-
-/** The map that leads from a frontend to its chain. */
-export function frontendMap(
-  { cutsFrontends }: Cut,
-  { family, key: { address } }: { readonly family: Family; readonly key: FrontendKey },
-): TableSet<"services"> {
-  const frontend = address === undefined ? "nodeport" : "vip";
-  const shard = cutsFrontends && address !== undefined ? shardOf(address) : undefined;
-  return tableSet("services", { frontend, family, shard });
-}
-
-/** The low four bits of an address: of its last byte, or its last digit (none: `::`). */
-function shardOf(address: string): number {
-  const [, byte] = /\.(\d+)$/.exec(address) ?? [];
-  const last = byte === undefined ? parseInt(address.slice(-1), 16) || 0 : Number(byte);
-  return last % FRONTEND_SHARDS;
 }
 
 function isOf<R extends SetRole>(role: R, set: TableSet): set is TableSet<R> {
@@ -168,7 +133,7 @@ export function setNamed(name: string): TableSet | undefined {
   const [, cut = "", shard = ""] = SHARD_NAME.exec(name) ?? [];
   const uncut = SETS_BY_NAME.get(cut);
   if (uncut?.keyType === "slot" && Number(shard) < SHARDS) {
-    return { ...uncut, name, shard: Number(shard) };
+    return { ...uncut, name };
   }
   const [, digit, endpoint = ""] = AFFINITY_NAME.exec(name) ?? [];
   const family = FAMILIES.find((each) => `${each}` === digit);
@@ -180,23 +145,15 @@ export const COUNTING_ROLE = "services";
 
 /** The sets that every table of this node has, in the order of their printing. */
 export function alwaysThere(
-  { ipFamilies, countsConnections, cutsFrontends }: Pick<
-    DesiredNode,
-    "ipFamilies" | "countsConnections" | "cutsFrontends"
-  >,
+  { ipFamilies, countsConnections }: Pick<DesiredNode, "ipFamilies" | "countsConnections">,
 ): readonly TableSet[] {
   const all = [...SETS_BY_NAME.values()].filter(({ role }) => ROWS[role].lifetime === "always")
-    .filter((set) => !leadsFromVip(set) || (set.shard !== undefined) === cutsFrontends)
     .map((set) =>
       countsConnections && set.role === COUNTING_ROLE
         ? { ...set, body: `${set.body}; ${COUNTER}` }
         : set
     );
   return [undefined, ...ipFamilies].flatMap((family) => all.filter((set) => set.family === family));
-}
-
-function leadsFromVip({ role, stem }: TableSet): boolean {
-  return role === "services" && stem === ROWS.services.stems.vip;
 }
 
 /** In a declaration, it gives each element a counter. */

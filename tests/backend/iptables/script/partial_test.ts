@@ -25,7 +25,6 @@ const NODE: DesiredNode = {
   tcpBeLiberal: false,
   healthzPort: 10256,
   countsConnections: false,
-  cutsFrontends: false,
 };
 
 function servicePort(changes: Partial<DesiredServicePort> = {}): DesiredServicePort {

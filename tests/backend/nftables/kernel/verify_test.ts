@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { nftablesRules } from "../../../../lib/backend/nftables/reading/kernel_rules.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
-import { slice } from "../../../explain/cluster.ts";
 import { Kernel } from "../kernel.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 
@@ -54,31 +53,4 @@ Deno.test("source ranges are compared by address, port and range, and a missing 
       service: "shop/web:seventeen",
     },
   ]);
-});
-
-Deno.test("whether its frontends are cut or not, a table is judged as it is", async () => {
-  await using kernel = await Kernel.create();
-  for (const isCut of [true, false]) {
-    const pipeline = new Pipeline({ traits: { mostFrontends: isCut ? 0 : Infinity } });
-    const six = { addressType: "IPv6", ports: [{ name: "six", port: 8080 }] };
-    pipeline.load([RANGED, slice([{ addresses: ["fd00:10:244::1"] }], six)]);
-    const { desired: { node, services } } = pipeline;
-    const dataplane = new NftablesDataplane(kernel.nft);
-    await dataplane.apply(dataplane.full(pipeline.desired));
-    const other = { node: { ...node, cutsFrontends: !isCut }, services };
-    const judged = async () => {
-      const rules = nftablesRules(await kernel.nft.listTable());
-      const ports = services.get("shop/web") ?? [];
-      return [
-        ...rules.compare(other).differences.map((each) => `${each.in} ${each.key}`),
-        ...rules.entries(ports, other.node).filter(({ state }) => state !== "same")
-          .map((each) => `${each.in} ${each.key}`),
-        ...rules.changesTo(other).changes.map((each) => `${each.in} ${each.key}`),
-      ];
-    };
-    assertEquals(await judged(), []);
-    const [map, key] = [isCut ? "services6-0" : "services6", "fd00:10:96::10 . tcp . 6"];
-    await kernel.script(`delete element inet signpost ${map} { ${key} }`);
-    assertEquals(await judged(), [`${map} ${key}`, `${map} ${key}`, `${map} ${key}`]);
-  }
 });

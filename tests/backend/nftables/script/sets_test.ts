@@ -7,7 +7,6 @@ import {
 } from "../../../../lib/backend/nftables/script/keys.ts";
 import {
   alwaysThere,
-  frontendMap,
   parseKey,
   setNamed,
   type TableSet,
@@ -27,12 +26,6 @@ const NODE_PORT: FrontendKey = {
 const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
   [tableSet("transactions", {}), "transactions", { type: "mark", mark: 0x1f }, "0x1f"],
   [tableSet("services", { frontend: "vip", family: 4 }), "services4", VIP, "10.96.0.1 . udp . 53"],
-  [
-    tableSet("services", { frontend: "vip", family: 6, shard: 15 }),
-    "services6-15",
-    VIP6,
-    "fd00::1 . tcp . 443",
-  ],
   [
     tableSet("services", { frontend: "nodeport", family: 6 }),
     "nodeports6",
@@ -138,8 +131,7 @@ Deno.test("a name of another program's set is in no row", () => {
     "endpoints-tcp4-turns-07",
     "endpoints-tcp4-turns-1-turns-2",
     "services4-turns-1",
-    "services4-16",
-    "services4-01",
+    "services4-1",
     "nodeports4-1",
     "short-circuits4-1",
     "source-ranges-tcp4-turns-1",
@@ -164,48 +156,21 @@ Deno.test("nft lists protocols as numbers, and a range of one address as the add
   assertEquals(printListedKey(range), "10.96.0.1 . 53 . 198.51.100.7");
 });
 
-for (const cutsFrontends of [false, true]) {
-  Deno.test(`every table has these sets, in this order, ${cutsFrontends ? "cut" : "uncut"}`, () => {
-    const node = { ipFamilies: [6], countsConnections: false, cutsFrontends } as const;
-    const services = cutsFrontends
-      ? Array.from({ length: 16 }, (_, shard) => `map services6-${shard}`)
-      : ["map services6"];
-    assertEquals(alwaysThere(node).map(({ kind, name }) => `${kind} ${name}`), [
-      "set transactions",
-      "set health-checks",
-      ...services,
-      "map short-circuits6",
-      "map no-endpoints6",
-      "map nodeports6",
-      "map nodeport-short-circuits6",
-      "map no-endpoint-nodeports6",
-      "set cluster-ips6",
-      "set service-cidrs6",
-      "set own-addresses6",
-      "set external-ips6",
-      "set hairpins6",
-    ]);
-  });
-}
-
-Deno.test("frontends are cut by the low four bits of the address; node ports are not", () => {
-  const nameOf = (family: 4 | 6, key: FrontendKey, cutsFrontends = true) =>
-    frontendMap({ cutsFrontends }, { family, key }).name;
-  for (
-    const [family, address, name] of [
-      [4, "10.96.0.0", "services4-0"],
-      [4, "10.96.0.15", "services4-15"],
-      [4, "10.96.0.16", "services4-0"],
-      [4, "10.96.0.250", "services4-10"],
-      [6, "fd00::", "services6-0"],
-      [6, "fd00::1f", "services6-15"],
-      [6, "fd00::a:b:c", "services6-12"],
-      [6, "::ffff:192.0.2.27", "services6-11"],
-    ] as const
-  ) {
-    const key = { ...VIP, address };
-    assertEquals(nameOf(family, key), name, address);
-    assertEquals(nameOf(family, key, false), `services${family}`, address);
-  }
-  assertEquals(nameOf(4, NODE_PORT), "nodeports4");
+Deno.test("every table has these sets, in this order", () => {
+  const node = { ipFamilies: [6], countsConnections: false } as const;
+  assertEquals(alwaysThere(node).map(({ kind, name }) => `${kind} ${name}`), [
+    "set transactions",
+    "set health-checks",
+    "map services6",
+    "map short-circuits6",
+    "map no-endpoints6",
+    "map nodeports6",
+    "map nodeport-short-circuits6",
+    "map no-endpoint-nodeports6",
+    "set cluster-ips6",
+    "set service-cidrs6",
+    "set own-addresses6",
+    "set external-ips6",
+    "set hairpins6",
+  ]);
 });
