@@ -7,9 +7,13 @@ import { ApplyError, type ApplyFailure } from "../../../model/kernel/dataplane.t
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { Feature, RefusedFeatures } from "../../../model/kernel/features.ts";
 import { FullScript } from "../script/full_script.ts";
+import { TABLE } from "../script/objects.ts";
 import type { Nft } from "./nft.ts";
 import { adviceFor, refusalOf, type Versions } from "./refusal.ts";
 import { PROBE_SERVICES } from "./probe_services.ts";
+
+/** No table of this name is ever there, but listings see it for a moment while the kernel takes a check back. */
+const PROBE_TABLE = "inet signpost-probe";
 
 /** Expressions that all tables use, each by itself, with the kernel module and option of each. */
 const EXPRESSIONS: readonly (readonly [
@@ -111,7 +115,7 @@ async function checkTable(
   );
   const state = { node: asked.node, services: new Map([["probe", asked.services]]) };
   const { text } = new FullScript(state);
-  return await check(nft, text);
+  return await check(nft, text.replaceAll(`table ${TABLE}`, `table ${PROBE_TABLE}`));
 }
 
 /** @returns the refusal; `undefined`: the script is taken */
@@ -132,14 +136,14 @@ async function explain(
   { refused, versions }: { readonly refused: ApplyError; readonly versions: Versions },
 ): Promise<string> {
   // Where there is no nf_tables at all, no expression is to blame.
-  const bare = await check(nft, "table inet signpost-probe {\n}\n");
+  const bare = await check(nft, `table ${PROBE_TABLE} {\n}\n`);
   if (bare) return `${refusalOf(bare, versions)}; ${adviceFor(bare)}`;
   const missing: { readonly text: string; readonly advice: string }[] = [];
   for (const [name, module, option, rule] of EXPRESSIONS) {
     const hook = HOOKS[name] ?? "filter hook input priority 0";
     const error = await check(
       nft,
-      `table inet signpost-probe {\n  chain probe {\n    type ${hook};\n    ${rule}\n  }\n}\n`,
+      `table ${PROBE_TABLE} {\n  chain probe {\n    type ${hook};\n    ${rule}\n  }\n}\n`,
     );
     if (error) {
       missing.push({

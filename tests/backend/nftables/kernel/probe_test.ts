@@ -159,3 +159,16 @@ Deno.test("this kernel passes, whatever the node's settings, and nothing is left
   }
   assertEquals(await kernel.nft.listTables(), []);
 });
+
+Deno.test("no check names our table, which another signpost may list and delete meanwhile", async () => {
+  const scripts: string[] = [];
+  const nft = new Nft({
+    run: async (argv, stdin = "") => {
+      if (argv.includes("--check") || argv.includes("-c")) scripts.push(await wholeInput(stdin));
+      return { code: argv.includes("-f") ? 1 : 0, stdout: "", stderr: "Error: refused" };
+    },
+  });
+  await assertRejects(() => probeNode(nft), ApplyError);
+  assertEquals(scripts.filter((script) => /table inet signpost(?!-probe)/.test(script)), []);
+  assertEquals(scripts.length > 1, true);
+});
