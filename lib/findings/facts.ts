@@ -78,7 +78,7 @@ export interface SystemFacts {
   readonly conntrack?: { readonly entries: number; readonly max: number } | undefined;
 }
 
-/** What nft lists of the rules of all programs. */
+/** What nft and iptables-legacy list of the rules of all programs. */
 export interface RulesetFacts {
   /** The version of nft, such as `1.0.6`. */
   readonly nft: string;
@@ -90,7 +90,7 @@ export interface RulesetFacts {
 
 /** A chain of another program. */
 export interface ForeignChain {
-  /** Such as `ip filter`. */
+  /** Such as `ip filter`, or `iptables-legacy filter`. */
   readonly table: string;
   readonly name: string;
   /** Absent: only rules lead to it. */

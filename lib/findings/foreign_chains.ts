@@ -36,7 +36,7 @@ export function* checkFirewalls(facts: NodeFacts): Generator<undefined, Finding[
   const findings: Finding[] = [];
   for (const sample of yield* samples(facts)) {
     for (const base of bases) {
-      if (base.hook.hook !== sample.hook) continue;
+      if (base.hook.hook !== sample.hook || !sees(base, sample.packet.family)) continue;
       if (fateOf(sample.packet, { base, chains }) === "drop") findings.push(dropped(base, sample));
     }
   }
@@ -85,12 +85,18 @@ function* samples(
   return [...found.values()];
 }
 
+/** Returns whether a chain sees packets of an IP family. */
+function sees({ table }: BaseChain, family: Family): boolean {
+  return new RegExp(`^(?:inet|ip${family === 6 ? "6" : ""}(?:tables-legacy)?) `).test(table);
+}
+
 function dropped({ table, name }: BaseChain, { hook, service, packet }: Sample): Finding {
   const chain = `chain ${name} of table ${table}`;
   const where = `chain ${table} ${name}`;
   // Only iptables names its chains in capitals.
-  const isIptables = /^ip6? filter$/.test(table) && name === name.toUpperCase();
-  const iptables = `${table.startsWith("ip6") ? "ip6tables" : "iptables"} -I ${name}`;
+  const isIptables = /^ip6?(?:tables-legacy)? filter$/.test(table) && name === name.toUpperCase();
+  const variant = table.includes("-legacy") ? "-legacy" : "";
+  const iptables = `${table.startsWith("ip6") ? "ip6tables" : "iptables"}${variant} -I ${name}`;
   const insert = `nft insert rule ${table} ${name}`;
   if (hook === "input") {
     const { dport } = packet;

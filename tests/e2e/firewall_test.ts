@@ -8,14 +8,23 @@ import { Stage } from "./stage.ts";
 
 const HEALTH_CHECK_PORT = 32_111;
 
+/** Rules of a program such as `iptables-legacy`, as ufw and Docker order theirs. */
+function iptablesFirewall(program: string): string {
+  return `${program} -N guests
+${program} -A guests -s 198.51.100.7 -j ACCEPT
+for chain in FORWARD INPUT; do
+  ${program} -P $chain DROP
+  ${program} -A $chain -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+  ${program} -A $chain -p tcp --dport 22 -j ACCEPT
+  ${program} -A $chain -p icmp -j guests
+done
+${program} -A INPUT -i lo -j ACCEPT`;
+}
+
 /** Firewalls that let in ssh and what was asked for, and drop all else. */
 const FIREWALLS = {
-  iptables: `for chain in FORWARD INPUT; do
-  iptables -P $chain DROP
-  iptables -A $chain -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
-  iptables -A $chain -p tcp --dport 22 -j ACCEPT
-done
-iptables -A INPUT -i lo -j ACCEPT`,
+  iptables: iptablesFirewall("iptables"),
+  "iptables-legacy": iptablesFirewall("iptables-legacy"),
   nft: `nft -f - <<'END'
 table inet host {
   chain forward {

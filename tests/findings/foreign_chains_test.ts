@@ -140,6 +140,12 @@ Deno.test("a firewall is no finding where no Service needs it, and our own chain
   assertEquals(found(chain("forward", []).replace("ip filter", "inet signpost")), []);
 });
 
+for (const table of ["ip6 filter", "bridge filter"]) {
+  Deno.test(`a chain that sees no IPv4 packet is no finding where all Services are IPv4: ${table}`, () => {
+    assertEquals(found(chain("forward", []).replace("ip filter", table)), []);
+  });
+}
+
 Deno.test("an endless row of jumps is followed for a while only", () => {
   const loop = chain("forward", Array.from({ length: 200 }, () => "jump other"))
     .replace("ip daddr 10.244.0.0/16 accept", Array(200).fill("jump other").join("\n\t\t"));

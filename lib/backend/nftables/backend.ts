@@ -10,6 +10,7 @@ import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { desiredNode } from "../../policy/node.ts";
 import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
+import { legacyChains } from "../legacy_chains.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
 import type { KernelRules } from "../kernel_rules.ts";
 import type { BackendMetrics } from "../metrics.ts";
@@ -177,7 +178,8 @@ export class NftablesBackend implements Backend<NftScript> {
     const nft = await this.#nft.version();
     const unreadable = await this.#nft.unreadableTables();
     const chains = unreadable.length > 0 ? [] : foreignChains(await this.#nft.listRuleset());
-    return { nft, unreadable, chains };
+    const legacy = await legacyChains(this.#options.runtime.runner);
+    return { nft, unreadable, chains: [...chains, ...legacy] };
   }
 
   /** @inheritdoc */

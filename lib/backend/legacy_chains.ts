@@ -1,0 +1,130 @@
+/**
+ * Reads the filter chains of iptables-legacy, which nft does not list.
+ *
+ * @module
+ */
+import type { ForeignChain } from "../findings/facts.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
+import { append } from "../model/values/lists.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
+import type { ProcessRunner } from "../model/ports/ports.ts";
+import { runIfThere } from "./iptables/kernel/run.ts";
+import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
+import { programName } from "./iptables/script/script.ts";
+
+/**
+ * Reads the filter chains of both families.
+ *
+ * @throws {ApplyError} if a program does not end
+ */
+export async function legacyChains(runner: ProcessRunner): Promise<ForeignChain[]> {
+  const chains: ForeignChain[] = [];
+  for (const family of FAMILIES) {
+    // Without `-t`, it loads no kernel module.
+    const saved = await runIfThere(runner, [programName(family, "-save", "-legacy")]);
+    const filter = saved?.code === 0 ? atOnce(parseSaved(saved.stdout)).get("filter") : undefined;
+    if (filter) append(chains, translateFilter(filter, family));
+  }
+  return chains;
+}
+
+/** Translates the chains of a table `filter` into chains with rules as nft prints them. */
+export function translateFilter(filter: SavedTable, family: Family): ForeignChain[] {
+  const table = `${programName(family, "", "-legacy")} filter`;
+  const names = [...filter.builtIn.keys(), ...filter.chains];
+  const rules = new Map<string, string[]>(names.map((name) => [name, []]));
+  for (const { chain, rule } of filter.rules) {
+    rules.get(chain)?.push(translateRule(tokens(rule), { family, chains: filter.chains }));
+  }
+  return names.map((name) => {
+    const policy = filter.builtIn.get(name)?.toLowerCase();
+    return {
+      table,
+      name,
+      hook: policy === undefined
+        ? undefined
+        : { type: "filter", hook: name.toLowerCase(), priority: 0, policy },
+      rules: rules.get(name) ?? [],
+    };
+  });
+}
+
+/** Modules that decide by their options alone. */
+const MODULES: ReadonlySet<string> = new Set(
+  ["tcp", "udp", "sctp", "multiport", "conntrack", "state", "addrtype", "comment"],
+);
+
+/** Targets after which the next rule follows. */
+const PASSING: ReadonlySet<string> = new Set(["LOG", "NFLOG", "MARK", "CONNMARK", "TRACE"]);
+
+/** Options with one value each, in nft's words. */
+function translateOption(option: string, value: string, family: Family): string | undefined {
+  const ip = family === 4 ? "ip" : "ip6";
+  switch (option) {
+    case "-p":
+      return `meta l4proto ${value}`;
+    case "-s":
+      return `${ip} saddr ${value}`;
+    case "-d":
+      return `${ip} daddr ${value}`;
+    case "-i":
+      return `iifname "${value}"`;
+    case "-o":
+      return `oifname "${value}"`;
+    case "--dport":
+    case "--dports":
+      return `th dport { ${value.replaceAll(":", "-").replaceAll(",", ", ")} }`;
+    case "--dst-type":
+      return `fib daddr type ${value.toLowerCase()}`;
+    case "--ctstate":
+    case "--state":
+      return value === "DNAT"
+        ? "ct status dnat"
+        : `ct state { ${value.toLowerCase().replaceAll(",", ", ")} }`;
+  }
+  return undefined;
+}
+
+interface Context {
+  readonly family: Family;
+  /** Those that rules can jump to. */
+  readonly chains: ReadonlySet<string>;
+}
+
+/** What is not known becomes a match that the check does not understand either. */
+function translateRule(words: readonly string[], { family, chains }: Context): string {
+  const parts: string[] = [];
+  let isNot = false;
+  for (let index = 0; index < words.length; index++) {
+    const word = words[index] ?? "";
+    if (word === "!") {
+      isNot = true;
+      continue;
+    }
+    const value = words[index + 1] ?? "";
+    if (word === "-j" || word === "-g") {
+      const verdict = verdictOf(word, value, chains);
+      return [...parts, ...verdict].join(" ");
+    }
+    const match = translateOption(word, value, family);
+    if (match !== undefined) parts.push(isNot ? negate(match) : match);
+    else if (word !== "--comment" && !(word === "-m" && MODULES.has(value))) {
+      parts.push(`xt match "${word}"`);
+    }
+    isNot = false;
+    if (!(words[index + 1] ?? "-").startsWith("-")) index++;
+  }
+  return parts.join(" ");
+}
+
+/** Puts `!=` before the value: the last word, or all in braces. */
+function negate(match: string): string {
+  return match.replace(/(\{.*\}|\S+)$/, "!= $1");
+}
+
+function verdictOf(word: string, target: string, chains: ReadonlySet<string>): string[] {
+  if (chains.has(target)) return [word === "-j" ? "jump" : "goto", target];
+  if (PASSING.has(target)) return [];
+  const known = ["ACCEPT", "DROP", "RETURN", "REJECT"].includes(target);
+  return [known ? target.toLowerCase() : "queue"];
+}
