@@ -58,10 +58,15 @@ export async function cleanup(options: CleanupOptions): Promise<void> {
 
 /** Takes the lock, so that no daemon starts meanwhile either. A system without locks has none. */
 async function refuseBesideDaemon({ runtime }: CleanupOptions): Promise<void> {
-  const refusal = await runtime.lock.take(lockHolder(runtime)).catch(() => undefined);
-  if (refusal) {
-    throw new FatalError(
-      `${describeHolder(refusal)}: nothing is removed; stop it, or set --force`,
-    );
+  if (isTaken(runtime)) return;
+  const who = describeHolder(await runtime.lock.holder());
+  throw new FatalError(`${who}: nothing is removed; stop it, or set --force`);
+}
+
+function isTaken(runtime: CleanupOptions["runtime"]): boolean {
+  try {
+    return runtime.lock.take(lockHolder(runtime));
+  } catch {
+    return true;
   }
 }

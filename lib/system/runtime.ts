@@ -22,12 +22,13 @@ export function systemRuntime(): Runtime {
   const interfaces = interfaceReader();
   const clock = new SystemClock(new Rounds());
   const heap = v8Heap();
+  const runner = new DenoProcessRunner();
   const memory = heap && new MemoryRelease(clock, heap);
   return {
     clock,
-    runner: new DenoProcessRunner(),
+    runner,
     streamer: denoStreamer,
-    lock: new AbstractSocketLock(),
+    lock: new AbstractSocketLock(runner),
     pid: Deno.pid,
     build: { deno: Deno.version.deno, v8: Deno.version.v8, target: Deno.build.target },
     osRelease: () => Deno.osRelease(),

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { cleanup } from "../../lib/cli/cleanup.ts";
 import { FatalError } from "../../lib/model/values/fatal.ts";
-import type { LockRefusal } from "../../lib/model/ports/node_lock.ts";
+import type { LockHolder } from "../../lib/model/ports/node_lock.ts";
 import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 import { configuration } from "../support/configuration.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "./fake_node.ts";
@@ -16,9 +16,9 @@ function fullNode(): FakeNode {
 }
 
 /** What the command works with on this node. */
-function contextOf(node: FakeNode, refusal?: LockRefusal) {
+function contextOf(node: FakeNode, holder?: LockHolder) {
   const runtime = {
-    lock: { take: () => Promise.resolve(refusal) },
+    lock: { take: () => !holder, holder: () => Promise.resolve(holder) },
     pid: 4712,
     runner: node.runner,
     streamer: { async *lines() {} },
@@ -136,13 +136,10 @@ Deno.test("a setting that stays is told", async () => {
 });
 
 Deno.test("beside a daemon nothing is removed without --force, and a dry run prints", async () => {
-  const refusal: LockRefusal = {
-    holder: { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" },
-    released: () => Promise.resolve(),
-  };
+  const holder = { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
   const beside = (options: { readonly force?: boolean; readonly dryRun?: boolean }) => {
     const node = fullNode();
-    const context = { ...contextOf(node, refusal), kubeProxy: false, dryRun: false, ...options };
+    const context = { ...contextOf(node, holder), kubeProxy: false, dryRun: false, ...options };
     return { node, cleaning: cleanup({ ...context, logger: new MemoryLogger() }) };
   };
   const refused = beside({});

@@ -42,7 +42,7 @@ async function start(folder: string, health = "") {
     clock: { ...realClock, sleep: (time, signal) => realClock.sleep(Math.min(time, 100), signal) },
     runner,
     streamer: { lines: (_argv, signal) => silence(signal) },
-    lock: { take: () => Promise.resolve(undefined) },
+    lock: { take: () => true, holder: () => Promise.resolve(undefined) },
   });
   const contents = { masqueradeAll: false };
   const file = new ConfigurationFile(() =>

@@ -1,77 +1,60 @@
 import { assertEquals } from "@std/assert";
-import { parseHolder } from "../../lib/system/node_lock.ts";
-import { run } from "../support/command.ts";
+import { parseHolders } from "../../lib/system/node_lock.ts";
 import { runWithFewDescriptors } from "../support/few_descriptors.ts";
 
-Deno.test("what a holder says of itself is checked before it is shown", () => {
-  const good = { pid: 1, version: "0.1.0-rc.1+a", since: "2026-01-02T03:04:05.000Z" };
-  assertEquals(parseHolder(JSON.stringify(good) + "\n"), good);
-  const bad: readonly unknown[] = [
-    { ...good, pid: "1" },
-    { ...good, version: "\u001b[2J" },
-    { ...good, since: "now\nERROR" },
-    {},
-    null,
-    7,
-  ];
-  for (const each of bad) assertEquals(parseHolder(JSON.stringify(each)), undefined);
-  assertEquals(parseHolder("hello"), undefined);
-  assertEquals(parseHolder(""), undefined);
+const LOCK = `
+  import { AbstractSocketLock } from "${
+  new URL("../../lib/system/node_lock.ts", import.meta.url).href
+}";
+  import { DenoProcessRunner } from "${
+  new URL("../../lib/system/process.ts", import.meta.url).href
+}";
+  const runner = new DenoProcessRunner();
+  const self = { pid: 7, version: "0.1.0-rc.1+a", since: "2026-01-02T03:04:05.000Z" };
+  const lock = new AbstractSocketLock(runner);
+`;
+
+Deno.test("the lock is taken once in a network namespace, and names its holder", async () => {
+  const { stdout, stderr } = await runWithFewDescriptors(
+    `${LOCK}
+    const second = new AbstractSocketLock(runner);
+    console.log(await lock.holder(), lock.take(self), lock.take(self), second.take(self));
+    console.log(JSON.stringify(await second.holder()));`,
+    "unshare -n",
+  );
+  const holder = '{"pid":7,"version":"0.1.0-rc.1+a","since":"2026-01-02T03:04:05.000Z"}';
+  assertEquals(stdout, `undefined true true false\n${holder}\n`, stderr);
 });
 
-Deno.test("without free descriptors the lock is held, and its holder says so when there are some", async () => {
-  const module = new URL("../../lib/system/node_lock.ts", import.meta.url).href;
-  const script = `
-    import { AbstractSocketLock } from "${module}";
-    Deno.addSignalListener("SIGTERM", () => {});
-    const lock = new AbstractSocketLock();
-    const self = { pid: 7, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
-    await lock.take(self);
-    const held = [];
-    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
-    held.pop().close();
-    const conn = await Deno.connect({ transport: "unix", path: "\\0signpost" });
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    for (const file of held) file.close();
-    const buffer = new Uint8Array(999);
-    const read = await conn.read(buffer);
-    console.log(JSON.parse(new TextDecoder().decode(buffer.subarray(0, read))).pid);
-    Deno.exit();
-  `;
-  const { stdout, stderr } = await runWithFewDescriptors(script, "unshare -n");
-  assertEquals(stdout, "7\n", stderr);
+Deno.test("connections to the lock are refused and use no descriptors of its holder", async () => {
+  const { stdout, stderr } = await runWithFewDescriptors(
+    `${LOCK}
+    lock.take(self);
+    let accepted = 0;
+    for (let i = 0; i < 200; i++) {
+      const connecting = Deno.connect({ transport: "unix", path: "\\0signpost" });
+      await connecting.then(() => accepted++, () => {});
+    }
+    console.log(accepted);`,
+    "unshare -n",
+  );
+  assertEquals(stdout, "0\n", stderr);
 });
 
-Deno.test("who waits for the lock stops waiting when it is told to", async () => {
-  const module = new URL("../../lib/system/node_lock.ts", import.meta.url).href;
-  const script = `
-    import { AbstractSocketLock } from "${module}";
-    const self = { pid: 7, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
-    const first = new AbstractSocketLock();
-    await first.take(self);
-    const refusal = await new AbstractSocketLock().take(self);
-    const set = globalThis.setTimeout;
-    globalThis.setTimeout = (callback, milliseconds) => {
-      console.log("it sleeps", milliseconds);
-      return set(callback, milliseconds);
-    };
-    const stop = new AbortController();
-    const waiting = refusal.released(stop.signal);
-    stop.abort();
-    await waiting;
-    await refusal.released(stop.signal);
-    console.log("stopped");
-    Deno.exit();
-  `;
-  const command = [
-    "unshare",
-    "-n",
-    Deno.execPath(),
-    "run",
-    "-qA",
-    "--unstable-net",
-    "--ext=js",
-    "-",
+Deno.test("a name of a holder is parsed, and two of them name nobody", () => {
+  const line = (name: string) =>
+    `0000000000000000: 00000002 00000000 00000000 0002 01 20583 ${name}`;
+  const name = "@signpost/4711/0.1.0/2026-01-02T03:04:05.000Z";
+  const good = { pid: 4711, version: "0.1.0", since: "2026-01-02T03:04:05.000Z" };
+  assertEquals(parseHolders([line("@signpost"), line(name), line("/run/x")].join("\n")), good);
+  const bad = [
+    "@signpost/x/0.1.0/2026-01-02T03:04:05.000Z",
+    "@signpost/99999999999/0.1.0/2026-01-02T03:04:05.000Z",
+    "@signpost/1/\u001b[2J/2026-01-02T03:04:05.000Z",
+    "@signpost/1/0.1.0/now",
+    `x${name}`,
+    `${name}/x`,
   ];
-  assertEquals(await run(command, { stdin: script }), "stopped\n");
+  for (const each of bad) assertEquals(parseHolders(line(each)), undefined);
+  assertEquals(parseHolders([line(name), line(name.replace("4711", "1"))].join("\n")), undefined);
 });

@@ -4,11 +4,14 @@
  * @module
  */
 import { FatalError } from "../../model/values/fatal.ts";
-import type { LockHolder, LockRefusal, NodeLock } from "../../model/ports/node_lock.ts";
+import type { LockHolder, NodeLock } from "../../model/ports/node_lock.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { VERSION } from "../../model/version.ts";
-import type { Logger } from "../../model/ports/ports.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { ServiceManager } from "../../observe/systemd.ts";
+
+/** Milliseconds between two attempts to take the lock. */
+const PAUSE = 500;
 
 /** What it takes to be the one. */
 export interface OneDaemonOptions {
@@ -18,6 +21,7 @@ export interface OneDaemonOptions {
   /** Whether to wait for another daemon's end. */
   readonly wait: boolean;
   readonly manager: Pick<ServiceManager, "ready" | "feedWatchdog">;
+  readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
@@ -32,26 +36,25 @@ export interface OneDaemonOptions {
  * @throws {FatalError} that names the holder, unless this daemon is to wait
  */
 export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> {
-  const { lock, self, wait, manager, logger, signal } = options;
+  const { lock, self, wait, manager, clock, logger, signal } = options;
   const over = new AbortController();
   const stop = AbortSignal.any([signal, over.signal]);
   let isTold = false;
   try {
     while (!signal.aborted) {
-      const refusal = await lock.take(self);
-      if (!refusal) {
+      if (lock.take(self)) {
         if (isTold) logger.info("the other signpost has ended; this one takes over");
         return;
       }
-      const who = describeHolder(refusal);
-      if (!wait) throw new FatalError(`${who}: stop it, or start this one with --wait`);
       if (!isTold) {
+        const who = describeHolder(await lock.holder());
+        if (!wait) throw new FatalError(`${who}: stop it, or start this one with --wait`);
         logger.info(`${who}: waiting for its end`);
         await manager.ready(`waiting for its end: ${who}`);
         void manager.feedWatchdog(() => true, stop);
       }
       isTold = true;
-      await refusal.released(signal);
+      await clock.sleep(PAUSE, signal);
     }
   } catch (error) {
     if (error instanceof FatalError) throw error;
@@ -68,8 +71,8 @@ export function lockHolder({ pid, clock }: Pick<Runtime, "pid" | "clock">): Lock
   return { pid, version: VERSION, since: new Date(clock.now()).toISOString() };
 }
 
-/** Names the process that holds the lock. */
-export function describeHolder({ holder }: LockRefusal): string {
+/** Returns words for the process that holds the lock. */
+export function describeHolder(holder: LockHolder | undefined): string {
   if (!holder) return UNKNOWN;
   const { pid, version, since } = holder;
   return `another signpost runs in this network namespace (pid ${pid}, version ${version}, since ${since})`;

@@ -31,6 +31,7 @@ async function start(given: DaemonOptions): Promise<void> {
     self: lockHolder(runtime),
     wait: given.configuration.signpost.wait,
     manager: given.manager,
+    clock: runtime.clock,
     logger,
     signal: given.signal,
   });

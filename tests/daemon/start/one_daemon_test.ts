@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { beTheOnlyDaemon } from "../../../lib/daemon/start/one_daemon.ts";
 import { FatalError } from "../../../lib/model/values/fatal.ts";
-import type { LockHolder, LockRefusal, NodeLock } from "../../../lib/model/ports/node_lock.ts";
+import type { LockHolder, NodeLock } from "../../../lib/model/ports/node_lock.ts";
 import { type NotifySocket, ServiceManager } from "../../../lib/observe/systemd.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 
@@ -10,30 +10,24 @@ const SELF: LockHolder = { ...FIRST, pid: 4712 };
 
 /** A lock that another holds until the test lets it go. */
 class FakeLock implements NodeLock {
-  holder: LockHolder | undefined = FIRST;
+  named: LockHolder | undefined = FIRST;
   isFree = false;
   takes = 0;
-  #release = Promise.withResolvers<void>();
 
-  take(): Promise<LockRefusal | undefined> {
+  take(): boolean {
     this.takes++;
-    if (this.isFree) return Promise.resolve(undefined);
-    const { holder } = this;
-    return Promise.resolve({
-      holder,
-      released: (signal) => {
-        signal.addEventListener("abort", () => this.#release.resolve(), { once: true });
-        return this.#release.promise;
-      },
-    });
+    return this.isFree;
   }
 
-  /** The holder ends, or seems to. */
-  async end({ isFree }: { readonly isFree: boolean }): Promise<void> {
-    this.isFree = isFree;
-    this.#release.resolve();
-    this.#release = Promise.withResolvers();
-    await settle();
+  holder(): Promise<LockHolder | undefined> {
+    return Promise.resolve(this.named);
+  }
+}
+
+/** A system without such locks. */
+class NoLock extends FakeLock {
+  override take(): boolean {
+    throw new Error("refused");
   }
 }
 
@@ -46,7 +40,15 @@ function start(lock: NodeLock, wait: boolean) {
     close: () => {},
   };
   const manager = new ServiceManager({ socket, watchdog: 30_000, clock, logger });
-  const only = beTheOnlyDaemon({ lock, self: SELF, wait, manager, logger, signal: stop.signal });
+  const only = beTheOnlyDaemon({
+    lock,
+    self: SELF,
+    wait,
+    manager,
+    clock,
+    logger,
+    signal: stop.signal,
+  });
   only.catch(() => {});
   return { logger, clock, stop, sent, only };
 }
@@ -65,17 +67,18 @@ Deno.test("a second daemon ends with one line that names the first", async () =>
       "2026-01-02T03:04:05.000Z): stop it, or start this one with --wait",
   );
   const silent = new FakeLock();
-  silent.holder = undefined;
+  silent.named = undefined;
   await assertRejects(() => start(silent, false).only, FatalError, "does not say what it is");
 });
 
 Deno.test("a second daemon that is to wait starts when the first has ended", async () => {
   const lock = new FakeLock();
-  const { logger, only } = start(lock, true);
+  const { logger, clock, only } = start(lock, true);
   await settle();
-  await lock.end({ isFree: false });
+  await clock.advance(500);
   assertEquals([lock.takes, logger.lines.length], [2, 1]);
-  await lock.end({ isFree: true });
+  lock.isFree = true;
+  await clock.advance(500);
   await only;
   assertEquals(logger.at("info").length, 2);
 });
@@ -94,10 +97,10 @@ Deno.test("systemd takes a daemon that waits for started and alive, and says wha
   const status = "STATUS=waiting for its end: another signpost runs in this network namespace " +
     "(pid 4711, version 0.1.0, since 2026-01-02T03:04:05.000Z)";
   assertEquals(sent, [`READY=1\n${status}`, "WATCHDOG=1"]);
-  await lock.end({ isFree: false });
   await clock.advance(15_000);
   assertEquals(sent.slice(2), ["WATCHDOG=1"]);
-  await lock.end({ isFree: true });
+  lock.isFree = true;
+  await clock.advance(500);
   await only;
   await clock.advance(60_000);
   assertEquals(sent.slice(3), [], "the daemon gives its own signs of life");
@@ -112,7 +115,7 @@ Deno.test("systemd is told nothing by a daemon that need not wait", async () => 
 });
 
 Deno.test("where there are no such locks, a warning tells, and the daemon starts", async () => {
-  const { logger, only } = start({ take: () => Promise.reject(new Error("refused")) }, false);
+  const { logger, only } = start(new NoLock(), false);
   await only;
   assertEquals(logger.at("warn").length, 1);
 });

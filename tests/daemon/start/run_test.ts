@@ -17,7 +17,7 @@ Deno.test("while the kernel checks the rules, nft says its version and the kubec
   const versionAsked = Promise.withResolvers<void>();
   const kubeconfigRead = Promise.withResolvers<void>();
   const { runtime, logger } = world({
-    lock: { take: () => Promise.resolve(undefined) },
+    lock: { take: () => true, holder: () => Promise.resolve(undefined) },
     readFile: () => {
       kubeconfigRead.resolve();
       return Promise.resolve(KUBECONFIG);
