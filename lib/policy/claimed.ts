@@ -34,6 +34,10 @@ export function claimsOf(service: Service, inputs: ClaimInputs): Claim[] {
   const addresses = addressesOf(service, inputs);
   const claims: Claim[] = [];
   for (const family of familiesOf(service)) {
+    for (const { address, type, family: own } of addresses) {
+      if (own !== family || type !== "loadBalancerIP") continue;
+      claims.push({ key: balancerClaim(address), type, isShared: true });
+    }
     for (const port of service.ports) {
       for (const each of addresses) {
         if (each.family === family) claims.push(vipClaim(each, port, inputs));
@@ -55,6 +59,11 @@ export function nodePortClaim(
   family: Family,
 ): string {
   return `IPv${family} node port ${nodePortKey(port.protocol, port.nodePort)}`;
+}
+
+/** Returns what a Service claims with a load-balancer IP: all of its ports, before external IPs. */
+function balancerClaim(address: string): string {
+  return `load-balancer IP ${address}`;
 }
 
 /** Each address once, as what comes first. */
@@ -118,10 +127,15 @@ function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimI
     : undefined;
   const isFront = own?.isApiServer && leadsToServers(servicePort, inspected, inputs);
   const reservation = isFront ? undefined : own ?? reserved;
+  const unless = takesNodePorts
+    ? nodePortClaim({ protocol, nodePort: port }, family)
+    : type === "externalIP" && !isOwn
+    ? balancerClaim(address)
+    : undefined;
   return {
     key: vipId(address, protocol, port),
     type,
-    ...takesNodePorts && { unless: nodePortClaim({ protocol, nodePort: port }, family) },
+    ...unless !== undefined && { unless },
     ...reservation && { reserved: reservation },
   };
 }

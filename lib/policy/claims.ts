@@ -33,11 +33,13 @@ export interface OwnPort extends Reservation {
 
 /** Something that only one Service can have. */
 export interface Claim {
-  /** `vipId` or `nodePortClaim`. */
+  /** `vipId`, `nodePortClaim` or `balancerClaim`. */
   readonly key: VipId;
   readonly type: ClaimType;
-  /** A claim of a node port: this claim is lost where another Service holds that one. */
+  /** Another claim: if another Service holds that one, this claim is lost. */
   readonly unless?: string;
+  /** Services may share it: it only takes the claims that name it in `unless`. */
+  readonly isShared?: true;
   /** No Service gets it. */
   readonly reserved?: Reservation;
 }
@@ -75,7 +77,7 @@ export class Claims {
   readonly #holders = new Map<VipId, Claimant>();
   /** By claim, who waits for it, the next holder first. */
   readonly #waiting = new Map<VipId, Claimant[]>();
-  /** By node port, the claims that are lost where another Service holds it. */
+  /** By claim, the claims that name it in `unless`. */
   readonly #dependents = new Map<VipId, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
   /** Claims that may be lost though no other one is for the same. */
@@ -117,6 +119,7 @@ export class Claims {
     const conflicts: Conflict[] = [];
     if (this.#waiting.size === 0 && this.#conditional === 0) return conflicts;
     for (const claimant of this.#byService.get(service) ?? []) {
+      if (claimant.isShared) continue;
       const winner = this.#winnerOver(claimant);
       if (winner) conflicts.push({ claim: vipKeyOf(claimant.key), ...winner, loser: service });
     }
@@ -128,13 +131,13 @@ export class Claims {
     const holder = this.#holders.get(key);
     const other = holder !== claimant && holder?.reserved === undefined
       ? holder
-      : this.#nodePortHolder(claimant);
+      : this.#holderBefore(claimant);
     if (other === undefined) return reserved;
     return { holder: other.service, because: reasonOf(other, claimant) };
   }
 
-  /** The other Service whose node port takes the place of a claim on this node's address. */
-  #nodePortHolder({ unless, service }: Claimant): Claimant | undefined {
+  /** Returns the other Service that holds what a claim names in `unless`. */
+  #holderBefore({ unless, service }: Claimant): Claimant | undefined {
     if (unless === undefined) return undefined;
     const holder = this.#holders.get(unless);
     const isOther = holder !== undefined && holder.service !== service;
@@ -189,7 +192,7 @@ export class Claims {
 /** Most have two fields of a claim: V8 would have those of a spread in an object of their own. */
 function claimant(
   { service, created }: Pick<Claimant, "service" | "created">,
-  { key, type, unless, reserved }: Claim,
+  { key, type, unless, isShared, reserved }: Claim,
 ): Claimant {
   return {
     service,
@@ -197,6 +200,7 @@ function claimant(
     key,
     type,
     ...unless !== undefined && { unless },
+    ...isShared && { isShared },
     ...reserved && { reserved },
   };
 }
@@ -226,6 +230,7 @@ function isSame(before: readonly Claimant[], claims: readonly Claim[], created: 
 
 function isEqual(a: Claim, b: Claim): boolean {
   return a.key === b.key && a.type === b.type && a.unless === b.unless &&
+    a.isShared === b.isShared &&
     a.reserved?.holder === b.reserved?.holder && a.reserved?.because === b.reserved?.because;
 }
 

@@ -47,6 +47,45 @@ Deno.test("an external IP of an old Service takes neither a cluster IP nor a loa
   }
 });
 
+Deno.test("an external IP that is another Service's load-balancer IP has no rule on any port", () => {
+  const bank = (name: string, port: number) =>
+    service(
+      name,
+      { type: "LoadBalancer", clusterIP: `10.96.0.${port}`, ports: [{ port }] },
+      ingress("192.0.2.77"),
+    );
+  const pipeline = new Pipeline();
+  const squatting = squatter(["192.0.2.77", "192.0.2.78"], 9000);
+  pipeline.load([squatting]);
+  assertEquals(squat(pipeline), [["192.0.2.77", "192.0.2.78"], []]);
+  pipeline.load([squatting, bank("bank", 80), bank("shared", 81)]);
+  assertEquals(squat(pipeline), [["192.0.2.78"], ["default/bank"]]);
+  assertEquals(pipeline.desired.conflictCount, 1);
+  assertEquals(pipeline.desired.services.get("default/shared")?.[0]?.loadBalancerIPs, [
+    "192.0.2.77",
+  ]);
+  const { change } = pipeline.load([squatting, bank("shared", 81)]);
+  assertEquals([...change.services.keys()].toSorted(), [
+    "default/bank",
+    "default/shared",
+    "default/squat",
+  ]);
+  assertEquals(squat(pipeline), [["192.0.2.78"], ["default/shared"]]);
+  pipeline.load([squatting]);
+  assertEquals(squat(pipeline), [["192.0.2.77", "192.0.2.78"], []]);
+});
+
+Deno.test("an address of this node stays an external IP beside Services whose load-balancer IP it is", () => {
+  const pipeline = new Pipeline();
+  const bank = service(
+    "bank",
+    { type: "LoadBalancer", clusterIP: "10.96.0.50", ports: [{ port: 80 }] },
+    ingress(NODE_IP),
+  );
+  pipeline.load([node([NODE_IP]), squatter([NODE_IP], 9000), bank]);
+  assertEquals(squat(pipeline), [[NODE_IP], []]);
+});
+
 Deno.test("an external IP in a ServiceCIDR makes no rule for as long as that is one", () => {
   const pipeline = new Pipeline();
   const objects = [squatter(["10.96.0.50", "192.0.2.1"])];
