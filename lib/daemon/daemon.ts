@@ -38,7 +38,7 @@ import {
   waitingFor,
 } from "./reports/service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
-import { plainFacts, statusReport } from "./reports/status_report.ts";
+import { heldBack, plainFacts, statusReport } from "./reports/status_report.ts";
 import { postJson } from "./objects/source.ts";
 import type { Known } from "../source/objects/sharing.ts";
 import { untilAborted } from "./until_aborted.ts";
@@ -301,6 +301,7 @@ export class Daemon {
       status: () => this.#status(),
       connections: (most) => this.#connections.report("live", most),
       commandLine,
+      heldBack: () => heldBack({ cache: this.#cache, desired: this.#desired }),
       requestFull: (reason) => this.#loop.requestFull(reason),
       logger,
       signal,

@@ -11,6 +11,7 @@ import { dirname } from "node:path/posix";
 import type { CommandLine } from "../model/values/command_line.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
+import type { HeldBackPorts } from "../model/kernel/verification.ts";
 import type { Status } from "../model/status.ts";
 import type { Logger } from "../model/ports/ports.ts";
 
@@ -22,6 +23,8 @@ export interface SocketOptions {
   readonly connections: (most?: number) => Promise<ConnectionsReport>;
   /** What the daemon was started with, for commands that are to have its configuration. */
   readonly commandLine: CommandLine;
+  /** Services whose last good rules are kept. */
+  readonly heldBack: () => readonly HeldBackPorts[];
   readonly requestFull: (reason: string) => void;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -74,7 +77,7 @@ async function removeOwn(
 
 async function answer(
   request: Request,
-  { status, connections, commandLine, requestFull }: SocketOptions,
+  { status, connections, commandLine, heldBack, requestFull }: SocketOptions,
 ): Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
   if (request.method === "GET" && pathname === "/v1/status") return Response.json(status());
@@ -84,6 +87,9 @@ async function answer(
   }
   if (request.method === "GET" && pathname === "/v1/command-line") {
     return Response.json(commandLine);
+  }
+  if (request.method === "GET" && pathname === "/v1/held-back") {
+    return Response.json(heldBack());
   }
   if (request.method === "POST" && pathname === "/v1/full-sync") {
     requestFull("asked for at the local socket");
@@ -96,7 +102,7 @@ async function answer(
  * Asks the daemon behind a socket.
  *
  * @param path of the socket
- * @param request `GET /v1/status`, `GET /v1/connections` (`?top=20`: the busiest), `GET /v1/command-line` or `POST /v1/full-sync`
+ * @param request `GET /v1/status`, `GET /v1/connections` (`?top=20`: the busiest), `GET /v1/command-line`, `GET /v1/held-back` or `POST /v1/full-sync`
  * @returns the JSON value of the answer
  * @throws {Error} where no daemon listens or answers in time, or the daemon does not know the request
  */

@@ -164,6 +164,28 @@ for (const mode of ["nftables", "iptables"] as const) {
   });
 }
 
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`verify lists what the daemon holds back, and does not call it different, in ${mode} mode`, async () => {
+    await using it = await Case.create({ config: { mode } });
+    await using signpost = await it.start(["--max-service-cost", "20"]);
+    const grown = service(FOUR, {
+      name: "web4",
+      spec: { externalIPs: Array.from({ length: 20 }, (_, i) => `192.9.0.${i}`) },
+    });
+    it.stage.apply(grown, slice(FOUR, ["remote2"], { service: "web4" }));
+    await signpost.waitForLog(/shop\/web4.*--max-service-cost/);
+    await signpost.until("a verify that says so", async () => {
+      const [code, { heldBack, same }] = await it.verify("--max-service-cost", "20");
+      return code === 0 && same && heldBack.length === 1;
+    });
+    const { stdout } = await it.run("verify", "--max-service-cost", "20");
+    assertMatch(
+      stdout,
+      /the kernel holds what it should\n[^]*held back.*\n {2}shop\/web4 {2}it costs/,
+    );
+  });
+}
+
 Deno.test("--fix has the daemon put back what it has not noticed itself", async () => {
   await using it = await Case.create({ config: { mode: "iptables" } });
   await using signpost = await it.start();

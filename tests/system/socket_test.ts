@@ -21,6 +21,7 @@ async function serve(path: string) {
       return Promise.resolve(CONNECTIONS);
     },
     commandLine: COMMAND_LINE,
+    heldBack: () => [],
     requestFull: (reason) => asked.push(reason),
     logger,
     signal: stop.signal,

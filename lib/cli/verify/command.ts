@@ -9,6 +9,7 @@ import type { Comparison } from "../../backend/kernel_rules.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import {
+  type HeldBackPorts,
   type ServiceDifference,
   type Verification,
   VERIFY_VERSION,
@@ -16,7 +17,7 @@ import {
 import { FatalError } from "../../model/values/fatal.ts";
 import { renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
-import { askStatus } from "../../daemon/objects/client.ts";
+import { askHeldBack, askStatus } from "../../daemon/objects/client.ts";
 import { ownAddresses } from "../../daemon/objects/own_ports.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { State } from "../../policy/view.ts";
@@ -62,7 +63,7 @@ async function verification(
 ): Promise<Verification> {
   const { configuration, nodeName, runtime, signal, backend } = context;
   const verifier = new Verifier(context);
-  const { state, compared, differences, inFlight } = await verifier.look();
+  const { state, compared, differences, inFlight, heldBack } = await verifier.look();
   const otherProxies = await backend.foreignRules.findProxy();
   const isSame = differences.length === 0;
   return {
@@ -75,6 +76,7 @@ async function verification(
     compared,
     differences,
     inFlight,
+    heldBack: heldBack.map(({ service, reason }) => ({ service, reason })),
     otherProxies,
     fix: !query.fix ? null : isSame ? UNNEEDED : await fix({
       socket: configuration.signpost.socket,
@@ -91,6 +93,7 @@ const UNNEEDED = { result: "unneeded", message: "there is nothing that a sync wo
 interface Look extends Comparison {
   readonly state: State;
   readonly inFlight: readonly ServiceDifference[];
+  readonly heldBack: readonly HeldBackPorts[];
 }
 
 /** Looks at objects and kernel. */
@@ -128,13 +131,18 @@ class Verifier {
     const known = await this.#knownAddresses();
     const state = readsStdin && this.#state || await this.#read(known);
     this.#state = state;
-    const { compared, differences } = (await backend.read()).compare(state.desired);
-    const wanted = wantedListeners(state.desired);
+    const heldBack = await askHeldBack(configuration.signpost.socket).catch(() => []);
+    const held = heldBack.map(({ service, ports }) => [service, ports] as const);
+    const { node, services } = state.desired;
+    const desired = { node, services: new Map([...services, ...held]) };
+    const { compared, differences } = (await backend.read()).compare(desired);
+    const wanted = wantedListeners(desired);
     const missing = wanted.length === 0 ? [] : missingListeners(wanted, await this.#sockets());
     return {
       state,
       compared: compared + wanted.length,
       differences: [...differences, ...missing],
+      heldBack,
       inFlight: known ? addressesInFlight(known, ownAddresses(runtime)) : [],
     };
   }

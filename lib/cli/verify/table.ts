@@ -18,8 +18,17 @@ export function verificationTable(
   report: Verification,
   { paint, parts }: { readonly paint: Paint; readonly parts: string },
 ): string {
-  const { node, mode, services, servicePorts, compared, differences, inFlight, otherProxies } =
-    report;
+  const {
+    node,
+    mode,
+    services,
+    servicePorts,
+    compared,
+    differences,
+    inFlight,
+    heldBack,
+    otherProxies,
+  } = report;
   const scope = `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
     `${compared} ${parts}`;
   const count = differences.length;
@@ -34,6 +43,10 @@ export function verificationTable(
     ...inFlight.length === 0 ? [] : [
       "\nin flight: the daemon writes this within a moment, a change of the node's addresses within 30 s\n",
       ...listed(inFlight),
+    ],
+    ...heldBack.length === 0 ? [] : [
+      "\nheld back: the daemon keeps the last good rules of these Services, and they count as right\n",
+      textTable(heldBack.map(({ service, reason }) => [service, reason]), "  "),
     ],
     ...otherProxies.length === 0 ? [] : [
       "\nanother proxy has rules on this node; stop it, then its rules go\n",

@@ -8,8 +8,10 @@ import type { CommandLine } from "../../model/values/command_line.ts";
 import { plain } from "../../model/values/text.ts";
 import { MODES } from "../../model/configuration.ts";
 import { KINDS, PROTOCOLS } from "../../model/cluster/objects.ts";
+import { HASH_SOURCES } from "../../model/cluster/scheduler.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../model/connections.ts";
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
+import type { HeldBackPorts } from "../../model/kernel/verification.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { askDaemon } from "../../system/socket.ts";
 import { fieldAt } from "../../model/values/record.ts";
@@ -183,6 +185,59 @@ const commandLine: z.ZodMiniType<CommandLine> = z.object({
 export async function askCommandLine(socket: string, ask: Ask = askDaemon): Promise<CommandLine> {
   const answer = await request(socket, { method: "GET", path: "/v1/command-line" }, ask);
   const checked = commandLine.safeParse(answer, { jitless: true });
+  if (!checked.success) throw new FatalError("what answers at the socket is no such signpost");
+  return checked.data;
+}
+
+const policy = z.enum(["Cluster", "Local"]);
+const destination = { address: text, port: number };
+const destinations = z.array(
+  z.object({ ...destination, local: z.boolean(), hairpin: z.boolean() }),
+);
+
+const heldBack: z.ZodMiniType<HeldBackPorts[]> = z.array(z.object({
+  service: text,
+  reason: text,
+  ports: z.array(z.object({
+    name: text,
+    family: z.union([z.literal(4), z.literal(6)]),
+    protocol: z.enum(PROTOCOLS),
+    port: number,
+    clusterIPs: z.array(text),
+    externalIPs: z.array(text),
+    loadBalancerIPs: z.array(text),
+    nodePort: number,
+    healthCheckNodePort: z.exactOptional(number),
+    sourceRanges: z.array(text),
+    internalTrafficPolicy: policy,
+    externalTrafficPolicy: policy,
+    affinitySeconds: number,
+    scheduler: z.exactOptional(z.union([
+      z.object({ type: z.literal("round-robin") }),
+      z.object({
+        type: z.literal("consistent-hash"),
+        hash: z.enum(HASH_SOURCES),
+        tableSize: number,
+      }),
+    ])),
+    clusterEndpoints: destinations,
+    localEndpoints: destinations,
+    otherServingEndpoints: z.exactOptional(z.array(z.object(destination))),
+    hasEndpoints: z.boolean(),
+  })),
+}));
+
+/**
+ * Asks the daemon for the Services whose last good rules it keeps.
+ *
+ * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
+ */
+export async function askHeldBack(
+  socket: string,
+  ask: Ask = askDaemon,
+): Promise<readonly HeldBackPorts[]> {
+  const answer = await request(socket, { method: "GET", path: "/v1/held-back" }, ask);
+  const checked = heldBack.safeParse(answer, { jitless: true });
   if (!checked.success) throw new FatalError("what answers at the socket is no such signpost");
   return checked.data;
 }

@@ -13,6 +13,7 @@ import type { LocalhostSummary } from "../../model/localhost.ts";
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import type { Progress } from "../../model/kernel/dataplane.ts";
+import type { HeldBackPorts } from "../../model/kernel/verification.ts";
 import { type Status, STATUS_VERSION, type TakeOverSummary } from "../../model/status.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import { type Observation, refusals } from "./observation.ts";
@@ -102,6 +103,25 @@ export function statusReport(sources: StatusSources): Status {
     })),
     conflicts: shorten(desired.conflicts()),
   };
+}
+
+/** Returns the Services whose last good rules are kept, for themselves or an EndpointSlice are refused. */
+export function heldBack(
+  { cache, desired }: Pick<StatusSources, "cache" | "desired">,
+): HeldBackPorts[] {
+  const reasons = new Map<string, string>();
+  for (const { kind, key, reason } of refusals({ cache, desired })) {
+    const slice = kind === "EndpointSlice" ? cache.slices.get(key) : undefined;
+    if (kind === "Service") reasons.set(key, reason);
+    else if (slice) {
+      reasons.set(`${slice.namespace}/${slice.serviceName}`, `${kind} ${key}: ${reason}`);
+    }
+  }
+  return [...reasons].map(([service, reason]) => ({
+    service,
+    reason,
+    ports: desired.services.get(service) ?? [],
+  }));
 }
 
 function takeOverSummary(report: TakeOverReport): TakeOverSummary {

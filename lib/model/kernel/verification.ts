@@ -4,6 +4,7 @@
  * @module
  */
 import type { Mode } from "../configuration.ts";
+import type { DesiredServicePort } from "./desired.ts";
 
 /** Version of the report; it grows when a field goes or changes its meaning. */
 export const VERIFY_VERSION = 1;
@@ -25,6 +26,19 @@ export interface Difference {
 export interface ServiceDifference extends Difference {
   /** `namespace/name:port`; `""`: all, or none that is known. */
   readonly service: string;
+}
+
+/** A Service whose last good rules the daemon keeps. */
+export interface HeldBack {
+  /** `namespace/name`. */
+  readonly service: string;
+  /** Why its present state is not taken. */
+  readonly reason: string;
+}
+
+/** The same with its ports as they are in force. */
+export interface HeldBackPorts extends HeldBack {
+  readonly ports: readonly DesiredServicePort[];
 }
 
 /** What became of `--fix`. */
@@ -58,6 +72,8 @@ export interface Verification {
    * addresses since one came or went.
    */
   readonly inFlight: readonly ServiceDifference[];
+  /** Services whose last good rules the daemon keeps: these are the desired ones. */
+  readonly heldBack: readonly HeldBack[];
   /** Rules of other proxies, in words. */
   readonly otherProxies: readonly string[];
   /** `null`: without `--fix`. */

@@ -258,6 +258,7 @@ function daemon(
   });
   const done = serveSocket({
     commandLine: { argv: [], workingDirectory: "/", file: null },
+    heldBack: () => [],
     path: node.socket,
     status,
     connections: () => Promise.resolve(CONNECTIONS),
