@@ -9,6 +9,7 @@ import {
   type ProcessResult,
   type ProcessRunner,
   ProgramFailedError,
+  type ProgramFailure,
   ProgramMissingError,
 } from "../model/ports/ports.ts";
 
@@ -25,6 +26,12 @@ export interface ProcessLimits {
 
 /** nft takes a second for 5 MB on a slow machine; where nothing moves, ten times that is enough. */
 const LIMITS: ProcessLimits = { time: 60_000, timePerMebibyte: 10_000 };
+
+/** Programs that list what the kernel holds. */
+const LISTS = /^(?:nft (?:-t |--terse )?list |\S*tables\S*-save\b|conntrack |ipset list|cat\b)/;
+
+/** MiB of standard output after which a program is killed: a table of 1,000,000 elements takes 150. */
+const MAX_OUTPUT = { list: 256, other: 16 };
 
 /** Characters of the standard error that are kept: errors stand at its beginning. */
 const MAX_STDERR = 64 * 1024;
@@ -47,7 +54,11 @@ export class DenoProcessRunner implements ProcessRunner {
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const [program, ...args] = argv;
     const child = this.#spawn(program, args, stdin === undefined ? "null" : "piped");
-    const stdout = new TextReader(child.stdout);
+    const most = MAX_OUTPUT[LISTS.test(argv.join(" ")) ? "list" : "other"];
+    const reason = `printed more than ${most} MiB and was killed`;
+    const stdout = new TextReader(child.stdout, most * 2 ** 20, () => {
+      throw new ProgramFailedError(program, "output", reason);
+    });
     const stderr = new TextReader(child.stderr, MAX_STDERR);
     const deadline = new Deadline(program, this.#limits);
     const writing = new AbortController();
@@ -66,7 +77,7 @@ export class DenoProcessRunner implements ProcessRunner {
       if (signal !== null) throw killed(program, signal);
       return { code, stdout: out, stderr: err };
     } catch (error) {
-      if (!(error instanceof ProgramFailedError) || error.failure !== "timeout") throw error;
+      if (!(error instanceof ProgramFailedError) || !KILLED.has(error.failure)) throw error;
       // Its own children may hold the pipes open: nothing is waited for.
       work.catch(() => {});
       kill(child, "SIGKILL");
@@ -120,6 +131,9 @@ function killed(program: string, signal: Deno.Signal): ProgramFailedError {
   const hint = signal === "SIGKILL" ? " (out of memory? the kernel's log tells)" : "";
   return new ProgramFailedError(program, "signal", `was ended by the signal ${signal}${hint}`);
 }
+
+/** The failures after which this process kills the program. */
+const KILLED: ReadonlySet<ProgramFailure> = new Set(["timeout", "output"]);
 
 /** Sends a child a signal. One that has ended by itself (the terminal's Ctrl-C goes to children too) gets none. */
 export function kill(child: Deno.ChildProcess, signal: Deno.Signal): void {
@@ -212,14 +226,16 @@ const READ_CHUNK = 16 * 1024;
 /** Bytes that are written at once: as many as a pipe holds. */
 const WRITE_CHUNK = 64 * 1024;
 
-/** Reads text to its end; what is beyond the limit is read and thrown away. */
+/** Reads text to its end; what is beyond the limit is read and left out, unless `onMore` throws. */
 class TextReader {
   readonly #reader: ReadableStreamBYOBReader;
   readonly #limit: number;
+  readonly #onMore: () => void;
 
-  constructor(stream: ReadableStream<Uint8Array>, limit = Infinity) {
+  constructor(stream: ReadableStream<Uint8Array>, limit: number, onMore = () => {}) {
     this.#reader = stream.getReader({ mode: "byob" });
     this.#limit = limit;
+    this.#onMore = onMore;
   }
 
   async read(): Promise<string> {
@@ -230,6 +246,7 @@ class TextReader {
       const { value, done } = await this.#reader.read(buffer);
       if (done || value === undefined) return text + decoder.decode();
       if (text.length < this.#limit) text += decoder.decode(value, { stream: true });
+      else this.#onMore();
       buffer = new Uint8Array(value.buffer);
     }
   }

@@ -104,6 +104,20 @@ Deno.test("a program that a signal ends is told of by the signal's name", async 
   }
 });
 
+Deno.test("a program that prints more than is expected of it is killed, and the error says so", async () => {
+  const error = await assertRejects(
+    () => new DenoProcessRunner().run(["sh", "-c", "exec cat /dev/zero"]),
+    ProgramFailedError,
+  );
+  assertEquals(error.failure, "output");
+  assertEquals(error.message, "sh printed more than 16 MiB and was killed");
+});
+
+Deno.test("what lists the kernel's state may print more", async () => {
+  const { stdout } = await new DenoProcessRunner().run(["cat"], "x".repeat(17 * 2 ** 20));
+  assertEquals(stdout.length, 17 * 2 ** 20);
+});
+
 Deno.test("of an endless standard error, only the beginning is kept", async () => {
   const script = "head -c 200000000 /dev/zero | tr '\\0' e >&2; exit 1";
   const { code, stderr } = await new DenoProcessRunner().run(["sh", "-c", script]);

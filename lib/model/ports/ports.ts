@@ -52,6 +52,8 @@ export type ProgramFailure =
   | "not-started"
   /** It did not end in its time, and was killed. */
   | "timeout"
+  /** It printed more than is expected of it, and was killed. */
+  | "output"
   /** The program crashed. */
   | "crash"
   /** Another signal that signpost did not send ended it: the kernel may be out of memory. */

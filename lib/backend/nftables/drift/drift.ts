@@ -69,6 +69,8 @@ export class DriftWatch {
   /** How often a monitor's word was reported. */
   #told = 0;
   #looking: Promise<unknown> = Promise.resolve();
+  /** The last look failed. */
+  #isUnreadable = false;
   readonly #fullPauses = new Backoff(FULL_PAUSES);
   /** When a full sync may be asked for again, milliseconds; `undefined` while one waits for that time. */
   #nextFull: number | undefined = -Infinity;
@@ -184,7 +186,10 @@ export class DriftWatch {
   #look(look: () => Promise<Drift | undefined>): Promise<boolean> {
     const { logger } = this.#options;
     const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
-      logger.debug(2, "the table cannot be looked at", { error: String(error) });
+      const message = "the table cannot be looked at; it is tried again";
+      if (this.#isUnreadable) logger.debug(2, message, { error: String(error) });
+      else logger.warn(message, { error: String(error) });
+      this.#isUnreadable = true;
       return false;
     });
     this.#looking = looked;
@@ -201,6 +206,7 @@ export class DriftWatch {
     for (let left = MOST_LOOKS; left > 0; left--) {
       const told = this.#told;
       const drift = await look();
+      this.#isUnreadable = false;
       if (!drift) {
         logger.debug(2, "the table is as it should be");
         return true;

@@ -244,8 +244,8 @@ export class Nft {
 /** Tables that are tried one by one. */
 const MOST_TABLES = 100;
 
-/** How an nft ends if its input or the kernel's content is too much for it. */
-const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal"]);
+/** How an nft ends if its input or the kernel's content is too much. */
+const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal", "output"]);
 
 /** What nft prints where the kernel has refused something: it has read the script to its end. */
 const KERNEL_ANSWER = /Could not process rule/;

@@ -20,6 +20,8 @@ class Fixture implements AsyncDisposable {
   readonly drift: Drift[] = [];
   /** What looks find. */
   found: Drift | undefined;
+  /** Looks fail. */
+  isUnreadable = false;
   /** The sets that the table has. */
   sets: readonly ListedSet[] = [
     { kind: "map", name: "services4" },
@@ -48,7 +50,9 @@ class Fixture implements AsyncDisposable {
   constructor() {
     const look = (what: string) => {
       this.looks.push(what);
-      return Promise.resolve(this.found);
+      return this.isUnreadable
+        ? Promise.reject(new Error("nft printed more than 256 MiB"))
+        : Promise.resolve(this.found);
     };
     const watch = new DriftWatch({
       streamer: { lines: (argv, signal) => this.#lines(argv, signal) },
@@ -513,4 +517,20 @@ Deno.test("what a look finds and the monitor tells of too is one report, and nam
     { missing: "the whole table", added: "", by: "nft (pid 4711)" },
   ]);
   assertEquals(fixture.touched.includes("all"), true);
+});
+
+Deno.test("a table that cannot be read is one warning, and the next one comes after it was read", async () => {
+  await using watch = new Fixture();
+  const { clock, logger } = watch;
+  const periods = async (count: number) => {
+    for (let i = 0; i < count; i++) await clock.advance(30_000);
+    return logger.at("warn").length;
+  };
+  watch.isUnreadable = true;
+  assertEquals(await periods(3), 1);
+  assertMatch(logger.at("warn")[0] ?? "", /the table cannot be looked at.*more than 256 MiB/);
+  watch.isUnreadable = false;
+  assertEquals(await periods(1), 1);
+  watch.isUnreadable = true;
+  assertEquals(await periods(2), 2);
 });
