@@ -47,6 +47,9 @@ export function parseAddress(text: unknown): string | undefined {
     : address.toRFC5952String();
 }
 
+/** Bits before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2). */
+const MAPPED_BITS = 96;
+
 /** The family of an address or CIDR that `parseAddress` or `parseCidr` returned. */
 export function familyOf(address: string): Family {
   return address.includes(":") ? 6 : 4;
@@ -64,10 +67,10 @@ export function parseCidr(text: unknown): string | undefined {
   const address = parseAddress(match?.[1]);
   if (!match || address === undefined) return undefined;
   const family = familyOf(address);
-  // An IPv4-mapped address: whether its prefix length counts 32 or 128 bits cannot be told.
-  if (family === 4 && match[1]?.includes(":")) return undefined;
-  const length = Number(match[2]);
-  if (length > ADDRESS_BITS[family]) return undefined;
+  // The prefix length of an IPv4-mapped address counts 128 bits.
+  const mapped = family === 4 && match[1]?.includes(":") ? MAPPED_BITS : 0;
+  const length = Number(match[2]) - mapped;
+  if (length < 0 || length > ADDRESS_BITS[family]) return undefined;
   return formatCidr(family, clearHostBits(addressToInteger(address), family, length), length);
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { canBeVirtual, type Family, familyOf } from "../../model/values/address.ts";
+import { canBeVirtual, FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
 import { type AskedScheduler, HASH_SOURCES, SCHEDULERS } from "../../model/cluster/scheduler.ts";
 import { nodePortKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
@@ -70,6 +70,7 @@ export function decodeService(
     ? readChoice(spec.externalTrafficPolicy, "spec.externalTrafficPolicy", ["Cluster", "Local"])
     : "Cluster";
   const needsHealthCheck = type === "LoadBalancer" && externalTrafficPolicy === "Local";
+  const loadBalancerIPs = readLoadBalancerIPs(status, omissions);
   return {
     namespace: intern(metadata.namespace),
     name: metadata.name,
@@ -77,8 +78,8 @@ export function decodeService(
     created: readTime(metadata.raw.creationTimestamp),
     clusterIPs: readClusterIPs(spec, clusterIP, omissions),
     externalIPs: compact([...new Set(externalIPs)]),
-    loadBalancerIPs: readLoadBalancerIPs(status, omissions),
-    sourceRanges: readSourceRanges(spec, omissions),
+    loadBalancerIPs,
+    sourceRanges: readSourceRanges(spec, { loadBalancerIPs, omissions }),
     ports: readPorts(spec, context),
     internalTrafficPolicy: readChoice(
       spec.internalTrafficPolicy,
@@ -164,9 +165,16 @@ function readLoadBalancerIPs(status: Status, omissions: Omissions): readonly str
 
 /**
  * Ranges that do not parse are left out as kube-proxy does, but for one case: where nothing but
- * rubbish is listed, an empty list would let every source in. Blank entries say nothing.
+ * rubbish is listed, an empty list would let every source in. Blank entries say nothing. A family
+ * without a range has a warning: as in kube-proxy, each of its sources is let in.
  */
-function readSourceRanges(spec: Spec, omissions: Omissions): readonly string[] {
+function readSourceRanges(
+  spec: Spec,
+  { loadBalancerIPs, omissions }: {
+    readonly loadBalancerIPs: readonly string[];
+    readonly omissions: Omissions;
+  },
+): readonly string[] {
   const path = "spec.loadBalancerSourceRanges";
   const listed = readArray(spec.loadBalancerSourceRanges, path);
   const ranges = readEntries(spec.loadBalancerSourceRanges, path, { omissions, read: readCidr });
@@ -177,6 +185,12 @@ function readSourceRanges(spec: Spec, omissions: Omissions): readonly string[] {
       "must hold a CIDR that can be read, or every source would be let in",
       listed,
     );
+  }
+  for (const family of listed.length === 0 ? [] : FAMILIES) {
+    const ip = loadBalancerIPs.find((each) => familyOf(each) === family);
+    if (ip === undefined || ranges.some((range) => familyOf(range) === family)) continue;
+    const rule = `must hold a range of IPv${family}, or every source reaches ${ip}`;
+    omissions.add(new MalformedError(path, rule));
   }
   return ranges;
 }

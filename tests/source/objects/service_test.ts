@@ -198,9 +198,9 @@ testOmissions("Service", FULL, [
   ["spec.externalIPs[0]", "fe80::1", `spec.externalIPs[0] ${SPECIAL_RULE}, is "fe80::1"`],
   ["spec.externalIPs[0]", "0.0.0.0", `spec.externalIPs[0] ${SPECIAL_RULE}, is "0.0.0.0"`],
   [
-    "spec.loadBalancerSourceRanges[0]",
+    "spec.loadBalancerSourceRanges[1]",
     "198.51.100.0/33",
-    'spec.loadBalancerSourceRanges[0] must be a CIDR, is "198.51.100.0/33"',
+    'spec.loadBalancerSourceRanges[1] must be a CIDR, is "198.51.100.0/33"',
   ],
   [
     "spec.loadBalancerSourceRanges[1]",
@@ -372,4 +372,28 @@ Deno.test("what is no object at all is refused", () => {
   for (const raw of [undefined, null, 0, "Service", [], [FULL], true]) {
     assertEquals(createDecoder()("Service", raw).type, "refused", Deno.inspect(raw));
   }
+});
+
+Deno.test("ranges that say nothing of a family let its sources in, with a warning", () => {
+  const ingress = [{ ip: "192.0.2.10" }, { ip: "2001:db8::10" }];
+  const omittedFor = (loadBalancerSourceRanges: readonly string[]) => {
+    const spec = {
+      type: "LoadBalancer",
+      clusterIP: "10.96.0.10",
+      clusterIPs: ["10.96.0.10", "fd00:96::10"],
+      ports: [{ port: 80 }],
+      loadBalancerSourceRanges,
+    };
+    const raw = { ...BARE, spec, status: { loadBalancer: { ingress } } };
+    return decodeGood("Service", raw).omitted;
+  };
+  const rule = "spec.loadBalancerSourceRanges must hold a range of";
+  const four = `${rule} IPv4, or every source reaches 192.0.2.10`;
+  const six = `${rule} IPv6, or every source reaches 2001:db8::10`;
+  assertEquals(omittedFor([]), undefined);
+  assertEquals(omittedFor(["198.51.100.0/24", "2001:db8::/32"]), undefined);
+  assertEquals(omittedFor(["198.51.100.0/24"]), [six]);
+  assertEquals(omittedFor(["2001:db8::/32"]), [four]);
+  assertEquals(omittedFor(["::ffff:198.51.100.0/120"]), [six]);
+  assertEquals(omittedFor(["", " "])?.slice(2), [four, six]);
 });
