@@ -28,7 +28,10 @@ import type { HandOver } from "./take_over.ts";
 /** What a backend works with. */
 export interface BackendOptions {
   readonly configuration: Configuration;
-  readonly runtime: Pick<Runtime, "runner" | "streamer" | "clock" | "hasIpv6" | "osRelease">;
+  readonly runtime: Pick<
+    Runtime,
+    "runner" | "pid" | "streamer" | "clock" | "hasIpv6" | "osRelease"
+  >;
   readonly logger: Logger;
 }
 

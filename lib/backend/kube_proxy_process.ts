@@ -3,15 +3,18 @@
  *
  * @module
  */
-import type { ProcessRunner } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /**
- * Processes called kube-proxy that can be seen from here, each as `kube-proxy (pid 4711)`. One in a
- * process namespace of its own, or inside another program (as in k3s), cannot.
+ * Returns root's processes called kube-proxy in this network namespace, each as `kube-proxy (pid 4711)`. One in
+ * a process namespace of its own, or inside another program (as in k3s), cannot be seen.
  */
-export async function kubeProxyProcesses(runner: ProcessRunner): Promise<readonly string[]> {
+export async function kubeProxyProcesses(
+  { runner, pid }: Pick<Runtime, "runner" | "pid">,
+): Promise<readonly string[]> {
+  const here = ["--ns", `${pid}`, "--nslist", "net"];
   try {
-    const { stdout } = await runner.run(["pgrep", "-x", "kube-proxy"]);
+    const { stdout } = await runner.run(["pgrep", "-u", "0", ...here, "-x", "kube-proxy"]);
     return (stdout.match(/^\d+$/gm) ?? []).map((pid) => `kube-proxy (pid ${pid})`);
   } catch {
     // Without pgrep (package procps) that is not known.

@@ -34,6 +34,8 @@ export interface HandOverOptions {
   readonly variant: (() => Promise<Variant>) | undefined;
   readonly configuration: Pick<Configuration, "ipvs" | "signpost">;
   readonly runner: ProcessRunner;
+  /** Of this process. */
+  readonly pid: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -128,12 +130,11 @@ export class HandOver {
     if (this.#state !== "done") return false;
     // A kube-proxy that could not be seen has made all of it again.
     if (this.#ipvs.report === undefined) await this.#ipvs.takeOver();
-    const { runner } = this.#options;
     const rules = await this.findProxy();
     const before = this.#rival?.processes ?? [];
     this.#rival = undefined;
     if (rules.length === 0) return false;
-    const processes = await kubeProxyProcesses(runner);
+    const processes = await kubeProxyProcesses(this.#options);
     if (before.length > 0 && processes.length === 0) {
       // Its last connections have their time, too.
       await this.#ipvs.takeOver();
@@ -220,7 +221,7 @@ export class HandOver {
 
   /** A kube-proxy at work would make again what is removed; rejects where that cannot be told. */
   async #liveProxy(): Promise<string | undefined> {
-    const [process] = await kubeProxyProcesses(this.#options.runner);
+    const [process] = await kubeProxyProcesses(this.#options);
     const isBack = process !== undefined || (await this.#findProxy()).length > 0;
     if (!isBack) return undefined;
     return `kube-proxy is still at work (${

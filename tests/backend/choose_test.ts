@@ -19,6 +19,7 @@ function open(
   const osRelease = () => "6.12.117";
   const runtime = {
     runner: node.runner,
+    pid: 4711,
     streamer: SILENT,
     clock: new ManualClock(),
     hasIpv6: () => hasIpv6,
@@ -96,6 +97,7 @@ Deno.test("iptables mode goes by nf_conntrack_tcp_be_liberal, at the start and w
     streamer: SILENT,
     clock,
     hasIpv6: () => true,
+    pid: 4711,
     osRelease: () => "6.1.0",
   };
   const opened = await openBackend({

@@ -26,6 +26,7 @@ function setUp(
     variant,
     configuration: configuration(),
     runner,
+    pid: 4711,
     clock: new ManualClock(),
     logger,
   });
@@ -286,7 +287,14 @@ function setUpIpvs() {
         ? ipvs.runner.run(argv, stdin)
         : node.runner.run(argv, stdin),
   };
-  const options = { variant: undefined, configuration: configuration(), runner, clock, logger };
+  const options = {
+    variant: undefined,
+    configuration: configuration(),
+    runner,
+    pid: 4711,
+    clock,
+    logger,
+  };
   const handOver = new HandOver(options);
   const stop = new AbortController();
   /** Follows it, as the daemon does after the first sync and after each check. */

@@ -27,6 +27,7 @@ export function backendOf(mode: Mode, changes: Partial<BackendOptions> = {}): Ba
       streamer: { async *lines() {} },
       clock: new ManualClock(),
       hasIpv6: () => true,
+      pid: 4711,
       osRelease: () => "6.12.0",
     },
     logger: new MemoryLogger(),

@@ -93,9 +93,9 @@ function cannotWrite(error: unknown): Pick<OpenBackend, "findings"> {
 /** Rules alone are what signpost takes over; with a process, they come back. */
 async function findRival(
   backend: Backend,
-  { runtime: { runner } }: Pick<QueryContext, "runtime">,
+  { runtime }: Pick<QueryContext, "runtime">,
 ): Promise<NodeFacts["rival"]> {
-  const processes = await kubeProxyProcesses(runner);
+  const processes = await kubeProxyProcesses(runtime);
   return processes.length === 0
     ? undefined
     : { rules: await backend.foreignRules.findProxy(), processes };

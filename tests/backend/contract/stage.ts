@@ -60,6 +60,7 @@ function openBackend(
       streamer,
       clock: new SystemClock(),
       hasIpv6: () => true,
+      pid: 4711,
       osRelease: () => "6.0.0",
     },
     logger: new MemoryLogger(),

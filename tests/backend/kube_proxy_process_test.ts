@@ -1,0 +1,34 @@
+import { assertEquals } from "@std/assert";
+import { run } from "../support/command.ts";
+
+/** Runs in a network namespace of its own, where nothing else runs. */
+const SCRIPT = `
+  import { kubeProxyProcesses } from "${
+  new URL("../../lib/backend/kube_proxy_process.ts", import.meta.url).href
+}";
+  import { DenoProcessRunner } from "${
+  new URL("../../lib/system/process.ts", import.meta.url).href
+}";
+  const folder = Deno.makeTempDirSync({ prefix: "signpost-kube-proxy-" });
+  Deno.chmodSync(folder, 0o755);
+  const program = folder + "/kube-proxy";
+  Deno.copyFileSync("/bin/sleep", program);
+  const start = (command, options = {}) => {
+    const [first, ...args] = [...command, program, "60"];
+    return new Deno.Command(first, { args, ...options }).spawn();
+  };
+  const own = start([]);
+  const others = [start(["unshare", "-n"]), start([], { uid: 65534, gid: 65534 })];
+  const isStarted = ({ pid }) => Deno.readTextFileSync("/proc/" + pid + "/comm") === "kube-proxy\\n";
+  while (![own, ...others].every(isStarted)) await new Promise((done) => setTimeout(done, 10));
+  const found = await kubeProxyProcesses({ runner: new DenoProcessRunner(), pid: Deno.pid });
+  console.log(found.length, found[0] === "kube-proxy (pid " + own.pid + ")");
+  for (const each of [own, ...others]) each.kill("SIGKILL");
+  await Promise.all([own, ...others].map((each) => each.status));
+  Deno.removeSync(folder, { recursive: true });
+`;
+
+Deno.test("a kube-proxy is one of root in this network namespace, and no other program of that name", async () => {
+  const command = ["unshare", "-n", Deno.execPath(), "run", "-qA", "--ext=js", "-"];
+  assertEquals(await run(command, { stdin: SCRIPT }), "1 true\n");
+});
