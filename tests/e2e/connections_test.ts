@@ -145,8 +145,10 @@ for (const mode of ["nftables", "iptables"]) {
     await counted.countsAll(signpost);
 
     await counted.connect("clusterIP", 3);
+    await counted.countsAll(signpost);
     await counted.apply(signpost, ...slices("local1", "remote1"));
     await counted.connect("clusterIP", 4);
+    await counted.countsAll(signpost);
     await counted.apply(signpost, ...slices("remote1", "remote2", "local2"));
     await counted.connect("nodePort", 1);
     await counted.countsAll(signpost);
@@ -154,6 +156,7 @@ for (const mode of ["nftables", "iptables"]) {
     const { spec } = web() as { readonly spec: { readonly ports: readonly unknown[] } };
     const tls = { name: "tls", protocol: "TCP", port: 443, targetPort: 8443, nodePort: 30443 };
     await counted.connect("loadBalancerIP", 2);
+    await counted.countsAll(signpost);
     await counted.apply(signpost, { ...web(), spec: { ...spec, ports: [...spec.ports, tls] } });
     await counted.connect("loadBalancerIP", 1);
     await counted.countsAll(signpost);

@@ -49,10 +49,8 @@ export class FakeBackend implements Backend<FakeScript> {
   };
   readonly metrics: BackendMetrics = { failures: [], gauges: [], counters: [] };
   readonly connections = {
-    tellsGone: false,
     areOurs: false,
     read: () => Promise.resolve([]),
-    onGone() {},
   };
   readonly foreignRules: ForeignRules = {
     isServed: () => Promise.resolve(this.#isThere),

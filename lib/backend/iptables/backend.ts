@@ -185,7 +185,6 @@ export class IptablesBackend implements Backend<IptablesScript> {
       ...runtime,
       iptables,
       routeLocalnet: routeLocalnet(runtime),
-      onReplaced: (family, saved) => this.connections.replaced(family, saved),
     });
   }
 }

@@ -42,8 +42,6 @@ export interface IptablesDataplaneOptions {
    * nor take long.
    */
   readonly routeLocalnet: () => Promise<void>;
-  /** Is given what `iptables-save -c` printed of rules that were written again since. */
-  readonly onReplaced?: (family: Family, saved: string) => void;
 }
 
 /** Applies scripts with one backend. Each table of each family changes at once or not at all. */
@@ -176,13 +174,12 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return result.stdout;
   }
 
-  /** All of our rules; what they have counted is not lost. @returns the length of what was written */
+  /** Writes all of our rules; `packets` keeps what they have counted. @returns the length of what was written */
   async #replace(input: FamilyInput): Promise<number> {
     const saved = await this.#save(input.family, "-c");
     const held = await this.#inTurns(parseSaved(saved));
     const bytes = await this.#restore(fitToSaved(input, held));
     this.#packets.replaced(input.family, saved);
-    this.#options.onReplaced?.(input.family, saved);
     return bytes;
   }
 

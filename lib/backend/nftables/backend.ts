@@ -4,6 +4,7 @@
  * @module
  */
 import { finding } from "../../findings/finding.ts";
+import type { ConnectionCounters } from "../../model/kernel/connections.ts";
 import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange, StreamedState } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
@@ -57,7 +58,7 @@ export class NftablesBackend implements Backend<NftScript> {
   readonly #touched = new Touched();
   readonly #dataplane: NftablesDataplane;
   /** @inheritdoc */
-  readonly connections: ElementCounters;
+  readonly connections: ConnectionCounters;
 
   /** @param options what it works with */
   constructor(options: BackendOptions) {
@@ -134,11 +135,9 @@ export class NftablesBackend implements Backend<NftScript> {
 
   /** @inheritdoc */
   apply(script: NftScript, checkpoint?: () => void): Promise<void> {
-    const apply = () => this.#dataplane.apply(script, checkpoint);
-    if (script.kind !== "full") return apply();
     // What others did before is read back, or replaced.
-    this.#touched.clear();
-    return this.connections.acrossReplacement(apply);
+    if (script.kind === "full") this.#touched.clear();
+    return this.#dataplane.apply(script, checkpoint);
   }
 
   /** @inheritdoc */
@@ -164,7 +163,6 @@ export class NftablesBackend implements Backend<NftScript> {
       checkPeriod: configuration.nftables.syncPeriod,
       onDrift,
       onMissed: onChange,
-      onGone: (last) => this.connections.tell(last),
     }).run(signal);
   }
 

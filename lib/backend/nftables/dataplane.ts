@@ -71,7 +71,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   #elements = new Map<string, number>();
   /** By chain that services share, how many rules it has; by set or map, 0. */
   #rules = new Map<string, number>();
-  #replacements = 0;
   #hasWritten = false;
   #applied: symbol | undefined;
   #isReplacing = false;
@@ -103,11 +102,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   /** Elements of one portion, more or less. */
   get #weight(): number {
     return this.#options.portions?.weight ?? PORTION_WEIGHT;
-  }
-
-  /** How many full scripts have been begun. */
-  get replacements(): number {
-    return this.#replacements;
   }
 
   /** Whether a full script is being applied, or is due after a failure: the table may lack what is to come. */
@@ -219,7 +213,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     if (!isDone) {
       const hasAffinity = await turns.run(script.reading());
       checkpoint();
-      this.#replacements++;
       const prologue = await this.#prologue();
       const mark = this.#mark();
       const clients = hasAffinity ? await this.#nft.listSets() : "";
@@ -256,7 +249,6 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   async #writePortions(script: FullScript, portions: InParts): Promise<boolean> {
-    this.#replacements++;
     try {
       await writePortions(script, {
         ...portions,

@@ -16,8 +16,6 @@ export interface FrontendCount {
 
 /** Where the counts are read. */
 export interface ConnectionCounters {
-  /** Whether `onGone` is told what a frontend that is written again had counted. */
-  readonly tellsGone: boolean;
   /** Whether this process has written all frontends: until then they had counted nothing. */
   readonly areOurs: boolean;
   /**
@@ -26,6 +24,4 @@ export interface ConnectionCounters {
    * @throws {ApplyError} where they cannot be read now
    */
   read(): Promise<Iterable<FrontendCount>>;
-  /** Calls back with the last count of each frontend that goes, or is written again. */
-  onGone(listener: (last: FrontendCount) => void): void;
 }

@@ -8,7 +8,7 @@ import {
   type ConnectionsReport,
   type ServiceConnections,
 } from "../../model/connections.ts";
-import type { ConnectionCounters } from "../../model/kernel/connections.ts";
+import type { ConnectionCounters, FrontendCount } from "../../model/kernel/connections.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
@@ -16,7 +16,6 @@ import { boundedReading, READING_VALID } from "../../model/values/bounded_readin
 import { Foremost } from "../../model/values/foremost.ts";
 import { errorText } from "../../model/values/text.ts";
 import { ConnectionsByService } from "./services.ts";
-import { ConnectionSums } from "./sums.ts";
 
 /** Frontends that a scrape reads every five seconds; where there are more, it reads less often. */
 export const MOST_FRONTENDS = 20_000;
@@ -36,7 +35,7 @@ const LONGEST = 300_000;
 /** Milliseconds between two readings, at least, for those who watch. */
 const LIVE = 1_000;
 
-/** Counts that are taken at once: a millisecond or two. */
+/** Series that are handed on at once: a millisecond or two. */
 const BATCH = 100;
 
 /** What counts, and where it is read. */
@@ -57,7 +56,6 @@ export type Interest = "scrape" | "live";
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #byService: ConnectionsByService;
-  readonly #sums: ConnectionSums;
   readonly #read: (valid: number) => Promise<void>;
   /** Frontends of the last listing. */
   #size = 0;
@@ -70,14 +68,9 @@ export class Connections {
 
   /** @param options what to read */
   constructor(options: ConnectionsOptions) {
-    const { counters, services, clock } = options;
+    const { services, clock } = options;
     this.#options = options;
     this.#byService = new ConnectionsByService(services);
-    const tellsGone = typeof counters !== "string" && counters.tellsGone;
-    this.#sums = new ConnectionSums((frontend, more) => this.#byService.add(frontend, more), {
-      tellsGone,
-    });
-    if (typeof counters !== "string") counters.onGone((last) => this.#sums.gone(last));
     this.#read = boundedReading({
       clock,
       refresh: () => this.#refresh(),
@@ -161,29 +154,19 @@ export class Connections {
   async #refresh(): Promise<void> {
     const { counters, clock, logger } = this.#options;
     if (typeof counters === "string") return;
-    this.#sums.begin();
     const begun = clock.monotonic();
-    const turns = new Turns(clock);
+    let counts: Iterable<FrontendCount> = [];
     try {
-      const isKnown = this.#readAt === undefined && counters.areOurs;
-      const counts = isKnown
-        ? []
-        : await counters.read().finally(() => this.#took = clock.monotonic() - begun);
-      let size = 0;
-      for (const count of counts) {
-        this.#sums.seen(count);
-        if (++size % BATCH === 0) await turns.giveWay();
+      if (this.#readAt !== undefined || !counters.areOurs) {
+        counts = await counters.read().finally(() => this.#took = clock.monotonic() - begun);
       }
-      this.#size = size;
     } catch (error) {
-      this.#sums.fail();
       logger.debug(2, "connections cannot be read now", { error: errorText(error) });
       return;
     }
-    await turns.run(this.#sums.end());
     const now = clock.monotonic();
     const seconds = this.#readAt === undefined ? undefined : (now - this.#readAt) / 1000;
-    await turns.run(this.#byService.finishReading(seconds));
+    this.#size = await new Turns(clock).run(this.#byService.taking(counts, seconds));
     this.#readAt = now;
     this.#report = { at: new Date(clock.now()).toISOString(), overSeconds: seconds ?? 0 };
   }

@@ -1,6 +1,6 @@
 /**
- * The connections of each service port, by kind of frontend. What frontends count is added where their Service is
- * in the desired state; what is known of a Service goes some time after it.
+ * Sums the connections of each service port by kind of frontend, from the counters of the kernel. Only frontends of
+ * the desired state count; the sums of a Service go with the reading after its deletion.
  *
  * @module
  */
@@ -8,7 +8,6 @@ import { frontendKey, keyInFamily, splitKey } from "../../model/cluster/names.ts
 import type { ServiceConnections } from "../../model/connections.ts";
 import type { FrontendCount } from "../../model/kernel/connections.ts";
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
-import { atOnce } from "../../model/ports/in_turns.ts";
 import { frontendsOf } from "../../policy/frontend.ts";
 
 type Labels = Omit<ServiceConnections, "connections" | "perSecond">;
@@ -22,44 +21,46 @@ interface Series {
   perSecond: number;
 }
 
-/** Series that are kept until a reading sees which of them are gone, at least. */
-const KEPT = 1_000;
+/** Counts that are taken in at once. */
+const BATCH = 100;
 
-/** Sums by service port. */
+/** Sums by service port. A sum never falls. */
 export class ConnectionsByService {
   readonly #services: () => DesiredState["services"];
   /** By Service, by the key of its series. */
   readonly #series = new Map<string, Map<string, Series>>();
   /** What the frontends of a Service's ports stand for, worked out once for each state of theirs. */
   readonly #frontends = new WeakMap<readonly DesiredServicePort[], ReadonlyMap<string, Labels>>();
-  /** Services that had series when they were last compared with the desired state. */
-  #compared = 0;
+  /** The counts of the last reading, without those of 0: most frontends of a node never meet a connection. */
+  #last: ReadonlyMap<string, FrontendCount> = new Map();
 
   /** @param services the present desired state */
   constructor(services: () => DesiredState["services"]) {
     this.#services = services;
   }
 
-  /** Adds connections to a frontend, where its Service has it. */
-  add({ frontend, service }: Omit<FrontendCount, "connections">, more: number): void {
-    const labels = this.#frontendsOf(service).get(frontend);
-    if (!labels) return;
-    const ofService = this.#series.get(service) ?? new Map<string, Series>();
-    this.#series.set(service, ofService);
-    const key = seriesKey(labels);
-    const series = ofService.get(key) ?? { labels, total: 0, fresh: 0, perSecond: 0 };
-    ofService.set(key, series);
-    series.total += more;
-    series.fresh += more;
-    if (this.#series.size > 2 * Math.max(KEPT, this.#compared)) atOnce(this.#forgetting());
-  }
-
   /**
-   * A reading ends. Yields after each Service; more may be added meanwhile.
+   * Takes a reading in. Adds the difference to the last one, or all of a counter that was reset: a change of the
+   * frontend writes its element again, and what came between the last reading and that is lost.
    *
-   * @param seconds since the one before; `undefined`: it is the first
+   * @param counts the counts of all frontends
+   * @param seconds since the last reading; `undefined`: this is the first one, and its counts are of an older process
+   * @returns how many frontends there are
+   * @yields where other work can be done
    */
-  *finishReading(seconds: number | undefined): Generator<undefined, void> {
+  *taking(
+    counts: Iterable<FrontendCount>,
+    seconds: number | undefined,
+  ): Generator<undefined, number> {
+    const read = new Map<string, FrontendCount>();
+    let size = 0;
+    for (const count of counts) {
+      if (++size % BATCH === 0) yield;
+      if (count.connections === 0) continue;
+      read.set(count.frontend, count);
+      if (seconds !== undefined) this.#add(count, this.#sinceLast(count));
+    }
+    this.#last = read;
     yield* this.#forgetting();
     for (const ofService of this.#series.values()) {
       yield;
@@ -68,6 +69,26 @@ export class ConnectionsByService {
         series.fresh = 0;
       }
     }
+    return size;
+  }
+
+  #sinceLast({ frontend, service, connections }: FrontendCount): number {
+    const last = this.#last.get(frontend);
+    const isSame = last?.service === service && last.connections <= connections;
+    return isSame ? connections - last.connections : connections;
+  }
+
+  /** Adds connections to a frontend, if its Service has it. */
+  #add({ frontend, service }: FrontendCount, more: number): void {
+    const labels = more > 0 ? this.#frontendsOf(service).get(frontend) : undefined;
+    if (!labels) return;
+    const ofService = this.#series.get(service) ?? new Map<string, Series>();
+    this.#series.set(service, ofService);
+    const key = seriesKey(labels);
+    const series = ofService.get(key) ?? { labels, total: 0, fresh: 0, perSecond: 0 };
+    ofService.set(key, series);
+    series.total += more;
+    series.fresh += more;
   }
 
   /** All that had connections, as of the last reading, each once, though another one begins meanwhile. */
@@ -79,7 +100,7 @@ export class ConnectionsByService {
     }
   }
 
-  /** Drops what the desired state does not have any more. */
+  /** Drops series of frontends that the desired state does not have any more. */
   *#forgetting(): Generator<undefined, void> {
     for (const [service, ofService] of this.#series) {
       yield;
@@ -87,7 +108,6 @@ export class ConnectionsByService {
       for (const key of ofService.keys()) if (!there.has(key)) ofService.delete(key);
       if (ofService.size === 0) this.#series.delete(service);
     }
-    this.#compared = this.#series.size;
   }
 
   #frontendsOf(service: string): ReadonlyMap<string, Labels> {

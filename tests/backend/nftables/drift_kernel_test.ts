@@ -90,7 +90,6 @@ class Fixture implements AsyncDisposable {
       onMissed: () => {},
       clock: new SystemClock(),
       logger: this.logger,
-      onGone: () => {},
       checkPeriod,
       onDrift: ({ missing, added }) => this.drift.push(missing || `added ${added}`),
     });

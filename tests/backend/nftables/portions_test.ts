@@ -218,7 +218,7 @@ Deno.test("where packets meet a table, all Services of a stream are worked out b
   const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
   const next = new NftablesDataplane(kernel.nft, { portions: PORTIONS });
   await next.apply(next.full(pipeline.stream(objects(12))));
-  assertEquals(next.replacements, 0);
+  assertEquals(next.hasWritten, false);
   assertEquals(pipeline.desired.services.size, 12);
   const read = await listTable(kernel.prefix);
   const whole = new NftablesDataplane(kernel.nft);

@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
 import { Connections } from "../../../lib/observe/connections/connections.ts";
-import type { FrontendCount } from "../../../lib/model/kernel/connections.ts";
 import { desiredPort } from "./desired_port.ts";
 
 const CLUSTER_IP = "IPv4 10.96.0.10 . tcp . 80";
@@ -25,11 +24,9 @@ function kernel() {
         else done();
       }),
   };
-  const listeners: ((last: FrontendCount) => void)[] = [];
   const connections = new Connections({
     node: "node-1",
     counters: {
-      tellsGone: true,
       get areOurs() {
         return state.areOurs;
       },
@@ -44,16 +41,13 @@ function kernel() {
         );
         return Promise.resolve([count, ...others]);
       },
-      onGone: (listener) => void listeners.push(listener),
     },
     services: () => new Map([["shop/web", [desiredPort()]]]),
     clock,
     logger: { debug: () => {} },
   });
   const pass = (seconds: number) => elapsed += 1000 * seconds;
-  const gone = (connections: number) =>
-    listeners.forEach((tell) => tell({ frontend: CLUSTER_IP, service: "shop/web", connections }));
-  return { connections, state, pass, gone };
+  return { connections, state, pass };
 }
 
 Deno.test("a scrape reads the kernel at most every five seconds, a person who looks on every second", async () => {
@@ -128,12 +122,11 @@ Deno.test("a reading that fails gives what was known before", async () => {
 });
 
 Deno.test("the report has what came since the last reading, by second", async () => {
-  const { connections, state, pass, gone } = kernel();
+  const { connections, state, pass } = kernel();
   state.connections = 5;
   await connections.begin();
   pass(10);
-  gone(25);
-  state.connections = 20;
+  state.connections = 45;
   const { services, overSeconds } = await connections.report("live");
   assertEquals(overSeconds, 10);
   assertEquals(services, [{
@@ -167,7 +160,6 @@ Deno.test("of very many Services the report has the busiest, and gives way while
   const connections = new Connections({
     node: "node-1",
     counters: {
-      tellsGone: true,
       areOurs: false,
       read: () => {
         const times = readings++;
@@ -177,7 +169,6 @@ Deno.test("of very many Services the report has the busiest, and gives way while
           connections: times * ((7 * i) % 20_000),
         })));
       },
-      onGone: () => {},
     },
     services: () => services,
     clock: {

@@ -12,27 +12,23 @@ import type { FrontendCount } from "../../../model/kernel/connections.ts";
 /** The chains of the table `nat` that have a rule for each frontend. */
 export const FRONTEND_CHAINS: readonly string[] = ["KUBE-SERVICES", "KUBE-NODEPORTS"];
 
-/**
- * A rule of a frontend, as `iptables-save -c` (counters before it) and `iptables -v -S` (`-c` in it) print it. The
- * comment begins with the Service's name.
- */
+/** A rule of a frontend, as `iptables -v -S` prints it. The comment begins with the Service's name. */
 const COUNTED = new RegExp(
-  "^(?:\\[(\\d+):\\d+\\] )?-A KUBE-(?:SERVICES|NODEPORTS) (?:-d ([0-9a-f.:]+)/\\d+ )?-p (tcp|udp|sctp) " +
+  "^-A KUBE-(?:SERVICES|NODEPORTS) (?:-d ([0-9a-f.:]+)/\\d+ )?-p (tcp|udp|sctp) " +
     '-m comment --comment "?([^ ":]+)[^"]*?"? -m \\w+ --dport (\\d+) ' +
-    "(?:-c (\\d+) \\d+ )?-j KUBE-(?:SVC|SVL|EXT|FW)-",
+    "-c (\\d+) \\d+ -j KUBE-(?:SVC|SVL|EXT|FW)-",
   "gm",
 );
 
 /**
  * The counts in a listing, worked out one by one.
  *
- * @param listing what `iptables-save -c` or `iptables -v -S` prints
+ * @param listing what `iptables -v -S` prints
  */
 export function* countsIn(family: Family, listing: string): Iterable<FrontendCount> {
-  for (const [, before, address, name, service = "", port, within] of listing.matchAll(COUNTED)) {
+  for (const [, address, name, service = "", port, packets] of listing.matchAll(COUNTED)) {
     const protocol = name as Protocol;
     const key = frontendKey({ address, protocol, port: Number(port) });
-    const connections = Number(before ?? within ?? 0);
-    yield { frontend: keyInFamily(family, key), service, connections };
+    yield { frontend: keyInFamily(family, key), service, connections: Number(packets) };
   }
 }

@@ -9,7 +9,6 @@
  * @module
  */
 import { Backoff, type BackoffLimits, delayAfter } from "../../../model/values/backoff.ts";
-import type { FrontendCount } from "../../../model/kernel/connections.ts";
 import type { Drift } from "../../../model/kernel/drift.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
@@ -37,8 +36,6 @@ export interface DriftWatchOptions {
   readonly onDrift: (drift: Drift) => void;
   /** Called, with the reason, where only a full sync can compare what may have changed. */
   readonly onMissed: (reason: string) => void;
-  /** Is told what elements had counted that go, or are written again. */
-  readonly onGone: (last: FrontendCount) => void;
 }
 
 /** What another program does may take several transactions: so long they are gathered, in milliseconds. */
@@ -113,10 +110,8 @@ export class DriftWatch {
   }
 
   #take(transaction: Transaction): void {
-    const { generation, lastCounts } = transaction;
     const mark = transaction.marks.find((mark) => this.#options.marks.isOwn(mark));
-    if (!this.#generations.tell(generation, mark)) return;
-    for (const last of lastCounts) this.#options.onGone(last);
+    if (!this.#generations.tell(transaction.generation, mark)) return;
     if (mark !== undefined) {
       if (!transaction.isWholeTable) return;
       // What others did before is undone.

@@ -5,8 +5,6 @@
  * @module
  */
 import type { Drift } from "../../../model/kernel/drift.ts";
-import type { FrontendCount } from "../../../model/kernel/connections.ts";
-import { lastCountIn } from "../kernel/connection_counts.ts";
 import { TABLE } from "../script/objects.ts";
 import { parseMark } from "./marks.ts";
 import { MAX_TOUCHED, type TouchedByOne } from "./touched.ts";
@@ -22,8 +20,6 @@ export interface Transaction extends Drift, TouchedByOne {
   readonly elementLines: TouchedByOne["elementLines"];
   /** The marks that it carries. */
   readonly marks: readonly number[];
-  /** What elements that went had counted: a change of an element deletes it and adds it again. */
-  readonly lastCounts: readonly FrontendCount[];
   /** Our table was deleted. */
   readonly isWholeTable: boolean;
   /** Names of sets and maps that were added. */
@@ -44,7 +40,6 @@ export class TransactionReader {
   #marks: number[] = [];
   #elementLines: string[] | undefined = [];
   #touchesStructure = false;
-  #lastCounts: FrontendCount[] = [];
   #isWholeTable = false;
   #newSets: string[] = [];
 
@@ -72,8 +67,6 @@ export class TransactionReader {
     const [, verb, kind = "", name = ""] = CHANGE.exec(line) ?? [];
     if (verb === undefined || ANONYMOUS.test(name)) return;
     if (verb === "add" && (kind === "set" || kind === "map")) this.#newSets.push(name);
-    const last = kind === "element" ? lastCountIn(line) : undefined;
-    if (last) this.#lastCounts.push(last);
     if (kind === "element" && this.#elementLines?.push(line) === MAX_TOUCHED + 1) {
       this.#elementLines = undefined;
     }
@@ -92,7 +85,6 @@ export class TransactionReader {
       elementLines: this.#newSets.length === 0 ? this.#elementLines : undefined,
       touchesStructure: this.#touchesStructure,
       marks: this.#marks,
-      lastCounts: this.#lastCounts,
       isWholeTable,
       newSets: this.#newSets,
     };
@@ -101,7 +93,6 @@ export class TransactionReader {
     this.#marks = [];
     this.#elementLines = [];
     this.#touchesStructure = false;
-    this.#lastCounts = [];
     this.#isWholeTable = false;
     this.#newSets = [];
     return transaction;

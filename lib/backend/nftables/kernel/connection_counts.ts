@@ -7,7 +7,6 @@
 import { keyInFamily } from "../../../model/cluster/names.ts";
 import type { FrontendCount } from "../../../model/kernel/connections.ts";
 import { printKey } from "../script/keys.ts";
-import { TABLE } from "../script/objects.ts";
 import { COUNTING_ROLE, parseKey, setNamed } from "../script/sets.ts";
 
 /** The maps whose elements count, of those that have any. */
@@ -32,14 +31,4 @@ export function* countsIn(map: string, listing: string): Iterable<FrontendCount>
     const frontend = keyInFamily(set.family, printKey(key));
     yield { frontend, service, connections: Number(packets) };
   }
-}
-
-const DELETION = new RegExp(`^(?:delete|destroy) element ${TABLE} (\\S+) `);
-
-/** What an element had counted that goes, in a line of `nft monitor`; a change deletes it and adds it again. */
-export function lastCountIn(line: string): FrontendCount | undefined {
-  const [, map] = DELETION.exec(line) ?? [];
-  if (map === undefined) return undefined;
-  const [last] = countsIn(map, line);
-  return last !== undefined && last.connections > 0 ? last : undefined;
 }

@@ -1,4 +1,3 @@
-import type { FrontendCount } from "../../../../lib/model/kernel/connections.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { ListedSet } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { DriftWatch } from "../../../../lib/backend/nftables/drift/drift.ts";
@@ -29,8 +28,6 @@ class Fixture implements AsyncDisposable {
   ];
   /** What repairs are told of elements. */
   readonly touched: string[] = [];
-  /** What elements had counted that went. */
-  readonly gone: FrontendCount[] = [];
   /** The looks that were taken. */
   readonly looks: string[] = [];
   /** Whether the table is too large to be listed. */
@@ -72,7 +69,6 @@ class Fixture implements AsyncDisposable {
       checkPeriod: 30_000,
       onDrift: (drift) => this.drift.push(drift),
       onMissed: (reason) => this.missed.push(reason),
-      onGone: (last) => this.gone.push(last),
     });
     this.#watching = watch.run(this.#stop.signal);
   }
@@ -194,18 +190,6 @@ Deno.test("repairs are told which elements were touched, in the order of the tra
   fixture.found = MISSING;
   await fixture.clock.advance(300);
   assertEquals(fixture.touched, ["all"]);
-});
-
-Deno.test("what elements had counted that go is told once, whoever deleted them and however many monitors tell", async () => {
-  await using fixture = new Fixture();
-  const line = (port: number) =>
-    `delete element inet signpost nodeports4 { tcp . ${port} counter packets 3 bytes 9 comment "a/b" : goto c }`;
-  const count = (port: number) => (
-    { frontend: `IPv4 tcp . ${port}`, service: "a/b", connections: 3 }
-  );
-  await fixture.print(line(1), fixture.mark(), generation(7), line(2), generation(8));
-  await fixture.print(line(2), generation(8));
-  assertEquals(fixture.gone, [count(1), count(2)]);
 });
 
 Deno.test("transactions that come at once are one report", async () => {

@@ -2,7 +2,6 @@ import { assertEquals } from "@std/assert";
 import {
   countingMaps,
   countsIn,
-  lastCountIn,
 } from "../../../../lib/backend/nftables/kernel/connection_counts.ts";
 
 const LISTING = `table inet signpost {
@@ -40,25 +39,6 @@ Deno.test("elements without a counter or a Service, and other maps, count nothin
     10.96.0.12 . gre . 80 counter packets 3 bytes 180 comment "a/b" : goto a }`;
   assertEquals([...countsIn("services4", elements)], []);
   assertEquals([...countsIn("short-circuits4", LISTING)], []);
-});
-
-Deno.test("nft monitor tells what an element had counted that goes", () => {
-  const element =
-    `10.96.0.10 . tcp . 80 counter packets 3 bytes 180 comment "shop/web:http" : goto cluster4-tcp-3 }`;
-  assertEquals(lastCountIn(`delete element inet signpost services4 { ${element}`), {
-    frontend: "IPv4 10.96.0.10 . tcp . 80",
-    service: "shop/web",
-    connections: 3,
-  });
-  for (
-    const line of [
-      `add element inet signpost services4 { ${element}`,
-      `delete element inet other services4 { ${element}`,
-      `delete element inet signpost short-circuits4 { ${element}`,
-      `delete element inet signpost services4 { ${element.replace("packets 3", "packets 0")}`,
-      `delete element inet signpost services4 { 10.96.0.10 . tcp . 80 : goto cluster4-tcp-3 }`,
-    ]
-  ) assertEquals(lastCountIn(line), undefined, line);
 });
 
 Deno.test("only maps of frontends that have any are read", () => {
