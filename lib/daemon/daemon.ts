@@ -237,7 +237,6 @@ export class Daemon {
         connections: await this.#connections.list("live"),
         status: this.#status(),
         services: this.#desired.services,
-        spans: this.observation.spans,
         now: runtime.clock.now(),
       }),
       runtime,

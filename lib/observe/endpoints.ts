@@ -16,6 +16,7 @@ import {
   textAnswer,
 } from "../model/ports/http.ts";
 import { redactSecrets } from "./log/redact.ts";
+import { DATA_PATH } from "./page/handler.ts";
 import { plain } from "../model/values/text.ts";
 
 /** What a time looks like that never was: Go's zero time. */
@@ -103,7 +104,7 @@ export interface MetricsServerOptions {
   readonly flags: () => Readonly<Record<string, string>>;
   /** Facts about the process, by name, for people. */
   readonly status: () => Readonly<Record<string, string>>;
-  /** The status page. */
+  /** The status page and its JSON. */
   readonly page: HttpHandler;
 }
 
@@ -113,6 +114,7 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
   return routePaths(
     new Map<string, HttpHandler>([
       ["/", options.page],
+      [DATA_PATH, options.page],
       ["/healthz", ok],
       ["/healthz/ping", ok],
       ["/metrics", async () => {

@@ -4,8 +4,7 @@
  * @module
  */
 import type { Progress } from "../model/kernel/dataplane.ts";
-import type { LocalhostSummary } from "../model/localhost.ts";
-import type { Status, TakeOverSummary } from "../model/status.ts";
+import type { Status } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
 
 const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
@@ -57,15 +56,6 @@ export function describeProgress({ done, of }: Progress): string {
   return `portions ${done} of ${of}`;
 }
 
-/** The min sync period in force; `""` of a daemon that does not tell. */
-export function minSyncPeriodOf(
-  { minSyncPeriod, syncPauseSeconds }: Pick<Status, "minSyncPeriod" | "syncPauseSeconds">,
-): string {
-  return minSyncPeriod === "adaptive"
-    ? `adaptive, now ${formatDuration(syncPauseSeconds)}`
-    : minSyncPeriod;
-}
-
 /** How the daemon is, in a few words. */
 export function healthOf(
   status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions" | "findings" | "syncs">,
@@ -97,18 +87,4 @@ export function healthOf(
 /** The program that writes the rules, with its version; `nft` tells its number alone. */
 export function programOf({ nft }: Pick<Status, "nft">): string {
   return /^\d/.test(nft) ? `nft ${nft}` : nft;
-}
-
-/** Writes node ports on loopback in words: `2 listeners, 1 connection`. */
-export function formatLocalhost({ listeners, connections }: LocalhostSummary): string {
-  return `${count(listeners, "listener")}, ${count(connections, "connection")}`;
-}
-
-/** A take-over in words: `from ipvs: waiting for 3 connections, until 04:55 UTC`. */
-export function formatTakeOver(
-  { from, connections, until, obstacle }: TakeOverSummary,
-): string {
-  if (obstacle !== "") return `from ${from}: ${obstacle}`;
-  const what = connections === 1 ? "1 connection" : `${connections} connections`;
-  return `from ${from}: waiting for ${what}, until ${until.slice(11, 16)} UTC`;
 }

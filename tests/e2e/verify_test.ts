@@ -6,6 +6,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Status } from "../../lib/model/status.ts";
 import type { Verification } from "../../lib/model/kernel/verification.ts";
+import { renderedDocument } from "../support/browser.ts";
 import type { CommandResult } from "../support/command.ts";
 import { installKubeProxy } from "../support/kube_proxy.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
@@ -266,14 +267,17 @@ Deno.test("without a daemon, status is one line and exit code 1, and verify need
   assertEquals(differences.map(({ in: place }) => place), ["table inet signpost"]);
 });
 
-Deno.test("the daemon shows its page with the Services that it serves", async () => {
+Deno.test("a browser on the node shows the daemon's page with the Services that it serves", async () => {
   await using it = await Case.create();
-  await using signpost = await it.start(["--status-page=on"]);
-  const page = await signpost.until("the page", () => it.stage.get("/?q=web4", METRICS_PORT));
-  assertEquals(page.status, 200);
-  assertMatch(page.body, /<title>signpost on node1<\/title>/);
-  assertMatch(page.body, />10\.96\.0\.10:80\/tcp</);
-  assertEquals([...page.body.matchAll(/<h3>([^<]*)</g)].map(([, name]) => name), ["shop/web4"]);
+  await using signpost = await it.start();
+  await signpost.until("the page", () => it.stage.get("/", METRICS_PORT));
+  const document = await renderedDocument(`http://127.0.0.1:${METRICS_PORT}/?q=web4`, {
+    time: 2_000,
+    namespace: it.stage.network.namespaceOf(NODE),
+  });
+  assertMatch(document, /<h1 id="name">signpost on node1<\/h1>/);
+  assertMatch(document, />10\.96\.0\.10:80\/tcp cluster IP</);
+  assertEquals([...document.matchAll(/<h3>([^<]*)</g)].map(([, name]) => name), ["shop/web4"]);
 });
 
 Deno.test("beyond loopback the daemon's page is off, and says how it is switched on", async () => {

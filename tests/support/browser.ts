@@ -13,6 +13,8 @@ export interface BrowserOptions {
   readonly dark?: boolean;
   /** The window's size. */
   readonly size?: { readonly width: number; readonly height: number };
+  /** The network namespace that the browser runs in, by the name that `ip netns` knows. */
+  readonly namespace?: string;
 }
 
 const FLAGS: readonly string[] = [
@@ -46,11 +48,12 @@ export async function screenshot(url: string, options: BrowserOptions = {}): Pro
 async function browse(
   url: string,
   action: readonly string[],
-  { time, dark = false, size }: BrowserOptions,
+  { time, dark = false, size, namespace }: BrowserOptions,
 ): Promise<string> {
   const profile = await Deno.makeTempDir({ prefix: "signpost-browser-" });
   try {
     return await run([
+      ...namespace === undefined ? [] : ["ip", "netns", "exec", namespace],
       "chromium",
       ...FLAGS,
       `--user-data-dir=${profile}`,

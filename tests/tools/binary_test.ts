@@ -77,6 +77,7 @@ Deno.test("a bundle has each module once, none that is unused, and the same byte
       assertEquals(modules.includes(path), true, path);
     }
     assertEquals(modules.filter((path) => path.startsWith("..")), []);
+    assertStringIncludes(bundle, "<noscript>", "the status page");
     // The first notice is of Deno itself.
     const notices = NOTICES.slice(1).map(({ name, version }) => `${name}@${version}`);
     assertEquals(packagesOf(bundle), notices, "tools/notices/read.ts has the list");

@@ -8,9 +8,6 @@ import { assertEquals } from "@std/assert";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-/** Script for browsers. */
-const FOR_BROWSERS: ReadonlySet<string> = new Set(["lib/observe/page/assets.ts"]);
-
 /** Mends a stub of Intl. */
 const MENDS_INTL = "lib/system/segmenter.ts";
 
@@ -44,12 +41,11 @@ async function sources(): Promise<{ path: string; text: string }[]> {
   const walk = async (folder: string): Promise<void> => {
     for await (const { name, isDirectory } of Deno.readDir(ROOT + folder)) {
       if (isDirectory) await walk(`${folder}/${name}`);
-      else paths.push(`${folder}/${name}`);
+      else if (name.endsWith(".ts")) paths.push(`${folder}/${name}`);
     }
   };
   await walk("lib");
-  const shown = paths.filter((path) => !FOR_BROWSERS.has(path));
-  return await Promise.all(shown.map(async (path) => ({
+  return await Promise.all(paths.map(async (path) => ({
     path,
     text: await Deno.readTextFile(ROOT + path),
   })));

@@ -5,17 +5,8 @@
  */
 import type { Status } from "../../model/status.ts";
 import { count } from "../../model/values/text.ts";
-import {
-  formatAge,
-  formatAgo,
-  formatDuration,
-  formatLocalhost,
-  formatSize,
-  formatTakeOver,
-  healthOf,
-  minSyncPeriodOf,
-  programOf,
-} from "../../observe/human.ts";
+import { formatAgo, formatDuration, healthOf } from "../../observe/human.ts";
+import { statusView, type TextRows } from "../../observe/status_view.ts";
 import { renderFindings } from "../check/table.ts";
 import { type Paint, textTable } from "../output.ts";
 
@@ -28,47 +19,20 @@ export interface StatusTableOptions {
 
 /** The status as text. */
 export function statusTable(status: Status, { now, paint }: StatusTableOptions): string {
-  const commit = status.commit === "" ? "" : ` (${status.commit})`;
+  const { version, facts, watches, syncs, refused, conflicts } = statusView(status, now);
   const { health, colour } = healthOf(status);
   return [
-    `signpost ${status.version}${commit} on ${status.node}: ${paint(health, colour)}\n`,
-    textTable(facts(status, now), "  "),
+    `signpost ${version} on ${status.node}: ${paint(health, colour)}\n`,
+    textTable(facts, "  "),
     status.findings.length === 0 ? "" : `\n${renderFindings(status.findings, paint)}`,
-    section("WATCH", [
-      ["WATCH", "STATE", "VERSION", "LAST EVENT", "LISTS", "LAST ERROR"],
-      ...status.watches.map((watch) => [
-        watch.kind,
-        watch.state,
-        watch.resourceVersion,
-        formatAgo(watch.lastEvent, now),
-        `${watch.lists}`,
-        watch.lastError,
-      ]),
-    ]),
-    section("SYNC", [
-      ["SYNC", "WHEN", "TOOK", "OPERATIONS", "SIZE"],
-      ...status.syncs.map((sync) => [
-        sync.kind,
-        formatAgo(sync.at, now),
-        formatDuration(sync.seconds),
-        `${sync.operations}`,
-        formatSize(sync.bytes),
-      ]),
-    ]),
-    section("REFUSED", [
-      ["REFUSED", "OBJECT", "WHY"],
-      ...status.refused.map(({ kind, key, reason }) => [kind, key, reason]),
-    ]),
-    section("CONFLICT", [
-      ["CONFLICT", "HELD BY", "WANTED BY", "WHY"],
-      ...status.conflicts.map(({ claim, holder, loser, because }) => [
-        claim,
-        holder,
-        loser,
-        because,
-      ]),
-    ]),
+    ...[watches, syncs, refused, conflicts].map(section),
   ].join("");
+}
+
+/** Writes nothing if there are no rows. */
+function section({ head, rows }: TextRows): string {
+  if (rows.length === 0) return "";
+  return `\n${textTable([head.map((cell) => cell.toUpperCase()), ...rows])}`;
 }
 
 /** A status in one line, for logs. */
@@ -85,30 +49,4 @@ export function statusLine(status: Status, now: number): string {
     `${status.services} services, ${status.endpoints} endpoints, ${sync}, ` +
     `${watches}${count(status.findings.length, "finding")}, ${status.refused.length} refused, ` +
     `${status.conflicts.length} conflicts, ${status.driftRepairs} drift repairs\n`;
-}
-
-function facts(status: Status, now: number): string[][] {
-  const program = status.nft === "" ? status.mode : `${status.mode} (${programOf(status)})`;
-  const { snapshotAgeSeconds: age } = status;
-  const minSyncPeriod = minSyncPeriodOf(status);
-  return [
-    ["mode", `${program}, kernel ${status.kernel}`],
-    ...status.missingFamilies.map(({ family, reason }) => [family, `no rules: ${reason}`]),
-    ...minSyncPeriod === "" ? [] : [["min sync period", minSyncPeriod]],
-    ["started", formatAgo(status.started, now)],
-    ["services", `${status.services} with ${status.servicePorts} ports`],
-    ["endpoints", `${status.endpoints} in ${status.endpointSlices} slices`],
-    ["drift repairs", `${status.driftRepairs}`],
-    ...status.localhostNodePorts
-      ? [["on localhost", formatLocalhost(status.localhostNodePorts)]]
-      : [],
-    ...(status.takeOver ? [["take-over", formatTakeOver(status.takeOver)]] : []),
-    ["state file", age === null ? "none" : `${formatAge(age)} old`],
-  ];
-}
-
-/** Nothing where there is but the head. */
-function section(title: string, rows: readonly (readonly string[])[]): string {
-  if (rows.length > 1) return `\n${textTable(rows)}`;
-  return title === "SYNC" ? "\nno sync yet\n" : "";
 }

@@ -22,7 +22,6 @@ import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
-import { SyncHistory, type SyncSpan } from "../../observe/sync_history.ts";
 import type { SyncObserver, SyncReport } from "../../sync/outcome.ts";
 import type {
   RequestResult,
@@ -64,7 +63,6 @@ export class Observation implements SyncObserver, WatchObserver {
   readonly #options: ObservationOptions;
   readonly #started: number;
   readonly #watches = new Map<Kind, WatchStatus>();
-  readonly #history: SyncHistory;
   readonly #lastSyncs = new Map<Script["kind"], LastSync>();
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
   readonly #triggers: number[] = [];
@@ -78,7 +76,6 @@ export class Observation implements SyncObserver, WatchObserver {
   constructor(options: ObservationOptions) {
     this.#options = options;
     this.#started = options.clock.now();
-    this.#history = new SyncHistory(options.clock);
   }
 
   /** The state of each watch. */
@@ -89,11 +86,6 @@ export class Observation implements SyncObserver, WatchObserver {
   /** The last full and the last partial sync. */
   get lastSyncs(): ReadonlyMap<Script["kind"], LastSync> {
     return this.#lastSyncs;
-  }
-
-  /** The syncs of the last hour. */
-  get spans(): readonly SyncSpan[] {
-    return this.#history.spans();
   }
 
   /** How often another program's changes of our rules were undone. */
@@ -147,7 +139,6 @@ export class Observation implements SyncObserver, WatchObserver {
     const { metrics, health, clock } = this.#options;
     const { kind, operations, bytes } = script;
     this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes });
-    this.#history.add({ kind, seconds });
     health.updated();
     metrics.syncFinished({ kind, seconds });
     metrics.transaction(kind, bytes);

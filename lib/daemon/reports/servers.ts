@@ -15,7 +15,7 @@ import type { ProxyHealth } from "../../observe/health.ts";
 import type { HttpHandler } from "../../model/ports/http.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import { pageHandler } from "../../observe/page/handler.ts";
-import type { PageContents } from "../../observe/page/page.ts";
+import type { PageContents } from "../../observe/page/data.ts";
 import { listenHttp, serveHttp } from "../../system/http/servers.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { FatalError } from "../../model/values/fatal.ts";
@@ -30,7 +30,7 @@ export interface ServersOptions {
   readonly findings: () => readonly Finding[];
   /** Facts for `/statusz`. */
   readonly status: () => Readonly<Record<string, string>>;
-  /** What the status page shows. */
+  /** Gathers the state that the status page shows. */
   readonly page: () => Promise<PageContents>;
   readonly nodeName: string;
   /** Sends an Event. */

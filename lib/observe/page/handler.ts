@@ -1,21 +1,28 @@
 /**
- * Who may see the status page, and with which headers it is sent.
+ * Serves the status page and its JSON, and decides who may see them.
  *
  * @module
  */
+import { createHash } from "node:crypto";
 import { unbracketed } from "../../model/cluster/names.ts";
 import { isLoopback, parseAddress } from "../../model/values/address.ts";
-import { type HttpHandler, type HttpRequest, textAnswer } from "../../model/ports/http.ts";
+import { plainData } from "../../model/values/text.ts";
+import {
+  type HttpAnswer,
+  type HttpHandler,
+  type HttpRequest,
+  textAnswer,
+} from "../../model/ports/http.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import { CONTENT_SECURITY_POLICY } from "./assets.ts";
-import { type PageContents, statusPage } from "./page.ts";
-import { readQuery } from "./search.ts";
+import { type PageContents, pageData } from "./data.ts";
+import PAGE from "./page.html" with { type: "text" };
+import { readQuery } from "./services.ts";
 
-/** `auto`: where the server listens on loopback alone. */
+/** `auto` serves the page if the server listens on loopback alone. */
 export type PageSetting = "auto" | "on" | "off";
 
-/** What the page's handler needs. */
+/** Options of the page's handler. */
 export interface PageOptions {
   readonly setting: PageSetting;
   /** `address:port` of the server, as it is configured. */
@@ -24,8 +31,26 @@ export interface PageOptions {
   readonly contents: () => PageContents | Promise<PageContents>;
 }
 
+/** The path of the page's JSON. */
+export const DATA_PATH = "/page.json";
+
+/** Lets only the style and the script of the page itself run, and loads only its JSON. */
+export const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  `style-src '${hashOf("style")}'`,
+  `script-src '${hashOf("script")}'`,
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+function hashOf(tag: "style" | "script"): string {
+  const [, text = ""] = PAGE.split(new RegExp(`</?${tag}>`));
+  return `sha256-${createHash("sha256").update(text).digest("base64")}`;
+}
+
 const HEADERS: Readonly<Record<string, string>> = {
-  "Content-Type": "text/html; charset=utf-8",
   "Content-Security-Policy": CONTENT_SECURITY_POLICY,
   "Cache-Control": "no-store",
   "Cross-Origin-Opener-Policy": "same-origin",
@@ -35,17 +60,21 @@ const HEADERS: Readonly<Record<string, string>> = {
   "X-Frame-Options": "DENY",
 };
 
-/** Answers with the page, or with 403 and a line that says how to switch it on. */
+/** Answers with the page or its JSON, or with 403 and a line that says how to switch the page on. */
 export function pageHandler(options: PageOptions): HttpHandler {
   return async (request) => {
     const refusal = refusalOf(request, options);
     if (refusal !== undefined) return textAnswer(`${refusal}\n`, 403);
-    const contents = await options.contents();
-    const body = await new Turns(options.clock).run(
-      statusPage(contents, readQuery(request.search ?? "")),
-    );
-    return { status: 200, headers: HEADERS, body };
+    if (request.path !== DATA_PATH) return answer("text/html; charset=utf-8", PAGE);
+    const query = readQuery(request.search ?? "");
+    const data = pageData(await options.contents(), query);
+    const shown = plainData(await new Turns(options.clock).run(data));
+    return answer("application/json", JSON.stringify(shown));
   };
+}
+
+function answer(type: string, body: string): HttpAnswer {
+  return { status: 200, headers: { "Content-Type": type, ...HEADERS }, body };
 }
 
 function refusalOf(

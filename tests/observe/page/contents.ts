@@ -1,5 +1,5 @@
 /**
- * What the status page shows in tests.
+ * Gives the status page contents in tests.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
 import type { Finding } from "../../../lib/model/finding.ts";
 import { type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
-import type { PageContents } from "../../../lib/observe/page/page.ts";
+import type { PageContents } from "../../../lib/observe/page/data.ts";
 
 /** The time of all tests. */
 export const NOW = Date.parse("2026-01-02T03:04:05.000Z");
@@ -125,7 +125,6 @@ export function contents(changes: Partial<PageContents> = {}): PageContents {
     status: STATUS,
     services: new Map([["shop/web", [servicePort()]]]),
     connections: [],
-    spans: [],
     now: NOW,
     ...changes,
   };

@@ -1,8 +1,9 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { pageHandler, type PageSetting } from "../../../lib/observe/page/handler.ts";
+import { DATA_PATH, pageHandler, type PageSetting } from "../../../lib/observe/page/handler.ts";
 import { realClock } from "../../support/clock_and_log.ts";
-import { contents } from "./contents.ts";
+import { contents, STATUS } from "./contents.ts";
 
+/** Asks for the page and for its JSON; both have the same status. */
 async function ask(
   setting: PageSetting,
   bindAddress: string,
@@ -14,7 +15,10 @@ async function ask(
     contents: () => contents(),
     clock: realClock,
   });
-  return await handler({ method: "GET", path: "/", search: "", host });
+  const page = await handler({ method: "GET", path: "/", host });
+  const data = await handler({ method: "GET", path: DATA_PATH, host });
+  assertEquals(data.status, page.status);
+  return page;
 }
 
 Deno.test("on loopback the page is there by itself", async () => {
@@ -64,4 +68,17 @@ Deno.test("the answer forbids everything that the page does not need", async () 
   const policy = headers["Content-Security-Policy"] ?? "";
   assertMatch(policy, /default-src 'none'.*frame-ancestors 'none'/);
   assertEquals(policy.includes("unsafe"), false);
+});
+
+Deno.test("control and bidirectional characters of the cluster are escaped in the page's JSON", async () => {
+  const evil = "x\x1b[2J\n\u202eFAKE";
+  const handler = pageHandler({
+    setting: "on",
+    bindAddress: "0.0.0.0:10249",
+    contents: () => contents({ status: { ...STATUS, node: evil } }),
+    clock: realClock,
+  });
+  const { headers, body } = await handler({ method: "GET", path: DATA_PATH });
+  assertEquals(headers["Content-Type"], "application/json");
+  assertEquals(JSON.parse(body).node, "x\\u001b[2J\\n\\u202eFAKE");
 });

@@ -1,0 +1,203 @@
+/**
+ * Finds the Services that the status page shows, and says where their traffic goes.
+ *
+ * @module
+ */
+import { hostPort, objectKey } from "../../model/cluster/names.ts";
+import type { TrafficPolicy } from "../../model/cluster/objects.ts";
+import type { ServiceConnections } from "../../model/connections.ts";
+import type { DesiredServicePort, DesiredState, FrontendType } from "../../model/kernel/desired.ts";
+import { endpointsFor, usedEndpoints } from "../../model/kernel/port_endpoints.ts";
+import { Foremost } from "../../model/values/foremost.ts";
+import { grouped } from "../../model/values/text.ts";
+import { frontendsOf, policyOf } from "../../policy/frontend.ts";
+import { formatAge, formatRate } from "../human.ts";
+
+/** The reader's question. */
+export interface ServiceQuery {
+  /** A Service matches if it has each of these words somewhere; `""` matches every Service. */
+  readonly words: string;
+  readonly sort: "name" | "connections";
+}
+
+/** The frontends of a service port that follow one traffic policy, and their endpoints. */
+export interface Route {
+  /** The name of the service port; `""` if it has none. */
+  readonly port: string;
+  readonly policy: TrafficPolicy;
+  readonly frontends: readonly string[];
+  /** The first endpoints. */
+  readonly endpoints: readonly { readonly text: string; readonly isLocal: boolean }[];
+  readonly endpointCount: number;
+  /** `""` if packets go to an endpoint. */
+  readonly refusal: "" | "rejected" | "dropped";
+}
+
+/** One Service. */
+export interface ServiceView {
+  /** `namespace/name`. */
+  readonly name: string;
+  readonly badges: readonly string[];
+  /** `""` if connections are not counted, or there was none. */
+  readonly connections: string;
+  readonly routes: readonly Route[];
+}
+
+/** The answer to a query. */
+export interface FoundServices {
+  readonly matches: number;
+  /** The first matches. */
+  readonly services: readonly ServiceView[];
+}
+
+/** Limits of one answer. */
+const MOST_SERVICES = 50;
+const MOST_ROUTES = 20;
+const MOST_FRONTENDS = 50;
+const MOST_ENDPOINTS = 100;
+const LONGEST_QUERY = 200;
+
+/** Reads the query of a URL; an unknown order is the order by name. */
+export function readQuery(search: string): ServiceQuery {
+  const parameters = new URLSearchParams(search);
+  return {
+    words: (parameters.get("q") ?? "").slice(0, LONGEST_QUERY),
+    sort: parameters.get("sort") === "connections" ? "connections" : "name",
+  };
+}
+
+type Load = Pick<ServiceConnections, "connections" | "perSecond">;
+
+const NO_LOAD: Load = { connections: 0, perSecond: 0 };
+
+/**
+ * Finds Services by parts of their names, addresses, ports and endpoints; case does not matter. Yields after
+ * each Service.
+ */
+export function* findServices(
+  services: DesiredState["services"],
+  options: {
+    readonly query: ServiceQuery;
+    readonly connections: Iterable<ServiceConnections>;
+  },
+): Generator<undefined, FoundServices> {
+  const { query, connections } = options;
+  const loads = yield* loadsOf(connections);
+  const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  const compare = query.sort === "name" ? byName : busiestFirst(loads);
+  const first = new Foremost<readonly [string, readonly DesiredServicePort[]]>(
+    MOST_SERVICES,
+    ([a], [b]) => compare(a, b),
+  );
+  let matches = 0;
+  for (const [name, ports] of services) {
+    yield;
+    const text = words.length === 0 ? "" : searchText(name, ports);
+    if (!words.every((word) => text.includes(word))) continue;
+    matches++;
+    first.add([name, ports]);
+  }
+  const shown: ServiceView[] = [];
+  for (const [name, ports] of first.inOrder()) {
+    shown.push({
+      name,
+      badges: badgesOf(ports),
+      connections: loadText(loads.get(name)),
+      routes: ports.slice(0, MOST_ROUTES).flatMap(routesOf),
+    });
+    yield;
+  }
+  return { matches, services: shown };
+}
+
+/** Sums connections by Service. */
+function* loadsOf(
+  all: Iterable<ServiceConnections>,
+): Generator<undefined, ReadonlyMap<string, Load>> {
+  const loads = new Map<string, Load>();
+  for (const { namespace, service: name, connections, perSecond } of all) {
+    const key = objectKey({ namespace, name });
+    const known = loads.get(key) ?? NO_LOAD;
+    loads.set(key, {
+      connections: known.connections + connections,
+      perSecond: known.perSecond + perSecond,
+    });
+    yield;
+  }
+  return loads;
+}
+
+function byName(a: string, b: string): number {
+  return a < b ? -1 : 1;
+}
+
+function busiestFirst(loads: ReadonlyMap<string, Load>): (a: string, b: string) => number {
+  return (a, b) => {
+    const [one, other] = [loads.get(a) ?? NO_LOAD, loads.get(b) ?? NO_LOAD];
+    return other.perSecond - one.perSecond || other.connections - one.connections || byName(a, b);
+  };
+}
+
+function loadText(load: Load | undefined): string {
+  if (load === undefined) return "";
+  const total = grouped(load.connections);
+  return `${formatRate(load.perSecond)}/s, ${total} ${
+    load.connections === 1 ? "connection" : "connections"
+  }`;
+}
+
+function searchText(name: string, ports: readonly DesiredServicePort[]): string {
+  const parts = ports.flatMap((port) => [
+    port.name,
+    ...frontendsOf(port).map(({ address, port: number }) =>
+      `${hostPort(address ?? "", number)}/${port.protocol}`
+    ),
+    ...usedEndpoints(port).map((endpoint) => hostPort(endpoint.address, endpoint.port)),
+  ]);
+  return [name, ...parts].join("\n").toLowerCase();
+}
+
+function badgesOf(ports: readonly DesiredServicePort[]): string[] {
+  const badges = ports.flatMap((port) => [
+    ...port.hasEndpoints ? [] : ["no endpoints"],
+    ...port.affinitySeconds > 0 ? [`session affinity ${formatAge(port.affinitySeconds)}`] : [],
+    ...port.scheduler ? [port.scheduler.type] : [],
+    ...port.internalTrafficPolicy === "Local" ? ["internal policy Local"] : [],
+    ...port.externalTrafficPolicy === "Local" ? ["external policy Local"] : [],
+    ...port.sourceRanges.length > 0 ? ["source ranges"] : [],
+  ]);
+  return [...new Set(badges)];
+}
+
+const FRONTENDS: Readonly<Record<FrontendType, string>> = {
+  clusterIP: "cluster IP",
+  externalIP: "external IP",
+  loadBalancerIP: "load balancer",
+  nodePort: "node port",
+};
+
+/** Returns the routes of a service port, one for each traffic policy that a frontend follows. */
+export function routesOf(port: DesiredServicePort): Route[] {
+  const byPolicy = Map.groupBy(frontendsOf(port), (frontend) => policyOf(port, frontend));
+  return [...byPolicy].map(([policy, frontends]) => {
+    const endpoints = endpointsFor(port, policy);
+    const isDropped = policy === "Local" && port.hasEndpoints;
+    const left = frontends.length - MOST_FRONTENDS;
+    return {
+      port: port.name.split(":")[1] ?? "",
+      policy,
+      frontends: [
+        ...frontends.slice(0, MOST_FRONTENDS).map(({ type, address, port: number }) =>
+          `${hostPort(address ?? "node", number)}/${port.protocol} ${FRONTENDS[type]}`
+        ),
+        ...left > 0 ? [`and ${left} more`] : [],
+      ],
+      endpoints: endpoints.slice(0, MOST_ENDPOINTS).map(({ address, port, local }) => ({
+        text: hostPort(address, port),
+        isLocal: local,
+      })),
+      endpointCount: endpoints.length,
+      refusal: endpoints.length > 0 ? "" : isDropped ? "dropped" : "rejected",
+    };
+  });
+}

@@ -1,0 +1,111 @@
+/**
+ * Words a status for people: `signpost status` and the status page show the same facts and rows.
+ *
+ * @module
+ */
+import type { LocalhostSummary } from "../model/localhost.ts";
+import type { Status, TakeOverSummary } from "../model/status.ts";
+import { count } from "../model/values/text.ts";
+import { formatAge, formatAgo, formatDuration, formatSize, programOf } from "./human.ts";
+import { redactSecrets } from "./log/redact.ts";
+
+/** Rows of text below a head. */
+export interface TextRows {
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** A status in words. */
+export interface StatusView {
+  /** The version, with the commit if it is known. */
+  readonly version: string;
+  readonly facts: readonly (readonly [name: string, text: string])[];
+  readonly watches: TextRows;
+  readonly syncs: TextRows;
+  readonly refused: TextRows;
+  readonly conflicts: TextRows;
+}
+
+/**
+ * Words a status.
+ *
+ * @param now milliseconds since the epoch
+ */
+export function statusView(status: Status, now: number): StatusView {
+  return {
+    version: status.commit === "" ? status.version : `${status.version} (${status.commit})`,
+    facts: factsOf(status, now),
+    watches: {
+      head: ["Watch", "State", "Version", "Last event", "Lists", "Last error"],
+      rows: status.watches.map((watch) => [
+        watch.kind,
+        watch.state,
+        watch.resourceVersion,
+        formatAgo(watch.lastEvent, now),
+        `${watch.lists}`,
+        redactSecrets(watch.lastError),
+      ]),
+    },
+    syncs: {
+      head: ["Sync", "When", "Took", "Operations", "Size"],
+      rows: status.syncs.map((sync) => [
+        sync.kind,
+        formatAgo(sync.at, now),
+        formatDuration(sync.seconds),
+        `${sync.operations}`,
+        formatSize(sync.bytes),
+      ]),
+    },
+    refused: {
+      head: ["Refused", "Object", "Why"],
+      rows: status.refused.map(({ kind, key, reason }) => [kind, key, reason]),
+    },
+    conflicts: {
+      head: ["Conflict", "Held by", "Wanted by", "Why"],
+      rows: status.conflicts.map(({ claim, holder, loser, because }) => [
+        claim,
+        holder,
+        loser,
+        because,
+      ]),
+    },
+  };
+}
+
+function factsOf(status: Status, now: number): StatusView["facts"] {
+  const program = status.nft === "" ? status.mode : `${status.mode} (${programOf(status)})`;
+  const { localhostNodePorts, takeOver, snapshotAgeSeconds: age } = status;
+  const minSyncPeriod = minSyncPeriodOf(status);
+  return [
+    ["mode", `${program}, kernel ${status.kernel}`],
+    ...status.missingFamilies.map(({ family, reason }) => [family, `no rules: ${reason}`] as const),
+    ...minSyncPeriod === "" ? [] : [["min sync period", minSyncPeriod] as const],
+    ["started", formatAgo(status.started, now)],
+    ["services", `${status.services} with ${status.servicePorts} ports`],
+    ["endpoints", `${status.endpoints} in ${status.endpointSlices} slices`],
+    ["drift repairs", `${status.driftRepairs}`],
+    ...localhostNodePorts ? [["on localhost", formatLocalhost(localhostNodePorts)] as const] : [],
+    ...takeOver ? [["take-over", formatTakeOver(takeOver)] as const] : [],
+    ["state file", age === null ? "none" : `${formatAge(age)} old`],
+  ];
+}
+
+/** The min sync period in force; `""` of a daemon that does not tell. */
+function minSyncPeriodOf({ minSyncPeriod, syncPauseSeconds }: Status): string {
+  return minSyncPeriod === "adaptive"
+    ? `adaptive, now ${formatDuration(syncPauseSeconds)}`
+    : minSyncPeriod;
+}
+
+/** Writes node ports on loopback in words: `2 listeners, 1 connection`. */
+function formatLocalhost({ listeners, connections }: LocalhostSummary): string {
+  return `${count(listeners, "listener")}, ${count(connections, "connection")}`;
+}
+
+/** Words a take-over: `from ipvs: waiting for 3 connections, until 04:55 UTC`. */
+function formatTakeOver({ from, connections, until, obstacle }: TakeOverSummary): string {
+  if (obstacle !== "") return `from ${from}: ${obstacle}`;
+  return `from ${from}: waiting for ${count(connections, "connection")}, until ${
+    until.slice(11, 16)
+  } UTC`;
+}
