@@ -9,14 +9,10 @@
 import { eventually } from "../tests/support/eventually.ts";
 import { type ConnectRequest, Network } from "../tests/support/network.ts";
 import { runSignpost, Signpost } from "../tests/support/signpost.ts";
-import { EXAMPLES, NEWCOMER, readExamples, serveAll } from "./demo/cluster.ts";
+import { DAEMON_FLAGS, EXAMPLES, FLAGS, NEWCOMER, readExamples, serveAll } from "./demo/cluster.ts";
 import { nameOf, row, shorten, title } from "./demo/page.ts";
 import { installPrograms } from "./programs.ts";
 import { complain, say } from "./terminal.ts";
-
-/** As on a node, but that nothing is set or kept outside of the namespaces. */
-const FLAGS = ["--config", `${EXAMPLES}config.yaml`, "--hostname-override", "node-1"];
-const DAEMON_FLAGS = ["--state-file=", "--socket=", "--conntrack-max-per-core=0"];
 
 /** Runs the demonstration until its end or Ctrl-C. @returns the exit code */
 async function main(): Promise<number> {

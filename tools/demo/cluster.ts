@@ -10,6 +10,19 @@ import type { Topology } from "../../tests/support/topology.ts";
 /** The folder with the manifests. */
 export const EXAMPLES = new URL("../../examples/", import.meta.url).pathname;
 
+/** Flags of signpost on the node of the examples. */
+export const FLAGS: readonly string[] = [
+  `--config=${EXAMPLES}config.yaml`,
+  "--hostname-override=node-1",
+];
+
+/** Flags of the daemon besides: it sets and keeps nothing outside of its namespace. */
+export const DAEMON_FLAGS: readonly string[] = [
+  "--state-file=",
+  "--socket=",
+  "--conntrack-max-per-core=0",
+];
+
 /** The pod that takes the place of `web-3` in the course of the demonstration. */
 export const NEWCOMER = {
   replaces: "web-3",

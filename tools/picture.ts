@@ -1,0 +1,51 @@
+/**
+ * `deno task picture`: writes `docs/status-page.png`, the status page of a daemon that serves `examples/`.
+ *
+ * The daemon, its pods and the browser are in network namespaces; connections are real. Needs root.
+ *
+ * @module
+ */
+import { screenshot } from "../tests/support/browser.ts";
+import { Network } from "../tests/support/network.ts";
+import { Signpost } from "../tests/support/signpost.ts";
+import { NODE } from "../tests/support/topology.ts";
+import { DAEMON_FLAGS, EXAMPLES, FLAGS, readExamples, serveAll } from "./demo/cluster.ts";
+import { installPrograms } from "./programs.ts";
+import { complain } from "./terminal.ts";
+
+const PICTURE = new URL("../docs/status-page.png", import.meta.url).pathname;
+
+/** A firewall that forgets Services, as on many nodes: the page has a problem to show. */
+const FIREWALL = `table inet firewall {
+  chain forward {
+    type filter hook forward priority filter; policy drop;
+    ct state established,related accept
+    ip saddr 10.244.0.0/16 accept
+  }
+}`;
+
+/** Takes the picture. @returns the exit code */
+async function main(): Promise<number> {
+  const problem = await installPrograms(["nft", "ip", "conntrack", "chromium"]);
+  if (problem !== undefined) {
+    complain(`The picture cannot be taken: ${problem}.`);
+    return 1;
+  }
+  const { topology, servers } = await readExamples();
+  await using network = await Network.create(topology);
+  serveAll(network, servers);
+  await network.applyNft(FIREWALL);
+  const args = [...FLAGS, ...DAEMON_FLAGS, "-v2", "--manifests", EXAMPLES];
+  await using daemon = Signpost.start(network, args);
+  await daemon.waitForLog(/full/);
+  await network.connect({ from: "pod", address: "10.96.0.10", port: 80, times: 300 });
+  const picture = await screenshot("http://127.0.0.1:10249/?q=shop&sort=connections", {
+    namespace: network.namespaceOf(NODE),
+    size: { width: 1280, height: 1100 },
+    time: 12_000,
+  });
+  await Deno.writeFile(PICTURE, picture);
+  return 0;
+}
+
+if (import.meta.main) Deno.exit(await main());
