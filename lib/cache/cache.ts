@@ -113,6 +113,11 @@ export class ObjectCache implements Snapshot {
     return this.#dirtyNode || !this.#dirtyServices.isEmpty;
   }
 
+  /** Tells if a change of a Service waits for a sync, by `namespace/name`. */
+  isWaiting(service: string): boolean {
+    return this.#dirtyNode || this.#dirtyServices.has(service);
+  }
+
   /** The last good state of an object. */
   get<K extends Kind>(kind: K, key: string): KindMap[K] | undefined {
     return this.#objects[kind].get(key);

@@ -26,6 +26,13 @@ export class FairQueue {
     return this.#incoming.size + this.#fresh.size + this.#served.size === 0;
   }
 
+  /** Tells if a Service waits, by `namespace/name`. */
+  has(key: string): boolean {
+    const { namespace } = splitKey(key);
+    return [this.#incoming, this.#fresh.get(namespace), this.#served.get(namespace)]
+      .some((keys) => keys?.has(key));
+  }
+
   /** Adds a Service, by `namespace/name`. */
   add(key: string): void {
     this.#incoming.add(key);

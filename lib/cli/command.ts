@@ -104,11 +104,11 @@ async function guarded(invocation: Run, context: Given): Promise<number> {
 
 /** @returns the exit code */
 async function perform(
-  { command, configuration, settings }: Run,
+  { command, configuration, settings, configuredBy }: Run,
   given: Given & { readonly logger: Logger },
 ): Promise<number> {
   const nodeName = nodeNameOf(configuration, given.runtime);
-  const context = { ...given, configuration, nodeName };
+  const context = { ...given, configuration, nodeName, configuredBy };
   switch (command.name) {
     case "run": {
       if (command.once) {

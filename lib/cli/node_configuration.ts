@@ -5,7 +5,7 @@
  * @module
  */
 import { isAbsolute, join } from "node:path/posix";
-import { type Invocation, loadConfiguration } from "../config/load.ts";
+import { type ConfiguredBy, type Invocation, loadConfiguration } from "../config/load.ts";
 import { type Ask, askCommandLine } from "../daemon/objects/client.ts";
 import { FatalError } from "../model/values/fatal.ts";
 import type { Configuration } from "../model/configuration.ts";
@@ -61,7 +61,7 @@ async function find(options: NodeConfigurationOptions): Promise<Invocation> {
   if (found) {
     if (found.invocation.type === "run") {
       runtime.complain(`signpost: with the configuration of ${found.whose}`);
-      return found.invocation;
+      return { ...found.invocation, configuredBy: found.by };
     }
     return asErrors(found.invocation, found.whose);
   }
@@ -76,6 +76,7 @@ async function find(options: NodeConfigurationOptions): Promise<Invocation> {
 }
 
 interface Found {
+  readonly by: ConfiguredBy;
   /** Ends a sentence. */
   readonly whose: string;
   readonly invocation: Invocation;
@@ -95,12 +96,9 @@ async function fromDaemon(
     readFile: (path) => file?.path === path ? Promise.resolve(file.text) : runtime.readFile(path),
     base: said.argv,
   });
-  if (invocation.type !== "run") return { whose, invocation };
-  if (invocation.configuration.signpost.manifests.includes("-") && !diffs(invocation)) {
-    throw new FatalError(`${whose} reads its objects from its standard input: name --manifests`);
-  }
+  if (invocation.type !== "run") return { by: "daemon", whose, invocation };
   const configuration = startingFrom(workingDirectory, invocation.configuration);
-  return { whose, invocation: { ...invocation, configuration } };
+  return { by: "daemon", whose, invocation: { ...invocation, configuration } };
 }
 
 /** The manifests of a diff are what might be applied, not the cluster. */
@@ -142,7 +140,7 @@ async function fromFile(
     readFile: (path) => path === NODE_FILE ? Promise.resolve(text) : runtime.readFile(path),
     base: ["--config", NODE_FILE],
   });
-  return { whose: `this node (${NODE_FILE})`, invocation };
+  return { by: "file", whose: `this node (${NODE_FILE})`, invocation };
 }
 
 /** Errors of a configuration that was not named on the command line say whose they are. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ConfiguredBy } from "../config/load.ts";
 import type { Command } from "../config/flags/command.ts";
 import type { Ask } from "../daemon/objects/client.ts";
 import type { Configuration } from "../model/configuration.ts";
@@ -34,6 +35,8 @@ export interface QueryContext {
   readonly logger: Logger;
   /** Aborts when the process is told to stop. */
   readonly signal: AbortSignal;
+  /** As in an invocation. */
+  readonly configuredBy?: ConfiguredBy | undefined;
 }
 
 /** What those work with that ask the daemon. */

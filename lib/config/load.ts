@@ -20,6 +20,9 @@ import { plain } from "../model/values/text.ts";
 import type { GivenSettings } from "./settings/table.ts";
 import { warningsOf } from "./checks/warnings.ts";
 
+/** Where a command without a cluster has its configuration from. */
+export type ConfiguredBy = "daemon" | "file";
+
 /** What a command line comes to. */
 export type Invocation =
   | {
@@ -30,6 +33,8 @@ export type Invocation =
     readonly settings: GivenSettings;
     /** All flags of the command line, as `--name`. */
     readonly given: readonly string[];
+    /** Whose configuration it is, if flags name no cluster: the running daemon's, or that of the node's file. */
+    readonly configuredBy?: ConfiguredBy;
     /** One line each, for stderr or the log. */
     readonly warnings: readonly string[];
   }

@@ -29,6 +29,10 @@ import { Observation } from "./reports/observation.ts";
 import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
 import { SavedState } from "./objects/saved_state.ts";
+import { objectsOf } from "../source/saved/format.ts";
+import { stateText } from "../system/state_file.ts";
+import { Turns } from "../model/ports/in_turns.ts";
+import { ServiceStatuses } from "./reports/service_status.ts";
 import { OwnPorts } from "./objects/own_ports.ts";
 import { serveAll } from "./reports/servers.ts";
 import {
@@ -66,6 +70,9 @@ export class Daemon {
   readonly observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
   readonly #findings: NodeFindings;
+  readonly #services: ServiceStatuses;
+  /** When the objects of the state file were written, milliseconds since the epoch. */
+  #restored = 0;
   #system: SystemFacts | undefined;
   #ruleset: RulesetFacts | undefined;
   #settingFailures: readonly SettingFailure[] = [];
@@ -138,7 +145,9 @@ export class Daemon {
       clock,
       changed: () => this.#findings.changed(),
     });
+    this.#services = new ServiceStatuses({ cache: this.#cache, desired: this.#desired, clock });
     this.observation = new Observation({
+      services: this.#services,
       cache: this.#cache,
       nodeName,
       metrics: this.#metrics,
@@ -178,6 +187,7 @@ export class Daemon {
       share: traits.share,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: [
+        (outcome) => this.#services.follow(outcome),
         ({ report }) => report && this.#synced(report),
         ({ report, full }) =>
           report && !full ? this.#findings.changed() : this.#findings.suspected(),
@@ -297,7 +307,11 @@ export class Daemon {
     if (path === "") return Promise.resolve();
     return serveSocket({
       path,
-      status: () => this.#status(),
+      status: (service) => ({
+        ...this.#status(),
+        ...service !== undefined && { service: this.#services.of(service) },
+      }),
+      objects: (service) => this.#objects(service),
       connections: (most) => this.#connections.report("live", most),
       commandLine,
       heldBack: () => heldBack({ cache: this.#cache, desired: this.#desired }),
@@ -307,10 +321,37 @@ export class Daemon {
     });
   }
 
+  /** Gives the objects, all or those of one Service and of those that have what it claims. */
+  #objects(service?: string): AsyncIterable<Uint8Array> | undefined {
+    if (!this.#cache.consistent) return undefined;
+    const { nodeName, runtime: { clock } } = this.#options;
+    const turns = new Turns(clock);
+    const rivals = this.#desired.conflicts().filter(({ loser }) => loser === service);
+    const objects = service === undefined
+      ? this.#cache
+      : objectsOf([service, ...rivals.map(({ holder }) => holder)], this.#cache);
+    const pause = () => turns.giveWay();
+    return stateText(objects, { nodeName, written: this.#asOf(), pause });
+  }
+
+  /** Returns the time whose objects these are, milliseconds since the epoch. */
+  #asOf(): number {
+    if (this.#loop.stale) return this.#restored;
+    const lost = [...this.observation.watches.values()]
+      .filter(({ state }) => state !== "watching" && state !== "absent");
+    return Math.min(
+      this.#options.runtime.clock.now(),
+      ...lost.map(({ lastEvent }) => lastEvent || this.#started),
+    );
+  }
+
   /** A node without rules gets those of the state file, before the source begins. */
   async #restore(): Promise<void> {
     const found = await this.#saved.load();
-    if (found.type === "objects") await this.#loop.restore(found.events);
+    if (found.type === "objects") {
+      this.#restored = found.written;
+      await this.#loop.restore(found.events);
+    }
     // A lost API server is no reason for load balancers to leave a node that has rules, or gets them now.
     const node = this.#cache.node ?? (found.type === "rules" ? { deleting: false } : undefined);
     if (node) this.#health.setNode(node);
@@ -407,6 +448,7 @@ export class Daemon {
       progress: this.#opened.backend.progress,
       takeOver: this.#opened.backend.foreignRules.ipvs,
       snapshotAge: this.#saved.age(),
+      refusedFeatures: this.#opened.refusedFeatures,
     });
   }
 }

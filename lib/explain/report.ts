@@ -12,6 +12,7 @@ import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
 import type { EndpointReport } from "./service/endpoints.ts";
 import type { FrontendType } from "../model/kernel/desired.ts";
 import type { KernelEntry, StickyClient } from "../backend/kernel_rules.ts";
+import type { ObjectsOrigin, ServiceStatus } from "../model/status.ts";
 import type { Outcome } from "./packet/outcome.ts";
 import type { TraceReport } from "./packet/trace.ts";
 
@@ -118,6 +119,9 @@ export interface ServiceReport {
   readonly stickyClients: readonly StickyClient[];
   /** `null`: not asked for. */
   readonly connections: readonly TrackedConnection[] | null;
+  readonly objects: ObjectsOrigin;
+  /** What the daemon says of the Service; `null`: none answers. */
+  readonly status: ServiceStatus | null;
 }
 
 /** The answer about a packet. */
@@ -146,4 +150,5 @@ export interface PacketReport {
   readonly connections: readonly TrackedConnection[] | null;
   /** `null`: not asked for. */
   readonly trace: TraceReport | null;
+  readonly objects: ObjectsOrigin;
 }

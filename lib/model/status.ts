@@ -7,6 +7,7 @@ import type { Mode } from "./configuration.ts";
 import type { Finding } from "./finding.ts";
 import type { LocalhostSummary } from "./localhost.ts";
 import type { Kind } from "./cluster/objects.ts";
+import type { Feature } from "./kernel/features.ts";
 import type { Progress } from "./kernel/dataplane.ts";
 
 /** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
@@ -42,6 +43,37 @@ export interface TakeOverSummary {
   readonly until: string;
   /** Why nothing is removed yet, besides connections; `""`: nothing else is in the way. */
   readonly obstacle: string;
+}
+
+/** A sync that wrote a Service. */
+export interface WrittenBy {
+  /** Counts the syncs that the kernel took since the daemon's start. */
+  readonly number: number;
+  readonly kind: "full" | "partial";
+}
+
+/** The rules of one Service, as the daemon knows them. */
+export interface ServiceStatus {
+  /** `namespace/name`. */
+  readonly service: string;
+  /**
+   * `applied`: the kernel has its present state; `pending`: a change waits for a sync; `rejected`: its
+   * present state cannot be used; `absent`: the daemon has no rules for it.
+   */
+  readonly state: "applied" | "pending" | "rejected" | "absent";
+  /** RFC 3339: since then the kernel has its rules as they are; `""`: it has none. */
+  readonly since: string;
+  /** The sync that wrote these rules; `null`: there are none. */
+  readonly sync: WrittenBy | null;
+  /** Why it is pending or rejected; `""`: it is neither. */
+  readonly reason: string;
+}
+
+/** Where the objects of an answer come from. */
+export interface ObjectsOrigin {
+  readonly from: "daemon" | "api" | "manifests" | "state-file";
+  /** RFC 3339: the objects are those of this time. */
+  readonly asOf: string;
 }
 
 /** Everything that `signpost status -o json` prints. */
@@ -86,6 +118,10 @@ export interface Status {
   readonly takeOver?: TakeOverSummary;
   /** `null`: there is no state file. */
   readonly snapshotAgeSeconds: number | null;
+  /** Features that nft or the kernel refuses, and how; absent if there are none. */
+  readonly refusedFeatures?: readonly { readonly feature: Feature; readonly reason: string }[];
+  /** Present if one Service was asked about. */
+  readonly service?: ServiceStatus;
   readonly watches: readonly WatchSummary[];
   /** The newest last. */
   readonly syncs: readonly SyncSummary[];

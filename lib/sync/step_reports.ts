@@ -13,6 +13,8 @@ import type { Step } from "../policy/state.ts";
 
 /** Hears of what Services do not get. Every member may be left out. */
 export interface StepObserver {
+  /** A step was worked out; the kernel does not have it yet. */
+  stepped?(step: Step): void;
   /** An object cannot be used; each state of it is reported once. */
   refused?(refusal: Refusal): void;
   /** A Service does not get all that it asks for; all that is new of it, once. */
@@ -40,6 +42,7 @@ export class StepReports {
 
   /** Reports what is new in a step. */
   report(step: Step): void {
+    this.options.observer.stepped?.(step);
     this.#reportConflicts(step);
     this.#reportUnsupported(step);
     this.#reportOverLimit(step);

@@ -18,7 +18,10 @@ import type { Logger } from "../model/ports/ports.ts";
 /** What the socket serves. */
 export interface SocketOptions {
   readonly path: string;
-  readonly status: () => Status;
+  /** Is given the Service that is asked about, by `namespace/name`, where one is. */
+  readonly status: (service?: string) => Status;
+  /** Gives the objects as the text of a state, those of one Service or all; `undefined`: none are there yet. */
+  readonly objects: (service?: string) => AsyncIterable<Uint8Array> | undefined;
   /** Is given how many of the busiest are wanted; `undefined`: as many as it gives. */
   readonly connections: (most?: number) => Promise<ConnectionsReport>;
   /** What the daemon was started with, for commands that are to have its configuration. */
@@ -77,10 +80,17 @@ async function removeOwn(
 
 async function answer(
   request: Request,
-  { status, connections, commandLine, heldBack, requestFull }: SocketOptions,
+  { status, objects, connections, commandLine, heldBack, requestFull }: SocketOptions,
 ): Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
-  if (request.method === "GET" && pathname === "/v1/status") return Response.json(status());
+  const service = searchParams.get("service") ?? undefined;
+  if (request.method === "GET" && pathname === "/v1/status") return Response.json(status(service));
+  if (request.method === "GET" && pathname === "/v1/objects") {
+    const text = objects(service);
+    return text
+      ? new Response(ReadableStream.from(text))
+      : Response.json({ error: "the objects are not complete yet" }, { status: 503 });
+  }
   if (request.method === "GET" && pathname === "/v1/connections") {
     const top = searchParams.get("top") ?? "";
     return Response.json(await connections(/^\d{1,9}$/.test(top) ? Number(top) : undefined));
@@ -98,25 +108,36 @@ async function answer(
   return Response.json({ error: `there is no ${request.method} ${pathname}` }, { status: 404 });
 }
 
+/** A question to the daemon. */
+export interface DaemonRequest {
+  readonly method: "GET" | "POST";
+  /** `/v1/status`, `/v1/objects`, `/v1/connections`, `/v1/command-line`, `/v1/held-back` or, to post, `/v1/full-sync`. */
+  readonly path: string;
+  /** Reads the answer. @default as JSON */
+  readonly read?: (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => Promise<unknown>;
+  /** Milliseconds that the answer may take. @default 10 s */
+  readonly timeout?: number;
+}
+
 /**
  * Asks the daemon behind a socket.
  *
  * @param path of the socket
- * @param request `GET /v1/status`, `GET /v1/connections` (`?top=20`: the busiest), `GET /v1/command-line`, `GET /v1/held-back` or `POST /v1/full-sync`
- * @returns the JSON value of the answer
+ * @returns what was read of the answer
  * @throws {Error} where no daemon listens or answers in time, or the daemon does not know the request
  */
-export async function askDaemon(
-  path: string,
-  request: { readonly method: "GET" | "POST"; readonly path: string },
-): Promise<unknown> {
+export async function askDaemon(path: string, request: DaemonRequest): Promise<unknown> {
+  const { method, read, timeout = TIMEOUT } = request;
   using client = Deno.createHttpClient({ proxy: { transport: "unix", path } });
   // An address, for Deno looks names up though they do not matter, which takes its time offline.
   const response = await fetch(`http://127.0.0.1${request.path}`, {
     client,
-    method: request.method,
-    signal: AbortSignal.timeout(TIMEOUT),
+    method,
+    signal: AbortSignal.timeout(timeout),
   });
-  if (!response.ok) throw new Error(`the daemon answers ${response.status}`);
-  return await response.json();
+  if (!response.ok) {
+    await response.body?.cancel();
+    throw new Error(`the daemon answers ${response.status}`);
+  }
+  return read && response.body ? await read(response.body) : await response.json();
 }

@@ -99,7 +99,8 @@ export async function readStateFile(
 ): Promise<SavedState | undefined> {
   try {
     const file = await openTrusted(path);
-    return await readGzip(file.readable, options);
+    const text = file.readable.pipeThrough(new DecompressionStream("gzip"));
+    return await readStateText(text, options);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw new StateError(`cannot use ${path}: ${readReason(error)}`, { cause: error });
@@ -127,15 +128,20 @@ async function openTrusted(path: string): Promise<Deno.FsFile> {
   throw new StateError("it was replaced while it was opened");
 }
 
-async function readGzip(
-  compressed: ReadableStream<Uint8Array<ArrayBuffer>>,
+/**
+ * Reads the text of a state.
+ *
+ * @throws {StateError} where it cannot be used
+ */
+export async function readStateText(
+  text: AsyncIterable<Uint8Array<ArrayBuffer>>,
   { maxBytes = MAX_BYTES, pause, ...options }: ReadStateOptions,
 ): Promise<SavedState> {
   const reader = new StateReader(options);
   // A byte order mark is not skipped but refused, as all else that signpost does not write.
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let size = 0;
-  for await (const chunk of compressed.pipeThrough(new DecompressionStream("gzip"))) {
+  for await (const chunk of text) {
     size += chunk.length;
     if (size > maxBytes) throw tooLarge(maxBytes);
     // What is small in the file may be much text.
@@ -170,7 +176,7 @@ async function writeTemporary(
   const { createGzip } = process.getBuiltinModule("node:zlib");
   const { pipeline } = process.getBuiltinModule("node:stream/promises");
   await pipeline(
-    batches(objects, options),
+    stateText(objects, options),
     createGzip({ level: GZIP_LEVEL }),
     async (chunks: AsyncIterable<Uint8Array>) => {
       for await (const chunk of chunks) await writeAll(file, chunk);
@@ -179,10 +185,10 @@ async function writeTemporary(
   await file.sync();
 }
 
-/** The text in pieces, with a pause before each. */
-async function* batches(
+/** Gives the text of a state in pieces, with a pause before each. */
+export async function* stateText(
   objects: StateObjects,
-  options: WriteStateOptions,
+  options: Omit<WriteStateOptions, "path">,
 ): AsyncGenerator<Uint8Array> {
   const { pause, signal, maxBytes = MAX_BYTES } = options;
   const encoder = new TextEncoder();

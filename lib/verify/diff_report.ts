@@ -4,6 +4,7 @@
  * @module
  */
 import type { Change } from "../model/kernel/change.ts";
+import type { ObjectsOrigin } from "../model/status.ts";
 import type { Mode } from "../model/configuration.ts";
 
 /** The version of the format; it changes only where a field goes or changes its meaning. */
@@ -14,10 +15,12 @@ export interface DiffReport {
   readonly diffVersion: typeof DIFF_VERSION;
   readonly node: string;
   readonly mode: Mode;
-  /** What the manifests were compared with: the objects of the API server, or the kernel. */
+  /** What the manifests were compared with: the present objects, or the kernel. */
   readonly against: "api" | "kernel";
   /** `Service shop/web` and so on, as the manifests have them. */
   readonly objects: readonly string[];
+  /** Where the present objects come from. */
+  readonly present: ObjectsOrigin;
   /** Deletions first, as the kernel would get them. */
   readonly changes: readonly Change[];
   /** What would be odd afterwards: conflicts, refused objects, addresses that are not known yet. */

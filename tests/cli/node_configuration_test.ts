@@ -125,12 +125,3 @@ Deno.test("a broken file of the node is named, and keeps no rules from being rem
   );
   assertEquals((await onNode("cleanup", { file: `${HEAD}mode: 7\n` })).isSame, true);
 });
-
-Deno.test("what a daemon reads from its standard input cannot be read again", async () => {
-  const daemon = { ...DAEMON, argv: ["--manifests=-"] };
-  const error = await assertRejects(() => onNode("verify", { daemon }), FatalError);
-  assertEquals(
-    error.message,
-    "the running daemon (/run/signpost/signpost.sock) reads its objects from its standard input: name --manifests",
-  );
-});

@@ -34,6 +34,7 @@ Deno.test("docs/output.md names every field that explain and diff print", async 
     mode: "nftables",
     against: "api",
     objects: [],
+    present: { from: "daemon", asOf: "" },
     changes: [{ change: "add", type: "element", in: "", key: "", data: "", service: "" }],
     warnings: [],
   };

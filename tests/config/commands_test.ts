@@ -7,6 +7,7 @@ const EXPLAIN = {
   from: undefined,
   trace: false,
   conntrack: false,
+  timeout: 10_000,
   output: "table",
 };
 const PACKET = { type: "packet", source: "10.1.0.7", address: "10.96.0.10", port: 80 };
@@ -21,6 +22,7 @@ const RIGHT: readonly [readonly string[], unknown][] = [
     ...EXPLAIN,
     target: { type: "service", namespace: "shop", name: "web", port: "http" },
     conntrack: true,
+    timeout: 10_000,
     output: "json",
   }],
   [["explain", "10.1.0.7", "->", "10.96.0.10:80/udp"], {
@@ -55,14 +57,26 @@ const RIGHT: readonly [readonly string[], unknown][] = [
   }],
   [["check"], { name: "check", output: "table" }],
   [["check", "-o", "json"], { name: "check", output: "json" }],
-  [["verify"], { name: "verify", fix: false, output: "table" }],
-  [["verify", "--fix", "-o", "yaml"], { name: "verify", fix: true, output: "yaml" }],
+  [["verify"], { name: "verify", fix: false, timeout: 10_000, output: "table" }],
+  [["verify", "--timeout", "1m30s"], {
+    name: "verify",
+    fix: false,
+    timeout: 90_000,
+    output: "table",
+  }],
+  [["verify", "--fix", "-o", "yaml"], {
+    name: "verify",
+    fix: true,
+    timeout: 10_000,
+    output: "yaml",
+  }],
   [["status", "--watch"], { name: "status", watch: true, output: "table" }],
   [["top"], { name: "top", once: false, output: "table" }],
   [["top", "--once", "-o", "json"], { name: "top", once: true, output: "json" }],
   [["diff", "--manifests", "a.yaml", "b.yaml", "-"], {
     name: "diff",
     manifests: ["a.yaml", "b.yaml", "-"],
+    timeout: 10_000,
     output: "table",
   }],
   [["completions", "zsh"], { name: "completions", shell: "zsh", line: undefined }],

@@ -4,13 +4,16 @@
  * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { ServiceReport } from "../../lib/explain/report.ts";
 import type { Status } from "../../lib/model/status.ts";
 import type { Verification } from "../../lib/model/kernel/verification.ts";
 import { renderedDocument } from "../support/browser.ts";
+import type { DiffReport } from "../../lib/verify/diff_report.ts";
 import type { CommandResult } from "../support/command.ts";
 import { installKubeProxy } from "../support/kube_proxy.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
+import { writeInput } from "./case.ts";
 import { ADDRESSES, service, slice } from "./cluster.ts";
 import { proxiedFamilies } from "./hand_over_stage.ts";
 import { both, bothFlows, METRICS_PORT, Stage, type StageOptions, syncs } from "./stage.ts";
@@ -94,6 +97,28 @@ Deno.test("on the node, explain and verify without flags have the daemon's confi
   const packet = ["explain", "--from", "node", "to", `${FOUR.clusterIP}:80`];
   const delivered = await it.runBare(...packet);
   assertEquals([delivered.code, /is delivered/.test(delivered.stdout)], [0, true]);
+});
+
+Deno.test("explain, verify and diff have the daemon's objects while the API server is away", async () => {
+  await using it = await Case.create();
+  await using _signpost = await it.start();
+  await it.stage.api.stop();
+  const explained = await it.runBare("explain", "shop/web4", "-o", "json");
+  const { objects, status, ports, kernel }: ServiceReport = JSON.parse(explained.stdout);
+  assertEquals(
+    [objects.from, status?.state, status?.sync, kernel.state, ports.length],
+    ["daemon", "applied", { number: 1, kind: "full" }, "same", 2],
+  );
+  const verified = await it.runBare("verify", "-o", "json");
+  const { same, objects: { from } }: Verification = JSON.parse(verified.stdout);
+  assertEquals([verified.code, same, from], [0, true, "daemon"]);
+  await using files = await writeInput({
+    objects: [slice(FOUR, ["local1"], { service: "web4" })],
+    config: {},
+  });
+  const diffed = await it.runBare("diff", "--manifests", files.manifests, "-o", "json");
+  const { present, changes }: DiffReport = JSON.parse(diffed.stdout);
+  assertEquals([diffed.code, present.from, changes.length > 0], [1, "daemon", true]);
 });
 
 Deno.test("where the kernel holds no rules, explain does not say that a packet is delivered", async () => {

@@ -14,6 +14,7 @@ import type { State } from "../../lib/policy/view.ts";
 import type { PacketTarget } from "../../lib/config/flags/arguments.ts";
 import type { Sender } from "../../lib/config/flags/command.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
+import type { ServiceStatus } from "../../lib/model/status.ts";
 import type { Finding } from "../../lib/model/finding.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/features.ts";
@@ -97,6 +98,9 @@ export interface Options {
   readonly ipFamilies?: readonly Family[];
   readonly refusedFeatures?: RefusedFeatures;
   readonly nodeFindings?: readonly Finding[];
+  readonly status?: ServiceStatus;
+  /** The objects were not seen as they are written. */
+  readonly isUnseen?: boolean;
   /** Without the Node and the ServiceCIDR. */
   readonly bare?: boolean;
 }
@@ -133,6 +137,8 @@ export function worldOf(
   };
 }
 
+const ORIGIN = { from: "api", asOf: "2026-01-02T03:04:05.000Z" } as const;
+
 /** A kernel that was not read. */
 const UNREAD: KernelView = { type: "unread", reason: "a test" };
 
@@ -142,9 +148,11 @@ export function explainWeb(objects: readonly ApiObject[], options: Options = {})
   return explainService({
     target: { type: "service", namespace: "shop", name: "web", port: options.port },
     state,
-    inspector,
+    inspector: options.isUnseen ? undefined : inspector,
     world,
     nodeName: NODE_NAME,
+    origin: ORIGIN,
+    status: options.status,
     externalIPsAllowed: options.configuration?.featureGates?.["AllowServiceExternalIPs"] !== false,
     kernel: options.kernel ?? UNREAD,
     nodeFindings: options.nodeFindings ?? [],
@@ -195,6 +203,7 @@ export function explainFrom(
     state,
     world,
     nodeName: NODE_NAME,
+    origin: ORIGIN,
     kernel: options.kernel ?? UNREAD,
     nodeFindings: options.nodeFindings ?? [],
     traceProblem: "",

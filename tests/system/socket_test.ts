@@ -16,6 +16,7 @@ async function serve(path: string) {
   const done = serveSocket({
     path,
     status: () => STATUS,
+    objects: (service) => service === "none/none" ? undefined : textOf(service ?? "all"),
     connections: (wanted) => {
       most.push(wanted);
       return Promise.resolve(CONNECTIONS);
@@ -38,6 +39,10 @@ async function serve(path: string) {
       await done;
     },
   };
+}
+
+async function* textOf(text: string): AsyncGenerator<Uint8Array> {
+  yield new TextEncoder().encode(text);
 }
 
 /** What tells a socket from the one that was there before. */
@@ -95,4 +100,16 @@ Deno.test("the next daemon's socket outlives this one, in a folder that was not 
 Deno.test("where no daemon listens, asking fails", () =>
   inFolder(async (path) => {
     await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/status" }));
+  }));
+
+Deno.test("the socket gives the objects of all Services or one, and says that they are not there yet", () =>
+  inFolder(async (path) => {
+    await using _ = await serve(path);
+    const read = (body: AsyncIterable<Uint8Array<ArrayBuffer>>) =>
+      new Response(ReadableStream.from(body)).text();
+    const ask = (query: string) =>
+      askDaemon(path, { method: "GET", path: `/v1/objects${query}`, read });
+    assertEquals(await ask(""), "all");
+    assertEquals(await ask("?service=shop%2Fweb"), "shop/web");
+    await assertRejects(() => ask("?service=none/none"), Error, "503");
   }));

@@ -15,10 +15,15 @@ import type { State } from "../../policy/view.ts";
 /** Asks the daemon; `undefined`: none answers, or it runs for another node. */
 export async function askDaemonOf(
   nodeName: string,
-  { socket, ask }: { readonly socket: string; readonly ask?: Ask | undefined },
+  { socket, ask, service }: {
+    readonly socket: string;
+    readonly ask?: Ask | undefined;
+    /** The Service whose status is wanted, too. */
+    readonly service?: string | undefined;
+  },
 ): Promise<Status | undefined> {
   try {
-    const status = await askStatus(socket, ask);
+    const status = await askStatus(socket, ask, service);
     return status.node === nodeName ? status : undefined;
   } catch (error) {
     if (error instanceof FatalError) return undefined;

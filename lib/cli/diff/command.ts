@@ -4,23 +4,18 @@
  * @module
  */
 import type { Command } from "../../config/flags/command.ts";
-import type { Backend } from "../../backend/backend.ts";
-import { usedBackend } from "../../backend/choose.ts";
 import { conflictLines } from "../../policy/claimed.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { changesFixedRules } from "../../model/cluster/node_change.ts";
 import { renderReport } from "../output.ts";
+import { type NodeState, readNodeState } from "../objects.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../../daemon/start/read_state.ts";
 import { overlay, Proposed } from "./proposed.ts";
 import { renderDiff } from "./render.ts";
 import { DIFF_VERSION, type DiffReport } from "../../verify/diff_report.ts";
 
 type DiffCommand = Extract<Command, { readonly name: "diff" }>;
-
-/** Milliseconds for the API server to deliver everything. */
-const READ_TIMEOUT = 60_000;
 
 /**
  * Prints the changes.
@@ -29,12 +24,11 @@ const READ_TIMEOUT = 60_000;
  * @throws {FatalError} where objects or kernel cannot be read
  */
 export async function diff(command: DiffCommand, context: QueryContext): Promise<number> {
-  const { configuration, runtime } = context;
-  const backend = await usedBackend(context);
+  const { configuration, runtime, configuredBy } = context;
   const { clientConnection, master } = configuration;
-  const options = { ...context, backend, manifests: command.manifests };
-  const report = clientConnection.kubeconfig !== "" || master !== ""
-    ? await againstApi(options)
+  const options = { ...context, ...command };
+  const report = clientConnection.kubeconfig !== "" || master !== "" || configuredBy === "daemon"
+    ? await againstObjects(options)
     : await againstKernel(options).catch((error) => {
       throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
     });
@@ -43,24 +37,18 @@ export async function diff(command: DiffCommand, context: QueryContext): Promise
   return report.changes.length === 0 ? 0 : 1;
 }
 
-interface DiffOptions extends QueryContext {
-  readonly backend: Backend;
-  readonly manifests: readonly string[];
-}
+type DiffOptions = QueryContext & Pick<DiffCommand, "manifests" | "timeout">;
 
-async function againstApi(options: DiffOptions): Promise<DiffReport> {
-  const { backend, manifests } = options;
-  const { cache, desired } = await readState({
-    ...withManifests(options, []),
-    backend,
-    timeout: READ_TIMEOUT,
-  });
+async function againstObjects(options: DiffOptions): Promise<DiffReport> {
+  const { manifests } = options;
+  const known = await readNodeState(withManifests(options, []));
+  const { backend, state: { cache, desired } } = known;
   const changesOf = backend.changesFrom(desired);
   const proposed = await overlay(cache, manifests, options);
   const { change, conflicts } = desired.update(cache, cache.takeDirty());
   const replaces = changesFixedRules(change);
   return {
-    ...headOf(options, { against: "api", proposed }),
+    ...headOf(known, { ...options, against: "api", proposed }),
     changes: changesOf({ change, node: desired.node }),
     warnings: [
       ...proposed.warnings,
@@ -71,13 +59,13 @@ async function againstApi(options: DiffOptions): Promise<DiffReport> {
 }
 
 async function againstKernel(options: DiffOptions): Promise<DiffReport> {
-  const { backend, manifests } = options;
+  const { manifests } = options;
   const proposed = new Proposed();
-  const { cache, desired, refused } = await readState({
+  const known = await readNodeState({
     ...withManifests(options, manifests),
-    backend,
     inspect: (kind, raw) => proposed.look(kind, raw),
   });
+  const { backend, state: { cache, desired, refused } } = known;
   for (const { kind, key, reason } of refused) {
     proposed.warn(`${kind} ${key} would be refused: ${reason}`);
   }
@@ -90,22 +78,23 @@ async function againstKernel(options: DiffOptions): Promise<DiffReport> {
   }
   const { changes, warnings } = (await backend.read()).changesTo(desired);
   return {
-    ...headOf(options, { against: "kernel", proposed }),
+    ...headOf(known, { ...options, against: "kernel", proposed }),
     changes,
     warnings: [...proposed.warnings, ...warnings],
   };
 }
 
 /** The manifests of this command are what might be applied, not the present objects. */
-function withManifests(options: DiffOptions, manifests: readonly string[]): QueryContext {
+function withManifests(options: DiffOptions, manifests: readonly string[]): DiffOptions {
   const { configuration } = options;
   const signpost = { ...configuration.signpost, manifests };
   return { ...options, configuration: { ...configuration, signpost } };
 }
 
 function headOf(
-  { nodeName, backend }: DiffOptions,
-  { against, proposed }: {
+  { backend, origin }: NodeState,
+  { nodeName, against, proposed }: {
+    readonly nodeName: string;
     readonly against: DiffReport["against"];
     readonly proposed: Proposed;
   },
@@ -116,5 +105,6 @@ function headOf(
     mode: backend.traits.name,
     against,
     objects: proposed.names,
+    present: origin,
   };
 }

@@ -4,8 +4,6 @@
  * @module
  */
 import type { PacketTarget, ServiceTarget } from "../../config/flags/arguments.ts";
-import type { Backend } from "../../backend/backend.ts";
-import { usedBackend } from "../../backend/choose.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
 import type { Finding as NodeFinding } from "../../model/finding.ts";
@@ -13,8 +11,6 @@ import { objectKey } from "../../model/cluster/names.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { type Paint, renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
-import { readState } from "../../daemon/start/read_state.ts";
-import type { State } from "../../policy/view.ts";
 import { connectionsOf } from "../../explain/kernel/connections.ts";
 import { findFrontend } from "../../explain/frontend.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
@@ -26,18 +22,16 @@ import {
   type PacketInputs,
   senderOfPacket,
 } from "../../explain/packet/packet_report.ts";
-import { askDaemonOf, findingsOf, objectFacts } from "../check/findings.ts";
+import { isCurrent, type NodeState, readNodeState } from "../objects.ts";
+import { findingsOf, objectFacts } from "../check/findings.ts";
 import { renderPacket } from "./render_packet.ts";
 import { renderService } from "./render_service.ts";
 import { explainService } from "../../explain/service/service.ts";
 import { traceConnection } from "../../explain/packet/trace_run.ts";
-import { lookAtUnlisted } from "./unlisted.ts";
+import { lookAt } from "./look.ts";
 
 /** What is asked. */
 export type ExplainCommand = Extract<Command, { readonly name: "explain" }>;
-
-/** Milliseconds for the API server to deliver everything. */
-const READ_TIMEOUT = 30_000;
 
 /**
  * Explains a Service or a packet on the standard output.
@@ -46,15 +40,15 @@ const READ_TIMEOUT = 30_000;
  * @throws {FatalError} where objects cannot be had
  */
 export async function explain(command: ExplainCommand, context: QueryContext): Promise<number> {
-  const { target } = command;
-  const backend = await usedBackend(context);
+  const { target, timeout } = command;
   const inspector = new Inspector(target.type === "service" ? target : { namespace: "", name: "" });
-  const state = await readState({
+  const known = await readNodeState({
     ...context,
-    backend,
-    timeout: READ_TIMEOUT,
+    timeout,
+    ...target.type === "service" && { service: objectKey(target) },
     inspect: (kind, raw) => inspector.look(kind, raw),
   });
+  const { state, backend, daemon, origin } = known;
   const world: World = {
     state: state.desired,
     traits: backend.traits,
@@ -68,22 +62,19 @@ export async function explain(command: ExplainCommand, context: QueryContext): P
     traits: backend.traits,
     interfaceAddresses: runtime.addresses(),
     apiServerAddresses: state.apiServerAddresses,
-    objects: objectFacts(state),
+    // The daemon that gave them has worked out their findings.
+    objects: origin.from === "daemon" ? undefined : objectFacts(state),
     probed: [],
   };
-  const daemon = await askDaemonOf(nodeName, configuration.signpost);
-  const nodeFindings = findingsOf(facts, daemon);
-  const asked = { command, context, backend, state, world, nodeFindings };
+  const asked = { ...known, command, context, world, nodeFindings: findingsOf(facts, daemon) };
   return target.type === "service"
     ? await printService(target, { ...asked, inspector })
     : await printPacket(target, asked);
 }
 
-interface Asked {
+interface Asked extends NodeState {
   readonly command: ExplainCommand;
   readonly context: QueryContext;
-  readonly backend: Backend;
-  readonly state: State;
   readonly world: World;
   readonly nodeFindings: readonly NodeFinding[];
 }
@@ -92,17 +83,24 @@ async function printService(
   target: ServiceTarget,
   asked: Asked & { readonly inspector: Inspector },
 ): Promise<number> {
-  const { command, context, backend, state, world, inspector, nodeFindings } = asked;
+  const { command, context, backend, state, world, inspector, nodeFindings, origin, daemon } =
+    asked;
   const { configuration, nodeName, runtime } = context;
-  if (!inspector.service) await lookAtUnlisted(target, { ...context, inspector });
-  const kernel = await readKernel(backend);
+  // An API server that the daemon has lost is not waited for.
+  const [isLookedAt, kernel] = await Promise.all([
+    inspector.service ||
+    isCurrent(origin, runtime.clock.now()) && lookAt(target, { ...context, inspector }),
+    readKernel(backend),
+  ]);
   const ports = state.desired.services.get(objectKey(target)) ?? [];
   const report = explainService({
     target,
     state,
-    inspector,
+    inspector: isLookedAt ? inspector : undefined,
     world,
     nodeName,
+    origin,
+    status: daemon?.service,
     externalIPsAllowed: configuration.featureGates["AllowServiceExternalIPs"] !== false,
     kernel,
     nodeFindings,
@@ -118,7 +116,7 @@ async function printService(
 }
 
 async function printPacket(target: PacketTarget, asked: Asked): Promise<number> {
-  const { command, context, backend, state, world, nodeFindings } = asked;
+  const { command, context, backend, state, world, nodeFindings, origin } = asked;
   const { nodeName, runtime } = context;
   const match = findFrontend(target, world);
   const inputs = {
@@ -127,6 +125,7 @@ async function printPacket(target: PacketTarget, asked: Asked): Promise<number> 
     state,
     world,
     nodeName,
+    origin,
     kernel: await readKernel(backend),
     nodeFindings,
     ...command.conntrack && {

@@ -26,7 +26,8 @@ export function renderService(report: ServiceReport, paint: Paint): string {
   const zone = report.zone === "" ? "" : ` in zone ${report.zone}`;
   const head = `${paint(`Service ${report.service}`, "bold")} ${paint(verdict, colour)}` +
     `${facts.length === 0 ? "" : ` (${plain(facts.join(", "))})`}\n` +
-    `On node ${report.node}${zone}, ${report.mode} mode\n`;
+    `On node ${report.node}${zone}, ${report.mode} mode\n` +
+    statusLine(report);
   const parts = [
     head + (report.findings.length === 0 ? "" : `\n${renderFindings(report.findings, paint)}`),
     ...report.ports.map((port) => renderPort(port, paint)),
@@ -35,6 +36,14 @@ export function renderService(report: ServiceReport, paint: Paint): string {
     renderConnections(report.connections, paint),
   ];
   return parts.filter((part) => part !== "").join("\n");
+}
+
+function statusLine({ status }: ServiceReport): string {
+  if (status?.sync) {
+    const { since, sync } = status;
+    return `In the kernel since ${since}, written by ${sync.kind} sync ${sync.number}\n`;
+  }
+  return "";
 }
 
 function renderPort(port: PortReport, paint: Paint): string {

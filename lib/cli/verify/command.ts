@@ -3,8 +3,6 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
-import { usedBackend } from "../../backend/choose.ts";
 import type { Comparison } from "../../backend/kernel_rules.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
@@ -16,18 +14,14 @@ import {
 } from "../../model/kernel/verification.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { renderReport } from "../output.ts";
+import { type NodeState, type ObjectsOptions, readNodeState } from "../objects.ts";
 import type { QueryContext } from "../query.ts";
-import { askHeldBack, askStatus } from "../../daemon/objects/client.ts";
+import { askHeldBack } from "../../daemon/objects/client.ts";
 import { ownAddresses } from "../../daemon/objects/own_ports.ts";
-import { readState } from "../../daemon/start/read_state.ts";
-import type { State } from "../../policy/view.ts";
 import { missingListeners, wantedListeners } from "../../verify/listeners.ts";
 import { fix } from "./fix.ts";
 import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../../sync/pause.ts";
 import { verificationTable } from "./table.ts";
-
-/** Milliseconds until the API server must have delivered the full state. */
-const TIMEOUT = 60_000;
 
 /** Milliseconds that the daemon gets for a change besides the min sync period, and at most in all. */
 const GRACE = 500;
@@ -43,30 +37,30 @@ export async function verify(
   query: Extract<Command, { readonly name: "verify" }>,
   context: QueryContext,
 ): Promise<number> {
-  const backend = await usedBackend(context);
-  const report = await verification(query, { ...context, backend }).catch((error) => {
+  const { report, parts } = await verification(query, context).catch((error) => {
     throw error instanceof ApplyError ? new FatalError(error.message, { cause: error }) : error;
   });
   const { runtime } = context;
   await runtime.print(renderReport(report, {
     output: query.output,
     runtime,
-    table: (shown, paint) => verificationTable(shown, { paint, parts: backend.traits.parts }),
+    table: (shown, paint) => verificationTable(shown, { paint, parts }),
   }));
   const isFixed = report.fix?.result === "fixed" && report.otherProxies.length === 0;
   return report.same || isFixed ? 0 : 1;
 }
 
 async function verification(
-  query: { readonly fix: boolean },
-  context: QueryContext & { readonly backend: Backend },
-): Promise<Verification> {
-  const { configuration, nodeName, runtime, signal, backend } = context;
-  const verifier = new Verifier(context);
-  const { state, compared, differences, inFlight, heldBack } = await verifier.look();
+  query: { readonly fix: boolean; readonly timeout: number },
+  context: QueryContext,
+): Promise<{ readonly report: Verification; readonly parts: string }> {
+  const { configuration, nodeName, runtime, signal } = context;
+  const verifier = new Verifier({ ...context, ...query, isHere: true });
+  const { known: { state, backend, origin }, compared, differences, inFlight, heldBack } =
+    await verifier.look();
   const otherProxies = await backend.foreignRules.findProxy();
   const isSame = differences.length === 0;
-  return {
+  const report: Verification = {
     verifyVersion: VERIFY_VERSION,
     node: nodeName,
     mode: backend.traits.name,
@@ -84,24 +78,26 @@ async function verification(
       isSame: async () => (await verifier.look()).differences.length === 0,
       signal,
     }),
+    objects: origin,
   };
+  return { report, parts: backend.traits.parts };
 }
 
 const UNNEEDED = { result: "unneeded", message: "there is nothing that a sync would fix" } as const;
 
 /** The kernel beside the desired state. */
 interface Look extends Comparison {
-  readonly state: State;
+  readonly known: NodeState;
   readonly inFlight: readonly ServiceDifference[];
   readonly heldBack: readonly HeldBackPorts[];
 }
 
 /** Looks at objects and kernel. */
 class Verifier {
-  readonly #context: QueryContext & { readonly backend: Backend };
-  #state: State | undefined;
+  readonly #context: ObjectsOptions;
+  #known: NodeState | undefined;
 
-  constructor(context: QueryContext & { readonly backend: Backend }) {
+  constructor(context: ObjectsOptions) {
     this.#context = context;
   }
 
@@ -109,7 +105,8 @@ class Verifier {
   async look(): Promise<Look> {
     const first = await this.#lookOnce();
     if (first.differences.length === 0) return first;
-    const { backend: { traits }, configuration, runtime, signal } = this.#context;
+    const { configuration, runtime, signal } = this.#context;
+    const { traits } = first.known.backend;
     const { minSyncPeriod } = configuration[traits.section];
     const gathering = minSyncPeriod === "adaptive" ? LONGEST_ADAPTIVE : minSyncPeriod;
     const pause = Math.min(gathering + GRACE, LONGEST_PAUSE);
@@ -125,12 +122,13 @@ class Verifier {
   }
 
   async #lookOnce(): Promise<Look> {
-    const { backend, configuration, runtime } = this.#context;
+    const { configuration, runtime } = this.#context;
     // The standard input can be read but once.
-    const readsStdin = configuration.signpost.manifests.includes("-");
-    const known = await this.#knownAddresses();
-    const state = readsStdin && this.#state || await this.#read(known);
-    this.#state = state;
+    const readsStdin = this.#known?.origin.from === "manifests" &&
+      configuration.signpost.manifests.includes("-");
+    const known = readsStdin && this.#known || await this.#read();
+    this.#known = known;
+    const { state, backend, daemon } = known;
     const heldBack = await askHeldBack(configuration.signpost.socket).catch(() => []);
     const held = heldBack.map(({ service, ports }) => [service, ports] as const);
     const { node, services } = state.desired;
@@ -138,12 +136,13 @@ class Verifier {
     const { compared, differences } = (await backend.read()).compare(desired);
     const wanted = wantedListeners(desired);
     const missing = wanted.length === 0 ? [] : missingListeners(wanted, await this.#sockets());
+    const read = daemon?.interfaceAddresses ?? [];
     return {
-      state,
+      known,
       compared: compared + wanted.length,
       differences: [...differences, ...missing],
       heldBack,
-      inFlight: known ? addressesInFlight(known, ownAddresses(runtime)) : [],
+      inFlight: read.length > 0 ? addressesInFlight(read, ownAddresses(runtime)) : [],
     };
   }
 
@@ -153,31 +152,19 @@ class Verifier {
     return (await runner.run(["cat", "/proc/net/tcp", "/proc/net/tcp6"])).stdout;
   }
 
-  /** Asks the daemon for the addresses that it has read; `undefined`: none answers. */
-  async #knownAddresses(): Promise<readonly string[] | undefined> {
-    const { configuration: { signpost: { socket } } } = this.#context;
-    if (socket === "") return undefined;
-    const status = await askStatus(socket).catch(() => undefined);
-    return status && status.interfaceAddresses.length > 0 ? status.interfaceAddresses : undefined;
-  }
-
-  async #read(knownAddresses: readonly string[] | undefined): Promise<State> {
+  async #read(): Promise<NodeState> {
     const { logger } = this.#context;
-    const state = await readState({
-      ...this.#context,
-      timeout: TIMEOUT,
-      isHere: true,
-      knownAddresses,
-    });
-    if (!this.#state) {
-      for (const refusal of state.refused) {
+    const known = await readNodeState(this.#context);
+    if (!this.#known) {
+      const { refused, cache } = known.state;
+      for (const refusal of refused) {
         logger.warn("object refused; the daemon may hold its last good state", { ...refusal });
       }
-      for (const omission of state.cache.omissions) {
+      for (const omission of cache.omissions) {
         logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
       }
     }
-    return state;
+    return known;
   }
 }
 

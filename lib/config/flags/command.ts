@@ -51,12 +51,14 @@ export type Command =
     readonly trace: boolean;
     /** Show tracked connections too. */
     readonly conntrack: boolean;
+    readonly timeout: number;
     readonly output: OutputFormat;
   }
   | {
     readonly name: "verify";
     /** Ask the daemon for a full sync where something differs. */
     readonly fix: boolean;
+    readonly timeout: number;
     readonly output: OutputFormat;
   }
   | {
@@ -75,6 +77,7 @@ export type Command =
     readonly name: "diff";
     /** The objects that might be applied: files, folders or `-`. */
     readonly manifests: readonly string[];
+    readonly timeout: number;
     readonly output: OutputFormat;
   }
   | { readonly name: "completions" } & CompletionsRequest
@@ -86,11 +89,15 @@ export type CommandResult =
   | { readonly type: "command"; readonly command: Command }
   | { readonly type: "errors"; readonly errors: readonly string[] };
 
+/** Milliseconds that commands wait for objects. */
+const OBJECTS_TIMEOUT = 10_000;
+
 /** Works out what a command line asks for. */
 export function readCommand(flags: FlagResult): CommandResult {
   const { command: name, words, settings } = flags;
   const { once, output, kubeProxy, dryRun, force, ...given } = sectionOf(settings, "command");
   const report = { output: given.report || "table" } as const;
+  const { timeout = OBJECTS_TIMEOUT } = given;
   switch (name) {
     case "run":
       // In kube-proxy's order.
@@ -109,7 +116,7 @@ export function readCommand(flags: FlagResult): CommandResult {
     case "explain":
       return readExplain(flags);
     case "verify":
-      return command({ name, fix: given.fix ?? false, ...report });
+      return command({ name, fix: given.fix ?? false, timeout, ...report });
     case "status":
       return command({ name, watch: given.watch ?? false, ...report });
     case "top":
@@ -118,7 +125,7 @@ export function readCommand(flags: FlagResult): CommandResult {
       const manifests = [...settings["signpost.manifests"] ?? [], ...words];
       return manifests.length === 0
         ? errors("diff: needs the objects that might be applied: --manifests FILE")
-        : command({ name, manifests, ...report });
+        : command({ name, manifests, timeout, ...report });
     }
     case "completions":
       return map(readCompletions(words), (request) => ({ name, ...request }), name);
@@ -129,7 +136,10 @@ export function readCommand(flags: FlagResult): CommandResult {
 }
 
 function readExplain({ words, settings }: FlagResult): CommandResult {
-  const { from, trace = false, conntrack = false, report } = sectionOf(settings, "command");
+  const { from, trace = false, conntrack = false, timeout = OBJECTS_TIMEOUT, report } = sectionOf(
+    settings,
+    "command",
+  );
   const argument = readExplainTarget(words);
   if (argument.type === "value") {
     const { value: target } = argument;
@@ -148,6 +158,7 @@ function readExplain({ words, settings }: FlagResult): CommandResult {
     from: from || undefined,
     trace,
     conntrack,
+    timeout,
     output: report || "table",
   }), "explain");
 }

@@ -45,9 +45,9 @@ const QUERY_GROUPS: ReadonlySet<string> = new Set([
 const shows = ({ title }: FlagGroup): boolean => QUERY_GROUPS.has(title);
 
 const DAEMON_FLAGS =
-  `Without --config, --kubeconfig, --master or --manifests it has the configuration of the daemon
-that runs on this node, which it asks at --socket, else that of /etc/signpost/config.yaml, and says
-which. It reads the same objects and works out the same rules. Other flags win. Nothing is changed.`;
+  `Without --config, --kubeconfig, --master or --manifests it has the configuration and the objects of the
+daemon that runs on this node, which it asks at --socket. If none answers, it reads the objects that
+/etc/signpost/config.yaml names, for --timeout at most, else the state file. Nothing is changed.`;
 
 /** All commands in the order of the help text. */
 export const COMMAND_FACTS: Readonly<Record<CommandName, CommandFacts>> = {
@@ -206,10 +206,10 @@ one table. --service-metrics=false has nothing counted.`,
 Usage:
   signpost diff --manifests FILE... [flags]
 
-The present objects are those of the API server, and the files are laid over them. Without
---config, --kubeconfig or --master it is the API server of the daemon that runs on this node, else
-that of /etc/signpost/config.yaml. Where there is none (or --kubeconfig= says so), the files are
-compared with what the kernel holds of the Services that they name. Nothing is changed.`,
+The files are laid over the present objects. Without --config, --kubeconfig or --master these are the
+objects of the daemon that runs on this node, else those of the API server that /etc/signpost/config.yaml
+names, else those of the state file. Where there is none of them (or --kubeconfig= says so), the files
+are compared with what the kernel holds of the Services that they name. Nothing is changed.`,
     examples: [
       "signpost diff --manifests web.yaml",
       "signpost diff --kubeconfig /etc/signpost/kubeconfig --manifests web.yaml dns.yaml",

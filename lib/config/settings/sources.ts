@@ -63,6 +63,15 @@ export const COMMAND_GROUP = group({
       only: ["verify"],
       help: "Ask the daemon for a full sync where rules differ.",
     }),
+    "command.timeout": duration(10_000, {
+      inFile: false,
+      flag: {
+        name: "timeout",
+        value: "DURATION",
+        only: ["explain", "verify", "diff"],
+        help: "How long to wait for the objects. Default 10s.",
+      },
+    }),
     "command.look": flagOnly(boolean, false, {
       name: "once",
       only: ["top"],

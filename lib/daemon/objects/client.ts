@@ -13,7 +13,11 @@ import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../model/connect
 import { type Status, STATUS_VERSION } from "../../model/status.ts";
 import type { HeldBackPorts } from "../../model/kernel/verification.ts";
 import { FatalError } from "../../model/values/fatal.ts";
+import { FEATURES } from "../../model/kernel/features.ts";
+import { createDecoder } from "../../source/objects/decode.ts";
+import type { SavedState } from "../../source/saved/format.ts";
 import { askDaemon } from "../../system/socket.ts";
+import { readStateText } from "../../system/state_file.ts";
 import { fieldAt } from "../../model/values/record.ts";
 
 /** Asks the daemon; in tests, something else. */
@@ -66,6 +70,14 @@ const schema: z.ZodMiniType<Status> = z.object({
     z.object({ from: z.literal("ipvs"), connections: number, until: text, obstacle: text }),
   ),
   snapshotAgeSeconds: z.nullable(number),
+  refusedFeatures: z.exactOptional(z.array(z.object({ feature: z.enum(FEATURES), reason: text }))),
+  service: z.exactOptional(z.object({
+    service: text,
+    state: z.enum(["applied", "pending", "rejected", "absent"]),
+    since: text,
+    sync: z.nullable(z.object({ number, kind: z.enum(["full", "partial"]) })),
+    reason: text,
+  })),
   watches: z.array(z.object({
     kind,
     state: text,
@@ -119,10 +131,47 @@ function readAnswer<T>(
  * Asks the daemon behind a socket how it is.
  *
  * @param socket `""`: the configuration has none
+ * @param service the Service whose status is wanted, too, as `namespace/name`
  * @throws {FatalError} where no daemon answers, or not as a daemon does
  */
-export async function askStatus(socket: string, ask: Ask = askDaemon): Promise<Status> {
-  return readStatus(await request(socket, { method: "GET", path: "/v1/status" }, ask));
+export async function askStatus(
+  socket: string,
+  ask: Ask = askDaemon,
+  service?: string,
+): Promise<Status> {
+  const path = withService("/v1/status", service);
+  return readStatus(await request(socket, { method: "GET", path }, ask));
+}
+
+/**
+ * Asks the daemon for its objects, and decodes them like those of an API server.
+ *
+ * @param options the node that they must be of, the Service if only its objects are wanted, and the
+ *   milliseconds that it may take
+ * @throws {FatalError} where no daemon answers, or has no objects yet
+ */
+export async function askObjects(
+  socket: string,
+  { nodeName, service, timeout, ask = askDaemon }: {
+    readonly nodeName: string;
+    readonly service?: string | undefined;
+    readonly timeout: number;
+    readonly ask?: Ask | undefined;
+  },
+): Promise<SavedState> {
+  let state: SavedState | undefined;
+  const read = async (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => {
+    const pause = () => Promise.resolve();
+    state = await readStateText(body, { nodeName, decode: createDecoder(), pause });
+  };
+  const path = withService("/v1/objects", service);
+  await request(socket, { method: "GET", path, read, timeout }, ask);
+  if (!state) throw new FatalError("the daemon gave no objects");
+  return state;
+}
+
+function withService(path: string, service: string | undefined): string {
+  return service === undefined ? path : `${path}?service=${encodeURIComponent(service)}`;
 }
 
 const connectionsSchema: z.ZodMiniType<ConnectionsReport> = z.object({

@@ -49,7 +49,12 @@ export interface SavedStateOptions {
 /** Names what a start finds: rules that packets meet, or the objects of the state file. */
 export type Found =
   | { readonly type: "rules" }
-  | { readonly type: "objects"; readonly events: readonly ReplaceEvent[] }
+  | {
+    readonly type: "objects";
+    readonly events: readonly ReplaceEvent[];
+    /** Milliseconds since the epoch. */
+    readonly written: number;
+  }
   | { readonly type: "nothing" };
 
 /** The state file of one daemon. */
@@ -110,7 +115,7 @@ export class SavedState {
         path,
         at: new Date(saved.written).toISOString(),
       });
-      return { type: "objects", events: saved.events };
+      return { type: "objects", ...saved };
     } catch (error) {
       if (!(error instanceof StateError)) throw error;
       logger.warn(`the saved state is ignored: ${error.message}`);

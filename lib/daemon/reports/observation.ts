@@ -7,7 +7,7 @@ import type { ObjectCache } from "../../cache/cache.ts";
 import { CATALOG, type FindingKind } from "../../findings/catalog.ts";
 import { describeConflicts } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
-import type { Desired } from "../../policy/state.ts";
+import type { Desired, Step } from "../../policy/state.ts";
 import { FAMILIES } from "../../model/values/address.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
 import {
@@ -22,6 +22,7 @@ import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
+import type { ServiceStatuses } from "./service_status.ts";
 import type { SyncObserver, SyncReport } from "../../sync/outcome.ts";
 import type {
   RequestResult,
@@ -35,6 +36,7 @@ export interface ObservationOptions {
   readonly cache: ObjectCache;
   readonly nodeName: string;
   readonly metrics: Metrics;
+  readonly services: Pick<ServiceStatuses, "stepped">;
   readonly health: ProxyHealth;
   readonly clock: Clock;
   /** Knows what Services do not get, as of the last step. */
@@ -131,6 +133,11 @@ export class Observation implements SyncObserver, WatchObserver {
   started(): void {
     this.#taken = this.#triggers.length;
     this.#later = { endpoints: 0, services: 0 };
+  }
+
+  /** @inheritdoc */
+  stepped({ change }: Step): void {
+    this.#options.services.stepped(change);
   }
 
   /** @inheritdoc */

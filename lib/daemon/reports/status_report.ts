@@ -5,6 +5,7 @@
  */
 import type { ObjectCache } from "../../cache/cache.ts";
 import type { Desired } from "../../policy/state.ts";
+import type { RefusedFeatures } from "../../model/kernel/features.ts";
 import type { TakeOverReport } from "../../model/kernel/take_over_report.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILY_NAMES } from "../../model/values/family_names.ts";
@@ -47,6 +48,7 @@ export interface StatusSources {
   readonly takeOver: TakeOverReport | undefined;
   /** Seconds; `undefined`: there is no state file. */
   readonly snapshotAge: number | undefined;
+  readonly refusedFeatures: RefusedFeatures;
 }
 
 /** The status at this moment. */
@@ -82,6 +84,12 @@ export function statusReport(sources: StatusSources): Status {
     ...sources.localhost && { localhostNodePorts: sources.localhost },
     ...sources.takeOver && { takeOver: takeOverSummary(sources.takeOver) },
     snapshotAgeSeconds: sources.snapshotAge ?? null,
+    ...sources.refusedFeatures.size > 0 && {
+      refusedFeatures: [...sources.refusedFeatures].map(([feature, reason]) => ({
+        feature,
+        reason,
+      })),
+    },
     watches: KINDS.flatMap((kind) => observation.watches.get(kind) ?? []).map((watch) => ({
       kind: watch.kind,
       state: watch.state,

@@ -42,6 +42,8 @@ export interface StateOptions extends CacheOptions {
   readonly isHere?: boolean;
   /** The interface addresses that the running daemon has read. @default those of the interfaces now */
   readonly knownAddresses?: readonly string[] | undefined;
+  /** Features that the running daemon knows to be refused. @default the kernel is asked */
+  readonly refusedFeatures?: RefusedFeatures | undefined;
 }
 
 /**
@@ -50,8 +52,16 @@ export interface StateOptions extends CacheOptions {
  * @throws {FatalError} where the objects cannot be had, or not in time
  */
 export async function readState(options: StateOptions): Promise<State> {
+  return await workOut(await readCache(options), options);
+}
+
+/**
+ * Works out the state of objects that were read.
+ *
+ * @throws {FatalError} where the API server's address cannot be had
+ */
+export async function workOut(cache: ObjectCache, options: StateOptions): Promise<State> {
   const { backend, configuration, nodeName, runtime } = options;
-  const cache = await readCache(options);
   const ipFamilies = options.ipFamilies ?? familiesBut(missingFamilies(runtime));
   const isLocal = configuration.signpost.manifests.length > 0;
   const api = isLocal ? undefined : await findApiServer({ ...options, observer: {} });
@@ -70,7 +80,7 @@ export async function readState(options: StateOptions): Promise<State> {
     nodeName,
     ipFamilies,
     ...own.around,
-    refusedFeatures: await refusedFeatures(backend, {
+    refusedFeatures: options.refusedFeatures ?? await refusedFeatures(backend, {
       configuration,
       services: cache.services.values(),
     }),

@@ -21,6 +21,7 @@ import {
   type TrackedConnection,
 } from "../report.ts";
 import { type SenderGuess, senderOf } from "./sender.ts";
+import type { ObjectsOrigin } from "../../model/status.ts";
 import type { TraceReport } from "./trace.ts";
 
 /** What the answer is made from. */
@@ -31,6 +32,7 @@ export interface PacketInputs {
   readonly state: State;
   readonly world: World;
   readonly nodeName: string;
+  readonly origin: ObjectsOrigin;
   readonly kernel: KernelView;
   /** What is wrong on this node. */
   readonly nodeFindings: readonly NodeFinding[];
@@ -99,6 +101,7 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
     kernel,
     connections: inputs.connections ?? null,
     trace: trace ?? null,
+    objects: inputs.origin,
   };
 }
 

@@ -14,13 +14,20 @@ import type { Finding } from "../report.ts";
 export function notProxied(
   target: ServiceTarget,
   { inspector, refused }: {
-    readonly inspector: Pick<Inspector, "service">;
+    readonly inspector: Pick<Inspector, "service"> | undefined;
     readonly refused: readonly Refusal[];
   },
 ): Finding {
   const key = objectKey(target);
   const refusal = refused.find((each) => each.kind === "Service" && each.key === key);
   if (refusal) return error("service-refused", `${key} is refused as malformed: ${refusal.reason}`);
+  if (!inspector) {
+    return error(
+      "service-unknown",
+      `the daemon has no Service ${key}, and the API server cannot be asked for it`,
+      "signpost status shows what the watches wait for",
+    );
+  }
   const { service } = inspector;
   if (!service) {
     return error(

@@ -26,7 +26,7 @@ import type { FrontendReport, PortReport } from "../report.ts";
 export interface PortInputs {
   readonly service: Service;
   readonly state: State;
-  readonly inspector: Inspector;
+  readonly inspector: Inspector | undefined;
   readonly world: World;
   readonly nodeName: string;
 }
@@ -59,7 +59,7 @@ export function portReport(
     family,
     protocol,
     port: desired.port,
-    targetPort: inspector.service?.targetPorts.get(port.name) ?? "",
+    targetPort: inspector?.service?.targetPorts.get(port.name) ?? "",
     topology: topologyMode(findCandidates(indexPorts(slices), { port, family, nodeName }), place),
     affinitySeconds: desired.affinitySeconds,
     scheduler: desired.scheduler ?? null,

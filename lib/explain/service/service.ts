@@ -16,6 +16,7 @@ import { findCauses } from "./findings.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
 import { notProxied } from "./not_proxied.ts";
+import type { ObjectsOrigin, ServiceStatus } from "../../model/status.ts";
 import type { World } from "../packet/outcome.ts";
 import { claimKey, portOf, portReport } from "./ports.ts";
 import {
@@ -31,9 +32,13 @@ import {
 export interface ServiceInputs {
   readonly target: ServiceTarget;
   readonly state: State;
-  readonly inspector: Inspector;
+  /** `undefined`: the objects could not be looked at as they are written. */
+  readonly inspector: Inspector | undefined;
   readonly world: World;
   readonly nodeName: string;
+  readonly origin: ObjectsOrigin;
+  /** `undefined`: no daemon answers. */
+  readonly status: ServiceStatus | undefined;
   readonly externalIPsAllowed: boolean;
   readonly kernel: KernelView;
   /** What is wrong on this node. */
@@ -56,7 +61,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     ...service
       ? findCauses({
         service,
-        facts: inspector.service,
+        facts: inspector?.service,
         slices: state.cache.slicesOf(key),
         ownAddresses: world.ownAddresses,
         unusedSlices,
@@ -70,6 +75,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
       })
       : [notProxied(target, { inspector, refused: state.refused })],
     ...service ? refusalFindings(key, state) : [],
+    ...statusFindings(inputs.status),
     ...service && !service.ports.some((port) => isWanted(port, target))
       ? [noSuchPort(service, target)]
       : [],
@@ -87,8 +93,8 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
     explainVersion: EXPLAIN_VERSION,
     kind: "service",
     service: key,
-    type: inspector.service?.type ?? "",
-    selector: inspector.service?.selector ?? "",
+    type: inspector?.service?.type ?? "",
+    selector: inspector?.service?.selector ?? "",
     mode: world.traits.name,
     node: nodeName,
     zone: state.cache.node?.zone ?? "",
@@ -102,7 +108,17 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
       ? inputs.kernel.rules.stickyClients(desired)
       : [],
     connections: inputs.connections ?? null,
+    objects: inputs.origin,
+    status: inputs.status ?? null,
   };
+}
+
+/** What keeps the kernel from having the Service's present state. */
+function statusFindings(status: ServiceStatus | undefined): Finding[] {
+  if (status?.state !== "pending") return [];
+  return [
+    warning("pending", `the kernel has an older state of ${status.service}: ${status.reason}`),
+  ];
 }
 
 function isWanted(port: ServicePort | undefined, { port: wanted }: ServiceTarget): boolean {
@@ -133,7 +149,7 @@ function refusalFindings(key: string, { refused }: State): Finding[] {
 
 /** Slices that were refused, or that are not for this proxy. */
 function unusedSlicesOf({ state, inspector }: ServiceInputs): UnusedSlice[] {
-  return inspector.slices.flatMap(({ key, endpoints, ignoredBecause }) => {
+  return (inspector?.slices ?? []).flatMap(({ key, endpoints, ignoredBecause }) => {
     const refusal = state.refused.find((each) => each.kind === "EndpointSlice" && each.key === key);
     const reason = refusal ? `refused as malformed: ${refusal.reason}` : ignoredBecause;
     return reason === "" ? [] : [{ slice: key, endpoints, reason }];

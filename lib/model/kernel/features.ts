@@ -4,11 +4,19 @@
  * @module
  */
 
-/** Something that not every Service needs. */
-export type ServiceFeature = "source-ranges" | "session-affinity" | "hash";
+/** Features that the kernel may refuse. */
+export const FEATURES = [
+  "source-ranges",
+  "session-affinity",
+  "hash",
+  "connection-counters",
+] as const;
 
 /** Something that the kernel may refuse. */
-export type Feature = ServiceFeature | "connection-counters";
+export type Feature = typeof FEATURES[number];
+
+/** Something that not every Service needs. */
+export type ServiceFeature = Exclude<Feature, "connection-counters">;
 
 /** The features that nft or the kernel refuses, and how: who refuses what, in one line. */
 export type RefusedFeatures = ReadonlyMap<Feature, string>;

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Mode } from "../configuration.ts";
+import type { ObjectsOrigin } from "../status.ts";
 import type { DesiredServicePort } from "./desired.ts";
 
 /** Version of the report; it grows when a field goes or changes its meaning. */
@@ -78,4 +79,5 @@ export interface Verification {
   readonly otherProxies: readonly string[];
   /** `null`: without `--fix`. */
   readonly fix: FixOutcome | null;
+  readonly objects: ObjectsOrigin;
 }

@@ -53,6 +53,26 @@ export interface StateObjects {
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
 
+/** Takes out of all objects those of some Services, by `namespace/name`; Node and ServiceCIDRs stay. */
+export function objectsOf(
+  keys: readonly string[],
+  all: StateObjects & { slicesOf(service: string): readonly EndpointSlice[] },
+): StateObjects {
+  return {
+    services: only(all.services, keys),
+    slices: new Map(
+      keys.flatMap((key) => all.slicesOf(key)).map((slice) => [objectKey(slice), slice]),
+    ),
+    node: all.node,
+    serviceCIDRs: all.serviceCIDRs,
+  };
+}
+
+function only<T>(all: ReadonlyMap<string, T>, keys: readonly string[]): ReadonlyMap<string, T> {
+  const entries = keys.map((key) => [key, all.get(key)] as const);
+  return new Map(entries.filter((entry): entry is [string, T] => entry[1] !== undefined));
+}
+
 /** Whose state it is, and of when. */
 export interface StateHeader {
   readonly nodeName: string;

@@ -78,7 +78,7 @@ class Node implements AsyncDisposable {
         },
       },
     };
-    const code = await verify({ name: "verify", fix, output }, {
+    const code = await verify({ name: "verify", fix, timeout: 60_000, output }, {
       runtime,
       logger: it.logger,
       nodeName: "node-1",
@@ -261,6 +261,7 @@ function daemon(
     heldBack: () => [],
     path: node.socket,
     status,
+    objects: () => undefined,
     connections: () => Promise.resolve(CONNECTIONS),
     requestFull: () => void write().then(() => written += 1),
     logger: world().logger,

@@ -84,6 +84,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
     cache,
     nodeName: "node-1",
     metrics,
+    services: { stepped() {} },
     health,
     clock,
     desired: DESIRED,

@@ -1,0 +1,148 @@
+/**
+ * The objects that commands work with: those of the running daemon, else of the cluster, else of the state file.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import { usedBackend } from "../backend/choose.ts";
+import { ObjectCache } from "../cache/cache.ts";
+import { askObjects } from "../daemon/objects/client.ts";
+import { readState, type StateOptions, workOut } from "../daemon/start/read_state.ts";
+import type { ProxyMode } from "../model/configuration.ts";
+import { FatalError } from "../model/values/fatal.ts";
+import { plain } from "../model/values/text.ts";
+import { messageOf } from "../model/values/errors.ts";
+import type { ObjectsOrigin, Status } from "../model/status.ts";
+import { formatAgo } from "../observe/human.ts";
+import type { State } from "../policy/view.ts";
+import { createDecoder } from "../source/objects/decode.ts";
+import type { SavedState } from "../source/saved/format.ts";
+import { readStateFile } from "../system/state_file.ts";
+import { askDaemonOf } from "./check/findings.ts";
+import type { QueryContext } from "./query.ts";
+
+/** How the objects are read. */
+export interface ObjectsOptions extends QueryContext {
+  /** Milliseconds to wait for them. */
+  readonly timeout: number;
+  /** The Service that the answer is about, as `namespace/name`: the daemon gives no others. */
+  readonly service?: string;
+  /** Tells if manifests are meant for this machine. */
+  readonly isHere?: boolean;
+  /** Is shown each object of the source; those of the daemon and the state file are not shown. */
+  readonly inspect?: NonNullable<StateOptions["inspect"]>;
+}
+
+/** The state of this node, and how it is known. */
+export interface NodeState {
+  readonly state: State;
+  readonly backend: Backend;
+  readonly origin: ObjectsOrigin;
+  /** `undefined`: none answers, or it runs for another node. */
+  readonly daemon: Status | undefined;
+}
+
+/** Milliseconds: older objects are worth a line. */
+const OLD = 5_000;
+
+/**
+ * Reads the objects and works out the state of this node.
+ *
+ * @throws {FatalError} where nothing has the objects, or not in time
+ */
+export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
+  const { configuration, nodeName, runtime, service, configuredBy } = options;
+  const { socket } = configuration.signpost;
+  const daemon = await askDaemonOf(nodeName, { socket, service });
+  const saved = daemon && configuredBy === "daemon"
+    ? await askObjects(socket, options).catch(unlessFatal)
+    : undefined;
+  const mode: ProxyMode = configuration.mode || (saved && daemon?.mode) || "";
+  const given = { ...options, configuration: { ...configuration, mode } };
+  const backend = await usedBackend(given);
+  const known = {
+    ...given,
+    backend,
+    isHere: saved !== undefined || options.isHere === true,
+    ...daemon && daemon.interfaceAddresses.length > 0 && {
+      knownAddresses: daemon.interfaceAddresses,
+    },
+  };
+  if (daemon && saved) {
+    const origin = originOf("daemon", saved);
+    tellOfAge(origin, runtime);
+    const refusedFeatures = new Map(
+      daemon.refusedFeatures?.map(({ feature, reason }) => [feature, reason]),
+    );
+    const state = await workOut(cacheOf(saved), { ...known, refusedFeatures });
+    return { state: { ...state, refused: daemon.refused }, backend, origin, daemon };
+  }
+  if (configuredBy === "daemon" && configuration.signpost.manifests.includes("-")) {
+    throw new FatalError(
+      "the daemon has no objects yet, and reads them from its standard input: name --manifests",
+    );
+  }
+  try {
+    const state = await readState(known);
+    const from = configuration.signpost.manifests.length > 0 ? "manifests" : "api";
+    return { state, backend, origin: originOf(from, { written: runtime.clock.now() }), daemon };
+  } catch (error) {
+    if (!(error instanceof FatalError) || configuredBy === undefined || options.signal.aborted) {
+      throw error;
+    }
+    const file = await readSaved(options, error);
+    const origin = originOf("state-file", file);
+    runtime.complain(`signpost: ${error.message}`);
+    tellOfAge(origin, runtime);
+    return { state: await workOut(cacheOf(file), known), backend, origin, daemon };
+  }
+}
+
+function unlessFatal(error: unknown): undefined {
+  if (!(error instanceof FatalError)) throw error;
+}
+
+/** @throws {FatalError} where there is no state file to stand in for the source that failed */
+async function readSaved(
+  { configuration, nodeName }: QueryContext,
+  failure: FatalError,
+): Promise<SavedState> {
+  const path = configuration.signpost.stateFile;
+  const pause = () => Promise.resolve();
+  try {
+    const saved = path && await readStateFile(path, { nodeName, decode: createDecoder(), pause });
+    if (saved) return saved;
+  } catch (error) {
+    throw new FatalError(`${failure.message}; ${plain(messageOf(error))}`, { cause: error });
+  }
+  throw failure;
+}
+
+function cacheOf({ events }: SavedState): ObjectCache {
+  const cache = new ObjectCache();
+  for (const event of events) cache.apply(event);
+  return cache;
+}
+
+function originOf(
+  from: ObjectsOrigin["from"],
+  { written }: Pick<SavedState, "written">,
+): ObjectsOrigin {
+  return { from, asOf: new Date(written).toISOString() };
+}
+
+/** Says in one line how old objects are that are not of now. */
+function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): void {
+  const { from, asOf } = origin;
+  const now = runtime.clock.now();
+  if (isCurrent(origin, now)) return;
+  const whose = from === "daemon"
+    ? "the daemon's objects are as of"
+    : "the objects are those of the state file, as of";
+  runtime.complain(`signpost: ${whose} ${formatAgo(asOf, now)} (${asOf})`);
+}
+
+/** Tells if the objects are of now. */
+export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
+  return now - Date.parse(asOf) < OLD;
+}

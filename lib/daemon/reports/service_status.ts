@@ -1,0 +1,111 @@
+/**
+ * Follows which sync wrote the rules of each Service, and tells what became of its present state.
+ *
+ * @module
+ */
+import type { ObjectCache } from "../../cache/cache.ts";
+import { describeUnsupported, worksWithout } from "../../model/kernel/features.ts";
+import type { StateChange } from "../../model/kernel/desired.ts";
+import type { Clock } from "../../model/ports/ports.ts";
+import type { ServiceStatus, WrittenBy } from "../../model/status.ts";
+import type { Desired } from "../../policy/state.ts";
+import type { SyncOutcome } from "../../sync/outcome.ts";
+
+/** The values that the answer is made from. */
+export interface ServiceStatusSources {
+  readonly cache: Pick<ObjectCache, "isWaiting" | "refused">;
+  readonly desired: Pick<Desired, "services" | "overLimit" | "unsupported">;
+  readonly clock: Pick<Clock, "now">;
+}
+
+/** A sync that the kernel took. */
+interface Written extends WrittenBy {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/** The status of each Service. Services that did not change since the first sync take no memory. */
+export class ServiceStatuses {
+  readonly #sources: ServiceStatusSources;
+  #first: Written | undefined;
+  #syncs = 0;
+  readonly #changed = new Map<string, Written>();
+  /** Services of the sync under way. */
+  #writing: StateChange["services"] = new Map();
+  /** Services whose change the kernel refused, until a sync succeeds. */
+  readonly #failed = new Set<string>();
+
+  /** @param sources the objects, the desired state and the time */
+  constructor(sources: ServiceStatusSources) {
+    this.#sources = sources;
+  }
+
+  /** Notes that a sync begins to write a step. */
+  stepped(change: StateChange): void {
+    this.#writing = change.services;
+  }
+
+  /** Follows a try to sync. */
+  follow({ change, done, report }: Pick<SyncOutcome, "change" | "done" | "report">): void {
+    this.#writing = new Map();
+    if (!done || !report) {
+      for (const key of change.services.keys()) this.#failed.add(key);
+      return;
+    }
+    const { kind } = report.script;
+    const written = { number: ++this.#syncs, kind, at: this.#sources.clock.now() };
+    if (!this.#first) {
+      this.#first = written;
+    } else {
+      for (const [key, { before, after }] of change.services) {
+        if (before !== after) this.#note(key, written);
+      }
+    }
+    for (const key of this.#failed) this.#note(key, written);
+    this.#failed.clear();
+  }
+
+  /** Returns the status of a Service, by `namespace/name`. */
+  of(service: string): ServiceStatus {
+    const hasRules = (this.#sources.desired.services.get(service) ?? []).length > 0;
+    const written = hasRules ? this.#changed.get(service) ?? this.#first : undefined;
+    const rejected = this.#rejection(service);
+    const pending = this.#waiting(service);
+    return {
+      service,
+      state: rejected !== ""
+        ? "rejected"
+        : pending !== ""
+        ? "pending"
+        : written
+        ? "applied"
+        : "absent",
+      since: written ? new Date(written.at).toISOString() : "",
+      sync: written ? { number: written.number, kind: written.kind } : null,
+      reason: rejected || pending,
+    };
+  }
+
+  #note(key: string, written: Written): void {
+    if (this.#sources.desired.services.has(key)) this.#changed.set(key, written);
+    else this.#changed.delete(key);
+  }
+
+  #rejection(service: string): string {
+    const { cache, desired } = this.#sources;
+    const refusal = [...cache.refused, ...desired.overLimit()].find(({ kind, key }) =>
+      kind === "Service" && key === service
+    );
+    if (refusal) return refusal.reason;
+    const unsupported = desired.unsupported().find((each) =>
+      each.service === service && !worksWithout(each.feature)
+    );
+    return unsupported ? describeUnsupported(unsupported) : "";
+  }
+
+  #waiting(service: string): string {
+    if (this.#failed.has(service)) return "the last sync failed and is tried again";
+    if (this.#writing.has(service)) return "a sync writes it now";
+    return this.#sources.cache.isWaiting(service) ? "the next sync writes it" : "";
+  }
+}

@@ -1,0 +1,180 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { runCommand } from "../../lib/cli/command.ts";
+import type { ServiceReport } from "../../lib/explain/report.ts";
+import type { ServiceStatus } from "../../lib/model/status.ts";
+import { objectsOf, type StateObjects } from "../../lib/source/saved/format.ts";
+import { serveSocket } from "../../lib/system/socket.ts";
+import { stateText, writeStateFile } from "../../lib/system/state_file.ts";
+import { CLUSTER, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
+import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
+import { eventually } from "../support/eventually.ts";
+import { NOW, world } from "./runtime.ts";
+
+const RIVAL = web({ clusterIP: "10.96.0.11", externalIPs: ["198.51.100.1"] }, {
+  metadata: { namespace: "shop", name: "old", creationTimestamp: "2020-01-01T00:00:00Z" },
+});
+const { state: { cache } } = worldOf([...CLUSTER, web(), slice([LOCAL, REMOTE]), RIVAL]);
+const SERVICE: ServiceStatus = {
+  service: "shop/web",
+  state: "pending",
+  since: "2026-01-02T03:00:00.000Z",
+  sync: { number: 7, kind: "partial" },
+  reason: "the next sync writes it",
+};
+
+/** A node whose API server is away, with a daemon, or the state file of one that has ended. */
+async function onNode(
+  words: readonly string[],
+  { daemon = true, isEmpty = false, args = [], age = 12, hasFile = false }: {
+    readonly daemon?: boolean;
+    /** The daemon has no objects yet. */
+    readonly isEmpty?: boolean;
+    /** Flags of the daemon besides. */
+    readonly args?: readonly string[];
+    readonly age?: number;
+    readonly hasFile?: boolean;
+  } = {},
+) {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-objects-" });
+  const [socket, stateFile] = [`${folder}/s.sock`, `${folder}/state.json.gz`];
+  const header = { nodeName: "node-1", written: NOW - age * 1000 };
+  const pause = () => Promise.resolve();
+  const text = (all: StateObjects) => stateText(all, { ...header, pause });
+  const stop = new AbortController();
+  const argv = [
+    "--master=http://127.0.0.1:9",
+    "--proxy-mode=nftables",
+    "--state-file",
+    stateFile,
+    ...args,
+  ];
+  const asked: (string | undefined)[] = [];
+  const { runtime, printed, complaints } = world({
+    runner: { run: () => Promise.resolve({ code: 1, stdout: "", stderr: "not permitted" }) },
+    addresses: () => [],
+    readFile: (path) =>
+      path === "/etc/signpost/config.yaml"
+        ? Promise.resolve(
+          "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n" +
+            `mode: nftables\nclientConnection: {kubeconfig: ${folder}/kubeconfig}\n`,
+        )
+        : Deno.readTextFile(path),
+  });
+  await using resources = new AsyncDisposableStack();
+  resources.defer(() => Deno.remove(folder, { recursive: true }));
+  await Deno.writeTextFile(
+    `${folder}/kubeconfig`,
+    "apiVersion: v1\nkind: Config\ncurrent-context: c\n" +
+      "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n" +
+      "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n",
+  );
+  if (hasFile) await writeStateFile(cache, { ...header, path: stateFile, pause });
+  if (daemon) {
+    const done = serveSocket({
+      path: socket,
+      status: (service) => ({ ...STATUS, ...service === "shop/web" && { service: SERVICE } }),
+      objects: (service) => {
+        asked.push(service);
+        if (isEmpty) return undefined;
+        return text(service ? objectsOf([service, "shop/old"], cache) : cache);
+      },
+      connections: () => Promise.resolve(CONNECTIONS),
+      commandLine: { argv, workingDirectory: "/", file: null },
+      heldBack: () => [],
+      requestFull: () => {},
+      logger: world().logger,
+      signal: stop.signal,
+    });
+    resources.defer(async () => {
+      stop.abort();
+      await done;
+    });
+    await eventually("the socket", () => Deno.stat(socket).catch(() => undefined));
+  }
+  const code = await runCommand(
+    [...words, "--socket", socket, "--hostname-override=node-1", `--state-file=${stateFile}`],
+    {
+      runtime,
+      signal: new AbortController().signal,
+      systemd: { notifySocket: undefined, watchdog: undefined },
+      reload: () => () => {},
+    },
+  );
+  return { code, printed: printed.join(""), complaints: complaints.join("\n"), asked };
+}
+
+const EXPLAIN = ["explain", "shop/web", "-o", "json"];
+
+Deno.test("explain has the daemon's objects and status of the Service, and says how old they are", async () => {
+  const { printed, complaints, asked } = await onNode(EXPLAIN);
+  const { objects, status, ports, findings }: ServiceReport = JSON.parse(printed);
+  assertEquals(objects, { from: "daemon", asOf: new Date(NOW - 12_000).toISOString() });
+  assertEquals(status, SERVICE);
+  assertEquals(ports[0]?.endpoints.length, 2);
+  assertEquals(findings.map(({ code }) => code), ["pending", "kernel-unread"]);
+  assertMatch(complaints, /the daemon's objects are as of 12s ago \(2026-01-02T03:03:53\.000Z\)/);
+  assertEquals(asked, ["shop/web"]);
+});
+
+Deno.test("explain of a packet has all objects of the daemon", async () => {
+  const { printed, asked } = await onNode(["explain", "--from=pod", "to", "10.96.0.10:80"]);
+  assertMatch(printed, /shop\/web:http/);
+  assertEquals(asked, [undefined]);
+});
+
+Deno.test("a Service that the daemon does not have is not said to be missing while no one can be asked", async () => {
+  const { code, printed } = await onNode(["explain", "shop/none", "-o", "json"]);
+  const { findings }: ServiceReport = JSON.parse(printed);
+  assertEquals([code, findings[0]?.code], [1, "service-unknown"]);
+});
+
+Deno.test("without a daemon, or one that has no objects yet, the state file is used after the timeout", async () => {
+  for (const daemon of [false, true]) {
+    const { printed, complaints } = await onNode([...EXPLAIN, "--timeout=3s"], {
+      daemon,
+      isEmpty: true,
+      age: 120,
+      hasFile: true,
+    });
+    const { objects, ports }: ServiceReport = JSON.parse(printed);
+    assertEquals(objects.from, "state-file");
+    assertEquals(ports.length, 1);
+    assertMatch(complaints, /has not delivered the full state within 3 s/);
+    assertMatch(complaints, /the objects are those of the state file, as of 2m ago/);
+  }
+});
+
+Deno.test("without a daemon and a state file, the timeout is the end", async () => {
+  const { code, complaints } = await onNode(EXPLAIN, { daemon: false });
+  assertEquals(code, 2);
+  assertMatch(complaints, /has not delivered the full state within 10 s/);
+});
+
+Deno.test("diff lays manifests over the daemon's objects", async () => {
+  const manifest = await Deno.makeTempFile({ suffix: ".json" });
+  try {
+    await Deno.writeTextFile(
+      manifest,
+      JSON.stringify({
+        apiVersion: "v1",
+        kind: "List",
+        items: [{ apiVersion: "discovery.k8s.io/v1", ...slice([LOCAL]) }],
+      }),
+    );
+    const { code, printed } = await onNode(["diff", "--manifests", manifest, "-o", "json"]);
+    const { against, present, changes } = JSON.parse(printed);
+    assertEquals([code, against, present.from], [1, "api", "daemon"]);
+    assertEquals(changes.length > 0, true);
+  } finally {
+    await Deno.remove(manifest);
+  }
+});
+
+Deno.test("what a daemon reads from its standard input is asked of the daemon, and is not read again", async () => {
+  const args = ["--manifests=-"];
+  const { printed } = await onNode(EXPLAIN, { args });
+  assertEquals(JSON.parse(printed).objects.from, "daemon");
+  const { code, complaints } = await onNode(EXPLAIN, { args, isEmpty: true });
+  assertEquals(code, 2);
+  assertMatch(complaints, /has no objects yet, and reads them from its standard input/);
+});

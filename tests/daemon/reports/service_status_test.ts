@@ -1,0 +1,87 @@
+import { assertEquals } from "@std/assert";
+import { ServiceStatuses } from "../../../lib/daemon/reports/service_status.ts";
+import type { ServiceChange } from "../../../lib/model/kernel/desired.ts";
+import type { SyncOutcome } from "../../../lib/sync/outcome.ts";
+import { servicePort } from "../../observe/page/contents.ts";
+
+const START = Date.parse("2026-01-02T03:04:05.000Z");
+const OLD = [servicePort()];
+const NEW = [servicePort({ port: 81 })];
+
+/** A daemon whose objects and syncs the test decides. */
+class Fake {
+  readonly services = new Map([["shop/web", OLD], ["shop/db", OLD]]);
+  readonly waiting = new Set<string>();
+  refused: { kind: "Service"; key: string; reason: string }[] = [];
+  now = START;
+  readonly statuses = new ServiceStatuses({
+    cache: {
+      isWaiting: (key) => this.waiting.has(key),
+      refused: { [Symbol.iterator]: () => this.refused.values() },
+    },
+    desired: { services: this.services, overLimit: () => [], unsupported: () => [] },
+    clock: { now: () => this.now },
+  });
+
+  /** Ends a sync that was about one change. */
+  sync(kind: "full" | "partial", change: Partial<ServiceChange> = {}, done = true): void {
+    const services = new Map([["shop/web", { before: OLD, after: OLD, ...change }]]);
+    const report = { script: { kind } } as SyncOutcome["report"];
+    this.statuses.follow({ change: { node: undefined, services }, done, report });
+  }
+
+  /** What is said of `shop/web`. */
+  get web(): string {
+    const { state, since, sync, reason } = this.statuses.of("shop/web");
+    return [state, since, sync && `${sync.kind} ${sync.number}`, reason].filter(Boolean).join("; ");
+  }
+}
+
+const at = (seconds: number) => new Date(START + seconds * 1000).toISOString();
+
+Deno.test("a Service is in the kernel since the sync that changed it", () => {
+  const daemon = new Fake();
+  daemon.sync("full");
+  assertEquals(daemon.web, `applied; ${at(0)}; full 1`);
+  daemon.now += 1000;
+  daemon.sync("partial", { after: NEW });
+  daemon.now += 1000;
+  daemon.sync("partial");
+  assertEquals(daemon.web, `applied; ${at(1)}; partial 2`);
+  assertEquals(daemon.statuses.of("shop/db").sync, { number: 1, kind: "full" });
+});
+
+Deno.test("a Service is pending while it waits, while it is written and after a failed sync", () => {
+  const daemon = new Fake();
+  daemon.sync("full");
+  daemon.waiting.add("shop/web");
+  assertEquals(daemon.web, `pending; ${at(0)}; full 1; the next sync writes it`);
+  daemon.waiting.clear();
+  const services = new Map([["shop/web", { before: OLD, after: NEW }]]);
+  daemon.statuses.stepped({ node: undefined, services });
+  assertEquals(daemon.web, `pending; ${at(0)}; full 1; a sync writes it now`);
+  daemon.sync("partial", { after: NEW }, false);
+  assertEquals(
+    daemon.web,
+    `pending; ${at(0)}; full 1; the last sync failed and is tried again`,
+  );
+  daemon.now += 1000;
+  daemon.sync("full");
+  assertEquals(daemon.web, `applied; ${at(1)}; full 2`);
+});
+
+Deno.test("a rejected Service keeps the time of its rules and says why it is rejected", () => {
+  const daemon = new Fake();
+  daemon.sync("full");
+  daemon.refused = [{ kind: "Service", key: "shop/web", reason: "spec.ports[0].port is 0" }];
+  assertEquals(daemon.web, `rejected; ${at(0)}; full 1; spec.ports[0].port is 0`);
+});
+
+Deno.test("a Service without rules is absent, also after it was there", () => {
+  const daemon = new Fake();
+  assertEquals(daemon.statuses.of("shop/none").state, "absent");
+  daemon.sync("full");
+  daemon.services.delete("shop/web");
+  daemon.sync("partial", { after: [] });
+  assertEquals(daemon.web, "absent");
+});
