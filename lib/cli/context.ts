@@ -13,6 +13,6 @@ export interface CommandContext {
   readonly signal: AbortSignal;
   /** What systemd told this process. */
   readonly systemd: SystemdEnvironment;
-  /** Calls back at each SIGHUP until the returned function is called. */
-  readonly reload: (callback: () => Promise<void>) => () => void;
+  /** Calls back at each SIGHUP. */
+  readonly reload: (callback: () => void) => void;
 }

@@ -1,6 +1,6 @@
 /**
- * Reads the configuration of the running daemon again. A good one is taken over, a bad one refused; one
- * whose kubeconfig or manifests cannot be used is refused until they can.
+ * Waits for the configuration that the daemon is to be started again with. A bad one is refused; one whose
+ * kubeconfig or manifests cannot be used is refused until they can.
  *
  * @module
  */
@@ -15,8 +15,36 @@ import type { ServiceManager } from "../observe/systemd.ts";
 import type { ConfigurationFile } from "./configuration_file.ts";
 import { nodeNameOf } from "./node_name.ts";
 
+/** Milliseconds between two looks at the configuration file. */
+const LOOK_PERIOD = 1_000;
+
 /** Milliseconds between two looks at a kubeconfig or manifests that cannot be used. */
 const SOURCE_PERIOD = 5_000;
+
+/** Remembers that the configuration is to be read again, also while it is read. */
+export class ReloadRequest {
+  #asked = Promise.withResolvers<void>();
+  #isPending = false;
+
+  /** Asks for a reading. */
+  readonly ask = (): void => {
+    this.#isPending = true;
+    this.#asked.resolve();
+  };
+
+  /** Resolves when one is asked for. */
+  get asked(): Promise<void> {
+    return this.#asked.promise;
+  }
+
+  /** Returns whether one is asked for; the reading that follows answers it. */
+  take(): boolean {
+    const isPending = this.#isPending;
+    if (isPending) this.#asked = Promise.withResolvers();
+    this.#isPending = false;
+    return isPending;
+  }
+}
 
 /** What a reload works with. */
 export interface ReloadOptions {
@@ -27,80 +55,77 @@ export interface ReloadOptions {
   readonly runtime: Runtime;
   readonly logger: Logger;
   readonly manager: Pick<ServiceManager, "reloading" | "reloaded">;
-  /** Takes over a configuration that is good and differs. */
-  readonly take: (configuration: Configuration) => void;
-  /** Aborts when one is taken over, or the daemon ends. */
+  /** Made by SIGHUP. */
+  readonly request: ReloadRequest;
   readonly signal: AbortSignal;
 }
 
-/** The reloads of one configuration's daemon. */
-export class Reload {
-  #count = 0;
-  /** What was taken over; the daemon with it is about to start. */
-  #next: Configuration | undefined;
-
-  /** @param options see there */
-  constructor(private readonly options: ReloadOptions) {}
-
-  /** Reads the configuration again; what an earlier call still waits for counts no more. */
-  async readAgain(): Promise<void> {
-    const { manager } = this.options;
-    const count = ++this.#count;
-    await manager.reloading();
-    const wanted = await this.#load();
-    const problem = wanted && await this.#sourceProblem(wanted);
-    if (count !== this.#count) return;
-    if (wanted && problem === undefined) return this.#take(wanted);
-    if (problem !== undefined) this.#refuse(`${problem}; it is taken as soon as that is mended`);
-    await manager.reloaded();
-    if (wanted) void this.#takeLater(wanted, count);
-  }
-
-  async #takeLater(wanted: Configuration, count: number): Promise<void> {
-    const { runtime, signal } = this.options;
-    for (;;) {
-      await runtime.clock.sleep(SOURCE_PERIOD, signal);
-      const problem = signal.aborted ? undefined : await this.#sourceProblem(wanted);
-      if (signal.aborted || count !== this.#count) return;
-      if (problem === undefined) return this.#take(wanted);
+/**
+ * Reads the configuration when that is asked for, or its file changes.
+ *
+ * @returns the first one that is good and differs; `undefined`: the signal has aborted
+ */
+export async function nextConfiguration(
+  options: ReloadOptions,
+): Promise<Configuration | undefined> {
+  const { file, runtime: { clock }, logger, manager, request, signal } = options;
+  /** Its kubeconfig or manifests cannot be used. */
+  let refused: Configuration | undefined;
+  let checked = 0;
+  for (;;) {
+    await Promise.race([clock.sleep(LOOK_PERIOD, signal), request.asked]);
+    if (signal.aborted) return undefined;
+    const isAsked = request.take();
+    if (isAsked || await file.hasChanged()) {
+      if (!isAsked) logger.info("the configuration file has changed");
+      await manager.reloading();
+      refused = await load(options);
+      const problem = refused && await sourceProblem(refused, options);
+      if (refused && problem === undefined) return refused;
+      if (problem) refuse(`${problem}; it is taken as soon as that is mended`, logger);
+      await manager.reloaded();
+    } else if (!refused || clock.monotonic() - checked < SOURCE_PERIOD) {
+      continue;
+    } else if (await sourceProblem(refused, options) === undefined) {
+      return refused;
     }
+    checked = clock.monotonic();
   }
+}
 
-  #take(wanted: Configuration): void {
-    this.#next = wanted;
-    this.options.take(wanted);
-  }
-
-  /** @returns the new configuration, where it is good and differs */
-  async #load(): Promise<Configuration | undefined> {
-    const { argv, file, logger, configuration } = this.options;
-    const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
-    if (loaded.type === "errors") {
-      for (const error of loaded.errors) this.#refuse(error);
-      return undefined;
-    }
-    if (loaded.type !== "run") return undefined;
-    for (const warning of loaded.warnings) logger.warn(warning);
-    if (JSON.stringify(loaded.configuration) !== JSON.stringify(this.#next ?? configuration)) {
-      return loaded.configuration;
-    }
-    logger.info("the configuration has not changed");
+/** @returns the new configuration, if it is good and differs */
+async function load(
+  { argv, file, logger, configuration }: ReloadOptions,
+): Promise<Configuration | undefined> {
+  const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  if (loaded.type === "errors") {
+    for (const error of loaded.errors) refuse(error, logger);
     return undefined;
   }
-
-  /** Why a start with this configuration would end the process: there is no going back then. */
-  async #sourceProblem(configuration: Configuration): Promise<string | undefined> {
-    const nodeName = nodeNameOf(configuration, this.options.runtime);
-    try {
-      await checkSource({ ...this.options, configuration, nodeName });
-      return undefined;
-    } catch (error) {
-      if (error instanceof FatalError) return error.message;
-      throw error;
-    }
+  if (loaded.type !== "run") return undefined;
+  for (const warning of loaded.warnings) logger.warn(warning);
+  if (JSON.stringify(loaded.configuration) !== JSON.stringify(configuration)) {
+    return loaded.configuration;
   }
+  logger.info("the configuration has not changed");
+  return undefined;
+}
 
-  #refuse(error: string): void {
-    this.options.logger.error(`the new configuration is refused, the old one is kept: ${error}`);
+/** Returns why a start with this configuration would end the process. */
+async function sourceProblem(
+  configuration: Configuration,
+  options: ReloadOptions,
+): Promise<string | undefined> {
+  const nodeName = nodeNameOf(configuration, options.runtime);
+  try {
+    await checkSource({ ...options, configuration, nodeName });
+    return undefined;
+  } catch (error) {
+    if (error instanceof FatalError) return error.message;
+    throw error;
   }
+}
+
+function refuse(error: string, logger: Logger): void {
+  logger.error(`the new configuration is refused, the old one is kept: ${error}`);
 }

@@ -13,7 +13,7 @@ import type { CommandContext } from "./context.ts";
 import type { ConfigurationFile } from "./configuration_file.ts";
 import { nodeNameOf } from "./node_name.ts";
 import { openLog } from "./open_log.ts";
-import { Reload } from "./reload.ts";
+import { nextConfiguration, ReloadRequest } from "./reload.ts";
 
 /** What the daemon is started with. */
 export interface RunOptions extends CommandContext {
@@ -27,62 +27,37 @@ export interface RunOptions extends CommandContext {
 const STOP_LIMIT = 10_000;
 
 /**
- * Runs the daemon until the signal aborts. The configuration is read again at each SIGHUP and when
- * its file changes: a good one is taken over, a bad one refused.
+ * Runs the daemon until the signal aborts. The configuration is read again at each SIGHUP and when its file
+ * changes. A good one ends the daemon and starts another; the kernel keeps the rules meanwhile.
  */
 export async function run(options: RunOptions): Promise<void> {
-  const { runtime, signal, systemd, reload, argv, file } = options;
+  const { runtime, signal, systemd, argv, file } = options;
   const manager = openServiceManager(systemd, options);
+  const request = new ReloadRequest();
+  options.reload(request.ask);
+  const late = Promise.withResolvers<undefined>();
+  const stop = () => void runtime.clock.sleep(STOP_LIMIT).then(() => late.resolve(undefined));
+  signal.addEventListener("abort", stop, { once: true });
   await using localhost = new LocalhostListeners({ tcp: TCP, clock: runtime.clock });
   let { configuration, logger } = options;
   while (!signal.aborted) {
-    const changed = new AbortController();
-    let next: Configuration | undefined;
-    const reloads = new Reload({
-      ...options,
-      configuration,
-      logger,
-      manager,
-      take: (wanted) => {
-        next = wanted;
-        changed.abort();
-      },
-      signal: changed.signal,
-    });
-    const readAgain = () => reloads.readAgain();
-    const stopListening = reload(readAgain);
-    const late = Promise.withResolvers<void>();
-    const stop = () => {
-      changed.abort();
-      void runtime.clock.sleep(STOP_LIMIT).then(late.resolve);
-    };
-    signal.addEventListener("abort", stop, { once: true });
-    const fileChanged = async () => {
-      logger.info("the configuration file has changed");
-      await readAgain();
-    };
-    const watching = file.watch(fileChanged, { clock: runtime.clock, signal: changed.signal });
-    const running = runDaemon({
-      configuration,
+    const over = new AbortController();
+    const parts = { configuration, runtime, logger, manager };
+    const either = AbortSignal.any([signal, over.signal]);
+    const reading = nextConfiguration({ ...parts, argv, file, request, signal: either });
+    const daemon = runDaemon({
+      ...parts,
       commandLine: { argv, workingDirectory: runtime.workingDirectory(), file: file.contents },
       nodeName: nodeNameOf(configuration, runtime),
-      runtime,
-      logger,
-      manager,
       localhost,
-      signal: changed.signal,
-    }).finally(() => {
-      stopListening();
-      signal.removeEventListener("abort", stop);
-      changed.abort();
+      signal: either,
     });
-    await Promise.race([running, late.promise]);
-    await watching;
-    if (next) {
-      configuration = next;
-      logger = openLog(configuration, runtime);
-      logger.info("the configuration was read again");
-    }
+    const ended = [reading, daemon].map((part) => part.finally(() => over.abort()));
+    const next = await Promise.race([Promise.all(ended).then(() => reading), late.promise]);
+    if (!next) continue;
+    configuration = next;
+    logger = openLog(configuration, runtime);
+    logger.info("the configuration was read again");
   }
   await manager.stopping();
   logger.info("stopped, the rules stay");

@@ -237,7 +237,7 @@ export class Daemon {
     const serving = serveAll({
       nodeName: this.#options.nodeName,
       report: (event) => this.#report(event),
-      configuration: () => configuration,
+      configuration,
       traits: this.#opened.backend.traits,
       health: this.#health,
       metrics: this.#metrics,

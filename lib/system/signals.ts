@@ -1,5 +1,5 @@
 /**
- * Adapter: the signals that end the process.
+ * Adapter: the signals that end the process, or have the configuration read again.
  *
  * @module
  */
@@ -13,17 +13,7 @@ export function stopSignal(): AbortSignal {
   return controller.signal;
 }
 
-/** Does nothing, and stays: without any listener, the next SIGHUP would end the process. */
-const ignore = () => {};
-
-/**
- * Calls back at each SIGHUP. From the first call on, a SIGHUP does not end the process.
- *
- * @returns ends it
- */
-export function onReload(callback: () => Promise<void>): () => void {
-  const listener = () => void callback();
-  Deno.addSignalListener("SIGHUP", ignore);
-  Deno.addSignalListener("SIGHUP", listener);
-  return () => Deno.removeSignalListener("SIGHUP", listener);
+/** Calls back at each SIGHUP. From the call on, a SIGHUP does not end the process. */
+export function onReload(callback: () => void): void {
+  Deno.addSignalListener("SIGHUP", callback);
 }

@@ -43,8 +43,7 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
   const { path, logger, signal } = options;
   try {
     await Deno.mkdir(dirname(path), { recursive: true }).catch(() => {});
-    // Deno removes what it has bound when it ends, by name: the name must not be another daemon's. After
-    // a reload, the next daemon's socket may be at the path already.
+    // Deno removes what it has bound when it ends, by name: the name must not be another daemon's.
     const own = `${path}.${crypto.randomUUID()}`;
     // A server does not hear of what came before it.
     if (signal.aborted) return;
@@ -57,7 +56,7 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
     await Deno.rename(own, path);
     await server.finished;
     const there = await Deno.stat(path).catch(() => undefined);
-    if (there?.ino === ino) await removeOwn(path, { own, ino }).catch(() => {});
+    if (there?.ino === ino) await Deno.remove(path).catch(() => {});
   } catch (error) {
     const reason = messageOf(error);
     logger.warn("no local socket, so `signpost status` and `verify --fix` cannot ask this daemon", {
@@ -65,17 +64,6 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
       reason,
     });
   }
-}
-
-/** The next daemon's socket may come to the path at this very moment: then it is put back. */
-async function removeOwn(
-  path: string,
-  { own, ino }: { readonly own: string; readonly ino: number | null },
-): Promise<void> {
-  await Deno.rename(path, own);
-  const taken = await Deno.stat(own);
-  if (taken.ino === ino) await Deno.remove(own);
-  else await Deno.rename(own, path);
 }
 
 async function answer(

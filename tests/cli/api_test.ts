@@ -58,7 +58,7 @@ async function runOnNode(argv: readonly string[]): Promise<Ended> {
     runtime,
     signal: new AbortController().signal,
     systemd: { notifySocket: undefined, watchdog: undefined },
-    reload: () => () => {},
+    reload: () => {},
   });
   return { code, printed: printed.join(""), complaints };
 }

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
-import { Reload } from "../../lib/cli/reload.ts";
+import { nextConfiguration, ReloadRequest } from "../../lib/cli/reload.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
-import type { Configuration } from "../../lib/model/configuration.ts";
 import { VERSION_TEXT } from "../../lib/model/version.ts";
+import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { world } from "./runtime.ts";
 
 const KUBECONFIG = JSON.stringify({
@@ -22,53 +22,112 @@ const withKubeconfig = (path: string) =>
     clientConnection: { kubeconfig: path },
   });
 
-/** The reloads of a daemon with the kubeconfig `/running`; that of `/slow` cannot be read before `found`. */
+/** A daemon with the kubeconfig `/running`, and time that passes when it is told. */
 async function setUp() {
-  const slow = { asked: Promise.withResolvers<void>(), found: Promise.withResolvers<string>() };
-  const contents = { text: withKubeconfig("/running") };
+  const contents = { text: withKubeconfig("/running"), isThere: true };
   const file = new ConfigurationFile(() => Promise.resolve(contents.text));
-  const { runtime, logger } = world({
-    readFile: (path) => {
-      if (path !== "/slow") return Promise.resolve(KUBECONFIG);
-      slow.asked.resolve();
-      return slow.found.promise;
+  const [clock, over, log] = [new ManualClock(), new AbortController(), new MemoryLogger()];
+  const told: string[] = [];
+  const request = new ReloadRequest();
+  /** The next reading of a kubeconfig finds a SIGHUP in between. */
+  let during = () => {};
+  const { runtime } = world({
+    clock,
+    readFile: () => {
+      during();
+      return contents.isThere
+        ? Promise.resolve(KUBECONFIG)
+        : Promise.reject(new Error("not there"));
     },
   });
   const argv = ["--config=/config.yaml"];
   const running = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
   if (running.type !== "run") throw new Error("the configuration is no good");
-  const taken: string[] = [];
-  const reload = new Reload({
-    argv,
-    file,
-    configuration: running.configuration,
-    runtime,
-    logger,
-    manager: { reloading: () => Promise.resolve(), reloaded: () => Promise.resolve() },
-    take: ({ clientConnection }: Configuration) => taken.push(clientConnection.kubeconfig),
-    signal: new AbortController().signal,
-  });
-  const readAgain = (kubeconfig: string) => {
-    contents.text = withKubeconfig(kubeconfig);
-    return reload.readAgain();
+  let { configuration } = running;
+  const tell = (word: string) => Promise.resolve(void told.push(word));
+  /** Waits as the daemon does that runs with what was taken last. */
+  const next = async () => {
+    const taken = await nextConfiguration({
+      argv,
+      file,
+      configuration,
+      runtime,
+      logger: log,
+      manager: { reloading: () => tell("reloading"), reloaded: () => tell("reloaded") },
+      request,
+      signal: over.signal,
+    });
+    configuration = taken ?? configuration;
+    return taken?.clientConnection.kubeconfig;
   };
-  return { readAgain, slow, taken };
+  const errors = () => log.at("error").length;
+  const set = (action: () => void) => during = action;
+  return { contents, clock, over, request, told, next, errors, during: set };
 }
 
-Deno.test("a reload that takes longer than the next one is not taken over after it", async () => {
-  const { readAgain, slow, taken } = await setUp();
-  const first = readAgain("/slow");
-  await slow.asked.promise;
-  await readAgain("/quick");
-  slow.found.resolve(KUBECONFIG);
-  await first;
-  assertEquals(taken, ["/quick"]);
+Deno.test("a good configuration ends the wait, on request and when the file has changed", async () => {
+  const { contents, clock, request, told, next } = await setUp();
+  const asked = next();
+  contents.text = withKubeconfig("/asked");
+  request.ask();
+  assertEquals(await asked, "/asked");
+  const changed = next();
+  contents.text = withKubeconfig("/changed");
+  await clock.advance(1_000);
+  await clock.advance(1_000);
+  assertEquals(await changed, "/changed");
+  assertEquals(told, ["reloading", "reloading"]);
 });
 
-Deno.test("what is reloaded while another configuration is taken over is compared with that one", async () => {
-  const { readAgain, taken } = await setUp();
-  await readAgain("/quick");
-  await readAgain("/quick");
-  await readAgain("/running");
-  assertEquals(taken, ["/quick", "/running"]);
+Deno.test("a bad configuration is refused, and the wait goes on", async () => {
+  const { contents, over, request, told, next, errors } = await setUp();
+  const waiting = next();
+  contents.text = "{";
+  request.ask();
+  await settle();
+  assertEquals([told, errors()], [["reloading", "reloaded"], 1]);
+  over.abort();
+  assertEquals(await waiting, undefined);
+});
+
+Deno.test("a configuration without its kubeconfig is refused once, and taken when that is there", async () => {
+  const { contents, clock, request, next, errors } = await setUp();
+  const waiting = next();
+  contents.text = withKubeconfig("/late");
+  contents.isThere = false;
+  request.ask();
+  for (let i = 0; i < 12; i++) await clock.advance(1_000);
+  assertEquals(errors(), 1);
+  contents.isThere = true;
+  for (let i = 0; i < 6; i++) await clock.advance(1_000);
+  assertEquals(await waiting, "/late");
+});
+
+Deno.test("a refused configuration is forgotten when the file is as it was", async () => {
+  const { contents, clock, over, request, next } = await setUp();
+  const waiting = next();
+  contents.text = withKubeconfig("/late");
+  contents.isThere = false;
+  request.ask();
+  await settle();
+  contents.text = withKubeconfig("/running");
+  request.ask();
+  await settle();
+  contents.isThere = true;
+  for (let i = 0; i < 6; i++) await clock.advance(1_000);
+  over.abort();
+  assertEquals(await waiting, undefined);
+});
+
+Deno.test("a request during a reading is answered by the next one", async () => {
+  const { contents, request, next, during } = await setUp();
+  const first = next();
+  contents.text = withKubeconfig("/first");
+  during(() => {
+    contents.text = withKubeconfig("/second");
+    request.ask();
+    during(() => {});
+  });
+  request.ask();
+  assertEquals([await first, await next()], ["/first", "/second"]);
 });

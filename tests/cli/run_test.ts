@@ -45,14 +45,16 @@ async function start(folder: string, health = "") {
     lock: { take: () => true, holder: () => Promise.resolve(undefined) },
   });
   const contents = { masqueradeAll: false };
-  const file = new ConfigurationFile(() =>
-    Promise.resolve(JSON.stringify({
+  let reads = 0;
+  const file = new ConfigurationFile(() => {
+    reads++;
+    return Promise.resolve(JSON.stringify({
       apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
       kind: "KubeProxyConfiguration",
       mode: "nftables",
       nftables: contents,
-    }))
-  );
+    }));
+  });
   const argv = [
     "--config=/config.yaml",
     "--state-file=",
@@ -66,7 +68,7 @@ async function start(folder: string, health = "") {
   ];
   const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
   if (loaded.type !== "run") throw new Error(JSON.stringify(loaded));
-  let reload = () => Promise.resolve();
+  let reload = () => {};
   const running = run({
     argv,
     configuration: loaded.configuration,
@@ -75,15 +77,14 @@ async function start(folder: string, health = "") {
     runtime,
     signal: stop.signal,
     systemd: { notifySocket: undefined, watchdog: undefined },
-    reload: (callback) => {
-      reload = callback;
-      return () => {};
-    },
+    reload: (callback) => reload = callback,
   });
   /** Has it read another configuration. */
   const change = async () => {
     contents.masqueradeAll = true;
-    await reload();
+    const before = reads;
+    reload();
+    await eventually("the reading of the configuration", () => reads > before);
     // The manifests are read from disk: gives a daemon that does not wait the time to write.
     await realClock.sleep(50, stop.signal);
   };

@@ -31,7 +31,7 @@ Deno.test("signpost version from its source has no commit and no day", async () 
     runtime,
     signal: new AbortController().signal,
     systemd: { notifySocket: undefined, watchdog: undefined },
-    reload: () => () => {},
+    reload: () => {},
   });
   assertEquals([code, printed.join("").split("\n").slice(0, 3)], [0, [
     `signpost ${VERSION}`,

@@ -23,7 +23,7 @@ import { serverFailedEvent } from "./node_events.ts";
 
 /** What the servers show. */
 export interface ServersOptions {
-  readonly configuration: () => Configuration;
+  readonly configuration: Configuration;
   readonly traits: ModeTraits;
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
@@ -47,7 +47,7 @@ export interface ServersOptions {
  */
 export async function serveAll(options: ServersOptions): Promise<void> {
   const { configuration, traits, health, metrics, status, page } = options;
-  const { healthzBindAddress, metricsBindAddress } = configuration();
+  const { healthzBindAddress, metricsBindAddress } = configuration;
   const healthz = healthServer({
     report: () => health.report(),
     findings: options.findings,
@@ -56,13 +56,13 @@ export async function serveAll(options: ServersOptions): Promise<void> {
   const internal = metricsServer({
     metrics: () => metrics.render(),
     proxyMode: () => traits.name,
-    configuration: () => toKubeProxyConfiguration(inEffect(configuration(), traits)),
-    ownConfiguration: () => ownConfiguration(configuration(), traits),
-    flags: () => flags(configuration()),
+    configuration: () => toKubeProxyConfiguration(inEffect(configuration, traits)),
+    ownConfiguration: () => ownConfiguration(configuration, traits),
+    flags: () => flags(configuration),
     status,
     page: (request) =>
       pageHandler({
-        setting: configuration().signpost.statusPage,
+        setting: configuration.signpost.statusPage,
         bindAddress: metricsBindAddress,
         clock: options.runtime.clock,
         contents: page,
@@ -86,7 +86,7 @@ async function serve(
       name: server,
       handler,
       failed: (error) => report(serverFailedEvent(nodeName, { server, error })),
-      hardFail: configuration().bindAddressHardFail,
+      hardFail: configuration.bindAddressHardFail,
       listen: listenHttp,
       clock: runtime.clock,
       logger,
