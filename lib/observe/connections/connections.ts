@@ -13,7 +13,7 @@ import type { DesiredState } from "../../model/kernel/desired.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { boundedReading, READING_VALID } from "../../model/values/bounded_reading.ts";
-import { Foremost } from "../../model/values/foremost.ts";
+import { TopK } from "../../model/values/top_k.ts";
 import { errorText } from "../../model/values/text.ts";
 import { ConnectionsByService } from "./services.ts";
 
@@ -125,7 +125,7 @@ export class Connections {
     const { node, counters, clock } = this.#options;
     const all = await this.list(interest);
     const turns = new Turns(clock);
-    const busiest = new Foremost(Math.min(most, MOST_REPORTED), busiestFirst);
+    const busiest = new TopK(Math.min(most, MOST_REPORTED), busiestFirst);
     let [connections, perSecond, seen] = [0, 0, 0];
     for (const each of all) {
       busiest.add(each);

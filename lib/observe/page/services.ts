@@ -8,7 +8,7 @@ import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import type { DesiredServicePort, DesiredState, FrontendType } from "../../model/kernel/desired.ts";
 import { endpointsFor, usedEndpoints } from "../../model/kernel/port_endpoints.ts";
-import { Foremost } from "../../model/values/foremost.ts";
+import { TopK } from "../../model/values/top_k.ts";
 import { grouped } from "../../model/values/text.ts";
 import { frontendsOf, policyOf } from "../../policy/frontend.ts";
 import { formatAge, formatRate } from "../human.ts";
@@ -85,7 +85,7 @@ export function* findServices(
   const loads = yield* loadsOf(connections);
   const words = query.words.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const compare = query.sort === "name" ? byName : busiestFirst(loads);
-  const first = new Foremost<readonly [string, readonly DesiredServicePort[]]>(
+  const first = new TopK<readonly [string, readonly DesiredServicePort[]]>(
     MOST_SERVICES,
     ([a], [b]) => compare(a, b),
   );

@@ -8,7 +8,7 @@
 const SPARE = 1_000;
 
 /** Keeps the first of what is added. */
-export class Foremost<T> {
+export class TopK<T> {
   readonly #most: number;
   readonly #compare: (one: T, other: T) => number;
   #kept: T[] = [];
