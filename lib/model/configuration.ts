@@ -1,63 +1,65 @@
 /**
- * The validated configuration: KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) by its
- * own names, defaults filled in, durations in milliseconds, addresses canonical, and signpost's
- * own few settings under `signpost`.
+ * The validated configuration: KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) with its
+ * own field names.
+ *
+ * Defaults are filled in, durations are milliseconds, addresses are canonical. Signpost's own
+ * settings are under `signpost`.
  *
  * @module
  */
 import type { SchedulerDefaults } from "./cluster/scheduler.ts";
 
-/** The sections of the configuration that hold in one mode each. */
+/** The sections of the configuration that apply in one mode only. */
 export interface ModeSections {
   readonly nftables: ModeConfiguration;
   readonly iptables: ModeConfiguration & { readonly localhostNodePorts: boolean };
 }
 
-/** The modes; each has a backend. */
+/** The modes. Each has a backend. */
 export const MODES = ["nftables", "iptables"] as const;
 
-/** How rules get into the kernel. */
+/** The kernel interface that holds the rules. */
 export type Mode = (typeof MODES)[number];
 
-/** The setting; `""`: nftables where the kernel and nft can do it, else iptables. */
+/** The setting `mode`; `""` is nftables if the kernel and nft support it, else iptables. */
 export type ProxyMode = "" | Mode;
 
-/** What may be asked for; nftables rules serve `ipvs`. */
+/** The accepted values of `mode`; `ipvs` is served by nftables rules. */
 export type AskedMode = ProxyMode | "ipvs";
 
-/** How pods of this node are recognised. */
+/** The ways to recognise pods of this node. */
 export type DetectLocalMode =
   | "ClusterCIDR"
   | "NodeCIDR"
   | "BridgeInterface"
   | "InterfaceNamePrefix";
 
-/** Settings that the nftables and the iptables section share. */
+/** Settings that the nftables and iptables sections share. */
 export interface ModeConfiguration {
   readonly masqueradeAll: boolean;
-  /** 0 to 31; the mark is `1 << masqueradeBit`. */
+  /** 0 to 31. The mark is `1 << masqueradeBit`. */
   readonly masqueradeBit: number;
-  /** Milliseconds between full checks of the rules; above 0. */
+  /** Milliseconds between full checks of the rules, above 0. */
   readonly syncPeriod: number;
   readonly minSyncPeriod: MinSyncPeriod;
 }
 
 /**
- * Milliseconds from the end of a sync until the next one may begin; `adaptive`, where nothing is set:
- * by what the last syncs took.
+ * Milliseconds from the end of a sync to the next. `adaptive`, the default, follows the duration of
+ * recent syncs.
  */
 export type MinSyncPeriod = number | "adaptive";
 
-/** Media type of the API's objects in protobuf; that of a watch stream goes on behind it. */
+/** The media type of API objects in protobuf. The type of a watch stream has a suffix. */
 export const PROTOBUF = "application/vnd.kubernetes.protobuf";
 
-/** Where and how to reach the API server. */
+/** The connection to the API server. */
 export interface ClientConnection {
-  /** Path; `""`: in-cluster service account, or `master` alone. */
+  /** A path; `""` is the in-cluster service account, or `master` alone. */
   readonly kubeconfig: string;
-  /** Media types that the server may answer a watch in, comma-separated; `""`: `contentType`. */
+  /** Media types accepted for a watch, comma-separated; `""` is `contentType`. */
   readonly acceptContentTypes: string;
-  /** A media type, protobuf by default. Whatever is not protobuf means JSON. */
+  /** A media type, protobuf by default. Any other value means JSON. */
   readonly contentType: string;
   /** Without effect: signpost has no limit. */
   readonly qps: number;
@@ -75,7 +77,7 @@ export interface UnusedConfiguration {
     readonly scheduler: string;
     readonly excludeCIDRs: readonly string[];
     readonly strictARP: boolean;
-    /** Milliseconds, as those below. */
+    /** Milliseconds, as all times of this section. */
     readonly syncPeriod: number;
     readonly minSyncPeriod: MinSyncPeriod;
     readonly tcpTimeout: number;
@@ -89,7 +91,7 @@ export interface UnusedConfiguration {
     readonly rootHnsEndpointName: string;
     readonly forwardHealthCheckVip: boolean;
   };
-  /** `verbosity` and `format` have an effect; they are in `verbosity` and `logFormat`, too. */
+  /** `verbosity` and `format` have an effect; `verbosity` and `logFormat` below repeat them. */
   readonly logging: {
     readonly verbosity: number;
     readonly format: "text" | "json";
@@ -103,25 +105,25 @@ export interface UnusedConfiguration {
   };
 }
 
-/** How Go's logger writes. */
+/** Output settings of Go's logger. */
 export interface OutputOptions {
   readonly splitStream: boolean;
-  /** A quantity: `64Ki`. */
+  /** A quantity such as `64Ki`. */
   readonly infoBufferSize: string;
 }
 
-/** KubeProxyConfiguration, validated, and signpost's own settings. */
+/** The validated KubeProxyConfiguration with signpost's own settings. */
 export interface Configuration extends UnusedConfiguration, ModeSections {
-  /** Canonical address; its family is the primary one where the Node does not tell. */
+  /** A canonical address. Its family is the primary one if the Node has no address. */
   readonly bindAddress: string;
-  /** A bind failure of the health or metrics server ends the process. */
+  /** If true, a bind failure of the health or metrics server ends the process. */
   readonly bindAddressHardFail: boolean;
-  /** `address:port`; `""`: no server. */
+  /** `address:port`; `""` means no server. */
   readonly healthzBindAddress: string;
-  /** `address:port`; `""`: no server. */
+  /** `address:port`; `""` means no server. */
   readonly metricsBindAddress: string;
   readonly clientConnection: ClientConnection;
-  /** `--master`: URL that overrides the kubeconfig's server; `""`: none. */
+  /** `--master`: a URL that overrides the kubeconfig's server; `""` if unset. */
   readonly master: string;
   readonly mode: ProxyMode;
   /** Canonical CIDRs, at most one of each family. */
@@ -132,25 +134,28 @@ export interface Configuration extends UnusedConfiguration, ModeSections {
     readonly interfaceNamePrefix: string;
     readonly clusterCIDRs: readonly string[];
   };
-  /** `""`: the machine's host name. */
+  /** `""` is the machine's host name. */
   readonly hostnameOverride: string;
-  /** Canonical CIDRs and the words `primary`, `localhost`, `all`; empty: the mode's default (nftables primary, iptables all). */
+  /**
+   * Canonical CIDRs and the words `primary`, `localhost`, `all`. If empty, the mode's default:
+   * nftables primary, iptables all.
+   */
   readonly nodePortAddresses: readonly string[];
   readonly oomScoreAdj: number | undefined;
   readonly conntrack: {
-    /** 0: leave the limit as it is. */
+    /** 0 leaves the limit unchanged. */
     readonly maxPerCore: number;
     readonly min: number;
-    /** Milliseconds; 0: leave as it is. */
+    /** Milliseconds; 0 leaves the timeout unchanged. */
     readonly tcpEstablishedTimeout: number;
     readonly tcpCloseWaitTimeout: number;
     readonly tcpBeLiberal: boolean;
     readonly udpTimeout: number;
     readonly udpStreamTimeout: number;
-    /** `ipvs.tcpFinTimeout`, where the mode asked for is ipvs; else 0. */
+    /** `ipvs.tcpFinTimeout` if the configured mode is ipvs, else 0. */
     readonly tcpFinWaitTimeout: number;
   };
-  /** Milliseconds between refreshes of the configuration that kube-proxy reads from the API; kept for `/configz`. */
+  /** Milliseconds; kept for `/configz` only. */
   readonly configSyncPeriod: number;
   readonly featureGates: Readonly<Record<string, boolean>>;
   /** `-v`: klog's verbosity. */
@@ -159,16 +164,15 @@ export interface Configuration extends UnusedConfiguration, ModeSections {
   readonly signpost: SignpostConfiguration;
 }
 
-/** The cost that one Service, and all Services of a namespace together, may have; see `costOf`. */
+/** The greatest cost of one Service, and of all Services of a namespace together; see `costOf`. */
 export interface Limits {
   readonly service: number;
   readonly namespace: number;
 }
 
 /**
- * A Service of 5,000 endpoints, three ports and four addresses costs 60,000; 100,000 elements take the
- * kernel and nft 0.3 s to load and 25 MB. The largest published cluster (5,000 Services of 50
- * endpoints) costs 260,000 in one namespace.
+ * The cost is counted in elements. The largest published cluster (5,000 Services of 50 endpoints)
+ * costs 260,000 in one namespace.
  */
 export const DEFAULT_LIMITS: Limits = { service: 100_000, namespace: 500_000 };
 
@@ -178,19 +182,19 @@ export interface SignpostConfiguration extends SchedulerDefaults {
   readonly manifests: readonly string[];
   /** Milliseconds between unconditional replacements of the table; kube-proxy's full sync is hourly. */
   readonly fullSyncPeriod: number;
-  /** Milliseconds that connections have which kube-proxy's ipvs mode left open. */
+  /** Milliseconds that connections of kube-proxy's ipvs mode keep working after a take-over. */
   readonly ipvsGracePeriod: number;
-  /** Where the last complete state is kept; `""`: nowhere. */
+  /** The path of the state file; `""` if there is none. */
   readonly stateFile: string;
-  /** The local socket of `signpost status` and its kin; `""`: none. */
+  /** The local socket of `signpost status` and related commands; `""` if there is none. */
   readonly socket: string;
-  /** Whether the API server is reached through the proxies that the environment names. */
+  /** If true, the API server is reached through the proxies that the environment names. */
   readonly proxyFromEnvironment: boolean;
-  /** Whether to wait for the end of another signpost in this network namespace. */
+  /** If true, signpost waits until another signpost in this network namespace ends. */
   readonly wait: boolean;
-  /** Whether the metrics server shows the status page; `auto`: where it listens on loopback alone. */
+  /** Serves the status page on the metrics server; `auto` if that listens on loopback only. */
   readonly statusPage: "auto" | "on" | "off";
-  /** Whether new connections are counted by Service. */
+  /** If true, new connections are counted by Service. */
   readonly serviceMetrics: boolean;
   /** A Service over a limit keeps its last state within it. */
   readonly limits: Limits;

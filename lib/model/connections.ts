@@ -1,5 +1,5 @@
 /**
- * How many connections came to each Service: the answer to `signpost top`.
+ * The report of `signpost top`: new connections of each Service.
  *
  * @module
  */
@@ -13,13 +13,13 @@ export const CONNECTIONS_VERSION = 1;
 export interface ServiceConnections {
   readonly namespace: string;
   readonly service: string;
-  /** Number of the service port; of a node port too, it is the Service's own. */
+  /** The Service's own port number, also for a node port. */
   readonly port: number;
   readonly protocol: Protocol;
   readonly frontend: FrontendType;
-  /** Since the daemon began to count; it never falls. */
+  /** Connections since the daemon began to count. Never falls. */
   readonly connections: number;
-  /** Over the time between the last two readings. */
+  /** The rate between the last two readings. */
   readonly perSecond: number;
 }
 
@@ -27,16 +27,19 @@ export interface ServiceConnections {
 export interface ConnectionsReport {
   readonly connectionsVersion: typeof CONNECTIONS_VERSION;
   readonly node: string;
-  /** Why nothing is counted; `""`: it is. */
+  /** The reason why nothing is counted; `""` if counting is on. */
   readonly off: string;
-  /** When the kernel was read, RFC 3339; `""`: it could not be yet. */
+  /** The time of the last reading, RFC 3339; `""` if there was none yet. */
   readonly at: string;
-  /** The time that `perSecond` is about; 0: there was one reading. */
+  /** The seconds that `perSecond` covers; 0 after one reading only. */
   readonly overSeconds: number;
-  /** The shortest time between two readings; it grows with the number of frontends and the time that one takes. */
+  /**
+   * The shortest time between two readings. It grows with the number of frontends and the duration
+   * of a reading.
+   */
   readonly everySeconds: number;
-  /** Of all, also of those that `services` has no room for. */
+  /** The sum over all Services, also over those that `services` has no room for. */
   readonly total: Pick<ServiceConnections, "connections" | "perSecond">;
-  /** The busiest, in that order. */
+  /** The busiest Services, busiest first. */
   readonly services: readonly ServiceConnections[];
 }

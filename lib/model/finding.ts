@@ -1,13 +1,13 @@
 /**
- * The shape of a node finding: what the log, `check`, `status`, the page, `explain` and the metrics show.
+ * The shape of a node finding, in the log, `check`, `status`, the page, `explain` and the metrics.
  *
  * @module
  */
 
-/** `error`: packets die or rules cannot be written. `warning`: some will. `info`: worth knowing. */
+/** `error`: packets are lost, or rules cannot be written. `warning`: some may be. `info`: worth knowing. */
 export type Severity = "error" | "warning" | "info";
 
-/** Something that is wrong on this node now. */
+/** A fault on this node now. */
 export interface Finding {
   /** The kind, a row of the catalog. */
   readonly id: string;
@@ -18,6 +18,6 @@ export interface Finding {
   readonly where: string;
   /** Says what to do, with the line to type if there is one. */
   readonly remedy: string;
-  /** The Services that it concerns, as `namespace/name`; empty if it concerns the whole node. */
+  /** The affected Services, as `namespace/name`; empty if the whole node is affected. */
   readonly services: readonly string[];
 }

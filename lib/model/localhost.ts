@@ -1,5 +1,5 @@
 /**
- * The facts of listeners on loopback that others tell.
+ * The facts about loopback listeners that status and findings report.
  *
  * @module
  */
@@ -13,9 +13,9 @@ export interface LocalhostFailure {
   readonly error: string;
 }
 
-/** How many there are. */
+/** The number of listeners and their connections. */
 export interface LocalhostSummary {
   readonly listeners: number;
-  /** Open now. */
+  /** Connections that are open now. */
   readonly connections: number;
 }

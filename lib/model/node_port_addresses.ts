@@ -1,5 +1,5 @@
 /**
- * The entries of `nodePortAddresses`: CIDRs, and words that stand for CIDRs.
+ * The entries of `nodePortAddresses`: CIDRs, and words for CIDRs.
  *
  * @module
  */
@@ -7,17 +7,17 @@ import type { Configuration } from "./configuration.ts";
 import type { ModeTraits } from "./kernel/traits.ts";
 import { isLoopback } from "./values/address.ts";
 
-/** The ranges of each word; `primary` has the addresses of the Node instead. */
+/** The ranges of each word. `primary` has none: it means the Node's addresses. */
 const RANGES: ReadonlyMap<string, readonly string[]> = new Map([
   ["primary", []],
   ["localhost", ["127.0.0.0/8", "::1/128"]],
   ["all", ["0.0.0.0/0", "::/0"]],
 ]);
 
-/** The words, each of which names addresses of both families. */
+/** The words. Each means addresses of both families. */
 export const NODE_PORT_WORDS: readonly string[] = [...RANGES.keys()];
 
-/** Returns the entries that hold: those of the configuration, or the default of the mode. */
+/** Returns the effective entries: of the configuration, or the default of the mode. */
 export function nodePortEntries(
   { nodePortAddresses }: Pick<Configuration, "nodePortAddresses">,
   { primaryNodePorts }: Pick<ModeTraits, "primaryNodePorts">,
@@ -25,7 +25,7 @@ export function nodePortEntries(
   return nodePortAddresses.length === 0 && primaryNodePorts ? ["primary"] : nodePortAddresses;
 }
 
-/** Replaces words by their ranges, and leaves `primary` out. */
+/** Replaces words by their ranges, and drops `primary`. */
 export function nodePortRanges(entries: readonly string[]): readonly string[] {
   return entries.flatMap((entry) => RANGES.get(entry) ?? [entry]);
 }

@@ -1,5 +1,5 @@
 /**
- * What a running daemon tells of itself: the answer to `signpost status`.
+ * The status of a running daemon: the answer to `signpost status`.
  *
  * @module
  */
@@ -13,18 +13,18 @@ import type { Progress } from "./kernel/dataplane.ts";
 /** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
 export const STATUS_VERSION = 1;
 
-/** The state of one watch. Times are RFC 3339, `""` where there is none. */
+/** The state of one watch. Times are RFC 3339, `""` if there is none. */
 export interface WatchSummary {
   readonly kind: Kind;
   readonly state: string;
   readonly resourceVersion: string;
   readonly lastEvent: string;
-  /** Complete lists, the first one included. */
+  /** The number of complete lists, the first one included. */
   readonly lists: number;
   readonly lastError: string;
 }
 
-/** One sync. */
+/** The result of one sync. */
 export interface SyncSummary {
   readonly kind: "full" | "partial";
   /** RFC 3339. */
@@ -34,14 +34,14 @@ export interface SyncSummary {
   readonly bytes: number;
 }
 
-/** What kube-proxy's ipvs mode left, and that signpost still waits with removing. */
+/** Leftovers of kube-proxy's ipvs mode that signpost will remove later. */
 export interface TakeOverSummary {
   readonly from: "ipvs";
-  /** Connections that IPVS carries. */
+  /** Connections in IPVS. */
   readonly connections: number;
-  /** RFC 3339: when they are ended. */
+  /** The deadline of these connections, RFC 3339. */
   readonly until: string;
-  /** Why nothing is removed yet, besides connections; `""`: nothing else is in the way. */
+  /** The reason, besides connections, why nothing is removed yet; `""` if there is none. */
   readonly obstacle: string;
 }
 
@@ -84,28 +84,28 @@ export interface Status {
   readonly node: string;
   readonly mode: Mode;
   readonly kernel: string;
-  /** Of the program that writes the rules; `""` where it does not tell. */
+  /** The version of the program that writes the rules; `""` if unknown. */
   readonly nft: string;
-  /** IP families that no rules are written for, and why. */
+  /** IP families without rules, with the reason. */
   readonly missingFamilies: readonly {
     readonly family: "IPv4" | "IPv6";
     readonly reason: string;
   }[];
-  /** As Go writes a duration, or `adaptive`: by what the last syncs took. */
+  /** A Go duration, or `adaptive`: by the duration of recent syncs. */
   readonly minSyncPeriod: string;
-  /** The least time from the end of the last sync to the next one. */
+  /** The shortest time from the end of the last sync to the next one. */
   readonly syncPauseSeconds: number;
   /** RFC 3339. */
   readonly started: string;
   readonly healthy: boolean;
   readonly nodeEligible: boolean;
-  /** The rules are those of the state file: the watches have not delivered yet. */
+  /** True if the rules are those of the state file, because the watches have not delivered yet. */
   readonly stale: boolean;
-  /** What is wrong on this node, errors first. */
+  /** The faults on this node, errors first. */
   readonly findings: readonly Finding[];
-  /** Present while a large table is written in portions: how many the kernel has, of how many. */
+  /** The progress of a large table in portions; absent if there is none. */
   readonly portions?: Progress;
-  /** The interface addresses that the rules have; they are read every 30 s. */
+  /** The interface addresses in the rules. They are read every 30 s. */
   readonly interfaceAddresses: readonly string[];
   readonly services: number;
   readonly servicePorts: number;
@@ -114,9 +114,9 @@ export interface Status {
   readonly driftRepairs: number;
   /** Node ports on loopback; absent if there are none. */
   readonly localhostNodePorts?: LocalhostSummary;
-  /** Absent where there is none under way. */
+  /** Absent if no take-over is in progress. */
   readonly takeOver?: TakeOverSummary;
-  /** `null`: there is no state file. */
+  /** `null` if there is no state file. */
   readonly snapshotAgeSeconds: number | null;
   /** Features that nft or the kernel refuses, and how; absent if there are none. */
   readonly refusedFeatures?: readonly { readonly feature: Feature; readonly reason: string }[];
@@ -130,12 +130,12 @@ export interface Status {
     readonly key: string;
     readonly reason: string;
   }[];
-  /** Of each loser the first few, and a last one that counts the others. */
+  /** Of each loser the first few, and a last one that counts the rest. */
   readonly conflicts: readonly {
     readonly claim: string;
     readonly holder: string;
     readonly loser: string;
-    /** Why the holder comes first. */
+    /** The reason why the holder comes first. */
     readonly because: string;
   }[];
 }

@@ -1,15 +1,15 @@
 /**
- * What this program is.
+ * The version of this program.
  *
  * @module
  */
 import { COMMIT } from "./commit.ts";
 
-/** The release. */
+/** The release of signpost. */
 export const VERSION = "0.1.0";
 
-/** The kube-proxy whose behaviour signpost has. */
+/** The kube-proxy release whose behaviour signpost has. */
 export const KUBERNETES_VERSION = "1.37.2";
 
-/** What `--version` prints. */
+/** The text of `--version`. */
 export const VERSION_TEXT = `signpost ${VERSION}${COMMIT === "" ? "" : ` (commit ${COMMIT})`}`;

@@ -1,23 +1,23 @@
 /**
- * What is to be said of an object in an Event of the API group events.k8s.io/v1.
+ * The data of one Event about an object (API group events.k8s.io/v1).
  *
  * @module
  */
 
-/** What happened to which object. */
+/** One Event, before it is sent. */
 export interface EventReport {
   readonly regarding: {
     readonly kind: "Service" | "Node";
     /** `undefined` for a Node. */
     readonly namespace?: string;
     readonly name: string;
-    /** `""`: not known. */
+    /** `""` if unknown. */
     readonly uid: string;
   };
   readonly type: "Normal" | "Warning";
-  /** Why, one word in capitals and small letters, for example `FailedToStartServiceHealthcheck`. */
+  /** The reason: one CamelCase word, for example `FailedToStartServiceHealthcheck`. */
   readonly reason: string;
-  /** What was done, one such word, for example `Listen`. */
+  /** The action: one CamelCase word, for example `Listen`. */
   readonly action: string;
   /** A sentence for people; at most 1,024 bytes are kept. */
   readonly note: string;

@@ -1,12 +1,11 @@
 /**
- * What a source of objects (API watches, manifests, snapshot file) tells the cache, and the decoder
- * that it is given for that.
+ * The events that a source of objects (API watches, manifests, state file) sends, and its decoder.
  *
  * @module
  */
 import type { Kind, KindMap } from "./objects.ts";
 
-/** An object that could not be used, and why. Its last good state stays. */
+/** An object that signpost cannot use, and the reason. Its last good state stays. */
 export interface Refusal {
   readonly kind: Kind;
   /** `namespace/name`. */
@@ -15,7 +14,7 @@ export interface Refusal {
   readonly reason: string;
 }
 
-/** What is left out of an object because it cannot be used. The rest of the object counts. */
+/** The parts of an object that signpost cannot use. The rest of the object counts. */
 export interface Omission {
   readonly kind: Kind;
   /** `namespace/name`. */
@@ -24,19 +23,22 @@ export interface Omission {
   readonly reason: string;
 }
 
-/** What decoding one raw object gives. `ignored`: a valid object that makes no rules (headless, ExternalName, FQDN slice). */
+/**
+ * The result of decoding one raw object. `ignored`: a valid object without rules (headless,
+ * ExternalName, FQDN slice).
+ */
 export type Decoded<K extends Kind> =
   | { readonly type: "object"; readonly key: string; readonly object: KindMap[K] }
   | { readonly type: "ignored"; readonly key: string }
   | { readonly type: "refused"; readonly key: string; readonly reason: string };
 
 /**
- * One change of what a source knows.
+ * One change that a source saw.
  *
- * - `replace`: the complete state of a kind, after a list. What it does not name is gone, but
- *   for refused objects, which keep their last good state.
+ * - `replace`: the complete state of a kind, after a list. Every object that it does not name is
+ *   gone. A refused object keeps its last good state.
  * - `upsert`, `delete`: one object.
- * - `refuse`: one object that came in a state that cannot be used.
+ * - `refuse`: one object that signpost cannot use.
  */
 export type ObjectEvent = {
   [K in Kind]:
@@ -64,8 +66,8 @@ export type ObjectEvent = {
 /** The complete state of one kind. */
 export type ReplaceEvent = Extract<ObjectEvent, { readonly type: "replace" }>;
 
-/** Turns one raw object of a kind (parsed JSON or YAML, untrusted) into what the cache keeps of it. Never throws. */
+/** Turns one raw object (parsed JSON or YAML, untrusted) into a cached object. Never throws. */
 export type Decoder = <K extends Kind>(kind: K, raw: unknown) => Decoded<K>;
 
-/** Takes the events of a source, in their order. It must not throw. */
+/** Takes the events of a source in their order. Must not throw. */
 export type EventSink = (event: ObjectEvent) => void;

@@ -1,5 +1,5 @@
 /**
- * What a change of the node means for the rules.
+ * Decides which changes of the node need a full sync.
  *
  * @module
  */
@@ -8,9 +8,8 @@ import { FAMILIES } from "../values/address.ts";
 import { sameValue } from "../values/same_value.ts";
 
 /**
- * Whether a step changes rules that all services depend on, so that everything is written again: any
- * field of the node counts, but the CIDRs and `ownAddresses`. Those are elements of sets, or rules of
- * their own.
+ * Returns true if a node change affects rules that all services share. The CIDRs and `ownAddresses`
+ * do not: they are set elements, or rules of their own.
  */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
   return node !== undefined &&

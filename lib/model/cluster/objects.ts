@@ -1,8 +1,8 @@
 /**
- * What signpost keeps of the API's objects: the fields that rules need, already validated.
+ * The fields of the API's objects that rules need, validated.
  *
- * Addresses and CIDRs are canonical (see `address.ts`), names are checked, strings that recur
- * (node names, zones) are shared. Values are never changed in place.
+ * Addresses and CIDRs are canonical (see `address.ts`). Names are checked. Strings that recur (node
+ * names, zones) are shared. Values are never changed in place.
  *
  * @module
  */
@@ -15,23 +15,23 @@ export const PROTOCOLS = ["tcp", "udp", "sctp"] as const;
 /** A transport protocol that a Service may use. */
 export type Protocol = typeof PROTOCOLS[number];
 
-/** `Cluster` or `Local`: which endpoints take traffic (Service v1, `internalTrafficPolicy` and `externalTrafficPolicy`). */
+/** The endpoints that take traffic: all (`Cluster`) or those of this node (`Local`). */
 export type TrafficPolicy = "Cluster" | "Local";
 
-/** What could not be used of an object. */
+/** An object with parts that signpost cannot use. */
 export interface Omitting {
-  /** Entries of lists, and hints, that were left out: the rest counts. One line for each; absent: none. */
+  /** The list entries and hints that were left out, one line each. Absent if there are none. */
   readonly omitted?: readonly string[];
 }
 
 /** One entry of a Service's `spec.ports`. */
 export interface ServicePort {
-  /** The port's name, `""` where the Service has but one port without a name. */
+  /** The port's name; `""` if the Service's only port has no name. */
   readonly name: string;
   readonly protocol: Protocol;
   /** 1 to 65535. */
   readonly port: number;
-  /** 0: none. */
+  /** 0 if there is none. */
   readonly nodePort: number;
 }
 
@@ -39,46 +39,46 @@ export interface ServicePort {
 export interface Service extends Omitting {
   readonly namespace: string;
   readonly name: string;
-  /** For Events about this object; `""` where a manifest does not say. */
+  /** The UID, for Events about this object; `""` if a manifest has none. */
   readonly uid: string;
-  /** `metadata.creationTimestamp`, milliseconds since the epoch; 0 where a manifest does not say. */
+  /** `metadata.creationTimestamp`, milliseconds since the epoch; 0 if a manifest has none. */
   readonly created: number;
   /** At most one of each family. */
   readonly clusterIPs: readonly string[];
   readonly externalIPs: readonly string[];
-  /** `status.loadBalancer.ingress[].ip` but those of `ipMode: Proxy`. */
+  /** `status.loadBalancer.ingress[].ip` without entries of `ipMode: Proxy`. */
   readonly loadBalancerIPs: readonly string[];
-  /** `spec.loadBalancerSourceRanges`; empty: every source may connect. */
+  /** `spec.loadBalancerSourceRanges`; if empty, every source may connect. */
   readonly sourceRanges: readonly string[];
   readonly ports: readonly ServicePort[];
   readonly internalTrafficPolicy: TrafficPolicy;
   readonly externalTrafficPolicy: TrafficPolicy;
-  /** Seconds that a client stays on its endpoint; 0: `sessionAffinity` is None. */
+  /** Seconds that a client stays on its endpoint; 0 if `sessionAffinity` is None. */
   readonly affinitySeconds: number;
-  /** 0: none. */
+  /** 0 if there is none. */
   readonly healthCheckNodePort: number;
-  /** Annotations `signpost.dev/scheduler` and `signpost.dev/hash`; absent: it has none. */
+  /** Annotations `signpost.dev/scheduler` and `signpost.dev/hash`; absent if the Service has neither. */
   readonly scheduler?: AskedScheduler;
 }
 
-/** One entry of an EndpointSlice's `ports` that names a number. */
+/** One entry of an EndpointSlice's `ports` that has a port number. */
 export interface EndpointPort {
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
 }
 
-/** One entry of an EndpointSlice's `endpoints`, by its first address. */
+/** One entry of an EndpointSlice's `endpoints`, with its first address. */
 export interface Endpoint {
   readonly address: string;
-  /** `undefined` where the slice does not say. */
+  /** `undefined` if the slice names no node. */
   readonly nodeName: string | undefined;
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
-  /** `hints.forZones`; empty: no hint. */
+  /** `hints.forZones`; empty if there is no hint. */
   readonly zoneHints: readonly string[];
-  /** `hints.forNodes`; empty: no hint. */
+  /** `hints.forNodes`; empty if there is no hint. */
   readonly nodeHints: readonly string[];
 }
 
@@ -91,20 +91,23 @@ export interface EndpointSlice extends Omitting {
   readonly family: Family;
   readonly ports: readonly EndpointPort[];
   readonly endpoints: readonly Endpoint[];
-  /** Annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds since the epoch; 0: none. */
+  /**
+   * Annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds since the epoch; 0
+   * if absent.
+   */
   readonly lastChangeTriggerTime: number;
 }
 
-/** What signpost needs of its own Node. */
+/** The fields of this machine's Node that signpost uses. */
 export interface Node extends Omitting {
   readonly name: string;
   readonly uid: string;
   /** `status.addresses` of type InternalIP, then ExternalIP, in the API's order. */
   readonly addresses: readonly string[];
   readonly podCIDRs: readonly string[];
-  /** Label `topology.kubernetes.io/zone`, `""` where absent. */
+  /** Label `topology.kubernetes.io/zone`, `""` if absent. */
   readonly zone: string;
-  /** A deletionTimestamp is set, or the taint `ToBeDeletedByClusterAutoscaler`. */
+  /** True if a deletionTimestamp is set, or the taint `ToBeDeletedByClusterAutoscaler`. */
   readonly deleting: boolean;
 }
 
@@ -114,7 +117,7 @@ export interface ServiceCIDR extends Omitting {
   readonly cidrs: readonly string[];
 }
 
-/** The kinds that signpost reads, with the type that it keeps of each. */
+/** The kinds that signpost reads, each with its type in the cache. */
 export interface KindMap {
   readonly Service: Service;
   readonly EndpointSlice: EndpointSlice;
@@ -122,7 +125,7 @@ export interface KindMap {
   readonly ServiceCIDR: ServiceCIDR;
 }
 
-/** Name of a kind that signpost reads. */
+/** The name of a kind that signpost reads. */
 export type Kind = keyof KindMap;
 
 /** All kinds, in the order in which they are listed. */

@@ -1,28 +1,28 @@
 /**
- * How a service port spreads new connections over its endpoints.
+ * The schedulers: how a service port spreads new connections over its endpoints.
  *
  * @module
  */
 
-/** The schedulers, by the names that settings and annotations have for them. */
+/** The schedulers, by their names in settings and annotations. */
 export const SCHEDULERS = ["random", "round-robin", "consistent-hash"] as const;
 
-/** `random`: any endpoint; `round-robin`: in turn; `consistent-hash`: by where the client is. */
+/** `random`: any endpoint. `round-robin`: in turn. `consistent-hash`: by the client's address. */
 export type SchedulerName = (typeof SCHEDULERS)[number];
 
-/** What consistent hashing may go by. */
+/** The keys that consistent hashing can use. */
 export const HASH_SOURCES = ["source", "source-and-port"] as const;
 
 /** `source`: the client's address; `source-and-port`: its address and port. */
 export type HashSource = (typeof HASH_SOURCES)[number];
 
-/** What a Service asks for; `""`: what the configuration says. */
+/** The scheduler that a Service asks for; `""` is the configured default. */
 export interface AskedScheduler {
   readonly name: SchedulerName | "";
   readonly hash: HashSource | "";
 }
 
-/** What a Service without annotations asks for. */
+/** The request of a Service without annotations. */
 export const ANY_SCHEDULER: AskedScheduler = { name: "", hash: "" };
 
 /** A scheduler that needs more than the rules that all service ports share. */
@@ -35,11 +35,11 @@ export type Scheduler =
     readonly tableSize: number;
   };
 
-/** What a scheduler needs of the kernel beyond what random choice needs. */
+/** The needs of a scheduler beyond random choice. */
 interface SchedulerNeeds {
-  /** It hashes where the client is. */
+  /** True if it hashes the client's address. */
   readonly hash: boolean;
-  /** Each of its service ports has chains of its own. */
+  /** True if each of its service ports has its own chains. */
   readonly ownChains: boolean;
 }
 
@@ -49,12 +49,12 @@ const NEEDS: Readonly<Record<Scheduler["type"], SchedulerNeeds>> = {
   "consistent-hash": { hash: true, ownChains: false },
 };
 
-/** What a scheduler needs; `undefined`: random. */
+/** Returns a scheduler's needs. `undefined` is random choice. */
 export function needsOf(scheduler: Scheduler | undefined): SchedulerNeeds {
   return scheduler ? NEEDS[scheduler.type] : { hash: false, ownChains: false };
 }
 
-/** What holds where a Service does not say. */
+/** The configured defaults for Services without annotations. */
 export interface SchedulerDefaults {
   readonly scheduler: SchedulerName;
   readonly hash: HashSource;
@@ -77,7 +77,7 @@ const SCHEDULER_OF: Readonly<
   }),
 };
 
-/** The scheduler of a Service; `undefined`: random. */
+/** Returns the scheduler of a Service. `undefined` is random choice. */
 export function schedulerOf(
   asked: AskedScheduler,
   defaults: SchedulerDefaults,
@@ -85,7 +85,7 @@ export function schedulerOf(
   return SCHEDULER_OF[asked.name || defaults.scheduler](asked, defaults);
 }
 
-/** How endpoints are picked, as a phrase. */
+/** Describes in a phrase how a scheduler picks endpoints. */
 export function describeScheduler(scheduler: Scheduler): string {
   switch (scheduler.type) {
     case "round-robin":
@@ -97,16 +97,16 @@ export function describeScheduler(scheduler: Scheduler): string {
   }
 }
 
-/** Each has about twice as many slots as the one before. */
+/** Primes, each about twice the one before. */
 const PRIMES = [2, 5, 11, 31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749, 65521];
 
-/** The slots of a lookup table: as configured, or so many that each endpoint has one. */
+/** Returns the slots of a lookup table: the configured number, or enough for each endpoint. */
 function tableSizeFor(endpoints: number, configured: number): number {
   if (endpoints <= configured) return configured;
   return PRIMES.find((prime) => prime >= endpoints) ?? PRIMES.at(-1) ?? configured;
 }
 
-/** How many slots the kernel holds for so many endpoints. */
+/** Returns the number of slots that a service port needs in the kernel. */
 export function slotsFor(endpoints: number, scheduler: Scheduler | undefined): number {
   switch (scheduler?.type) {
     case undefined:

@@ -1,27 +1,27 @@
 /**
- * The connections that the kernel counts, frontend by frontend.
+ * The connection counters of the kernel, by frontend.
  *
  * @module
  */
 
-/** What one frontend has counted since its element or rule was written last. */
+/** The count of one frontend since its element or rule was last written. */
 export interface FrontendCount {
   /** `keyInFamily` of its `frontendKey`. */
   readonly frontend: string;
-  /** `namespace/name` of the Service that it was written for. */
+  /** `namespace/name` of the Service that the frontend was written for. */
   readonly service: string;
-  /** New connections. */
+  /** The number of new connections. */
   readonly connections: number;
 }
 
-/** Where the counts are read. */
+/** The source of connection counts. */
 export interface ConnectionCounters {
-  /** Whether this process has written all frontends: until then they had counted nothing. */
+  /** True if this process wrote all frontends. Until then their counts were 0. */
   readonly areOurs: boolean;
   /**
-   * The counts of all frontends, in one listing.
+   * Reads the counts of all frontends in one listing.
    *
-   * @throws {ApplyError} where they cannot be read now
+   * @throws {ApplyError} if they cannot be read now
    */
   read(): Promise<Iterable<FrontendCount>>;
 }

@@ -1,65 +1,62 @@
 /**
- * The kernel port: what nftables and iptables have in common for the sync loop.
+ * The kernel port that the sync loop uses for nftables and iptables.
  *
  * @module
  */
 import type { DesiredState, StateChange, StreamedState } from "./desired.ts";
 import { ProgramFailedError } from "../ports/ports.ts";
 
-/**
- * Text for `nft` or the restore tools that makes one step, in full or not at all. What is known of a
- * long one may be worked out when it is asked for.
- */
+/** A transaction for `nft` or the restore tools. The text of a long one may be computed on access. */
 export interface Script {
   readonly kind: "full" | "partial";
   readonly text: string;
-  /** Length of what is written of it, known once it is applied. */
+  /** The bytes written, known after it is applied. */
   readonly bytes: number;
-  /** Number of objects (elements, chains, rules) that it adds or deletes. */
+  /** The number of objects (elements, chains, rules) that it adds or deletes. */
   readonly operations: number;
 }
 
-/** How much of a script that is written in portions the kernel has. */
+/** The progress of a script that is written in portions. */
 export interface Progress {
   readonly done: number;
-  /** An estimate until all Services are worked out. */
+  /** An estimate until all Services are computed. */
   readonly of: number;
 }
 
 /**
  * Turns desired state into scripts and applies them.
  *
- * `full` and `changing` compute and touch nothing. After `apply` of a script has failed, the
- * kernel holds what it held before, and the next script must be a full one.
+ * `full` and `changing` are pure. If `apply` fails, the kernel keeps its state, and the next script
+ * must be a full one.
  */
 export interface Dataplane<S extends Script = Script> {
-  /** A script that leaves the kernel with this state, whatever it held before. */
+  /** Returns a script that leads to this state, whatever the kernel holds. */
   full(state: DesiredState): S;
   /**
-   * The same of a state whose Services are worked out while the script is applied. Absent: `full` has to wait
+   * Returns a full script whose Services are computed while it is applied. If absent, `full` waits
    * for all of them.
    */
   streamed?(state: StreamedState): S;
   /**
-   * A script for the step that leads to `state` from what was applied last; its size follows the
-   * change. `undefined`: this change (of the node, say) needs a full script.
+   * Returns a script from the applied state to `state`; its size follows the change. `undefined`
+   * means that the change needs a full script.
    *
-   * @yields where other work can be done; meanwhile `state` must not change
+   * @yields if other work can run; meanwhile `state` must not change
    */
   changing(change: StateChange, state: DesiredState): Generator<undefined, S | undefined>;
   /**
    * Gives the script to the kernel.
    *
-   * @param checkpoint called after each part of a script that is written, or compared, in parts; what
-   *   it throws ends the script there
-   * @throws {ApplyError} where the kernel did not take it
+   * @param checkpoint called after each part that is written or compared; an error that it throws
+   * ends the script there
+   * @throws {ApplyError} if the kernel did not take it
    */
   apply(script: S, checkpoint?: () => void): Promise<void>;
-  /** While a script is written in portions, how far that is; no packet meets them before the last one. */
+  /** The progress of a script in portions. No packet meets its rules before the last portion. */
   readonly progress?: Progress | undefined;
 }
 
-/** Why the kernel did not take a script. */
+/** The class of a failed script. */
 export type ApplyFailure =
   /** The program is not installed. */
   | "program-missing"
@@ -67,13 +64,13 @@ export type ApplyFailure =
   | "not-permitted"
   /** The kernel or the program does not know an expression. */
   | "not-supported"
-  /** Something that the script deletes is not there, or what it adds is: the kernel was changed by another. */
+  /** The script deletes a missing object or adds an existing one: another program changed the kernel. */
   | "conflict"
-  /** Another program holds the lock (iptables), or the kernel was busy. */
+  /** Another program holds the lock (iptables), or the kernel is busy. */
   | "busy"
-  /** The program crashes on what another program has written into the kernel. */
+  /** The program crashes on rules of another program. */
   | "unreadable"
-  /** The program could not be started now, was killed, or did not end in time. */
+  /** The program could not be started, was killed, or did not end in time. */
   | "program-failed"
   /** Anything else. */
   | "unknown";
@@ -90,7 +87,7 @@ export class ApplyError extends Error {
   }
 }
 
-/** Makes an `ApplyError` of a program's failure; everything else is thrown as it is. */
+/** Throws an `ApplyError` for a program's failure, and any other error unchanged. */
 export function rethrowAsApplyError(error: unknown): never {
   if (!(error instanceof ProgramFailedError)) throw error;
   throw new ApplyError("program-failed", error.message, { cause: error });

@@ -1,15 +1,15 @@
 /**
- * What other programs do to our rules.
+ * Changes of signpost's rules by other programs.
  *
  * @module
  */
 
-/** A change of our rules that is not ours, in words. */
+/** A change of signpost's rules by another program, in words. */
 export interface Drift {
-  /** What is gone, such as `element of services4`; `""`: nothing. */
+  /** The deleted object, such as `element of services4`; `""` if none. */
   readonly missing: string;
-  /** What was added, such as `rule of services`; `""`: nothing. */
+  /** The added object, such as `rule of services`; `""` if none. */
   readonly added: string;
-  /** The process that did it, such as `nft (pid 4711)`; `""`: not known. */
+  /** The process that did it, such as `nft (pid 4711)`; `""` if unknown. */
   readonly by: string;
 }

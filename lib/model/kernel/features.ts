@@ -1,5 +1,5 @@
 /**
- * What rules can do without: where it is refused, all else works.
+ * Optional features: if nft or the kernel refuses one, everything else works.
  *
  * @module
  */
@@ -12,25 +12,25 @@ export const FEATURES = [
   "connection-counters",
 ] as const;
 
-/** Something that the kernel may refuse. */
+/** A feature that nft or the kernel may refuse. */
 export type Feature = typeof FEATURES[number];
 
-/** Something that not every Service needs. */
+/** A feature that some Services need. */
 export type ServiceFeature = Exclude<Feature, "connection-counters">;
 
-/** The features that nft or the kernel refuses, and how: who refuses what, in one line. */
+/** The refused features, each with one line that says who refuses what. */
 export type RefusedFeatures = ReadonlyMap<Feature, string>;
 
-/** A Service that needs what is refused. */
+/** A Service that needs a refused feature. */
 export interface Unsupported {
   /** `namespace/name`. */
   readonly service: string;
   readonly feature: ServiceFeature;
-  /** Who refuses what, in one line. */
+  /** One line that says who refuses what. */
   readonly refusal: string;
 }
 
-/** What is left out of a Service for want of a feature. */
+/** The effect of each missing feature on a Service. */
 const LEFT_OUT: Readonly<Record<ServiceFeature, string>> = {
   "source-ranges":
     "its load-balancer IPs get no rules, since its source ranges (loadBalancerSourceRanges) cannot be held",
@@ -39,17 +39,17 @@ const LEFT_OUT: Readonly<Record<ServiceFeature, string>> = {
   hash: "its endpoints are picked at random, since they cannot be picked by a hash",
 };
 
-/** Whether the Service works all the same, though not as it asks. */
+/** Returns true if a Service without the feature still works. */
 export function worksWithout(feature: ServiceFeature): boolean {
   return feature === "hash";
 }
 
-/** The refusal of a Service in one sentence. */
+/** Describes the effect on a Service in one sentence. */
 export function describeUnsupported({ feature, refusal }: Unsupported): string {
   return `${LEFT_OUT[feature]}: ${refusal}`;
 }
 
-/** The same for the log, with the name of the Service. */
+/** Describes the effect for the log, with the name of the Service. */
 export function unsupportedLine(unsupported: Unsupported): string {
   const { service, feature } = unsupported;
   const verdict = worksWithout(feature) ? "does not get all that it asks for" : "is refused";

@@ -1,12 +1,12 @@
 /**
- * The endpoints of a service port, by what they are for.
+ * The endpoints of a service port, by purpose.
  *
  * @module
  */
 import type { DesiredServicePort, Destination } from "./desired.ts";
 import type { TrafficPolicy } from "../cluster/objects.ts";
 
-/** The endpoints that a policy uses. */
+/** Returns the endpoints that a policy uses. */
 export function endpointsFor(
   port: DesiredServicePort,
   policy: TrafficPolicy,
@@ -14,12 +14,12 @@ export function endpointsFor(
   return policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
 }
 
-/** The endpoints that new connections may go to. One that both policies use is there twice. */
+/** Returns the endpoints of new connections. An endpoint of both policies is listed twice. */
 export function usedEndpoints(port: DesiredServicePort): readonly Destination[] {
   return [...port.clusterEndpoints, ...port.localEndpoints];
 }
 
-/** How many they are, of all these ports. */
+/** Counts the used endpoints of all these ports. */
 export function endpointCount(ports: readonly DesiredServicePort[]): number {
   let count = 0;
   for (const port of ports) count += port.clusterEndpoints.length + port.localEndpoints.length;
@@ -27,8 +27,8 @@ export function endpointCount(ports: readonly DesiredServicePort[]): number {
 }
 
 /**
- * The endpoints that a flow may stay on: each one that still serves, whatever the policies and the
- * topology say of new ones. kube-proxy treats UDP as TCP there (`pkg/proxy/conntrack/cleanup.go`).
+ * Returns the endpoints that an existing flow may keep: all that serve, as in kube-proxy
+ * (`pkg/proxy/conntrack/cleanup.go`).
  */
 export function servingEndpoints(
   port: DesiredServicePort,

@@ -1,15 +1,15 @@
 /**
- * What is told of a take-over that is under way.
+ * The state of a take-over in progress.
  *
  * @module
  */
 
 /** A take-over from kube-proxy's ipvs mode. */
 export interface TakeOverReport {
-  /** Connections that IPVS carries. */
+  /** Connections in IPVS. */
   readonly connections: number;
-  /** When they are ended, in milliseconds since the epoch. */
+  /** The deadline of these connections, milliseconds since the epoch. */
   readonly until: number;
-  /** Why nothing is removed although the time is over; `undefined`: nothing is in the way. */
+  /** The reason why nothing is removed after the deadline; `undefined` if there is none. */
   readonly obstacle: string | undefined;
 }

@@ -1,27 +1,27 @@
 /**
- * What of a mode decides about settings, policy and words.
+ * The properties of a mode that settings, policy and messages depend on.
  *
  * @module
  */
 import type { Mode, ModeSections } from "../configuration.ts";
 import type { RefusedFeatures } from "./features.ts";
 
-/** The facts of a mode. */
+/** The properties of a mode. */
 export interface ModeTraits {
-  /** As the setting `mode` has it. */
+  /** The value of the setting `mode`. */
   readonly name: Mode;
-  /** The section of the configuration that holds in this mode. */
+  /** The section of the configuration for this mode. */
   readonly section: keyof ModeSections;
-  /** Where `nodePortAddresses` is not set, node ports answer on the Node's primary addresses only. */
+  /** True if node ports answer on the Node's primary addresses only, without `nodePortAddresses`. */
   readonly primaryNodePorts: boolean;
-  /** What can serve node ports on loopback: the rules on 127.0.0.1, or listeners in user space on ::1, too. */
+  /** The server of node ports on loopback: rules for 127.0.0.1, or user-space listeners for ::1 too. */
   readonly localhostNodePorts: "rules" | "listeners";
-  /** Packets to cluster IPs that are for no Service are rejected or dropped. */
+  /** True if packets to unused cluster IPs are rejected or dropped. */
   readonly guardsClusterIPs: boolean;
-  /** What Services may ask for and this mode cannot do, on any kernel. */
+  /** Service features that this mode lacks on any kernel. */
   readonly refuses: RefusedFeatures;
-  /** The cost that one partial sync writes while other Services wait, in elements; absent: no bound. */
+  /** The cost, in elements, of one partial sync while other Services wait; absent if unbounded. */
   readonly share?: number;
-  /** What the rules are made of, in the plural. */
+  /** The word for the parts of its rules, in the plural. */
   readonly parts: string;
 }

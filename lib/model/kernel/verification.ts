@@ -1,5 +1,5 @@
 /**
- * What `signpost verify` says: the desired state against the kernel.
+ * The report of `signpost verify`: the desired state compared with the kernel.
  *
  * @module
  */
@@ -10,22 +10,22 @@ import type { DesiredServicePort } from "./desired.ts";
 /** Version of the report; it grows when a field goes or changes its meaning. */
 export const VERIFY_VERSION = 1;
 
-/** One difference between what the kernel should hold and what it holds. */
+/** One difference between the desired state and the kernel. */
 export interface Difference {
   readonly type: "missing" | "extra" | "wrong";
   /** The set, map, chain or table: `services4`, `chain services`, `iptables nat KUBE-SERVICES`. */
   readonly in: string;
-  /** The key of the element, or the rule; `""`: the set, map, chain or table itself. */
+  /** The key of the element, or the rule; `""` for the set, map, chain or table itself. */
   readonly key: string;
-  /** What should be there; `""`: nothing, or what has no value but its key. */
+  /** The desired value; `""` if nothing is desired, or there is no value but the key. */
   readonly desired: string;
-  /** What is there. */
+  /** The value in the kernel. */
   readonly held: string;
 }
 
-/** A difference, and whom it concerns. */
+/** A difference with the service port that it affects. */
 export interface ServiceDifference extends Difference {
-  /** `namespace/name:port`; `""`: all, or none that is known. */
+  /** `namespace/name:port`; `""` if all, or none that is known. */
   readonly service: string;
 }
 
@@ -42,12 +42,12 @@ export interface HeldBackPorts extends HeldBack {
   readonly ports: readonly DesiredServicePort[];
 }
 
-/** What became of `--fix`. */
+/** The result of `--fix`. */
 export interface FixOutcome {
   /**
-   * `unneeded`: nothing differed. `fixed`: the daemon made a full sync, and the kernel holds what it
-   * should. `differs`: it did, and the kernel still does not. `failed`: no daemon answered, or it did
-   * not get to it.
+   * `unneeded`: no difference. `fixed`: after the daemon's full sync the kernel holds the desired
+   * state. `differs`: after a full sync the kernel still differs. `failed`: no daemon answered, or
+   * it made no sync.
    */
   readonly result: "unneeded" | "fixed" | "differs" | "failed";
   /** One line for people. */
@@ -59,25 +59,25 @@ export interface Verification {
   readonly verifyVersion: typeof VERIFY_VERSION;
   readonly node: string;
   readonly mode: Mode;
-  /** Whether the kernel holds the desired state, and no other proxy's rules. */
+  /** True if the kernel holds the desired state, and no other proxy's rules. */
   readonly same: boolean;
-  /** Services and service ports of the desired state. */
+  /** The number of Services and service ports in the desired state. */
   readonly services: number;
   readonly servicePorts: number;
-  /** Elements and rules of the desired state. */
+  /** The number of elements and rules in the desired state. */
   readonly compared: number;
-  /** By set, map or chain, then by key; after `--fix`: what was there before. */
+  /** By set, map or chain, then by key. With `--fix`, the differences before it. */
   readonly differences: readonly ServiceDifference[];
   /**
-   * What changes just now: the kernel changed between two looks, or the daemon has not read the node's
-   * addresses since one came or went.
+   * Differences in progress: the kernel changed between two reads, or the daemon has not read new
+   * node addresses yet.
    */
   readonly inFlight: readonly ServiceDifference[];
   /** Services whose last good rules the daemon keeps: these are the desired ones. */
   readonly heldBack: readonly HeldBack[];
   /** Rules of other proxies, in words. */
   readonly otherProxies: readonly string[];
-  /** `null`: without `--fix`. */
+  /** `null` without `--fix`. */
   readonly fix: FixOutcome | null;
   readonly objects: ObjectsOrigin;
 }

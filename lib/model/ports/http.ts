@@ -1,21 +1,21 @@
 /**
- * HTTP in the little that health and metrics need: a request in, an answer out, no sockets.
+ * The HTTP of health checks and metrics: a request in, an answer out, no sockets.
  *
  * @module
  */
 
 import type { Family } from "../values/address.ts";
 
-/** What of a request matters here. */
+/** The parts of a request that handlers use. */
 export interface HttpRequest {
   readonly method: string;
   /** The path without its query, as the client wrote it. */
   readonly path: string;
-  /** The query with its question mark; without it, none. */
+  /** The query with its question mark; absent if there is none. */
   readonly search?: string;
-  /** The host that the client asked for, with the port as it wrote it; without it, unknown. */
+  /** The Host header as the client wrote it; absent if unknown. */
   readonly host?: string;
-  /** The family that the client uses; without it, that of the listener's address. */
+  /** The client's IP family; absent means that of the listener's address. */
   readonly family?: Family;
 }
 
@@ -29,43 +29,43 @@ export interface HttpAnswer {
 /** Answers one request. */
 export type HttpHandler = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
-/** Where to listen; port 0: any free port. */
+/** A listen address; port 0 is any free port. */
 export interface ListenAddress {
-  /** Canonical address; `0.0.0.0` and `::` are all addresses of both families, as in Go. */
+  /** A canonical address; `0.0.0.0` and `::` mean all addresses of both families, as in Go. */
   readonly hostname: string;
   readonly port: number;
 }
 
 /** A running listener. */
 export interface HttpListener {
-  /** The port that it got. */
+  /** The bound port. */
   readonly port: number;
-  /** Resolves when it has ended, by `close` or by itself. */
+  /** Resolves when the listener has ended, for any reason. */
   readonly finished: Promise<void>;
-  /** Ends it and all its connections. */
+  /** Closes the listener and all its connections. */
   close(): Promise<void>;
 }
 
 /**
  * Starts to listen.
  *
- * @throws where the address is in use, not of this node, or may not be bound
+ * @throws if the address is in use, not on this node, or not permitted
  */
 export type HttpListen = (address: ListenAddress, handler: HttpHandler) => HttpListener;
 
 const NO_SNIFF = { "X-Content-Type-Options": "nosniff" } as const;
 
-/** An answer of plain text. */
+/** Returns an answer of plain text. */
 export function textAnswer(body: string, status = 200): HttpAnswer {
   return { status, headers: { "Content-Type": "text/plain; charset=utf-8", ...NO_SNIFF }, body };
 }
 
-/** An answer whose body is JSON already. */
+/** Returns an answer with a JSON body. */
 export function jsonAnswer(body: string, status = 200): HttpAnswer {
   return { status, headers: { "Content-Type": "application/json", ...NO_SNIFF }, body };
 }
 
-/** Lets GET and HEAD through to the handler; every other method gets 405. */
+/** Passes GET and HEAD to the handler. Every other method gets 405. */
 export function readOnly(handler: HttpHandler): HttpHandler {
   return (request) => {
     if (request.method === "GET" || request.method === "HEAD") return handler(request);
@@ -75,7 +75,7 @@ export function readOnly(handler: HttpHandler): HttpHandler {
 }
 
 /**
- * Chooses the handler by the exact path; every other path gets 404.
+ * Chooses the handler by the exact path. Every other path gets 404.
  *
  * @param handlers by path, for example `/healthz`
  */

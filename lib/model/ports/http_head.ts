@@ -1,35 +1,35 @@
 /**
- * The head of an HTTP/1 request (RFC 9112): as much of it as health checks and scrapes use. What
- * could be understood in two ways is refused.
+ * Parses the head of an HTTP/1 request (RFC 9112), as far as health checks and scrapes use it.
+ * Ambiguous heads are refused.
  *
  * @module
  */
 import type { HttpRequest } from "./http.ts";
 
-/** What the head says. */
+/** A parsed head. */
 export interface RequestHead {
   readonly request: HttpRequest;
-  /** A body follows. */
+  /** True if a body follows. */
   readonly hasBody: boolean;
-  /** The client waits for another answer on this connection. */
+  /** True if the client expects another answer on this connection. */
   readonly keepAlive: boolean;
 }
 
-/** A head that is not answered by a handler. */
+/** A head that gets an error status. */
 export interface RefusedHead {
   /** HTTP status. */
   readonly status: 400 | 505;
 }
 
 const REQUEST_LINE = /^([!#$%&'*+\-.^_`|~\w]{1,32}) ([!-~]+) HTTP\/(\d)\.(\d)$/;
-/** Spaces around the value are left to `withoutSpaces`: here, many of them would take hours. */
+/** The value keeps its outer spaces: a pattern that strips them takes quadratic time. */
 const FIELD = /^([!#$%&'*+\-.^_`|~\w]+):([\t -~\x80-\xff]*)$/;
 const REFUSED: RefusedHead = { status: 400 };
 
 /**
- * Reads a head.
+ * Parses a head.
  *
- * @param text everything before the empty line, one character for each byte
+ * @param text everything before the empty line, one character a byte
  */
 export function parseHead(text: string): RequestHead | RefusedHead {
   const [requestLine = "", ...lines] = text.split("\r\n");
@@ -56,7 +56,7 @@ export function parseHead(text: string): RequestHead | RefusedHead {
   };
 }
 
-/** Without the spaces and tabs around it; other white space is a part of the value. */
+/** Strips spaces and tabs. Other white space belongs to the value. */
 function withoutSpaces(value: string): string {
   const isSpace = (at: number) => value[at] === " " || value[at] === "\t";
   let [start, end] = [0, value.length];
@@ -65,7 +65,7 @@ function withoutSpaces(value: string): string {
   return value.slice(start, end);
 }
 
-/** A path, or a full URL, whose host counts then. */
+/** Parses a path, or a full URL, whose host then counts. */
 function parseTarget(
   target: string,
   host: string,

@@ -1,12 +1,12 @@
 /**
- * Long work in turns: the event loop does other work between two of them.
+ * Runs long work in turns, so that the event loop can do other work between them.
  *
  * @module
  */
 import { placeOf } from "../values/lists.ts";
 import type { Clock } from "./ports.ts";
 
-/** Work that gives results before its end, and `undefined` where other work can be done: what it gives is passed over. */
+/** Runs work that yields results, ignores these, and passes on each `undefined`. */
 export function* resultOf<T>(work: Generator<unknown, T>): Generator<undefined, T> {
   for (;;) {
     const next = work.next();
@@ -15,7 +15,7 @@ export function* resultOf<T>(work: Generator<unknown, T>): Generator<undefined, 
   }
 }
 
-/** Does work to its end at one go. */
+/** Runs work to its end without a break. */
 export function atOnce<T>(work: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = work.next();
@@ -23,7 +23,7 @@ export function atOnce<T>(work: Generator<undefined, T>): T {
   }
 }
 
-/** Entries that are copied at one go. */
+/** Entries that are copied without a break. */
 const BATCH = 100;
 
 /** Copies a large map. */
@@ -36,12 +36,12 @@ export function* copying<K, V>(map: ReadonlyMap<K, V>): Generator<undefined, Map
   return copy;
 }
 
-/** Entries that are sorted at one go. */
+/** Entries that are sorted without a break. */
 const RUN = 1_000;
 
-/** Entries of which some, in order, were given. */
+/** A sorted run and the position of its next entry. */
 interface SortedRun<T> {
-  /** Its place among all runs. */
+  /** Its position among all runs. */
   readonly number: number;
   readonly items: readonly T[];
   head: T;
@@ -49,12 +49,12 @@ interface SortedRun<T> {
 }
 
 /**
- * Sorts, and gives each entry when it is asked for. No list of very many is made: V8 marks what it has not marked
- * yet, at one go, where a large one is asked for.
+ * Sorts, and yields each entry on demand. It makes no large list, because V8 marks a large list in
+ * one pause.
  *
- * @param items may have `undefined`, where other work can be done
+ * @param items may contain `undefined`, if other work can run
  * @param compare as for `toSorted`
- * @yields also `undefined`, where other work can be done
+ * @yields also `undefined`, if other work can run
  */
 export function* sorting<T extends NonNullable<unknown>>(
   items: Iterable<T | undefined>,
@@ -73,7 +73,7 @@ export function* sorting<T extends NonNullable<unknown>>(
     yield undefined;
   }
   end();
-  // The run with the first entry is the last one.
+  // The run with the first entry comes last.
   const backwards = (a: SortedRun<T>, b: SortedRun<T>) =>
     compare(b.head, a.head) || b.number - a.number;
   runs.sort(backwards);
@@ -93,32 +93,31 @@ export function sortingByKey<V>(
   return sorting(entries, ([a], [b]) => a < b ? -1 : 1);
 }
 
-/** Milliseconds of a turn. */
+/** Milliseconds of one turn. */
 const TURN = 5;
 
 /**
- * Parts long work by the time that it takes. Give way at least every 50 to 100 KB of new objects: while V8
- * marks a large heap and is late, each 64 KB that are allocated cost 5 ms of marking (its
- * `IncrementalMarking::AdvanceOnAllocation`), and what is worked out at one go takes 20 times as long then.
+ * Splits long work by time. Yield at least every 50 to 100 KB of new objects: while V8 marks a
+ * large heap late, each 64 KB cost 5 ms (`IncrementalMarking::AdvanceOnAllocation`).
  */
 export class Turns {
   readonly #clock: Pick<Clock, "monotonic" | "sleep">;
   #began: number;
 
-  /** @param clock tells how long a turn has lasted; the first one begins now */
+  /** @param clock measures the turn; the first one begins now */
   constructor(clock: Pick<Clock, "monotonic" | "sleep">) {
     this.#clock = clock;
     this.#began = clock.monotonic();
   }
 
-  /** Lets other work be done where this turn has lasted long enough. Cheap: to be called often. */
+  /** Lets other work run if this turn has lasted long enough. Cheap to call often. */
   async giveWay(): Promise<void> {
     if (this.#clock.monotonic() - this.#began < TURN) return;
     await this.#clock.sleep(0);
     this.#began = this.#clock.monotonic();
   }
 
-  /** Does work to its end, and gives way where it yields. */
+  /** Runs work to its end, and gives way at each yield. */
   async run<T>(work: Generator<undefined, T>): Promise<T> {
     for (;;) {
       const { done, value } = work.next();

@@ -6,14 +6,14 @@
 
 /** The process that holds the lock. */
 export interface LockHolder {
-  /** Its number in its own namespace of processes. */
+  /** The process number in its own PID namespace. */
   readonly pid: number;
   readonly version: string;
-  /** When it started, as ISO 8601 has it. */
+  /** The time of its start, ISO 8601. */
   readonly since: string;
 }
 
-/** A lock for each network namespace. It ends with its process. */
+/** A lock of the network namespace. The kernel releases it when the process ends. */
 export interface NodeLock {
   /**
    * Takes the lock for as long as this process lives; may be called again.

@@ -1,19 +1,19 @@
 /**
- * What the commands need of this process and machine. The real side is `lib/system/runtime.ts`.
+ * The process and machine as the commands use them. The adapter is `lib/system/runtime.ts`.
  *
  * @module
  */
 import type { NodeLock } from "./node_lock.ts";
 import type { Clock, ProcessRunner, ProcessStreamer } from "./ports.ts";
 
-/** What to send, and where from. */
+/** A probe packet. */
 export interface ProbeRequest {
   readonly address: string;
   readonly port: number;
   readonly protocol: "tcp" | "udp" | "sctp";
-  /** An address of this machine; `undefined`: whichever the kernel chooses. */
+  /** An address of this machine; `undefined` lets the kernel choose. */
   readonly source: string | undefined;
-  /** Milliseconds to wait for an answer; a TCP connection is closed as soon as it is there. */
+  /** Milliseconds to wait for an answer. A TCP connection is closed at once. */
   readonly timeout: number;
 }
 
@@ -24,10 +24,10 @@ export interface InterfaceAddress {
   readonly address: string;
 }
 
-/** What the program was built with. */
+/** The versions that the program was built with. */
 export interface Build {
   readonly deno: string;
-  /** The version of V8. Deno with QuickJS has a number here, too. */
+  /** The version of V8. Deno with QuickJS has a number here too. */
   readonly v8: string;
   /** The machine, as `x86_64-unknown-linux-gnu`. */
   readonly target: string;
@@ -38,49 +38,49 @@ export interface Runtime {
   readonly clock: Clock;
   readonly runner: ProcessRunner;
   readonly streamer: ProcessStreamer;
-  /** What one daemon of this network namespace holds. */
+  /** The lock of the daemon of this network namespace. */
   readonly lock: NodeLock;
-  /** Number of this process. */
+  /** The number of this process. */
   readonly pid: number;
   readonly build: Build;
-  /** The kernel's release. */
+  /** Returns the kernel's release. */
   osRelease(): string;
   /**
-   * Gives memory back to the machine a second after such work: after small work if no other came meanwhile. Only where
-   * there is little to look through, and V8 was started with `--expose-gc`.
+   * Frees memory one second after work; after small work, if no other work followed. Needs
+   * `--expose-gc`, and a small heap.
    */
   releaseMemory(after: "small" | "large", signal: AbortSignal): void;
-  /** Number of processors of this machine. */
+  /** Returns the number of processors. */
   cpus(): number;
-  /** An environment variable; `undefined` where it is not set. */
+  /** Returns an environment variable, or `undefined` if it is not set. */
   environment(name: string): string | undefined;
-  /** The folder in which relative paths start. */
+  /** Returns the folder in which relative paths start. */
   workingDirectory(): string;
-  /** The machine's host name. */
+  /** Returns the machine's host name. */
   hostname(): string;
-  /** Whether the kernel has IPv6 at all: not after `ipv6.disable=1`. */
+  /** Returns true if the kernel has IPv6: not after `ipv6.disable=1`. */
   hasIpv6(): boolean;
-  /** The addresses of all network interfaces, canonical. */
+  /** Returns the canonical addresses of all network interfaces. */
   addresses(): readonly string[];
-  /** The same with the names of their interfaces. */
+  /** Returns the addresses with the names of their interfaces. */
   interfaces(): readonly InterfaceAddress[];
   /**
-   * All addresses of a host name, canonical, as this machine's own configuration has them.
+   * Resolves a host name to canonical addresses with this machine's configuration.
    *
-   * @throws where the name cannot be resolved
+   * @throws if the name cannot be resolved
    */
   resolve(host: string): Promise<readonly string[]>;
-  /** A file as text. */
+  /** Reads a text file. */
   readFile(path: string): Promise<string>;
-  /** Writes a text file, where signpost may write. */
+  /** Writes a text file, if signpost may write there. */
   writeFile(path: string, text: string): Promise<void>;
   /** Writes to the standard output. */
   print(text: string): Promise<void>;
-  /** Whether the standard output is a terminal. */
+  /** Returns true if the standard output is a terminal. */
   isTerminal(): boolean;
-  /** The size of the terminal; 80 by 24 where it does not tell. */
+  /** Returns the size of the terminal, or 80 by 24 if unknown. */
   terminalSize(): { readonly columns: number; readonly rows: number };
-  /** Resolves when one of these keys is typed at the terminal, unless the signal aborts first. */
+  /** Resolves when one of these keys is typed, or the signal aborts. */
   keyTyped(keys: string, signal: AbortSignal): Promise<void>;
   /** Sends the first packet of a connection. */
   sendProbe(request: ProbeRequest): Promise<void>;

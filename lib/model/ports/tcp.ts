@@ -1,5 +1,5 @@
 /**
- * TCP sockets as the core uses them. The real side is `lib/system/tcp.ts`.
+ * TCP sockets for the core. The adapter is `lib/system/tcp.ts`.
  *
  * @module
  */
@@ -10,20 +10,20 @@ export interface TcpAddress {
   readonly port: number;
 }
 
-/** A connection that is open. */
+/** An open connection. */
 export interface TcpConnection {
   /**
-   * Moves bytes both ways until both ends have finished, then closes both. The end of one direction is
-   * passed on, and the other direction goes on. Never rejects.
+   * Copies bytes both ways until both ends have finished, then closes both. The end of one
+   * direction is passed on. Never rejects.
    */
   join(other: TcpConnection): Promise<void>;
-  /** Closes it now. May be called twice. */
+  /** Closes the connection now. May be called twice. */
   close(): void;
 }
 
-/** A socket that listens. */
+/** A listening socket. */
 export interface TcpListener {
-  /** Ends listening; connections that it accepted stay. Resolves when the port is free again. */
+  /** Stops listening; accepted connections stay open. Resolves when the port is free. */
   close(): Promise<void>;
 }
 

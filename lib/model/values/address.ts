@@ -1,7 +1,8 @@
 /**
- * IP addresses and CIDRs: untrusted text in, canonical text out.
+ * Parses IP addresses and CIDRs: untrusted text in, canonical text out.
  *
- * Nothing that an API object or a file says reaches a script but through these functions.
+ * Every address of an API object or a file passes through these functions before it reaches a
+ * script.
  *
  * @module
  */
@@ -10,10 +11,10 @@ import ipaddr from "ipaddr.js";
 /** An IP family: 4 or 6. */
 export type Family = 4 | 6;
 
-/** Both families, in the order in which everything is printed. */
+/** Both families, in the order of all output. */
 export const FAMILIES: readonly Family[] = [4, 6];
 
-/** Number of bits in an address of each family. */
+/** The number of address bits of each family. */
 export const ADDRESS_BITS: Readonly<Record<Family, number>> = { 4: 32, 6: 128 };
 
 const DOTTED_DECIMAL = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
@@ -24,11 +25,11 @@ const IPV6_CHARACTERS = /^[0-9a-fA-F:.]{2,45}$/;
 /**
  * Parses an address and prints it in canonical form.
  *
- * As the API server does (Go's `ParseIPSloppy`), leading zeros in IPv4 are decimal, and an
- * IPv4-mapped IPv6 address is the IPv4 address. Zones (`fe80::1%eth0`) are not addresses.
+ * As in the API server (Go's `ParseIPSloppy`), leading zeros in IPv4 are decimal. An IPv4-mapped
+ * IPv6 address is the IPv4 address. Zones (`fe80::1%eth0`) are refused.
  *
- * @param text what an object or a file says
- * @returns the canonical text (RFC 5952 for IPv6), or `undefined` where the text is no address
+ * @param text untrusted text
+ * @returns the canonical text (RFC 5952 for IPv6), or `undefined` if the text is no address
  */
 export function parseAddress(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
@@ -50,16 +51,16 @@ export function parseAddress(text: unknown): string | undefined {
 /** Bits before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2). */
 const MAPPED_BITS = 96;
 
-/** The family of an address or CIDR that `parseAddress` or `parseCidr` returned. */
+/** Returns the family of an address or CIDR in canonical form. */
 export function familyOf(address: string): Family {
   return address.includes(":") ? 6 : 4;
 }
 
 /**
- * Parses a CIDR and prints it in canonical form, host bits cleared.
+ * Parses a CIDR and prints it in canonical form, with host bits cleared.
  *
  * @param text for example `10.0.0.0/8` or `fd00::/64`; white space around it is ignored
- * @returns the canonical text, or `undefined` where the text is no CIDR
+ * @returns the canonical text, or `undefined` if the text is no CIDR
  */
 export function parseCidr(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
@@ -75,7 +76,7 @@ export function parseCidr(text: unknown): string | undefined {
 }
 
 /**
- * Whether it is an address of the node to itself.
+ * Returns true if the address is a loopback address.
  *
  * @param address canonical
  */
@@ -86,8 +87,8 @@ export function isLoopback(address: string): boolean {
 const SPECIAL_RANGES: ReadonlySet<string> = new Set(["unspecified", "loopback", "linkLocal"]);
 
 /**
- * Whether nothing may be sent there by a Service: unspecified, loopback and link-local addresses,
- * as the API server's validation has it (`ValidateNonSpecialIP`).
+ * Returns true for unspecified, loopback and link-local addresses. The API server refuses them as
+ * endpoints (`ValidateNonSpecialIP`).
  *
  * @param address canonical
  */
@@ -101,9 +102,10 @@ export function isSpecialAddress(address: string): boolean {
 const NEVER_VIRTUAL: ReadonlySet<string> = new Set([...SPECIAL_RANGES, "multicast"]);
 
 /**
- * Whether an address can be the virtual IP of a Service: no loopback, link-local, unspecified,
- * multicast or broadcast address. As a virtual IP, such an address would take traffic away that the
- * node sends to itself, to its neighbours or to the metadata service of its cloud.
+ * Returns true if an address can be a virtual IP.
+ *
+ * Loopback, link-local, unspecified, multicast and broadcast addresses cannot. They would take
+ * traffic that the node sends to itself, to its neighbours or to its cloud's metadata service.
  *
  * @param address canonical
  */
@@ -115,7 +117,7 @@ export function canBeVirtual(address: string): boolean {
 
 const [DOT, ZERO] = [46, 48];
 
-/** The numeric value of a canonical IPv4 address. Read digit by digit: it is asked for with each key of a map. */
+/** Returns the numeric value of a canonical IPv4 address. It parses digits, because map lookups call it. */
 export function ipv4Number(address: string): number {
   let [value, byte] = [0, 0];
   for (let i = 0; i < address.length; i++) {
@@ -126,7 +128,7 @@ export function ipv4Number(address: string): number {
   return value * 256 + byte;
 }
 
-/** The numeric value of a canonical address. */
+/** Returns the numeric value of a canonical address. */
 export function addressToInteger(address: string): bigint {
   if (familyOf(address) === 4) return BigInt(ipv4Number(address));
   let value = 0n;
@@ -134,7 +136,7 @@ export function addressToInteger(address: string): bigint {
   return value;
 }
 
-/** The canonical address of a numeric value. */
+/** Returns the canonical address of a numeric value. */
 export function integerToAddress(family: Family, value: bigint): string {
   const bytes: number[] = [];
   for (let shift = BigInt(ADDRESS_BITS[family]) - 8n; shift >= 0n; shift -= 8n) {
@@ -144,12 +146,12 @@ export function integerToAddress(family: Family, value: bigint): string {
   return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
 }
 
-/** Whether a canonical CIDR contains a canonical address; never across families. */
+/** Returns true if a canonical CIDR contains a canonical address of its family. */
 export function cidrContains(cidr: string, address: string): boolean {
   return familyOf(cidr) === familyOf(address) && cidrTest(cidr)(address);
 }
 
-/** The same for many addresses: the CIDR is read once. */
+/** Returns a `cidrContains` for many addresses, which parses the CIDR once. */
 export function cidrTest(cidr: string): (address: string) => boolean {
   const { family, base, length } = splitCidr(cidr);
   return (address) =>
@@ -157,28 +159,28 @@ export function cidrTest(cidr: string): (address: string) => boolean {
     clearHostBits(addressToInteger(address), family, length) === base;
 }
 
-/** Whether all addresses of a canonical CIDR are in another one. */
+/** Returns true if a canonical CIDR lies inside another one. */
 export function isInsideCidr(inner: string, outer: string): boolean {
   return cidrContains(outer, baseOf(inner)) && splitCidr(inner).length >= splitCidr(outer).length;
 }
 
-/** Whether two canonical CIDRs have an address in common. */
+/** Returns true if two canonical CIDRs have an address in common. */
 export function cidrsOverlap(one: string, other: string): boolean {
   return cidrContains(one, baseOf(other)) || cidrContains(other, baseOf(one));
 }
 
-/** The first address of a canonical CIDR. */
+/** Returns the first address of a canonical CIDR. */
 export function baseOf(cidr: string): string {
   return cidr.slice(0, cidr.indexOf("/"));
 }
 
-/** Whether the CIDR is `0.0.0.0/0` or `::/0`: every address of its family. */
+/** Returns true for `0.0.0.0/0` and `::/0`. */
 export function isEveryAddress(cidr: string): boolean {
   return cidr.endsWith("/0");
 }
 
 /**
- * The least list of CIDRs that covers the same addresses: no overlaps, sorted, neighbours joined.
+ * Returns the smallest list of CIDRs that covers the same addresses: sorted, without overlaps.
  *
  * The kernel refuses overlapping elements in interval sets (nft(8), `flags interval`).
  *
@@ -225,7 +227,7 @@ interface CidrParts {
   readonly length: number;
 }
 
-/** Replaces the last two parts by their parent for as long as they are its halves. */
+/** Replaces the last two parts by their parent while they are its halves. */
 function joinNeighbours(parts: CidrParts[]): void {
   for (let right = parts.at(-1), left = parts.at(-2); left && right; right = parts.at(-1)) {
     const { family, base, length } = left;

@@ -1,10 +1,10 @@
 /**
- * Waiting times between tries.
+ * Computes waiting times between retries.
  *
  * @module
  */
 
-/** How long to wait; milliseconds. */
+/** The limits of a waiting time, in milliseconds. */
 export interface BackoffLimits {
   /** The first waiting time. */
   readonly first: number;
@@ -12,19 +12,19 @@ export interface BackoffLimits {
   readonly longest: number;
 }
 
-/** The waiting time after so many others: twice the one before, up to the longest. */
+/** Returns the waiting time after a number of earlier ones. It doubles, up to the longest. */
 export function delayAfter({ first, longest }: BackoffLimits, others: number): number {
   return Math.min(longest, first * 2 ** Math.min(others, 30));
 }
 
 /**
- * Waiting times that double. Where nodes ask the same server, each is drawn from the upper half of
- * its range, so that they spread.
+ * Doubles the waiting time after each failure. A random factor of 0.5 to 1 spreads the nodes that
+ * ask one server.
  */
 export class Backoff {
   #failures = 0;
 
-  /** @param random 0 to 1, as `Math.random`; 1, so no spread, by default */
+  /** @param random as `Math.random`; 1 by default, which means no spread */
   constructor(
     private readonly limits: BackoffLimits,
     private readonly random: () => number = () => 1,
@@ -38,7 +38,7 @@ export class Backoff {
   /**
    * Counts a failure.
    *
-   * @param atLeast milliseconds that the server asked for; its spread is added on top
+   * @param atLeast milliseconds that the server asked for; the spread is added
    * @returns milliseconds to wait
    */
   next(atLeast = 0): number {
@@ -49,7 +49,7 @@ export class Backoff {
     return Math.max(range * spread, atLeast + (atLeast > 0 ? first * this.random() : 0));
   }
 
-  /** All is well again. */
+  /** Resets the count after a success. */
   reset(): void {
     this.#failures = 0;
   }

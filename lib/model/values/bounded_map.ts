@@ -1,10 +1,10 @@
 /**
- * A map that cannot grow without bound.
+ * A map of bounded size.
  *
  * @module
  */
 
-/** Forgets what was set longest ago when it is full. */
+/** A map that drops its oldest key when it is full. */
 export class BoundedMap<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #capacity: number;
@@ -14,12 +14,12 @@ export class BoundedMap<K, V> {
     this.#capacity = capacity;
   }
 
-  /** The value of a key, if it is still known. */
+  /** Returns the value of a key, if it is still there. */
   get(key: K): V | undefined {
     return this.#entries.get(key);
   }
 
-  /** Sets a value and makes its key the youngest. */
+  /** Sets a value and makes its key the newest. */
   set(key: K, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
@@ -28,7 +28,7 @@ export class BoundedMap<K, V> {
     if (!oldest.done) this.#entries.delete(oldest.value);
   }
 
-  /** @returns whether the key was there */
+  /** @returns true if the key was there */
   delete(key: K): boolean {
     return this.#entries.delete(key);
   }

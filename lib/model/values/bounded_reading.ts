@@ -1,30 +1,28 @@
 /**
- * Readings that are made when they are asked for, at a bounded cost: however many ask, and however long
- * a reading takes.
+ * Reads a value on demand at a bounded cost, however many callers ask.
  *
  * @module
  */
 import type { Clock } from "../ports/ports.ts";
 
-/** Milliseconds for which a reading holds. */
+/** Milliseconds for which a reading is valid. */
 export const READING_VALID = 5_000;
-/** Milliseconds that are waited for a reading; then the one before is given. */
+/** Milliseconds to wait for a reading before the last value is returned. */
 const PATIENCE = 2_000;
 
-/** What is read from. */
+/** The source of readings. */
 export interface BoundedReadingOptions<T> {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** Makes a reading; may reject. */
+  /** Reads the value; may reject. */
   readonly refresh: () => Promise<void>;
-  /** What is known. */
+  /** Returns the last value. */
   readonly known: () => T;
 }
 
 /**
- * Reads where the last reading does not hold any more. One that fails gives what was known before, for a
- * counter never goes back.
+ * Refreshes the value if the last reading has expired. If that fails, the last value stays.
  *
- * @returns takes the milliseconds for which a reading holds
+ * @returns a function of the milliseconds for which a reading is valid
  */
 export function boundedReading<T>(
   { clock, refresh, known }: BoundedReadingOptions<T>,

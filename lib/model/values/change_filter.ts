@@ -1,5 +1,5 @@
 /**
- * Says a thing once, until it changes: for log lines and Events about states that last.
+ * Passes a state once, until it changes, for log lines and Events.
  *
  * @module
  */
@@ -9,15 +9,15 @@ import { BoundedMap } from "./bounded_map.ts";
 export class ChangeFilter {
   readonly #last: BoundedMap<string, string>;
 
-  /** @param capacity number of keys that are remembered; beyond it the oldest is forgotten */
+  /** @param capacity number of keys; when it is full, the oldest is dropped */
   constructor(capacity = 1024) {
     this.#last = new BoundedMap(capacity);
   }
 
   /**
-   * Whether this is news: the key is new, or has another value than before.
+   * Returns true if the key is new or its value changed.
    *
-   * @param key what it is about, for example `watch Service`
+   * @param key the subject, for example `watch Service`
    * @param value its state, for example the error message
    */
   changed(key: string, value: string): boolean {
@@ -27,9 +27,9 @@ export class ChangeFilter {
   }
 
   /**
-   * Ends the state of a key: the next value is news again.
+   * Forgets a key, so that its next value counts as changed.
    *
-   * @returns whether there was one
+   * @returns true if the key was there
    */
   clear(key: string): boolean {
     return this.#last.delete(key);

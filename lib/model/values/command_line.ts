@@ -1,15 +1,15 @@
 /**
- * What a daemon was started with: whoever has it works out the same configuration.
+ * The command line and configuration file of a daemon, from which its configuration follows.
  *
  * @module
  */
 
-/** Words and file, as the daemon has them in use. They hold no credentials, only where these are. */
+/** The arguments and file in use. They hold paths of credentials, not credentials. */
 export interface CommandLine {
-  /** The words after the program's name. */
+  /** The arguments after the program's name. */
   readonly argv: readonly string[];
-  /** Relative paths start here. */
+  /** The folder in which relative paths start. */
   readonly workingDirectory: string;
-  /** The file that `--config` names, as it was when its settings were taken over; `null`: none. */
+  /** The file of `--config`, as it was when its settings were applied; `null` if there is none. */
   readonly file: { readonly path: string; readonly text: string } | null;
 }

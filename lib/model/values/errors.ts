@@ -1,13 +1,13 @@
 /**
- * What was thrown, in words.
+ * Describes thrown values.
  *
  * @module
  */
 
-/** Deno's advice in an error of a permission: signpost's users have no such flag. */
+/** Deno's advice in a permission error: signpost has no such flag. */
 const DENO_FLAG = /, run again with the --allow-[\w-]+ flag/;
 
-/** Returns the message of an error; of anything else that was thrown, its text. */
+/** Returns the message of an error, or the text of any other thrown value. */
 export function messageOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(DENO_FLAG, "");
 }

@@ -1,9 +1,9 @@
 /**
- * IP families in the words of Kubernetes.
+ * The names of IP families in Kubernetes.
  *
  * @module
  */
 import type { Family } from "./address.ts";
 
-/** core/v1 `IPFamily`: in bodies of `/healthz`, and the label `ip_family` of metrics. */
+/** The core/v1 `IPFamily`, for bodies of `/healthz` and the metric label `ip_family`. */
 export const FAMILY_NAMES: Readonly<Record<Family, "IPv4" | "IPv6">> = { 4: "IPv4", 6: "IPv6" };

@@ -1,10 +1,10 @@
 /**
- * The end of the process, with a reason.
+ * The error that ends the process.
  *
  * @module
  */
 
-/** Thrown where signpost cannot go on. The message is for the user; the exit code is 1. */
+/** Ends signpost with exit code 1. The message is for the user. */
 export class FatalError extends Error {
   override name = "FatalError";
 }

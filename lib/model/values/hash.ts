@@ -1,19 +1,19 @@
 /**
- * Short hashes in names, as kube-proxy has them, and numbers that spread names.
+ * Hashes names: short texts as in kube-proxy, and numbers.
  *
  * @module
  */
 import { createHash } from "node:crypto";
 import { encodeBase32 } from "@std/encoding/base32";
 
-/** The first letters of base32(sha256(text)) (RFC 4648, section 6); 16 of them are 80 bits. */
+/** Returns the first letters of base32(sha256(text)) (RFC 4648, section 6); 16 letters are 80 bits. */
 export function shortHash(text: string, length: number): string {
   return encodeBase32(createHash("sha256").update(text).digest()).slice(0, length);
 }
 
 /**
- * 32 bits of a name, to spread names by. FNV-1a, mixed as MurmurHash3 does it at its end, for names
- * differ in their last letters alone. It stays as it is: nodes of all versions have to agree.
+ * Returns a 32-bit hash of a name: FNV-1a with the final mix of MurmurHash3, since names differ at
+ * their end only. Nodes of all versions must agree on it.
  */
 export function hash32(name: string, seed: number): number {
   let value = 0x811c9dc5 ^ seed;

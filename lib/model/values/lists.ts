@@ -1,28 +1,31 @@
 /**
- * Lists that are kept for as long as there is their Service: many, and most with one entry or none.
+ * Works on lists that live as long as their Service: many, and most with at most one entry.
  *
  * @module
  */
 
-/** Shared by all empty lists. */
+/** The empty list that all share. */
 const NONE: readonly never[] = [];
 
-/** The same list without room to grow: what `push`, `filter` and `flatMap` make has room for 17 at least. */
+/**
+ * Returns the list without spare capacity. Lists made by `push`, `filter` and `flatMap` have room
+ * for 17 entries.
+ */
 export function compact<T>(list: readonly T[]): readonly T[] {
   return list.length === 0 ? NONE : list.slice();
 }
 
-/** The entries for which something holds; the list itself, where that is so of all. */
+/** Returns the entries that hold, or the list itself if all do. */
 export function only<T>(list: readonly T[], holds: (each: T) => boolean): readonly T[] {
   return list.every(holds) ? list : compact(list.filter(holds));
 }
 
-/** Appends entries of any number: `push(...more)` throws a RangeError above some 125,000 (V8). */
+/** Appends any number of entries. `push(...more)` throws a RangeError above some 125,000 (V8). */
 export function append<T>(list: T[], more: Iterable<T>): void {
   for (const each of more) list.push(each);
 }
 
-/** Where an entry stands in a sorted list, or is to stand. */
+/** Returns the position of an entry in a sorted list, or the position to insert it. */
 export function placeOf<T extends NonNullable<unknown>>(
   entry: T,
   sorted: readonly T[],
@@ -39,21 +42,21 @@ export function placeOf<T extends NonNullable<unknown>>(
   return low;
 }
 
-/** A set with more; no list of all is made. */
+/** Returns a set with more entries, without a list of them all. */
 export function withAll<T>(some: ReadonlySet<T>, others: Iterable<T>): Set<T> {
   const all = new Set(some);
   for (const each of others) all.add(each);
   return all;
 }
 
-/** Entries that are passed over at one go. */
+/** Entries that are skipped without a break. */
 const PASSED = 100;
 
 /**
- * What is in a set, and then what else there is; no list of all is made.
+ * Yields a set's entries, then all other entries, without a list of them all.
  *
- * @param others may have `undefined`, which is passed on
- * @yields also `undefined`, where other work can be done: many of the others may be in the set
+ * @param others may contain `undefined`, which is passed on
+ * @yields also `undefined` if other work can run, since many others may be in the set
  */
 export function* union<T extends NonNullable<unknown>>(
   set: ReadonlySet<T>,
@@ -67,7 +70,7 @@ export function* union<T extends NonNullable<unknown>>(
   }
 }
 
-/** Keys that both have; the work follows the smaller one. What has been told of may be deleted meanwhile. */
+/** Yields the keys that both have, in the time of the smaller one. A yielded key may be deleted meanwhile. */
 export function* sharedKeys<K>(
   one: ReadonlySetLike<K>,
   other: ReadonlySetLike<K>,

@@ -1,12 +1,12 @@
 /**
- * Whether two values of the model are the same, whatever fields they have.
+ * Compares two values of the model.
  *
  * @module
  */
 
 /**
- * Compares plain data by content: objects by all their fields, in any order, lists in theirs. A field
- * that is `undefined` is the same as none.
+ * Compares plain data by content. The order of fields does not count. A field that is `undefined`
+ * equals an absent field.
  */
 export function sameValue(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;

@@ -1,10 +1,10 @@
 /**
- * How values and names of untrusted text appear in messages.
+ * Prints untrusted text in messages.
  *
  * @module
  */
 
-/** The lines of a text, without their ends, as `split` gives them: one at a time, where all are too many. */
+/** Yields the lines of a text one at a time, without their ends. */
 export function* eachLine(text: string): Generator<string, void> {
   let from = 0;
   for (let end; (end = text.indexOf("\n", from)) >= 0; from = end + 1) yield text.slice(from, end);
@@ -13,7 +13,7 @@ export function* eachLine(text: string): Generator<string, void> {
 
 const LONGEST = 80;
 
-/** A value as one line of printable text, cut where it is long: `"a\nb"`, `40`, `a list`. */
+/** Prints a value as one printable line of limited length: `"a\nb"`, `40`, `a list`. */
 export function show(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object" && value !== null) return "a mapping";
@@ -22,17 +22,16 @@ export function show(value: unknown): string {
 }
 
 /**
- * What no message may contain: control and format characters, which terminals obey, log readers split
- * lines at and readers do not see, line separators, halves of characters, and private ones. This is the
- * only place that says so.
+ * Characters that no message may contain: control, format and private characters, line separators,
+ * and surrogates. Terminals obey them, and log readers split lines at them.
  */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 /**
- * Text from anywhere on one line that moves no cursor: what is unsafe is written as escapes, as in JSON.
- * Everything that a terminal or a log shows passes through here.
+ * Prints any text on one line, with unsafe characters as JSON escapes. All output to terminals and
+ * logs passes through here.
  */
 export function plain(text: string): string {
   return text.replace(UNSAFE, (unsafe) => SHORT[unsafe] ?? unicodeEscape(unsafe));
@@ -45,16 +44,15 @@ function unicodeEscape(character: string): string {
   ).join("");
 }
 
-/** Text from anywhere with something else in the place of each unsafe character. */
+/** Replaces each unsafe character of a text. */
 export function replaceUnsafe(text: string, instead: string): string {
   return text.replace(UNSAFE, instead);
 }
 
 /**
- * One printable line of limited length, for what a server, a file or a program says: unsafe characters
- * are blanks.
+ * Prints untrusted text as one printable line of limited length. Unsafe characters become spaces.
  *
- * @param text what the outside said
+ * @param text untrusted text
  * @param limit characters kept
  */
 export function oneLine(text: string, limit = 300): string {
@@ -62,20 +60,20 @@ export function oneLine(text: string, limit = 300): string {
   return line.length > limit ? `${line.slice(0, limit)}…` : line;
 }
 
-/** What a thrown value says, as one printable line. */
+/** Prints a thrown value as one printable line. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   return oneLine(error.message || code || error.name);
 }
 
-/** A value as part of a message: JSON in plain text, at most 80 characters. */
+/** Prints a value as JSON for a message, at most 80 characters. */
 export function quote(value: unknown): string {
   const text = plain(toJson(value).slice(0, 2 * LONGEST));
   return text.length > LONGEST ? `${text.slice(0, LONGEST - 3)}...` : text;
 }
 
-/** A YAML file can hold what JSON cannot: an object that contains itself. */
+/** A YAML file can hold a value that JSON cannot: an object that contains itself. */
 function toJson(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value);
@@ -84,7 +82,7 @@ function toJson(value: unknown): string {
   }
 }
 
-/** Plain data with all its texts, those of names too, made plain. */
+/** Escapes unsafe characters in all texts and field names of plain data. */
 export function plainData<T>(data: T): T {
   return plainValue(data) as T;
 }
@@ -99,9 +97,9 @@ function plainValue(value: unknown): unknown {
 }
 
 /**
- * The candidate that a misspelt name most likely means.
+ * Returns the candidate closest to a misspelt name.
  *
- * @returns `undefined` where none is near
+ * @returns `undefined` if none is near
  */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined;
@@ -113,12 +111,12 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** An integer with commas between groups of three digits. Not by Intl, which QuickJS has in part. */
+/** Prints an integer with commas between groups of three digits. QuickJS has no full Intl. */
 export function grouped(value: number): string {
   return String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
 
-/** Levenshtein's distance: insertions, deletions and replacements from one text to the other. */
+/** Returns the Levenshtein distance: insertions, deletions and replacements. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (let line = 1; line <= from.length; line++) {
@@ -132,7 +130,7 @@ function editDistance(from: string, to: string): number {
   return row.at(-1) ?? 0;
 }
 
-/** `1 endpoint`, `2 endpoints`. */
+/** Prints a number with its noun: `1 endpoint`, `2 endpoints`. */
 export function count(number: number, word: string): string {
   return `${number} ${word}${number === 1 ? "" : "s"}`;
 }

@@ -1,5 +1,5 @@
 /**
- * The first of many things in an order, without sorting all of them.
+ * Returns the first K entries of an order without sorting all entries.
  *
  * @module
  */
