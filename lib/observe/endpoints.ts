@@ -38,10 +38,12 @@ export function healthServer({ report, findings, count }: HealthServerOptions): 
     const isHealthy = health.healthy && (path === "livez" || health.nodeEligible);
     const status = isHealthy ? 200 : 503;
     count(path, status);
-    const wrong = findings().filter(({ severity }) => severity !== "info").map(({ id }) => id);
+    const wrong = findings().filter(({ severity }) => severity !== "info");
     const body = {
       ...healthBody(health, { path, isHealthy }),
-      ...wrong.length > 0 && { findings: [...new Set(wrong)] },
+      // The status stays: a restart mends no finding, and the rules in the kernel still serve.
+      ...wrong.some(({ severity }) => severity === "error") && { healthy: false },
+      ...wrong.length > 0 && { findings: [...new Set(wrong.map(({ id }) => id))] },
     };
     return jsonAnswer(JSON.stringify(body), status);
   };

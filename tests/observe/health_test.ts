@@ -164,3 +164,13 @@ Deno.test("health names the kinds of findings that are more than worth knowing",
   const { status, body } = await get("/healthz");
   assertEquals([status, body.findings], [200, [FINDING.id]]);
 });
+
+Deno.test("with an error among the findings the body is not healthy, and the status stays", async () => {
+  const { get, health, found } = start();
+  health.setNode({ deleting: false });
+  found.push({ ...FINDING, severity: "error" });
+  for (const path of ["/healthz", "/livez"]) {
+    const { status, body } = await get(path);
+    assertEquals([status, body.healthy], [200, false], path);
+  }
+});
