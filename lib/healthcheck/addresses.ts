@@ -1,6 +1,6 @@
 /**
  * Where health-check node ports listen: on the node's addresses that take node ports, and on the
- * Service's load-balancer IPs that the node has, of the families that the Service has.
+ * Service's load-balancer IPs that the node has or a local route leads to, of the families that the Service has.
  *
  * @module
  */
@@ -51,6 +51,21 @@ export function healthCheckAddresses(
   );
   return [...groups, ...vips.map((address) => [address])]
     .map((group) => [...new Set(group)].sort()).filter((group) => group.length > 0);
+}
+
+/**
+ * Load-balancer IPs that no interface has. The kernel lets a program listen there only if a local route
+ * leads to this node, as the guest agents of some clouds make it.
+ */
+export function routedAddresses(
+  { families, loadBalancerIPs }: HealthCheckPlace,
+  { node, ownAddresses }: AddressInputs,
+): readonly string[] {
+  return loadBalancerIPs.filter((address) => {
+    const family = familyOf(address);
+    return families.includes(family) && !ownAddresses.includes(address) &&
+      node.families[family].nodePortAddresses.type !== "all";
+  });
 }
 
 /** IPv6 addresses of a link mean nothing without the interface. */

@@ -10,7 +10,7 @@ import { splitKey } from "../model/cluster/names.ts";
 import { type Family, familyOf } from "../model/values/address.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import type { HealthCheck } from "../policy/health_check.ts";
-import { type AddressInputs, healthCheckAddresses } from "./addresses.ts";
+import { type AddressInputs, healthCheckAddresses, routedAddresses } from "./addresses.ts";
 import type { ListenFailure } from "../findings/facts.ts";
 import {
   type HttpAnswer,
@@ -37,12 +37,17 @@ export interface HealthCheckNodePortsOptions {
 /** Milliseconds after which a port that could not be opened is tried again. */
 const RETRY_MILLISECONDS = 5_000;
 
+/** Milliseconds after which a load-balancer IP is tried again that was not this node's. */
+const LOOK_MILLISECONDS = 30_000;
+
 /** One group of addresses of a Service. */
 interface Place {
   /** `namespace/name`. */
   readonly service: string;
   readonly port: number;
   readonly addresses: readonly string[];
+  /** No interface has the address: it may be another node's. */
+  readonly isRouted: boolean;
 }
 
 interface OpenPlace extends Place {
@@ -54,10 +59,13 @@ export class HealthCheckNodePorts {
   /** By what a place is, in one text. */
   readonly #open = new Map<string, OpenPlace>();
   readonly #failed = new Map<string, ListenFailure>();
+  /** Places at load-balancer IPs that are not this node's. */
+  readonly #elsewhere = new Set<string>();
   readonly #closing = new AbortController();
   #desired: ReadonlyMap<string, HealthCheck> = new Map();
   #work: Promise<void> = Promise.resolve();
-  #retrying = false;
+  /** The pauses after which it syncs again. */
+  readonly #waiting = new Set<number>();
 
   constructor(private readonly options: HealthCheckNodePortsOptions) {}
 
@@ -94,19 +102,28 @@ export class HealthCheckNodePorts {
       if (!wanted.has(key)) this.#recovered(key);
     }
     for (const [key, place] of wanted) {
-      if (!this.#open.has(key)) await this.#start(key, place);
+      if (!this.#open.has(key) && !this.#elsewhere.has(key)) await this.#start(key, place);
     }
-    if (this.#failed.size > 0) this.#retryLater();
+    if (this.#failed.size > 0) this.#syncAfter(RETRY_MILLISECONDS);
+    if (this.#elsewhere.size > 0) {
+      this.#syncAfter(LOOK_MILLISECONDS, () => this.#elsewhere.clear());
+    }
   }
 
   #places(): ReadonlyMap<string, Place> {
     const places = new Map<string, Place>();
     const where = this.options.where();
     for (const [service, { port, localEndpoints, loadBalancerIPs }] of this.#desired) {
-      const families = [...localEndpoints.keys()];
-      for (const addresses of healthCheckAddresses({ families, loadBalancerIPs }, where)) {
-        places.set(`${service} ${port} ${addresses.join(" ")}`, { service, port, addresses });
-      }
+      const at = { families: [...localEndpoints.keys()], loadBalancerIPs };
+      const add = (addresses: readonly string[], isRouted: boolean) =>
+        places.set(`${service} ${port} ${addresses.join(" ")}`, {
+          service,
+          port,
+          addresses,
+          isRouted,
+        });
+      for (const addresses of healthCheckAddresses(at, where)) add(addresses, false);
+      for (const address of routedAddresses(at, where)) add([address], true);
     }
     return places;
   }
@@ -131,6 +148,10 @@ export class HealthCheckNodePorts {
       }
     } catch (error) {
       await Promise.all(listeners.map((listener) => listener.close()));
+      if (place.isRouted && error instanceof Error && error.name === "AddrNotAvailable") {
+        this.#elsewhere.add(key);
+        return;
+      }
       const isNew = !this.#failed.has(key);
       this.#failed.set(key, { service, port, reason: messageOf(error) });
       if (isNew) this.options.changed();
@@ -159,13 +180,16 @@ export class HealthCheckNodePorts {
     };
   }
 
-  #retryLater(): void {
+  /** Syncs again after a pause. */
+  #syncAfter(milliseconds: number, prepare = () => {}): void {
     const { signal } = this.#closing;
-    if (this.#retrying || signal.aborted) return;
-    this.#retrying = true;
-    void this.options.clock.sleep(RETRY_MILLISECONDS, signal).then(() => {
-      this.#retrying = false;
-      return signal.aborted ? undefined : this.sync(this.#desired);
+    if (signal.aborted || this.#waiting.has(milliseconds)) return;
+    this.#waiting.add(milliseconds);
+    void this.options.clock.sleep(milliseconds, signal).then(() => {
+      this.#waiting.delete(milliseconds);
+      if (signal.aborted) return;
+      prepare();
+      return this.sync(this.#desired);
     });
   }
 }

@@ -141,6 +141,30 @@ Deno.test("one family that cannot listen is nothing to the other", async () => {
   await ports.close();
 });
 
+Deno.test("a load-balancer IP that is not this node's is no failure, and is tried every 30 seconds", async () => {
+  const network = fakeNetwork();
+  const tried: string[] = [];
+  let isOurs = false;
+  const listen: HttpListen = (address, handler) => {
+    if (address.hostname === "203.0.113.50") {
+      tried.push(address.hostname);
+      if (!isOurs) throw new Deno.errors.AddrNotAvailable("not here");
+    }
+    return network.listen(address, handler);
+  };
+  const { ports, clock, changes } = start(listen);
+  const desired = new Map([["shop/web", { ...check(31000), loadBalancerIPs: ["203.0.113.50"] }]]);
+  for (let round = 0; round < 3; round++) await ports.sync(desired);
+  assertEquals([tried.length, ports.failures, changes], [1, [], []]);
+  await clock.advance(29_000);
+  assertEquals(tried.length, 1);
+  isOurs = true;
+  await clock.advance(1_000);
+  assertEquals([...network.open.keys()], ["192.0.2.1 31000", "203.0.113.50 31000"]);
+  await ports.close();
+  assertEquals(network.open.size, 0);
+});
+
 Deno.test("each family tells of its own endpoints", async () => {
   const network = fakeNetwork();
   const { ports } = start(network.listen, ["192.0.2.1", "2001:db8::1"]);
