@@ -4,17 +4,17 @@
  * @module
  */
 
-/** Things that are kept at once beside those that are wanted: sorting few at a time costs more in all. */
+/** Extra entries that are kept before each sort: fewer sorts cost less in all. */
 const SPARE = 1_000;
 
-/** Keeps the first of what is added. */
+/** Keeps the first K of all entries that are added. */
 export class TopK<T> {
   readonly #most: number;
   readonly #compare: (one: T, other: T) => number;
   #kept: T[] = [];
 
   /**
-   * @param most how many are wanted
+   * @param most the number of entries to return
    * @param compare as for `sort`
    */
   constructor(most: number, compare: (one: T, other: T) => number) {
@@ -22,12 +22,12 @@ export class TopK<T> {
     this.#compare = compare;
   }
 
-  /** Adds one. Now and then, all that are kept are sorted: `most` decides how long that takes. */
+  /** Adds an entry, and sorts the kept entries now and then. */
   add(thing: T): void {
     if (this.#kept.push(thing) >= 2 * this.#most + SPARE) this.#kept = this.inOrder();
   }
 
-  /** The first ones, in their order. */
+  /** Returns the first K entries in order. */
   inOrder(): T[] {
     return this.#kept.sort(this.#compare).slice(0, this.#most);
   }
