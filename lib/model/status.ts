@@ -69,7 +69,7 @@ export interface ServiceStatus {
   readonly reason: string;
 }
 
-/** Where the objects of an answer come from. */
+/** The source of an answer's objects. */
 export interface ObjectsOrigin {
   readonly from: "daemon" | "api" | "manifests" | "state-file";
   /** RFC 3339: the objects are those of this time. */

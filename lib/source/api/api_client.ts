@@ -1,5 +1,5 @@
 /**
- * Requests to the API server: credentials, deadlines and errors in one place.
+ * Sends requests to the API server, with credentials, deadlines and classified errors.
  *
  * @module
  */
@@ -21,10 +21,10 @@ import { isApiObject, readApiObject } from "./protobuf/protobuf_messages.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 
-/** What an `ApiClient` is made of. */
+/** The parts of an `ApiClient`. */
 export interface ApiClientOptions {
   readonly http: HttpClient;
-  /** Called before each request; see `loadAccess`. */
+  /** Called before each request. See `loadAccess`. */
   readonly access: () => Promise<ApiAccess>;
   readonly readFile: ReadFile;
   readonly clock: Clock;
@@ -43,28 +43,28 @@ export interface ApiRequest {
   /** The `accept` header, `application/json` by default. */
   readonly accept?: string;
   readonly signal: AbortSignal;
-  /** Milliseconds until the headers must be in, 60 s by default as the server's own limit. */
+  /** Milliseconds until the headers must be in; 60 s by default, as the server's own limit. */
   readonly headerLimit?: number;
-  /** Milliseconds that may pass between bytes of the body, 60 s by default. */
+  /** Milliseconds between bytes of the body, 60 s by default. */
   readonly idleLimit?: number;
 }
 
-/** A successful answer, its body as it comes. */
+/** A successful answer with a streamed body. */
 export interface ApiStream {
   readonly status: number;
-  /** The `content-type` header; `""`: none. */
+  /** The `content-type` header; `""` if there is none. */
   readonly contentType: string;
-  /** Ends with a `WatchError` where the stream breaks off or stalls, or with what `fail` was given. */
+  /** Throws a `WatchError` if the stream breaks off or stalls, or the error given to `fail`. */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Ends the stream; whoever reads the body gets the error. */
+  /** Ends the stream. The reader of the body gets the error. */
   fail(error: WatchError): void;
-  /** Lets go of the connection. */
+  /** Releases the connection. */
   close(): void;
 }
 
 const DEFAULT_LIMIT = 60_000;
 const MAX_ERROR_BODY = 64 * 1024;
-/** Longest body that is read in one piece, in bytes: a list from a server that ignores `limit`. */
+/** The longest body read as a whole, in bytes: a list from a server that ignores `limit`. */
 const MAX_BODY = 256 * 1024 * 1024;
 
 /** Talks to one API server. */
@@ -79,7 +79,7 @@ export class ApiClient {
    * Sends a request and waits for the headers of the answer.
    *
    * @throws {StatusError} at any status but 2xx
-   * @throws {WatchError} where there is no answer
+   * @throws {WatchError} if there is no answer
    */
   async open(path: string, request: ApiRequest): Promise<ApiStream> {
     const exchange = new Exchange(this.options.clock, request);
@@ -97,7 +97,7 @@ export class ApiClient {
    * Sends a request and reads the answer as JSON.
    *
    * @throws {StatusError} at any status but 2xx
-   * @throws {WatchError} where there is no answer or it is no JSON
+   * @throws {WatchError} if there is no answer or it is no JSON
    */
   async json(path: string, request: ApiRequest): Promise<unknown> {
     const stream = await this.open(path, request);
@@ -147,7 +147,7 @@ export class ApiClient {
   }
 }
 
-/** One request under way: its end by the caller, by a limit or by `fail`. */
+/** One request in progress. The caller, a limit or `fail` ends it. */
 class Exchange {
   readonly #abort = new AbortController();
   readonly #limit: IdleLimit;
@@ -206,7 +206,7 @@ class Exchange {
     if (this.#failure) throw this.#failure;
   }
 
-  /** What the system's error means: the caller's wish, a limit, or the network. */
+  /** Classifies the system's error: ended by the caller, by a limit, or by the network. */
   explain(error: unknown, reason: "connection" | "dropped"): unknown {
     if (this.#failure) return this.#failure;
     if (error instanceof WatchError) return error;
@@ -242,7 +242,7 @@ async function readError(
   try {
     message = statusMessage(await readBytes(exchange.read(response), MAX_ERROR_BODY));
   } catch {
-    // The status says enough.
+    // The status is enough.
   }
   return new StatusError(`${what}: ${status}${message === "" ? "" : ` ${message}`}`, {
     status,
@@ -250,7 +250,7 @@ async function readError(
   });
 }
 
-/** The `message` of a `Status` object, else the text itself. */
+/** Returns the `message` of a `Status` object, or the text itself. */
 function statusMessage(bytes: Uint8Array): string {
   if (isApiObject(bytes)) return oneLine(String(readApiObject(bytes)["message"] ?? ""));
   const body = decodeText(bytes);
@@ -258,12 +258,12 @@ function statusMessage(bytes: Uint8Array): string {
     const message = fieldAt(JSON.parse(body), "message");
     if (message !== undefined) return oneLine(String(message));
   } catch {
-    // No JSON: a load balancer's page, perhaps.
+    // Not JSON, perhaps a load balancer's page.
   }
   return oneLine(body, 80);
 }
 
-/** Seconds only: the date form would need a wall clock that is right. */
+/** Reads seconds only: the date form needs a correct wall clock. */
 function parseRetryAfter(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined;
 }

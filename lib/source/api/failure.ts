@@ -1,5 +1,5 @@
 /**
- * What can go wrong between us and the API server.
+ * The failures of requests and watches.
  *
  * @module
  */
@@ -12,9 +12,9 @@ export type FailureReason =
   | "connection"
   /** The stream broke off. */
   | "dropped"
-  /** No byte for too long. */
+  /** No byte arrived in time. */
   | "stalled"
-  /** Not what the protocol says: no JSON, half a line, an unknown shape. */
+  /** A protocol error: no JSON, half a line, an unknown shape. */
   | "garbage"
   /** 401. */
   | "unauthorized"
@@ -24,7 +24,7 @@ export type FailureReason =
   | "not-found"
   /** 410: the resource version or continue token is too old. */
   | "gone"
-  /** A resource version is lower than the one before it: etcd was restored. */
+  /** A resource version is lower than the previous one: etcd was restored. */
   | "reverted"
   /** 429. */
   | "throttled"
@@ -34,21 +34,21 @@ export type FailureReason =
 /** A request or a stream failed. */
 export class WatchError extends Error {
   override name = "WatchError";
-  /** @param reason what it counts as */
+  /** @param reason the class of the failure */
   constructor(readonly reason: FailureReason, message: string, options?: ErrorOptions) {
     super(message, options);
   }
 }
 
-/** The API server answered with an error, by status or by an ERROR event. */
+/** The API server answered with an error status or an ERROR event. */
 export class StatusError extends WatchError {
   override name = "StatusError";
   /** HTTP status, for example 410. */
   readonly status: number;
-  /** Milliseconds that the server asks us to wait; `undefined` where it does not say. */
+  /** Milliseconds that the server asks to wait; `undefined` if it does not. */
   readonly retryAfter: number | undefined;
 
-  /** @param message one printable line, with what was asked for */
+  /** @param message one printable line that names the request */
   constructor(
     message: string,
     options: { readonly status: number; readonly retryAfter?: number | undefined },

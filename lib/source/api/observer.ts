@@ -1,13 +1,11 @@
 /**
- * What the watches tell those who report on them: metrics, `signpost status`.
+ * The reports of watches to metrics and `signpost status`.
  *
  * @module
  */
 import type { Kind } from "../../model/cluster/objects.ts";
 
-/**
- * Where a watch stands. `absent`: the server does not know the resource, it is asked again later.
- */
+/** The state of a watch. `absent`: the server does not know the resource; a retry follows later. */
 export type WatchState =
   | "connecting"
   | "listing"
@@ -20,43 +18,43 @@ export type WatchState =
 export interface WatchStatus {
   readonly kind: Kind;
   readonly state: WatchState;
-  /** `""`: none. */
+  /** `""` if there is none. */
   readonly resourceVersion: string;
-  /** Wall-clock time of the last event or bookmark, milliseconds since the epoch; 0: none yet. */
+  /** The wall-clock time of the last event or bookmark, milliseconds since the epoch; 0 if there was none. */
   readonly lastEvent: number;
-  /** Complete lists that were delivered, the first one included. */
+  /** The number of delivered complete lists, the first one included. */
   readonly lists: number;
-  /** The last failure in one line; `""` where all is well. */
+  /** The last failure in one line; `""` if there is none. */
   readonly lastError: string;
 }
 
-/** One request to the API server, as client-go's `rest_client_*` metrics count them. */
+/** One request to the API server, as in client-go's `rest_client_*` metrics. */
 export interface RequestResult {
   /** HTTP method. */
   readonly verb: string;
   /** `host:port`. */
   readonly host: string;
-  /** HTTP status as text, `<error>` where there was no answer. */
+  /** The HTTP status as text, or `<error>` if there was no answer. */
   readonly code: string;
-  /** Milliseconds until the headers of the answer were in. */
+  /** Milliseconds until the headers of the answer. */
   readonly duration: number;
-  /** Bytes of its body. */
+  /** Bytes of the request's body. */
   readonly size: number;
-  /** The code of the same request before, where that failed. */
+  /** The code of the previous attempt, if that failed. */
   readonly retryOf?: string;
 }
 
 /** The body of an answer. */
 export interface ResponseRead extends Pick<RequestResult, "verb" | "host"> {
-  /** Bytes. */
+  /** The size in bytes. */
   readonly size: number;
 }
 
-/** Takes reports. Called often; it must be quick and must not throw. */
+/** Takes reports. Called often: must be quick and must not throw. */
 export interface WatchObserver {
-  /** A watch came into another state, or took events. */
+  /** Called when a watch changes its state or takes events. */
   watchChanged?(status: WatchStatus): void;
   requestDone?(result: RequestResult): void;
-  /** The body of an answer has ended, or was given up; that of a watch is not told. */
+  /** Called when a body has ended or was given up, but not for watches. */
   responseRead?(response: ResponseRead): void;
 }

@@ -1,7 +1,7 @@
 /**
- * One kind of objects, listed once and followed from then on, whatever the API server does.
+ * Lists the objects of one kind, then watches them through any failure of the API server.
  *
- * What was delivered stays until something newer is: no failure ever removes an object.
+ * A failure never removes an object. Delivered objects stay until a newer state arrives.
  *
  * @module
  */
@@ -25,28 +25,25 @@ import {
   type StreamOptions,
 } from "./watch_stream.ts";
 
-/** Times in milliseconds, and the size of a page. */
+/** The limits of a watch; times are milliseconds. */
 export interface WatchLimits {
-  /**
-   * How long a watch may be silent. The API server sends a bookmark about every minute, so
-   * three minutes are three lost ones; a wrong guess costs one request.
-   */
+  /** The longest silence of a watch. The API server sends a bookmark about every minute. */
   readonly stall: number;
   /**
-   * How long a streaming list may name no new object before its end is marked. The API server
-   * waits 3 seconds at most for its cache; a wrong guess costs one paged list.
+   * The longest time without a new object before the end of a streaming list. The API server waits
+   * at most 3 seconds for its cache.
    */
   readonly initialQuiet: number;
-  /** How long until a resource that the server does not know is asked for again. */
+  /** The delay of a retry if the server does not know the resource. */
   readonly absent: number;
   readonly backoff: BackoffLimits;
-  /** Objects in a page of a list, as client-go. */
+  /** Objects in a page of a list, as in client-go. */
   readonly pageSize: number;
-  /** Objects of the kind that are kept. */
+  /** The most objects to keep. */
   readonly maxObjects: number;
 }
 
-/** The limits that hold where none are given. */
+/** The default limits. */
 export const DEFAULT_LIMITS: WatchLimits = {
   stall: 180_000,
   initialQuiet: 10_000,
@@ -56,13 +53,13 @@ export const DEFAULT_LIMITS: WatchLimits = {
   maxObjects: MAX_OBJECTS,
 };
 
-/** What a reflector works with. */
+/** The options of a reflector. */
 export interface ReflectorOptions {
   readonly client: ApiClient;
-  /** The Node that is watched. */
+  /** The name of the Node to watch. */
   readonly nodeName: string;
   readonly decode: Decoder;
-  /** Whether watches are asked for in protobuf; `decode` then gets what it has a use for, no more. */
+  /** True if watches ask for protobuf. Then `decode` gets only the fields of its tables. */
   readonly protobuf: boolean;
   readonly sink: EventSink;
   readonly clock: Clock;
@@ -71,38 +68,38 @@ export interface ReflectorOptions {
   /** Ends the watch. */
   readonly signal: AbortSignal;
   readonly limits?: Partial<WatchLimits>;
-  /** 0 to 1; `Math.random` by default. */
+  /** Returns 0 to 1; `Math.random` by default. */
   readonly random?: () => number;
 }
 
-/** So many failures on end without progress, and the resource version is given up. */
+/** Failures in a row, without progress, before the resource version is dropped. */
 const FAILURES_BEFORE_RELIST = 5;
-/** Milliseconds after which a stream that brought nothing counts as a good one all the same. */
+/** Milliseconds after which a stream without events counts as a success. */
 const GOOD_STREAM = 30_000;
 
-/** Milliseconds; a server that asks for more is asked again all the same. */
+/** The longest delay in milliseconds that a server can ask for. */
 const LONGEST_RETRY_AFTER = 120_000;
 
 /** Lists and watches one kind. */
 export class Reflector<K extends Kind> {
   readonly #collection: Resource;
   readonly #limits: WatchLimits;
-  /** Between failures. */
+  /** Delays after failures. */
   readonly #backoff: Backoff;
-  /** Between lists that resource versions asked for that were too old. */
+  /** Delays between lists after expired resource versions. */
   readonly #relists: Backoff;
   readonly #random: () => number;
   readonly #report: WatchReport;
-  /** `""`: a list is due. */
+  /** `""` if a list is due. */
   #resourceVersion = "";
-  /** Monotonic time of the last list, event or bookmark. */
+  /** The monotonic time of the last list, event or bookmark. */
   #progressed = -Infinity;
-  /** Keys of the objects that were delivered. */
+  /** Keys of the delivered objects. */
   #known = new Set<string>();
   #streamingList = true;
-  /** Whether the server is asked to select by fields; else the objects are selected here. */
+  /** True if requests have a field selector; else objects are selected here. */
   #selectsFields = true;
-  /** Monotonic time at which the last such list was asked for. */
+  /** The monotonic time of the last list after an expired resource version. */
   #relisted = -Infinity;
   #protobuf: boolean;
 
@@ -201,14 +198,14 @@ export class Reflector<K extends Kind> {
         },
       });
     } catch (error) {
-      // The abort ends the body anywhere.
+      // The abort ends the body at any place.
       if (this.options.signal.aborted) return;
       if (this.#protobuf && speaksAgainstProtobuf(error)) this.#leaveProtobuf(error);
       throw error;
     } finally {
       const end = clock.monotonic();
       if (end - start >= GOOD_STREAM) this.#backoff.reset();
-      // A restored server that is behind this version sends nothing until it has come past it.
+      // A restored server with a lower version sends nothing until it has passed this one.
       const isSilent = isOpen && !progress && end - this.#progressed >= this.#limits.stall;
       if (isSilent) this.#resourceVersion = "";
     }
@@ -238,7 +235,7 @@ export class Reflector<K extends Kind> {
     };
   }
 
-  /** What is asked for, and the decoder that leaves out what the server is not asked to. */
+  /** Returns the selectors of requests, and the decoder that applies the selectors left out. */
   #selection(): { readonly resource: Resource; readonly decode: Decoder } {
     const { decode } = this.options;
     if (this.#selectsFields) return { resource: this.#collection, decode };
@@ -248,7 +245,7 @@ export class Reflector<K extends Kind> {
     };
   }
 
-  /** JSON is what servers, and what lies before them, have spoken longest. */
+  /** Falls back to JSON, which all servers and proxies in front of them know. */
   #leaveProtobuf(error: unknown): void {
     this.#protobuf = false;
     this.options.logger.info(`watching ${this.kind} objects in JSON from here on`, {
@@ -282,8 +279,8 @@ export class Reflector<K extends Kind> {
   }
 
   /**
-   * A server that says that a resource version is too old is well, so what failed before it came
-   * back counts no longer. One that says so again and again is asked later and later.
+   * Resets the delays of earlier failures after an expired resource version: the server works
+   * again. If versions expire repeatedly, the delays grow.
    */
   #forgetOutage(): void {
     if (this.options.clock.monotonic() - this.#relisted < GOOD_STREAM) return;
@@ -292,10 +289,10 @@ export class Reflector<K extends Kind> {
   }
 
   /**
-   * Asks without the field selector where the server refuses the request, and with it again where
-   * that was not the reason.
+   * Drops the field selector if the server refuses the request, and restores it if the refusal has
+   * another reason.
    *
-   * @returns whether to ask again at once
+   * @returns true if an immediate retry is useful
    */
   #changeSelection(error: WatchError): boolean {
     if (this.#collection.selectors.fieldSelector === undefined) return false;
@@ -313,7 +310,7 @@ export class Reflector<K extends Kind> {
     return false;
   }
 
-  /** Whether the resource version that we have leads nowhere. */
+  /** Returns true if the resource version is of no more use. */
   #mustList(error: WatchError): boolean {
     if (error.reason === "reverted") return true;
     if (this.#backoff.failures >= FAILURES_BEFORE_RELIST && error.reason === "garbage") return true;
@@ -323,8 +320,8 @@ export class Reflector<K extends Kind> {
   }
 
   /**
-   * A cluster may lack an optional resource, or the right to read it: then its first state is
-   * empty, for the rules must not wait for it. One that was there before stays.
+   * Delivers an empty first state if the cluster lacks an optional resource or the right to read
+   * it. An earlier state stays.
    */
   #deliverNothing({ reason }: WatchError): void {
     const isDenied = reason === "not-found" || reason === "forbidden";

@@ -1,5 +1,5 @@
 /**
- * The state of one watch, kept for the observer and the log.
+ * Keeps the state of one watch for the observer and the log.
  *
  * @module
  */
@@ -8,17 +8,17 @@ import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { WatchError } from "./failure.ts";
 import type { WatchObserver, WatchState, WatchStatus } from "./observer.ts";
 
-/** Who is told. */
+/** The receivers of reports. */
 export interface ReportOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: WatchObserver | undefined;
 }
 
-/** Keeps the status of one watch and says aloud what a person would care about. */
+/** Keeps the status of one watch and logs its changes. */
 export class WatchReport {
   #status: WatchStatus;
-  /** What was logged since all was well, so that a lasting failure is one line. */
+  /** The last logged failure, so that a lasting failure is one line. */
   #warned = "";
 
   constructor(kind: Kind, private readonly options: ReportOptions) {
@@ -32,24 +32,24 @@ export class WatchReport {
     };
   }
 
-  /** The status now. */
+  /** Returns the current status. */
   get status(): WatchStatus {
     return this.#status;
   }
 
-  /** The watch is in another state. */
+  /** Notes a new state of the watch. */
   state(state: WatchState): void {
     if (state !== this.#status.state) this.#update({ state });
   }
 
-  /** A complete list was delivered. */
+  /** Notes that a complete list was delivered. */
   listed(resourceVersion: string, objects: number): void {
     const { kind, lists } = this.#status;
     this.#update({ resourceVersion, lists: lists + 1 });
     this.options.logger.debug(2, `listed ${kind} objects`, { objects, resourceVersion });
   }
 
-  /** The stream is alive: events or a bookmark came. */
+  /** Notes events or a bookmark. */
   alive(resourceVersion: string): void {
     const { kind } = this.#status;
     if (this.#warned !== "") this.options.logger.info(`the watch of ${kind} objects is back`);
@@ -63,9 +63,9 @@ export class WatchReport {
   }
 
   /**
-   * The watch failed and goes on.
+   * Notes a failure after which the watch continues.
    *
-   * @param consequence what happens now, and after how many milliseconds
+   * @param consequence the next state, and its delay in milliseconds
    */
   failed(
     error: WatchError,

@@ -1,5 +1,5 @@
 /**
- * Tells the observer of requests and answers, as client-go counts them.
+ * Reports requests and answers to the observer, as client-go counts them.
  *
  * @module
  */
@@ -8,30 +8,30 @@ import type { Clock } from "../../model/ports/ports.ts";
 import type { HttpRequest, HttpResponse } from "./http/http.ts";
 import type { WatchObserver } from "./observer.ts";
 
-/** As client-go says where there was no answer. */
+/** client-go's code if there was no answer. */
 const NO_ANSWER = "<error>";
 
-/** Paths of failed requests that are remembered. */
+/** The number of failed paths to remember. */
 const MAX_REMEMBERED = 100;
 
-/** Who is told, and by which clock. */
+/** The observer and the clock. */
 export interface RequestReportsOptions {
   readonly clock: Pick<Clock, "monotonic">;
   readonly observer?: WatchObserver;
 }
 
-/** Tells of requests; one that repeats a failed one is a retry. Only GETs are repeated. */
+/** Reports requests. A GET that repeats a failed one is a retry. */
 export class RequestReports {
-  /** By path, the code of the last GET where that failed. */
+  /** The code of the last GET by path, if that failed. */
   readonly #failed = new BoundedMap<string, string>(MAX_REMEMBERED);
 
-  /** @param options whom to tell */
+  /** @param options the observer and the clock */
   constructor(private readonly options: RequestReportsOptions) {}
 
   /**
-   * Sends a request, and tells of it and of its answer.
+   * Sends a request, and reports it and its answer.
    *
-   * @param send gives the answer; what it throws is thrown
+   * @param send returns the answer; its errors are passed on
    */
   async follow(
     request: Pick<HttpRequest, "method" | "url" | "body">,

@@ -1,5 +1,5 @@
 /**
- * Where the API server keeps each kind, and which objects of it are asked for.
+ * The API path of each kind, and the selectors of its requests.
  *
  * @module
  */
@@ -7,10 +7,10 @@ import type { Decoder } from "../../model/cluster/events.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { fieldAt } from "../../model/values/record.ts";
 
-/** Label of Services that another proxy looks after. */
+/** The label of Services that another proxy serves. */
 const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
 
-/** Label of EndpointSlices of headless Services. */
+/** The label of EndpointSlices of headless Services. */
 const HEADLESS = "service.kubernetes.io/headless";
 
 /** Query parameters. */
@@ -19,20 +19,20 @@ export interface Selectors {
   readonly fieldSelector?: string;
 }
 
-/** A collection of objects and what to take of it. */
+/** A collection of objects with its selectors. */
 export interface Resource {
   readonly path: string;
   readonly selectors: Selectors;
-  /** Whether an object is one that the selectors ask for, where the server did not judge. */
+  /** Returns true if the selectors choose an object, for servers that do not apply them. */
   readonly selects: (raw: unknown) => boolean;
-  /** Whether a cluster may do without it: ServiceCIDRs came with Kubernetes 1.33. */
+  /** True if a cluster may lack the resource: ServiceCIDRs came with Kubernetes 1.33. */
   readonly optional: boolean;
 }
 
 /**
- * The collection of a kind, selected as kube-proxy selects it (cmd/kube-proxy/app/server.go).
+ * Returns the collection of a kind, with kube-proxy's selectors (cmd/kube-proxy/app/server.go).
  *
- * @param nodeName the only Node that is asked for
+ * @param nodeName the name of the only Node to select
  */
 export function resourceOf(kind: Kind, nodeName: string): Resource {
   switch (kind) {
@@ -76,15 +76,15 @@ function hasLabel(raw: unknown, name: string): boolean {
 }
 
 /**
- * The same collection, asked for without its field selector: Kubernetes before 1.31 has none for
- * cluster IPs (kubernetes/kubernetes#123905). Put what comes through `selecting`.
+ * Removes the field selector: Kubernetes before 1.31 has none for cluster IPs
+ * (kubernetes/kubernetes#123905). `selecting` replaces it.
  */
 export function withoutFieldSelector(resource: Resource): Resource {
   const { fieldSelector: _, ...selectors } = resource.selectors;
   return { ...resource, selectors };
 }
 
-/** A decoder that ignores what the field selector of a collection would have left out. */
+/** Returns a decoder that applies the field selector itself. */
 export function selecting({ selects }: Resource, decode: Decoder): Decoder {
   return (kind, raw) => {
     const decoded = decode(kind, raw);

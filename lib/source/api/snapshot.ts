@@ -1,5 +1,5 @@
 /**
- * The first complete state of a kind, gathered object by object and already decoded.
+ * Collects the first complete state of a kind from decoded objects.
  *
  * @module
  */
@@ -8,15 +8,15 @@ import type { Kind, KindMap } from "../../model/cluster/objects.ts";
 import { WatchError } from "./failure.ts";
 
 /**
- * Objects of a kind that are kept. Kubernetes is made for 150,000 pods and 5,000 nodes, so no
- * cluster has that many; a server that names objects without end would take all of the memory.
+ * The most objects of a kind to keep. Kubernetes supports 150,000 pods and 5,000 nodes. The bound
+ * protects memory from a faulty server.
  */
 export const MAX_OBJECTS = 500_000;
 
-/** The server names more objects than are kept. */
+/** Thrown if the server sends more objects than are kept. */
 export class TooManyObjectsError extends WatchError {
   override name = "TooManyObjectsError";
-  /** @param max how many are kept */
+  /** @param max the most objects to keep */
   constructor(kind: Kind, max: number) {
     super(
       "garbage",
@@ -26,23 +26,23 @@ export class TooManyObjectsError extends WatchError {
   }
 }
 
-/** Gathers decoded objects until a list is complete. */
+/** Collects decoded objects until a list is complete. */
 export class Snapshot<K extends Kind> {
   readonly #objects = new Map<string, KindMap[K]>();
   readonly #refused = new Map<string, string>();
-  /** The keys of those that are not ignored: for whoever goes on from here. */
+  /** The keys of objects that are not ignored, for the watch that follows. */
   readonly keys = new Set<string>();
-  /** Other keys that were named: of objects that are ignored, or gone. */
+  /** Other keys that were seen: of ignored or removed objects. */
   readonly #others = new Set<string>();
 
-  /** @param max objects that are taken; `MAX_OBJECTS` by default */
+  /** @param max the most objects to take; `MAX_OBJECTS` by default */
   constructor(private readonly kind: K, private readonly max = MAX_OBJECTS) {}
 
   /**
-   * Takes an object as it is now.
+   * Takes the current state of an object.
    *
-   * @returns whether this object was not named before
-   * @throws {TooManyObjectsError} where it is one too many
+   * @returns true if its key is new
+   * @throws {TooManyObjectsError} if there are too many objects
    */
   put(decoded: Decoded<K>): boolean {
     const { key } = decoded;
@@ -60,12 +60,12 @@ export class Snapshot<K extends Kind> {
     return isNew;
   }
 
-  /** How many objects there are. */
+  /** The number of objects. */
   get size(): number {
     return this.#objects.size;
   }
 
-  /** Forgets an object. */
+  /** Removes an object. */
   remove(key: string): void {
     if (!this.keys.delete(key)) return;
     this.#objects.delete(key);
@@ -73,7 +73,7 @@ export class Snapshot<K extends Kind> {
     this.#others.add(key);
   }
 
-  /** The complete state, as one event. */
+  /** Returns the complete state as one event. */
   toEvent(): ObjectEvent {
     return {
       type: "replace",
@@ -84,12 +84,12 @@ export class Snapshot<K extends Kind> {
   }
 }
 
-/** The complete state of a kind of which there is nothing. */
+/** Returns the empty state of a kind. */
 export function emptyState(kind: Kind): ObjectEvent {
   return new Snapshot(kind).toEvent();
 }
 
-/** What one changed object means after the first complete state. One that makes no rules is gone. */
+/** Returns the event of one changed object. An ignored object counts as deleted. */
 export function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): ObjectEvent {
   const { key } = decoded;
   switch (decoded.type) {

@@ -1,6 +1,6 @@
 /**
- * The lines and frames of a watch stream and the pages of a list, told apart but not yet decoded
- * (kubernetes.io/docs/reference/using-api/api-concepts).
+ * Parses the lines and frames of a watch stream and the pages of a list. Their objects stay
+ * undecoded (kubernetes.io/docs/reference/using-api/api-concepts).
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 /** One line or frame of a watch stream. */
 export type WatchEvent =
   | {
-    /** ADDED and MODIFIED are one: the object is as it says. */
+    /** `changed` is ADDED or MODIFIED. */
     readonly type: "changed" | "deleted";
     readonly object: unknown;
     readonly resourceVersion: string;
@@ -21,7 +21,7 @@ export type WatchEvent =
   | {
     readonly type: "bookmark";
     readonly resourceVersion: string;
-    /** The objects that were there at the start are all in (KEP-3157). */
+    /** True if all initial objects were sent (KEP-3157). */
     readonly initialEventsEnd: boolean;
   };
 
@@ -29,7 +29,7 @@ export type WatchEvent =
 export interface ListPage {
   readonly items: readonly unknown[];
   readonly resourceVersion: string;
-  /** Token of the next page; `""`: this is the last. */
+  /** The token of the next page; `""` on the last one. */
   readonly next: string;
 }
 
@@ -39,9 +39,9 @@ const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
  * Parses one line or frame of a watch stream.
  *
  * @param piece a line of JSON, or a frame of protobuf
- * @returns the event, or `undefined` for a type that a later API version may have added
+ * @returns the event, or `undefined` for an unknown type
  * @throws {StatusError} at an ERROR event, with its code
- * @throws {WatchError} where the piece is no watch event
+ * @throws {WatchError} if the piece is no watch event
  */
 export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefined {
   const event = typeof piece === "string" ? parseJson(piece) : parseFrame(piece);
@@ -73,7 +73,7 @@ export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefi
  * Reads one page of a list.
  *
  * @param body the answer, as parsed JSON
- * @throws {WatchError} where it is no list
+ * @throws {WatchError} if it is no list
  */
 export function readListPage(body: unknown): ListPage {
   const items = fieldAt(body, "items") ?? [];
@@ -102,12 +102,12 @@ function statusError(status: Json): StatusError {
 }
 
 /**
- * Values that a line may hold, as far as commas and brackets tell: about one for each byte of the
- * largest object that etcd takes. More of them in 16 MiB would take hundreds of MB in memory.
+ * The most values in a line, as counted by commas and brackets: about one a byte of the largest
+ * etcd object. More could take hundreds of MB of memory.
  */
 const MAX_VALUES = 2_000_000;
 
-/** Whether a line has more commas and opening brackets than the values of any stored object need. */
+/** Returns true if a line has more commas and opening brackets than any stored object. */
 function hasTooManyValues(line: string): boolean {
   if (line.length <= MAX_VALUES) return false;
   let values = 0;
@@ -127,7 +127,7 @@ function parseJson(line: string): unknown {
   }
 }
 
-/** @returns an object of the shape that a line has */
+/** @returns an object with the shape of a line */
 function parseFrame(frame: Uint8Array): unknown {
   try {
     const { type, object } = readMessage(frame, WATCH_EVENT);

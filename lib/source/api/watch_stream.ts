@@ -1,5 +1,5 @@
 /**
- * One watch stream from its request to its end, with or without the initial state in front.
+ * Follows one watch stream from its request to its end, with or without the initial state.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import type { Resource } from "./resources.ts";
 import { changeEvent, Snapshot, TooManyObjectsError } from "./snapshot.ts";
 import { parseWatchEvent, type WatchEvent } from "./watch_event.ts";
 
-/** What to follow, and who hears of it. */
+/** The options and callbacks of a stream. */
 export interface StreamOptions<K extends Kind> {
   readonly client: ApiClient;
   readonly resource: Resource;
@@ -26,43 +26,43 @@ export interface StreamOptions<K extends Kind> {
   readonly sink: EventSink;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Whether the server may send protobuf. */
+  /** True if the server may send protobuf. */
   readonly protobuf: boolean;
-  /** Where to go on from; `undefined`: begin with all objects, a streaming list. */
+  /** The version to continue from; `undefined` starts with a streaming list of all objects. */
   readonly resourceVersion: string | undefined;
-  /** When the server shall end the stream. */
+  /** The time after which the server ends the stream. */
   readonly timeoutSeconds: number;
-  /** Milliseconds without a byte after which the stream is given up. */
+  /** Milliseconds without a byte before the stream is given up. */
   readonly stall: number;
-  /** Milliseconds without a new object after which a streaming list is given up. */
+  /** Milliseconds without a new object before a streaming list is given up. */
   readonly initialQuiet: number;
-  /** Keys of the objects that were delivered; kept up to date here. */
+  /** Keys of the delivered objects, updated here. */
   readonly known: () => Set<string>;
-  /** Objects that are kept. */
+  /** The most objects to keep. */
   readonly maxObjects: number;
-  /** The server has accepted the watch. */
+  /** Called when the server has accepted the watch. */
   readonly onOpen: () => void;
-  /** The initial state was delivered. */
+  /** Called when the initial state was delivered. */
   readonly onListed: (snapshot: Snapshot<K>, resourceVersion: string) => void;
-  /** Events or a bookmark came after the initial state; called once a chunk. */
+  /** Called once a chunk if it has events or a bookmark after the initial state. */
   readonly onProgress: (resourceVersion: string) => void;
 }
 
-/** The server accepted a streaming list, but does not know how to end it. */
+/** Thrown if the server accepts a streaming list but does not mark its end. */
 class UnmarkedListError extends WatchError {
   override name = "UnmarkedListError";
 }
 
-/** Statuses by which servers refuse parameters that they do not know. */
+/** Statuses of servers that refuse unknown parameters. */
 const REFUSALS: readonly number[] = [400, 405, 406, 415, 422, 501];
 
-/** Lines or frames that are taken at one go. */
+/** Lines or frames that are taken without a break. */
 const BATCH = 16;
 
 /**
  * Follows a stream until the server ends it or the signal aborts.
  *
- * @throws {WatchError} where it breaks off, stalls, brings an ERROR event or garbage
+ * @throws {WatchError} if it breaks off, stalls, or has an ERROR event or garbage
  */
 export async function followStream<K extends Kind>(
   kind: K,
@@ -108,24 +108,24 @@ function piecesOf(stream: ApiStream): AsyncIterable<readonly (string | Uint8Arra
   return isProtobuf ? splitFrames(stream.body) : splitLines(stream.body);
 }
 
-/** Whether a stream that was asked for in protobuf may fare better in JSON. */
+/** Returns true if a failed protobuf stream may work in JSON. */
 export function speaksAgainstProtobuf(error: unknown): boolean {
   if (error instanceof StatusError) return error.status === 406 || error.status === 415;
   return error instanceof WatchError && error.reason === "garbage" &&
     !(error instanceof UnmarkedListError || error instanceof TooManyObjectsError);
 }
 
-/** Whether a server that refuses a request names the field selector as the reason. */
+/** Returns true if the server names the field selector as the reason of a refusal. */
 export function speaksAgainstFieldSelector(error: unknown): boolean {
   return error instanceof StatusError && error.status === 400 &&
     /field (?:selector|label)/i.test(error.message);
 }
 
 /**
- * Whether a streaming list failed in a way that asks for a paged list at once.
+ * Returns the kind of failure after which a paged list follows at once.
  *
- * `for good`: the server does not know streaming lists. `for now`: it may have been chance.
- * `undefined`: a paged list would fail alike.
+ * `for good`: the server does not know streaming lists. `for now`: the failure may be temporary.
+ * `undefined`: a paged list would fail too.
  */
 export function fallbackFrom(error: unknown): "for good" | "for now" | undefined {
   if (error instanceof UnmarkedListError) return "for good";
@@ -164,8 +164,8 @@ function limitQuiet(stream: ApiStream, clock: Clock, milliseconds: number): Idle
 const COMPARABLE = /^[1-9][0-9]*$/;
 
 /**
- * Returns whether a resource version is lower than another of the same resource; `false` if one of
- * them is no number, for then they have no order (KEP-5504).
+ * Returns true if a resource version is lower than another of the same resource. Non-numeric
+ * versions have no order (KEP-5504).
  */
 function isLower(version: string, other: string): boolean {
   if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;
@@ -175,7 +175,7 @@ function isLower(version: string, other: string): boolean {
 /** Takes the lines or frames of one stream. */
 class Follower<K extends Kind> {
   #snapshot: Snapshot<K> | undefined;
-  /** Of what was delivered last. */
+  /** The version of the last delivered event. */
   #resourceVersion: string;
   #hasProgress = false;
 
@@ -189,7 +189,7 @@ class Follower<K extends Kind> {
     }
   }
 
-  /** Whether the end of the initial state has not come yet. */
+  /** True until the end of the initial state. */
   get isListing(): boolean {
     return this.#snapshot !== undefined;
   }
@@ -203,7 +203,7 @@ class Follower<K extends Kind> {
         else this.#pass(event);
       }
     } finally {
-      // What came before a bad piece is delivered, so the next watch goes on behind it.
+      // Events before a bad piece are delivered, so the next watch continues after them.
       if (this.#hasProgress) this.options.onProgress(this.#resourceVersion);
       this.#hasProgress = false;
     }

@@ -1,30 +1,30 @@
 /**
- * The ports through which manifests are found, read and followed. The adapter is `lib/system/files.ts`.
+ * The ports that find, read and watch manifests. The adapter is `lib/system/files.ts`.
  *
  * @module
  */
 
-/** What is at a path. */
+/** The facts about a path. */
 export interface FileInfo {
   readonly isDirectory: boolean;
-  /** Changes whenever the content may have: inode, size and time of the last change. */
+  /** Changes with the content: inode, size and time of the last change. */
   readonly fingerprint: string;
 }
 
-/** Reads files, links followed. Everything rejects with the system's error. */
+/** Reads files and follows links. Rejects with the system's error. */
 export interface Files {
-  /** The text of a file; `-` is standard input, to its end. */
+  /** Reads a file; `-` is standard input, to its end. */
   read(path: string): Promise<string>;
-  /** Names in a folder. */
+  /** Returns the names in a folder. */
   list(folder: string): Promise<readonly string[]>;
   stat(path: string): Promise<FileInfo>;
 }
 
-/** Tells that something below some folders may have changed. */
+/** Reports changes below some folders. */
 export interface FileWatcher {
   /**
-   * Calls back until the signal aborts. May call back too often, and may miss changes: polling
-   * stands behind it.
+   * Calls back until the signal aborts. It may call too often, and may miss changes, so polling
+   * supplements it.
    */
   watch(
     folders: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * Manifest files and folders to events, once or for as long as they change.
+ * Turns manifest files and folders into events, once or as they change.
  *
  * @module
  */
@@ -12,35 +12,35 @@ import { joinManifests } from "./manifest_set.ts";
 import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 
-/** What to load. */
+/** The paths to load, and the parts of the loader. */
 export interface ManifestSourceOptions {
   /** Files, folders (their `.yaml`, `.yml` and `.json` files, not recursive) and `-`. */
   readonly paths: readonly string[];
   readonly decode: Decoder;
   readonly sink: EventSink;
-  /** The only Node that is taken. */
+  /** The name of the only Node to take. */
   readonly nodeName: string;
   readonly files: Files;
   readonly logger: Logger;
-  /** Is shown every object of a kind that is read, whether it is selected or not. */
+  /** Called with every object of a known kind, selected or not. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
-/** How to follow. */
+/** The options of following changes. */
 export interface FollowOptions extends ManifestSourceOptions {
   readonly watcher: FileWatcher;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Milliseconds of quiet after a change before the files are read, 100 by default. */
+  /** Milliseconds without a change before the files are read, 100 by default. */
   readonly debounce?: number;
-  /** Milliseconds between two looks at the files, for changes that no event told of; 5 s by default. */
+  /** Milliseconds between polls, which find changes without an event; 5 s by default. */
   readonly pollInterval?: number;
 }
 
 /**
  * Loads everything once and delivers a `replace` for each kind.
  *
- * @throws {ManifestError} at the first path or file that cannot be used; nothing is delivered then
+ * @throws {ManifestError} at the first unusable path or file, with nothing delivered
  */
 export async function loadManifests(options: ManifestSourceOptions): Promise<void> {
   const loader = new ManifestLoader(options);
@@ -52,8 +52,8 @@ export async function loadManifests(options: ManifestSourceOptions): Promise<voi
 /**
  * Loads everything, then follows changes until the signal aborts.
  *
- * A file that is broken keeps its last good state, with one warning. One that is broken at the
- * start is an error as in `loadManifests`: a state that was never complete is not to be applied.
+ * A file that breaks later keeps its last good state, with one warning. A file that is broken at
+ * the start is an error, because the state was never complete.
  *
  * @throws {ManifestError} at the start only
  */
@@ -78,7 +78,7 @@ export async function followManifests(options: FollowOptions): Promise<void> {
   }
 }
 
-/** The folders to follow: a file is followed by its folder, for it may be replaced. */
+/** Returns the folders to watch. A file may be replaced, so its folder is watched. */
 async function foldersOf({ paths, files }: ManifestSourceOptions): Promise<readonly string[]> {
   const folders = await Promise.all(
     paths.filter((path) => path !== "-").map(async (path) => {
@@ -89,30 +89,30 @@ async function foldersOf({ paths, files }: ManifestSourceOptions): Promise<reado
   return [...new Set(folders)];
 }
 
-/** What one file held when it was last read. */
+/** The last content of one file. */
 interface LoadedFile {
   readonly digest: string;
   readonly manifest: Manifest;
 }
 
-/** Keeps what the files held, and reads them again. */
+/** Keeps the content of the files, and reads them again. */
 class ManifestLoader {
   #loaded = new Map<string, LoadedFile>();
   #delivered: readonly LoadedFile[] = [];
   #fingerprint = "";
-  /** Problems that were told already. */
+  /** Problems that were logged already. */
   #told = new Set<string>();
 
   constructor(private readonly options: ManifestSourceOptions) {}
 
-  /** Whether there is something that was not delivered. */
+  /** True if there is undelivered content. */
   get hasChanged(): boolean {
     const now = [...this.#loaded.values()];
     return now.length !== this.#delivered.length ||
       now.some((file, index) => file !== this.#delivered[index]);
   }
 
-  /** Reads what has changed. @returns the problems; what they are about stays as it was */
+  /** Reads the changed files. @returns the problems; their files keep the old content */
   async load(): Promise<string[]> {
     const problems: string[] = [];
     this.#fingerprint = await this.#look();
@@ -127,12 +127,12 @@ class ManifestLoader {
     return problems;
   }
 
-  /** Whether any file seems other than when it was read. */
+  /** Returns true if any file seems to differ from its last reading. */
   async looksChanged(): Promise<boolean> {
     return await this.#look() !== this.#fingerprint;
   }
 
-  /** Says what is new among the problems. */
+  /** Logs the new problems. */
   warn(problems: readonly string[]): void {
     for (const problem of problems) {
       if (this.#told.has(problem)) continue;
@@ -201,7 +201,7 @@ class ManifestLoader {
   }
 }
 
-/** The manifest files at a path: itself, or those in the folder, sorted, hidden ones left out. */
+/** Returns the manifest files at a path: the file, or the sorted files of the folder without hidden ones. */
 async function manifestFiles(path: string, files: Files): Promise<readonly string[]> {
   if (!(await files.stat(path)).isDirectory) return [path];
   const names = await files.list(path);
@@ -216,7 +216,7 @@ async function sha256(text: string): Promise<string> {
   return new Uint8Array(digest).toHex();
 }
 
-/** Waits for news of changes. */
+/** Waits for notices of changes. */
 class Changes {
   #news = Promise.withResolvers<void>();
   #count = 0;
@@ -228,7 +228,7 @@ class Changes {
     this.#news.resolve();
   }
 
-  /** @returns whether there was news before the time was over */
+  /** @returns true if a change came in time */
   async wait(milliseconds: number, signal: AbortSignal): Promise<boolean> {
     const over = new AbortController();
     await Promise.race([
@@ -239,7 +239,7 @@ class Changes {
     return this.#count > 0;
   }
 
-  /** Waits until there was no news for so long, ten times so long at most. */
+  /** Waits until no change came for the time, at most ten times. */
   async quiet(milliseconds: number, signal: AbortSignal): Promise<void> {
     for (let turn = 0; turn < 10 && !signal.aborted; turn++) {
       const before = this.#count;

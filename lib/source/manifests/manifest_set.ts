@@ -1,5 +1,5 @@
 /**
- * All manifest files together: what each holds, and the events that follow.
+ * Joins all manifest files into the events of a complete state.
  *
  * @module
  */
@@ -12,11 +12,11 @@ import { Snapshot } from "../api/snapshot.ts";
 export interface ManifestState {
   /** One `replace` for each kind, in the order of `KINDS`. */
   readonly events: readonly ObjectEvent[];
-  /** Objects that stand in two places, one line each; the last one counts. */
+  /** Objects that are defined twice, one line each. The last definition counts. */
   readonly duplicates: readonly string[];
 }
 
-/** Joins the files, in their order. */
+/** Joins the files in their order. */
 export function joinManifests(manifests: ReadonlyMap<string, Manifest>): ManifestState {
   const duplicates: string[] = [];
   const events = KINDS.map((kind) => {

@@ -1,5 +1,5 @@
 /**
- * Manifests: the text of a file to decoded objects, without touching the system.
+ * Parses manifests: the text of a file in, decoded objects out.
  *
  * @module
  */
@@ -11,44 +11,44 @@ import { resourceOf } from "../api/resources.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
 
-/** A file that cannot be used, by file and line. */
+/** A file that cannot be used; the message has its path and line. */
 export class ManifestError extends Error {
   override name = "ManifestError";
 }
 
-/** One object of a file, decoded. */
+/** A decoded object of a file. */
 export type ManifestObject = { [K in Kind]: { readonly kind: K; readonly decoded: Decoded<K> } }[
   Kind
 ];
 
-/** What a file holds. */
+/** The content of a file. */
 export interface Manifest {
   readonly objects: readonly ManifestObject[];
   /** Objects of other kinds, as `kind name`. */
   readonly skipped: readonly string[];
 }
 
-/** How to read a file. */
+/** The options of parsing a file. */
 export interface ManifestOptions {
-  /** For errors. */
+  /** The file name in errors. */
   readonly file: string;
   readonly decode: Decoder;
-  /** The only Node that is taken, as the API watch takes it. */
+  /** The name of the only Node to take, as in the API watch. */
   readonly nodeName: string;
-  /** Is shown every object of a kind that is read, whether it is selected or not. */
+  /** Called with every object of a known kind, selected or not. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
-/** Lists in lists end here. */
+/** The depth of nested lists. */
 const MAX_DEPTH = 4;
 
 /**
  * Parses one file: YAML or JSON, one document or many, lists included.
  *
- * Objects are selected as the API server would for us: no Services or slices of other proxies or
- * of headless Services, only the own Node. A namespace that is not said is `default`.
+ * Objects are selected as by the API server: no Services or slices of other proxies, no headless
+ * Services, only this Node. The default namespace is `default`.
  *
- * @throws {ManifestError} where the file is no YAML or JSON, or holds something but objects
+ * @throws {ManifestError} if the file is no YAML or JSON, or holds a value that is no object
  */
 export function parseManifest(text: string, options: ManifestOptions): Manifest {
   const objects: ManifestObject[] = [];
@@ -70,7 +70,7 @@ export function parseManifest(text: string, options: ManifestOptions): Manifest 
 
 interface Document {
   readonly value: unknown;
-  /** Its first line in the file, counted from 1. */
+  /** The number of its first line, from 1. */
   readonly line: number;
 }
 
@@ -89,7 +89,7 @@ function parseDocuments(text: string, file: string): Document[] {
   }).filter(({ value }) => value !== null && value !== undefined);
 }
 
-/** JSON is YAML too, but `JSON.parse` is a hundred times faster. */
+/** `JSON.parse` is a hundred times faster than the YAML parser. */
 function parseWholeJson(text: string): unknown {
   if (!/^\s*[{[]/.test(text)) return undefined;
   try {
@@ -99,7 +99,7 @@ function parseWholeJson(text: string): unknown {
   }
 }
 
-/** The documents of a file, so that errors can tell the line in the file. */
+/** Splits a file into documents with their first lines, for errors. */
 function splitDocuments(text: string): { readonly source: string; readonly line: number }[] {
   const documents: { source: string; line: number }[] = [];
   let lines: string[] = [];
@@ -124,7 +124,7 @@ function leadingLines(source: string): number {
 interface ListContext {
   readonly place: string;
   readonly depth: number;
-  /** Of the items, where a list such as `ServiceList` tells. */
+  /** The version and kind of items, if a list such as `ServiceList` has them. */
   readonly apiVersion: string;
   readonly kind: string;
 }

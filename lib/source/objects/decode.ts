@@ -1,5 +1,5 @@
 /**
- * From an API object as JSON to what signpost keeps of it, or the reason why it is refused.
+ * Decodes an API object from JSON into the model, or returns the reason to refuse it.
  *
  * @module
  */
@@ -42,10 +42,10 @@ const DECODERS: KindDecoders = {
 
 const NAMESPACED: ReadonlySet<Kind> = new Set<Kind>(["Service", "EndpointSlice"]);
 
-/** Beyond so many shared values their table starts again, so that churn cannot grow it without end. */
+/** The most values in a table. A full table starts again, so that churn cannot grow it. */
 const MAX_SHARED = 50_000;
 
-/** Gives the first of the values that came with the same text. */
+/** Returns a function that returns the first value of each text. */
 function sharedValues<T>(): (text: string, value: T) => T {
   const values = new Map<string, T>();
   return (text, value) => {
@@ -57,13 +57,13 @@ function sharedValues<T>(): (text: string, value: T) => T {
   };
 }
 
-/** Shares lists of ports of which all fields are the same. No name has a blank or a comma. */
+/** Shares lists of equal ports. Names have no blanks or commas, so the text is unique. */
 function sharedPorts<T extends EndpointPort>(): Share<T> {
   const lists = sharedValues<readonly T[]>();
   return (ports) => lists(ports.map((port) => Object.values(port).join(" ")).join(), ports);
 }
 
-/** A decoder with tables of its own of what objects share. */
+/** Creates a decoder with its own tables of shared values. */
 export function createDecoder(): Decoder {
   const strings = sharedValues<string>();
   const intern: Intern = (text) => strings(text, text);
@@ -110,7 +110,7 @@ function readMetadata(raw: Raw<typeof METADATA>): Omit<Metadata, "namespace" | "
   };
 }
 
-/** The best name that a broken object can be called by. */
+/** Returns the best name of a broken object. */
 function nameOf(raw: unknown): unknown {
   if (fieldAt(raw, "metadata") === undefined) return "(no metadata)";
   const name = fieldAt(raw, "metadata", "name");

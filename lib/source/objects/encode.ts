@@ -1,8 +1,8 @@
 /**
- * From what signpost keeps of an object to an API object that the decoder reads as the same.
+ * Encodes an object of the model as an API object that decodes to the same value.
  *
- * The encoder of each kind stands beside its decoder. A field that the model gains must be written there
- * to compile (see `complete`).
+ * Each kind's encoder is next to its decoder. A new field of the model must be encoded to compile
+ * (see `complete`).
  *
  * @module
  */
@@ -22,7 +22,7 @@ const ENCODERS: Encoders = {
   ServiceCIDR: encodeServiceCIDR,
 };
 
-/** The API object; what was left out of it when it was decoded stays out. */
+/** Returns the API object. Parts that the decoder left out stay out. */
 export function encodeObject<K extends Kind>(kind: K, object: KindMap[K]): Encoded {
   return { apiVersion: API_VERSION[kind], kind, ...ENCODERS[kind](object) };
 }

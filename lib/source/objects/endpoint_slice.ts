@@ -30,7 +30,7 @@ import { complete, type Encoded, listOf, PROTOCOLS, timeOf } from "./write.ts";
 /** The label that names a slice's Service. */
 const SERVICE_NAME = "kubernetes.io/service-name";
 
-/** The annotation that says when the Pods changed for whose sake a slice was written. */
+/** The annotation with the time of the Pod change that caused a slice's update. */
 const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
 
 type EndpointFields = (typeof ENDPOINT_SLICE)["endpoints"]["value"];
@@ -41,13 +41,12 @@ type PlaceFields = EndpointFields["hints"]["value"]["forZones"]["value"];
 const NO_HINTS: readonly string[] = [];
 
 /**
- * Decodes an EndpointSlice.
+ * Decodes an EndpointSlice. Unusable list entries and hints are left out. Without hints, all
+ * endpoints are used.
  *
- * @returns `undefined` for one that makes no rules: of host names, of a headless Service, or of no Service
- * An entry of a list that cannot be used is left out. So is a hint: without hints all endpoints are
- * used.
- *
- * @throws {MalformedError} where the slice cannot be used
+ * @returns `undefined` for a slice without rules: of host names, of a headless Service, or of no
+ * Service
+ * @throws {MalformedError} if the slice cannot be used
  */
 export function decodeEndpointSlice(
   raw: Raw<typeof ENDPOINT_SLICE>,
@@ -82,7 +81,7 @@ export function decodeEndpointSlice(
   };
 }
 
-/** Ports without a number (null means every port) cannot be forwarded to and are left out, as kube-proxy does. */
+/** Reads the ports. As in kube-proxy, ports without a number (null means every port) are left out. */
 function readEndpointPorts(
   raw: Raw<typeof ENDPOINT_SLICE>,
   { intern, shareEndpointPorts, omissions }: DecodeContext,
@@ -125,15 +124,15 @@ function readEndpoint(value: Unread<Field<EndpointFields>>, context: EndpointCon
 
 type Conditions = EndpointFields["conditions"]["value"];
 
-/** As the API says, one that is not known counts as true, but for `terminating`. */
+/** Reads a condition. As the API says, an unknown one counts as true, except `terminating`. */
 function readCondition(conditions: Raw<Conditions>, name: keyof Conditions, path: string): boolean {
   const value: unknown = conditions[name];
-  // Nearly always; the text of the path would cost more than all the rest.
+  // The common case. Building the path text would cost more than the rest.
   if (typeof value === "boolean") return value;
   return readBoolean(value, `${path}.conditions.${name}`, name !== "terminating");
 }
 
-/** The first address: the API says that consumers need not look at more. */
+/** Returns the first address. The API says that consumers may ignore the rest. */
 function readEndpointAddress(endpoint: Raw<EndpointFields>, path: string, family: Family): string {
   const first = readArray(endpoint.addresses, `${path}.addresses`)[0];
   const address = readAddress(first, `${path}.addresses[0]`);
@@ -158,7 +157,7 @@ interface Hints {
 /** Shared by all endpoints without hints. */
 const WITHOUT_HINTS: Hints = { zoneHints: NO_HINTS, nodeHints: NO_HINTS };
 
-/** No hint ever costs the endpoint. */
+/** Reads the hints. A bad hint never removes the endpoint. */
 function readHints(value: EndpointHints | undefined, context: EndpointContext): Hints {
   if (value === undefined || value === null) return WITHOUT_HINTS;
   const path = `${context.path}.hints`;
@@ -180,7 +179,7 @@ function readPlaces(
   return places === undefined || places.length === 0 ? NO_HINTS : places;
 }
 
-/** The API object that is read as this slice. */
+/** Encodes a slice as an API object that decodes to it. */
 export function encodeEndpointSlice(slice: EndpointSlice): Encoded {
   const { namespace, name, serviceName, family, ports, endpoints, ...last } = slice;
   const { lastChangeTriggerTime, omitted: _, ...rest } = last;
@@ -204,7 +203,7 @@ function encodeEndpointPort({ name, protocol, port, ...rest }: EndpointPort): En
   return { name, protocol: PROTOCOLS[protocol], port };
 }
 
-/** `T` where these are all of its fields; else nothing that could be read from. */
+/** `T` if `Fields` are all its fields, else `never`. */
 type Only<T, Fields extends keyof T> = Exclude<keyof T, Fields> extends never ? T : never;
 
 type WrittenOfEndpoint =
@@ -217,8 +216,8 @@ type WrittenOfEndpoint =
   | "nodeHints";
 
 /**
- * Endpoints are many, so what is left of one is not gathered: its type alone says that nothing is.
- * Conditions that are as they are without a word are left out.
+ * Encodes an endpoint and leaves out default conditions. The parameter type checks that all fields
+ * are written, at no runtime cost.
  */
 function encodeEndpoint(endpoint: Only<Endpoint, WrittenOfEndpoint>): Encoded {
   const { address, nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint;

@@ -1,12 +1,12 @@
 /**
- * Tables of the fields of API objects: by name for JSON, with the numbers that protobuf has for them.
+ * Defines tables of API fields: the JSON name and the protobuf number of each.
  *
- * A decoder may ask an object for no field that its table does not have: it does not compile.
+ * A decoder that reads a field outside its table does not compile.
  *
  * @module
  */
 
-/** What a field holds besides messages. `integer` has 32 bits, `long` 64; `time` is meta/v1 Time. */
+/** The type of a field that is not a message. `integer` has 32 bits, `long` 64; `time` is meta/v1 Time. */
 export type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
 
 /** The fields of a message, by their names in JSON. */
@@ -16,10 +16,10 @@ export interface Fields {
 
 /** One field. */
 export interface Field<V extends Scalar | Fields = Scalar | Fields> {
-  /** Its number in protobuf. */
+  /** The field's protobuf number. */
   readonly number: number;
   readonly value: V;
-  /** Whether it is a list of such values. */
+  /** True if it is a list of such values. */
   readonly repeated: boolean;
 }
 
@@ -32,42 +32,42 @@ function scalar<V extends Scalar>(value: V): (number: number) => Field<V> {
   return (number) => ({ number, value, repeated: false });
 }
 
-/** A text. */
+/** A text field. */
 export const string = scalar("string");
-/** A number of 32 bits. */
+/** A 32-bit number field. */
 export const integer = scalar("integer");
-/** A number of 64 bits. */
+/** A 64-bit number field. */
 export const long = scalar("long");
-/** True or false. */
+/** A boolean field. */
 export const boolean = scalar("boolean");
-/** A view of what was read; only in protobuf. */
+/** A view of the input, in protobuf only. */
 export const bytes = scalar("bytes");
-/** RFC 3339 in JSON; what is read of protobuf has a `Date`. */
+/** A time: RFC 3339 in JSON, a `Date` from protobuf. */
 export const time = scalar("time");
-/** From texts to texts. */
+/** A map of texts to texts. */
 export const map = scalar("map");
 
-/** A list of texts. */
+/** Returns a field that is a list of texts. */
 export function strings(number: number): ListField<"string"> {
   return { number, value: "string", repeated: true };
 }
 
-/** A message. */
+/** Returns a field that is a message. */
 export function one<F extends Fields>(number: number, value: F): Field<F> {
   return { number, value, repeated: false };
 }
 
-/** A list of messages. */
+/** Returns a field that is a list of messages. */
 export function many<F extends Fields>(number: number, value: F): ListField<F> {
   return { number, value, repeated: true };
 }
 
 declare const field: unique symbol;
 
-/** A value of a field, of which nothing is known but where it stands. It may be anything. */
+/** The unchecked value of a field. It may be anything. */
 export interface Unread<F extends Field> {
   readonly [field]?: F;
 }
 
-/** An object of which only the fields of its table may be asked for. */
+/** An unchecked object. Only the fields of its table can be read. */
 export type Raw<F extends Fields> = { readonly [N in keyof F]?: Unread<F[N]> };

@@ -1,5 +1,5 @@
 /**
- * What an object says besides what signpost keeps of it: for people who look for a cause.
+ * Reads facts of an object that the model does not keep, for `explain`.
  *
  * @module
  */
@@ -8,56 +8,56 @@ import { objectKey } from "../../model/cluster/names.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 
-/** What a Service says of itself, as far as it can be read. */
+/** The facts of a Service, as far as they can be read. */
 export interface ServiceFacts {
   readonly type: string;
   readonly clusterIP: string;
-  /** `app=web,tier=front`; `""`: no selector. */
+  /** `app=web,tier=front`; `""` if there is no selector. */
   readonly selector: string;
-  /** By port name, `targetPort` as it is written. */
+  /** The `targetPort` by port name. */
   readonly targetPorts: ReadonlyMap<string, string>;
-  /** The label `service.kubernetes.io/service-proxy-name`; `""`: none. */
+  /** The label `service.kubernetes.io/service-proxy-name`; `""` if absent. */
   readonly otherProxy: string;
   readonly externalIPs: readonly string[];
-  /** Number of entries in `status.loadBalancer.ingress`, and of those that the proxy leaves alone. */
+  /** The number of entries in `status.loadBalancer.ingress`, and of those with `ipMode: Proxy`. */
   readonly ingress: number;
   readonly proxyModeIngress: number;
 }
 
-/** What an EndpointSlice says of itself. */
+/** The facts of an EndpointSlice. */
 export interface SliceFacts {
   /** `namespace/name`. */
   readonly key: string;
   readonly name: string;
   readonly endpoints: number;
-  /** Why it makes no rules; `""`: it does, or it is refused. */
+  /** The reason why it has no rules; `""` if it has, or is refused. */
   readonly ignoredBecause: string;
 }
 
-/** Looks at the objects of one Service as they come. */
+/** Collects the facts of one Service from passing objects. */
 export class Inspector {
   readonly #namespace: string;
   readonly #name: string;
   readonly #slices = new Map<string, SliceFacts>();
   #service: ServiceFacts | undefined;
 
-  /** @param service whom to look for */
+  /** @param service the Service to find */
   constructor(service: { readonly namespace: string; readonly name: string }) {
     this.#namespace = service.namespace;
     this.#name = service.name;
   }
 
-  /** The Service, where it was there. */
+  /** The facts of the Service, if it was seen. */
   get service(): ServiceFacts | undefined {
     return this.#service;
   }
 
-  /** Its slices, by name. */
+  /** The slices of the Service, by name. */
   get slices(): readonly SliceFacts[] {
     return [...this.#slices.values()].sort((a, b) => a.name < b.name ? -1 : 1);
   }
 
-  /** Takes a look at one object; what is malformed reads as empty. */
+  /** Reads one object. Malformed fields count as empty. */
   look(kind: Kind, raw: unknown): void {
     if (kind !== "Service" && kind !== "EndpointSlice") return;
     const metadata = fieldAt(raw, "metadata");
@@ -124,7 +124,7 @@ function entries(value: unknown): [string, unknown][] {
   return isRecord(value) ? Object.entries(value) : [];
 }
 
-/** Made printable: reports go to terminals. */
+/** Returns printable text: reports go to terminals. */
 function text(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? plain(String(value)) : "";
 }

@@ -1,11 +1,11 @@
 /**
- * How the API names the kinds that signpost reads.
+ * The API names of the kinds that signpost reads.
  *
  * @module
  */
 import type { Kind } from "../../model/cluster/objects.ts";
 
-/** The version of the API in which each kind is read and written. */
+/** The API version of each kind. */
 export const API_VERSION: { readonly [K in Kind]: string } = {
   Service: "v1",
   EndpointSlice: "discovery.k8s.io/v1",
@@ -20,7 +20,7 @@ const KIND_OF: ReadonlyMap<unknown, Kind> = new Map([
   ["networking.k8s.io/v1beta1/ServiceCIDR", "ServiceCIDR"],
 ]);
 
-/** The kind of an object by its own words; `undefined` for one that signpost does not read. */
+/** Returns the kind of an object, or `undefined` if signpost does not read it. */
 export function kindOf(
   object: { readonly apiVersion?: unknown; readonly kind?: unknown },
 ): Kind | undefined {

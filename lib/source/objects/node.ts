@@ -28,9 +28,9 @@ const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /**
- * Decodes a Node. What cannot be used of its lists and its zone is left out.
+ * Decodes a Node. Unusable list entries and an unusable zone are left out.
  *
- * @throws {MalformedError} where the Node cannot be used
+ * @throws {MalformedError} if the Node cannot be used
  */
 export function decodeNode(
   raw: Raw<typeof NODE>,
@@ -57,9 +57,9 @@ export function decodeNode(
 }
 
 /**
- * Decodes a ServiceCIDR. A range that cannot be used is left out.
+ * Decodes a ServiceCIDR. Unusable ranges are left out.
  *
- * @throws {MalformedError} where the ServiceCIDR cannot be used
+ * @throws {MalformedError} if the ServiceCIDR cannot be used
  */
 export function decodeServiceCIDR(
   raw: Raw<typeof SERVICE_CIDR>,
@@ -75,7 +75,7 @@ export function decodeServiceCIDR(
 
 const ADDRESS_TYPES: readonly unknown[] = ["InternalIP", "ExternalIP"];
 
-/** Internal addresses, then external ones: the order in which kube-proxy looks for the node's own. */
+/** Returns internal, then external addresses, in kube-proxy's order. */
 function readNodeAddresses(
   status: Raw<(typeof NODE)["status"]["value"]>,
   omissions: Omissions,
@@ -108,7 +108,10 @@ function readPodCIDRs(
   return cidr === undefined ? [] : [cidr];
 }
 
-/** The API object that is read as this Node: all addresses are internal ones, in their order; that the Node goes away becomes the taint. */
+/**
+ * Encodes a Node as an API object that decodes to it. All addresses become internal ones, and
+ * `deleting` becomes the taint.
+ */
 export function encodeNode(node: Node): Encoded {
   const { name, uid, addresses, podCIDRs, zone, deleting, omitted: _, ...rest } = node;
   complete(rest);
@@ -126,7 +129,7 @@ export function encodeNode(node: Node): Encoded {
   };
 }
 
-/** The API object that is read as this ServiceCIDR. */
+/** Encodes a ServiceCIDR as an API object that decodes to it. */
 export function encodeServiceCIDR({ name, cidrs, omitted: _, ...rest }: ServiceCIDR): Encoded {
   complete(rest);
   return { metadata: { name }, spec: { cidrs } };

@@ -12,7 +12,7 @@ import { isDnsName } from "../../model/cluster/names.ts";
 import type { Field, Fields, ListField, Raw, Scalar, Unread } from "./fields.ts";
 import type { METADATA } from "./tables.ts";
 
-/** What every object tells of itself. */
+/** The metadata of an object. */
 export interface Metadata {
   /** `""` for objects without a namespace. */
   readonly namespace: string;
@@ -22,39 +22,42 @@ export interface Metadata {
   readonly raw: Raw<typeof METADATA>;
 }
 
-/** Makes strings that recur one string in memory. */
+/** Returns one shared string for equal strings. */
 export type Intern = (text: string) => string;
 
-/** Makes lists that recur one list in memory. */
+/** Returns one shared list for equal lists. */
 export type Share<T> = (list: readonly T[]) => readonly T[];
 
-/** What decoding one object works with. */
+/** The context of decoding one object. */
 export interface DecodeContext {
   readonly intern: Intern;
   readonly sharePorts: Share<ServicePort>;
   readonly shareEndpointPorts: Share<EndpointPort>;
-  /** Collects what is left out of the object. */
+  /** Collects the parts that are left out. */
   readonly omissions: Omissions;
 }
 
-/** Lines that are kept of what is left out of one object: a warning is to be read. */
+/** The most lines of omissions of one object. */
 const MAX_OMISSIONS = 5;
 
-/** Entries of one list that may be left out; more of them are rubbish, and each takes its time. */
+/** The most unusable entries of one list, which bounds the time they take. */
 const MAX_OMITTED_ENTRIES = 10_000;
 
-/** What is left out of one object because it cannot be used. */
+/** The unusable parts of one object. */
 export class Omissions {
   readonly #lines: string[] = [];
   #count = 0;
 
-  /** Takes the reason why an entry is left out. */
+  /** Adds the reason of an omission. */
   add({ message }: MalformedError): void {
     this.#count++;
     if (this.#lines.length < MAX_OMISSIONS) this.#lines.push(message);
   }
 
-  /** One line for each of the first entries, and how many more there are; `undefined`: none. */
+  /**
+   * Returns a line for each of the first omissions, and the number of the rest; `undefined` if
+   * there are none.
+   */
   get lines(): readonly string[] | undefined {
     if (this.#count === 0) return undefined;
     const more = this.#count - this.#lines.length;
@@ -62,19 +65,19 @@ export class Omissions {
   }
 }
 
-/** A field of an API object that cannot be used. The message is one line: path, rule, value. */
+/** Thrown for an unusable field of an API object. The message is one line: path, rule, value. */
 export class MalformedError extends Error {
   override name = "MalformedError";
   /**
-   * @param path where in the object, for example `spec.ports[0].port`
-   * @param rule what the value must be
+   * @param path the field, for example `spec.ports[0].port`
+   * @param rule the rule for the value
    */
   constructor(path: string, rule: string, value?: unknown) {
     super(`${path} ${rule}${value === undefined ? "" : `, is ${quote(value)}`}`);
   }
 }
 
-/** An object of which the fields of its table may be asked for; absent or null gives an empty one. */
+/** Reads an object with the fields of its table. Absent or null is an empty one. */
 export function readObject<F extends Fields>(
   value: Unread<Field<F>> | undefined,
   path: string,
@@ -82,14 +85,14 @@ export function readObject<F extends Fields>(
   return readMap(value, path) as Raw<F>;
 }
 
-/** An object of any fields; absent or null gives an empty one. */
+/** Reads an object with any fields. Absent or null is an empty one. */
 export function readMap(value: unknown, path: string): Json {
   if (value === undefined || value === null) return {};
   if (!isRecord(value)) throw new MalformedError(path, "must be an object", value);
   return value;
 }
 
-/** An array; absent or null gives an empty one. */
+/** Reads an array. Absent or null is an empty one. */
 export function readArray(value: unknown, path: string): readonly unknown[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw new MalformedError(path, "must be a list", value);
@@ -97,17 +100,16 @@ export function readArray(value: unknown, path: string): readonly unknown[] {
 }
 
 /**
- * The entries of a list that can be used, as kube-proxy takes them: one that is malformed is left
- * out, and the others count.
+ * Reads the usable entries of a list. As in kube-proxy, malformed entries are left out.
  *
- * @throws {MalformedError} where the value is no list
+ * @throws {MalformedError} if the value is no list
  */
 export function readEntries<V extends Scalar | Fields, T>(
   value: Unread<ListField<V>> | undefined,
   path: string,
   options: {
     readonly omissions: Omissions;
-    /** `undefined` for an entry that says nothing. */
+    /** Returns `undefined` for an entry to skip. */
     readonly read: (entry: Unread<Field<V>>, path: string) => T | undefined;
   },
 ): readonly T[] {
@@ -129,13 +131,13 @@ export function readEntries<V extends Scalar | Fields, T>(
   return compact(entries);
 }
 
-/** Passes on what is no `MalformedError`. */
+/** Returns a `MalformedError`, and throws any other error. */
 function malformed(error: unknown): MalformedError {
   if (error instanceof MalformedError) return error;
   throw error;
 }
 
-/** What the function reads; `undefined` where that is malformed and therefore left out. */
+/** Returns the value read, or `undefined` if it is malformed and left out. */
 export function readOrOmit<T>(read: () => T, omissions: Omissions): T | undefined {
   try {
     return read();
@@ -145,14 +147,14 @@ export function readOrOmit<T>(read: () => T, omissions: Omissions): T | undefine
   }
 }
 
-/** A string; absent or null gives `""`. */
+/** Reads a string. Absent or null is `""`. */
 export function readString(value: unknown, path: string): string {
   if (value === undefined || value === null) return "";
   if (typeof value !== "string") throw new MalformedError(path, "must be a string", value);
   return value;
 }
 
-/** One of the given strings; absent, null or `""` gives the first. */
+/** Reads one of the given strings. Absent, null or `""` is the first. */
 export function readChoice<T extends string>(
   value: unknown,
   path: string,
@@ -166,7 +168,7 @@ export function readChoice<T extends string>(
   return choice;
 }
 
-/** One of the given strings; absent, null or `""` gives `""`. */
+/** Reads one of the given strings. Absent, null or `""` is `""`. */
 export function readOptionalChoice<T extends string>(
   value: unknown,
   path: string,
@@ -178,14 +180,14 @@ export function readOptionalChoice<T extends string>(
     : readChoice(value, path, [first, ...others]);
 }
 
-/** A boolean; absent or null gives the default. */
+/** Reads a boolean. Absent or null is the default. */
 export function readBoolean(value: unknown, path: string, absent: boolean): boolean {
   if (value === undefined || value === null) return absent;
   if (typeof value !== "boolean") throw new MalformedError(path, "must be true or false", value);
   return value;
 }
 
-/** A whole number inside a range, both ends included. */
+/** Reads an integer inside a range, both ends included. */
 export function readInteger(
   value: unknown,
   path: string,
@@ -203,18 +205,18 @@ export function readInteger(
   return value;
 }
 
-/** A port: 1 to 65535. */
+/** Reads a port, 1 to 65535. */
 export function readPort(value: unknown, path: string): number {
   return readInteger(value, path, { min: 1, max: 65535 });
 }
 
-/** A protocol; absent gives TCP. */
+/** Reads a protocol. Absent is TCP. */
 export function readProtocol(value: unknown, path: string): Protocol {
   const protocol = readChoice(value, path, ["TCP", "UDP", "SCTP"]);
   return protocol === "TCP" ? "tcp" : protocol === "UDP" ? "udp" : "sctp";
 }
 
-/** A name by the rules for DNS subdomains (RFC 1123), which hold for every name that signpost reads. */
+/** Reads a DNS subdomain name (RFC 1123), the rule for every name that signpost reads. */
 export function readName(value: unknown, path: string): string {
   if (typeof value !== "string" || !isDnsName(value)) {
     throw new MalformedError(
@@ -226,36 +228,36 @@ export function readName(value: unknown, path: string): string {
   return value;
 }
 
-/** A name as `readName` wants it; absent, null or `""` gives `""`. */
+/** Reads a DNS subdomain name. Absent, null or `""` is `""`. */
 export function readOptionalName(value: unknown, path: string): string {
   return value === undefined || value === null || value === "" ? "" : readName(value, path);
 }
 
-/** The value of a label (RFC 1123 letters in either case, `_` too, or nothing at all). */
+/** A label value: RFC 1123 letters in either case, `_` too, or nothing. */
 const LABEL_VALUE = /^(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
-/** A zone or a node as labels and hints name it: the value of a label, or a DNS name; absent or null gives `""`. */
+/** Reads the zone or node of a label or hint: a label value or a DNS name. Absent or null is `""`. */
 export function readPlace(value: unknown, path: string): string {
   const text = readString(value, path);
   if (LABEL_VALUE.test(text) || isDnsName(text)) return text;
   throw new MalformedError(path, "must be the value of a label", value);
 }
 
-/** An address, printed in canonical form. */
+/** Reads an address in canonical form. */
 export function readAddress(value: unknown, path: string): string {
   const address = parseAddress(value);
   if (address === undefined) throw new MalformedError(path, "must be an IP address", value ?? null);
   return address;
 }
 
-/** A CIDR, printed in canonical form. */
+/** Reads a CIDR in canonical form. */
 export function readCidr(value: unknown, path: string): string {
   const cidr = parseCidr(value);
   if (cidr === undefined) throw new MalformedError(path, "must be a CIDR", value ?? null);
   return cidr;
 }
 
-/** A time, RFC 3339 or a `Date`, as milliseconds since the epoch; absent or unreadable gives 0. */
+/** Reads a time, RFC 3339 or a `Date`, as milliseconds since the epoch. Absent or unreadable is 0. */
 export function readTime(value: unknown): number {
   const time = value instanceof Date
     ? value.getTime()

@@ -40,11 +40,11 @@ type Spec = Raw<(typeof SERVICE)["spec"]["value"]>;
 type Status = Raw<(typeof SERVICE)["status"]["value"]>;
 
 /**
- * Decodes a Service. An entry of a list that cannot be used is left out.
+ * Decodes a Service. Unusable list entries are left out.
  *
- * @returns `undefined` for one that makes no rules: headless, ExternalName, without a cluster IP
- *   yet, or meant for another proxy (label `service.kubernetes.io/service-proxy-name`)
- * @throws {MalformedError} where the Service cannot be used
+ * @returns `undefined` for a Service without rules: headless, ExternalName, without a cluster IP,
+ * or of another proxy (label `service.kubernetes.io/service-proxy-name`)
+ * @throws {MalformedError} if the Service cannot be used
  */
 export function decodeService(
   raw: Raw<typeof SERVICE>,
@@ -95,12 +95,12 @@ export function decodeService(
   };
 }
 
-/** The annotation that says how a Service spreads connections. */
+/** The annotation that names a Service's scheduler. */
 const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
-/** The annotation that says what consistent hashing goes by. */
+/** The annotation that names the key of consistent hashing. */
 const HASH_ANNOTATION = "signpost.dev/hash";
 
-/** What is misspelt is left out: then the configuration's scheduler holds. */
+/** Reads the scheduler. A misspelt value is left out, so the configured scheduler applies. */
 function readScheduler(
   { annotations }: Metadata,
   omissions: Omissions,
@@ -148,7 +148,7 @@ function readClusterIPs(spec: Spec, clusterIP: string, omissions: Omissions): re
   return addresses;
 }
 
-/** Addresses that the load balancer hands to the node as they are (KEP-1860: `ipMode` is not `Proxy`). */
+/** Reads the addresses whose packets the load balancer does not rewrite (KEP-1860: `ipMode` is not `Proxy`). */
 function readLoadBalancerIPs(status: Status, omissions: Omissions): readonly string[] {
   const path = "status.loadBalancer";
   const ingress = readObject(status.loadBalancer, path).ingress;
@@ -164,9 +164,9 @@ function readLoadBalancerIPs(status: Status, omissions: Omissions): readonly str
 }
 
 /**
- * Ranges that do not parse are left out as kube-proxy does, but for one case: where nothing but
- * rubbish is listed, an empty list would let every source in. Blank entries say nothing. A family
- * without a range has a warning: as in kube-proxy, each of its sources is let in.
+ * Reads the source ranges and leaves out unusable ones, as in kube-proxy. If only unusable ones
+ * remain, the Service is refused: an empty list would accept every source. A family without a range
+ * accepts all its sources, as in kube-proxy, with a warning.
  */
 function readSourceRanges(
   spec: Spec,
@@ -222,11 +222,11 @@ function readPorts(
   if (ports.length === 0) {
     throw new MalformedError("spec.ports", "must hold at least one usable port", spec.ports);
   }
-  // No other Service has the same node port: such a list does not recur.
+  // No other Service has the same node port, so such a list does not recur.
   return ports.some(({ nodePort }) => nodePort !== 0) ? ports : sharePorts(ports);
 }
 
-/** What no two ports of a Service may share, by field. */
+/** Returns the values, by field, that no two ports of a Service may share. */
 function ownedBy(
   { name, protocol, port, nodePort }: ServicePort,
 ): (readonly [keyof ServicePort, key: string])[] {
@@ -255,7 +255,7 @@ function readAffinitySeconds(spec: Spec): number {
   );
 }
 
-/** The API object that is read as this Service. */
+/** Encodes a Service as an API object that decodes to it. */
 export function encodeService(service: Service): Encoded {
   const { namespace, name, uid, created, clusterIPs, externalIPs, loadBalancerIPs, ...other } =
     service;
@@ -294,7 +294,7 @@ export function encodeService(service: Service): Encoded {
   };
 }
 
-/** The least type that has all that the Service has. */
+/** Returns the simplest type that allows all fields of the Service. */
 function typeOf(service: Service): string {
   const { loadBalancerIPs, sourceRanges, ports } = service;
   if (service.healthCheckNodePort !== 0 || loadBalancerIPs.length > 0 || sourceRanges.length > 0) {

@@ -1,5 +1,5 @@
 /**
- * Keeps what comes again as it was in memory once.
+ * Shares equal objects in memory.
  *
  * @module
  */
@@ -7,12 +7,12 @@ import type { Decoded, Decoder } from "../../model/cluster/events.ts";
 import type { Kind, KindMap } from "../../model/cluster/objects.ts";
 import { sameValue } from "../../model/values/same_value.ts";
 
-/** What is known of an object; `undefined`: nothing. */
+/** Returns the known object, or `undefined`. */
 export type Known = <K extends Kind>(kind: K, key: string) => KindMap[K] | undefined;
 
 /**
- * A decoder that gives the known object where the decoded one is the same: a list brings very many that have not
- * changed, and who follows them has nothing to do then.
+ * Returns a decoder that returns the known object if the decoded one is equal. After a relist,
+ * unchanged objects then cause no work.
  */
 export function sharing(decode: Decoder, known: Known): Decoder {
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {

@@ -1,10 +1,9 @@
 /**
- * The fields that signpost reads of the API's objects: from these tables comes what is read of
- * protobuf, and what the decoders may ask for. Numbers and names are those of the API's
- * generated.proto files (k8s.io/api/core/v1, k8s.io/api/discovery/v1, k8s.io/api/networking/v1,
- * k8s.io/apimachinery/pkg/apis/meta/v1).
+ * The fields that signpost reads of API objects, for the protobuf reader and the decoders. Numbers
+ * and names are from the API's generated.proto files (k8s.io/api/core/v1, discovery/v1,
+ * networking/v1, k8s.io/apimachinery/pkg/apis/meta/v1).
  *
- * A field that rules need is added here, to the model, and to what decodes and encodes its kind.
+ * A new field goes here, into the model, and into the decoder and encoder of its kind.
  *
  * @module
  */

@@ -1,11 +1,11 @@
 /**
- * What encoders have in common: the other way round from `read.ts`.
+ * The common parts of encoders, the reverse of `read.ts`.
  *
  * @module
  */
 import type { Protocol } from "../../model/cluster/objects.ts";
 
-/** An API object as JSON. Fields that are `undefined` are left out of its text. */
+/** An API object as JSON. Fields that are `undefined` are omitted from its text. */
 export type Encoded = Readonly<Record<string, unknown>>;
 
 /** The API's spelling of each protocol. */
@@ -15,15 +15,15 @@ export const PROTOCOLS: Readonly<Record<Protocol, string>> = {
   sctp: "SCTP",
 };
 
-/** Does not compile where a field of the object was not taken out of what is left of it. */
+/** Fails to compile if a field of the object was not written. */
 export function complete(_rest: Readonly<Record<string, never>>): void {}
 
-/** The list; `undefined` for an empty one. */
+/** Returns the list, or `undefined` if it is empty. */
 export function listOf<T>(list: readonly T[]): readonly T[] | undefined {
   return list.length === 0 ? undefined : list;
 }
 
-/** RFC 3339; 0 stands for none. */
+/** Returns RFC 3339, or `undefined` for 0. */
 export function timeOf(time: number): string | undefined {
   return time === 0 ? undefined : new Date(time).toISOString();
 }

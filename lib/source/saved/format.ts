@@ -1,7 +1,7 @@
 /**
- * The text of a state file: a List of Kubernetes objects that the decoder reads like any other, so
- * that `--manifests` takes it too. Each object has a line of its own; two ConfigMaps around them say
- * whose state it is, and hold a checksum of all lines before.
+ * Writes and reads the text of a state file: a List of Kubernetes objects, one a line, which
+ * `--manifests` accepts too. A ConfigMap before the objects names the node and the time. One after
+ * them has a checksum of all lines before it.
  *
  * ```
  * {"apiVersion":"v1","kind":"List","items":[
@@ -33,22 +33,22 @@ import { encodeObject } from "../objects/encode.ts";
 import { kindOf } from "../objects/kinds.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 
-/** A state file that cannot be used. The message is one line: what is wrong with it, and where. */
+/** Thrown for an unusable state file. The message is one line: the fault and its line. */
 export class StateError extends Error {
   override name = "StateError";
 }
 
-/** The version that is written, and the only one that is read. */
+/** The format version that is written, and the only one that is read. */
 const STATE_VERSION = 2;
 
-/** Characters; an EndpointSlice of 1,000 endpoints, the most that the API takes, has 250,000. */
+/** Characters. The largest EndpointSlice, of 1,000 endpoints, has 250,000. */
 const MAX_LINE = 16 * 1024 * 1024;
 
-/** The complete state: what the endpoint cache holds. */
+/** The complete state in the endpoint cache. */
 export interface StateObjects {
   readonly services: ReadonlyMap<string, Service>;
   readonly slices: ReadonlyMap<string, EndpointSlice>;
-  /** This node; `undefined` while it is not known. */
+  /** This node; `undefined` if unknown yet. */
   readonly node: Node | undefined;
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
@@ -73,33 +73,33 @@ function only<T>(all: ReadonlyMap<string, T>, keys: readonly string[]): Readonly
   return new Map(entries.filter((entry): entry is [string, T] => entry[1] !== undefined));
 }
 
-/** Whose state it is, and of when. */
+/** The node and time of a state. */
 export interface StateHeader {
   readonly nodeName: string;
   /** Milliseconds since the epoch. */
   readonly written: number;
 }
 
-/** A state as it was read. */
+/** A state that was read. */
 export interface SavedState {
-  /** When it was written, milliseconds since the epoch by the clock of then; may lie in the future. */
+  /** The time of writing, milliseconds since the epoch by that clock. It may lie in the future. */
   readonly written: number;
-  /** One `replace` for each kind, in the order of `KINDS`: all of them are one state. */
+  /** One `replace` for each kind, in the order of `KINDS`. */
   readonly events: readonly ReplaceEvent[];
 }
 
 const FIRST_LINE = '{"apiVersion":"v1","kind":"List","items":[';
 const LAST_LINE = "]}";
-/** How the first line of versions before 2 began. */
+/** The start of the first line in versions before 2. */
 const OLD_START = '{"signpost":"state",';
 
 /**
- * The lines of a state, each with its line end.
+ * Yields the lines of a state, each with its line end.
  *
- * The objects are those of the moment when the first line is taken: the caches may change while
- * the lines are written (objects themselves never do).
+ * The objects are those at the time of the first line. The caches may change while the lines are
+ * written, but objects never do.
  *
- * @throws {StateError} where a line would be too long to be read again
+ * @throws {StateError} if a line would be too long to be read again
  */
 export function* stateLines(objects: StateObjects, header: StateHeader): Generator<string> {
   const states: readonly (readonly [Kind, readonly KindMap[Kind][]])[] = [
@@ -143,7 +143,7 @@ export class StateReader {
   #written: number | undefined;
   #end: "none" | "checksum" | "last line" = "none";
 
-  /** @param options this node, for the state of another one is refused, and the decoder */
+  /** @param options the decoder, and this node's name: another node's state is refused */
   constructor({ nodeName, decode }: { readonly nodeName: string; readonly decode: Decoder }) {
     this.#nodeName = nodeName;
     this.#decode = decode;
@@ -152,7 +152,7 @@ export class StateReader {
   /**
    * Takes the next piece of text.
    *
-   * @throws {StateError} where the text is not a state file, or not one that can be used here
+   * @throws {StateError} if the text is no state file, or not usable here
    */
   push(text: string): void {
     const lines = text.split("\n");
@@ -166,9 +166,9 @@ export class StateReader {
   }
 
   /**
-   * The state, once all text was given.
+   * Returns the state after the last piece.
    *
-   * @throws {StateError} where the text ends too early
+   * @throws {StateError} if the text ends too early
    */
   finish(): SavedState {
     if (this.#lines === 0 && this.#rest === "") throw new StateError("it is empty");
@@ -218,7 +218,7 @@ export class StateReader {
     objects.set(key, object);
   }
 
-  /** The line can be written in one way only, so that no change of it goes unseen. */
+  /** Checks the checksum line. It has only one valid form, so any change is detected. */
   #checksum(line: string): void {
     if (line !== checksumLine(this.#hash.digest("hex"))) {
       throw this.#damaged("does not have the checksum of the lines before it");
@@ -262,7 +262,7 @@ function readFirstLine(line: string): void {
   );
 }
 
-/** @returns when the state was written */
+/** @returns the time of writing */
 function readHeader(line: string, nodeName: string): number {
   const data = fieldAt(parseJson(line), "data");
   if (!isRecord(data) || typeof data["version"] !== "string") throw foreign();

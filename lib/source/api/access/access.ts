@@ -1,5 +1,5 @@
 /**
- * How the API server is reached: where it is, whom to trust, how to prove who we are.
+ * The access to the API server: its address, the trusted authorities, the credentials.
  *
  * @module
  */
@@ -7,30 +7,30 @@ import { messageOf } from "../../../model/values/errors.ts";
 import { oneLine } from "../../../model/values/text.ts";
 import { judgeAuthorities } from "./validity.ts";
 
-/** Text that a configuration carries itself, or names by a file that may change. */
+/** Text from a configuration, or from a file that may change. */
 export type Material =
   | { readonly type: "inline"; readonly text: string; readonly origin: string }
   | { readonly type: "file"; readonly path: string };
 
-/** What a kubeconfig or the in-cluster settings say; files are named, not yet read. */
+/** The access that a kubeconfig or the in-cluster settings describe. Files are named, not read. */
 export interface ApiAccess {
-  /** `http:` or `https:`; a path is put before every request's path. */
+  /** `http:` or `https:`. Its path is a prefix of every request's path. */
   readonly server: URL;
-  /** Certificates to trust; `undefined` where the server is not verified. */
+  /** Trusted certificates; `undefined` if the server is not verified. */
   readonly certificateAuthority: Material | undefined;
   readonly clientCertificate: Material | undefined;
   readonly clientKey: Material | undefined;
   readonly token: Material | undefined;
   readonly basic: { readonly username: string; readonly password: string } | undefined;
-  /** The name to verify and to ask for instead of the URL's host. */
+  /** The TLS server name, if it differs from the URL's host. */
   readonly tlsServerName: string | undefined;
-  /** False only where the kubeconfig has `insecure-skip-tls-verify: true`. */
+  /** False only if the kubeconfig has `insecure-skip-tls-verify: true`. */
   readonly verify: boolean;
 }
 
-/** The TLS settings of one connection, files read. */
+/** The TLS settings of one connection, with the contents of files. */
 export interface TlsSettings {
-  /** PEM certificates, one each; `undefined`: none, and no server can be verified. */
+  /** PEM certificates, one each. If `undefined`, no server can be verified. */
   readonly authorities: readonly string[] | undefined;
   readonly certificate: string | undefined;
   readonly key: string | undefined;
@@ -38,7 +38,7 @@ export interface TlsSettings {
   readonly verify: boolean;
 }
 
-/** What one request needs. */
+/** The server, credentials and TLS settings of one request. */
 export interface Credentials {
   readonly server: URL;
   /** The `authorization` header. */
@@ -46,10 +46,10 @@ export interface Credentials {
   readonly tls: TlsSettings;
 }
 
-/** Reads a text file; rejects with the system's error. */
+/** Reads a text file. Rejects with the system's error. */
 export type ReadFile = (path: string) => Promise<string>;
 
-/** What the access to the API server lacks, by file and path in it. */
+/** The faults of the access to the API server, by file and path in it. */
 export class AccessError extends Error {
   override name = "AccessError";
   /** @param problems one line each */
@@ -65,11 +65,11 @@ const TOKEN = /^[\x21-\x7e]+$/;
 /**
  * Reads the files that the access names.
  *
- * Called before each request, so that a renewed token, certificate or authority is used from
- * the next connection on.
+ * Called before each request, so that a renewed token or certificate is used from the next
+ * connection on.
  *
- * @throws {AccessError} where a file cannot be read or does not hold what it should, or where no
- *   authority is valid at the time
+ * @throws {AccessError} if a file cannot be read, has the wrong content, or holds no authority that
+ * is valid now
  */
 export async function readCredentials(
   access: ApiAccess,

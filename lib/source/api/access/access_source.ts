@@ -1,6 +1,5 @@
 /**
- * Where the access to the API server comes from: a kubeconfig, `--master`, or the service account
- * of the pod that signpost runs in.
+ * Finds the access to the API server: a kubeconfig, `--master`, or the pod's service account.
  *
  * @module
  */
@@ -9,10 +8,13 @@ import { AccessError, type ApiAccess, type Material, type ReadFile } from "./acc
 import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
 import { errorText, oneLine } from "../../../model/values/text.ts";
 
-/** The folder that kubelet mounts into every pod (API doc "Accessing the Kubernetes API from a Pod"). */
+/**
+ * The folder that kubelet mounts into every pod (Kubernetes documentation, "Accessing the
+ * Kubernetes API from a Pod").
+ */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/** Bundles of the authorities that a machine trusts, as distributions name them. Go looks for the same files. */
+/** The system's authority bundles, in the paths of various distributions. Go looks for the same files. */
 const SYSTEM_BUNDLES = [
   "/etc/ssl/certs/ca-certificates.crt",
   "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -21,26 +23,26 @@ const SYSTEM_BUNDLES = [
   "/etc/ssl/cert.pem",
 ];
 
-/** Reads an environment variable; `undefined` where it is not set. */
+/** Returns an environment variable, or `undefined` if it is not set. */
 export type Environment = (name: string) => string | undefined;
 
-/** What tells where the API server is. */
+/** The settings and ports that lead to the API server. */
 export interface AccessOptions {
-  /** Path of the kubeconfig; `""`: none. */
+  /** The path of the kubeconfig; `""` if there is none. */
   readonly kubeconfig: string;
-  /** `--master`: URL that overrides the server; `""`: none. */
+  /** `--master`: a URL that overrides the server; `""` if unset. */
   readonly master: string;
   readonly environment: Environment;
   readonly readFile: ReadFile;
 }
 
 /**
- * Finds out how to reach the API server. Called before each request, so that a kubeconfig that
- * was written again is used from the next connection on.
+ * Finds the access to the API server. Called before each request, so that a changed kubeconfig is
+ * used from the next connection on.
  *
- * As kube-proxy: a kubeconfig, else the in-cluster settings; `master` overrides the server of
- * both. `master` alone, outside of a pod, is used without credentials. Without a certificate
- * authority, the machine's are trusted.
+ * As in kube-proxy, the kubeconfig comes first, then the in-cluster settings. `master` overrides
+ * the server of both. `master` alone, outside of a pod, is used without credentials. Without a
+ * certificate authority, the system's are trusted.
  *
  * @throws {AccessError} with every problem found
  */
@@ -51,7 +53,7 @@ export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
   return { ...access, certificateAuthority: await systemAuthorities(options) };
 }
 
-/** Reads the machine's authorities. `SSL_CERT_FILE` names them, as for kube-proxy. */
+/** Reads the system's authorities. `SSL_CERT_FILE` names them, as for kube-proxy. */
 async function systemAuthorities({ environment, readFile }: AccessOptions): Promise<Material> {
   const named = environment("SSL_CERT_FILE");
   const paths = named ? [named] : SYSTEM_BUNDLES;
@@ -79,9 +81,9 @@ async function readAccess(options: AccessOptions): Promise<ApiAccess> {
 }
 
 /**
- * The access that a pod has by its environment and service account.
+ * Returns the in-cluster access.
  *
- * @throws {AccessError} outside of a pod where `master` does not help, or with a bad `master`
+ * @throws {AccessError} outside of a pod without a usable `master`, or with a bad `master`
  */
 export function inClusterAccess(environment: Environment, master: string): ApiAccess {
   const host = environment("KUBERNETES_SERVICE_HOST") ?? "";

@@ -1,7 +1,6 @@
 /**
- * The trap of an API server that is only reachable through its own cluster IP: the proxy would
- * need its own rules to learn them. It seems to work while old rules are there, and fails after
- * the next boot (cilium/cilium#9089).
+ * Detects an API server that is reachable only through its own cluster IP. Then the proxy needs its
+ * own rules to learn them, and fails after the next boot (cilium/cilium#9089).
  *
  * @module
  */
@@ -9,24 +8,23 @@ import { unbracketed } from "../../../model/cluster/names.ts";
 import { parseAddress } from "../../../model/values/address.ts";
 import type { Environment } from "./access_source.ts";
 
-/** How the cluster IPs of the Service `default/kubernetes` are known. */
+/** The sources of the cluster IPs of Service `default/kubernetes`. */
 export interface ClusterIPKnowledge {
-  /** Canonical; as the Service says. */
+  /** Canonical addresses from the Service. */
   readonly clusterIPs?: readonly string[];
-  /** Tells it in a pod. */
+  /** Has them in a pod. */
   readonly environment?: Environment;
 }
 
 const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/i;
 
 /**
- * Says why an API server cannot be used, where its address is a cluster IP of its own cluster.
+ * Returns the reason to refuse an API server whose address is a cluster IP of its own cluster.
  *
- * May be called before anything is known (it then goes by the environment that kubelet gives to
- * pods) and again with the first list of Services.
+ * The first call has only kubelet's environment variables, the second one the first list of Services.
  *
- * @param server the URL that requests go to
- * @returns one line for the user, or `undefined` where nothing speaks against the server
+ * @param server the URL of requests
+ * @returns one line for the user, or `undefined` if the server can be used
  */
 export function refuseClusterIPServer(
   server: URL,
@@ -52,8 +50,8 @@ function clusterIPReason(host: string, known: ClusterIPKnowledge): string | unde
 }
 
 /**
- * The cluster IP of `default/kubernetes` as kubelet hands it to pods, in a variable that is not
- * overridden when KUBERNETES_SERVICE_HOST is set to a real address.
+ * Returns the cluster IP of `default/kubernetes` from kubelet's environment variable. It stays when
+ * KUBERNETES_SERVICE_HOST is overridden.
  */
 function kubeletClusterIP(environment: Environment | undefined): string | undefined {
   const link = environment?.("KUBERNETES_PORT") ?? "";

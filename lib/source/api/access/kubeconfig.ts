@@ -1,6 +1,6 @@
 /**
- * Kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1), read without touching
- * the system: text in, access out.
+ * Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access
+ * out.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import * as z from "zod/mini";
 import { AccessError, type ApiAccess, type Material } from "./access.ts";
 import { oneLine } from "../../../model/values/text.ts";
 
-/** A schema that also takes an absent or null value, for which another one stands in. */
+/** Returns a schema with a default for an absent or null value. */
 function orElse<S extends z.ZodMiniType>(schema: S, absent: z.output<S>) {
   return z.pipe(
     z.nullish(schema),
@@ -64,11 +64,11 @@ const kubeconfigSchema = z.object({
 type Cluster = z.infer<typeof clusterSchema>;
 type User = z.infer<typeof userSchema>;
 
-/** What the text of a kubeconfig does not say itself. */
+/** The facts that a kubeconfig does not contain. */
 export interface KubeconfigOptions {
-  /** The file; its folder is where relative paths start, its name stands in errors. */
+  /** The path of the file, for its relative paths and for errors. */
   readonly path: string;
-  /** `--master`: a URL that overrides the cluster's server; `""`: none. */
+  /** `--master`: a URL that overrides the cluster's server; `""` if unset. */
   readonly master?: string;
 }
 
@@ -113,7 +113,7 @@ export function parseKubeconfig(source: string, options: KubeconfigOptions): Api
 /**
  * Parses the URL of an API server, from a kubeconfig or `--master`.
  *
- * Without a scheme it is `https` where TLS settings are there, else `http`, as client-go has it.
+ * As in client-go, the default scheme is `https` with TLS settings, else `http`.
  *
  * @returns the URL, or one line that says what is wrong with it
  */
@@ -136,7 +136,7 @@ export function parseServer(server: string, options: { readonly tls: boolean }):
   return url;
 }
 
-/** Problems gathered under a path of one file. */
+/** Collects problems with their path in one file. */
 class Problems {
   constructor(
     private readonly file: string,

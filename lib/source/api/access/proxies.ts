@@ -1,26 +1,26 @@
 /**
- * The proxies that a process's environment names, for those who ask for them.
+ * The HTTP proxies in the process's environment.
  *
  * @module
  */
 import type { Environment } from "./access_source.ts";
 
-/** Variables by their names in upper case; none: requests go to the API server itself. */
+/** Proxy variables by their upper-case names. If empty, requests go to the API server directly. */
 export type Proxies = Readonly<Record<string, string>>;
 
 const NAMES = ["HTTP_PROXY", "HTTPS_PROXY"] as const;
 
-/** What no proxy is asked for, whatever the environment says. */
+/** Hosts that never go through a proxy. */
 const NEVER = ["localhost", "127.0.0.1", "::1"];
 
-/** All variables that HTTP clients look at. */
+/** The variables that HTTP clients read. */
 export const PROXY_VARIABLES: readonly string[] = [...NAMES, "ALL_PROXY", "NO_PROXY"].flatMap((
   name,
 ) => [name, name.toLowerCase()]);
 
 /**
- * The proxies of the environment, by the variables that Go's clients know: HTTP_PROXY, HTTPS_PROXY
- * and NO_PROXY, in upper or lower case.
+ * Returns the proxies of the environment: HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower
+ * case as in Go.
  */
 export function proxiesIn(environment: Environment): Proxies {
   const read = (name: string) => environment(name) || environment(name.toLowerCase()) || "";

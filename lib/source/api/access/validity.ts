@@ -1,21 +1,21 @@
 /**
- * Which authorities may vouch now. Neither `fetch` nor `node:https` looks at the dates of an
- * authority that it was given, and Go does: what kube-proxy refuses is refused here.
+ * Checks the dates of certificate authorities. `fetch` and `node:https` do not, but Go does, and so
+ * does kube-proxy.
  *
  * @module
  */
 import { X509Certificate } from "node:crypto";
 
-/** Authorities, by whether they may vouch at some time. */
+/** Authorities, split by validity at some time. */
 export interface Authorities {
   readonly valid: readonly string[];
-  /** Why each of the others may not: "expired on 2026-01-01T00:00:00.000Z". */
+  /** The reasons for the invalid ones, such as "expired on 2026-01-01T00:00:00.000Z". */
   readonly invalid: readonly string[];
 }
 
 /**
- * Tells authorities that are valid from those that have expired, or are not valid yet. One that
- * cannot be read counts as valid: TLS will say what is wrong with it.
+ * Splits authorities into valid and invalid ones. An unreadable one counts as valid: TLS reports
+ * its fault.
  *
  * @param certificates PEM, one each
  * @param now milliseconds since 1970

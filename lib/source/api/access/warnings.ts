@@ -1,5 +1,5 @@
 /**
- * What is unsafe in the way to the API server, though it was asked for.
+ * Warns about an unsafe connection to the API server that the user asked for.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { unbracketed } from "../../../model/cluster/names.ts";
 import { isLoopback, parseAddress } from "../../../model/values/address.ts";
 import type { ApiAccess } from "./access.ts";
 
-/** One line for each thing that an administrator should know of. Holds no credentials. */
+/** Returns one warning a line for the administrator. Holds no credentials. */
 export function accessWarnings(access: ApiAccess): readonly string[] {
   const { server, verify, token, basic } = access;
   const warnings: string[] = [];

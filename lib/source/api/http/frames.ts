@@ -1,21 +1,21 @@
 /**
- * Bytes to frames, for watch streams in protobuf: each frame comes behind its length, four bytes
- * with the highest first (k8s.io/apimachinery/pkg/util/framer).
+ * Splits protobuf watch streams into frames. A big-endian length of four bytes precedes each frame
+ * (k8s.io/apimachinery/pkg/util/framer).
  *
  * @module
  */
 import { MAX_PIECE, Remainder, split, SplitError, type Splitter } from "./pieces.ts";
 
-/** Bytes of a frame's length. */
+/** The bytes of a frame's length. */
 const HEADER = 4;
 
 /**
- * Splits a stream into frames, and yields those that each chunk completes together. They are valid
- * until the next ones are asked for, as the chunks are.
+ * Splits a stream into frames. It yields the frames that each chunk completes; they are valid until
+ * the next call.
  *
  * @param chunks the stream
  * @param options `maxFrame`: longest frame in bytes, 16 MiB by default
- * @throws {SplitError} at a frame that is too long, and at a last one without its end
+ * @throws {SplitError} if a frame is too long, or the last one is incomplete
  */
 export function splitFrames(
   chunks: AsyncIterable<Uint8Array>,
@@ -26,7 +26,7 @@ export function splitFrames(
 
 class FrameSplitter implements Splitter<Uint8Array> {
   readonly #remainder = new Remainder();
-  /** Length of the frame that comes; `undefined`: its header comes. */
+  /** The length of the next frame; `undefined` while its header is incomplete. */
   #length: number | undefined;
 
   constructor(private readonly maxFrame: number) {}

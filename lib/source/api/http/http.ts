@@ -1,5 +1,5 @@
 /**
- * The port through which HTTP requests leave. Its adapters are `fetch_http.ts` and `node_http.ts`.
+ * The port for outgoing HTTP requests. Its adapters are `fetch_http.ts` and `node_http.ts`.
  *
  * @module
  */
@@ -13,22 +13,22 @@ export interface HttpRequest {
   readonly body?: string;
   /** Used for `https:` URLs. */
   readonly tls: TlsSettings;
-  /** Ends the request, at any stage; what waits for it then rejects. */
+  /** Ends the request at any stage. Pending promises reject. */
   readonly signal: AbortSignal;
 }
 
-/** An answer whose headers are in. */
+/** An answer after its headers. */
 export interface HttpResponse {
   readonly status: number;
   /** By lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>;
-  /** The body as it comes. Read to the end or abort the request, else the connection lingers. */
+  /** The streamed body. Read it to its end or abort the request, else the connection stays open. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Sends HTTP requests; keeps connections for reuse where it can. */
+/** Sends HTTP requests and reuses connections if possible. */
 export interface HttpClient {
-  /** Resolves when the headers are in; rejects with the system's error, or when aborted. */
+  /** Resolves after the headers. Rejects with the system's error, or when aborted. */
   request(request: HttpRequest): Promise<HttpResponse>;
   /** Closes idle connections. */
   close(): void;

@@ -1,11 +1,11 @@
 /**
- * A limit on how long nothing may happen.
+ * A limit on idle time.
  *
  * @module
  */
 import type { Clock } from "../../../model/ports/ports.ts";
 
-/** Calls back once, when nothing was noted for so long. Goes by monotonic time only. */
+/** Calls back once after too long an idle time, by monotonic time. */
 export class IdleLimit {
   #last: number;
   #wake = new AbortController();
@@ -14,8 +14,8 @@ export class IdleLimit {
   /**
    * Starts to count.
    *
-   * @param milliseconds how long nothing may happen
-   * @param options the clock, and what to do when it was too long
+   * @param milliseconds the longest idle time
+   * @param options the clock, and the callback
    */
   constructor(
     private milliseconds: number,
@@ -25,7 +25,7 @@ export class IdleLimit {
     this.#run();
   }
 
-  /** Something happened: the limit counts from now, and may be another from here on. */
+  /** Notes activity: the limit, or a new one, counts from now. */
   touch(milliseconds = this.milliseconds): void {
     const isShorter = milliseconds < this.milliseconds;
     this.milliseconds = milliseconds;
@@ -33,7 +33,7 @@ export class IdleLimit {
     if (isShorter) this.#wake.abort();
   }
 
-  /** Ends the counting. */
+  /** Stops counting. */
   stop(): void {
     this.#stopped = true;
     this.#wake.abort();

@@ -1,5 +1,5 @@
 /**
- * Bytes to lines, for watch streams: one JSON value a line.
+ * Splits JSON watch streams into lines.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import { MAX_PIECE, Remainder, split, SplitError, type Splitter } from "./pieces
 const NEWLINE = 0x0a;
 
 /**
- * Splits a stream into lines, and yields those that each chunk completes together.
+ * Splits a stream into lines, and yields the lines that each chunk completes.
  *
- * Only complete lines are decoded, so a character may be split between chunks.
+ * Only complete lines are decoded, because a character may be split between chunks.
  *
  * @param chunks the stream
  * @param options `maxLine`: longest line in bytes, 16 MiB by default
- * @throws {SplitError} at a line that is too long or no UTF-8, and at a last line without its end
+ * @throws {SplitError} if a line is too long or no UTF-8, or the last line is incomplete
  */
 export function splitLines(
   chunks: AsyncIterable<Uint8Array>,

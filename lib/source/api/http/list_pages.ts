@@ -12,33 +12,33 @@ import type { Resource } from "../resources.ts";
 import { Snapshot } from "../snapshot.ts";
 import { readListPage } from "../watch_event.ts";
 
-/** What to list and how. */
+/** The options of a list. */
 export interface ListOptions {
   readonly client: ApiClient;
   readonly resource: Resource;
   readonly decode: Decoder;
   readonly signal: AbortSignal;
-  /** Objects in a page; 0: all in one. */
+  /** Objects in a page; 0 for all in one page. */
   readonly pageSize: number;
-  /** Objects that are kept; `MAX_OBJECTS` by default. */
+  /** The most objects to keep; `MAX_OBJECTS` by default. */
   readonly maxObjects?: number;
 }
 
-/** A server may send a page of nothing where its filter leaves nothing; so many on end no sound one does. */
+/** Successive pages without a new object before the list fails. A filter can leave a few pages empty. */
 const MAX_IDLE_PAGES = 10;
 
 /** A complete list. */
 export interface Listed<K extends Kind> {
   readonly snapshot: Snapshot<K>;
-  /** Where a watch goes on from. */
+  /** The resource version from which a watch continues. */
   readonly resourceVersion: string;
 }
 
 /**
  * Lists all objects of a kind.
  *
- * Where a continue token has expired (410), everything is listed again in one page, as client-go
- * does: a second paged list might take as long as the first.
+ * If a continue token has expired (410), everything is listed again in one page, as in client-go. A
+ * second paged list might expire too.
  *
  * @throws {WatchError} at the first failure
  */

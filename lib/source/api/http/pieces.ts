@@ -1,29 +1,29 @@
 /**
- * Pieces of a stream of bytes that come in parts: what lines and frames have in common.
+ * Splits a byte stream into pieces: the common part of lines and frames.
  *
  * @module
  */
 
-/** Thrown where a stream is not made of complete lines of UTF-8, or of complete frames. */
+/** Thrown if a stream has an incomplete line or frame, or a line that is not UTF-8. */
 export class SplitError extends Error {
   override name = "SplitError";
 }
 
-/** Longest line or frame in bytes; etcd takes objects of 1.5 MiB, so nothing sound comes near it. */
+/** The longest line or frame in bytes. The largest object in etcd has 1.5 MiB. */
 export const MAX_PIECE = 16 * 1024 * 1024;
 
-/** Gathers the parts of a piece whose end has not come yet, however small they are. */
+/** Collects the parts of an incomplete piece. */
 export class Remainder {
-  /** Grows by doubling; what is beyond `#length` is free. */
+  /** Doubles when full. Bytes beyond `#length` are free. */
   #buffer = new Uint8Array();
   #length = 0;
 
-  /** Bytes gathered. */
+  /** The number of bytes collected. */
   get length(): number {
     return this.#length;
   }
 
-  /** Adds a copy of a part: the chunk that it lies in will be overwritten. */
+  /** Adds a copy of a part, because its chunk will be overwritten. */
   keep(part: Uint8Array): void {
     const length = this.#length + part.length;
     if (length > this.#buffer.length) {
@@ -35,7 +35,7 @@ export class Remainder {
     this.#length = length;
   }
 
-  /** All of the piece, of which this is the last part. What follows is another one. */
+  /** Returns the complete piece with its last part, and starts a new one. */
   join(last: Uint8Array): Uint8Array {
     if (this.#length === 0) return last;
     this.keep(last);
@@ -46,19 +46,19 @@ export class Remainder {
   }
 }
 
-/** Makes pieces of chunks. */
+/** Splits chunks into pieces. */
 export interface Splitter<T> {
-  /** The pieces that a chunk completes. */
+  /** Returns the pieces that a chunk completes. */
   push(chunk: Uint8Array): readonly T[];
   /**
-   * The stream has ended.
+   * Checks the end of the stream.
    *
-   * @throws {SplitError} where it has within a piece
+   * @throws {SplitError} if it is within a piece
    */
   end(): void;
 }
 
-/** Splits a stream, and yields the pieces that each chunk completes together. */
+/** Splits a stream, and yields the pieces that each chunk completes. */
 export async function* split<T>(
   chunks: AsyncIterable<Uint8Array>,
   splitter: Splitter<T>,

@@ -1,7 +1,7 @@
 /**
- * Protobuf messages as the objects that their JSON would give, of those fields that a table names
- * (protobuf.dev/programming-guides/encoding). All others are skipped where they lie: most of what
- * an API server sends is unused by a node proxy.
+ * Reads protobuf messages into the objects that their JSON would give
+ * (protobuf.dev/programming-guides/encoding). It skips fields outside the table, which are most of
+ * an object.
  *
  * @module
  */
@@ -13,13 +13,13 @@ export type Message = Readonly<Record<number, NumberedField>>;
 
 /** One field of a message. */
 interface NumberedField {
-  /** Its name in JSON. */
+  /** The field's JSON name. */
   readonly name: string;
   readonly value: Scalar | Message;
   readonly repeated: boolean;
 }
 
-/** The message that a table of fields tells of. */
+/** Returns the message of a table of fields. */
 export function messageOf(fields: Fields): Message {
   return Object.fromEntries(
     Object.entries(fields).map(([name, { number, value, repeated }]) => [
@@ -29,27 +29,26 @@ export function messageOf(fields: Fields): Message {
   );
 }
 
-/** What a message gives: the values of JSON, `Uint8Array`, and `Date` for a time. */
+/** A parsed message: JSON values, `Uint8Array`, and `Date` for a time. */
 export type MessageObject = Record<string, unknown>;
 
 /**
- * Values that a message may hold, with those of the messages in it. A value takes two bytes at
- * least and etcd takes objects of 1.5 MiB, so no object that was stored has more; in memory an empty
- * one takes fifty times of that.
+ * The most values in a message, nested ones included. A value takes at least two bytes, and etcd
+ * objects have at most 1.5 MiB.
  */
 const MAX_VALUES = 800_000;
 
 /**
  * Reads a message.
  *
- * @throws {Error} where it ends within a field, a field is not of the type that the table says, or
- *   there are more values than any stored object has
+ * @throws {Error} if it ends within a field, a field has the wrong type, or there are too many
+ * values
  */
 export function readMessage(bytes: Uint8Array, message: Message): MessageObject {
   return readFields(new CountingReader(bytes), bytes.length, message);
 }
 
-/** Knows how many values were read. */
+/** Counts the values that were read. */
 class CountingReader extends BinaryReader {
   #values = 0;
 
@@ -104,7 +103,7 @@ function readValue(reader: CountingReader, value: Exclude<NumberedField["value"]
   }
 }
 
-/** A message, or the entry of a map, behind its length. */
+/** Reads a length and the message or map entry after it. */
 function readNested(reader: CountingReader, message: Message): MessageObject {
   const length = reader.uint32();
   return readFields(reader, reader.pos + length, message);
@@ -119,7 +118,7 @@ function readEntry(reader: CountingReader, map: MessageObject): void {
 
 const TIME: Message = messageOf({ seconds: long(1) });
 
-/** What no calendar knows gives an invalid one. */
+/** Returns an invalid date if the value is out of range. */
 function readTime(reader: CountingReader): Date {
   const { seconds = 0 } = readNested(reader, TIME);
   return new Date(seconds as number * 1000);

@@ -1,6 +1,6 @@
 /**
- * The messages that signpost reads: objects by the tables of their kinds, and what the API server
- * wraps them in (k8s.io/apimachinery/pkg/apis/meta/v1, k8s.io/apimachinery/pkg/runtime).
+ * The protobuf messages that signpost reads: objects of its kinds, and the API server's wrappers
+ * (k8s.io/apimachinery/pkg/apis/meta/v1, k8s.io/apimachinery/pkg/runtime).
  *
  * @module
  */
@@ -27,23 +27,23 @@ const STATUS = {
   code: integer(6),
 };
 
-/** What a server answers with, by kind. */
+/** The messages of a server's answers, by kind. */
 const OBJECTS: ReadonlyMap<unknown, Message> = new Map(
   Object.entries({ ...TABLES, Status: STATUS }).map(([kind, fields]) => [kind, messageOf(fields)]),
 );
 
-/** `k8s\0`: what any object begins with. */
+/** The prefix of any object: `k8s\0`. */
 const PREFIX: readonly number[] = [0x6b, 0x38, 0x73, 0x00];
 
-/** Whether this is an object in protobuf. */
+/** Returns true if the bytes are an object in protobuf. */
 export function isApiObject(bytes: Uint8Array): boolean {
   return PREFIX.every((byte, i) => bytes[i] === byte);
 }
 
 /**
- * Reads an object of a kind that signpost asks for, or a Status.
+ * Reads an object of a known kind, or a Status.
  *
- * @throws {Error} where it is none
+ * @throws {Error} if it is neither
  */
 export function readApiObject(bytes: Uint8Array): MessageObject {
   if (!isApiObject(bytes)) throw new Error("an object without its prefix");
