@@ -9,7 +9,7 @@ import type { ServiceConnections } from "../../model/connections.ts";
 import type { DesiredServicePort, DesiredState, FrontendType } from "../../model/kernel/desired.ts";
 import { endpointsFor, usedEndpoints } from "../../model/kernel/port_endpoints.ts";
 import { TopK } from "../../model/values/top_k.ts";
-import { grouped } from "../../model/values/text.ts";
+import { count, grouped } from "../../model/values/text.ts";
 import { frontendsOf, policyOf } from "../../policy/frontend.ts";
 import { formatAge, formatRate } from "../human.ts";
 
@@ -50,11 +50,11 @@ export interface FoundServices {
   readonly services: readonly ServiceView[];
 }
 
-/** Limits of one answer. */
-const MOST_SERVICES = 50;
-const MOST_ROUTES = 20;
-const MOST_FRONTENDS = 50;
-const MOST_ENDPOINTS = 100;
+/** Limits of one answer: with all of them it has 1 MB. `signpost explain` lists everything. */
+const MOST_SERVICES = 30;
+const MOST_PORTS = 10;
+const MOST_FRONTENDS = 20;
+const MOST_ENDPOINTS = 50;
 const LONGEST_QUERY = 200;
 
 /** Reads the query of a URL; an unknown order is the order by name. */
@@ -103,7 +103,7 @@ export function* findServices(
       name,
       badges: badgesOf(ports),
       connections: loadText(loads.get(name)),
-      routes: ports.slice(0, MOST_ROUTES).flatMap(routesOf),
+      routes: ports.slice(0, MOST_PORTS).flatMap(routesOf),
     });
     yield;
   }
@@ -166,7 +166,8 @@ function badgesOf(ports: readonly DesiredServicePort[]): string[] {
     ...port.externalTrafficPolicy === "Local" ? ["external policy Local"] : [],
     ...port.sourceRanges.length > 0 ? ["source ranges"] : [],
   ]);
-  return [...new Set(badges)];
+  const left = ports.length - MOST_PORTS;
+  return [...new Set(badges), ...left > 0 ? [`${count(left, "service port")} more`] : []];
 }
 
 const FRONTENDS: Readonly<Record<FrontendType, string>> = {

@@ -62,7 +62,7 @@ Deno.test("of many matches the first are shown and all are counted", () => {
     Array.from({ length: 812 }, (_, i) => [`shop/s${i}`, [servicePort()]] as const),
   );
   const { matches, services: shown } = find("", { services });
-  assertEquals([matches, shown.length, shown[0]?.name], [812, 50, "shop/s0"]);
+  assertEquals([matches, shown.length, shown[0]?.name], [812, 30, "shop/s0"]);
 });
 
 Deno.test("the connections of a Service are summed, and the busiest comes first", () => {
@@ -74,7 +74,7 @@ Deno.test("the connections of a Service are summed, and the busiest comes first"
   ]);
 });
 
-Deno.test("what is special about a Service is said once", () => {
+Deno.test("badges name what is special about a Service, each once", () => {
   const port = servicePort({ affinitySeconds: 600, externalTrafficPolicy: "Local" });
   const { services } = find("", { services: new Map([["shop/web", [port, port]]]) });
   assertEquals(services[0]?.badges, ["session affinity 10m", "external policy Local"]);
@@ -111,6 +111,12 @@ Deno.test("of many endpoints and frontends the first are listed and all are coun
     externalIPs: Array.from({ length: 80 }, (_, i) => `192.0.2.${i}`),
     clusterEndpoints: Array.from({ length: 240 }, (_, i) => endpoint(`10.244.1.${i}`)),
   }));
-  assertEquals([route?.endpoints.length, route?.endpointCount], [100, 240]);
-  assertEquals([route?.frontends.length, route?.frontends.at(-1)], [51, "and 31 more"]);
+  assertEquals([route?.endpoints.length, route?.endpointCount], [50, 240]);
+  assertEquals([route?.frontends.length, route?.frontends.at(-1)], [21, "and 61 more"]);
+});
+
+Deno.test("of many service ports the first are listed and the others are counted", () => {
+  const ports = Array.from({ length: 12 }, () => servicePort());
+  const { services: [service] } = find("", { services: new Map([["shop/web", ports]]) });
+  assertEquals([service?.routes.length, service?.badges], [10, ["2 service ports more"]]);
 });
