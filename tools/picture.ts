@@ -6,6 +6,7 @@
  * @module
  */
 import { screenshot } from "../tests/support/browser.ts";
+import { httpGet } from "../tests/support/http.ts";
 import { Network } from "../tests/support/network.ts";
 import { Signpost } from "../tests/support/signpost.ts";
 import { NODE } from "../tests/support/topology.ts";
@@ -35,10 +36,19 @@ async function main(): Promise<number> {
   await using network = await Network.create(topology);
   serveAll(network, servers);
   await network.applyNft(FIREWALL);
-  const args = [...FLAGS, ...DAEMON_FLAGS, "-v2", "--manifests", EXAMPLES];
+  const args = [...FLAGS, ...DAEMON_FLAGS, "--status-page=on", "--manifests", EXAMPLES];
   await using daemon = Signpost.start(network, args);
-  await daemon.waitForLog(/full/);
-  await network.connect({ from: "pod", address: "10.96.0.10", port: 80, times: 300 });
+  await daemon.until("the warning, and connections to shop/web", async () => {
+    await network.connect({ from: "pod", address: "10.96.0.10", port: 80, times: 30 });
+    const { body } = await httpGet(network, {
+      from: NODE,
+      source: "127.0.0.1",
+      address: "127.0.0.1",
+      port: 10249,
+      path: "/page.json?q=shop/web",
+    });
+    return /1 warning/.test(body) && /[1-9]\d+\/s/.test(body);
+  });
   const picture = await screenshot("http://127.0.0.1:10249/?q=shop&sort=connections", {
     namespace: network.namespaceOf(NODE),
     size: { width: 1280, height: 1100 },
