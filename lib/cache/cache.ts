@@ -1,8 +1,7 @@
 /**
- * The endpoint cache: the last good state of every object, and which Services a change touched.
+ * Keeps the last good state of every object, and the Services that changes affect.
  *
- * Changes coalesce: however many events come, what waits for the next sync is at most one entry
- * for each Service.
+ * Changes coalesce: at most one entry for each Service waits for the next sync.
  *
  * @module
  */
@@ -21,30 +20,30 @@ import { atOnce } from "../model/ports/in_turns.ts";
 import { FairQueue, type Share } from "./fair_queue.ts";
 import { keepKnown } from "./known_node.ts";
 
-/** What changed since the last look. */
+/** The changes since the last call. */
 export interface Dirty {
-  /** `namespace/name` of the Services whose own state or slices changed. */
+  /** The Services, by `namespace/name`, that changed themselves or in their slices. */
   readonly services: ReadonlySet<string>;
-  /** The Node or the ServiceCIDRs changed. */
+  /** True if the Node or the ServiceCIDRs changed. */
   readonly node: boolean;
 }
 
 /** A read-only view of the cache. */
 export interface Snapshot {
   readonly services: ReadonlyMap<string, Service>;
-  /** The slices of a Service, by slice name order of arrival; by the Service's `namespace/name`. */
+  /** Returns the slices of a Service, by its `namespace/name`, in any order. */
   slicesOf(service: string): readonly EndpointSlice[];
   /** All slices, by `namespace/name`. */
   readonly slices: ReadonlyMap<string, EndpointSlice>;
-  /** This node, with all that was ever known of it; `undefined` where it was never seen. */
+  /** This node, with all facts ever known of it; `undefined` if it was never seen. */
   readonly node: Node | undefined;
   readonly serviceCIDRs: ReadonlyMap<string, ServiceCIDR>;
 }
 
-/** Objects that are taken in at one go. */
+/** Objects that are stored without a break. */
 const BATCH = 100;
 
-/** The state of all objects. Events go in through `apply`, which returns what is worth a warning. */
+/** Stores the state of all objects. `apply` takes events and returns refusals to log. */
 export class ObjectCache implements Snapshot {
   readonly #objects: { readonly [K in Kind]: Map<string, KindMap[K]> } = {
     Service: new Map(),
@@ -52,7 +51,7 @@ export class ObjectCache implements Snapshot {
     Node: new Map(),
     ServiceCIDR: new Map(),
   };
-  /** Lists and not maps: nearly all have one entry. */
+  /** Lists, not maps: nearly all have one entry. */
   readonly #slicesByService = new Map<string, EndpointSlice[]>();
   readonly #refused = new Map<string, Refusal>();
   readonly #omissions = new Map<string, Omission>();
@@ -83,42 +82,42 @@ export class ObjectCache implements Snapshot {
     return this.#node;
   }
 
-  /** Objects that are refused at present. */
+  /** Returns the objects that are refused now. */
   get refused(): Iterable<Refusal> {
     return this.#refused.values();
   }
 
-  /** The kinds that have not delivered a full state. */
+  /** Returns the kinds that have not delivered a full state. */
   get missing(): readonly Kind[] {
     return KINDS.filter((kind) => !this.#delivered.has(kind));
   }
 
-  /** What is left out of objects at present. */
+  /** Returns the parts of objects that are left out now. */
   get omissions(): Iterable<Omission> {
     return this.#omissions.values();
   }
 
-  /** Whether every kind has delivered a full state; nothing may be applied before. */
+  /** Returns true if every kind has delivered a full state. Nothing may be applied before. */
   get complete(): boolean {
     return this.#delivered.size === KINDS.length;
   }
 
-  /** Tells whether all objects are of one state: of the state file, or of complete sources. */
+  /** Returns true if all objects are of one state: of the state file, or of complete sources. */
   get consistent(): boolean {
     return this.complete || this.#isRestored && this.#delivered.size === 0;
   }
 
-  /** Whether anything waits for a sync. */
+  /** Returns true if a change waits for a sync. */
   get isDirty(): boolean {
     return this.#dirtyNode || !this.#dirtyServices.isEmpty;
   }
 
-  /** Tells if a change of a Service waits for a sync, by `namespace/name`. */
+  /** Returns true if a change of a Service, by `namespace/name`, waits for a sync. */
   isWaiting(service: string): boolean {
     return this.#dirtyNode || this.#dirtyServices.has(service);
   }
 
-  /** The last good state of an object. */
+  /** Returns the last good state of an object. */
   get<K extends Kind>(kind: K, key: string): KindMap[K] | undefined {
     return this.#objects[kind].get(key);
   }
@@ -129,19 +128,19 @@ export class ObjectCache implements Snapshot {
   }
 
   /**
-   * Takes one event in.
+   * Applies one event.
    *
-   * @returns refusals that are new or changed their reason: each is worth one warning
+   * @returns new refusals, and those with a new reason, to log once each
    */
   apply(event: ObjectEvent): Refusal[] {
     return atOnce(this.applying(event));
   }
 
   /**
-   * The same in turns: a full state may have very many objects. Until the last turn the cache is
-   * between two states, and nothing else may be taken in.
+   * Applies one event in turns, because a full state may have very many objects. Until the end the
+   * cache is inconsistent and takes no other event.
    *
-   * @yields where other work can be done
+   * @yields when other work can run
    */
   *applying(event: ObjectEvent): Generator<undefined, Refusal[]> {
     switch (event.type) {
@@ -164,9 +163,9 @@ export class ObjectCache implements Snapshot {
   }
 
   /**
-   * Takes in the objects of a state file, which stand until the sources have delivered.
+   * Stores the objects of a state file, which stay until the sources have delivered.
    *
-   * @yields where other work can be done
+   * @yields when other work can run
    */
   *restoring(events: readonly ReplaceEvent[]): Generator<undefined, void> {
     for (const event of events) yield* this.#replace(event);
@@ -174,9 +173,9 @@ export class ObjectCache implements Snapshot {
   }
 
   /**
-   * Takes what changed since it was last taken.
+   * Takes the changes since the last call.
    *
-   * @param share bounds what is taken, unless all Services depend on what changed of the node
+   * @param share a bound, which does not apply if the node changed
    */
   takeDirty(share?: Share): Dirty {
     const node = this.#dirtyNode;
@@ -184,12 +183,12 @@ export class ObjectCache implements Snapshot {
     return { services: this.#dirtyServices.take(node ? undefined : share), node };
   }
 
-  /** Has Services wait for the next sync, by `namespace/name`. */
+  /** Marks Services, by `namespace/name`, for the next sync. */
   putBack(services: Iterable<string>): void {
     for (const key of services) this.#dirtyServices.add(key);
   }
 
-  /** Omissions that are new or changed since the last call: each is worth one warning. */
+  /** Returns new or changed omissions since the last call, to log once each. */
   takeOmissions(): readonly Omission[] {
     if (this.#newOmissions.size === 0) return [];
     const omissions = [...this.#newOmissions.values()];
@@ -222,7 +221,7 @@ export class ObjectCache implements Snapshot {
     return known?.reason === reason ? [] : [refusal];
   }
 
-  /** Stores or removes one object and marks what depends on it. */
+  /** Stores or removes one object and marks the Services that depend on it. */
   #set(kind: Kind, key: string, object: KindMap[Kind] | undefined): void {
     const objects: Map<string, KindMap[Kind]> = this.#objects[kind];
     const previous = objects.get(key);
@@ -241,7 +240,7 @@ export class ObjectCache implements Snapshot {
     } else this.#dirtyNode = true;
   }
 
-  /** Keeps what is left out of an object as it is now. */
+  /** Updates the omissions of an object. */
   #omit(
     { kind, key, object }: {
       readonly kind: Kind;
@@ -264,7 +263,7 @@ export class ObjectCache implements Snapshot {
     const service = serviceOf(slice);
     this.#dirtyServices.add(service);
     const slices = this.#slicesByService.get(service);
-    // Lists of one slice are many, and `push` makes room for 17 (V8).
+    // Most lists have one slice, and `push` makes room for 17 (V8).
     if (slices === undefined) this.#slicesByService.set(service, [slice]);
     else if (slices.length === 1) this.#slicesByService.set(service, [...slices, slice]);
     else slices.push(slice);
@@ -281,7 +280,7 @@ export class ObjectCache implements Snapshot {
   }
 }
 
-/** The `namespace/name` of a slice's Service. */
+/** Returns the `namespace/name` of a slice's Service. */
 function serviceOf({ namespace, serviceName }: EndpointSlice): string {
   return objectKey({ namespace, name: serviceName });
 }

@@ -1,32 +1,32 @@
 /**
- * Services that wait for a sync, in fair turns of their namespaces.
+ * Queues Services for syncs, with fair turns for their namespaces.
  *
  * @module
  */
 import { splitKey } from "../model/cluster/names.ts";
 
-/** A bound for one turn. */
+/** A bound on the Services of one sync. */
 export interface Share {
-  /** The cost that ends a turn, in elements. */
+  /** The cost, in elements, that ends a sync's share. */
   readonly most: number;
   /** Returns the cost of a Service, by `namespace/name`. */
   readonly costOf: (key: string) => number;
 }
 
-/** Keeps each Service once. Namespaces without a turn go before those that had one. */
+/** A queue that holds each Service once. Namespaces without a turn come before those that had one. */
 export class FairQueue {
-  /** Services that came since the last turn. */
+  /** Services that were added since the last turn. */
   #incoming = new Set<string>();
-  /** Services that wait for longer, by namespace: without a turn so far, and with one. */
+  /** Services that wait longer, by namespace: those without a turn so far, and those with one. */
   readonly #fresh = new Map<string, Set<string>>();
   readonly #served = new Map<string, Set<string>>();
 
-  /** Tells if no Service waits. */
+  /** Returns true if no Service waits. */
   get isEmpty(): boolean {
     return this.#incoming.size + this.#fresh.size + this.#served.size === 0;
   }
 
-  /** Tells if a Service waits, by `namespace/name`. */
+  /** Returns true if a Service waits, by `namespace/name`. */
   has(key: string): boolean {
     const { namespace } = splitKey(key);
     return [this.#incoming, this.#fresh.get(namespace), this.#served.get(namespace)]
@@ -39,7 +39,7 @@ export class FairQueue {
   }
 
   /**
-   * Takes Services out, one of each namespace in turn, until they cost as much as one turn may.
+   * Takes Services, one of each namespace in turn, up to the cost of one share.
    *
    * @param share without it, all are taken
    */

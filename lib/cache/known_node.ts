@@ -1,17 +1,17 @@
 /**
- * What is known of this node, whether or not its object is there.
+ * Keeps the known facts of this node while its object lacks them.
  *
  * @module
  */
 import type { Node } from "../model/cluster/objects.ts";
 
 /**
- * The Node with what was known before where it tells less. A Node may be deleted and registered again
- * while its pods run on, and has no addresses, pod CIDRs and zone at first. kube-proxy never forgets
- * its Node either (`pkg/proxy/node.go`).
+ * Returns the Node, with earlier facts in place of missing ones. A Node that is registered again
+ * first lacks addresses, pod CIDRs and zone, while its pods run on. kube-proxy never forgets its
+ * Node either (`pkg/proxy/node.go`).
  *
- * @param node what the source has; `undefined`: nothing
- * @param known what was known up to now
+ * @param node the current object; `undefined` if there is none
+ * @param known the facts known so far
  */
 export function keepKnown(node: Node | undefined, known: Node | undefined): Node | undefined {
   if (node === undefined || known === undefined) return node ?? known;

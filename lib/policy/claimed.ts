@@ -1,6 +1,6 @@
 /**
- * What a Service asks for, and what none can have: the addresses of ServiceCIDRs, and those that
- * this daemon itself needs.
+ * Lists the claims of a Service, and the addresses that no Service can have: those of ServiceCIDRs
+ * and of this daemon.
  *
  * @module
  */
@@ -13,23 +13,23 @@ import { findCandidates, type PortIndex } from "./endpoints.ts";
 import { takesNodePorts } from "./node.ts";
 import type { Claim, ClaimType, Conflict, OwnPort, Reservation } from "./claims.ts";
 
-/** What is around the Services of this node. */
+/** The node's facts that claims depend on. */
 export interface Surroundings {
   readonly node: DesiredNode;
   /** Canonical addresses of this node. */
   readonly ownAddresses: ReadonlySet<string>;
   readonly ownPorts: readonly OwnPort[];
-  /** Endpoints of the API servers, as `address:port`; none where they are not published. */
+  /** Endpoints of the API servers, as `address:port`; empty if they are not published. */
   readonly apiEndpoints: ReadonlySet<string>;
 }
 
-/** What a Service's claims depend on besides itself. */
+/** The inputs of a Service's claims. */
 export interface ClaimInputs extends Surroundings {
   /** Returns the endpoints of the Service; few Services need them. */
   readonly endpoints: () => PortIndex;
 }
 
-/** Everything that only one Service can have: addresses with ports, node ports. */
+/** Returns all claims of a Service: addresses with ports, and node ports. */
 export function claimsOf(service: Service, inputs: ClaimInputs): Claim[] {
   const addresses = addressesOf(service, inputs);
   const claims: Claim[] = [];
@@ -48,12 +48,12 @@ export function claimsOf(service: Service, inputs: ClaimInputs): Claim[] {
   return claims;
 }
 
-/** Families in which the Service has a cluster IP; in others it has no rules, whatever else it lists. */
+/** Returns the families in which the Service has a cluster IP. It has no rules in others. */
 export function familiesOf(service: Service): readonly Family[] {
   return FAMILIES.filter((family) => service.clusterIPs.some((ip) => familyOf(ip) === family));
 }
 
-/** What a Service claims with a node port: all of the node's addresses of a family. */
+/** Returns the claim of a node port: all of the node's addresses of a family. */
 export function nodePortClaim(
   port: Pick<ServicePort, "protocol" | "nodePort">,
   family: Family,
@@ -61,12 +61,12 @@ export function nodePortClaim(
   return `IPv${family} node port ${nodePortKey(port.protocol, port.nodePort)}`;
 }
 
-/** Returns what a Service claims with a load-balancer IP: all of its ports, before external IPs. */
+/** Returns the claim of a load-balancer IP: all of its ports, before external IPs. */
 function balancerClaim(address: string): string {
   return `load-balancer IP ${address}`;
 }
 
-/** Each address once, as what comes first. */
+/** Returns each address once, with its first type. */
 function addressesOf(
   { clusterIPs, loadBalancerIPs, externalIPs }: Service,
   surroundings: Surroundings,
@@ -83,7 +83,7 @@ function addressesOf(
   return addresses;
 }
 
-/** An address, and what holds of it on every port. */
+/** An address with its facts that are the same for every port. */
 interface Inspected {
   readonly address: string;
   readonly family: Family;
@@ -141,9 +141,11 @@ function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimI
 }
 
 /**
- * Whether a Service at the API server's address leads there. Any user may list external IPs. One endpoint is
- * enough: an API server that stops is no endpoint of others for a while. Controllers write load-balancer IPs,
- * so these count where no endpoints of API servers are known.
+ * Returns true if a Service at the API server's address leads there. One matching endpoint is
+ * enough, because a stopping API server leaves the list for a while.
+ *
+ * External IPs do not count: any user may list them. Controllers write load-balancer IPs, so these
+ * count even if no API endpoints are known.
  */
 function leadsToServers(
   port: ServicePort,
@@ -175,21 +177,21 @@ function ownNodePort(
   };
 }
 
-/** What an answer for people calls the holder. */
+/** Returns the name of a claim's holder for messages. */
 export function nameOfHolder(holder: string): string {
   return isServiceKey(holder) ? `Service ${holder}` : holder;
 }
 
-/** Whether the holder of a conflict is a Service, by its `namespace/name`. */
+/** Returns true if the holder of a conflict is a Service (`namespace/name`). */
 export function isServiceKey(holder: string): boolean {
   return !holder.includes(" ");
 }
 
-/** Claims that one line names. */
+/** The most claims that one line names. */
 const MOST_NAMED = 5;
 
 /**
- * One line for what a Service does not get.
+ * Describes in one line the claims that a Service lost.
  *
  * @param conflicts of one loser, at least one
  */
@@ -208,7 +210,7 @@ export function describeConflicts(
 }
 
 /**
- * What a Service does not get, in one line.
+ * Describes in one line, with its name, the claims that a Service lost.
  *
  * @param lost at least one
  */
@@ -216,7 +218,7 @@ export function conflictLine(loser: string, lost: readonly Conflict[]): string {
   return `Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`;
 }
 
-/** One line for each Service that does not get something. */
+/** Returns one line for each Service that lost a claim. */
 export function conflictLines(conflicts: readonly Conflict[]): string[] {
   return [...Map.groupBy(conflicts, ({ loser }) => loser)].map((each) => conflictLine(...each));
 }

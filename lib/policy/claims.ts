@@ -1,62 +1,62 @@
 /**
- * Which Service holds a virtual IP or node port that several Services ask for.
+ * Decides which Service holds a virtual IP or node port that several claim.
  *
- * The kind of address comes first, for it says who wrote it: the API server allocates cluster IPs
- * and node ports, a controller writes load-balancer IPs, any user may list external IPs. Among
- * claims of one kind the oldest Service comes first, then the first by name. The others get it when
- * the holder lets go.
+ * The type of address comes first, because it tells the author. The API server allocates cluster
+ * IPs and node ports, controllers write load-balancer IPs, and any user may list external IPs.
+ * Among claims of one type the oldest Service comes first, then the first by name. The next one
+ * gets it when the holder releases it.
  *
  * @module
  */
 import { type VipId, vipKeyOf } from "../model/cluster/names.ts";
 import { placeOf } from "../model/values/lists.ts";
 
-/** What a Service asks for with a claim. */
+/** The type of a claim. */
 export type ClaimType = "clusterIP" | "nodePort" | "loadBalancerIP" | "externalIP";
 
-/** What has an address and port before any Service asks for it. */
+/** A holder of an address and port that comes before any Service. */
 export interface Reservation {
-  /** In words: `the API server`. */
+  /** The holder in words: `the API server`. */
   readonly holder: string;
-  /** Why it has it, as the end of a sentence. */
+  /** The reason, as the end of a sentence. */
   readonly because: string;
 }
 
-/** A TCP port that the daemon needs itself: no Service becomes a frontend there. */
+/** A TCP port that the daemon itself needs. No Service gets a frontend there. */
 export interface OwnPort extends Reservation {
-  /** The API server's, not a port of this process. */
+  /** True for the API server's port, false for a port of this process. */
   readonly isApiServer: boolean;
-  /** Canonical; `undefined`: every address of this node. */
+  /** A canonical address; `undefined` for every address of this node. */
   readonly address: string | undefined;
   readonly port: number;
 }
 
-/** Something that only one Service can have. */
+/** A resource that only one Service can hold. */
 export interface Claim {
   /** `vipId`, `nodePortClaim` or `balancerClaim`. */
   readonly key: VipId;
   readonly type: ClaimType;
-  /** Another claim: if another Service holds that one, this claim is lost. */
+  /** Another claim. If another Service holds that one, this claim is lost. */
   readonly unless?: string;
-  /** Services may share it: it only takes the claims that name it in `unless`. */
+  /** Set if several Services may hold it. It affects only claims that name it in `unless`. */
   readonly isShared?: true;
-  /** No Service gets it. */
+  /** Set if no Service can hold it. */
   readonly reserved?: Reservation;
 }
 
-/** An address and port, or a node port, that a Service asks for and does not get. */
+/** An address and port, or a node port, that a Service claims and does not get. */
 export interface Conflict {
-  /** What is asked for, as `address . protocol . port` or `node port protocol . port`. */
+  /** The claim, as `address . protocol . port` or `node port protocol . port`. */
   readonly claim: string;
-  /** `namespace/name` of the Service that has it; where none has, what else does, in words. */
+  /** `namespace/name` of the Service that holds it, or another holder in words. */
   readonly holder: string;
-  /** `namespace/name` of the Service that does not. */
+  /** `namespace/name` of the Service that lost it. */
   readonly loser: string;
-  /** Why the holder comes first, as the end of a sentence. */
+  /** The reason why the holder comes first, as the end of a sentence. */
   readonly because: string;
 }
 
-/** A claim and the Service that makes it. */
+/** A claim with its Service. */
 interface Claimant extends Claim {
   /** `namespace/name`. */
   readonly service: string;
@@ -72,23 +72,23 @@ const NAMES: Readonly<Record<ClaimType, string>> = {
 const ORDER: readonly ClaimType[] = ["clusterIP", "nodePort", "loadBalancerIP", "externalIP"];
 const NO_SERVICES: ReadonlySet<string> = new Set();
 
-/** All claims of all Services. */
+/** Keeps all claims of all Services. */
 export class Claims {
   readonly #holders = new Map<VipId, Claimant>();
-  /** By claim, who waits for it, the next holder first. */
+  /** The waiting claimants by claim, the next holder first. */
   readonly #waiting = new Map<VipId, Claimant[]>();
-  /** By claim, the claims that name it in `unless`. */
+  /** The claims that name a claim in `unless`, by that claim. */
   readonly #dependents = new Map<VipId, Set<Claimant>>();
   readonly #byService = new Map<string, readonly Claimant[]>();
-  /** Claims that may be lost though no other one is for the same. */
+  /** The number of claims that can be lost without a competitor. */
   #conditional = 0;
 
   /**
-   * Replaces what a Service asks for. The work follows what changes, not the number of claimants.
+   * Replaces the claims of a Service. The work follows the change, not the number of claimants.
    *
    * @param service `namespace/name`
-   * @param options `claims`: all that it asks for, empty when it is gone; `created`: its age
-   * @returns Services that may have gained or lost something by this, itself included
+   * @param options `claims`: all its claims, empty if it is gone; `created`: its age
+   * @returns Services that may have gained or lost a claim, itself included
    */
   set(
     service: string,
@@ -114,7 +114,7 @@ export class Claims {
     return affected;
   }
 
-  /** What a Service asked for and did not get. */
+  /** Returns the claims that a Service lost. */
   conflictsOf(service: string): Conflict[] {
     const conflicts: Conflict[] = [];
     if (this.#waiting.size === 0 && this.#conditional === 0) return conflicts;
@@ -136,7 +136,7 @@ export class Claims {
     return { holder: other.service, because: reasonOf(other, claimant) };
   }
 
-  /** Returns the other Service that holds what a claim names in `unless`. */
+  /** Returns the other Service that holds the `unless` of a claim. */
   #holderBefore({ unless, service }: Claimant): Claimant | undefined {
     if (unless === undefined) return undefined;
     const holder = this.#holders.get(unless);
@@ -182,14 +182,14 @@ export class Claims {
     else this.#waiting.set(key, [claimant]);
   }
 
-  /** Another Service holds a claim: those that wait on learn of it where they next change. */
+  /** Collects the Services that a new holder affects. Waiting ones learn of it when they change next. */
   #changed(key: VipId, affected: Set<string>, other: Claimant | undefined): void {
     if (other) affected.add(other.service);
     for (const dependent of this.#dependents.get(key) ?? []) affected.add(dependent.service);
   }
 }
 
-/** Most have two fields of a claim: V8 would have those of a spread in an object of their own. */
+/** Builds an object without a spread, which V8 would store in a larger form. */
 function claimant(
   { service, created }: Pick<Claimant, "service" | "created">,
   { key, type, unless, isShared, reserved }: Claim,
@@ -205,7 +205,7 @@ function claimant(
   };
 }
 
-/** Below 0 where the first comes before the second. */
+/** Returns a number below 0 if the first comes before the second. */
 function compare(a: Claimant, b: Claimant): number {
   return rankOf(a) - rankOf(b) || a.created - b.created ||
     (a.service < b.service ? -1 : a.service > b.service ? 1 : 0);

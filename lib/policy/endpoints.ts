@@ -1,5 +1,5 @@
 /**
- * From the slices of a Service to the destinations of one of its ports, in the order of their slots.
+ * Turns the slices of a Service into the destinations of a port, in slot order.
  *
  * @module
  */
@@ -12,13 +12,12 @@ import type { EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
 import type { Candidate, Place } from "./topology.ts";
 
 /**
- * Up to so many destinations are in the order of their addresses, so that the kernel's state
- * follows from the objects alone. Longer lists keep their order from sync to sync, so that one
- * change moves a constant number of slots.
+ * The longest list that is sorted by address, so that the kernel's state follows from the objects
+ * alone. Longer lists keep their order, so that a change moves few slots.
  */
 const MAX_SORTED = 32;
 
-/** The slices of a Service, by name. @param service its `namespace/name` */
+/** Returns the slices of a Service, by name. @param service its `namespace/name` */
 export function slicesOf(
   objects: Pick<Snapshot, "slicesOf">,
   service: string,
@@ -27,7 +26,7 @@ export function slicesOf(
   return slices.length < 2 ? slices : slices.toSorted((a, b) => a.name < b.name ? -1 : 1);
 }
 
-/** The slices of a Service by their ports, so that each Service port finds its own at once. */
+/** The slices of a Service by port, for a direct lookup. */
 export type PortIndex = ReadonlyMap<string, readonly SlicePort[]>;
 
 interface SlicePort {
@@ -63,11 +62,13 @@ function portKey(
 }
 
 /**
- * Returns the endpoints that the slices name for a service port. Several entries with one address and
- * port count once. A pod's address may be used again while its last owner still terminates, so the entry
- * that does not terminate counts; then one that is ready, one on this node, the first slice by name.
+ * Returns the endpoints of a service port, each address and port once.
  *
- * @returns them by address, then by port
+ * A pod's address may be used again while its last owner still terminates. So of several entries
+ * the one that does not terminate counts. Then one that is ready counts, then one on this node,
+ * then the first slice by name.
+ *
+ * @returns the endpoints by address, then by port
  */
 export function findCandidates(
   index: PortIndex,
@@ -91,13 +92,13 @@ export function findCandidates(
   return candidates;
 }
 
-/** Of several entries of one address and port the highest counts. */
+/** Returns the rank of an entry. Of several with one address and port, the highest counts. */
 function rank({ endpoint }: Candidate, nodeName: string): number {
   return (endpoint.terminating ? 0 : 4) + (endpoint.ready ? 2 : 0) +
     (endpoint.nodeName === nodeName ? 1 : 0);
 }
 
-/** Two candidates that are equal here stay in the order of their slices. */
+/** Compares by address and port. Equal candidates stay in the order of their slices. */
 function byAddress(a: Candidate, b: Candidate): number {
   const one = a.endpoint.address;
   const other = b.endpoint.address;
@@ -109,10 +110,10 @@ function byAddress(a: Candidate, b: Candidate): number {
  * Gives each chosen endpoint its slot.
  *
  * @param chosen the endpoints in use, by address
- * @param options `previous`: the list of the last sync; `place`: this node; `isShortCircuit`: pods
- *   of other nodes may be led to these endpoints with their own address as the source
- * @returns the destinations by slot: a long list differs from `previous` only where an endpoint
- *   came, went, or was moved from the end into a hole
+ * @param options `previous`: the list of the last sync; `place`: this node; `isShortCircuit`:
+ * packets of other nodes' pods may reach these endpoints with their own source
+ * @returns the destinations by slot; a long list differs from `previous` only in endpoints that
+ * came, went, or moved into a hole
  */
 export function toDestinations(
   chosen: readonly Candidate[],
@@ -137,7 +138,7 @@ function destination(
   return { address: endpoint.address, port, local, hairpin: mayBeLocal || isShortCircuit };
 }
 
-/** Whoever had a slot keeps it; newcomers take the holes; the last ones fill what is left. */
+/** Keeps each endpoint in its slot. New ones fill the holes, then the last ones do. */
 function keepSlots(
   wanted: readonly Destination[],
   previous: readonly Destination[],

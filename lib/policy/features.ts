@@ -1,5 +1,5 @@
 /**
- * Service ports without what needs a feature that nft or the kernel refuses.
+ * Removes the parts of service ports that need a refused feature.
  *
  * @module
  */
@@ -7,14 +7,14 @@ import { needsOf } from "../model/cluster/scheduler.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import type { RefusedFeatures, ServiceFeature, Unsupported } from "../model/kernel/features.ts";
 
-/** What is left of a Service, and what it needed. */
+/** The remaining ports, and the features that were missing. */
 export interface Reduced {
   readonly ports: readonly DesiredServicePort[];
-  /** The refused features that it needs. */
+  /** The refused features that the Service needs. */
   readonly unsupported: readonly Unsupported[];
 }
 
-/** The features that a service port needs. */
+/** Returns the features that a service port needs. */
 function featuresOf(port: DesiredServicePort): ServiceFeature[] {
   return [
     ...port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0
@@ -26,9 +26,11 @@ function featuresOf(port: DesiredServicePort): ServiceFeature[] {
 }
 
 /**
- * Takes out what cannot be held. A load-balancer IP without its source ranges would be open to all:
- * it gets no rules. A port without its session affinity would mix up its clients: neither does it.
- * Connections that cannot be spread by a hash are spread at random.
+ * Removes the parts that need a refused feature.
+ *
+ * A load-balancer IP without its source ranges would be open to all, so it gets no rules. A port
+ * without its session affinity would mix up its clients, so it gets none either. Without a hash,
+ * endpoints are picked at random.
  */
 export function withoutRefused(
   ports: readonly DesiredServicePort[],

@@ -9,7 +9,7 @@ import type { TrafficPolicy } from "../model/cluster/objects.ts";
 /** One address, or the node port, of a service port. */
 export interface Frontend {
   readonly type: FrontendType;
-  /** Canonical; `undefined` for a node port, which has all of the node's addresses. */
+  /** Canonical; `undefined` for a node port, which uses all of the node's addresses. */
   readonly address: string | undefined;
   readonly port: number;
 }
@@ -20,7 +20,7 @@ export interface Match {
   readonly frontend: Frontend;
 }
 
-/** All frontends that a service port holds, cluster IPs first. */
+/** Returns all frontends of a service port, cluster IPs first. */
 export function frontendsOf(servicePort: DesiredServicePort): Frontend[] {
   const { clusterIPs, externalIPs, loadBalancerIPs, nodePort, port } = servicePort;
   const at = (type: FrontendType) => (address: string) => ({ type, address, port });
@@ -32,7 +32,7 @@ export function frontendsOf(servicePort: DesiredServicePort): Frontend[] {
   ];
 }
 
-/** The policy that traffic to a frontend follows. */
+/** Returns the policy for traffic to a frontend. */
 export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): TrafficPolicy {
   return type === "clusterIP"
     ? servicePort.internalTrafficPolicy

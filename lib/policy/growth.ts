@@ -1,5 +1,6 @@
 /**
- * Bounds what one step adds to a Service, so that others' changes need not wait for all of it.
+ * Bounds the additions of one step to a Service, so that other Services need not wait for all of
+ * it.
  *
  * @module
  */
@@ -9,8 +10,8 @@ import { only } from "../model/values/lists.ts";
 import { CHAIN_COST } from "./limits.ts";
 
 /**
- * Cuts a Service's step. What goes or stays is as wanted; new ports, addresses and endpoints come in the
- * order of the lists, until they cost as much as one step may add. Each step adds something.
+ * Limits one step of a Service. Removals are complete. New ports, addresses and endpoints follow in
+ * list order up to the cost of one step. Each step adds something.
  *
  * @param before the ports after the last step
  * @param most elements
@@ -48,7 +49,7 @@ function addressesOf(port: DesiredServicePort): readonly string[] {
   return nodePort === 0 ? all : [...all, `node port ${nodePort}`];
 }
 
-/** The elements that one endpoint costs. */
+/** Returns the cost of one endpoint in elements. */
 function costOfEndpoint(port: DesiredServicePort): number {
   return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
 }
@@ -76,7 +77,7 @@ function addedCost(port: DesiredServicePort, last: DesiredServicePort | undefine
     addresses * (1 + (last === undefined ? 0 : all.length + local.length));
 }
 
-/** Keeps as many new endpoints and addresses as the cost allows, of each kind at least one unless it is 0. */
+/** Keeps new endpoints and addresses up to a cost. Above 0, it allows at least one of each. */
 function cutPort(
   port: DesiredServicePort,
   { last, most }: { readonly last: DesiredServicePort | undefined; readonly most: number },

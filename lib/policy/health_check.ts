@@ -1,5 +1,5 @@
 /**
- * What the health-check node ports tell load balancers.
+ * The data of health-check node ports, for load balancers.
  *
  * @module
  */
@@ -7,20 +7,17 @@ import { type Family, familyOf } from "../model/values/address.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { findCandidates, type PortIndex } from "./endpoints.ts";
 
-/** What one Service wants. */
+/** The health check of one Service. */
 export interface HealthCheck {
   /** `spec.healthCheckNodePort`. */
   readonly port: number;
-  /**
-   * For each family in which the Service has a cluster IP, the number of distinct addresses of ready
-   * endpoints on this node.
-   */
+  /** The number of distinct addresses of ready endpoints on this node, for each family with a cluster IP. */
   readonly localEndpoints: ReadonlyMap<Family, number>;
-  /** Of the Service. */
+  /** The load-balancer IPs of the Service. */
   readonly loadBalancerIPs: readonly string[];
 }
 
-/** What a health check depends on besides its Service. */
+/** The inputs of a health check besides its Service. */
 export interface HealthCheckInputs {
   /** The Service's slices by their ports. */
   readonly endpoints: PortIndex;
@@ -29,7 +26,7 @@ export interface HealthCheckInputs {
   readonly ipFamilies: readonly Family[];
 }
 
-/** The health check of a Service; `undefined` where it has none. */
+/** Returns the health check of a Service, or `undefined` if it has none. */
 export function healthCheckOf(
   service: Service,
   { ipFamilies, ...inputs }: HealthCheckInputs,
@@ -43,7 +40,7 @@ export function healthCheckOf(
   return { port, localEndpoints, loadBalancerIPs };
 }
 
-/** Of the same entries that the rules go by: a terminating one does not count beside a ready one. */
+/** Counts from the same entries as the rules: a ready entry hides a terminating one. */
 function countReadyLocalEndpoints(
   service: Service,
   { endpoints, nodeName, family }: Omit<HealthCheckInputs, "ipFamilies"> & {

@@ -1,9 +1,9 @@
 /**
- * Limits for what one Service and one namespace may ask of every node.
+ * Limits the cost that one Service and one namespace have on every node.
  *
- * A Service over a limit is refused by itself, as a malformed object is: its last state that was
- * within the limits stays in force. Where endpoints alone have grown too many, its rules stay as they
- * are. One that never was within the limits has no rules.
+ * A Service over a limit is refused like a malformed object: its last state within the limits stays
+ * in force. If only its endpoints grew, its rules stay unchanged. A Service that was never within
+ * the limits has no rules.
  *
  * @module
  */
@@ -28,11 +28,11 @@ import { familiesOf } from "./claimed.ts";
 /** A Service over a limit. */
 export interface OverLimit extends Refusal {
   readonly kind: "Service";
-  /** The setting that names the limit. */
+  /** The setting of the limit. */
   readonly limit: string;
 }
 
-/** A Service, if there is one, with its `namespace/name`. */
+/** A Service with its `namespace/name`; `undefined` if it is gone. */
 export interface NamedService {
   readonly key: string;
   readonly service: Service | undefined;
@@ -44,18 +44,15 @@ interface Admitted {
   readonly cost: number;
 }
 
-/** Services that are judged between two yields. */
+/** Services that are checked between two yields. */
 const BATCH = 25;
-/**
- * The cost of one chain. 5,000 chains add 60 ms to every transaction (kernel 6.18), 100,000 elements
- * take 0.3 s once.
- */
+/** The cost of one chain in elements. A chain slows down every transaction, an element only its own. */
 export const CHAIN_COST = 20;
 
 /**
- * Returns the cost of a Service for every node, in elements: frontends with their endpoints and source
- * ranges, ports, slice ports, and chains by their weight. Every endpoint counts, ready or not. The work
- * is linear in the number of addresses, ports and slices.
+ * Returns the cost of a Service for every node, in elements. It sums frontends with their endpoints
+ * and source ranges, ports, slice ports, and chains by their weight. Every endpoint counts, ready
+ * or not.
  */
 export function costOf(
   service: Service,
@@ -90,49 +87,49 @@ export class Admission {
   readonly #limits: Limits;
   readonly #schedulers: SchedulerDefaults;
   readonly #admitted = new Map<string, Admitted>();
-  /** The cost of each namespace. */
+  /** The total cost of each namespace. */
   readonly #totals = new Map<string, number>();
   readonly #over = new Map<string, OverLimit>();
-  /** Services whose rules stay as they are. */
+  /** Services whose rules stay unchanged. */
   readonly #frozen = new Set<string>();
-  /** Namespaces that ask for less than before. */
+  /** Namespaces whose cost fell. */
   #shrunk = new Set<string>();
 
   /**
-   * @param limits what is too much
-   * @param schedulers what holds where a Service does not say
+   * @param limits the greatest costs
+   * @param schedulers the scheduler of Services that name none
    */
   constructor(limits: Limits, schedulers: SchedulerDefaults) {
     this.#limits = limits;
     this.#schedulers = schedulers;
   }
 
-  /** The state of a Service that is in force; `undefined`: none, it has no rules. */
+  /** Returns the state of a Service that is in force; `undefined` means no rules. */
   inForce(key: string): Service | undefined {
     return this.#admitted.get(key)?.service;
   }
 
-  /** Returns the cost of the state that is in force; 0: there is none. */
+  /** Returns the cost of the state in force, or 0 if there is none. */
   costInForce(key: string): number {
     return this.#admitted.get(key)?.cost ?? 0;
   }
 
-  /** Whether the rules of a Service stay as they are, whatever its endpoints do. */
+  /** Returns true if the rules of a Service stay unchanged, whatever its endpoints do. */
   isFrozen(key: string): boolean {
     return this.#frozen.has(key);
   }
 
-  /** Services over a limit. */
+  /** Returns the Services over a limit. */
   get over(): ReadonlyMap<string, OverLimit> {
     return this.#over;
   }
 
   /**
-   * Judges what has changed, and then what may fit now.
+   * Checks changed Services, then refused ones that may fit now.
    *
    * @param changed `namespace/name` of Services
-   * @yields where other work can be done
-   * @returns all that were judged
+   * @yields when other work can run
+   * @returns all Services that were checked
    */
   *following(
     changed: ReadonlySet<string>,
@@ -152,9 +149,9 @@ export class Admission {
   }
 
   /**
-   * Judges Services that are new or have changed, or have gone: the oldest first, then the first by name.
+   * Checks new, changed or deleted Services: the oldest first, then the first by name.
    *
-   * @yields where other work can be done
+   * @yields when other work can run
    */
   *judging(
     services: Iterable<NamedService>,
@@ -183,7 +180,7 @@ export class Admission {
     if (last) this.#frozen.add(key);
   }
 
-  /** Services over a limit that may be within it now that others of their namespace ask for less. */
+  /** Returns refused Services that may fit now, because the cost of their namespace fell. */
   takeRetries(): string[] {
     if (this.#shrunk.size === 0) return [];
     const shrunk = this.#shrunk;

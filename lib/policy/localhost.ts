@@ -1,5 +1,5 @@
 /**
- * Says which node ports listeners on loopback serve, and where they connect to.
+ * Lists the node ports that loopback listeners serve, and their endpoints.
  *
  * @module
  */
@@ -7,12 +7,12 @@ import type { DesiredNode, DesiredServicePort, Destination } from "../model/kern
 import { endpointsFor } from "../model/kernel/port_endpoints.ts";
 import type { Family } from "../model/values/address.ts";
 
-/** The address of each family that listeners have. */
+/** The listen address of each family. */
 export const LISTEN_ADDRESS: Readonly<Record<Family, string>> = { 4: "127.0.0.1", 6: "::1" };
 
 /**
- * Returns the endpoints that the listener of a node port uses. None: there is no listener. The external traffic
- * policy Local allows endpoints on this node alone, as in kube-proxy, though the node itself is the client.
+ * Returns the endpoints of a node port's loopback listener; if empty, there is no listener. As in
+ * kube-proxy, policy Local allows only endpoints on this node.
  */
 export function localhostEndpoints(
   port: DesiredServicePort,

@@ -1,18 +1,18 @@
 /**
- * How many service ports have a Local policy, and no endpoint on this node.
+ * Counts service ports with a Local policy but no endpoint on this node.
  *
  * @module
  */
 import type { Family } from "../model/values/address.ts";
 import type { DesiredServicePort, ServiceChange } from "../model/kernel/desired.ts";
 
-/** Numbers of service ports, by the policy that is Local. */
+/** The number of service ports, by the policy that is Local. */
 export interface NoLocal {
   internal: number;
   external: number;
 }
 
-/** None so far. */
+/** Returns counts of zero. */
 export function noLocalCounts(): NoLocal {
   return { internal: 0, external: 0 };
 }

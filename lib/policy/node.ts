@@ -1,5 +1,6 @@
 /**
- * What the rules need to know of this node, from its Node, the ServiceCIDRs and the configuration.
+ * Computes the node's part of the desired state from its Node, the ServiceCIDRs and the
+ * configuration.
  *
  * @module
  */
@@ -34,21 +35,21 @@ import type { OwnPort } from "./claims.ts";
 /** Inputs of `desiredNode`. */
 export interface NodeInputs {
   readonly configuration: Configuration;
-  /** Of the mode that is in effect. */
+  /** The traits of the mode in effect. */
   readonly traits: ModeTraits;
   readonly node: Node | undefined;
   readonly serviceCIDRs: readonly ServiceCIDR[];
-  /** Addresses that the node has besides those of the Node; none where not given. */
+  /** Returns addresses of the node's interfaces; none by default. */
   readonly interfaceAddresses?: () => readonly string[];
-  /** The API server's are among them once they are known; absent: there is no API server. */
+  /** Returns the daemon's own ports, with the API server's once known; absent if there is no API server. */
   readonly ownPorts?: () => readonly OwnPort[];
-  /** The families that rules are written for; all where not given. */
+  /** The families that have rules; all by default. */
   readonly ipFamilies?: readonly Family[];
-  /** What nft or the kernel refuses; nothing where not given. */
+  /** Features that nft or the kernel refuses; none by default. */
   readonly refusedFeatures?: RefusedFeatures | undefined;
 }
 
-/** Works out the node's part of the desired state. */
+/** Computes the node's part of the desired state. */
 export function desiredNode(inputs: NodeInputs): DesiredNode {
   const { configuration, traits } = inputs;
   const settings = configuration[traits.section];
@@ -68,8 +69,8 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
 }
 
 /**
- * The node's own address in a family: `bindAddress` where it is one, else the Node's first.
- * A bind address of `0.0.0.0` or `::` names none.
+ * Returns the node's own address in a family: `bindAddress` if it names one, else the Node's first.
+ * `0.0.0.0` and `::` name none.
  */
 export function nodeAddress(
   inputs: Pick<NodeInputs, "configuration" | "node">,
@@ -81,10 +82,10 @@ export function nodeAddress(
 }
 
 /**
- * Whether node ports answer on an address: on loopback as the setting says, in IPv4 alone, and else where the
- * node has it.
+ * Returns true if node ports answer on an address: on loopback by the setting and in IPv4 only,
+ * else if the node has it.
  *
- * @param options.isOwn whether an interface of the node has the address
+ * @param options.isOwn true if an interface of the node has the address
  */
 export function takesNodePorts(
   address: string,
@@ -98,8 +99,8 @@ export function takesNodePorts(
 }
 
 /**
- * Whether node ports of this family answer on a loopback address: IPv4 alone, as the kernel routes no
- * packet from `::1` elsewhere.
+ * Returns true if node ports of this family answer on a loopback address: IPv4 only, because the
+ * kernel routes no packet from `::1`.
  */
 export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
   if (family !== 4 || !node.localhostNodePorts) return false;
@@ -108,7 +109,7 @@ export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
     nodePortAddresses.cidrs.some((cidr) => cidrsOverlap(cidr, "127.0.0.0/8"));
 }
 
-/** Inputs that say where node ports answer. */
+/** The inputs that decide where node ports answer. */
 type NodePortInputs = Pick<NodeInputs, "configuration" | "traits" | "node">;
 
 /** Returns true if node ports of a family answer on all addresses because the Node has none. */
@@ -121,7 +122,7 @@ function usesPrimary({ configuration, traits }: NodePortInputs): boolean {
   return nodePortEntries(configuration, traits).includes("primary");
 }
 
-/** Returns the ranges that the setting names in a family; `primary` is the node's address, if it is known. */
+/** Returns the configured ranges of a family; `primary` is the node's address, if known. */
 function nodePortCidrs(inputs: NodePortInputs, family: Family): string[] {
   const ranges = nodePortRanges(nodePortEntries(inputs.configuration, inputs.traits));
   const own = usesPrimary(inputs) ? nodeAddress(inputs, family) : undefined;
@@ -140,7 +141,7 @@ function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
     nodePortAddresses: nodePortAddresses(inputs, family),
     ...loopbackOf(inputs, family),
     serviceCIDRs,
-    // A drop of the API server's address would cut the node off for good.
+    // Dropping packets to the API server's address would cut the node off for good.
     guardedCIDRs: isServerKnown
       ? mergeCidrs(cutOut(serviceCIDRs, podRangesIn(serviceCIDRs, inputs)))
       : [],
@@ -148,7 +149,7 @@ function desiredFamily(inputs: NodeInputs, family: Family): DesiredFamily {
   };
 }
 
-/** Says how node ports on loopback are treated beside the rules. */
+/** Returns how node ports on loopback are treated beside the rules. */
 function loopbackOf(
   { configuration, traits }: NodeInputs,
   family: Family,
@@ -161,7 +162,7 @@ function loopbackOf(
   return configuration.featureGates[LOCALHOST_GATE] === true ? { loopback: "rejects" } : {};
 }
 
-/** A pod range that is wider than a ServiceCIDR says nothing of its addresses. */
+/** Returns the pod ranges inside ServiceCIDRs. A wider range tells nothing about their addresses. */
 function podRangesIn(
   serviceCIDRs: readonly string[],
   { configuration: { clusterCIDRs }, node }: NodeInputs,
@@ -213,8 +214,8 @@ function localDetector(
 }
 
 /**
- * Works out where node ports of a family answer. A family without ranges has them on all addresses, as
- * in kube-proxy, but for a family in which the Node has no address and `primary` is named.
+ * Returns the addresses of node ports in a family. As in kube-proxy, a family without ranges uses
+ * all addresses. It uses none if `primary` is set and all addresses of the Node are in the other family.
  */
 function nodePortAddresses(inputs: NodeInputs, family: Family): NodePortAddresses {
   const cidrs = nodePortCidrs(inputs, family);

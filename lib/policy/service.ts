@@ -1,5 +1,5 @@
 /**
- * One Service and its slices to its desired service ports.
+ * Turns one Service and its slices into desired service ports.
  *
  * @module
  */
@@ -20,18 +20,18 @@ import { familiesOf, nodePortClaim } from "./claimed.ts";
 import { findCandidates, type PortIndex, toDestinations } from "./endpoints.ts";
 import { type Candidate, chooseEndpoints, type Chosen, type Place } from "./topology.ts";
 
-/** What a Service's desired ports depend on besides the Service. */
+/** The inputs of a Service's desired ports besides the Service. */
 export interface ServiceInputs {
   /** The Service's slices by their ports. */
   readonly endpoints: PortIndex;
   readonly place: Place;
   /** The node's own address in each family, for source ranges that contain it. */
   readonly nodeAddresses: Readonly<Record<Family, string | undefined>>;
-  /** The claims of `claimsOf` that the Service does not hold. */
+  /** The claims of `claimsOf` that the Service lost. */
   readonly lost: ReadonlySet<string>;
-  /** What holds where the Service does not say. */
+  /** The scheduler of Services that name none. */
   readonly schedulers: SchedulerDefaults;
-  /** The Service's desired ports of the last sync: their endpoints keep their slots. */
+  /** The desired ports of the last sync, whose endpoints keep their slots. */
   readonly previous: readonly DesiredServicePort[];
 }
 
@@ -39,9 +39,9 @@ export interface ServiceInputs {
 const BATCH = 1_000;
 
 /**
- * Works out all desired ports of a Service, IPv4 first.
+ * Computes all desired ports of a Service, IPv4 first.
  *
- * @yields where other work can be done
+ * @yields when other work can run
  */
 export function* desiredServicePorts(
   service: Service,
@@ -71,13 +71,13 @@ interface PortInputs {
   readonly inputs: ServiceInputs;
   readonly port: ServicePort;
   readonly family: Family;
-  /** Of all the Service's ports of this family. */
+  /** The source ranges of this family. */
   readonly ranges: readonly string[];
   /** The ports of the last sync, by `slotsKey`. */
   readonly last: ReadonlyMap<string, DesiredServicePort>;
 }
 
-/** What names a port's slots within its Service: one of few keys, which V8 keeps in one table for all. */
+/** Returns the key of a port's slots within its Service. Few distinct keys keep V8's string table small. */
 function slotsKey({ name, family, protocol }: SlotsOwner, service: string): string {
   return `${family} ${protocol} ${name.slice(service.length)}`;
 }
@@ -106,8 +106,8 @@ function desiredServicePort(
   const external = nodePort !== 0 || loadBalancerIPs.length > 0 || externalIPs.length > 0;
   const candidates = findCandidates(endpoints, { port, family, nodeName: place.nodeName });
   const chosen = chooseEndpoints(candidates, {
-    // External traffic needs the Cluster list under the Local policy too: pods and the node are
-    // short-circuited to it.
+    // External traffic needs the Cluster list under the Local policy too, for the short circuit of
+    // pods and the node.
     need: {
       cluster: internalTrafficPolicy === "Cluster" || external,
       local: internalTrafficPolicy === "Local" || (externalTrafficPolicy === "Local" && external),
@@ -131,8 +131,8 @@ function desiredServicePort(
     clusterEndpoints: toDestinations(chosen.cluster, {
       previous: previous?.clusterEndpoints ?? [],
       place,
-      // Then a pod of another node that connects to an external address or node port of this one
-      // keeps its own address, and may be sent back to itself.
+      // With the short circuit, a pod of another node keeps its source and may be sent back to
+      // itself.
       isShortCircuit: externalTrafficPolicy === "Local" && external,
     }),
     localEndpoints: toDestinations(chosen.local, {
@@ -147,7 +147,7 @@ function desiredServicePort(
   };
 }
 
-/** A port without what another Service has taken over. */
+/** Returns a port without the claims that another Service has taken over. */
 export function withoutLost(
   port: DesiredServicePort,
   lost: ReadonlySet<string>,
@@ -179,7 +179,7 @@ function heldNodePort(
   return lost.size === 0 || !lost.has(nodePortClaim(port, family)) ? port.nodePort : 0;
 }
 
-/** A client that session affinity keeps has its endpoint; which one that is, chance says. */
+/** Returns the scheduler. With session affinity, the first endpoint of a client is random. */
 function scheduling(
   { affinitySeconds, scheduler: asked = ANY_SCHEDULER }: Service,
   { schedulers }: ServiceInputs,
@@ -188,7 +188,7 @@ function scheduling(
   return scheduler && { scheduler };
 }
 
-/** Endpoints that no new flow goes to, but that still answer those of before; for UDP alone. */
+/** Returns endpoints that take no new flows but still serve existing ones, for UDP only. */
 function otherServing(
   protocol: Protocol,
   candidates: readonly Candidate[],
@@ -207,8 +207,8 @@ function otherServing(
 }
 
 /**
- * The sources that may reach the load-balancer IPs, of one family. Where they contain this node,
- * the load-balancer IPs are added: the node's own traffic to them may carry them as its source.
+ * Returns the sources that may reach the load-balancer IPs, of one family. If they contain this
+ * node, the load-balancer IPs are added: the node's own packets to them may have them as source.
  */
 function sourceRanges(
   service: Service,

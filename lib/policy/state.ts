@@ -1,5 +1,5 @@
 /**
- * Keeps the desired state current: only the Services that a change touches are worked out again.
+ * Keeps the desired state up to date. It computes only Services that a change affects.
  *
  * @module
  */
@@ -32,71 +32,71 @@ import { desiredNode, nodeAddress } from "./node.ts";
 import { desiredServicePorts, withoutLost } from "./service.ts";
 import { SurroundingsFollower, type SurroundingsOptions } from "./surroundings.ts";
 
-/** Settings that hold for the life of the process. */
+/** The settings of the desired state, fixed for the life of the process. */
 export interface DesiredOptions extends SurroundingsOptions {
-  /** Of the mode that is in effect. */
+  /** The traits of the mode in effect. */
   readonly traits: ModeTraits;
   readonly nodeName: string;
-  /** The families that rules are written for; all where not given. */
+  /** The families that have rules; all by default. */
   readonly ipFamilies?: readonly Family[];
-  /** Features that nft or the kernel refuses: Services that need them are refused. */
+  /** Features that nft or the kernel refuses. Services that need them are refused. */
   readonly refusedFeatures?: RefusedFeatures;
-  /** Those of this machine's addresses that are its own for other reasons than being virtual IPs. */
+  /** Returns this machine's addresses that are not virtual IPs. */
   readonly interfaceAddresses?: () => readonly string[];
 }
 
 /** One step of the desired state. */
 export interface Step {
   readonly change: StateChange;
-  /** Conflicts over addresses and ports among the Services of this step. */
+  /** Conflicts over addresses and ports of this step's Services. */
   readonly conflicts: readonly Conflict[];
-  /** Services of this step that need what nft or the kernel refuses. */
+  /** Services of this step that need a refused feature. */
   readonly unsupported: readonly Unsupported[];
-  /** Those of this step's Services that are over a limit. */
+  /** Services of this step that are over a limit. */
   readonly overLimit: readonly OverLimit[];
-  /** Services that grow by more than one step may add: the next step goes on. */
+  /** Services with more additions than one step allows. The next step continues with them. */
   readonly growing: ReadonlySet<string>;
 }
 
-/** A step to a first state, whose Services come as they are worked out. */
+/** A step to a first state, whose Services are yielded as they are computed. */
 export interface StreamedStep extends StreamedState {
-  /** Ends with the step; the desired state is the one after it then. */
+  /** Ends with the step, and the desired state is then the new one. */
   readonly services: Working;
 }
 
-/** `undefined` where other work can be done. */
+/** `undefined` when other work can run. */
 type Keys = Iterable<string | undefined>;
 type Working = Generator<readonly DesiredServicePort[] | undefined, Step>;
 type Changes = StateChange["services"];
 
-/** All that Services depend on of the node; where it changes, each is worked out again. */
+/** The node's facts that Services depend on. If they change, all Services are computed again. */
 interface NodeFacts {
-  /** `""`: not known. */
+  /** `""` if unknown. */
   readonly zone: string;
   /** The node's own address of each family. */
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
-/** Services that claim at one go. */
+/** Services whose claims are set without a break. */
 const BATCH = 25;
-/** Those that become the desired state at one go, at most; more take a copy of it. */
+/** The most Services that are stored without a copy of the state. */
 const MOST_TAKEN = 5_000;
-/** Those that are worked out at one go; an endpoint takes a tenth of the time of a Service. */
+/** The weight of Services computed without a break. An endpoint takes a tenth of the time of a Service. */
 const BATCH_WEIGHT = 20;
 const ENDPOINT_WEIGHT = 0.1;
 
-/** Shared by all Services that hold what they claim. */
+/** The empty set of Services that lost no claim. */
 const NOTHING: ReadonlySet<string> = new Set();
 
-/** The desired state with the indexes that it takes to follow changes. */
+/** The desired state with the indexes to follow changes. */
 export class Desired implements DesiredState {
   readonly #options: DesiredOptions;
   #services = new Map<string, readonly DesiredServicePort[]>();
-  /** Of Services whose rules stay as they are, the ports of before: what others have taken may come back. */
+  /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
-  /** Services that did not get all that they claim, with the number of their conflicts. */
+  /** Services that lost claims, with the number of conflicts. */
   readonly #losers = new Map<string, number>();
   #conflictCount = 0;
   readonly #unsupported = new Map<string, readonly Unsupported[]>();
@@ -105,13 +105,13 @@ export class Desired implements DesiredState {
   readonly #refused: RefusedFeatures;
   readonly #noLocal = { 4: noLocalCounts(), 6: noLocalCounts() };
   #node: DesiredNode;
-  /** Of the update that is under way. */
+  /** The node of the update in progress. */
   #nextNode: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
-  /** This machine's addresses and ports, as of the last step. */
+  /** This machine's addresses and ports at the last step. */
   #around: readonly unknown[] = [];
 
-  /** @param options the configuration and who this node is */
+  /** @param options the configuration, and the name of this node */
   constructor(options: DesiredOptions) {
     this.#options = options;
     const { signpost } = options.configuration;
@@ -132,28 +132,28 @@ export class Desired implements DesiredState {
     return this.#services;
   }
 
-  /** By `namespace/name`, what the health-check node ports of Services tell. */
+  /** Returns the health checks by `namespace/name` of the Service. */
   get healthChecks(): ReadonlyMap<string, HealthCheck> {
     return this.#healthChecks;
   }
 
-  /** As of the last step, how many service ports find no local endpoint. */
+  /** Returns the number of service ports without a local endpoint, at the last step. */
   get noLocal(): Readonly<Record<Family, NoLocal>> {
     return this.#noLocal;
   }
 
-  /** Conflicts of all Services. */
+  /** Returns the conflicts of all Services. */
   conflicts(): Conflict[] {
     const losers = [...this.#services.keys()].filter((service) => this.#losers.has(service));
     return losers.flatMap((service) => this.#claims.conflictsOf(service));
   }
 
-  /** The number of conflicts of all Services, counted as they are worked out. */
+  /** The number of conflicts of all Services, counted at each step. */
   get conflictCount(): number {
     return this.#conflictCount;
   }
 
-  /** Services that need what nft or the kernel refuses. */
+  /** Returns the Services that need a refused feature. */
   unsupported(): Unsupported[] {
     return [...this.#unsupported.values()].flat();
   }
@@ -167,22 +167,22 @@ export class Desired implements DesiredState {
     return Math.max(after, this.#admission.costInForce(key));
   }
 
-  /** All Services that are over a limit. */
+  /** Returns all Services over a limit. */
   overLimit(): OverLimit[] {
     return [...this.#admission.over.values()];
   }
 
-  /** Follows a change of the objects, at one go. */
+  /** Applies a change of the objects without a break. */
   update(objects: Snapshot, changed: Dirty, growth?: number): Step {
     return atOnce(this.updating(objects, changed, growth));
   }
 
   /**
-   * The same in turns. Meanwhile the objects must not change, and `node` and `services` are those of
-   * before. What is small takes one turn.
+   * Applies a change in turns. Until the end the objects must not change, and `node` and `services`
+   * are the earlier ones.
    *
    * @param growth elements that one Service may add in this step
-   * @yields where other work can be done
+   * @yields when other work can run
    */
   *updating(
     objects: Snapshot,
@@ -194,9 +194,9 @@ export class Desired implements DesiredState {
   }
 
   /**
-   * The same where there are no Services yet.
+   * Computes the first state, whose Services are yielded one by one.
    *
-   * @yields where other work can be done
+   * @yields when other work can run
    */
   *streaming(objects: Snapshot, changed: Dirty): Generator<undefined, StreamedStep> {
     const dirty = yield* this.#settle(objects, changed);
@@ -204,7 +204,7 @@ export class Desired implements DesiredState {
     return { node: this.#nextNode, size: objects.services.size, services };
   }
 
-  /** Follows what is not of one Service alone. @returns the Services that have to be worked out */
+  /** Updates the node and the claims. @returns the Services to compute */
   *#settle(objects: Snapshot, changed: Dirty): Generator<undefined, Keys> {
     const { interfaceAddresses, ownPorts } = this.#options;
     const around = [interfaceAddresses?.(), ownPorts?.()];
@@ -215,7 +215,7 @@ export class Desired implements DesiredState {
     return yield* this.#settleClaims(objects, alsoDirty, changed.services);
   }
 
-  /** Works Services out, gives the ports of each that there is, and makes all of it the desired state. */
+  /** Computes Services, yields the ports of each existing one, and then stores the new state. */
   *#workOut(objects: Snapshot, dirty: Keys, growth = Infinity): Working {
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
@@ -230,7 +230,7 @@ export class Desired implements DesiredState {
       }
       const lost = this.#claims.conflictsOf(key);
       const { before, after: wanted } = yield* this.#updateService(objects, key, lost);
-      // What is the same object costs those who follow nothing.
+      // An unchanged object costs the later stages nothing.
       const grown = limitGrowth(before, { wanted, most: growth });
       if (grown !== wanted) growing.add(key);
       const after = sameValue(before, grown) ? before : grown;
@@ -254,7 +254,7 @@ export class Desired implements DesiredState {
     return { change: { node, services }, conflicts, unsupported, overLimit, growing };
   }
 
-  /** Makes what was worked out the desired state: many Services in a copy, in turns, which then takes its place. */
+  /** Stores the new state. Many Services go into a copy in turns, which then replaces the state. */
   *#commit(objects: Snapshot, services: Changes): Generator<undefined, StateChange["node"]> {
     const isLong = services.size > MOST_TAKEN;
     const all = isLong ? yield* copying(this.#services) : this.#services;
@@ -270,7 +270,7 @@ export class Desired implements DesiredState {
     return before === after ? undefined : { before, after };
   }
 
-  /** @returns whether all Services have to be worked out again */
+  /** @returns true if all Services must be computed again */
   #updateNode({ node, serviceCIDRs }: Snapshot): boolean {
     const inputs = { ...this.#options, node, serviceCIDRs: [...serviceCIDRs.values()] };
     const after = desiredNode(inputs);
@@ -284,7 +284,7 @@ export class Desired implements DesiredState {
     return all;
   }
 
-  /** Brings the claims up to date and returns all Services that have to be worked out. */
+  /** Updates the claims and returns all Services to compute. */
   *#settleClaims(
     objects: Snapshot,
     alsoDirty: Iterable<string>,
@@ -310,7 +310,10 @@ export class Desired implements DesiredState {
     return union(judged, union(affected, alsoDirty));
   }
 
-  /** External IPs can be switched off as in kube-proxy (CVE-2020-8554: any user may claim any address). */
+  /**
+   * Removes external IPs if they are switched off, as in kube-proxy (CVE-2020-8554: any user may
+   * claim any address).
+   */
   #serviceOf(objects: Snapshot, key: string): Service | undefined {
     const service = objects.services.get(key);
     const off = this.#options.configuration.featureGates["AllowServiceExternalIPs"] === false;

@@ -1,5 +1,5 @@
 /**
- * What is around the Services of this node: which addresses and ports are its own.
+ * Collects the addresses and ports of this node that claims depend on.
  *
  * @module
  */
@@ -14,36 +14,36 @@ import type { OwnPort } from "./claims.ts";
 import { slicesOf } from "./endpoints.ts";
 import { nodeAddress } from "./node.ts";
 
-/** Who knows them. */
+/** The sources of these facts. */
 export interface SurroundingsOptions {
   readonly configuration: Configuration;
-  /** Canonical addresses of this machine; those that the Node lists count anyway. */
+  /** Returns canonical addresses of this machine. The Node's addresses are added. */
   readonly ownAddresses?: () => readonly string[];
-  /** Ports that this process needs itself: no Service becomes a frontend there. */
+  /** Returns ports that this process needs. No Service gets a frontend there. */
   readonly ownPorts?: () => readonly OwnPort[];
 }
 
-/** No Service can have one; each pod's interface brings one more. */
+/** No Service can have a link-local address, and each pod's interface adds one. */
 const LINK_LOCAL = /^fe[89ab].:/;
 
-/** Knows the surroundings of the last look, so that claims are looked at again only where they are others. */
+/** Keeps the last facts, so that claims are checked again only after a change. */
 export class SurroundingsFollower {
   readonly #options: SurroundingsOptions;
   #surroundings: Surroundings | undefined;
-  /** What the claims depend on, in one text. */
+  /** The facts as one text. */
   #key = "";
 
-  /** @param options who knows them */
+  /** @param options the sources of the facts */
   constructor(options: SurroundingsOptions) {
     this.#options = options;
   }
 
   /**
-   * Looks at them.
+   * Reads the facts.
    *
-   * @param objects this Node, where it was seen, and the slices of the API servers
+   * @param objects this Node, if seen, and the slices of the API servers
    * @param desired the node's part of the desired state
-   * @returns `isNew`: all claims have to be looked at again
+   * @returns `isNew`: true if all claims must be checked again
    */
   update(
     objects: Pick<Snapshot, "node" | "slicesOf">,
@@ -76,7 +76,7 @@ export class SurroundingsFollower {
   }
 }
 
-/** The endpoints that API servers publish of themselves, whatever their state. */
+/** Returns the endpoints that API servers publish, in any condition. */
 function apiEndpointsOf(objects: Pick<Snapshot, "slicesOf">): string[] {
   return slicesOf(objects, API_SERVICE).flatMap(({ ports, endpoints }) =>
     ports.flatMap(({ port }) => endpoints.map(({ address }) => hostPort(address, port)))

@@ -1,30 +1,30 @@
 /**
- * Which endpoints take the traffic of a service port on this node: readiness, termination,
- * topology hints and traffic policies, as kube-proxy decides it (`CategorizeEndpoints`;
- * KEP-1669 terminating endpoints, KEP-2433 and KEP-3015 topology hints).
+ * Chooses the endpoints of a service port on this node: by readiness, termination, topology hints
+ * and traffic policies. It follows kube-proxy (`CategorizeEndpoints`; KEP-1669 terminating
+ * endpoints, KEP-2433 and KEP-3015 topology hints).
  *
  * @module
  */
 import type { Endpoint } from "../model/cluster/objects.ts";
 
-/** An endpoint with the number of the port that traffic goes to; no two have the same address and port. */
+/** An endpoint with its target port. No two have the same address and port. */
 export interface Candidate {
   readonly endpoint: Endpoint;
   readonly port: number;
 }
 
-/** Where this node is. */
+/** The name and zone of this node. */
 export interface Place {
   readonly nodeName: string;
-  /** `""`: not known. */
+  /** `""` if unknown. */
   readonly zone: string;
 }
 
-/** What a service port asks for. */
+/** The lists that a service port needs. */
 export interface Need {
-  /** Some traffic follows the Cluster policy. */
+  /** True if some traffic follows the Cluster policy. */
   readonly cluster: boolean;
-  /** Some traffic follows the Local policy. */
+  /** True if some traffic follows the Local policy. */
   readonly local: boolean;
 }
 
@@ -32,17 +32,17 @@ export interface Need {
 export interface Chosen {
   readonly cluster: readonly Candidate[];
   readonly local: readonly Candidate[];
-  /** Some endpoint of the service could take traffic, here or elsewhere. */
+  /** True if an endpoint could take traffic, here or elsewhere. */
   readonly hasEndpoints: boolean;
 }
 
-/** Which hints of the endpoints hold on this node; `""`: none, every endpoint counts. */
+/** The hints that apply on this node; `""` if none does, so that every endpoint counts. */
 export type TopologyMode = "" | "PreferSameNode" | "PreferSameZone";
 
 const isReady = ({ endpoint }: Candidate): boolean => endpoint.ready;
 const isLastResort = ({ endpoint }: Candidate): boolean => endpoint.serving && endpoint.terminating;
 
-/** Chooses the endpoints for both policies; the Cluster and the Local list are decided apart. */
+/** Chooses the endpoints of both policies independently. */
 export function chooseEndpoints(
   candidates: readonly Candidate[],
   options: { readonly need: Need; readonly place: Place },
@@ -62,7 +62,7 @@ export function chooseEndpoints(
   };
 }
 
-/** Ready endpoints that fit; only where no ready one fits, those that still serve while they terminate. */
+/** Returns ready endpoints that fit. If there are none, returns terminating endpoints that still serve. */
 function readyElseTerminating(
   candidates: readonly Candidate[],
   fits: (candidate: Candidate) => boolean,
@@ -71,7 +71,7 @@ function readyElseTerminating(
   return ready.length > 0 ? ready : candidates.filter(isLastResort);
 }
 
-/** Hints count only if every ready endpoint has one and one of them names this node or zone. */
+/** Returns the hints in effect. Every ready endpoint must have one, and one must name this node or zone. */
 export function topologyMode(candidates: readonly Candidate[], place: Place): TopologyMode {
   const ready = candidates.filter(isReady).map(({ endpoint }) => endpoint);
   if (ready.length === 0) return "";

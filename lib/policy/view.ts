@@ -1,5 +1,5 @@
 /**
- * A cluster as it was read once, and what follows from it for this node.
+ * A cluster that was read once, with the desired state of this node.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import type { Refusal } from "../model/cluster/events.ts";
 import type { Conflict } from "./claims.ts";
 import type { Desired } from "./state.ts";
 
-/** The objects, and what follows from them for this node. */
+/** The objects, and the state that follows from them for this node. */
 export interface State {
   readonly cache: ObjectCache;
   readonly desired: Desired;
   readonly conflicts: readonly Conflict[];
   /** Objects that cannot be used. */
   readonly refused: readonly Refusal[];
-  /** Of the API server that gave the objects, as far as they are known. */
+  /** Addresses of the API server that sent the objects, as far as known. */
   readonly apiServerAddresses?: readonly string[];
 }

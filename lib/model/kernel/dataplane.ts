@@ -41,7 +41,7 @@ export interface Dataplane<S extends Script = Script> {
    * Returns a script from the applied state to `state`; its size follows the change. `undefined`
    * means that the change needs a full script.
    *
-   * @yields if other work can run; meanwhile `state` must not change
+   * @yields when other work can run; meanwhile `state` must not change
    */
   changing(change: StateChange, state: DesiredState): Generator<undefined, S | undefined>;
   /**

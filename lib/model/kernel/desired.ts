@@ -137,7 +137,7 @@ export interface StreamedState {
   /** The number of Services. */
   readonly size: number;
   /**
-   * The ports of each Service, ordered by `namespace/name`; `undefined` if other work can run. The
+   * The ports of each Service, ordered by `namespace/name`; `undefined` when other work can run. The
    * one who applies the state reads it to its end.
    */
   readonly services: Generator<readonly DesiredServicePort[] | undefined, unknown>;

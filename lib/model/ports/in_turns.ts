@@ -52,9 +52,9 @@ interface SortedRun<T> {
  * Sorts, and yields each entry on demand. It makes no large list, because V8 marks a large list in
  * one pause.
  *
- * @param items may contain `undefined`, if other work can run
+ * @param items may contain `undefined`, when other work can run
  * @param compare as for `toSorted`
- * @yields also `undefined`, if other work can run
+ * @yields also `undefined`, when other work can run
  */
 export function* sorting<T extends NonNullable<unknown>>(
   items: Iterable<T | undefined>,

@@ -56,7 +56,7 @@ const PASSED = 100;
  * Yields a set's entries, then all other entries, without a list of them all.
  *
  * @param others may contain `undefined`, which is passed on
- * @yields also `undefined` if other work can run, since many others may be in the set
+ * @yields also `undefined` when other work can run, since many others may be in the set
  */
 export function* union<T extends NonNullable<unknown>>(
   set: ReadonlySet<T>,
