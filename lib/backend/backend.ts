@@ -21,7 +21,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Match } from "../policy/frontend.ts";
 import type { MissingFamilies } from "./ip_families.ts";
-import type { KernelRules } from "./kernel_rules.ts";
+import type { KernelRules, PortRules, PortsOfNode } from "./kernel_rules.ts";
 import type { BackendMetrics } from "./metrics.ts";
 import type { HandOver } from "./take_over.ts";
 
@@ -143,6 +143,12 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    * @throws {ApplyError} where it cannot be read
    */
   read(): Promise<KernelRules>;
+  /**
+   * Reads what the kernel holds of some service ports. Absent: `read` is as fast.
+   *
+   * @throws {ApplyError} where it cannot be read
+   */
+  readPorts?(about: PortsOfNode): Promise<PortRules>;
   /**
    * Reads the rules of other programs that ours depend on. Absent: there are none.
    *

@@ -50,3 +50,12 @@ export interface KernelRules {
   /** The step to the rules of some Services; those of other Services stay. */
   changesTo(state: DesiredState): KernelChanges;
 }
+
+/** The rules of some service ports. */
+export type PortRules = Pick<KernelRules, "isEmpty" | "entries" | "stickyClients">;
+
+/** Some service ports, and the node that they are for. */
+export interface PortsOfNode {
+  readonly ports: readonly DesiredServicePort[];
+  readonly node: DesiredNode;
+}

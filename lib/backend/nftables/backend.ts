@@ -13,7 +13,7 @@ import { desiredNode } from "../../policy/node.ts";
 import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
 import { legacyChains } from "../legacy_chains.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
-import type { KernelRules } from "../kernel_rules.ts";
+import type { KernelRules, PortRules, PortsOfNode } from "../kernel_rules.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import { HandOver } from "../take_over.ts";
 import { ElementCounters } from "./connections.ts";
@@ -29,7 +29,8 @@ import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES, removeTables } from "./ker
 import { changesFrom } from "./reading/changes.ts";
 import { foreignChains } from "./reading/foreign_chains.ts";
 import { localhostRejects, type LocalhostRejectsOptions } from "./localhost_rejects.ts";
-import { nftablesRules } from "./reading/kernel_rules.ts";
+import { heldPorts } from "./reading/held_ports.ts";
+import { nftablesRules, rulesOf } from "./reading/kernel_rules.ts";
 import { nftablesNames } from "./reading/rule_names.ts";
 
 const TRAITS: ModeTraits = {
@@ -169,6 +170,12 @@ export class NftablesBackend implements Backend<NftScript> {
   /** @inheritdoc */
   async read(): Promise<KernelRules> {
     return nftablesRules(await this.#nft.listTable());
+  }
+
+  /** @inheritdoc */
+  async readPorts(about: PortsOfNode): Promise<PortRules> {
+    const held = await heldPorts(this.#nft, about);
+    return held ? rulesOf(held, "") : await this.read();
   }
 
   /** @inheritdoc */

@@ -86,13 +86,13 @@ async function printService(
   const { command, context, backend, state, world, inspector, nodeFindings, origin, daemon } =
     asked;
   const { configuration, nodeName, runtime } = context;
+  const ports = state.desired.services.get(objectKey(target)) ?? [];
   // An API server that the daemon has lost is not waited for.
   const [isLookedAt, kernel] = await Promise.all([
     inspector.service ||
     isCurrent(origin, runtime.clock.now()) && lookAt(target, { ...context, inspector }),
-    readKernel(backend),
+    readKernel(backend, { ports, node: state.desired.node }),
   ]);
-  const ports = state.desired.services.get(objectKey(target)) ?? [];
   const report = explainService({
     target,
     state,
@@ -119,6 +119,7 @@ async function printPacket(target: PacketTarget, asked: Asked): Promise<number> 
   const { command, context, backend, state, world, nodeFindings, origin } = asked;
   const { nodeName, runtime } = context;
   const match = findFrontend(target, world);
+  const ports = match ? [match.servicePort] : [];
   const inputs = {
     target,
     from: command.from,
@@ -126,10 +127,10 @@ async function printPacket(target: PacketTarget, asked: Asked): Promise<number> 
     world,
     nodeName,
     origin,
-    kernel: await readKernel(backend),
+    kernel: await readKernel(backend, { ports, node: state.desired.node }),
     nodeFindings,
     ...command.conntrack && {
-      connections: connectionsOf(match ? [match.servicePort] : [], {
+      connections: connectionsOf(ports, {
         entries: await readConnections(runtime.runner, [familyOf(target.address)]),
         ownAddresses: world.ownAddresses,
       }),

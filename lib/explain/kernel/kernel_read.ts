@@ -6,6 +6,7 @@
 import { append } from "../../model/values/lists.ts";
 import { plain } from "../../model/values/text.ts";
 import type { Backend } from "../../backend/backend.ts";
+import type { PortsOfNode } from "../../backend/kernel_rules.ts";
 import { type ConntrackEntry, parseEntries } from "../../conntrack/parse.ts";
 import type { Family } from "../../model/values/address.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
@@ -17,13 +18,16 @@ import {
 import { FatalError } from "../../model/values/fatal.ts";
 import type { KernelView } from "./kernel_report.ts";
 
-/** Reads the kernel's rules; that they cannot be read is an answer, too. */
+/** Reads the kernel's rules of some ports; that they cannot be read is an answer, too. */
 export async function readKernel(
-  backend: Pick<Backend, "read" | "foreignRules">,
+  backend: Pick<Backend, "read" | "readPorts" | "foreignRules">,
+  about: PortsOfNode,
 ): Promise<KernelView> {
   try {
-    const rules = await backend.read();
-    const kubeProxy = await backend.foreignRules.findProxy();
+    const [rules, kubeProxy] = await Promise.all([
+      backend.readPorts?.(about) ?? backend.read(),
+      backend.foreignRules.findProxy(),
+    ]);
     return rules.isEmpty ? { type: "empty", kubeProxy } : { type: "read", kubeProxy, rules };
   } catch (error) {
     if (!(error instanceof ApplyError)) throw error;

@@ -75,6 +75,18 @@ export class Nft {
     await this.#run(["nft", "-c", "-f", "-"], script);
   }
 
+  /**
+   * Has the kernel check a script of one command a line without taking it.
+   *
+   * @returns the numbers of the lines that it refuses because what they create or add is there; from 1 on
+   * @throws {ApplyError} if nft cannot be run
+   */
+  async existingLines(script: string): Promise<ReadonlySet<number>> {
+    const { stderr } = await this.#start(["nft", "-c", "-f", "-"], script);
+    const errors = stderr.matchAll(/^\S*:(\d+):\d+-\d+: Error: .*: File exists$/gm);
+    return new Set([...errors].map(([, line]) => Number(line)));
+  }
+
   /** The version that `nft --version` prints, such as `1.0.6`; `""` where it prints none. */
   async version(): Promise<string> {
     const { stdout } = await this.#run(["nft", "--version"]);

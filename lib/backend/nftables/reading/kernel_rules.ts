@@ -20,7 +20,15 @@ import { atOnce } from "../../../model/ports/in_turns.ts";
  * @param listing as `nft list table` prints it; `""`: there is no table
  */
 export function nftablesRules(listing: string): KernelRules {
-  const contents = atOnce(parsingListing(listing));
+  return rulesOf(atOnce(parsingListing(listing)), listing);
+}
+
+/**
+ * Compares contents with what should be there.
+ *
+ * @param listing for the clients of session affinity
+ */
+export function rulesOf(contents: Contents | undefined, listing: string): KernelRules {
   const held = contents ?? NO_CONTENTS;
   return {
     isEmpty: contents === undefined,

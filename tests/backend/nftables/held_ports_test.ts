@@ -1,0 +1,82 @@
+import { assertEquals } from "@std/assert";
+import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
+import { heldPorts } from "../../../lib/backend/nftables/reading/held_ports.ts";
+import { nftablesRules, rulesOf } from "../../../lib/backend/nftables/reading/kernel_rules.ts";
+import { Pipeline } from "../../support/pipeline.ts";
+import { Kernel } from "./kernel.ts";
+
+const SLICE = "endpoints-tcp4";
+
+function objects(spec: object = {}) {
+  return [
+    {
+      kind: "Service",
+      metadata: { namespace: "shop", name: "web" },
+      status: { loadBalancer: { ingress: [{ ip: "192.0.2.10" }] } },
+      spec: { clusterIP: "10.96.0.10", clusterIPs: ["10.96.0.10"], ports: [{ port: 80 }], ...spec },
+    },
+    {
+      kind: "EndpointSlice",
+      metadata: {
+        namespace: "shop",
+        name: "web-1",
+        labels: { "kubernetes.io/service-name": "web" },
+      },
+      addressType: "IPv4",
+      ports: [{ port: 8080 }],
+      endpoints: ["10.244.0.1", "10.244.0.2"].map((address) => ({ addresses: [address] })),
+    },
+  ];
+}
+
+/** A kernel that holds a Service, and what it is asked about it. */
+async function holding(kernel: Kernel, spec?: object) {
+  const pipeline = new Pipeline();
+  pipeline.load(objects(spec));
+  const dataplane = new NftablesDataplane(kernel.nft);
+  await dataplane.apply(dataplane.full(pipeline.desired));
+  const { node, services } = pipeline.desired;
+  const ports = services.get("shop/web") ?? [];
+  return { node, ports, held: () => heldPorts(kernel.nft, { node, ports }) };
+}
+
+Deno.test("the elements of a Service are found without a listing, and read as in one", async () => {
+  await using kernel = await Kernel.create();
+  const { node, ports, held } = await holding(kernel);
+  const entries = rulesOf(await held(), "").entries(ports, node);
+  assertEquals(entries, nftablesRules(await kernel.nft.listTable()).entries(ports, node));
+  assertEquals(entries.length > 5 && entries.every(({ state }) => state === "same"), true);
+});
+
+Deno.test("an element that is missing or has other data asks for a listing", async () => {
+  await using kernel = await Kernel.create();
+  const { held } = await holding(kernel);
+  const slot = `element inet signpost ${SLICE} { 10.96.0.10 . 80 . 1 : 10.244.0.2 . 8080 }`;
+  await kernel.script(`delete ${slot}\n`);
+  assertEquals(await held(), undefined);
+  await kernel.script(`add ${slot.replace("0.2 . 8080", "0.9 . 8080")}\n`);
+  assertEquals(await held(), undefined);
+});
+
+Deno.test("rules that differ are seen without a listing", async () => {
+  await using kernel = await Kernel.create();
+  const { node, ports, held } = await holding(kernel);
+  await kernel.script("flush chain inet signpost pick-endpoints4-tcp-2\n");
+  const entries = rulesOf(await held(), "").entries(ports, node);
+  assertEquals(
+    entries.filter(({ state }) => state !== "same").map((each) => each.in),
+    ["chain pick-endpoints4-tcp-2", "chain pick-endpoints4-tcp-2"],
+  );
+});
+
+Deno.test("session affinity and source ranges ask for a listing", async () => {
+  const loadBalancer = {
+    type: "LoadBalancer",
+    loadBalancerSourceRanges: ["198.51.100.0/24"],
+  };
+  for (const spec of [{ sessionAffinity: "ClientIP" }, loadBalancer]) {
+    await using kernel = await Kernel.create();
+    const { held } = await holding(kernel, spec);
+    assertEquals(await held(), undefined);
+  }
+});
