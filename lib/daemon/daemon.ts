@@ -12,9 +12,10 @@ import type { EventReport } from "../model/cluster/event_report.ts";
 import { EventRecorder } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
+import type { HttpListen } from "../model/ports/http.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
-import { httpListenByFamily } from "../system/http/servers.ts";
+import { httpListen } from "../system/http/servers.ts";
 import type { SyncReport } from "../sync/outcome.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import { ConntrackCleanup } from "./conntrack_cleanup.ts";
@@ -65,6 +66,7 @@ export class Daemon {
   readonly #connections: Connections;
   readonly #health: ProxyHealth;
   readonly #events: EventRecorder;
+  readonly #listen: HttpListen;
   readonly #healthChecks: HealthCheckNodePorts;
   /** Hears of the watches. */
   readonly observation: Observation;
@@ -137,10 +139,11 @@ export class Daemon {
       instance: nodeName,
       dropped: () => this.#metrics.eventDropped(),
     });
+    this.#listen = httpListen({ clock, logger });
     this.#healthChecks = new HealthCheckNodePorts({
       ...options,
       where: () => ({ node: this.#desired.node, ownAddresses: runtime.addresses() }),
-      listen: httpListenByFamily(),
+      listen: this.#listen,
       isHealthy: () => this.#health.isHealthy(),
       clock,
       changed: () => this.#findings.changed(),
@@ -239,6 +242,7 @@ export class Daemon {
       report: (event) => this.#report(event),
       configuration,
       traits: this.#opened.backend.traits,
+      listen: this.#listen,
       health: this.#health,
       metrics: this.#metrics,
       findings: () => this.#findings.list,

@@ -6,6 +6,7 @@
  */
 import { FAMILY_NAMES } from "../model/values/family_names.ts";
 import type { Finding } from "../model/finding.ts";
+import type { Clock } from "../model/ports/ports.ts";
 import type { HealthReport } from "./health.ts";
 import { describeProgress } from "./human.ts";
 import {
@@ -15,12 +16,17 @@ import {
   routePaths,
   textAnswer,
 } from "../model/ports/http.ts";
+import { isLocalName } from "./local_names.ts";
 import { redactSecrets } from "./log/redact.ts";
 import { DATA_PATH } from "./page/handler.ts";
 import { plain } from "../model/values/text.ts";
 
 /** What a time looks like that never was: Go's zero time. */
 const NEVER = "0001-01-01T00:00:00Z";
+
+/** The answer to who asks by another name. */
+const OTHER_NAME =
+  "This path answers http://localhost and addresses; for other names there is --status-page=on.\n";
 
 /** What the health server needs. */
 export interface HealthServerOptions {
@@ -92,10 +98,18 @@ function formatTime(milliseconds: number | undefined): string {
   return milliseconds === undefined ? NEVER : new Date(milliseconds).toISOString();
 }
 
+interface MetricsText {
+  readonly contentType: string;
+  readonly body: string;
+}
+
 /** What the metrics server needs. */
 export interface MetricsServerOptions {
   /** The metrics in Prometheus' text format. */
-  readonly metrics: () => Promise<{ readonly contentType: string; readonly body: string }>;
+  readonly metrics: () => Promise<MetricsText>;
+  readonly clock: Pick<Clock, "sleep">;
+  /** Returns true if `/configz`, `/flagz` and `/statusz` answer whatever name the client asks for. */
+  readonly anyHost: () => boolean;
   /** `nftables` or `iptables`. */
   readonly proxyMode: () => string;
   /** The configuration as KubeProxyConfiguration, without secrets. */
@@ -113,6 +127,9 @@ export interface MetricsServerOptions {
 /** Handler of the metrics server. */
 export function metricsServer(options: MetricsServerOptions): HttpHandler {
   const ok = () => textAnswer("ok");
+  const metrics = atMostOnceASecond(options.metrics, options.clock);
+  const local = (answer: () => HttpAnswer): HttpHandler => ({ host }) =>
+    options.anyHost() || isLocalName(host) ? answer() : textAnswer(OTHER_NAME, 403);
   return routePaths(
     new Map<string, HttpHandler>([
       ["/", options.page],
@@ -120,20 +137,42 @@ export function metricsServer(options: MetricsServerOptions): HttpHandler {
       ["/healthz", ok],
       ["/healthz/ping", ok],
       ["/metrics", async () => {
-        const { contentType, body } = await options.metrics();
+        const { contentType, body } = await metrics();
         return { status: 200, headers: { "Content-Type": contentType }, body };
       }],
       ["/proxyMode", () => textAnswer(options.proxyMode())],
       // The key is the API group, under which kube-proxy registers its configuration.
-      ["/configz", () =>
-        jsonAnswer(JSON.stringify({
-          "kubeproxy.config.k8s.io": options.configuration(),
-          signpost: options.ownConfiguration(),
-        }))],
-      ["/flagz", () => textAnswer(page("flagz", { facts: options.flags(), separator: "=" }))],
-      ["/statusz", () => textAnswer(page("statusz", { facts: options.status(), separator: ": " }))],
+      [
+        "/configz",
+        local(() =>
+          jsonAnswer(JSON.stringify({
+            "kubeproxy.config.k8s.io": options.configuration(),
+            signpost: options.ownConfiguration(),
+          }))
+        ),
+      ],
+      [
+        "/flagz",
+        local(() => textAnswer(page("flagz", { facts: options.flags(), separator: "=" }))),
+      ],
+      [
+        "/statusz",
+        local(() => textAnswer(page("statusz", { facts: options.status(), separator: ": " }))),
+      ],
     ]),
   );
+}
+
+/** Shares a text among all who ask while it is worked out, and for a second from the first one on. */
+function atMostOnceASecond<T>(make: () => Promise<T>, clock: Pick<Clock, "sleep">) {
+  let current: Promise<T> | undefined;
+  return () => {
+    if (!current) {
+      current = make();
+      void Promise.allSettled([current, clock.sleep(1_000)]).then(() => current = undefined);
+    }
+    return current;
+  };
 }
 
 interface PageOptions {

@@ -4,9 +4,12 @@ import { type Family, familyOf } from "../../lib/model/values/address.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
 import type { HttpHandler, HttpListen } from "../../lib/model/ports/http.ts";
 import type { HealthCheck } from "../../lib/policy/health_check.ts";
-import { httpListenByFamily } from "../../lib/system/http/servers.ts";
-import { ManualClock, MemoryLogger, START } from "../support/clock_and_log.ts";
+import { httpListen } from "../../lib/system/http/servers.ts";
+import { ManualClock, MemoryLogger, realClock, START } from "../support/clock_and_log.ts";
 import { Pipeline } from "../support/pipeline.ts";
+
+/** Listeners of the system. */
+const LISTEN = httpListen({ clock: realClock, logger: new MemoryLogger() });
 
 /** Listeners without sockets: one handler per `address port`, one owner each. */
 function fakeNetwork() {
@@ -16,8 +19,13 @@ function fakeNetwork() {
     const key = `${hostname} ${port}`;
     if (taken.has(key) || open.has(key)) throw new Error(`${key} is in use`);
     open.set(key, handler);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    return { port, finished: promise, close: () => (open.delete(key), resolve(), promise) };
+    return {
+      port,
+      close: () => {
+        open.delete(key);
+        return Promise.resolve();
+      },
+    };
   };
   return { open, taken, listen };
 }
@@ -184,7 +192,7 @@ Deno.test("each family tells of its own endpoints", async () => {
 
 /** A port that is free on all addresses now. */
 async function freePort(): Promise<number> {
-  const probe = httpListenByFamily()({ hostname: "::", port: 0 }, () => {
+  const probe = LISTEN({ hostname: "::", port: 0 }, () => {
     throw new Error("not asked");
   });
   await probe.close();
@@ -199,7 +207,7 @@ async function weight(host: string, port: number): Promise<string | null> {
 
 Deno.test("on all addresses each client is told of its own family", async () => {
   const port = await freePort();
-  const { ports, state } = start(httpListenByFamily());
+  const { ports, state } = start(LISTEN);
   const node = nodeWith([]);
   const open = { ...node.families[4], nodePortAddresses: { type: "all" as const } };
   state.node = { ...node, families: { 4: open, 6: open } };
@@ -210,7 +218,7 @@ Deno.test("on all addresses each client is told of its own family", async () => 
 
 Deno.test("TestServerWithSelectiveListeningAddress: only 127.0.0.1 answers for 127.0.0.0/8", async () => {
   const port = await freePort();
-  const { ports, state } = start(httpListenByFamily(), ["127.0.0.1", "::1"]);
+  const { ports, state } = start(LISTEN, ["127.0.0.1", "::1"]);
   state.node = nodeWith(["127.0.0.0/8"]);
   await ports.sync(new Map([["shop/web", check(port, 2)]]));
   assertEquals(await weight("127.0.0.1", port), "2");
@@ -224,7 +232,7 @@ Deno.test("TestServerWithSelectiveListeningAddress: only 127.0.0.1 answers for 1
 
 Deno.test("a real listener answers, and the next service can take its port", async () => {
   const port = await freePort();
-  const { ports } = start(httpListenByFamily(), ["127.0.0.1"]);
+  const { ports } = start(LISTEN, ["127.0.0.1"]);
   for (const name of ["one", "two"]) {
     await ports.sync(new Map([[`shop/${name}`, check(port, 2)]]));
     const response = await fetch(`http://127.0.0.1:${port}/healthz`);

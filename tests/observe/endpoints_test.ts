@@ -1,16 +1,20 @@
-import { assertEquals } from "@std/assert";
-import { metricsServer } from "../../lib/observe/endpoints.ts";
+import { assertEquals, assertRejects } from "@std/assert";
+import { metricsServer, type MetricsServerOptions } from "../../lib/observe/endpoints.ts";
 import { textAnswer } from "../../lib/model/ports/http.ts";
+import { ManualClock, START } from "../support/clock_and_log.ts";
 
-const handler = metricsServer({
+const OPTIONS: MetricsServerOptions = {
   metrics: () => Promise.resolve({ contentType: "text/plain; version=0.0.4", body: "up 1\n" }),
+  clock: new ManualClock(START),
+  anyHost: () => false,
   proxyMode: () => "nftables",
   configuration: () => ({ kind: "KubeProxyConfiguration", mode: "nftables" }),
   ownConfiguration: () => ({ minSyncPeriod: "adaptive" }),
   flags: () => ({ v: "2", master: "https://user:secret@api:6443" }),
   status: () => ({ Started: "today\nUp: never" }),
   page: ({ search = "" }) => textAnswer(`the page ${search}`),
-});
+};
+const handler = metricsServer(OPTIONS);
 
 Deno.test("each path of the metrics server has kube-proxy's type and body", async () => {
   const answers: Record<string, unknown> = {};
@@ -58,4 +62,57 @@ Deno.test("only GET and HEAD are allowed", async () => {
 Deno.test("the root is the status page, and gets the query", async () => {
   const { status, body } = await handler({ method: "GET", path: "/", search: "?q=web" });
   assertEquals({ status, body }, { status: 200, body: "the page ?q=web" });
+});
+
+Deno.test("the metrics are rendered at most once a second, and one at a time", async () => {
+  const clock = new ManualClock(START);
+  const renders: PromiseWithResolvers<void>[] = [];
+  const scraped = metricsServer({
+    ...OPTIONS,
+    clock,
+    metrics: async () => {
+      const render = Promise.withResolvers<void>();
+      const body = `render ${renders.push(render)}`;
+      await render.promise;
+      return { contentType: "text/plain", body };
+    },
+  });
+  const ask = async () => (await scraped({ method: "GET", path: "/metrics" })).body;
+  const first = [ask(), ask()];
+  await clock.advance(5_000);
+  first.push(ask());
+  renders[0]?.resolve();
+  assertEquals(await Promise.all(first), ["render 1", "render 1", "render 1"]);
+  const second = ask();
+  renders[1]?.resolve();
+  assertEquals([await second, await ask()], ["render 2", "render 2"]);
+  await clock.advance(999);
+  assertEquals(await ask(), "render 2");
+  await clock.advance(1);
+  const third = ask();
+  renders[2]?.reject(new Error("no metrics"));
+  await assertRejects(() => third);
+  await clock.advance(1_000);
+  const fourth = ask();
+  renders[3]?.resolve();
+  assertEquals(await fourth, "render 4");
+});
+
+Deno.test("configuration, flags and status are not for a foreign name that leads here", async () => {
+  const status = async (path: string, host: string, asked = handler) =>
+    (await asked({ method: "GET", path, host })).status;
+  const foreign = "evil.example:10249";
+  for (const path of ["/configz", "/flagz", "/statusz"]) {
+    assertEquals(await status(path, foreign), 403, path);
+    for (const host of ["localhost:8080", "127.0.0.1:10249", "[::1]:10249", "192.0.2.1", ""]) {
+      assertEquals(await status(path, host), 200, `${host}${path}`);
+    }
+    assertEquals(
+      await status(path, foreign, metricsServer({ ...OPTIONS, anyHost: () => true })),
+      200,
+    );
+  }
+  for (const path of ["/metrics", "/healthz", "/proxyMode"]) {
+    assertEquals(await status(path, foreign), 200, path);
+  }
 });

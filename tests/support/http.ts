@@ -20,7 +20,7 @@ export async function httpGet(
 ): Promise<HttpResponse> {
   const { path, ...connection } = request;
   // A server answers HTTP/1.0 in one piece, and then ends the connection.
-  const text = `GET ${path} HTTP/1.0\r\nHost: test\r\n\r\n`;
+  const text = `GET ${path} HTTP/1.0\r\nHost: localhost\r\n\r\n`;
   return parseResponse(await network.request({ timeout: 10_000, ...connection }, text));
 }
 

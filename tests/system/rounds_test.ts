@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 import { Turns } from "../../lib/model/ports/in_turns.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
-import { ConnectionPool, serveOn } from "../../lib/system/http/http_server.ts";
+import { httpListen } from "../../lib/system/http/servers.ts";
 import { tryToClose } from "../../lib/system/close.ts";
 import { connectWithSelf, Rounds } from "../../lib/system/rounds.ts";
 
@@ -93,13 +94,10 @@ const TURNS = 10;
 Deno.test("what comes on a new connection during a turn is answered before the next one", async () => {
   using opened = await openRounds();
   let answered = 0;
-  const pool = new ConnectionPool({ connections: 10, time: 60_000 });
-  const listener = serveOn({ hostname: "127.0.0.1", port: 0 }, {
-    pool,
-    handler: () => {
-      answered++;
-      return { status: 200, headers: {}, body: "" };
-    },
+  const listen = httpListen({ clock: realClock, logger: new MemoryLogger() });
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, () => {
+    answered++;
+    return { status: 200, headers: {}, body: "" };
   });
   const url = URL.createObjectURL(new Blob([CLIENT]));
   const client = new Worker(url, { type: "module" });

@@ -12,11 +12,11 @@ import type { EventReport } from "../../model/cluster/event_report.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import { healthServer, metricsServer } from "../../observe/endpoints.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
-import type { HttpHandler } from "../../model/ports/http.ts";
+import type { HttpHandler, HttpListen } from "../../model/ports/http.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import { pageHandler } from "../../observe/page/handler.ts";
 import type { PageContents } from "../../observe/page/data.ts";
-import { listenHttp, serveHttp } from "../../system/http/servers.ts";
+import { serveHttp } from "../../system/http/servers.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { serverFailedEvent } from "./node_events.ts";
@@ -25,6 +25,7 @@ import { serverFailedEvent } from "./node_events.ts";
 export interface ServersOptions {
   readonly configuration: Configuration;
   readonly traits: ModeTraits;
+  readonly listen: HttpListen;
   readonly health: ProxyHealth;
   readonly metrics: Metrics;
   readonly findings: () => readonly Finding[];
@@ -55,6 +56,8 @@ export async function serveAll(options: ServersOptions): Promise<void> {
   });
   const internal = metricsServer({
     metrics: () => metrics.render(),
+    clock: options.runtime.clock,
+    anyHost: () => configuration.signpost.statusPage === "on",
     proxyMode: () => traits.name,
     configuration: () => toKubeProxyConfiguration(inEffect(configuration, traits)),
     ownConfiguration: () => ownConfiguration(configuration, traits),
@@ -80,14 +83,14 @@ async function serve(
   options: ServersOptions & { readonly handler: HttpHandler },
 ): Promise<void> {
   if (address === "") return;
-  const { runtime, logger, signal, handler, configuration, nodeName, report } = options;
+  const { runtime, logger, signal, handler, listen, configuration, nodeName, report } = options;
   try {
     await serveHttp(splitHostPort(address), {
       name: server,
       handler,
       failed: (error) => report(serverFailedEvent(nodeName, { server, error })),
       hardFail: configuration.bindAddressHardFail,
-      listen: listenHttp,
+      listen,
       clock: runtime.clock,
       logger,
       signal,

@@ -31,7 +31,7 @@ export type HttpHandler = (request: HttpRequest) => HttpAnswer | Promise<HttpAns
 
 /** A listen address; port 0 is any free port. */
 export interface ListenAddress {
-  /** A canonical address; `0.0.0.0` and `::` mean all addresses of both families, as in Go. */
+  /** A canonical address; `::` means all addresses of both families, `0.0.0.0` those of IPv4. */
   readonly hostname: string;
   readonly port: number;
 }
@@ -40,8 +40,6 @@ export interface ListenAddress {
 export interface HttpListener {
   /** The bound port. */
   readonly port: number;
-  /** Resolves when the listener has ended, for any reason. */
-  readonly finished: Promise<void>;
   /** Closes the listener and all its connections. */
   close(): Promise<void>;
 }

@@ -4,7 +4,6 @@
  * @module
  */
 import { createHash } from "node:crypto";
-import { unbracketed } from "../../model/cluster/names.ts";
 import { isLoopback, parseAddress } from "../../model/values/address.ts";
 import { plainData } from "../../model/values/text.ts";
 import {
@@ -15,6 +14,7 @@ import {
 } from "../../model/ports/http.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
+import { hostOf, isLocalName } from "../local_names.ts";
 import { type PageContents, pageData } from "./data.ts";
 import PAGE from "./page.html" with { type: "text" };
 import { readQuery } from "./services.ts";
@@ -78,7 +78,7 @@ function answer(type: string, body: string): HttpAnswer {
 }
 
 function refusalOf(
-  { host = "" }: HttpRequest,
+  { host }: HttpRequest,
   { setting, bindAddress }: PageOptions,
 ): string | undefined {
   if (setting === "on") return undefined;
@@ -86,23 +86,13 @@ function refusalOf(
   if (!isLoopbackHost(hostOf(bindAddress))) {
     return `The status page is off, for this server listens on ${bindAddress}, not on loopback alone: --status-page=on shows it to everyone who can connect.`;
   }
-  // A page of another site that makes its own name lead here must not read this one.
-  if (!isLocalName(hostOf(host))) {
+  if (!isLocalName(host)) {
     return "The status page is for http://localhost and addresses; for other names there is --status-page=on.";
   }
   return undefined;
 }
 
-/** The host of `host:port`, without the brackets of an IPv6 address. */
-function hostOf(authority: string): string {
-  return unbracketed(authority.replace(/:\d*$/, ""));
-}
-
 function isLoopbackHost(host: string): boolean {
   const address = parseAddress(host);
   return address !== undefined && isLoopback(address);
-}
-
-function isLocalName(host: string): boolean {
-  return host === "" || host === "localhost" || parseAddress(host) !== undefined;
 }

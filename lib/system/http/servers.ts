@@ -1,84 +1,153 @@
 /**
- * Adapter: HTTP servers on one address or on all, tried again where an address cannot be bound.
+ * Adapter: HTTP ports over `Deno.serve`.
  *
  * @module
  */
 import { messageOf } from "../../model/values/errors.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
-import { ChangeFilter } from "../../model/values/change_filter.ts";
 import type {
   HttpHandler,
   HttpListen,
   HttpListener,
   ListenAddress,
 } from "../../model/ports/http.ts";
-import { ConnectionPool, type HttpLimits, serveOn } from "./http_server.ts";
 
 /** Milliseconds between attempts to bind, as kube-proxy's. */
 const RETRY_MILLISECONDS = 5_000;
 
-const WILDCARDS: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
+/** Milliseconds until a port that lacked a descriptor is opened again. */
+const REOPEN_MILLISECONDS = 100;
 
-/** Health checks and scrapes take milliseconds; more clients than these are none of them. */
-const LIMITS: HttpLimits = { connections: 256, time: 30_000 };
+/** Milliseconds between two log lines about descriptors. */
+const WARN_MILLISECONDS = 60_000;
+
+/** Characters of a body that are sent at once: a client that does not read holds no more. */
+const CHUNK = 65_536;
+
+/** What `httpListen` needs. */
+export interface HttpListenOptions {
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
+  readonly logger: Pick<Logger, "warn">;
+}
 
 /**
- * Makes a way to listen on one address, or on all addresses of both families (`0.0.0.0` and `::`
- * mean the same, as for kube-proxy). All listeners share the limits.
+ * Makes a way to listen. Descriptors are the only bound of connections, as in kube-proxy. When none is
+ * free, the connections of all ports end: idle clients must not keep out probes, nor pipes to `nft`.
  *
- * @param limits 256 connections of 30 seconds without a request by default
  * @returns throws `Deno.errors.AddrInUse` and other errors of bind(2)
  */
-export function httpListen(limits: HttpLimits = LIMITS): HttpListen {
-  return listenWith(limits, WILDCARDS);
-}
-
-/** As `httpListen`, but `0.0.0.0` are the addresses of IPv4 alone. */
-export function httpListenByFamily(limits: HttpLimits = LIMITS): HttpListen {
-  return listenWith(limits, new Set(["::"]));
-}
-
-function listenWith(limits: HttpLimits, everywhere: ReadonlySet<string>): HttpListen {
-  const pool = new ConnectionPool(limits);
+export function httpListen({ clock, logger }: HttpListenOptions): HttpListen {
+  /** Ends the connections of a port, for each port. */
+  const ports = new Set<() => void>();
+  let warnedAt = -Infinity;
+  const acceptFailed = (error: unknown) => {
+    for (const endConnections of ports) endConnections();
+    if (clock.monotonic() - warnedAt < WARN_MILLISECONDS) return;
+    warnedAt = clock.monotonic();
+    const message = "cannot accept a connection; ended all connections to the HTTP ports";
+    logger.warn(message, { error: messageOf(error) });
+  };
+  const listenOn = (address: ListenAddress, handler: HttpHandler): HttpListener => {
+    const closing = new AbortController();
+    const { signal } = closing;
+    let server = serve(address, handler);
+    const { port } = server;
+    const endConnections = () => server.end();
+    ports.add(endConnections);
+    const served = (async () => {
+      while (!signal.aborted) {
+        await server.finished.catch(acceptFailed);
+        while (!signal.aborted) {
+          try {
+            server = serve({ ...address, port }, handler);
+            break;
+          } catch {
+            await clock.sleep(REOPEN_MILLISECONDS, signal);
+          }
+        }
+      }
+      ports.delete(endConnections);
+    })();
+    const close = () => {
+      closing.abort();
+      endConnections();
+      return served;
+    };
+    return { port, close };
+  };
   return (address, handler) =>
-    everywhere.has(address.hostname)
-      ? listenEverywhere(address.port, { handler, pool })
-      : serveOn(address, { handler, pool });
-}
-
-/** Listens with limits of its own; see `httpListen`. */
-export function listenHttp(address: ListenAddress, handler: HttpHandler): HttpListener {
-  return httpListen()(address, handler);
-}
-
-interface Serving {
-  readonly handler: HttpHandler;
-  readonly pool: ConnectionPool;
+    address.hostname === "::"
+      ? listenEverywhere(address.port, (each) => listenOn(each, handler))
+      : listenOn(address, handler);
 }
 
 /** Where IPv6 is off there is IPv4 alone; where `bindv6only` is set, two sockets are needed. */
-function listenEverywhere(port: number, serving: Serving): HttpListener {
+function listenEverywhere(
+  port: number,
+  listen: (address: ListenAddress) => HttpListener,
+): HttpListener {
   let both: HttpListener;
   try {
-    both = serveOn({ hostname: "::", port }, serving);
+    both = listen({ hostname: "::", port });
   } catch (error) {
     if (error instanceof Deno.errors.AddrInUse) throw error;
-    return serveOn({ hostname: "0.0.0.0", port }, serving);
+    return listen({ hostname: "0.0.0.0", port });
   }
   try {
-    return join(both, serveOn({ hostname: "0.0.0.0", port: both.port }, serving));
+    const four = listen({ hostname: "0.0.0.0", port: both.port });
+    return {
+      port: both.port,
+      close: async () => void await Promise.all([both.close(), four.close()]),
+    };
   } catch {
     return both; // The first socket has IPv4 already.
   }
 }
 
-function join(first: HttpListener, second: HttpListener): HttpListener {
-  const close = async () => {
-    await Promise.all([first.close(), second.close()]);
+/** A socket that is served, until accept(2) fails or `end` is called. */
+interface Server {
+  readonly port: number;
+  /** Rejects if accept(2) fails. Open connections stay. */
+  readonly finished: Promise<void>;
+  /** Ends the socket and all its connections. */
+  end(): void;
+}
+
+function serve({ hostname, port }: ListenAddress, handler: HttpHandler): Server {
+  const stop = new AbortController();
+  const { addr, finished } = Deno.serve(
+    {
+      hostname,
+      port,
+      signal: stop.signal,
+      onListen: () => {},
+      onError: () => new Response("internal error\n", { status: 500 }),
+    },
+    (request, { remoteAddr }) => respond(request, { handler, client: remoteAddr.hostname }),
+  );
+  return { port: addr.port, finished, end: () => stop.abort() };
+}
+
+async function respond(
+  request: Request,
+  { handler, client }: { readonly handler: HttpHandler; readonly client: string },
+): Promise<Response> {
+  const url = URL.parse(request.url);
+  if (!url) return new Response("bad request\n", { status: 400 });
+  const { method } = request;
+  const { pathname: path, search, host } = url;
+  // On a socket of both families, IPv4 clients are `::ffff:192.0.2.1`.
+  const family = client.includes(".") ? 4 : 6;
+  const { status, headers, body } = await handler({ method, path, search, host, family });
+  return new Response(body.length > CHUNK ? stream(body) : body, { status, headers });
+}
+
+function stream(text: string): ReadableStream<Uint8Array> {
+  const chunks = function* () {
+    for (let at = 0; at < text.length; at += CHUNK) yield text.slice(at, at + CHUNK);
   };
-  const finished = Promise.race([first.finished, second.finished]).then(close);
-  return { port: first.port, finished, close };
+  return ReadableStream.from(chunks()).pipeThrough(new TextEncoderStream());
 }
 
 /** What `serveHttp` needs. */
@@ -99,22 +168,30 @@ export interface ServeOptions {
 /**
  * Serves until the signal aborts. Binding is tried again every five seconds.
  *
- * @param address where to listen
+ * @param address where to listen; `0.0.0.0` and `::` are all addresses of both families, as in Go
  * @param options see there
  * @throws {Error} where binding fails and `hardFail` is set
  */
 export async function serveHttp(address: ListenAddress, options: ServeOptions): Promise<void> {
-  const { name, hardFail, failed, clock, logger, signal } = options;
-  const where = hostPort(address.hostname, address.port);
-  const failures = new ChangeFilter();
+  const { name, handler, hardFail, listen, failed, clock, logger, signal } = options;
+  const { port } = address;
+  const hostname = address.hostname === "0.0.0.0" ? "::" : address.hostname;
+  const where = hostPort(address.hostname, port);
+  let lastReason: string | undefined;
   while (!signal.aborted) {
     try {
-      await serveOnce(address, options);
-      failures.clear(name);
+      const listener = listen({ hostname, port }, handler);
+      logger.debug(1, "listening", {
+        server: name,
+        address: hostPort(address.hostname, listener.port),
+      });
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      return await listener.close();
     } catch (error) {
       const reason = messageOf(error);
       const message = `${name} server: cannot listen on ${where}: ${reason}`;
-      const isNew = failures.changed(name, reason);
+      const isNew = reason !== lastReason;
+      lastReason = reason;
       if (isNew) failed?.(message);
       if (hardFail) throw new Error(message, { cause: error });
       if (isNew) {
@@ -126,21 +203,5 @@ export async function serveHttp(address: ListenAddress, options: ServeOptions): 
       }
     }
     await clock.sleep(RETRY_MILLISECONDS, signal);
-  }
-}
-
-async function serveOnce(address: ListenAddress, options: ServeOptions): Promise<void> {
-  const { name, listen, handler, logger, signal } = options;
-  const listener = listen(address, handler);
-  logger.debug(1, "listening", {
-    server: name,
-    address: hostPort(address.hostname, listener.port),
-  });
-  const stop = () => void listener.close();
-  signal.addEventListener("abort", stop, { once: true });
-  try {
-    await listener.finished;
-  } finally {
-    signal.removeEventListener("abort", stop);
   }
 }

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import { listenHttp } from "../../../lib/system/http/servers.ts";
+import { httpListen } from "../../../lib/system/http/servers.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
 import {
   CONTENT_SECURITY_POLICY,
@@ -8,7 +8,7 @@ import {
 } from "../../../lib/observe/page/handler.ts";
 import type { HttpHandler, HttpListener } from "../../../lib/model/ports/http.ts";
 import { type BrowserOptions, renderedDocument, screenshot } from "../../support/browser.ts";
-import { realClock } from "../../support/clock_and_log.ts";
+import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 import { contents, endpoint, FINDING, servicePort, STATUS } from "./contents.ts";
 
 /** Milliseconds of the page's time: the first state is shown. */
@@ -17,13 +17,15 @@ const SHOWN = 2_000;
 /** As `SHOWN`, after two more states. */
 const REFRESHED = 12_000;
 
+const LISTEN = httpListen({ clock: realClock, logger: new MemoryLogger() });
+
 /** A server of the page that remembers what it was asked for. */
 class Site implements AsyncDisposable {
   readonly requests: string[] = [];
   readonly #listener: HttpListener;
 
   constructor(handler: HttpHandler) {
-    this.#listener = listenHttp({ hostname: "127.0.0.1", port: 0 }, (request) => {
+    this.#listener = LISTEN({ hostname: "127.0.0.1", port: 0 }, (request) => {
       this.requests.push(request.path + request.search);
       return handler(request);
     });

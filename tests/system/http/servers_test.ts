@@ -1,18 +1,36 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { type HttpHandler, type HttpListener, textAnswer } from "../../../lib/model/ports/http.ts";
-import { listenHttp, serveHttp, type ServeOptions } from "../../../lib/system/http/servers.ts";
-import { ManualClock, MemoryLogger, settle, START } from "../../support/clock_and_log.ts";
+import { httpListen, serveHttp, type ServeOptions } from "../../../lib/system/http/servers.ts";
+import {
+  ManualClock,
+  MemoryLogger,
+  realClock,
+  settle,
+  START,
+} from "../../support/clock_and_log.ts";
+
+const listen = httpListen({ clock: realClock, logger: new MemoryLogger() });
 
 const hello: HttpHandler = ({ method, path }) => textAnswer(`${method} ${path}`);
+const echo: HttpHandler = ({ method, path, search, host, family }) =>
+  textAnswer(`${method} ${path}${search} of ${host} by IPv${family}`);
 
 async function fetchText(url: string, init?: RequestInit): Promise<[number, string]> {
   const response = await fetch(url, init);
   return [response.status, await response.text()];
 }
 
+/** Sends bytes, and gives what comes until the other side closes. */
+async function exchange({ port }: HttpListener, text: string): Promise<string> {
+  using conn = await Deno.connect({ hostname: "127.0.0.1", port });
+  await conn.write(Uint8Array.from(text, (each) => each.charCodeAt(0)));
+  await conn.closeWrite();
+  return await new Response(conn.readable).text().catch(() => "");
+}
+
 Deno.test("a listener on one address serves there, and HEAD has no body", async () => {
   for (const [hostname, host] of [["127.0.0.1", "127.0.0.1"], ["::1", "[::1]"]] as const) {
-    const listener = listenHttp({ hostname, port: 0 }, hello);
+    const listener = listen({ hostname, port: 0 }, hello);
     const url = `http://${host}:${listener.port}/a/b?c=d`;
     assertEquals(await fetchText(url), [200, "GET /a/b"]);
     assertEquals(await fetchText(url, { method: "HEAD" }), [200, ""]);
@@ -20,29 +38,41 @@ Deno.test("a listener on one address serves there, and HEAD has no body", async 
   }
 });
 
-Deno.test("the addresses 0.0.0.0 and :: stand for all addresses of both families", async () => {
-  for (const hostname of ["0.0.0.0", "::"]) {
-    const listener = listenHttp({ hostname, port: 0 }, hello);
-    for (const host of ["127.0.0.1", "[::1]"]) {
-      assertEquals(await fetchText(`http://${host}:${listener.port}/`), [200, "GET /"]);
-    }
-    await listener.close();
+Deno.test("the address :: stands for all addresses of both families, and 0.0.0.0 for those of IPv4", async () => {
+  const both = listen({ hostname: "::", port: 0 }, echo);
+  for (const [host, family] of [["127.0.0.1", 4], ["[::1]", 6]] as const) {
+    const authority = `${host}:${both.port}`;
+    const answer = `GET / of ${authority} by IPv${family}`;
+    assertEquals(await fetchText(`http://${authority}/`), [200, answer]);
   }
+  await both.close();
+  const four = listen({ hostname: "0.0.0.0", port: 0 }, hello);
+  assertEquals(await fetchText(`http://127.0.0.1:${four.port}/`), [200, "GET /"]);
+  await assertRejects(() => fetch(`http://[::1]:${four.port}/`));
+  await four.close();
 });
 
-Deno.test("closing frees the port at once, with connections open", async () => {
-  const first = listenHttp({ hostname: "127.0.0.1", port: 0 }, hello);
+Deno.test("closing ends connections and requests, and frees the port at once", async () => {
+  const asked = Promise.withResolvers<void>();
+  const first = listen({ hostname: "127.0.0.1", port: 0 }, () => {
+    asked.resolve();
+    return new Promise(() => {});
+  });
   const address = { hostname: "127.0.0.1", port: first.port };
-  assertThrows(() => listenHttp(address, hello), Deno.errors.AddrInUse);
+  assertThrows(() => listen(address, hello), Deno.errors.AddrInUse);
   const idle = await Deno.connect(address);
+  const waiting = exchange(first, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await asked.promise;
   await first.close();
-  await listenHttp(address, hello).close();
+  await listen(address, hello).close();
+  assertEquals(await waiting, "");
+  assertEquals(await idle.read(new Uint8Array(1)), null);
   idle.close();
 });
 
 Deno.test("a handler that fails gives 500 and leaves the server running", async () => {
   let failing = true;
-  const listener = listenHttp({ hostname: "127.0.0.1", port: 0 }, (request) => {
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, (request) => {
     if (failing) throw new Error("a secret");
     return hello(request);
   });
@@ -53,17 +83,67 @@ Deno.test("a handler that fails gives 500 and leaves the server running", async 
   await listener.close();
 });
 
-Deno.test("requests that are no HTTP do not stop the server", async () => {
-  const listener = listenHttp({ hostname: "127.0.0.1", port: 0 }, hello);
-  const encoder = new TextEncoder();
-  for (const text of ["\0\xff\r\n\r\n", "GET\r\n\r\n", `GET / HTTP/1.1\r\n${"a".repeat(99)}`]) {
-    const connection = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
-    await connection.write(encoder.encode(text));
-    await connection.closeWrite();
-    await connection.readable.pipeTo(new WritableStream()).catch(() => {});
+Deno.test("a request can be understood in one way, or is refused", async () => {
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, echo);
+  const get = "GET /a?b HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n";
+  const cases: readonly (readonly [string, string, RegExp])[] = [
+    ["one host", get, /^HTTP\/1\.1 200 OK\r\n[^]*GET \/a\?b of node by IPv4$/],
+    ["two hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["no URL", "GET / HTTP/1.1\r\nHost: a b<>\r\nConnection: close\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["space before the colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["a folded line", "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["NUL", "GET / HTTP/1.1\r\nHost: a\0\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["TLS", "\x16\x03\x01\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["no HTTP", "\0\xff\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["a long head", `GET / HTTP/1.1\r\nX: ${"x".repeat(1_000_000)}`, /^(HTTP\/1\.1 4|$)/],
+    [
+      "a body in two lengths",
+      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+      get,
+      /^HTTP\/1\.1 400 [^\n]*\n(?![^]*HTTP)/,
+    ],
+    ["HTTP/1.0", "GET / HTTP/1.0\r\n\r\n", /^HTTP\/1\.0 200 [^]*GET \/ of /],
+    ["half a request", "GET / HT", /^$/],
+    [
+      "a whole URL",
+      "GET http://b/c HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+      /GET \/c of b by IPv4$/,
+    ],
+  ];
+  for (const [name, text, pattern] of cases) {
+    assertMatch(await exchange(listener, text), pattern, name);
   }
-  assertEquals(await fetchText(`http://127.0.0.1:${listener.port}/`), [200, "GET /"]);
+  assertEquals((await fetchText(`http://127.0.0.1:${listener.port}/`))[0], 200);
   await listener.close();
+});
+
+Deno.test("a large body arrives whole", async () => {
+  const body = "a🚦".repeat(100_000);
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, () => textAnswer(body));
+  assertEquals(await fetchText(`http://127.0.0.1:${listener.port}/`), [200, body]);
+  await listener.close();
+});
+
+Deno.test("clients that do not read hold a small part of a large body", async () => {
+  const body = "a".repeat(20_000_000);
+  let asked = 0;
+  const listener = listen({ hostname: "127.0.0.1", port: 0 }, () => {
+    asked++;
+    return textAnswer(body);
+  });
+  const { rss } = Deno.memoryUsage();
+  const request = new TextEncoder().encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(9));
+  const clients = await Promise.all(Array.from({ length: 50 }, async () => {
+    const client = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
+    await client.write(request);
+    await client.read(new Uint8Array(1));
+    return client;
+  }));
+  const grown = Deno.memoryUsage().rss - rss;
+  for (const client of clients) client.close();
+  await listener.close();
+  assertEquals(asked, clients.length);
+  assert(grown < 500e6, `${grown} bytes`);
 });
 
 /** Fails so often, then listens on nothing. */
@@ -73,12 +153,33 @@ function flakyListen(failures: number): { attempts: number; listen: ServeOptions
     listen: (): HttpListener => {
       state.attempts += 1;
       if (state.attempts <= failures) throw new Deno.errors.AddrInUse("in use");
-      const { promise, resolve } = Promise.withResolvers<void>();
-      return { port: 1, finished: promise, close: () => (resolve(), promise) };
+      return { port: 1, close: () => Promise.resolve() };
     },
   };
   return state;
 }
+
+Deno.test("0.0.0.0 and :: are served on all addresses of both families, as in Go", async () => {
+  for (const hostname of ["0.0.0.0", "::", "192.0.2.1"]) {
+    const stop = new AbortController();
+    const asked: string[] = [];
+    const served = serveHttp({ hostname, port: 10256 }, {
+      name: "healthz",
+      handler: hello,
+      hardFail: true,
+      listen: (address) => {
+        asked.push(address.hostname);
+        return { port: 1, close: () => Promise.resolve() };
+      },
+      clock: new ManualClock(START),
+      logger: new MemoryLogger(),
+      signal: stop.signal,
+    });
+    stop.abort();
+    await served;
+    assertEquals(asked, [hostname === "192.0.2.1" ? hostname : "::"]);
+  }
+});
 
 Deno.test("binding is tried again every five seconds, and the failure is logged once", async () => {
   const clock = new ManualClock(START);

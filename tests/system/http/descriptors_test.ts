@@ -1,0 +1,45 @@
+import { assertEquals } from "@std/assert";
+import { runWithFewDescriptors } from "../../support/few_descriptors.ts";
+
+Deno.test("without a free descriptor idle connections of all ports end, and each port answers again", async () => {
+  const module = new URL("../../../lib/system/http/servers.ts", import.meta.url).href;
+  const script = `
+    import { httpListen } from "${module}";
+    // As signpost does; Deno cannot begin with it when no descriptor is free.
+    Deno.addSignalListener("SIGTERM", () => {});
+    const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
+    const warnings = [];
+    const listen = httpListen({
+      clock: { monotonic: () => performance.now(), sleep },
+      logger: { warn: (message) => warnings.push(message) },
+    });
+    const answer = { status: 200, headers: {}, body: "hello" };
+    const ports = [1, 2].map(() => listen({ hostname: "127.0.0.1", port: 0 }, () => answer).port);
+    const connect = (port) => Deno.connect({ hostname: "127.0.0.1", port });
+    const get = async (port) => {
+      using conn = await connect(port);
+      await conn.write(new TextEncoder().encode("GET / HTTP/1.0\\r\\n\\r\\n"));
+      return await conn.read(new Uint8Array(99)) > 0;
+    };
+    const idle = await Promise.all(Array.from({ length: 8 }, () => connect(ports[0])));
+    await get(ports[0]); // Those before it are accepted.
+    const held = [];
+    try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+    held.pop().close();
+    const ended = idle.map((conn) => conn.read(new Uint8Array(1)).catch(() => null));
+    await connect(ports[1]).then((conn) => conn.close(), () => {});
+    console.log(await Promise.all(ended));
+    for (const conn of idle) conn.close();
+    for (const port of ports) while (!await get(port).catch(() => false)) await sleep(20);
+    console.log(warnings);
+    Deno.exit();
+  `;
+  const { stdout, stderr } = await runWithFewDescriptors(script);
+  const nulls = "null, null, null, null";
+  const warning = "cannot accept a connection; ended all connections to the HTTP ports";
+  assertEquals(
+    stdout.replace(/\s+/g, " ").trim(),
+    `[ ${nulls}, ${nulls} ] [ "${warning}" ]`,
+    stderr,
+  );
+});
