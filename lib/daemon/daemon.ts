@@ -306,7 +306,7 @@ export class Daemon {
 
   /** Answers at the local socket, where there is one, until the signal aborts. */
   #answer(signal: AbortSignal): Promise<void> {
-    const { configuration, commandLine, logger } = this.#options;
+    const { configuration, commandLine, runtime, logger } = this.#options;
     const path = configuration.signpost.socket;
     if (path === "") return Promise.resolve();
     return serveSocket({
@@ -320,6 +320,7 @@ export class Daemon {
       commandLine,
       heldBack: () => heldBack({ cache: this.#cache, desired: this.#desired }),
       requestFull: (reason) => this.#loop.requestFull(reason),
+      clock: runtime.clock,
       logger,
       signal,
     });

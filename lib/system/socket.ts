@@ -13,7 +13,7 @@ import { messageOf } from "../model/values/errors.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
 import type { HeldBackPorts } from "../model/kernel/verification.ts";
 import type { Status } from "../model/status.ts";
-import type { Logger } from "../model/ports/ports.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
 
 /** What the socket serves. */
 export interface SocketOptions {
@@ -29,6 +29,7 @@ export interface SocketOptions {
   /** Services whose last good rules are kept. */
   readonly heldBack: () => readonly HeldBackPorts[];
   readonly requestFull: (reason: string) => void;
+  readonly clock: Pick<Clock, "sleep">;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
@@ -38,32 +39,44 @@ const MODE = 0o660;
 /** Milliseconds that an answer may take. */
 const TIMEOUT = 10_000;
 
-/** Serves until the signal aborts; where it cannot, it says so and the daemon goes on without. */
+/** Milliseconds until a socket is made again that could not be bound, or had no descriptor free. */
+const RETRY = 5_000;
+
+/** Serves until the signal aborts. If it cannot, it warns, and the daemon goes on without a socket meanwhile. */
 export async function serveSocket(options: SocketOptions): Promise<void> {
-  const { path, logger, signal } = options;
-  try {
-    await Deno.mkdir(dirname(path), { recursive: true }).catch(() => {});
-    // Deno removes what it has bound when it ends, by name: the name must not be another daemon's.
-    const own = `${path}.${crypto.randomUUID()}`;
-    // A server does not hear of what came before it.
-    if (signal.aborted) return;
-    const server = Deno.serve(
-      { path: own, signal, onListen: () => {} },
-      (request) => answer(request, options),
-    );
-    await Deno.chmod(own, MODE);
-    const { ino } = await Deno.stat(own);
-    await Deno.rename(own, path);
-    await server.finished;
-    const there = await Deno.stat(path).catch(() => undefined);
-    if (there?.ino === ino) await Deno.remove(path).catch(() => {});
-  } catch (error) {
-    const reason = messageOf(error);
-    logger.warn("no local socket, so `signpost status` and `verify --fix` cannot ask this daemon", {
-      path,
-      reason,
-    });
+  const { path, clock, logger, signal } = options;
+  let lastReason: string | undefined;
+  while (!signal.aborted) {
+    try {
+      await serveOnce(options);
+    } catch (error) {
+      const reason = messageOf(error);
+      const message =
+        "no local socket, so `signpost status` and `verify --fix` cannot ask this daemon; trying again every 5 seconds";
+      if (reason !== lastReason) logger.warn(message, { path, reason });
+      lastReason = reason;
+    }
+    await clock.sleep(RETRY, signal);
   }
+}
+
+async function serveOnce(options: SocketOptions): Promise<void> {
+  const { path, signal } = options;
+  await Deno.mkdir(dirname(path), { recursive: true }).catch(() => {});
+  // Deno removes what it has bound when it ends, by name: the name must not be another daemon's.
+  const own = `${path}.${crypto.randomUUID()}`;
+  // A server does not hear of what came before it.
+  if (signal.aborted) return;
+  const server = Deno.serve(
+    { path: own, signal, onListen: () => {} },
+    (request) => answer(request, options),
+  );
+  await Deno.chmod(own, MODE);
+  const { ino } = await Deno.stat(own);
+  await Deno.rename(own, path);
+  await server.finished;
+  const there = await Deno.stat(path).catch(() => undefined);
+  if (there?.ino === ino) await Deno.remove(path).catch(() => {});
 }
 
 async function answer(

@@ -2,7 +2,7 @@ import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { askDaemon, serveSocket } from "../../lib/system/socket.ts";
 import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
 import { eventually } from "../support/eventually.ts";
-import { MemoryLogger } from "../support/clock_and_log.ts";
+import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
 
 const COMMAND_LINE = { argv: ["run"], workingDirectory: "/", file: null };
 
@@ -24,6 +24,7 @@ async function serve(path: string) {
     commandLine: COMMAND_LINE,
     heldBack: () => [],
     requestFull: (reason) => asked.push(reason),
+    clock: realClock,
     logger,
     signal: stop.signal,
   });

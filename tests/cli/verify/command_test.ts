@@ -8,6 +8,7 @@ import type { Verification } from "../../../lib/model/kernel/verification.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { CONNECTIONS, STATUS } from "../../observe/page/contents.ts";
 import { Kernel } from "../../backend/nftables/kernel.ts";
+import { realClock } from "../../support/clock_and_log.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { type World, world } from "../runtime.ts";
@@ -264,6 +265,7 @@ function daemon(
     objects: () => undefined,
     connections: () => Promise.resolve(CONNECTIONS),
     requestFull: () => void write().then(() => written += 1),
+    clock: realClock,
     logger: world().logger,
     signal: stop.signal,
   });

@@ -43,3 +43,39 @@ Deno.test("without a free descriptor idle connections of all ports end, and each
     stderr,
   );
 });
+
+Deno.test("the local socket comes back when descriptors are free again", async () => {
+  const module = new URL("../../../lib/system/socket.ts", import.meta.url).href;
+  const script = `
+    import { askDaemon, serveSocket } from "${module}";
+    Deno.addSignalListener("SIGTERM", () => {});
+    const sleep = (time) => new Promise((resolve) => setTimeout(resolve, Math.min(time, 50)));
+    const path = (await Deno.makeTempDir()) + "/s.sock";
+    const warnings = [];
+    serveSocket({
+      path,
+      status: () => "here",
+      clock: { sleep },
+      logger: { warn: (_, { reason }) => warnings.push(reason) },
+      signal: new AbortController().signal,
+    });
+    const ask = () => askDaemon(path, { method: "GET", path: "/v1/status" });
+    while (await ask().catch(() => "") !== "here") await sleep(20);
+    const held = [];
+    const isUsedUp = () => {
+      try { for (;;) held.push(Deno.openSync("/dev/null")); } catch { /* none is left */ }
+      return warnings.length > 0;
+    };
+    for (; !isUsedUp(); await sleep(20)) {
+      held.pop().close();
+      Deno.connect({ transport: "unix", path }).catch(() => {});
+      await sleep(20);
+    }
+    for (const file of held) file.close();
+    for (let i = 0; i < 200 && await ask().catch(() => "") !== "here"; i++) await sleep(20);
+    console.log(await ask(), warnings.every((each) => /Too many open files/.test(each)));
+    Deno.exit();
+  `;
+  const { stdout, stderr } = await runWithFewDescriptors(script);
+  assertEquals(stdout, "here true\n", stderr);
+});

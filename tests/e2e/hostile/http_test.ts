@@ -1,0 +1,147 @@
+/**
+ * Clients that use up what an HTTP server has: health probes, and other Services, must not notice.
+ *
+ * @module
+ */
+import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { Background } from "../../support/background.ts";
+import { run } from "../../support/command.ts";
+import { httpGet } from "../../support/http.ts";
+import { signpostCommand } from "../../support/signpost.ts";
+import { NODE } from "../../support/topology.ts";
+import { ADDRESSES, type EndpointHost, service, slice } from "../cluster.ts";
+import { HEALTH_PORT, METRICS_PORT, Stage, syncs } from "../stage.ts";
+
+const a = ADDRESSES[4];
+const CHECK_PORT = 32_000;
+const PEER_PORT = 20_256;
+const PROBES = 5;
+
+const OBJECTS = [
+  service(a),
+  slice(a, ["local1"]),
+  service(a, {
+    name: "balanced",
+    spec: {
+      clusterIP: a.clusterIP2,
+      type: "LoadBalancer",
+      externalTrafficPolicy: "Local",
+      healthCheckNodePort: CHECK_PORT,
+    },
+    ingress: [{ ip: a.loadBalancer }],
+  }),
+  slice(a, ["local1"], { service: "balanced" }),
+];
+
+/** Has a program open so many files at most. */
+function withDescriptors(count: number, command: readonly string[]): string[] {
+  return ["sh", "-c", `ulimit -n ${count}; exec "$@"`, "sh", ...command];
+}
+
+/** Connects from a pod of the node, and keeps the connections; see `http_clients_main.ts`. */
+function attack(stage: Stage, count: number, port: number, path = "idle"): Background {
+  const script = new URL("http_clients_main.ts", import.meta.url).pathname;
+  const program = [Deno.execPath(), "run", "-qA", "--no-config", script];
+  const args = [`${count}`, `${a.node}:${port}`, path];
+  return new Background([
+    "ip",
+    "netns",
+    "exec",
+    stage.network.namespaceOf("pod"),
+    ...program,
+    ...args,
+  ]);
+}
+
+/** Asks as a kubelet or a load balancer does: by a new connection each time. */
+async function probe(stage: Stage, port: number): Promise<boolean> {
+  const where = { from: "client", address: a.node, port, path: "/livez", timeout: 3_000 };
+  return await httpGet(stage.network, where).then(({ status }) => status === 200, () => false);
+}
+
+async function failedProbes(stage: Stage, port: number): Promise<number> {
+  let failed = 0;
+  for (let i = 0; i < PROBES; i++) failed += await probe(stage, port) ? 0 : 1;
+  return failed;
+}
+
+/** Changes an endpoint, and waits until packets go there. */
+async function changes(
+  stage: Stage,
+  signpost: Parameters<Stage["flowsBecome"]>[0],
+  to: EndpointHost,
+) {
+  stage.apply(slice(a, [to]));
+  await stage.flowsBecome(signpost, [{ from: "pod", to: a.clusterIP, reaches: [to] }]);
+}
+
+Deno.test("5,000 idle connections of a pod keep out neither probes nor changes", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using signpost = await stage.startSynced();
+  for (const port of [HEALTH_PORT, CHECK_PORT]) {
+    await using clients = attack(stage, 5_000, port);
+    await signpost.until("all clients", () => clients.lines.length === 1);
+    for (const asked of [HEALTH_PORT, CHECK_PORT]) {
+      assertEquals(await failedProbes(stage, asked), 0, `${asked} while ${port} is held`);
+    }
+    await changes(stage, signpost, port === HEALTH_PORT ? "local2" : "remote1");
+  }
+});
+
+Deno.test("clients that ask for metrics and do not read keep out neither probes nor changes", async () => {
+  await using stage = await Stage.create({
+    objects: OBJECTS,
+    config: { metricsBindAddress: `0.0.0.0:${METRICS_PORT}` },
+  });
+  await using signpost = await stage.startSynced();
+  await using clients = attack(stage, 256, METRICS_PORT, "/metrics");
+  await signpost.until("all clients", () => clients.lines.length === 1);
+  assertEquals(await failedProbes(stage, HEALTH_PORT), 0);
+  await changes(stage, signpost, "local2");
+});
+
+Deno.test("clients that use up the descriptors of one port keep out neither probes nor changes", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  const command = withDescriptors(1_000, signpostCommand());
+  await using signpost = stage.start([], { command });
+  await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
+  await using clients = attack(stage, 3_000, CHECK_PORT);
+  await signpost.until(
+    "no free descriptors",
+    () => /cannot accept a connection/.test(signpost.log),
+  );
+  for (const port of [HEALTH_PORT, CHECK_PORT]) {
+    await signpost.until(`an answer at ${port}`, () => probe(stage, port));
+  }
+  await changes(stage, signpost, "local2");
+});
+
+const HAS_GO = await run(["go", "version"]).then(() => true, () => false);
+
+Deno.test("no more probes fail than at a server of Go", { ignore: !HAS_GO }, async (test) => {
+  await using resources = new AsyncDisposableStack();
+  const folder = await Deno.makeTempDir({ prefix: "signpost-e2e-" });
+  resources.defer(() => Deno.remove(folder, { recursive: true }));
+  const source = new URL("http_peer.go", import.meta.url).pathname;
+  await run(["go", "build", "-o", `${folder}/peer`, source]);
+  for (const [descriptors, connections] of [[10_000, 5_000], [1_000, 3_000]] as const) {
+    await test.step(`${connections} connections, ${descriptors} descriptors`, async () => {
+      await using stage = await Stage.create({ objects: OBJECTS });
+      const command = withDescriptors(descriptors, signpostCommand());
+      await using signpost = stage.start([], { command });
+      const peer = withDescriptors(descriptors, [`${folder}/peer`, `:${PEER_PORT}`]);
+      await using _peer = new Background(
+        ["ip", "netns", "exec", stage.network.namespaceOf(NODE), ...peer],
+      );
+      const failed: number[] = [];
+      for (const port of [HEALTH_PORT, PEER_PORT]) {
+        await signpost.until("a first answer", () => probe(stage, port));
+        await using clients = attack(stage, connections, port);
+        await signpost.until("all clients", () => clients.lines.length === 1);
+        failed.push(await failedProbes(stage, port));
+      }
+      const [ours = PROBES, theirs = 0] = failed;
+      assertLessOrEqual(ours, theirs);
+    });
+  }
+});
