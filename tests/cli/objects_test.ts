@@ -7,6 +7,7 @@ import { serveSocket } from "../../lib/system/socket.ts";
 import { stateText, writeStateFile } from "../../lib/system/state_file.ts";
 import { CLUSTER, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
 import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
+import { realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";
 import { NOW, world } from "./runtime.ts";
 
@@ -82,6 +83,7 @@ async function onNode(
       commandLine: { argv, workingDirectory: "/", file: null },
       heldBack: () => [],
       requestFull: () => {},
+      clock: realClock,
       logger: world().logger,
       signal: stop.signal,
     });

@@ -62,7 +62,7 @@ Deno.test("a Node whose address no interface has is told by log, status and metr
     status: { addresses: [{ type: "InternalIP", address: a.node }] },
   });
   await signpost.waitForLog(/a finding is gone finding=node-address-elsewhere/);
-  assertEquals(await stage.metric(name), 0);
+  await signpost.until("the metric", async () => await stage.metric(name) === 0);
 });
 
 Deno.test("a health-check node port that a process holds is told by explain, status and an Event", async () => {

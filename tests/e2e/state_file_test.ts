@@ -68,7 +68,7 @@ Deno.test("without an API server signpost starts from the state file, and keeps 
     ...reaches(["remote1"]),
     { from: "pod", to: "10.96.0.77", reaches: "drop" },
   ]);
-  assertEquals(await stage.metric("signpost_state_stale"), 0);
+  await second.until("the metric", async () => await stage.metric("signpost_state_stale") === 0);
   assertEquals(syncs(second, "full"), 2);
   await stage.tableBecomesExpected(second);
 });

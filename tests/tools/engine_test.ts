@@ -86,7 +86,7 @@ Deno.test("nothing is asked of Intl, parts of which are stubs in QuickJS", async
 });
 
 const GLOBALS: readonly string[] =
-  "AbortController AbortSignal DecompressionStream Deno Intl ReadableStream ReadableStreamBYOBReader Response TextDecoder TextDecoderStream TextEncoder URL URLSearchParams WritableStream WritableStreamDefaultWriter atob btoa clearTimeout crypto fetch performance setTimeout"
+  "AbortController AbortSignal DecompressionStream Deno Intl ReadableStream ReadableStreamBYOBReader Response TextDecoder TextDecoderStream TextEncoder TextEncoderStream URL URLSearchParams WritableStream WritableStreamDefaultWriter atob btoa clearTimeout crypto fetch performance setTimeout"
     .split(" ");
 const DENO: readonly string[] =
   "ChildProcess Command Conn FsFile FsWatcher HttpClient Signal TcpConn TcpListener addSignalListener args build chmod connect consoleSize createHttpClient cwd env errors exit hostname listen listenDatagram lstat memoryUsage mkdir networkInterfaces open osRelease pid readDir readTextFile remove rename serve stat stderr stdin stdout uid version watchFs writeTextFile"

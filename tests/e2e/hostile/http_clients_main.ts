@@ -36,5 +36,5 @@ if (import.meta.main) {
     return connected.promise;
   });
   await Promise.all(clients);
-  console.log("connected");
+  await Deno.stdout.write(new TextEncoder().encode("connected\n"));
 }

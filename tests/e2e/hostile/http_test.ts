@@ -105,7 +105,7 @@ Deno.test("clients that use up the descriptors of one port keep out neither prob
   const command = withDescriptors(1_000, signpostCommand());
   await using signpost = stage.start([], { command });
   await signpost.until("the first sync", () => syncs(signpost, "full") > 0);
-  await using clients = attack(stage, 3_000, CHECK_PORT);
+  await using _clients = attack(stage, 3_000, CHECK_PORT);
   await signpost.until(
     "no free descriptors",
     () => /cannot accept a connection/.test(signpost.log),
