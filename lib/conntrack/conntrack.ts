@@ -1,11 +1,15 @@
 /**
- * Deletes stale UDP entries from the kernel's connection tracking after each sync.
+ * Deletes stale UDP entries from the kernel's connection tracking after syncs.
  *
  * @module
  */
-import { append } from "../model/values/lists.ts";
-import { FAMILIES, type Family } from "../model/values/address.ts";
-import type { DesiredState, StateChange } from "../model/kernel/desired.ts";
+import { changesFixedRules } from "../model/cluster/node_change.ts";
+import type {
+  DesiredServicePort,
+  DesiredState,
+  ServiceChange,
+  StateChange,
+} from "../model/kernel/desired.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import {
   type Clock,
@@ -13,231 +17,192 @@ import {
   type ProcessRunner,
   ProgramMissingError,
 } from "../model/ports/ports.ts";
-import { type FrontendsByFamily, isEmpty } from "./frontends.ts";
+import { FAMILIES, type Family } from "../model/values/address.ts";
+import type { ConntrackEntry } from "./parse.ts";
 import {
-  allSuspects,
-  gatheringNodeFacts,
-  type NodeFacts,
+  addSuspects,
+  concernsUdp,
+  gatheringPresent,
   staleEntries,
-  stillSuspect,
   type Suspects,
   suspectsOf,
 } from "./stale.ts";
 import { ConntrackError, ConntrackTool, type Deletion, deletionsOf, listFilters } from "./tool.ts";
 
-/** What the cleaner works with. */
+/** Lists what the cleaner works with. */
 export interface ConntrackCleanerOptions {
-  readonly runner: ProcessRunner;
-  readonly clock: Clock;
+  /** The present desired state. */
+  readonly state: DesiredState;
+  readonly runtime: {
+    readonly runner: ProcessRunner;
+    readonly clock: Clock;
+    /** The addresses of all network interfaces of the node, canonical. */
+    addresses(): readonly string[];
+  };
+  readonly metrics: {
+    /** A clean-up of one family is over. */
+    conntrackReconciled(family: Family, result: { deleted: number; seconds: number }): void;
+  };
   readonly logger: Logger;
-  /** The addresses of all network interfaces of the node, canonical. */
-  readonly localAddresses: () => Iterable<string>;
+  /** Ends clean-ups. */
+  readonly signal: AbortSignal;
 }
 
-/** What a clean-up did in one family. */
-export interface FamilyCleaned {
-  /** Entries deleted. */
-  readonly deleted: number;
-  readonly seconds: number;
-}
-
+/** Services that are looked at in one turn. */
+const SERVICES = 100;
 /** Deletions that are handed over together. Each walks all of the kernel's table. */
-const BATCH = 32;
+const DELETIONS = 32;
 /** Milliseconds after which a clean-up stops and leaves the rest for later. */
 const BUDGET = 2_000;
-/** Milliseconds after a failure, or a clean-up that was cut short, in which nothing is tried. */
-const PAUSE = 10_000;
-/** So many frontends are remembered that could not be cleaned after they went. */
-const MAX_PENDING = 4_096;
+/** Milliseconds between two clean-ups. */
+const PAUSE = 1_000;
+/** The same after one that failed or was cut short. */
+const RETRY_PAUSE = 10_000;
 
 /**
- * Finds and deletes stale UDP entries (see `staleEntries`).
- *
- * `reconcile` is to be called after each sync that the kernel took, once the call before is over.
- * The state may move on while `conntrack` runs: each change of that time is to be told by
- * `remembering`, so that entries are judged by the state that holds when they have been listed. A `conntrack` that fails
- * makes it warn, not throw: UDP clients that hang are a lesser evil than rules that are not
- * written. What it could not do, a later call does.
+ * Finds and deletes stale UDP entries (see `staleEntries`) beside the next syncs: a conntrack that hangs delays no
+ * rule. A `conntrack` that fails causes a warning, and a later clean-up does what it could not do.
  */
 export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions;
   readonly #tool: ConntrackTool;
+  #suspects = noSuspects();
+  /** The kernel has what the last sync wanted. */
+  #isSynced = false;
+  #isRunning = false;
   #isMissing = false;
-  /** Set while work is left: frontends that went and were not cleaned. The state knows the others. */
-  #pending: readonly FrontendsByFamily[] | undefined;
-  /** Counts the calls of `remembering`. */
-  #remembered = 0;
-  #notBefore = -Infinity;
   #lastWarning = "";
 
-  /** @param options the tool's runner, the clock, the log, the node's addresses */
+  /** @param options what it works with */
   constructor(options: ConntrackCleanerOptions) {
     this.#options = options;
-    this.#tool = new ConntrackTool(options.runner);
-  }
-
-  /** Whether a clean-up failed or was cut short, so that another call without a change is worth it. */
-  get unfinished(): boolean {
-    return this.#pending !== undefined;
+    this.#tool = new ConntrackTool(options.runtime.runner);
   }
 
   /**
-   * Deletes what a sync has made stale.
+   * Notes what a sync may have made stale, and starts a clean-up if the kernel took the sync. Does not wait for it.
    *
-   * @param change what the sync changed; `undefined`: not known, everything is looked at
-   * @param state the state that the kernel has now
-   * @returns what was done, by family; those in which nothing could be stale are left out
-   */
-  async reconcile(
-    change: StateChange | undefined,
-    state: DesiredState,
-  ): Promise<ReadonlyMap<Family, FamilyCleaned>> {
-    const families = new Map<Family, FamilyCleaned>();
-    if (this.#isMissing) return families;
-    const remembered = this.#remembered;
-    const suspects = await this.#inTurns(this.#suspecting(change, state));
-    if (suspects) {
-      const deadline = this.#now() + BUDGET;
-      try {
-        await this.#cleanAll(suspects, { state, remembered, deadline, families });
-        this.#lastWarning = "";
-      } catch (error) {
-        this.#fail(error, suspects);
-      }
-    }
-    return families;
-  }
-
-  /**
-   * Takes note of a change that the kernel did not take, or took while `reconcile` ran, so that the
-   * next `reconcile` finds what it has made stale.
-   *
-   * @param change what that sync changed, or would have changed
-   * @param state the state that it led to
+   * @param sync `done`: the kernel has the change; `full`: the kernel may have held something else before
    * @yields where other work can be done
    */
-  *remembering(change: StateChange, state: DesiredState): Generator<undefined, void> {
-    this.#remembered++;
+  *following(
+    sync: { readonly change: StateChange; readonly done: boolean; readonly full: boolean },
+  ): Generator<undefined, void> {
     if (this.#isMissing) return;
-    const { served, gone } = yield* suspectsOf(change, state);
-    if (!isEmpty(served) || !isEmpty(gone)) this.#keepPending(gone);
+    this.#isSynced = false;
+    const { change, done, full } = sync;
+    // Other addresses of the node may take node ports where the fixed rules change.
+    const isAll = full || changesFixedRules(change);
+    const present = isAll ? this.#options.state.services.values() : [];
+    let count = 0;
+    for (const services of [change.services.values(), addedBy(present)]) {
+      for (const each of services) {
+        if (++count % SERVICES === 0) yield;
+        if (!concernsUdp(each)) continue;
+        for (const family of FAMILIES) {
+          addSuspects(this.#suspects[family], suspectsOf(each, family));
+        }
+      }
+    }
+    this.#isSynced = done;
+    if (!this.#isRunning) void this.#run();
   }
 
-  /** What to look at now; `undefined`: nothing. */
-  *#suspecting(
-    change: StateChange | undefined,
-    state: DesiredState,
-  ): Generator<undefined, Suspects | undefined> {
-    const step = change && (yield* suspectsOf(change, state));
-    if (step && !this.#pending) {
-      return isEmpty(step.served) && isEmpty(step.gone) ? undefined : step;
+  async #run(): Promise<void> {
+    const { runtime: { clock }, signal } = this.#options;
+    this.#isRunning = true;
+    while (this.#isSynced && !signal.aborted && FAMILIES.some((f) => this.#suspects[f].size > 0)) {
+      const isDone = await this.#clean();
+      await clock.sleep(isDone ? PAUSE : RETRY_PAUSE, signal);
     }
-    if (step) this.#keepPending(step.gone);
-    if (this.#now() < this.#notBefore) {
-      this.#pending ??= [];
-      return undefined;
-    }
-    const pending = this.#pending;
-    this.#pending = undefined;
-    return yield* allSuspects(state, pending);
+    this.#isRunning = false;
   }
 
-  async #cleanAll(
-    suspects: Suspects,
-    { state, remembered, deadline, families }: {
-      readonly state: DesiredState;
-      readonly remembered: number;
-      readonly deadline: number;
-      readonly families: Map<Family, FamilyCleaned>;
-    },
-  ): Promise<void> {
-    const { localAddresses, logger } = this.#options;
-    const facts = await this.#inTurns(gatheringNodeFacts(state, { suspects, localAddresses }));
+  /** Cleans both families. @returns whether nothing is left */
+  async #clean(): Promise<boolean> {
+    const suspects = this.#suspects;
+    this.#suspects = noSuspects();
+    const deadline = this.#now() + BUDGET;
+    let isDone = true;
     for (const family of FAMILIES) {
-      if (suspects.served[family].size + suspects.gone[family].size === 0) continue;
-      const started = this.#now();
-      const deletions = await this.#find(family, { suspects, facts, state, remembered });
-      const { deleted, left } = await this.#delete(deletions, deadline);
-      const seconds = (this.#now() - started) / 1000;
-      families.set(family, { deleted, seconds });
-      if (left > 0) {
-        this.#postpone(
-          suspects,
-          `stale IPv${family} UDP connections take long to delete, ${left} deletions are left`,
-        );
-      }
-      if (deleted > 0) {
-        logger.debug(2, "stale UDP connections deleted", { family, deleted, seconds });
+      try {
+        await this.#cleanFamily(family, { suspects: suspects[family], deadline });
+      } catch (error) {
+        if (error instanceof ProgramMissingError) return this.#giveUp();
+        if (!(error instanceof ConntrackError)) throw error;
+        this.#warn(`${error.message}; trying again later`);
+        addSuspects(this.#suspects[family], suspects[family]);
+        isDone = false;
       }
     }
+    if (isDone) this.#lastWarning = "";
+    return isDone;
   }
 
-  async #find(
+  async #cleanFamily(
     family: Family,
-    { suspects, facts, state, remembered }: {
-      readonly suspects: Suspects;
-      readonly facts: NodeFacts;
-      readonly state: DesiredState;
-      /** How many changes had been remembered when the suspects were looked for. */
-      readonly remembered: number;
-    },
-  ): Promise<Deletion[]> {
-    const deletions: Deletion[] = [];
-    for (const filter of listFilters([suspects.served[family], suspects.gone[family]])) {
-      const entries = await this.#tool.list(family, filter);
-      const now = remembered === this.#remembered ? suspects : stillSuspect(suspects, state);
-      append(deletions, deletionsOf(staleEntries(entries, { suspects: now, facts })));
-    }
-    return deletions;
-  }
-
-  async #delete(
-    deletions: readonly Deletion[],
-    deadline: number,
-  ): Promise<{ readonly deleted: number; readonly left: number }> {
-    let deleted = 0;
-    let done = 0;
+    { suspects, deadline }: { readonly suspects: Suspects; readonly deadline: number },
+  ): Promise<void> {
+    if (suspects.size === 0) return;
+    const { metrics, logger } = this.#options;
+    const started = this.#now();
+    const deletions = await this.#find(family, suspects);
+    let [deleted, done] = [0, 0];
     // The first batch goes however long the listing took, so that something is achieved each time.
     while (done < deletions.length && (done === 0 || this.#now() < deadline)) {
-      deleted += await this.#tool.delete(deletions.slice(done, done + BATCH));
-      done += BATCH;
+      deleted += await this.#tool.delete(deletions.slice(done, done + DELETIONS));
+      done += DELETIONS;
     }
-    return { deleted, left: Math.max(0, deletions.length - done) };
-  }
-
-  #fail(error: unknown, suspects: Suspects): void {
-    const { logger } = this.#options;
-    if (error instanceof ProgramMissingError) {
-      this.#isMissing = true;
-      logger.warn(
-        "stale UDP connections are not deleted, clients of changed Services may hang: " +
-          "the program conntrack cannot be run; install conntrack-tools and restart",
-      );
-      return;
+    const seconds = (this.#now() - started) / 1000;
+    metrics.conntrackReconciled(family, { deleted, seconds });
+    if (deleted > 0) {
+      logger.debug(2, "stale UDP connections deleted", { family, deleted, seconds });
     }
-    if (!(error instanceof ConntrackError)) throw error;
-    this.#postpone(suspects, error.message);
+    const left = deletions.length - done;
+    if (left <= 0) return;
+    throw new ConntrackError(
+      `stale IPv${family} UDP connections take long to delete, ${left} deletions are left`,
+    );
   }
 
-  #postpone({ gone }: Suspects, reason: string): void {
-    const { logger } = this.#options;
-    this.#keepPending(gone);
-    this.#notBefore = this.#now() + PAUSE;
-    if (reason !== this.#lastWarning) logger.warn(`${reason}; trying again later`);
-    this.#lastWarning = reason;
+  async #find(family: Family, suspects: Suspects): Promise<Deletion[]> {
+    const { state, runtime } = this.#options;
+    const listings: Iterable<ConntrackEntry>[] = [];
+    for (const filter of listFilters(suspects)) {
+      listings.push(await this.#tool.list(family, filter));
+    }
+    // Gathered after the listing: a flow may lead to an endpoint that came meanwhile.
+    const localAddresses = runtime.addresses();
+    const gathering = gatheringPresent(state, { family, localAddresses });
+    const present = await new Turns(runtime.clock).run(gathering);
+    return deletionsOf(listings.flatMap((each) => [...staleEntries(each, { suspects, present })]));
   }
 
-  #keepPending(gone: FrontendsByFamily): void {
-    const pending = [...this.#pending ?? [], ...isEmpty(gone) ? [] : [gone]];
-    const size = pending.reduce((sum, each) => sum + each[4].size + each[6].size, 0);
-    this.#pending = size > MAX_PENDING ? [] : pending;
+  #giveUp(): true {
+    this.#isMissing = true;
+    this.#suspects = noSuspects();
+    this.#warn(
+      "stale UDP connections are not deleted, clients of changed Services may hang: " +
+        "the program conntrack cannot be run; install conntrack-tools and restart",
+    );
+    return true;
   }
 
-  #inTurns<T>(work: Generator<undefined, T>): Promise<T> {
-    return new Turns(this.#options.clock).run(work);
+  #warn(message: string): void {
+    if (message !== this.#lastWarning) this.#options.logger.warn(message);
+    this.#lastWarning = message;
   }
 
   #now(): number {
-    return this.#options.clock.monotonic();
+    return this.#options.runtime.clock.monotonic();
   }
+}
+
+/** Gives each Service as if it were new: all of its flows are looked at. */
+function* addedBy(services: Iterable<readonly DesiredServicePort[]>): Generator<ServiceChange> {
+  for (const after of services) yield { before: [], after };
+}
+
+function noSuspects(): Record<Family, Suspects> {
+  return { 4: new Map(), 6: new Map() };
 }

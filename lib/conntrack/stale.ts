@@ -1,5 +1,5 @@
 /**
- * Which UDP flows may have become stale, and which of the kernel's entries are.
+ * Finds UDP flows whose conntrack entries are stale.
  *
  * A UDP flow keeps the endpoint of its first datagram for as long as its conntrack entry lives,
  * and every datagram prolongs that life. An entry that leads to an endpoint that is gone, or past
@@ -9,135 +9,134 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../model/values/address.ts";
-import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
-import { atOnce } from "../model/ports/in_turns.ts";
-import { hostPort } from "../model/cluster/names.ts";
-import { changesFixedRules } from "../model/cluster/node_change.ts";
+import { frontendKey, hostPort } from "../model/cluster/names.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+  ServiceChange,
+} from "../model/kernel/desired.ts";
+import { servingEndpoints } from "../model/kernel/port_endpoints.ts";
+import type { Family } from "../model/values/address.ts";
+import { type Frontend, frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
-import {
-  findingUdpFrontends,
-  type Frontend,
-  type Frontends,
-  type FrontendsByFamily,
-  udpNodePort,
-  udpVip,
-} from "./frontends.ts";
 import type { ConntrackEntry } from "./parse.ts";
 
-/** What to look for. No frontends in a family: nothing of it can be stale. */
-export interface Suspects {
-  /** Frontends that are served now: flows to them are stale unless one of the endpoints answers them. */
-  readonly served: FrontendsByFamily;
-  /** Frontends that are no more: flows to them are stale if one of the former endpoints answers them. */
-  readonly gone: FrontendsByFamily;
+/** A frontend whose flows may be stale. */
+export interface Suspect extends Pick<Frontend, "address" | "port"> {
+  /** Endpoints that it had, as `address:port`: flows to them are stale if the frontend is gone. */
+  readonly former: ReadonlySet<string>;
 }
 
-/** What it takes to know the node's own flows. */
-export interface NodeFacts {
-  readonly node: DesiredNode;
-  /** All addresses of the node's interfaces, canonical. Not needed where no node port is suspected. */
-  readonly localAddresses: ReadonlySet<string>;
-  /** Virtual IPs of the full state: a virtual IP goes before a node port. Not needed either. */
-  readonly vips: ReadonlySet<string>;
-}
+/** Frontends of one family whose flows may be stale, by `frontendKey`. */
+export type Suspects = Map<string, Suspect>;
 
-/**
- * Gathers what `staleEntries` needs; the machine is asked for its addresses only if a node port is suspected.
- *
- * @yields where other work can be done
- */
-export function* gatheringNodeFacts(
-  state: DesiredState,
-  options: { readonly suspects: Suspects; readonly localAddresses: () => Iterable<string> },
-): Generator<undefined, NodeFacts> {
-  const { served, gone } = options.suspects;
-  const suspected = [served, gone].flatMap((each) =>
-    FAMILIES.flatMap((f) => [...each[f].values()])
-  );
-  if (suspected.every(({ address }) => address !== undefined)) {
-    return { node: state.node, localAddresses: new Set(), vips: new Set() };
+/** Frontends that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
+export const MOST_SUSPECTS = 10_000;
+
+/** Adds frontends whose flows may be stale. */
+export function addSuspects(suspects: Suspects, more: Iterable<readonly [string, Suspect]>): void {
+  for (const [key, suspect] of more) {
+    const known = suspects.get(key);
+    if (!known && suspects.size === MOST_SUSPECTS) continue;
+    const former = known ? known.former.union(suspect.former) : suspect.former;
+    suspects.set(key, { ...suspect, former });
   }
-  const all = yield* findingUdpFrontends(state.services.values());
-  const vips = FAMILIES.flatMap((family) => [...filter(all[family], isVip).keys()]);
-  return {
-    node: state.node,
-    localAddresses: new Set(options.localAddresses()),
-    vips: new Set(vips),
-  };
 }
 
 /**
- * What a change may have made stale: frontends that lost an endpoint, that are new, that got
- * their first endpoint, or that are gone; all node ports where the node changed, for its addresses
- * may have. New endpoints beside old ones make nothing stale. The effort follows the change.
- *
- * @yields where other work can be done
+ * Returns the frontends whose flows a change of a Service may have made stale: those that lost an endpoint, are new,
+ * got their first endpoint, or are gone. New endpoints beside old ones make nothing stale.
  */
 export function* suspectsOf(
-  change: StateChange,
-  state: DesiredState,
-): Generator<undefined, Suspects> {
-  // What a Service that stays as it was holds, no other one had or has.
-  const changes = [...change.services.values()].filter(({ before, after }) => before !== after);
-  yield;
-  const before = yield* findingUdpFrontends(changes.map((each) => each.before));
-  yield;
-  const after = yield* findingUdpFrontends(changes.map((each) => each.after));
-  yield;
-  const served = eachFamily((family) =>
-    filter(after[family], (key, { endpoints }) => {
-      const former = before[family].get(key)?.endpoints;
-      if (former === undefined) return true;
-      return !former.isSubsetOf(endpoints) || former.size === 0 && endpoints.size > 0;
-    })
-  );
-  const gone = eachFamily((family) =>
-    filter(
-      before[family],
-      (key, { endpoints }) => !after[family].has(key) && endpoints.size > 0,
-    )
-  );
-  yield;
-  return { served: changesFixedRules(change) ? yield* withNodePorts(served, state) : served, gone };
+  { before, after }: ServiceChange,
+  family: Family,
+): Generator<readonly [string, Suspect]> {
+  const former = new Map(udpFrontends(before, family));
+  const present = new Map(udpFrontends(after, family));
+  for (const [key, { frontend: { address, port } }] of new Map([...former, ...present])) {
+    const [old, now] = [former.get(key), present.get(key)];
+    const had = old ? endpointsOf(old.servicePort) : NONE;
+    if (!old || losesFlows(had, now)) yield [key, { address, port, former: had }];
+  }
 }
 
+/** Returns whether a change of a Service can make flows stale at all. */
+export function concernsUdp({ before, after }: ServiceChange): boolean {
+  return before !== after && (before.some(isUdp) || after.some(isUdp));
+}
+
+function isUdp({ protocol }: DesiredServicePort): boolean {
+  return protocol === "udp";
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+function losesFlows(had: ReadonlySet<string>, now: Match | undefined): boolean {
+  if (!now) return had.size > 0;
+  const has = endpointsOf(now.servicePort);
+  return !had.isSubsetOf(has) || had.size === 0 && has.size > 0;
+}
+
+/** Returns `address:port` of every endpoint that a flow may stay on. */
+function endpointsOf(port: DesiredServicePort): ReadonlySet<string> {
+  return new Set(servingEndpoints(port).map((each) => hostPort(each.address, each.port)));
+}
+
+function* udpFrontends(
+  ports: readonly DesiredServicePort[],
+  family: Family,
+): Generator<readonly [string, Match]> {
+  for (const servicePort of ports) {
+    if (!isUdp(servicePort) || servicePort.family !== family) continue;
+    for (const frontend of frontendsOf(servicePort)) {
+      yield [frontendKey({ ...frontend, protocol: "udp" }), { servicePort, frontend }];
+    }
+  }
+}
+
+/** What flows are compared with. */
+export interface Present {
+  readonly node: DesiredNode;
+  /** All addresses of the node's interfaces, canonical. */
+  readonly localAddresses: ReadonlySet<string>;
+  /** The service ports of all UDP frontends of a family, by `frontendKey`. */
+  readonly servicePorts: ReadonlyMap<string, DesiredServicePort>;
+}
+
+/** Services that are looked at in one turn. */
+const BATCH = 100;
+
 /**
- * Every UDP frontend of the state: for the first sync after a start, of which it is not known what
- * it changed, and after a failure.
+ * Gathers what the flows of a family are compared with.
  *
- * @param gone frontends known to be gone, that have not been looked at yet
  * @yields where other work can be done
  */
-export function* allSuspects(
-  state: DesiredState,
-  gone: readonly FrontendsByFamily[] = [],
-): Generator<undefined, Suspects> {
-  const served = yield* findingUdpFrontends(state.services.values());
-  return {
-    served,
-    gone: eachFamily((family) =>
-      new Map(gone.flatMap((each) => [...each[family]]).filter(([key]) => !served[family].has(key)))
-    ),
-  };
-}
-
-/** What of the suspects is left after the state has moved on, with the endpoints of now. */
-export function stillSuspect({ served, gone }: Suspects, state: DesiredState): Suspects {
-  const all = atOnce(findingUdpFrontends(state.services.values()));
-  return {
-    served: eachFamily((family) => filter(all[family], (key) => served[family].has(key))),
-    gone: eachFamily((family) => filter(gone[family], (key) => !all[family].has(key))),
-  };
+export function* gatheringPresent(
+  { node, services }: DesiredState,
+  { family, localAddresses }: {
+    readonly family: Family;
+    readonly localAddresses: readonly string[];
+  },
+): Generator<undefined, Present> {
+  const servicePorts = new Map<string, DesiredServicePort>();
+  let count = 0;
+  for (const ports of services.values()) {
+    if (++count % BATCH === 0) yield;
+    if (!ports.some(isUdp)) continue;
+    for (const [key, { servicePort }] of udpFrontends(ports, family)) {
+      servicePorts.set(key, servicePort);
+    }
+  }
+  return { node, localAddresses: new Set(localAddresses), servicePorts };
 }
 
 /**
- * The entries that are stale, and no other ones.
+ * Returns the entries that are stale.
  *
- * - The flow goes to a suspected frontend: a virtual IP and its port, or a node port on one of
- *   the node's own addresses that take node ports. A port alone proves nothing: pods talk to
- *   the same port of hosts elsewhere.
- * - The frontend is served and its answers do not come from one of its endpoints, or it is gone
+ * - The flow goes to a virtual IP and its port, or to a node port on one of the node's own addresses that take node
+ *   ports. A port alone proves nothing: pods talk to the same port of hosts elsewhere.
+ * - The frontend is present and its answers do not come from one of its endpoints, or it is gone
  *   and its answers come from one of its former endpoints. A flow to a gone frontend that was not
  *   translated, or that another program translated, is not ours.
  * - A flow in a conntrack zone of its own that was not translated is left alone: Open vSwitch and
@@ -145,62 +144,43 @@ export function stillSuspect({ served, gone }: Suspects, state: DesiredState): S
  */
 export function* staleEntries(
   entries: Iterable<ConntrackEntry>,
-  { suspects, facts }: { readonly suspects: Suspects; readonly facts: NodeFacts },
+  { suspects, present }: {
+    readonly suspects: ReadonlyMap<string, Suspect>;
+    readonly present: Present;
+  },
 ): Generator<ConntrackEntry> {
+  const endpoints = new Map<DesiredServicePort, ReadonlySet<string>>();
   for (const entry of entries) {
-    const { family, protocol, original, reply, zoned } = entry;
+    const { protocol, original, reply, zoned } = entry;
     if (protocol !== "udp") continue;
-    const served = suspects.served[family];
-    const gone = suspects.gone[family];
-    const key = destinationKey(entry, { served, gone, facts });
     const source = hostPort(reply.src, reply.sport);
-    const translated = source !== hostPort(original.dst, original.dport);
-    if (!translated && zoned) continue;
-    const now = served.get(key);
-    const stale = now
-      ? !now.endpoints.has(source)
-      : translated && gone.get(key)?.endpoints.has(source) === true;
-    if (stale) yield entry;
+    const isTranslated = source !== hostPort(original.dst, original.dport);
+    if (!isTranslated && zoned) continue;
+    const key = destinationKey(entry, { suspects, present });
+    const servicePort = present.servicePorts.get(key);
+    if (servicePort) {
+      const serving = endpoints.get(servicePort) ?? endpointsOf(servicePort);
+      endpoints.set(servicePort, serving);
+      if (!serving.has(source)) yield entry;
+    } else if (isTranslated && suspects.get(key)?.former.has(source)) {
+      yield entry;
+    }
   }
 }
 
-/** The virtual IP that a flow goes to, or else the node port, if its destination can be one. */
+/** Returns the key of the virtual IP that a flow goes to, or of the node port, if its destination can be one. */
 function destinationKey(
   { original: { dst, dport } }: ConntrackEntry,
-  { served, gone, facts }: { served: Frontends; gone: Frontends; facts: NodeFacts },
+  { suspects, present }: {
+    readonly suspects: ReadonlyMap<string, Suspect>;
+    readonly present: Present;
+  },
 ): string {
-  const vip = udpVip(dst, dport);
-  const nodePort = udpNodePort(dport);
-  const isNodePort = (served.has(nodePort) || gone.has(nodePort)) &&
-    !facts.vips.has(vip) &&
-    takesNodePorts(dst, { node: facts.node, isOwn: facts.localAddresses.has(dst) });
+  const { node, localAddresses, servicePorts } = present;
+  const vip = frontendKey({ address: dst, protocol: "udp", port: dport });
+  const nodePort = frontendKey({ address: undefined, protocol: "udp", port: dport });
+  const isNodePort = !servicePorts.has(vip) &&
+    (servicePorts.has(nodePort) || suspects.has(nodePort)) &&
+    takesNodePorts(dst, { node, isOwn: localAddresses.has(dst) });
   return isNodePort ? nodePort : vip;
-}
-
-function* withNodePorts(
-  served: FrontendsByFamily,
-  state: DesiredState,
-): Generator<undefined, FrontendsByFamily> {
-  const all = yield* findingUdpFrontends(state.services.values(), ({ nodePort }) => nodePort !== 0);
-  return eachFamily((family) =>
-    new Map([
-      ...served[family],
-      ...filter(all[family], (key, frontend) => !isVip(key, frontend)),
-    ])
-  );
-}
-
-function filter(
-  frontends: Frontends,
-  keep: (key: string, frontend: Frontend) => boolean,
-): Frontends {
-  return new Map([...frontends].filter(([key, frontend]) => keep(key, frontend)));
-}
-
-function isVip(_key: string, { address }: Frontend): boolean {
-  return address !== undefined;
-}
-
-function eachFamily(make: (family: Family) => Frontends): FrontendsByFamily {
-  return { 4: make(4), 6: make(6) };
 }

@@ -9,8 +9,8 @@ import {
   type ProcessRunner,
   ProgramFailedError,
 } from "../model/ports/ports.ts";
-import type { Frontends } from "./frontends.ts";
 import { type ConntrackEntry, parseEntries } from "./parse.ts";
+import { MOST_SUSPECTS, type Suspect } from "./stale.ts";
 import { oneLine } from "../model/values/text.ts";
 
 /** Which UDP entries of a family to list. What is left out matches all. */
@@ -41,11 +41,10 @@ export class ConntrackError extends Error {
 /** Each listing walks all of the kernel's table: from this many ports on, one without a filter is cheaper. */
 const MAX_LISTINGS = 3;
 
-/** The listings that show every entry to the given frontends, each as narrow as the tool allows. */
-export function listFilters(frontends: Iterable<Frontends>): ListFilter[] {
-  const all = [...frontends].flatMap((each) => [...each.values()]);
-  const byPort = Map.groupBy(all, ({ port }) => port);
-  if (byPort.size > MAX_LISTINGS) return [{}];
+/** Returns the listings that show every entry to the given frontends, each as narrow as the tool allows. */
+export function listFilters(suspects: ReadonlyMap<string, Suspect>): ListFilter[] {
+  const byPort = Map.groupBy(suspects.values(), ({ port }) => port);
+  if (suspects.size === MOST_SUSPECTS || byPort.size > MAX_LISTINGS) return [{}];
   return [...byPort].map(([port, [first, ...others]]) => {
     const { address } = first ?? {};
     const isOnly = others.every((other) => other.address === address);

@@ -18,8 +18,8 @@ import type { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListen } from "../system/http/servers.ts";
 import type { SyncReport } from "../sync/outcome.ts";
 import { SyncLoop } from "../sync/sync.ts";
-import { ConntrackCleanup } from "./conntrack_cleanup.ts";
 import { familiesBut } from "../backend/ip_families.ts";
+import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
 import type { Connections } from "../observe/connections/connections.ts";
 import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
@@ -172,11 +172,10 @@ export class Daemon {
       clock,
       logger,
     });
-    const conntrack = new ConntrackCleanup({
+    const conntrack = new ConntrackCleaner({
       ...options,
       state: this.#desired,
       metrics: this.#metrics,
-      requestRound: () => this.#loop.requestRound(),
     });
     const localhost = new LocalhostNodePorts(this.#desired);
     this.#loop = new SyncLoop({

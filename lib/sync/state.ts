@@ -44,7 +44,7 @@ export interface SyncState {
   readonly complete: boolean;
   /** The rules are those of the state file, or are going to be, until the sources are complete. */
   readonly stale: boolean;
-  /** The next sync is wanted, for what changed or for the steps after it; it may be partial. */
+  /** The next sync is wanted; it may be partial. */
   readonly changed: boolean;
   /** The last sync took a share of the changes: the next one follows without a pause. */
   readonly unfinished: boolean;
@@ -73,7 +73,7 @@ export type SyncEvent =
   | { readonly type: "repair-started"; readonly at: number }
   /** `isDone`: nothing differs any more; else everything has to be replaced. */
   | { readonly type: "repair-ended"; readonly at: number; readonly isDone: boolean }
-  /** The steps after a sync are to be taken though nothing changed. */
+  /** The addresses of the node have changed, and no object. */
   | { readonly type: "round-requested" }
   /** The full sync period may be over. */
   | { readonly type: "period-checked"; readonly at: number; readonly fullSyncPeriod: number }

@@ -90,7 +90,7 @@ export class SyncLoop {
     this.#request({ type: "repair-requested" });
   }
 
-  /** Asks for a round of the loop though nothing has changed, for the sake of `afterSync`. */
+  /** Asks for a sync though no object has changed: policy and `afterSync` look at the node's addresses. */
   requestRound(): void {
     // What the policy asks around it was asked when the Services' turn began.
     this.#intake.inTurn(() => {

@@ -1,42 +1,75 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
-import type { DesiredServicePort, DesiredState } from "../../lib/model/kernel/desired.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+} from "../../lib/model/kernel/desired.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
+import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { FakeConntrack, type Flow, flow } from "./fake_conntrack.ts";
-import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
-import { changeOf, deletedIn, endpointsOf, servicePort, stateOf } from "./states.ts";
+import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
+import { changeOf, endpointsOf, NODE, servicePort, stateOf } from "./states.ts";
 
 const A = "10.244.0.1:5353";
 const B = "10.244.0.2:5353";
+const C = "10.244.0.3:5353";
 const VIP = "10.96.0.10:53";
 const TO_A = flow(`10.0.0.1:1000 > ${VIP} > ${A}`);
 const TO_B = flow(`10.0.0.2:1000 > ${VIP} > ${B}`);
+const TO_C = flow(`10.0.0.3:1000 > ${VIP} > ${C}`);
 const UNRELATED = flow("10.0.0.1:1000 > 8.8.8.8:53");
 const EMPTY = stateOf([]);
 const OF_A = stateOf([servicePort([A])]);
 const OF_B = stateOf([servicePort([B])]);
+const OF_C = stateOf([servicePort([C])]);
 const FAILURE = { code: 1, stdout: "", stderr: "Operation not permitted\n" };
+const PAUSE = 1_000;
+const RETRY_PAUSE = 10_000;
 
-/** A cleaner with all that it works with. */
+/** A cleaner with all that it works with; its conntrack answers only when it is let. */
 class Bench {
   readonly clock = new ManualClock();
   readonly log = new MemoryLogger();
   readonly conntrack: FakeConntrack;
-  readonly cleaner: ConntrackCleaner;
+  readonly state: DesiredState;
+  readonly cleaned: (readonly [family: number, deleted: number, seconds: number])[] = [];
+  readonly stop = new AbortController();
+  gate: Promise<void> = Promise.resolve();
+  readonly #cleaner: ConntrackCleaner;
 
-  constructor(flows: readonly Flow[]) {
+  constructor(flows: readonly Flow[], state: DesiredState = EMPTY) {
     this.conntrack = new FakeConntrack(flows);
-    this.cleaner = new ConntrackCleaner({
-      runner: this.conntrack,
-      clock: this.clock,
+    this.state = { ...state };
+    const runner: ProcessRunner = {
+      run: async (argv, stdin) => {
+        await this.gate;
+        return await this.conntrack.run(argv, stdin as string | undefined);
+      },
+    };
+    this.#cleaner = new ConntrackCleaner({
+      state: this.state,
+      runtime: { runner, clock: this.clock, addresses: () => ["192.0.2.10"] },
+      metrics: {
+        conntrackReconciled: (family, { deleted, seconds }) =>
+          this.cleaned.push([family, deleted, seconds]),
+      },
       logger: this.log,
-      localAddresses: () => ["192.0.2.10"],
+      signal: this.stop.signal,
     });
   }
 
-  async sync(before: DesiredState, after: DesiredState): Promise<number> {
-    return deletedIn(await this.cleaner.reconcile(changeOf(before, after), after));
+  /** A sync to a state is over, and so is the clean-up that it starts, if conntrack is let. */
+  async sync(next: DesiredState, { done = true, full = false } = {}): Promise<void> {
+    const change = changeOf({ ...this.state }, next);
+    Object.assign(this.state, next);
+    atOnce(this.#cleaner.following({ change, done, full }));
+    await settle();
+  }
+
+  get flows(): readonly Flow[] {
+    return this.conntrack.flows;
   }
 
   get processes(): number {
@@ -45,108 +78,175 @@ class Bench {
 }
 
 Deno.test("what a change has made stale is listed narrowly and deleted", async () => {
-  const bench = new Bench([TO_A, TO_B, UNRELATED]);
+  const bench = new Bench([TO_A, TO_B, UNRELATED], OF_A);
   bench.conntrack.beforeEach = () => bench.clock.pass(250);
-  const cleaned = await bench.cleaner.reconcile(changeOf(OF_A, OF_B), OF_B);
-  assertEquals(bench.conntrack.flows, [TO_B, UNRELATED]);
+  await bench.sync(OF_B);
+  assertEquals(bench.flows, [TO_B, UNRELATED]);
   assertEquals(bench.conntrack.processes, [
     "conntrack -L -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53",
     "conntrack -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.0.1 --reply-port-src 5353",
   ]);
-  const expected = { deleted: 1, seconds: 0.5 };
-  assertEquals(cleaned, new Map([[4, expected]]));
+  assertEquals(bench.cleaned, [[4, 1, 0.5]]);
 });
 
 Deno.test("no process runs where no UDP service port is affected", async () => {
-  const bench = new Bench([TO_A]);
-  await bench.sync(OF_A, stateOf([servicePort([A, B])]));
+  const bench = new Bench([TO_A], OF_A);
+  await bench.sync(stateOf([servicePort([A, B])]));
   const tcp = (endpoint: string) => stateOf([servicePort([endpoint], { protocol: "tcp" })]);
-  await bench.sync(tcp(A), tcp(B));
-  await bench.cleaner.reconcile(undefined, EMPTY);
-  assertEquals([bench.processes, bench.cleaner.unfinished], [0, false]);
+  const other = new Bench([TO_A], tcp(A));
+  await other.sync(tcp(B), { full: true });
+  assertEquals([bench.processes, other.processes], [0, 0]);
 });
 
-Deno.test("without a change everything is looked at", async () => {
-  const bench = new Bench([TO_A, TO_B, UNRELATED]);
-  const deleted = deletedIn(await bench.cleaner.reconcile(undefined, OF_B));
-  assertEquals([deleted, bench.conntrack.flows], [1, [TO_B, UNRELATED]]);
+Deno.test("after a full sync everything is looked at", async () => {
+  const bench = new Bench([TO_A, TO_B, UNRELATED], OF_B);
+  await bench.sync(OF_B, { full: true });
+  assertEquals(bench.flows, [TO_B, UNRELATED]);
+});
+
+Deno.test("where other addresses of the node may take node ports, everything is looked at", async () => {
+  const ports = [servicePort([A], { nodePort: 30053 })];
+  const past = flow("10.0.0.1:1000 > 192.0.2.10:30053");
+  const named = (cidrs: string[], serviceCIDRs: string[] = []): DesiredNode => {
+    const nodePortAddresses = { type: "cidrs" as const, cidrs };
+    const family = { ...NODE.families[4], nodePortAddresses, serviceCIDRs };
+    return { ...NODE, families: { ...NODE.families, 4: family } };
+  };
+  const bench = new Bench([past, TO_A], stateOf(ports, named([])));
+  await bench.sync(stateOf(ports, named([], ["10.96.0.0/16"])));
+  assertEquals(bench.processes, 0, "a ServiceCIDR makes nothing stale");
+  await bench.sync(stateOf(ports, named(["192.0.2.0/24"])));
+  assertEquals(bench.flows, [TO_A]);
+});
+
+Deno.test("changes that come at once are cleaned once a second", async () => {
+  const bench = new Bench([TO_A, TO_B, TO_C], OF_A);
+  await bench.sync(OF_B);
+  assertEquals(bench.flows, [TO_B]);
+  bench.conntrack.flows = [TO_A, TO_B, TO_C];
+  const before = bench.processes;
+  for (const state of [OF_A, OF_B, OF_C]) await bench.sync(state);
+  await bench.clock.advance(PAUSE - 1);
+  assertEquals(bench.processes, before);
+  await bench.clock.advance(1);
+  assertEquals(bench.flows, [TO_C]);
+  assertEquals(bench.processes, before + 2, "one listing, one deletion");
+});
+
+Deno.test("a conntrack that hangs delays no sync, and what came meanwhile is cleaned by the state of then", async () => {
+  const bench = new Bench([TO_A, TO_B, TO_C], OF_A);
+  const gate = Promise.withResolvers<void>();
+  bench.gate = gate.promise;
+  await bench.sync(OF_B);
+  await bench.sync(OF_C);
+  assertEquals(bench.flows.length, 3, "nothing is waited for");
+  gate.resolve();
+  await settle();
+  assertEquals(bench.flows, [TO_C]);
+});
+
+Deno.test("a flow to an endpoint that came while conntrack listed is not deleted", async () => {
+  const bench = new Bench([TO_C], OF_A);
+  const gate = Promise.withResolvers<void>();
+  bench.gate = gate.promise;
+  await bench.sync(OF_B);
+  await bench.sync(stateOf([servicePort([B, C])]));
+  gate.resolve();
+  await settle();
+  await bench.clock.advance(PAUSE);
+  assertEquals(bench.flows, [TO_C]);
 });
 
 Deno.test("a missing conntrack is warned of once, and not asked for again", async () => {
-  const bench = new Bench([TO_A]);
+  const bench = new Bench([TO_A], OF_A);
   bench.conntrack.isMissing = true;
-  await bench.sync(OF_A, OF_B);
+  await bench.sync(OF_B);
   bench.conntrack.isMissing = false;
-  bench.clock.pass(3_600_000);
-  await bench.sync(OF_A, OF_B);
-  await bench.cleaner.reconcile(undefined, OF_B);
-  assertEquals([bench.processes, bench.cleaner.unfinished], [1, false]);
+  await bench.clock.advance(3_600_000);
+  await bench.sync(OF_A);
+  await bench.sync(OF_B, { full: true });
+  assertEquals(bench.processes, 1);
   assertEquals(bench.log.warnings.length, 1);
   assertMatch(bench.log.warnings[0] ?? "", /install conntrack-tools and restart/);
 });
 
-Deno.test("a conntrack that hangs or cannot be started is tried again after a pause", async () => {
-  const bench = new Bench([TO_A, TO_B]);
+Deno.test("a conntrack that hangs or cannot be started is tried again after a pause, without a sync", async () => {
+  const bench = new Bench([TO_A, TO_B], OF_A);
   bench.conntrack.isFailing = true;
-  await bench.sync(OF_A, OF_B);
-  assertEquals([bench.processes, bench.cleaner.unfinished], [1, true]);
+  await bench.sync(OF_B);
   assertMatch(bench.log.warnings[0] ?? "", /conntrack did not end; trying again later/);
   bench.conntrack.isFailing = false;
-  bench.clock.pass(10_000);
-  await bench.sync(OF_B, OF_B);
-  assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[TO_B], false]);
+  await bench.clock.advance(RETRY_PAUSE - 1);
+  assertEquals(bench.processes, 1);
+  await bench.clock.advance(1);
+  assertEquals(bench.flows, [TO_B]);
 });
 
 Deno.test("what failed is made good for later, of a deleted Service too, and warned of once", async () => {
-  const bench = new Bench([TO_A, TO_B]);
+  const bench = new Bench([TO_A, TO_B], OF_A);
   bench.conntrack.failure = FAILURE;
-  await bench.sync(OF_A, EMPTY);
-  assertEquals([bench.processes, bench.cleaner.unfinished], [1, true]);
-  await bench.sync(EMPTY, EMPTY);
+  await bench.sync(EMPTY);
+  await bench.sync(EMPTY);
   assertEquals(bench.processes, 1, "it pauses after a failure");
-  bench.clock.pass(10_000);
-  await bench.sync(EMPTY, EMPTY);
+  await bench.clock.advance(RETRY_PAUSE);
   assertEquals([bench.processes, bench.log.warnings.length], [2, 1]);
   bench.conntrack.failure = undefined;
-  bench.clock.pass(10_000);
-  assertEquals(await bench.sync(EMPTY, EMPTY), 1);
-  assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[TO_B], false]);
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals(bench.flows, [TO_B]);
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals(bench.processes, 4, "nothing is left to try again");
+});
+
+Deno.test("an endpoint that went before its Service is made good for, too", async () => {
+  const bench = new Bench([TO_A, TO_B], stateOf([servicePort([A, B])]));
+  bench.conntrack.failure = FAILURE;
+  await bench.sync(OF_B);
+  await bench.sync(EMPTY);
+  bench.conntrack.failure = undefined;
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals(bench.flows, []);
 });
 
 Deno.test("what changes during the pause after a failure is made good for as well", async () => {
   const other = servicePort([A], { name: "default/other", clusterIPs: ["10.96.0.11"] });
   const toOther = flow(`10.0.0.1:1000 > 10.96.0.11:53 > ${A}`);
-  const bench = new Bench([TO_A, toOther, TO_B]);
+  const bench = new Bench([TO_A, toOther, TO_B], stateOf([servicePort([A]), other]));
   bench.conntrack.failure = FAILURE;
-  const both = stateOf([servicePort([A]), other]);
-  const next = stateOf([servicePort([B]), other]);
-  await bench.sync(both, next);
+  await bench.sync(stateOf([servicePort([B]), other]));
   bench.conntrack.failure = undefined;
-  await bench.sync(next, OF_B);
-  bench.clock.pass(10_000);
-  assertEquals(await bench.sync(OF_B, OF_B), 2);
-  assertEquals(bench.conntrack.flows, [TO_B]);
+  await bench.sync(OF_B);
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals(bench.flows, [TO_B]);
 });
 
 Deno.test("what a sync that failed would have made stale is deleted after the next one", async () => {
-  const bench = new Bench([TO_A, TO_B, UNRELATED]);
-  atOnce(bench.cleaner.remembering(changeOf(OF_A, OF_A), OF_A));
-  assertEquals(bench.cleaner.unfinished, false);
-  atOnce(bench.cleaner.remembering(changeOf(OF_A, EMPTY), EMPTY));
-  assertEquals([bench.processes, bench.cleaner.unfinished], [0, true]);
-  assertEquals(await bench.sync(EMPTY, EMPTY), 1);
-  assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[TO_B, UNRELATED], false]);
+  const bench = new Bench([TO_A, TO_B, UNRELATED], OF_A);
+  await bench.sync(EMPTY, { done: false });
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals(bench.processes, 0);
+  await bench.sync(EMPTY, { full: true });
+  assertEquals(bench.flows, [TO_B, UNRELATED]);
+});
+
+Deno.test("a sync that failed holds the next clean-up back until one is done", async () => {
+  const bench = new Bench([TO_A, TO_B], OF_A);
+  await bench.sync(OF_A, { full: true });
+  await bench.sync(EMPTY, { done: false });
+  const before = bench.processes;
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals([bench.processes, bench.flows], [before, [TO_A]]);
+  await bench.sync(EMPTY);
+  assertEquals(bench.flows, []);
 });
 
 Deno.test("an endpoint that is back after a failure keeps its flows", async () => {
-  const bench = new Bench([TO_A]);
+  const bench = new Bench([TO_A], OF_A);
   bench.conntrack.failure = FAILURE;
-  await bench.sync(OF_A, EMPTY);
+  await bench.sync(EMPTY);
   bench.conntrack.failure = undefined;
-  await bench.sync(EMPTY, OF_A);
-  bench.clock.pass(10_000);
-  assertEquals(await bench.sync(OF_A, OF_A), 0);
-  assertEquals(bench.conntrack.flows, [TO_A]);
+  await bench.sync(OF_A);
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals(bench.flows, [TO_A]);
 });
 
 Deno.test("a clean-up that takes too long is cut short, and goes on later", async () => {
@@ -155,17 +255,40 @@ Deno.test("a clean-up that takes too long is cut short, and goes on later", asyn
     (_, index) => servicePort([B], { name: `default/s${index}`, clusterIPs: [`10.96.1.${index}`] }),
   );
   const flows = ports.map((port) => flow(`10.0.0.1:1000 > ${port.clusterIPs[0]}:53 > ${A}`));
-  const bench = new Bench(flows);
-  bench.conntrack.beforeEach = () => bench.clock.pass(1_500);
   const state = stateOf(ports);
-  await bench.cleaner.reconcile(undefined, state);
-  assertEquals([bench.conntrack.batches, bench.cleaner.unfinished], [[32], true]);
-  for (let round = 0; round < 3; round++) {
-    bench.clock.pass(10_000);
-    await bench.sync(state, state);
-  }
+  const bench = new Bench(flows, state);
+  bench.conntrack.beforeEach = () => bench.clock.pass(1_500);
+  await bench.sync(state, { full: true });
+  assertEquals(bench.conntrack.batches, [32]);
+  assertMatch(bench.log.warnings[0] ?? "", /IPv4 .* take long to delete, 68 deletions are left/);
+  for (let round = 0; round < 3; round++) await bench.clock.advance(RETRY_PAUSE);
   assertEquals(bench.conntrack.batches, [32, 32, 32, 4]);
-  assertEquals([bench.conntrack.flows, bench.cleaner.unfinished], [[], false]);
+  assertEquals(bench.flows, []);
+});
+
+Deno.test("more frontends than are remembered are all looked at, and their entries are listed at once", async () => {
+  const ports = Array.from({ length: 10_001 }, (_, index) =>
+    servicePort([B], {
+      name: `default/s${index}`,
+      clusterIPs: [`10.97.${index >> 8}.${index & 255}`],
+    }));
+  const flows = ports.slice(-1).map((port) =>
+    flow(`10.0.0.1:1000 > ${port.clusterIPs[0]}:53 > ${A}`)
+  );
+  const bench = new Bench(flows);
+  await bench.sync(stateOf(ports));
+  assertEquals(bench.flows, []);
+  assertEquals(bench.conntrack.processes[0], "conntrack -L -f ipv4 -p udp");
+});
+
+Deno.test("no clean-up follows the end of the daemon", async () => {
+  const bench = new Bench([TO_A, TO_B], OF_A);
+  await bench.sync(OF_A, { full: true });
+  await bench.sync(OF_B);
+  const before = bench.processes;
+  bench.stop.abort();
+  await bench.clock.advance(RETRY_PAUSE);
+  assertEquals(bench.processes, before);
 });
 
 const endpoints = fc.subarray([A, B, "10.244.0.1:5354", "10.244.0.3:5353"]);
@@ -222,20 +345,20 @@ Deno.test("after any change no stale flow is left that the rules made, and every
       const allowed = endpointsFor(each, before);
       return allowed === undefined || allowed.includes(sourceOf(each));
     });
-    const bench = new Bench(possible);
-    await bench.sync(before, after);
+    const bench = new Bench(possible, before);
+    await bench.sync(after);
     const expected = possible.filter((each) => {
       const now = endpointsFor(each, after);
       if (now !== undefined) return now.includes(sourceOf(each));
       return endpointsFor(each, before) === undefined;
     });
-    assertEquals(bench.conntrack.flows, expected);
+    assertEquals(bench.flows, expected);
 
-    const again = new Bench(every);
-    await again.cleaner.reconcile(undefined, after);
+    const again = new Bench(every, after);
+    await again.sync(after, { full: true });
     const left = every.filter((each) =>
       endpointsFor(each, after)?.includes(sourceOf(each)) ?? true
     );
-    assertEquals(again.conntrack.flows, left);
+    assertEquals(again.flows, left);
   }));
 });

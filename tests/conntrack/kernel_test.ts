@@ -1,7 +1,6 @@
 /**
  * Stale UDP flows in a real kernel: clients that keep their source port, in network namespaces.
  */
-import { deletedIn } from "./states.ts";
 import { assertEquals } from "@std/assert";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
 import { parseEntries } from "../../lib/conntrack/parse.ts";
@@ -85,6 +84,7 @@ class Bench implements AsyncDisposable {
   readonly #clientNamespace: number;
   readonly #dataplane: NftablesDataplane;
   readonly #cleaner: ConntrackCleaner;
+  #cleaned = Promise.withResolvers<number>();
   readonly log = new MemoryLogger();
   readonly runner: ProcessRunner;
   #isFirst = true;
@@ -104,10 +104,15 @@ class Bench implements AsyncDisposable {
     };
     this.#dataplane = new NftablesDataplane(new Nft(this.runner));
     this.#cleaner = new ConntrackCleaner({
-      runner: this.runner,
-      clock: new SystemClock(),
+      state: this.#pipeline.desired,
+      runtime: {
+        runner: this.runner,
+        clock: new SystemClock(),
+        addresses: () => [FAMILIES[family].node, "127.0.0.1", "::1"],
+      },
+      metrics: { conntrackReconciled: (_, { deleted }) => this.#cleaned.resolve(deleted) },
       logger: this.log,
-      localAddresses: () => [FAMILIES[family].node, "127.0.0.1", "::1"],
+      signal: resources.adopt(new AbortController(), (ended) => ended.abort()).signal,
     });
     this.#resources = resources.move();
   }
@@ -134,9 +139,12 @@ class Bench implements AsyncDisposable {
     const { desired } = this.#pipeline;
     const partial = this.#isFirst ? undefined : atOnce(this.#dataplane.changing(change, desired));
     await this.#dataplane.apply(partial ?? this.#dataplane.full(desired));
-    const known = this.#isFirst ? undefined : change;
+    const full = this.#isFirst;
     this.#isFirst = false;
-    return options.clean ? deletedIn(await this.#cleaner.reconcile(known, desired)) : 0;
+    if (!options.clean) return 0;
+    this.#cleaned = Promise.withResolvers();
+    atOnce(this.#cleaner.following({ change, done: true, full }));
+    return await this.#cleaned.promise;
   }
 
   /** Sends a datagram from this port of the client. @returns the host that answered, or what came instead */
@@ -261,7 +269,7 @@ Deno.test("hundreds of flows to a gone endpoint go at once, and a start finds wh
 
 Deno.test("the timeouts of a network namespace are set, its read-only limits are returned", async () => {
   await using bench = await Bench.create("IPv4");
-  await bench.sync([]);
+  await bench.sync([], { clean: false });
   const access = new Sysctl(bench.runner);
   const read = (name: string) => access.read(`net.netfilter.nf_conntrack_${name}`);
   const settings = {

@@ -3,8 +3,6 @@
  *
  * @module
  */
-import type { FamilyCleaned } from "../../lib/conntrack/conntrack.ts";
-import type { Family } from "../../lib/model/values/address.ts";
 import type {
   DesiredNode,
   DesiredServicePort,
@@ -100,9 +98,4 @@ export function endpointsOf(port: DesiredServicePort): string[] {
 
 function serviceOf({ name }: DesiredServicePort): string {
   return name.replace(/:.*/, "");
-}
-
-/** Entries that were deleted in all families. */
-export function deletedIn(families: ReadonlyMap<Family, FamilyCleaned>): number {
-  return [...families.values()].reduce((sum, { deleted }) => sum + deleted, 0);
 }

@@ -1,7 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { atOnce } from "../../lib/model/ports/in_turns.ts";
-import { findingUdpFrontends } from "../../lib/conntrack/frontends.ts";
+import { suspectsOf } from "../../lib/conntrack/stale.ts";
 import { parseEntries } from "../../lib/conntrack/parse.ts";
 import {
   ConntrackError,
@@ -34,8 +33,10 @@ Deno.test("flows with one destination and one endpoint are one deletion, the lar
 });
 
 Deno.test("a listing is as narrow as the frontends allow", () => {
-  const filters = (...ports: Parameters<typeof servicePort>[1][]) =>
-    listFilters([atOnce(findingUdpFrontends([ports.map((fields) => servicePort([], fields))]))[4]]);
+  const filters = (...ports: Parameters<typeof servicePort>[1][]) => {
+    const after = ports.map((fields) => servicePort([], fields));
+    return listFilters(new Map(suspectsOf({ before: [], after }, 4)));
+  };
   assertEquals(filters({}), [{ address: "10.96.0.10", port: 53 }]);
   assertEquals(filters({ externalIPs: ["192.0.2.1"] }), [{ port: 53 }]);
   assertEquals(filters({ nodePort: 30053 }), [
