@@ -150,11 +150,11 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    */
   readPorts?(about: PortsOfNode): Promise<PortRules>;
   /**
-   * Reads the rules of other programs that ours depend on. Absent: there are none.
+   * Reads the rules of other programs that ours depend on.
    *
    * @throws {ApplyError} if they cannot be read
    */
-  readRuleset?(): Promise<RulesetFacts>;
+  readRuleset(): Promise<RulesetFacts>;
   /** What the rules that decide about packets are called. */
   describe(node: DesiredNode): RuleNames;
   /** Begins with a state, and gives the changes of the steps that follow, deletions first. */

@@ -229,7 +229,7 @@ export const CATALOG = {
   "firewall-drops-services": {
     severity: "warning",
     summary:
-      "A firewall of this node drops new connections from outside that node ports, external IPs and load-balancer IPs send to endpoints. An accept in signpost's table cannot override that.",
+      "A firewall of this node drops new connections from outside that node ports, external IPs and load-balancer IPs send to endpoints. An accept in another base chain, such as signpost's, cannot override that.",
     remedy:
       "Add a rule to that chain: iptables -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT, or in nft: ct status dnat accept.",
   },

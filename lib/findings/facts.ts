@@ -27,7 +27,7 @@ export interface NodeFacts {
   readonly system?: SystemFacts | undefined;
   /** Absent: the objects come from manifests. */
   readonly apiServer?: ApiServerFacts | undefined;
-  /** Absent if nft does not write our rules. */
+  /** Absent if nft cannot read it. */
   readonly ruleset?: RulesetFacts | undefined;
   /** Another proxy that writes its rules; absent: there is none. */
   readonly rival?: Rival | undefined;
@@ -80,7 +80,7 @@ export interface SystemFacts {
 
 /** What nft and iptables-legacy list of the rules of all programs. */
 export interface RulesetFacts {
-  /** The version of nft, such as `1.0.6`. */
+  /** The version of nft, such as `1.0.6`; `""`: nft does not write our rules. */
   readonly nft: string;
   /** The tables on which nft crashes, such as `inet firewalld`. */
   readonly unreadable: readonly string[];

@@ -11,8 +11,8 @@ import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
 import { type Finding, finding } from "./finding.ts";
 import { fateOf, type Packet } from "./packet_filter.ts";
 
-/** Our nat chains of prerouting and output have this priority. */
-export const NAT_PRIORITY = -101;
+/** Our nat chains of prerouting and output have this priority in nftables mode, and the next one in iptables mode. */
+const NAT_PRIORITY = -101;
 
 /** Finds nat chains that decide before ours, or may do so. */
 export function checkNatOrder({ ruleset }: NodeFacts): Finding[] {
@@ -20,8 +20,8 @@ export function checkNatOrder({ ruleset }: NodeFacts): Finding[] {
     hook.priority <= NAT_PRIORITY
   ).map(({ table, name, hook: { hook, priority } }) =>
     finding("nat-chain-before-ours", {
-      what: `chain ${name} of table ${table} does NAT at ${hook} with priority ${priority}, ` +
-        `before Services (${NAT_PRIORITY})`,
+      what:
+        `chain ${name} of table ${table} does NAT at ${hook} with priority ${priority}, before Services`,
       where: `chain ${table} ${name}`,
     })
   );

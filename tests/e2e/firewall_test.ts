@@ -42,8 +42,16 @@ table inet host {
 END`,
 } as const;
 
-for (const [program, rules] of Object.entries(FIREWALLS)) {
-  Deno.test(`a firewall of ${program} that drops is found, and the lines to type let Services work`, async () => {
+for (
+  const [mode, program] of [
+    ["nftables", "iptables"],
+    ["nftables", "iptables-legacy"],
+    ["nftables", "nft"],
+    // In the chains of its own iptables, iptables mode accepts what Services send.
+    ["iptables", "nft"],
+  ] as const
+) {
+  Deno.test(`a firewall of ${program} that drops is found in ${mode} mode, and the lines to type let Services work`, async () => {
     const a = ADDRESSES[4];
     const spec = {
       type: "LoadBalancer",
@@ -52,10 +60,11 @@ for (const [program, rules] of Object.entries(FIREWALLS)) {
     };
     await using stage = await Stage.create({
       objects: [service(a, { spec }), slice(a, ["local1"])],
+      config: { mode },
     });
     const { network } = stage;
-    await network.run(NODE, ["sh", "-ec", rules]);
-    await using signpost = await stage.startSynced();
+    await network.run(NODE, ["sh", "-ec", FIREWALLS[program]]);
+    await using signpost = stage.start();
     const flow = { from: "client", protocols: ["tcp"] } as const;
     const health = { from: "client", address: a.node, port: HEALTH_CHECK_PORT, path: "/" };
     await signpost.waitForLog(/WARN .*finding=firewall-drops-services/);

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { RulesetFacts } from "../../lib/findings/facts.ts";
 import type {
   Backend,
   CleanupOptions,
@@ -93,6 +94,10 @@ export class FakeBackend implements Backend<FakeScript> {
       this.kernel.delete(name);
     }
     this.#onDrift({ missing: name ?? "everything", added: "", by: "" });
+  }
+
+  readRuleset(): Promise<RulesetFacts> {
+    return Promise.resolve({ nft: "", unreadable: [], chains: [] });
   }
 
   probe(): Promise<Probed> {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { RulesetFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/finding.ts";
 import type { Family } from "../../model/values/address.ts";
 import { FAMILIES } from "../../model/values/address.ts";
@@ -10,6 +11,7 @@ import type { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
+import { inetChains, legacyChains } from "../foreign_filters.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
 import type { KernelRules } from "../kernel_rules.ts";
 import type { BackendMetrics } from "../metrics.ts";
@@ -134,6 +136,16 @@ export class IptablesBackend implements Backend<IptablesScript> {
     const held = new Map<Family, Saved>();
     for (const family of found.families) held.set(family, await dataplane.saved(family));
     return iptablesRules(held, found.abilities);
+  }
+
+  /** @inheritdoc */
+  async readRuleset(): Promise<RulesetFacts> {
+    const { runner } = this.#options.runtime;
+    const inet = await inetChains(runner);
+    // In the chains of our own variant, KUBE-FORWARD accepts what Services send.
+    const isLegacy = (await this.#find()).backend === "-legacy";
+    const legacy = isLegacy ? [] : await legacyChains(runner);
+    return { nft: "", unreadable: [], chains: [...inet, ...legacy] };
   }
 
   /** @inheritdoc */

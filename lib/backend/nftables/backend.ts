@@ -11,7 +11,7 @@ import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { desiredNode } from "../../policy/node.ts";
 import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
-import { legacyChains } from "../legacy_chains.ts";
+import { legacyChains } from "../foreign_filters.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
 import type { KernelRules, PortRules, PortsOfNode } from "../kernel_rules.ts";
 import type { BackendMetrics } from "../metrics.ts";

@@ -27,11 +27,11 @@ export async function readSystem(
   return { couldUseNftables, conntrack, routeLocalnet };
 }
 
-/** Reads the rules of other programs; `undefined`: they cannot be read, or do not matter in this mode. */
+/** Reads the rules of other programs; `undefined`: they cannot be read. */
 export async function readRuleset(
   backend: Pick<Backend, "readRuleset">,
 ): Promise<RulesetFacts | undefined> {
-  return await backend.readRuleset?.().catch(() => undefined);
+  return await backend.readRuleset().catch(() => undefined);
 }
 
 async function readConntrack(sysctl: Sysctl): Promise<SystemFacts["conntrack"]> {

@@ -201,13 +201,16 @@ export class Nft {
   /** Our table without its elements, as text; `""` where there is none. No element is read for it. */
   async listStructure(): Promise<string> {
     const [family = ""] = TABLE.split(" ");
-    const { stdout } = await this.#run(["nft", "-t", "list", "ruleset", family]);
-    return ourTable(stdout);
+    return ourTable(await this.listRuleset(family));
   }
 
-  /** The rules of all tables, as text. No element is read for it. */
-  async listRuleset(): Promise<string> {
-    return (await this.#run(["nft", "-t", "list", "ruleset"])).stdout;
+  /** Lists the rules of all tables, or of one family's. No element is read for it. */
+  async listRuleset(family?: string): Promise<string> {
+    const { stdout } = await this.#run([
+      ...["nft", "-t", "list", "ruleset"] as const,
+      ...family === undefined ? [] : [family],
+    ]);
+    return stdout;
   }
 
   /** The sets and maps of our table; none where there is no table. Elements are not read. */

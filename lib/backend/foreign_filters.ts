@@ -1,5 +1,5 @@
 /**
- * Reads the filter chains of iptables-legacy, which nft does not list.
+ * Reads the filter chains of other programs: of iptables-legacy, which nft does not list, and in iptables mode.
  *
  * @module
  */
@@ -8,12 +8,28 @@ import { FAMILIES, type Family } from "../model/values/address.ts";
 import { append } from "../model/values/lists.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
+import { ApplyError } from "../model/kernel/dataplane.ts";
+import { Nft } from "./nftables/kernel/nft.ts";
+import { foreignChains } from "./nftables/reading/foreign_chains.ts";
 import { runIfThere } from "./iptables/kernel/run.ts";
 import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/script.ts";
 
 /**
- * Reads the filter chains of both families.
+ * Reads the chains of the family `inet`; none if nft cannot. Those of `ip` and `ip6` are iptables' as a rule: its
+ * table `nat` may be large, and in `filter` iptables mode accepts what Services send.
+ */
+export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]> {
+  try {
+    return foreignChains(await new Nft(runner).listRuleset("inet"));
+  } catch (error) {
+    if (error instanceof ApplyError) return [];
+    throw error;
+  }
+}
+
+/**
+ * Reads the filter chains of both families that iptables-legacy holds.
  *
  * @throws {ApplyError} if a program does not end
  */

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
-import { legacyChains, translateFilter } from "../../lib/backend/legacy_chains.ts";
+import { legacyChains, translateFilter } from "../../lib/backend/foreign_filters.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { ProgramMissingError } from "../../lib/model/ports/ports.ts";
 import { SILENT_RUNNER } from "../support/modes.ts";
