@@ -1,5 +1,5 @@
 /**
- * iptables mode: kube-proxy's chains.
+ * Implements the iptables mode with kube-proxy's chains.
  *
  * @module
  */
@@ -38,14 +38,14 @@ const TRAITS: ModeTraits = {
   parts: "rules",
 };
 
-/** Until this node's iptables is known: a recent one with both families. */
+/** The default before the node's iptables is known: a recent version with both families. */
 const ANY_IPTABLES = {
   backend: "",
   families: FAMILIES,
   abilities: { randomFully: true },
 } as const;
 
-/** The rules in the variant of iptables that this node uses. */
+/** Writes the rules with the iptables variant of this node. */
 export class IptablesBackend implements Backend<IptablesScript> {
   readonly traits = TRAITS;
   readonly metrics: BackendMetrics;
@@ -57,7 +57,7 @@ export class IptablesBackend implements Backend<IptablesScript> {
   #found: Iptables | undefined;
   #dataplane: IptablesDataplane;
 
-  /** @param options what it works with */
+  /** @param options the parts that the backend uses */
   constructor(options: BackendOptions) {
     const { runtime } = options;
     this.#options = options;
@@ -111,12 +111,12 @@ export class IptablesBackend implements Backend<IptablesScript> {
     await this.#dataplane.apply(script, checkpoint);
   }
 
-  /** Everything is written again, as kube-proxy does it. */
+  /** Returns `undefined`: as in kube-proxy, a full sync repairs the rules. */
   repair(): Promise<undefined> {
     return Promise.resolve(undefined);
   }
 
-  /** Looks for canary chains now and then, as kube-proxy does. */
+  /** Looks for missing canary chains at intervals, as kube-proxy does. */
   async watchDrift({ onDrift, onChange, signal }: DriftOptions): Promise<void> {
     const { configuration, runtime: { clock } } = this.#options;
     while (!signal.aborted) {
@@ -182,7 +182,7 @@ export class IptablesBackend implements Backend<IptablesScript> {
     }
   }
 
-  /** What this node's iptables is does not change while the process runs. */
+  /** Finds the node's iptables once, since it does not change while the process runs. */
   async #find(): Promise<Iptables> {
     const { runtime } = this.#options;
     return this.#found ??= await findIptables(

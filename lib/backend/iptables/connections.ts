@@ -1,5 +1,5 @@
 /**
- * Reads what the rules of frontends have counted.
+ * Reads the connection counts of frontend rules.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import type { Family } from "../../model/values/address.ts";
 import type { IptablesDataplane } from "./dataplane.ts";
 import { countsIn } from "./kernel/connection_counts.ts";
 
-/** The counters of the rules, which are always there. */
+/** Reads the rule counters, which iptables always keeps. */
 export class RuleCounters implements ConnectionCounters {
-  /** The first script is a full one. */
+  /** True, because the first script is a full one. */
   readonly areOurs = true;
   readonly #dataplane: () => IptablesDataplane;
 
-  /** @param dataplane the one in use */
+  /** @param dataplane returns the dataplane in use */
   constructor(dataplane: () => IptablesDataplane) {
     this.#dataplane = dataplane;
   }

@@ -1,5 +1,5 @@
 /**
- * The iptables dataplane: scripts to the kernel by `iptables-restore` and `ip6tables-restore`.
+ * Applies scripts with `iptables-restore` and `ip6tables-restore`.
  *
  * @module
  */
@@ -30,37 +30,37 @@ import { type FamilyInput, renderFamily } from "./script/ruleset.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
 import { fullScript, type IptablesScript, partialScript, programName } from "./script/script.ts";
 
-/** What the dataplane needs of the world. */
+/** The ports and settings of the dataplane. */
 export interface IptablesDataplaneOptions {
   readonly runner: ProcessRunner;
-  /** Tells how long work has lasted; without it, all is done at one go. */
+  /** Measures turns of long work. Without it, work runs without a break. */
   readonly clock?: Pick<Clock, "monotonic" | "sleep">;
-  /** What `findIptables` found. */
+  /** The result of `findIptables`. */
   readonly iptables: Pick<Iptables, "backend" | "families" | "abilities">;
   /**
-   * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need; must neither reject
-   * nor take long.
+   * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Must be quick and
+   * never reject.
    */
   readonly routeLocalnet: () => Promise<void>;
 }
 
-/** Applies scripts with one backend. Each table of each family changes at once or not at all. */
+/** Applies scripts with one variant of iptables. Each table of each family is one transaction. */
 export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
   readonly #counts = new RuleCounts();
   readonly #packets = new PacketSums();
   #iptables: Pick<Iptables, "families" | "abilities">;
 
-  /** @param options what it works with */
+  /** @param options the ports and settings */
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options;
     this.#iptables = options.iptables;
   }
 
   /**
-   * Looks whether the administrator has changed what the rules go by.
+   * Checks if the administrator changed a sysctl that the rules depend on.
    *
-   * @returns why a full sync is needed; `undefined`: nothing has changed
+   * @returns the reason for a full sync, or `undefined`
    */
   async refresh(): Promise<string | undefined> {
     const { families, abilities } = this.#iptables;
@@ -70,7 +70,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
   }
 
-  /** The script that makes the full state. */
+  /** Returns the script for the full state. */
   full(state: DesiredState): IptablesScript {
     return fullScript(state, this.#iptables);
   }
@@ -86,10 +86,10 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   }
 
   /**
-   * Gives the script to the kernel; a full one is fitted to what the kernel holds first.
+   * Gives the script to the kernel. A full one is adapted to the kernel's rules first.
    *
    * @param checkpoint called after each family
-   * @throws {ApplyError} where a restore program did not take it
+   * @throws {ApplyError} if a restore program did not take it
    */
   async apply(script: IptablesScript, checkpoint = () => {}): Promise<void> {
     script.bytes = 0;
@@ -100,24 +100,24 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
       this.#counts.applied(script.kind, input);
       checkpoint();
     }
-    // Now that the rule is there that keeps neighbours from localhost.
+    // The rule that protects localhost from neighbours is in place now.
     if (script.routeLocalnet) await this.#options.routeLocalnet();
   }
 
-  /** How many rules the kernel holds of us, by family and table. */
+  /** Returns the number of signpost's rules by family and table. */
   get ruleCounts(): Iterable<RuleCount> {
     return this.#counts.counts;
   }
 
-  /** How many packets some rules have met, as of the last `readPackets` or full script. */
+  /** Returns the packet counts at the last `readPackets` or full script. */
   get packets(): PacketCounts {
     return this.#packets.counts;
   }
 
   /**
-   * Reads the counters of these rules.
+   * Reads the packet counters.
    *
-   * @throws {ApplyError} where the programs are missing
+   * @throws {ApplyError} if the programs are missing
    */
   async readPackets(): Promise<void> {
     for (const family of this.#options.iptables.families) {
@@ -131,9 +131,9 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   }
 
   /**
-   * The chains that have a rule for each frontend, with counters, by family.
+   * Lists the chains with frontend rules and their counters, by family.
    *
-   * @throws {ApplyError} where the programs are missing
+   * @throws {ApplyError} if the programs are missing
    */
   async listFrontends(): Promise<ReadonlyMap<Family, string>> {
     const listings = new Map<Family, string>();
@@ -148,7 +148,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return listings;
   }
 
-  /** A chain's rules with their counters; `""` where it is not there. */
+  /** Lists a chain's rules with counters; `""` if there is no such chain. */
   async #listChain(
     program: string,
     { table, chain }: { readonly table: Table; readonly chain: string },
@@ -159,9 +159,9 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   }
 
   /**
-   * What the kernel holds of one family.
+   * Reads the kernel's rules of one family.
    *
-   * @throws {ApplyError} where it cannot be read
+   * @throws {ApplyError} if they cannot be read
    */
   async saved(family: Family): Promise<Saved> {
     return atOnce(parseSaved(await this.#save(family)));
@@ -174,7 +174,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return result.stdout;
   }
 
-  /** Writes all of our rules; `packets` keeps what they have counted. @returns the length of what was written */
+  /** Replaces all of signpost's rules and keeps their counts in `packets`. @returns the length written */
   async #replace(input: FamilyInput): Promise<number> {
     const saved = await this.#save(input.family, "-c");
     const held = await this.#inTurns(parseSaved(saved));
@@ -184,10 +184,10 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   }
 
   /**
-   * The tables whose canary chain is gone, for example `iptables nat`: another program has flushed
-   * them, and a full script must follow. A table that another program keeps locked is left for the next look.
+   * Returns the tables without a canary chain, for example `iptables nat`. Another program has
+   * flushed them, and a full script must follow. Locked tables are checked next time.
    *
-   * @throws {ApplyError} where the programs are missing
+   * @throws {ApplyError} if the programs are missing
    */
   async missingCanaries(): Promise<readonly string[]> {
     const missing: string[] = [];
@@ -203,7 +203,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return missing;
   }
 
-  /** @returns the length of what was written */
+  /** @returns the length written */
   async #restore(input: FamilyInput): Promise<number> {
     const text = await this.#inTurns(renderFamily(input));
     if (text === "") return 0;

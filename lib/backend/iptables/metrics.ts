@@ -1,5 +1,5 @@
 /**
- * kube-proxy's metrics of iptables mode.
+ * Defines kube-proxy's metrics of iptables mode.
  *
  * @module
  */
@@ -11,16 +11,19 @@ import type { IptablesDataplane } from "./dataplane.ts";
 import type { PacketCounts } from "./kernel/packet_counts.ts";
 import type { RuleCount } from "./kernel/rule_counts.ts";
 
-/** What the metrics read. */
+/** The sources of the metrics. */
 interface MetricsOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** The one in use. */
+  /** Returns the dataplane in use. */
   readonly dataplane: () => IptablesDataplane;
 }
 
 const PREFIX = "kubeproxy_sync_proxy_rules_iptables";
 
-/** The packets come from nfacct counters in kube-proxy; these are the rules' own, which need no kernel module. */
+/**
+ * Returns the metrics. kube-proxy counts packets with nfacct; signpost reads rule counters, which
+ * need no kernel module.
+ */
 export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMetrics {
   const rules = (name: string, help: string, read: (count: RuleCount) => number) => ({
     definition: [`${PREFIX}_${name}`, help] as const,

@@ -1,5 +1,5 @@
 /**
- * Removal of signpost's and kube-proxy's rules, and of nothing else.
+ * Finds the rules of signpost and kube-proxy to remove, and no others.
  *
  * @module
  */
@@ -19,34 +19,34 @@ import {
   targetOf,
 } from "./saved.ts";
 
-/** What a cleanup removes. */
+/** The result of planning a removal. */
 export interface Cleanup {
-  /** The input for the restore program; without tables where nothing is ours. */
+  /** The input of the restore program; without tables if nothing is to be removed. */
   readonly input: FamilyInput;
-  /** Chains of ours that a rule of another program leads to, `table chain`: emptied, not removed. */
+  /** Chains that another program's rule leads to, `table chain`: emptied, not removed. */
   readonly kept: readonly string[];
-  /** Chains that stay as they are, `table chain`, for a successor; see `CleanupOptions`. */
+  /** Chains that stay for a successor, `table chain`. See `CleanupOptions`. */
   readonly left: readonly string[];
 }
 
-/** Whose rules go. */
+/** The rules to remove. */
 export interface CleanupOptions {
   readonly family: Family;
-  /** kube-proxy's rules too. */
+  /** True to remove kube-proxy's rules too. */
   readonly kubeProxy: boolean;
   /**
-   * Our rules in nftables go on where these end, so that two things stay: `KUBE-MARK-MASQ` where
-   * rules of others use it (as CNI's portmap can), and `KUBE-FORWARD` where everything else in
-   * FORWARD is refused, for no rule in nftables lets pass what iptables refuses.
+   * True if signpost's nftables rules follow. Then `KUBE-MARK-MASQ` stays if other rules use it (as
+   * CNI's portmap can). `KUBE-FORWARD` stays if FORWARD refuses the rest: nftables cannot accept a
+   * packet that iptables refuses.
    */
   readonly successor?: boolean;
 }
 
 /**
- * Finds what is signpost's in what the kernel holds, or kube-proxy's too: they share their names.
+ * Finds the rules of signpost, or also of kube-proxy, whose names are the same.
  *
- * Kubelet's chains stay, and so do foreign chains, rules and jumps. A jump is ours where it stands
- * in a built-in chain, leads to a chain of ours, and has a comment as kube-proxy writes it.
+ * Kubelet's chains stay, and so do foreign chains, rules and jumps. A jump counts as signpost's if
+ * it stands in a built-in chain, leads to such a chain, and has kube-proxy's comment.
  */
 export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
   const { family, kubeProxy, successor = false } = options;
@@ -79,17 +79,17 @@ export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
   return { input: { family, tables }, kept, left };
 }
 
-/** Who wrote the proxy's rules that are there last: the one's chains have the names of the other's. */
+/** The proxy that wrote the rules last. Both use the same chain names. */
 export type Owner = "signpost" | "kube-proxy";
 
-/** Whose rules they are; `undefined` where no proxy's are there, or only a rest of them. */
+/** Returns the owner of the rules; `undefined` if there are none, or only a remainder. */
 export function ownerOf(saved: Saved): Owner | undefined {
-  // Kubelets before 1.27 have KUBE-MARK-MASQ and more, but not this.
+  // Kubelets before 1.27 create KUBE-MARK-MASQ and more, but not this chain.
   if (![...saved.values()].some(({ chains }) => chains.has("KUBE-SERVICES"))) return undefined;
   return isSignposts(saved) ? "signpost" : "kube-proxy";
 }
 
-/** Returns whether packets meet the rules: a rule of a built-in chain leads to the Services. */
+/** Returns true if packets meet the rules: a rule of a built-in chain leads to the Services. */
 export function isHooked(saved: Saved): boolean {
   const nat = saved.get("nat");
   return nat?.rules.some((rule) =>
@@ -104,20 +104,20 @@ function isSignposts(saved: Saved): boolean {
 }
 
 /**
- * kube-proxy's ipvs mode has started over our rules: it takes a part of our chains, and leaves the
- * others. Those refuse what it serves, for its virtual IPs are addresses of the node.
+ * Returns true if kube-proxy's ipvs mode started over signpost's rules. It replaces some of the
+ * chains. The others refuse its traffic, because its virtual IPs are addresses of the node.
  */
 function isBesideIpvs(saved: Saved): boolean {
   const chains = saved.get("nat")?.chains;
   return !isSignposts(saved) && chains?.has("KUBE-NODE-PORT") === true && chains.has(HAIRPIN_CHAIN);
 }
 
-/** A kube-proxy that has written its rules over ours knows this chain not, and leaves it where nothing leads to it. */
+/** Returns true for a chain that a later kube-proxy does not know and no rule leads to. */
 function isForgotten(chain: string, { rules }: SavedTable): boolean {
   return chain === VIRTUAL_IP_CHAIN && !rules.some(({ rule }) => targetOf(rule) === chain);
 }
 
-/** Where KUBE-FORWARD is all that there is, a hand-over has left it. */
+/** Returns true if KUBE-FORWARD is the only chain, which a hand-over has left. */
 function isLeftBehind(saved: Saved, table: SavedTable): boolean {
   return table.name === "filter" && table.chains.has("KUBE-FORWARD") &&
     ownerOf(saved) === undefined;
@@ -131,7 +131,7 @@ function isNeeded(
   return table.name === "filter" && chain === "KUBE-FORWARD" && refusesToForward(table);
 }
 
-/** Docker sets the policy; some distributions have a last rule. */
+/** Returns true if FORWARD refuses the rest. Docker sets the policy; some distributions have a last rule. */
 function refusesToForward({ builtIn, rules }: SavedTable): boolean {
   const refuses = ({ chain, rule }: SavedRule) =>
     chain === "FORWARD" && /^-j (?:DROP|REJECT)\b/.test(rule);

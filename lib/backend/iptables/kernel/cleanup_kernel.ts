@@ -1,5 +1,5 @@
 /**
- * Cleanup of the kernel: every backend that is installed, both families.
+ * Removes rules with every installed variant of iptables, in both families.
  *
  * @module
  */
@@ -22,36 +22,35 @@ import { parseSaved, type Saved } from "./saved.ts";
 import { programName } from "../script/script.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 
-/** What was, or would be, removed with one program. */
+/** The rules that one program removed, or would remove. */
 export interface RemovedRules extends Pick<Cleanup, "kept" | "left"> {
-  /** For example `ip6tables-legacy-restore`. */
+  /** The program, for example `ip6tables-legacy-restore`. */
   readonly program: string;
-  /** The input that removes them; `""` where there is nothing to remove, or that is not known. */
+  /** The input that removes them; `""` if there is nothing to remove, or it is unknown. */
   readonly text: string;
-  /** Whose they are. */
+  /** The owner of the rules. */
   readonly owner: Owner | undefined;
-  /** Packets meet them. */
+  /** True if packets meet the rules. */
   readonly isHooked: boolean;
-  /** Why they are still there. */
+  /** The reason why they are still there. */
   readonly failure?: ApplyError;
 }
 
-/** What is to be removed, and how. */
+/** The rules to remove, and the way to do it. */
 export interface CleanUpOptions extends Pick<CleanupOptions, "kubeProxy" | "successor"> {
-  /** Only say what would be removed. */
+  /** If true, nothing is removed. */
   readonly dryRun: boolean;
-  /** The backend that signpost itself is using. */
+  /** The variant that signpost itself uses. */
   readonly except?: Variant;
 }
 
 /**
- * Removes the rules of signpost and kube-proxy, and nothing else.
+ * Removes the rules of signpost and kube-proxy, and no others.
  *
- * iptables-nft makes built-in chains and tables when it first needs them; those that the removal
- * leaves without any rule are removed too, but not for a successor: other programs are at work
- * then, and might be writing to them.
+ * iptables-nft creates built-in chains and tables on first use, so empty ones are removed too. With
+ * a successor they stay, because other programs may be writing to them.
  *
- * @returns one entry for each program that had something to remove, or failed; the others went on
+ * @returns one entry for each program that had rules to remove, or failed; the others still ran
  */
 export async function cleanUpKernel(
   runner: ProcessRunner,
@@ -60,7 +59,7 @@ export async function cleanUpKernel(
   const removed: RemovedRules[] = [];
   let isAnyInstalled = false;
   for (const backend of VARIANTS) {
-    // Programs that are named after no variant are used where there are no others.
+    // Programs without a variant in their names are used only if there are no others.
     if (backend === "" && isAnyInstalled) break;
     for (const family of backend === options.except ? [] : FAMILIES) {
       const entry = await cleanUpFamily(runner, { ...options, family, backend });
@@ -119,9 +118,9 @@ async function cleanUpFamily(
 }
 
 /**
- * Whether kube-proxy has written its rules over ours, in the backend that we use.
+ * Returns true if kube-proxy has replaced signpost's rules in our variant.
  *
- * @throws {ApplyError} where the rules cannot be read
+ * @throws {ApplyError} if the rules cannot be read
  */
 export async function isOverwritten(runner: ProcessRunner, backend: Variant): Promise<boolean> {
   for (const family of FAMILIES) {
@@ -131,7 +130,7 @@ export async function isOverwritten(runner: ProcessRunner, backend: Variant): Pr
   return false;
 }
 
-/** Empty where the kernel does not have this family; `undefined` where the program is not installed. */
+/** Reads the rules: empty if the kernel lacks the family, `undefined` if the program is not installed. */
 async function savedRules(
   runner: ProcessRunner,
   { family, backend }: Place,
@@ -152,8 +151,8 @@ async function restore(runner: ProcessRunner, program: string, text: string): Pr
 }
 
 /**
- * Removes built-in chains that only our jumps were in, and the table if nothing is left in it. What
- * cannot be removed (by iptables-nft before 1.8.8, by an nft that crashes) does no harm: it has no rules.
+ * Removes built-in chains that held only our jumps, and then an empty table. A failure
+ * (iptables-nft before 1.8.8, a crash of nft) is harmless: there are no rules left.
  */
 async function removeEmptyChains(
   runner: ProcessRunner,

@@ -1,5 +1,5 @@
 /**
- * The desired rules beside those of the kernel.
+ * Compares the desired rules with those of the kernel.
  *
  * @module
  */
@@ -18,10 +18,10 @@ import { programName } from "../script/script.ts";
 import { without } from "../../without.ts";
 
 /**
- * All differences of one family, by table and chain. Rules of other programs in built-in chains
- * are theirs; so is the order of endpoints and of Services, where it does not matter.
+ * Returns all differences of one family, by table and chain. It ignores other programs' rules in
+ * built-in chains, and any order that has no effect.
  *
- * @param desired what `fullInput` gives
+ * @param desired the result of `fullInput`
  */
 export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
   const program = programName(desired.family, "");
@@ -40,14 +40,14 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
     else rules.set(chain, [rule]);
   }
   const kept = referencedByOthers(held, () => false);
-  // A chain that another program's rule leads to is emptied, for it cannot be removed.
+  // A chain that another program's rule leads to cannot be removed, so it is emptied.
   const stale = [...held.chains].filter((chain) =>
     isServiceChain(chain) && !input.chains.has(chain) && !(kept.has(chain) && !rules.has(chain))
   );
   return [
     ...[...input.chains].flatMap(([chain, wanted]) =>
       held.chains.has(chain)
-        ? compareRules(inOrder(chain, wanted), inOrder(chain, rules.get(chain) ?? []), {
+        ? compareRules(inFixedOrder(chain, wanted), inFixedOrder(chain, rules.get(chain) ?? []), {
           place: `${place} ${chain}`,
           isExclusive: true,
         })
@@ -59,8 +59,8 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
 }
 
 /**
- * Built-in chains hold others' rules too: ours must be among them, once. What has the comment of our
- * jumps and leads to a chain of ours is no other program's.
+ * Compares the jumps: each must be in its built-in chain once, among the rules of other programs. A
+ * rule with a jump's comment that leads to our chain counts as a jump.
  */
 function compareJumps({ inserted }: TableInput, held: SavedTable, place: string): Difference[] {
   const wanted = Map.groupBy(inserted, (jump) => jump.slice(0, jump.indexOf(" ")));
@@ -77,7 +77,7 @@ function compareJumps({ inserted }: TableInput, held: SavedTable, place: string)
   });
 }
 
-/** @param options.isExclusive whether nothing else may be in the chain, so that the order counts */
+/** @param options.isExclusive true if the chain may hold no other rules, so that the order counts */
 function compareRules(
   wanted: readonly string[],
   there: readonly string[],
@@ -100,12 +100,12 @@ function wordsOf(rule: string): string {
   return tokens(rule).join("\0");
 }
 
-/** The rules in an order that is always the same, as far as the order does not matter. */
-function inOrder(chain: string, rules: readonly string[]): readonly string[] {
+/** Returns the rules in a fixed order, as far as the order has no effect. */
+function inFixedOrder(chain: string, rules: readonly string[]): readonly string[] {
   return isServiceChain(chain) ? withSortedEndpoints(rules) : sortRuns(rules);
 }
 
-/** Every endpoint has the same chance, whatever its place: only the places have their chances. */
+/** Sorts the endpoints. Each has the same chance at any position. */
 function withSortedEndpoints(rules: readonly string[]): readonly string[] {
   const recent = rules.filter((rule) => rule.includes(" --rcheck ")).sort();
   const targets = rules.flatMap((rule) => parsePick(rule)?.endpoint ?? []).sort();
@@ -116,7 +116,7 @@ function withSortedEndpoints(rules: readonly string[]): readonly string[] {
   });
 }
 
-/** A rule that picks an endpoint: its chance, then the endpoint. */
+/** Splits a rule that picks an endpoint into the chance and the endpoint. */
 function parsePick(
   rule: string,
 ): { readonly chance: string; readonly endpoint: string } | undefined {
@@ -126,7 +126,7 @@ function parsePick(
   return at < 0 ? undefined : { chance: rule.slice(0, at), endpoint: rule.slice(at) };
 }
 
-/** Sorts each run of rules of Services: no two of them match the same packet. */
+/** Sorts each run of Service rules, since no two match the same packet. */
 function sortRuns(rules: readonly string[]): readonly string[] {
   const runs: { readonly kind: string; readonly rules: string[] }[] = [];
   for (const rule of rules) {

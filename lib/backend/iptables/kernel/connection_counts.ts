@@ -1,6 +1,6 @@
 /**
- * What the rules of frontends have counted: nat chains see the first packet of each connection, and a packet
- * that meets the rule of its frontend goes to no other one.
+ * Reads the counts of frontend rules. The first packet of each connection meets exactly one of them
+ * in the `nat` chains.
  *
  * @module
  */
@@ -9,10 +9,10 @@ import { frontendKey, keyInFamily } from "../../../model/cluster/names.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";
 import type { FrontendCount } from "../../../model/kernel/connections.ts";
 
-/** The chains of the table `nat` that have a rule for each frontend. */
+/** The chains of the table `nat` with frontend rules. */
 export const FRONTEND_CHAINS: readonly string[] = ["KUBE-SERVICES", "KUBE-NODEPORTS"];
 
-/** A rule of a frontend, as `iptables -v -S` prints it. The comment begins with the Service's name. */
+/** A frontend rule in the output of `iptables -v -S`. Its comment begins with the Service's name. */
 const COUNTED = new RegExp(
   "^-A KUBE-(?:SERVICES|NODEPORTS) (?:-d ([0-9a-f.:]+)/\\d+ )?-p (tcp|udp|sctp) " +
     '-m comment --comment "?([^ ":]+)[^"]*?"? -m \\w+ --dport (\\d+) ' +
@@ -21,9 +21,9 @@ const COUNTED = new RegExp(
 );
 
 /**
- * The counts in a listing, worked out one by one.
+ * Yields the counts in a listing one by one.
  *
- * @param listing what `iptables -v -S` prints
+ * @param listing the output of `iptables -v -S`
  */
 export function* countsIn(family: Family, listing: string): Iterable<FrontendCount> {
   for (const [, address, name, service = "", port, packets] of listing.matchAll(COUNTED)) {

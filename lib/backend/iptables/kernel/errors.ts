@@ -1,5 +1,5 @@
 /**
- * What the iptables programs say when they fail, in one place.
+ * Classifies the errors of the iptables programs.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { ApplyError, type ApplyFailure } from "../../../model/kernel/dataplane.t
 import type { ProcessResult } from "../../../model/ports/ports.ts";
 import { oneLine } from "../../../model/values/text.ts";
 
-/** Seconds that a program waits for the lock that all iptables-legacy programs share. */
+/** Seconds to wait for the lock of all iptables-legacy programs. */
 export const LOCK_WAIT_SECONDS = 5;
 
 const PATTERNS: readonly (readonly [RegExp, ApplyFailure])[] = [
@@ -40,10 +40,10 @@ const ADVICE: Readonly<Record<ApplyFailure, string>> = {
 };
 
 /**
- * The error for a program that has failed.
+ * Returns the error of a program that failed.
  *
  * @param program its name
- * @param input what it was given, from which the line at fault is quoted
+ * @param input its input, from which the faulty line is quoted
  */
 export function failureOf(program: string, result: ProcessResult, input = ""): ApplyError {
   const said = `${result.stderr}\n${result.stdout}`;
@@ -54,13 +54,13 @@ export function failureOf(program: string, result: ProcessResult, input = ""): A
   return new ApplyError(failure, `${program}: ${reason}${place}; ${ADVICE[failure]}`);
 }
 
-/** The error for a program that could not be run. */
+/** Returns the error of a program that could not be run. */
 export function missingProgram(program: string, cause: unknown): ApplyError {
   const message = `cannot run ${program}: ${ADVICE["program-missing"]}`;
   return new ApplyError("program-missing", message, { cause });
 }
 
-/** A failed COMMIT says nothing of the rule; then the line before is not quoted either. */
+/** Returns the faulty line. A failed COMMIT does not name the rule. */
 function faultyLine(said: string, input: string): string | undefined {
   const number = /line:? (\d+)/.exec(said)?.[1];
   const line = number === undefined ? undefined : input.split("\n")[Number(number) - 1];

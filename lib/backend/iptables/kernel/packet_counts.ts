@@ -1,29 +1,29 @@
 /**
- * How many packets some rules have met, as the kernel counts them. A rule that is written again counts
- * from nothing: what it had counted is kept here.
+ * Sums the packet counters of some rules. A rewritten rule counts from 0, so its earlier count is
+ * kept here.
  *
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
 import type { Table } from "../script/names.ts";
 
-/** Packets since the rules were first there, of both families. */
+/** Packets since the rules were first written, of both families. */
 export interface PacketCounts {
-  /** Dropped, since conntrack takes them for invalid. */
+  /** Packets dropped because conntrack finds them invalid. */
   readonly invalidDropped: number;
   /** First packets of connections to a node port on 127.0.0.0/8. */
   readonly localhostNodePorts: number;
 }
 
-/** A rule whose packets are counted, and where it stands. */
+/** A counted rule and its place. */
 interface CountedRule {
   readonly table: Table;
   readonly chain: string;
-  /** What only this rule of its chain says. */
+  /** Matches only this rule of its chain. */
   readonly pattern: RegExp;
 }
 
-/** The chains are written by full scripts only. */
+/** Only full scripts write these chains. */
 const COUNTED: Readonly<Record<keyof PacketCounts, CountedRule>> = {
   invalidDropped: { table: "filter", chain: "KUBE-FORWARD", pattern: /--ctstate INVALID\b/ },
   localhostNodePorts: {
@@ -33,22 +33,22 @@ const COUNTED: Readonly<Record<keyof PacketCounts, CountedRule>> = {
   },
 };
 
-/** What is counted. */
+/** The names of the counts. */
 export const COUNTED_PACKETS = Object.keys(COUNTED) as readonly (keyof PacketCounts)[];
 
-/** The table and the chain of a rule that is counted. */
+/** Returns the table and chain of a counted rule. */
 export function placeOf(what: keyof PacketCounts): Pick<CountedRule, "table" | "chain"> {
   return COUNTED[what];
 }
 
-/** The packets of a rule in a chain as `iptables -v -S CHAIN` lists it; `undefined`: it is not there. */
+/** Returns the packets of a rule in the output of `iptables -v -S CHAIN`, or `undefined` if it is missing. */
 export function countInChain(what: keyof PacketCounts, listing: string): number | undefined {
   const line = listing.split("\n").find((each) => COUNTED[what].pattern.test(each));
   const count = line === undefined ? undefined : /(?:^| )-c (\d+) \d+(?: |$)/.exec(line)?.[1];
   return count === undefined ? undefined : Number(count);
 }
 
-/** The packets of a rule in the output of `iptables-save -c`; 0: it is not there. */
+/** Returns the packets of a rule in the output of `iptables-save -c`, or 0 if it is missing. */
 export function countInSaved(what: keyof PacketCounts, saved: string): number {
   const { table, chain, pattern } = COUNTED[what];
   const start = saved.indexOf(`*${table}\n`);
@@ -63,12 +63,12 @@ export function countInSaved(what: keyof PacketCounts, saved: string): number {
   return 0;
 }
 
-/** Adds up what rules have counted, however often they are written again. */
+/** Sums the counts of rules over all rewrites. */
 export class PacketSums {
   readonly #before = new Map<string, number>();
   readonly #last = new Map<string, number>();
 
-  /** What a rule counts now. Less than before: another program has written it again. */
+  /** Notes the current count of a rule. If it fell, another program has rewritten the rule. */
   seen(what: keyof PacketCounts, family: Family, count: number): void {
     const key = `${what} ${family}`;
     const last = this.#last.get(key) ?? 0;
@@ -76,7 +76,7 @@ export class PacketSums {
     this.#last.set(key, count);
   }
 
-  /** The rules of a family were written again; they had counted what `iptables-save -c` says. */
+  /** Notes that a family's rules were rewritten, after counts in the output of `iptables-save -c`. */
   replaced(family: Family, saved: string): void {
     for (const what of COUNTED_PACKETS) {
       const key = `${what} ${family}`;
@@ -86,7 +86,7 @@ export class PacketSums {
     }
   }
 
-  /** All packets up to now. */
+  /** Returns all packets so far. */
   get counts(): PacketCounts {
     const sum = (what: keyof PacketCounts) =>
       [this.#before, this.#last].flatMap((counts) =>

@@ -1,12 +1,12 @@
 /**
- * How many rules the kernel holds of us, kept up as scripts are applied.
+ * Counts signpost's rules in the kernel from the applied scripts.
  *
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
 import type { FamilyInput, TableInput } from "../script/ruleset.ts";
 
-/** Rules of one table, in all and in the last script. */
+/** The number of rules of one table, in all and in the last script. */
 export interface RuleCount {
   readonly family: Family;
   readonly table: string;
@@ -46,12 +46,12 @@ export class RuleCounts {
   readonly #tables = new Map<string, TableCount>();
   readonly #counts = new Map<string, RuleCount>();
 
-  /** The counts as of the last script. */
+  /** Returns the counts after the last script. */
   get counts(): Iterable<RuleCount> {
     return this.#counts.values();
   }
 
-  /** A script was applied to a family; a full one counts from nothing. */
+  /** Notes an applied script of a family. A full one starts the counts again. */
   applied(kind: "full" | "partial", { family, tables }: FamilyInput): void {
     for (const [table, inputs] of Map.groupBy(tables, (input) => input.table)) {
       const key = `${family} ${table}`;

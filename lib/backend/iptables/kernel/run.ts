@@ -1,5 +1,5 @@
 /**
- * Running programs that may not be installed.
+ * Runs programs that may not be installed.
  *
  * @module
  */
@@ -11,9 +11,9 @@ import {
 } from "../../../model/ports/ports.ts";
 
 /**
- * What the program left, or `undefined` where it is not installed.
+ * Returns the program's result, or `undefined` if it is not installed.
  *
- * @throws {ApplyError} where it could not be run to its end
+ * @throws {ApplyError} if it could not run to its end
  */
 export async function runIfThere(
   runner: ProcessRunner,

@@ -1,22 +1,22 @@
 /**
- * What `iptables-save` says that the kernel holds.
+ * Parses the output of `iptables-save`.
  *
  * @module
  */
 import { eachLine } from "../../../model/values/text.ts";
 import { FIXED_CHAINS, isServiceChain } from "../script/names.ts";
 
-/** A rule as `iptables-save` prints it. */
+/** A rule in the output of `iptables-save`. */
 export interface SavedRule {
   readonly chain: string;
   /** The rule without `-A chain`. */
   readonly rule: string;
 }
 
-/** One table as `iptables-save` prints it. */
+/** A table in the output of `iptables-save`. */
 export interface SavedTable {
   readonly name: string;
-  /** Chains that programs made; the built-in ones are not among them. */
+  /** User-defined chains, without the built-in ones. */
   readonly chains: ReadonlySet<string>;
   /** Built-in chains with their policies. */
   readonly builtIn: ReadonlyMap<string, string>;
@@ -26,17 +26,17 @@ export interface SavedTable {
 /** A family's tables by name. */
 export type Saved = ReadonlyMap<string, SavedTable>;
 
-/** What `iptables-save -c` prints before a rule. */
+/** The counters that `iptables-save -c` prints before a rule. */
 const COUNTERS = /^\[\d+:\d+\] /;
 
-/** Lines that are read at one go. */
+/** Lines that are parsed without a break. */
 const BATCH = 200;
 
 /**
- * Parses the output of `iptables-save` or `ip6tables-save`, with counters or without; lines that it
- * does not know are passed over.
+ * Parses the output of `iptables-save` or `ip6tables-save`, with or without counters. Unknown lines
+ * are skipped.
  *
- * @yields where other work can be done
+ * @yields when other work can run
  */
 export function* parseSaved(text: string): Generator<undefined, Saved> {
   const tables = new Map<string, SavedTable>();
@@ -67,30 +67,30 @@ export function* parseSaved(text: string): Generator<undefined, Saved> {
   return tables;
 }
 
-/** The arguments of a rule, quotes and escapes undone. */
+/** Splits a rule into arguments, without quotes and escapes. */
 export function tokens(rule: string): string[] {
   const words = rule.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g);
   return [...words].map(([, quoted, plain]) => plain ?? (quoted ?? "").replace(/\\(.)/g, "$1"));
 }
 
-/** What follows an option of a rule, for example `-j` or `--comment`. */
+/** Returns the argument of an option of a rule, for example `-j` or `--comment`. */
 export function argumentOf(rule: string, option: string): string | undefined {
   const words = tokens(rule);
   const at = words.indexOf(option);
   return at < 0 ? undefined : words[at + 1];
 }
 
-/** The chain or target that a rule leads to. */
+/** Returns the chain or target that a rule leads to. */
 export function targetOf(rule: string): string | undefined {
   return argumentOf(rule, "-j") ?? argumentOf(rule, "-g");
 }
 
-/** Whether two rules say the same, however they are quoted. */
+/** Returns true if two rules are the same apart from quotes. */
 export function sameRule(one: string, other: string): boolean {
   return one === other || tokens(one).join("\0") === tokens(other).join("\0");
 }
 
-/** Chains of kube-proxy's ipvs mode, which `kube-proxy` itself may have left; the first is of 1.9 and older. */
+/** Chains of kube-proxy's ipvs mode, which it may have left. The first is of 1.9 and older. */
 const IPVS_CHAINS: readonly string[] = [
   "KUBE-FIRE-WALL",
   "KUBE-IPVS-FILTER",
@@ -106,19 +106,19 @@ const OWN_CHAINS: ReadonlySet<string> = new Set([
   ...IPVS_CHAINS,
 ]);
 
-/** Chains that kube-proxy's ipvs mode shares with the iptables mode; it writes all of their rules. */
+/** Chains that kube-proxy's ipvs and iptables modes share. The ipvs mode writes all of their rules. */
 const SHARED_CHAINS: Readonly<Record<string, readonly string[]>> = {
   filter: ["KUBE-FORWARD", "KUBE-PROXY-FIREWALL"],
   nat: ["KUBE-MARK-MASQ", "KUBE-POSTROUTING", "KUBE-SERVICES"],
 };
 
-/** Whether kube-proxy's ipvs mode has such a chain in a table. */
+/** Returns true if kube-proxy's ipvs mode has such a chain in a table. */
 export function isIpvsModes(table: string, chain: string): boolean {
   return IPVS_CHAINS.includes(chain) || SHARED_CHAINS[table]?.includes(chain) === true;
 }
 
 /**
- * Whether a chain is signpost's or kube-proxy's. `KUBE-FIREWALL`, `KUBE-KUBELET-CANARY` and
+ * Returns true for a chain of signpost or kube-proxy. `KUBE-FIREWALL`, `KUBE-KUBELET-CANARY` and
  * `KUBE-IPTABLES-HINT` are kubelet's.
  */
 export function isOwnChain(name: string): boolean {
@@ -126,8 +126,8 @@ export function isOwnChain(name: string): boolean {
 }
 
 /**
- * Whether a rule is a jump of signpost's or kube-proxy's: it stands in a built-in chain, leads to
- * a chain of theirs, and has a comment as kube-proxy writes it.
+ * Returns true for a jump of signpost or kube-proxy: it stands in a built-in chain, leads to one of
+ * their chains, and has kube-proxy's comment.
  */
 export function isOurJump(table: SavedTable, { chain, rule }: SavedRule): boolean {
   if (!table.builtIn.has(chain)) return false;
@@ -136,7 +136,7 @@ export function isOurJump(table: SavedTable, { chain, rule }: SavedRule): boolea
     /^kube(rnetes|-proxy) /.test(argumentOf(rule, "--comment") ?? "");
 }
 
-/** Chains of ours that rules in chains of others lead to: they cannot be removed. */
+/** Returns our chains that other programs' rules lead to. They cannot be removed. */
 export function referencedByOthers(
   table: SavedTable,
   isOurs: (rule: SavedRule) => boolean,

@@ -1,8 +1,8 @@
 /**
- * Which iptables this node uses.
+ * Finds the iptables variant of this node.
  *
- * Rules of iptables-nft and of iptables-legacy do not see each other; a program that writes with
- * the wrong one breaks the order that others count on.
+ * Rules of iptables-nft and iptables-legacy do not see each other. A program with the wrong variant
+ * breaks the order of rules that others rely on.
  *
  * @module
  */
@@ -15,30 +15,30 @@ import { Sysctl } from "../../sysctl.ts";
 import { runIfThere } from "./run.ts";
 import { programName } from "../script/script.ts";
 
-/** `-nft` or `-legacy`; `""`: what the system means by plain `iptables`. */
+/** `-nft` or `-legacy`; `""` for the system's plain `iptables`. */
 export type Variant = "" | "-nft" | "-legacy";
 
-/** What this node's iptables is and can do. */
+/** The iptables of this node and its abilities. */
 export interface Iptables {
   readonly backend: Variant;
-  /** Why this backend: for the log. */
+  /** The reason for this variant, for the log. */
   readonly reason: string;
-  /** Both backends hold rules: worth a warning. */
+  /** True if both variants hold rules. */
   readonly mixed: boolean;
-  /** Wanted families that work, IPv4 first; at least one. */
+  /** Wanted families that work, IPv4 first, at least one. */
   readonly families: readonly Family[];
-  /** Why a family does not work: for the log. */
+  /** The reason why a family does not work, for the log. */
   readonly missing: ReadonlyMap<Family, string>;
   readonly abilities: Abilities;
-  /** As `iptables --version` prints it. */
+  /** The output of `iptables --version`. */
   readonly version: string;
 }
 
 /**
- * Finds out which backend to use, which families work, and what the programs can do.
+ * Finds the variant to use, the families that work, and the programs' abilities.
  *
- * @param wanted the families that the node has
- * @throws {ApplyError} where iptables works for no family
+ * @param wanted the families of the node
+ * @throws {ApplyError} if iptables works for no family
  */
 export async function findIptables(
   runner: ProcessRunner,
@@ -54,7 +54,7 @@ export async function findIptables(
       families.push(family);
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      // It may be over at the next try, and the family is not to be without rules until then.
+      // A retry may succeed. Until then the family must not be dropped.
       if (error instanceof ApplyError && error.failure === "program-failed") throw error;
       missing.set(family, error.message);
       errors.push(error);
@@ -71,21 +71,21 @@ export async function findIptables(
   return { ...choice, families, missing, abilities, version: text };
 }
 
-/** Whether the node lets TCP packets out of window pass (a sysctl that administrators set, too). */
+/** Returns true if the node accepts TCP packets out of window. Administrators also set this sysctl. */
 export async function isTcpLiberal(runner: ProcessRunner): Promise<boolean> {
   const name = "net.netfilter.nf_conntrack_tcp_be_liberal";
   const value = await new Sysctl(runner).read(name).catch(() => "");
   return /^[1-9]/.test(value);
 }
 
-/** What a version of iptables can do, from the output of `iptables --version`. */
+/** Returns the abilities of a version from the output of `iptables --version`. */
 export function abilitiesOf(version: string): Abilities {
   const [, major = "0", minor = "0", patch = "0"] = /v(\d+)\.(\d+)(?:\.(\d+))?/.exec(version) ?? [];
   const number = Number(major) * 1e6 + Number(minor) * 1e3 + Number(patch);
   return { randomFully: number >= 1_006_002 };
 }
 
-/** One backend's rules, as its save programs print them for both families. */
+/** The rules of each variant, as the save programs print them for both families. */
 export interface BackendRules {
   readonly nft: string;
   readonly legacy: string;
@@ -94,14 +94,14 @@ export interface BackendRules {
 const KUBELET_HINTS = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"] as const;
 
 /**
- * Chooses as the iptables wrappers of Kubernetes' images do: the backend in which kubelet has left
- * its hint (KEP-3178), else the one with more rules, else the system's own `iptables`.
+ * Chooses a variant like the iptables wrappers of Kubernetes' images: the one with kubelet's hint
+ * (KEP-3178), else the one with more rules, else the system's `iptables`.
  */
 export function backendOf(rules: BackendRules): Pick<Iptables, "backend" | "reason" | "mixed"> {
   const count = { nft: countRules(rules.nft), legacy: countRules(rules.legacy) };
   const mixed = count.nft > 0 && count.legacy > 0;
   for (const name of ["nft", "legacy"] as const) {
-    // In either family: the text has both, one after the other.
+    // The text holds both families, so a hint in either counts.
     const hint = KUBELET_HINTS.find((chain) => rules[name].includes(`\n:${chain} - `));
     if (hint) return { backend: `-${name}`, reason: `kubelet's chain ${hint} is there`, mixed };
   }
@@ -120,7 +120,7 @@ async function chooseBackend(
   const nft = await savedBy(runner, "-nft");
   const legacy = await savedBy(runner, "-legacy");
   if (nft === undefined || legacy === undefined) {
-    // By its full name, so that our own rules are not taken for those of another backend.
+    // The full name keeps our own rules from counting as another variant's.
     const backend = nft !== undefined ? "-nft" : legacy !== undefined ? "-legacy" : "";
     return { backend, reason: "iptables has one backend here", mixed: false };
   }
@@ -130,18 +130,18 @@ async function chooseBackend(
   return { ...choice, backend: plain?.stdout.includes("legacy") ? "-legacy" : "-nft" };
 }
 
-/** What a backend holds in both families; `undefined` where it is not installed. */
+/** Returns a variant's rules of both families, or `undefined` if it is not installed. */
 async function savedBy(runner: ProcessRunner, backend: Variant): Promise<string | undefined> {
   let saved: string | undefined;
   for (const family of FAMILIES) {
-    // Without `-t`: iptables-legacy-save would load the kernel module of a table that it is asked for.
+    // No `-t`: iptables-legacy-save would load the kernel module of the table.
     const result = await runIfThere(runner, [programName(family, "-save", backend)]);
     if (result) saved = (saved ?? "") + (result.code === 0 ? result.stdout : "");
   }
   return saved;
 }
 
-/** A family works where its table `nat` has a POSTROUTING chain, as kube-proxy checks it. */
+/** Checks that table `nat` of a family has a POSTROUTING chain, as kube-proxy does. */
 async function checkFamily(runner: ProcessRunner, family: Family, backend: Variant): Promise<void> {
   const program = programName(family, "", backend);
   const argv = [program, "-w", `${LOCK_WAIT_SECONDS}`, "-t", "nat", "-S", "POSTROUTING"] as const;
@@ -149,6 +149,6 @@ async function checkFamily(runner: ProcessRunner, family: Family, backend: Varia
   if (!result) throw missingProgram(program, undefined);
   if (result.code === 0) return;
   const failure = failureOf(program, result);
-  // Whoever holds the lock now is not there for ever: the family is.
+  // A busy lock says nothing about the family.
   if (failure.failure !== "busy") throw failure;
 }

@@ -1,5 +1,5 @@
 /**
- * The iptables rules of service ports, each with its place, and the step from some to others.
+ * Places the iptables rules of service ports, and compares two sets of them.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { Change } from "../../../model/kernel/change.ts";
 import type { DesiredStep } from "../../backend.ts";
 import { without } from "../../without.ts";
 
-/** A rule, where it stands, and whom it is for. */
+/** A rule with its place and its service port. */
 export interface PlacedRule {
   readonly family: Family;
   readonly table: string;
@@ -21,7 +21,7 @@ export interface PlacedRule {
   readonly service: string;
 }
 
-/** All rules of a service port: those in shared chains, then those in its own. */
+/** Returns all rules of a service port: those in shared chains, then those in its own. */
 export function rulesOf(port: DesiredServicePort, node: DesiredNode): PlacedRule[] {
   const { shared, chains } = serviceRules(port, node);
   const { family, name: service } = port;
@@ -33,7 +33,7 @@ export function rulesOf(port: DesiredServicePort, node: DesiredNode): PlacedRule
   ];
 }
 
-/** The rules that a step deletes and adds, deletions first. */
+/** Returns the rules that a step deletes and adds, deletions first. */
 export function iptablesChanges({ change: { services }, node }: DesiredStep): Change[] {
   const of = (ports: readonly DesiredServicePort[]) => ports.flatMap((port) => rulesOf(port, node));
   const before = [...services.values()].flatMap((change) => of(change.before));
@@ -44,12 +44,12 @@ export function iptablesChanges({ change: { services }, node }: DesiredStep): Ch
   ];
 }
 
-/** Without its Service: equal rules of two Services count twice. */
+/** Returns a key without the Service, so that equal rules of two Services count twice. */
 function keyOf({ family, table, chain, rule }: PlacedRule): string {
   return `${family} ${table} ${chain} ${rule}`;
 }
 
-/** A rule as a change. */
+/** Returns a rule as a change. */
 export function toChange(
   change: Change["change"],
   { family, table, chain, rule, service }: PlacedRule,

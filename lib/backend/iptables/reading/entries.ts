@@ -1,5 +1,5 @@
 /**
- * What the kernel should hold of a Service in iptables mode, and beside it what it holds.
+ * Lists the desired iptables rules of a Service and their state in the kernel.
  *
  * @module
  */
@@ -9,10 +9,10 @@ import type { Family } from "../../../model/values/address.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { KernelEntry } from "../../kernel_rules.ts";
 
-/** The rules of each family that the kernel holds. */
+/** The kernel's rules of each family. */
 export type SavedFamilies = ReadonlyMap<Family, Saved>;
 
-/** The rules of a Service, those that differ first. */
+/** Returns the rules of a Service, differences first. */
 export function iptablesEntries(
   ports: readonly DesiredServicePort[],
   { node, held }: { readonly node: DesiredNode; readonly held: SavedFamilies },
@@ -32,7 +32,7 @@ export function iptablesEntries(
   return entries.sort((a, b) => Number(a.state === "same") - Number(b.state === "same"));
 }
 
-/** A chain of the Service's own: rule by rule, in order. */
+/** Compares a chain of the Service rule by rule, in order. */
 function chainEntries(saved: Saved, chain: string, rules: readonly string[]): KernelEntry[] {
   const place = `nat ${chain}`;
   if (!saved.get("nat")?.chains.has(chain)) return [entry(place, "", "missing")];
@@ -53,7 +53,7 @@ function rulesOf(saved: Saved, table: string, chain: string): string[] {
     .map(({ rule }) => rule);
 }
 
-/** Rules have no keys: the rule itself stands for it. */
+/** Returns an entry whose key is the rule itself. */
 function entry(place: string, rule: string, state: KernelEntry["state"]): KernelEntry {
   return { in: place, key: rule, desired: "", held: "", state };
 }

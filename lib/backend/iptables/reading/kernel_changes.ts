@@ -1,5 +1,5 @@
 /**
- * Manifests against the kernel's iptables rules as they are.
+ * Compares manifests with the kernel's iptables rules.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import { type PlacedRule, rulesOf, toChange } from "./changes.ts";
 import type { Change } from "../../../model/kernel/change.ts";
 
 /**
- * The step from the kernel's rules to those of some Services. Rules are known by their comments;
- * those without one are known by their chain.
+ * Returns the step from the kernel's rules to those of some Services. The comment of a rule names
+ * its service port, else its chain does.
  *
- * @param state the Services of the manifests alone
+ * @param state the Services of the manifests only
  */
 export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies): Change[] {
   const ports = [...state.services.values()].flat();
@@ -33,7 +33,7 @@ export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies):
   ];
 }
 
-/** The rules in our chains that belong to a service port, as `serviceOf` tells. */
+/** Returns the rules in our chains that `serviceOf` assigns to a service port. */
 function heldRules(
   held: SavedFamilies,
   serviceOf: (rule: Omit<PlacedRule, "service">) => string | undefined,
@@ -49,7 +49,7 @@ function heldRules(
   );
 }
 
-/** Rules without a comment, for hairpin, which another Service may have made. */
+/** Returns true for a hairpin rule, which has no comment and may be another Service's. */
 function isShared({ family, table, chain, rule }: PlacedRule, held: SavedFamilies): boolean {
   const rules = held.get(family)?.get(table)?.rules ?? [];
   return rules.some((each) => each.chain === chain && sameRule(each.rule, rule));

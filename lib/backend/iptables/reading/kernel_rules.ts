@@ -1,5 +1,5 @@
 /**
- * The rules that the kernel holds, beside those that it should.
+ * Compares the kernel's rules with the desired ones.
  *
  * @module
  */
@@ -16,12 +16,12 @@ import { iptablesEntries, type SavedFamilies } from "./entries.ts";
 import { iptablesKernelChanges } from "./kernel_changes.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 
-/** Reads what the save programs of the families that work have printed. */
+/** Returns the kernel's rules from the output of the save programs. */
 export function iptablesRules(held: SavedFamilies, abilities: Abilities): KernelRules {
   return {
     isEmpty: ![...held.values()].some((saved) => saved.get("nat")?.chains.has(CANARY_CHAIN)),
     entries: (ports, node) => iptablesEntries(ports, { node, held }),
-    // xt_recent keeps them in /proc/net/xt_recent, without the time that is left.
+    // xt_recent lists them in /proc/net/xt_recent without the remaining time.
     stickyClients: () => [],
     compare: (state) => compareFamilies(state, { held, abilities }),
     changesTo: (state) => ({ changes: iptablesKernelChanges(state, held), warnings: [] }),
@@ -55,7 +55,7 @@ function countRules({ tables }: FamilyInput): number {
   return count;
 }
 
-/** By the rule's comment, which begins with the service port's name. */
+/** Returns the owner from the rule's comment, which begins with the service port's name. */
 function ownerOf({ key, desired, held }: Difference, names: ReadonlySet<string>): string {
   for (const [, comment = ""] of `${key} ${desired} ${held}`.matchAll(/--comment "?([^" ]+)/g)) {
     if (names.has(comment)) return comment;

@@ -1,5 +1,5 @@
 /**
- * What the rules that decide about packets are called in iptables mode.
+ * Names the iptables rules that decide about packets.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { Match } from "../../../policy/frontend.ts";
 import type { RuleNames } from "../../backend.ts";
 import { serviceRules } from "../script/service_rules.ts";
 
-/** Rules of the chains that all Services share. */
+/** Returns the rules in shared chains. */
 export function iptablesNames(node: DesiredNode): RuleNames {
   const find = (match: Match, isWanted: (table: string, chain: string) => boolean) => {
     const { servicePort, frontend } = match;

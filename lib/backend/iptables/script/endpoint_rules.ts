@@ -1,5 +1,5 @@
 /**
- * The rules that pick an endpoint.
+ * Builds the rules that pick an endpoint.
  *
  * @module
  */
@@ -9,19 +9,19 @@ import { hostPort } from "../../../model/cluster/names.ts";
 import { endpointChainName } from "./names.ts";
 import { chance, rule } from "./rule.ts";
 
-/** The end of a service port's policy chain, and the endpoints' chains that it jumps to. */
+/** The end of a service port's policy chain, and the endpoint chains that it jumps to. */
 export interface EndpointRules {
   readonly rules: readonly string[];
   readonly chains: ReadonlyMap<string, readonly string[]>;
 }
 
 /**
- * One rule for each endpoint, taken with a chance of one in those that are left; or in turn, each time
- * that so many connections have come to it.
+ * Returns one rule for each endpoint. The rule takes a random share of the connections that reach
+ * it, or every nth one.
  *
- * With session affinity, the lists of `-m recent`, one for each endpoint, are asked first. A list
- * lives as long as a rule names it, so a client stays on its endpoint across syncs, and is
- * forgotten with the endpoint.
+ * With session affinity, rules with `-m recent` come first, with one list for each endpoint. A list
+ * lives as long as a rule names it. So a client keeps its endpoint across syncs, until the endpoint
+ * goes.
  */
 export function endpointRules(
   servicePort: DesiredServicePort,
@@ -49,7 +49,7 @@ export function endpointRules(
   return { rules: [...known, ...pick("", toChain)], chains };
 }
 
-/** What lets one connection in so many take a rule. */
+/** Returns the match that accepts one of the remaining connections. */
 function turnOf({ scheduler }: DesiredServicePort): (left: number) => string | undefined {
   switch (scheduler?.type) {
     case undefined:

@@ -1,5 +1,6 @@
 /**
- * The rules that are there whatever the services: masquerading, forwarding, node ports. All as kube-proxy's iptables mode has them.
+ * Builds the rules that do not depend on Services, as in kube-proxy's iptables mode: masquerading,
+ * forwarding, node ports.
  *
  * @module
  */
@@ -14,21 +15,20 @@ import { answersOnLoopback } from "../../../policy/node.ts";
 import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table, VIRTUAL_IP_CHAIN } from "./names.ts";
 import { comment, markAndMask, port, rule } from "./rule.ts";
 
-/** What the rules need to know of the programs and the kernel. */
+/** The facts about the programs and the kernel that rules depend on. */
 export interface Abilities {
-  /** `MASQUERADE --random-fully` (iptables 1.6.2): fewer clashes of source ports. */
+  /** True if `MASQUERADE --random-fully` works (iptables 1.6.2), with fewer clashes of source ports. */
   readonly randomFully: boolean;
-  /** `nf_conntrack_tcp_be_liberal` is set, whoever has set it: few packets are invalid, and none is dropped. */
+  /** True if `nf_conntrack_tcp_be_liberal` is set by anyone. Then no invalid packet is dropped. */
   readonly tcpBeLiberal?: boolean;
 }
 
 const LOOPBACK: Readonly<Record<Family, string>> = { 4: "127.0.0.0/8", 6: "::1/128" };
 
 /**
- * The fixed chains of one table, each with the rules that are always in it.
+ * Returns the fixed chains of one table with their fixed rules.
  *
- * In a chain that services share, rules of services that are `first` stand before these and rules
- * that are `last` behind them.
+ * In shared chains, Service rules with `first` precede these, and those with `last` follow.
  */
 export function fixedChains(
   table: Table,
@@ -48,13 +48,13 @@ function filterRules(
   const isLiberal = node.tcpBeLiberal || abilities.tcpBeLiberal === true;
   const mark = markAndMask(node.masqueradeMark);
   return {
-    // One rule for all virtual IPs: every new packet meets this chain.
+    // One rule for all virtual IPs, because every new packet meets this chain.
     "KUBE-EXTERNAL-SERVICES": [
       `${comment("kubernetes virtual IPs")} -m addrtype --dst-type LOCAL -j ${VIRTUAL_IP_CHAIN}`,
     ],
-    // As `virtual-ips` of the nftables mode: what has come to its end by a Service, and what is
-    // addressed to the very interface that it comes by, or to the health server. The health-check node
-    // ports were let in before.
+    // As `virtual-ips` of the nftables mode: skips translated packets, packets to the address of
+    // their own interface, and packets to the health server. An earlier chain accepts health-check
+    // node ports.
     [VIRTUAL_IP_CHAIN]: [
       "-m conntrack --ctstate DNAT -j RETURN",
       `-d ${LOOPBACK[family]} -j RETURN`,
@@ -62,8 +62,8 @@ function filterRules(
       "! -i lo -m addrtype --dst-type LOCAL --limit-iface-in -j RETURN",
     ],
     "KUBE-FORWARD": [
-      // A packet that conntrack does not know would leave without its address translated back,
-      // and the far end would reset the connection (kubernetes/kubernetes#74839).
+      // A packet unknown to conntrack would leave with a wrong source, and the peer would reset the
+      // connection (kubernetes/kubernetes#74839).
       ...(isLiberal ? [] : ["-m conntrack --ctstate INVALID -j DROP"]),
       `${comment("kubernetes forwarding rules")} -m mark --mark ${mark} -j ACCEPT`,
       rule(
@@ -71,9 +71,8 @@ function filterRules(
         "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
       ),
     ],
-    // `route_localnet` would let neighbours reach what listens on 127.0.0.1 only
-    // (kubernetes/kubernetes#90259), whoever has set it. kubelet has the same rule in a chain of its
-    // own.
+    // With `route_localnet`, neighbours could reach listeners on 127.0.0.1
+    // (kubernetes/kubernetes#90259). kubelet has the same rule in its own chain.
     "KUBE-NODEPORTS": family === 4
       ? [
         rule(
@@ -100,14 +99,14 @@ function natRules(
         `-m conntrack --ctstate DNAT -j ${HAIRPIN_CHAIN}`,
       ),
       `-m mark ! --mark ${mark} -j RETURN`,
-      // Goes nowhere: it counts for kubeproxy_iptables_localhost_nodeports_accepted_packets_total.
+      // Has no target: it counts for kubeproxy_iptables_localhost_nodeports_accepted_packets_total.
       ...answersOnLoopback(node, family)
         ? [rule(
           comment("packets accepted on localhost node ports"),
           `-m conntrack --ctstate DNAT --ctorigdst ${LOOPBACK[family]}`,
         )]
         : [],
-      // The mark goes, or a packet that passes a second time (a tunnel) would be masqueraded again.
+      // Clears the mark, else a packet that passes again (in a tunnel) would be masqueraded twice.
       `-j MARK --set-xmark ${bit}/0x0`,
       rule(
         comment("kubernetes service traffic requiring SNAT"),
@@ -119,7 +118,7 @@ function natRules(
   };
 }
 
-/** The end of the chain: what is no service's address may be a node port. */
+/** Returns the end of the chain: an address that is no Service's may take node ports. */
 function nodePortJumps(node: DesiredNode, family: Family): string[] {
   const { nodePortAddresses } = node.families[family];
   const loopback = LOOPBACK[family];

@@ -1,5 +1,5 @@
 /**
- * Full input: the full desired state, whatever the kernel held before.
+ * Builds the full input: the desired state for any state of the kernel.
  *
  * @module
  */
@@ -32,11 +32,11 @@ import { nodeGuards, serviceGuards } from "./guard_rules.ts";
 import { serviceRules } from "./service_rules.ts";
 
 /**
- * The input that makes one family's tables from nothing: chains, rules and jumps.
+ * Returns the input that builds one family's tables from nothing: chains, rules and jumps.
  *
- * Services are in the order of their names: the same state gives the same input.
+ * Services are ordered by name, so that the same state gives the same input.
  *
- * @yields where other work can be done; meanwhile the state must not change
+ * @yields when other work can run; meanwhile the state must not change
  */
 export function* fullInput(
   state: DesiredState,
@@ -71,7 +71,7 @@ export function* fullInput(
   return { family, tables };
 }
 
-/** The rules of one Service in a family. */
+/** Returns the rules of one Service in a family. */
 export function rulesOfService(
   servicePorts: readonly DesiredServicePort[],
   { family, node }: { readonly family: Family; readonly node: DesiredNode },
@@ -80,7 +80,7 @@ export function rulesOfService(
   return [...ports.map((servicePort) => serviceRules(servicePort, node)), serviceGuards(ports)];
 }
 
-/** Shared rules around the fixed ones: `first` before them, `last` behind. */
+/** Adds shared rules to the fixed ones: `first` before them, `last` after. */
 function withSharedRules(
   fixed: ReadonlyMap<string, readonly string[]>,
   shared: readonly SharedRule[],
@@ -98,10 +98,9 @@ function withSharedRules(
 }
 
 /**
- * Fits full input to what the kernel holds: jumps that are there are not put in twice, and what is
- * no more (chains of services of an earlier run, chains and jumps of a kube-proxy of another
- * version or in ipvs mode) is removed. Each table changes at one stroke, once refusals that are new
- * are there.
+ * Adapts the full input to the kernel's rules. Existing jumps are not inserted again. Stale chains
+ * and jumps are removed: of an earlier run, or of kube-proxy's other versions and modes. New
+ * refusals come first, then each table in one transaction.
  */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   const fitted = input.tables.map((table) => {
@@ -115,16 +114,16 @@ export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   return { ...input, tables: [newRefusals(input, saved), ...fitted, ...others] };
 }
 
-/** The first of the chains with refusals; kube-proxy's ipvs mode does not have it. */
+/** The first chain with refusals, which kube-proxy's ipvs mode does not have. */
 const EXTERNAL_CHAIN = "KUBE-EXTERNAL-SERVICES";
 
-/** The chains whose rules refuse what has found no endpoint, or none for its source. */
+/** The chains that refuse packets without an endpoint, or without one for their source. */
 const REFUSING_CHAINS: readonly string[] = [EXTERNAL_CHAIN, "KUBE-SERVICES", "KUBE-PROXY-FIREWALL"];
 
 /**
- * Refusals that the kernel does not have: what they refuse may have an endpoint there until now. None
- * after kube-proxy's ipvs mode: what IPVS serves has no other destination before our table nat comes,
- * and would be refused to all.
+ * Returns refusals that the kernel lacks: their packets may have found an endpoint until now. After
+ * kube-proxy's ipvs mode there are none, because they would refuse all traffic of IPVS before table
+ * `nat` is written.
  */
 function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   const table = "filter";

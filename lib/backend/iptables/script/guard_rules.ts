@@ -1,10 +1,9 @@
 /**
- * The rules that keep virtual IPs from leading to the node's own ports.
+ * Builds the rules that keep virtual IPs from leading to the node's own ports.
  *
- * A virtual IP can be an address of the node: kube-proxy's ipvs mode puts all of them on an interface,
- * routers that are told of load balancers by BGP want them on `lo`, some clouds add routes. What is
- * addressed to one and is no port of a Service would reach whatever listens on all of the node's
- * addresses, as sshd does.
+ * A virtual IP can be an address of the node: of kube-proxy's ipvs interface, on `lo` for BGP, or
+ * by a cloud's routes. A packet to a port that no Service has would reach a listener on all
+ * addresses, such as sshd.
  *
  * @module
  */
@@ -14,7 +13,7 @@ import { VIRTUAL_IP_CHAIN } from "./names.ts";
 import { comment, host, reject, rule } from "./rule.ts";
 import type { ServiceRules, SharedRule } from "./ruleset.ts";
 
-/** For the external and load-balancer IPs of one Service: each once, however many ports it has. */
+/** Returns the guards of a Service's external and load-balancer IPs, each address once. */
 export function serviceGuards(ports: readonly DesiredServicePort[]): ServiceRules {
   const [first] = ports;
   if (!first) return { chains: new Map(), shared: [] };
@@ -29,7 +28,7 @@ export function serviceGuards(ports: readonly DesiredServicePort[]): ServiceRule
   };
 }
 
-/** For cluster IPs, by their ranges; before all, the node's own programs are within reach. */
+/** Returns the guards of cluster IP ranges. Rules before them keep the node's own addresses reachable. */
 export function nodeGuards({ families }: DesiredNode, family: Family): ServiceRules {
   const { guardedCIDRs, ownAddresses } = families[family];
   const note = "kubernetes cluster IPs have no such port";

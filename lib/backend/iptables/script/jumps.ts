@@ -1,15 +1,15 @@
 /**
- * The rules in the built-in chains, which lead to ours.
+ * Defines the rules in built-in chains that lead to signpost's chains.
  *
  * @module
  */
 import type { Table } from "./names.ts";
 import { comment, rule } from "./rule.ts";
 
-/** A rule in a built-in chain that leads to one of our chains. */
+/** A rule in a built-in chain that leads to one of signpost's chains. */
 export interface Jump {
   readonly table: Table;
-  /** For example `PREROUTING`. */
+  /** The built-in chain, for example `PREROUTING`. */
   readonly from: string;
   readonly rule: string;
 }
@@ -25,10 +25,10 @@ const SERVICES = leadTo("KUBE-SERVICES", "service portals");
 const POSTROUTING = leadTo("KUBE-POSTROUTING", "postrouting rules");
 
 /**
- * The jumps, word for word as kube-proxy's, so that a hand-over finds them in place. Each is put
- * at the head of its chain: the last of a chain comes first.
+ * The jumps, equal to kube-proxy's, so that a hand-over finds them in place. Each is inserted at
+ * the head of its chain, so the last one comes first.
  *
- * Refusals see only new connections; what is established is not looked up again.
+ * Refusals see only new connections, to spare established ones the lookup.
  */
 export const JUMPS: readonly Jump[] = [
   { table: "filter", from: "INPUT", rule: EXTERNAL },

@@ -1,5 +1,5 @@
 /**
- * Names of chains: kube-proxy's, so that runbooks and other programs find what they look for.
+ * Names the chains as kube-proxy does, for runbooks and other programs.
  *
  * @module
  */
@@ -8,42 +8,43 @@ import { hostPort } from "../../../model/cluster/names.ts";
 import type { Destination } from "../../../model/kernel/desired.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";
 
-/** The tables that hold rules of ours. `mangle` only ever holds kube-proxy's canary. */
+/** The tables with signpost's rules. `mangle` only ever holds kube-proxy's canary. */
 export type Table = "filter" | "nat";
 
 /**
- * Both tables, in the order in which they are restored, each at one stroke. What has found an endpoint
- * meets no refusal, so that those may come later; what has not must not pass without one. So a refusal
- * that is new comes before both, and one that is no more goes after `nat`.
+ * Both tables in the order of restoring, each in one transaction.
+ *
+ * A packet that found an endpoint meets no refusal, but a packet without one must. So new refusals
+ * come before both tables, and old ones go after `nat`.
  */
 export const TABLES: readonly Table[] = ["nat", "filter"];
 
-/** An empty chain in each table of ours; where it is gone, another program has flushed the table. */
+/** An empty chain in each table. If it is gone, another program has flushed the table. */
 export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
 
-/** Letters of the hash in the name of a chain. */
+/** The letters of the hash in a chain name. */
 const HASH_LENGTH = 16;
 
 /**
- * The comment on our rule in KUBE-MARK-MASQ. Chains have kube-proxy's names; this tells whose they
- * are, for kube-proxy writes that chain again when it takes over.
+ * The comment on the rule in KUBE-MARK-MASQ. It tells signpost's chains from kube-proxy's: a
+ * kube-proxy that takes over rewrites that chain.
  */
 export const OWNER = "signpost";
 
 /**
- * One rule for each local endpoint: a connection that comes back to its own source is masqueraded.
+ * The chain that masquerades hairpin connections, with one rule for each local endpoint.
  *
- * The prefix is that of endpoint chains, so that a kube-proxy that takes over removes it.
+ * Its prefix is that of endpoint chains, so that a kube-proxy that takes over removes it.
  */
 export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
 
 /**
- * Keeps virtual IPs that are addresses of the node from leading to its own ports. kube-proxy empties the
- * chain that leads to it.
+ * The chain that keeps virtual IPs from leading to the node's own ports. kube-proxy empties the
+ * chain before it.
  */
 export const VIRTUAL_IP_CHAIN = "KUBE-VIRTUAL-IPS";
 
-/** The chains that are there whatever the services, by table. */
+/** The chains that always exist, by table. */
 export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
   filter: [
     CANARY_CHAIN,
@@ -64,7 +65,7 @@ export const FIXED_CHAINS: Readonly<Record<Table, readonly string[]>> = {
   ],
 };
 
-/** Prefixes of the chains that belong to one service port; all are in the table `nat`. */
+/** The prefixes of a service port's chains, all in the table `nat`. */
 const SERVICE_PREFIXES: Readonly<Record<keyof ServiceChainNames | "endpoint", string>> = {
   cluster: "KUBE-SVC-",
   local: "KUBE-SVL-",
@@ -73,13 +74,13 @@ const SERVICE_PREFIXES: Readonly<Record<keyof ServiceChainNames | "endpoint", st
   endpoint: "KUBE-SEP-",
 };
 
-/** Whether a chain belongs to a service port, of ours or of kube-proxy's. */
+/** Returns true for a service port's chain, of signpost or kube-proxy. */
 export function isServiceChain(name: string): boolean {
   return name !== HAIRPIN_CHAIN &&
     Object.values(SERVICE_PREFIXES).some((prefix) => name.startsWith(prefix));
 }
 
-/** Whether a rule with this target sends a connection to an endpoint. */
+/** Returns true if a rule with this target sends a connection to an endpoint. */
 export function leadsToEndpoint(target: string): boolean {
   return target === "DNAT" ||
     target !== HAIRPIN_CHAIN && target.startsWith(SERVICE_PREFIXES.endpoint);
@@ -98,10 +99,10 @@ export interface ServiceChainNames {
 }
 
 /**
- * The chains of a service port.
+ * Returns the chains of a service port.
  *
- * As kube-proxy does it: a prefix and the first 16 letters of
- * base32(sha256(name + protocol)), because a chain's name has 28 letters at most.
+ * As in kube-proxy, the name is a prefix and the first 16 letters of base32(sha256(name +
+ * protocol)). Chain names have at most 28 letters.
  *
  * @param name `namespace/name:port`
  */
@@ -116,7 +117,7 @@ export function serviceChainNames(name: string, protocol: Protocol): ServiceChai
 }
 
 /**
- * The chain, and the `recent` list, of one endpoint of a service port with session affinity.
+ * Returns the chain and `recent` list of one endpoint with session affinity.
  *
  * @param servicePort its `namespace/name:port` and protocol
  */

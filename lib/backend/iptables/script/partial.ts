@@ -1,5 +1,5 @@
 /**
- * Partial input: only what changed, so that its size follows the change and not the cluster.
+ * Builds the partial input, whose size follows the change and not the cluster.
  *
  * @module
  */
@@ -23,12 +23,12 @@ import { nodeGuards } from "./guard_rules.ts";
 import { rulesOfService } from "./full.ts";
 
 /**
- * The input for the step from one state to the next of one family. It only holds where the kernel
- * has the state before: rules that it deletes must be there.
+ * Returns the input for one family's step between two states. It needs the earlier state in the
+ * kernel, because it deletes rules.
  *
- * @param change must not change more of the node than its ServiceCIDRs and own addresses; see `changesFixedRules`
- *
- * @yields where other work can be done
+ * @param change must not change more of the node than its ServiceCIDRs and own addresses; see
+ * `changesFixedRules`
+ * @yields when other work can run
  */
 export function* partialInput(
   change: StateChange,
@@ -80,7 +80,7 @@ function chainChanges(
   };
 }
 
-/** Equal rules may be there several times (two services with one endpoint): each has its own copy. */
+/** Compares rules with their number: two Services with one endpoint have equal rules. */
 function sharedChanges(
   before: readonly ServiceRules[],
   after: readonly ServiceRules[],

@@ -1,59 +1,59 @@
 /**
- * Rules as data: what stands in which chain, before it is text.
+ * Defines rules as data, and renders them as input of `iptables-restore`.
  *
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
 import type { Table } from "./names.ts";
 
-/** A rule in a chain that many services share. */
+/** A rule in a chain that many Services share. */
 export interface SharedRule {
   readonly table: Table;
   readonly chain: string;
   /** The rule without `-A chain`. */
   readonly rule: string;
   /**
-   * Service rules of one chain match different destinations, so their order among themselves does
-   * not matter. But rules for addresses stand before those that lead to node ports, which match them
-   * too; and refusals before what refuses every other port of a virtual IP.
+   * The place of the rule. Service rules of one chain match different destinations, so their order
+   * has no effect. Rules for addresses precede node ports, and refusals precede the guards of
+   * virtual IPs.
    */
   readonly place: "first" | "last";
 }
 
-/** What one service port needs: chains of its own (table `nat`), and rules in shared chains. */
+/** The rules of one service port: chains of its own (table `nat`), and rules in shared chains. */
 export interface ServiceRules {
   /** Rules by chain, in order. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
   readonly shared: readonly SharedRule[];
 }
 
-/** What is to become of one table, as input of `iptables-restore --noflush`. */
+/** The changes of one table, as input of `iptables-restore --noflush`. */
 export interface TableInput {
   readonly table: string;
-  /** Chains that are made, or emptied, then filled with these rules. */
+  /** Chains to create or flush, then fill with these rules. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
   /** Rules to delete, `chain rule`. */
   readonly deleted: readonly string[];
-  /** Rules to put at the head of their chain, `chain rule`. */
+  /** Rules to insert at the head of their chain, `chain rule`. */
   readonly inserted: readonly string[];
-  /** Rules to put at the end of their chain, `chain rule`. */
+  /** Rules to append to their chain, `chain rule`. */
   readonly appended: readonly string[];
-  /** Chains to empty and remove. */
+  /** Chains to flush and delete. */
   readonly removed: readonly string[];
 }
 
-/** What is to become of one family's tables. */
+/** The changes of one family's tables. */
 export interface FamilyInput {
   readonly family: Family;
   readonly tables: readonly TableInput[];
 }
 
-/** A table's input without any operation. */
+/** Returns a table's input without operations. */
 export function emptyTable(table: string): TableInput {
   return { table, chains: new Map(), deleted: [], inserted: [], appended: [], removed: [] };
 }
 
-/** Number of chains and rules that this input makes or deletes. */
+/** Counts the chains and rules that this input creates or deletes. */
 export function countOperations(input: TableInput): number {
   let count = input.deleted.length + input.inserted.length + input.appended.length +
     input.removed.length;
@@ -61,10 +61,10 @@ export function countOperations(input: TableInput): number {
   return count;
 }
 
-/** Lines that are written at one go. */
+/** Lines that are rendered without a break. */
 const BATCH = 500;
 
-/** The input as text; nothing where there is nothing to do. */
+/** Renders the input as text, empty if there are no operations. */
 function* renderingTable(input: TableInput): Generator<undefined, string> {
   if (countOperations(input) === 0) return "";
   const texts: string[] = [];
@@ -94,9 +94,9 @@ function* linesOf(input: TableInput): Generator<string, void> {
 }
 
 /**
- * The tables of one family as one input of its restore program.
+ * Renders the tables of one family as one input of its restore program.
  *
- * @yields where other work can be done
+ * @yields when other work can run
  */
 export function* renderFamily(input: FamilyInput): Generator<undefined, string> {
   let text = "";

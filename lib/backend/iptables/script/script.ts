@@ -1,5 +1,5 @@
 /**
- * Scripts of both families: what `--once` prints and the daemon applies.
+ * Builds the scripts that `--once` prints and the daemon applies.
  *
  * @module
  */
@@ -15,36 +15,36 @@ import { partialInput } from "./partial.ts";
 import { countOperations, type FamilyInput, renderFamily } from "./ruleset.ts";
 
 /**
- * A script for both families. Its `text` is a line `# iptables-restore`, the IPv4 input, a line
- * `# ip6tables-restore`, the IPv6 input, each for `--noflush`; a family without operations is left
- * out. A full script's text is that for tables without rules of ours; what else the kernel holds
- * is seen to when it is applied.
+ * A script for both families. Its `text` has the input of each family after a line `#
+ * iptables-restore` or `# ip6tables-restore`. A family without operations is left out.
+ *
+ * A full script's text is for tables without our rules. `apply` adapts it to the kernel.
  */
 export interface IptablesScript extends Script {
-  /** Length of what was written when it was applied. */
+  /** The length written by `apply`. */
   bytes: number;
   /**
-   * Works out what the script says, once, in turns; what asks for it before has it at one go.
+   * Computes the script once, in turns. An earlier access computes it without a break.
    *
-   * @yields where other work can be done
+   * @yields when other work can run
    */
   making(): Generator<undefined, readonly FamilyInput[]>;
-  /** Whether node ports answer on 127.0.0.1, for which the kernel's `route_localnet` must be set. */
+  /** True if node ports answer on 127.0.0.1, which needs the kernel's `route_localnet`. */
   readonly routeLocalnet: boolean;
 }
 
-/** What a script is written for. */
+/** The target of a script. */
 export interface ScriptOptions {
-  /** The families that this node has iptables for. */
+  /** The families with a working iptables. */
   readonly families: readonly Family[];
   readonly abilities: Abilities;
 }
 
-/** The script that makes the full state. */
+/** Returns the script for the full state. */
 export function fullScript(state: DesiredState, options: ScriptOptions): IptablesScript {
   const { families, abilities } = options;
   const { node } = state;
-  // Later changes of the state do not touch the script.
+  // Later changes of the state do not affect the script.
   const services = new Map(state.services);
   return new LazyScript(
     "full",
@@ -53,7 +53,7 @@ export function fullScript(state: DesiredState, options: ScriptOptions): Iptable
   );
 }
 
-/** The script for a step; `undefined` where rules that all services share change with the node. */
+/** Returns the script for a step, or `undefined` if the node's change affects rules that all Services share. */
 export function partialScript(
   change: StateChange,
   state: DesiredState,
@@ -68,15 +68,15 @@ export function partialScript(
   );
 }
 
-/** The name of a family's iptables program, for example `ip6tables-restore`. */
+/** Returns the name of a family's iptables program, for example `ip6tables-restore`. */
 export function programName(family: Family, tool: "" | "-restore" | "-save", backend = ""): string {
   return `${family === 4 ? "iptables" : "ip6tables"}${backend}${tool}`;
 }
 
-/** Begins to work out a family's input. */
+/** Starts to compute a family's input. */
 type Making = () => Generator<undefined, FamilyInput>;
 
-/** A script that is worked out when it is asked for. */
+/** A script that is computed on access. */
 class LazyScript implements IptablesScript {
   readonly #inputs: readonly Making[];
   #made: readonly FamilyInput[] | undefined;

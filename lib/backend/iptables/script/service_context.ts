@@ -1,5 +1,5 @@
 /**
- * What the rules of one service port have in common.
+ * Collects the facts that several rules of a service port share.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { type ServiceChainNames, serviceChainNames } from "./names.ts";
 
-/** One service port, and what several of its rules depend on. */
+/** A service port with the facts that several of its rules share. */
 export interface ServiceContext {
   readonly servicePort: DesiredServicePort;
   readonly node: DesiredNode;
@@ -17,7 +17,7 @@ export interface ServiceContext {
   readonly usesFirewall: boolean;
 }
 
-/** Works out what several rules of one service port depend on. */
+/** Computes the shared facts of a service port's rules. */
 export function contextOf(servicePort: DesiredServicePort, node: DesiredNode): ServiceContext {
   const { externalIPs, loadBalancerIPs, nodePort, sourceRanges, hasEndpoints } = servicePort;
   const isExternal = externalIPs.length + loadBalancerIPs.length > 0 || nodePort !== 0;
@@ -30,14 +30,14 @@ export function contextOf(servicePort: DesiredServicePort, node: DesiredNode): S
   };
 }
 
-/** The chain of one policy's endpoints. */
+/** Returns the chain of one policy's endpoints. */
 export function policyChain({ names }: ServiceContext, policy: TrafficPolicy): string {
   return policy === "Cluster" ? names.cluster : names.local;
 }
 
 /**
- * Whether a policy's chain is there: it has endpoints, and something leads to it. Pods and the
- * node itself reach external addresses under the Cluster policy whatever the service says.
+ * Returns true if a policy's chain exists: it has endpoints, and a rule leads to it. Pods and the
+ * node itself reach external addresses under the Cluster policy in any case.
  */
 export function isUsed(context: ServiceContext, policy: TrafficPolicy): boolean {
   const { servicePort, usesExternalChain } = context;

@@ -1,8 +1,8 @@
 /**
- * The rules of one service port: how connections to its addresses find its endpoints.
+ * Builds the rules of one service port, from its addresses to its endpoints.
  *
- * Behaviour and names of chains are those of kube-proxy's iptables mode, but endpoints without
- * session affinity have no chain of their own: the service's chain translates the address itself.
+ * Behaviour and chain names are those of kube-proxy's iptables mode. But endpoints without session
+ * affinity have no chains: the Service's chain has the DNAT rules.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import type { ServiceRules } from "./ruleset.ts";
 import { contextOf, isUsed, policyChain, type ServiceContext } from "./service_context.ts";
 import { sharedRules } from "./shared_rules.ts";
 
-/** All rules of one service port. Pure; the same values give the same rules. */
+/** Returns all rules of one service port. */
 export function serviceRules(servicePort: DesiredServicePort, node: DesiredNode): ServiceRules {
   const context = contextOf(servicePort, node);
   const chains = new Map<string, readonly string[]>();
@@ -34,7 +34,10 @@ export function serviceRules(servicePort: DesiredServicePort, node: DesiredNode)
   return { chains, shared: sharedRules(context) };
 }
 
-/** Connections to the cluster IP that do not come from pods are masqueraded: they may be routed through this node. */
+/**
+ * Masquerades connections to the cluster IP that are not from pods, since they may be routed
+ * through this node.
+ */
 function masqueradeRules({ servicePort, node }: ServiceContext, policy: TrafficPolicy): string[] {
   const { family, clusterIPs, protocol, name, internalTrafficPolicy } = servicePort;
   const detector = node.families[family].localDetector;
@@ -55,7 +58,10 @@ function masqueradeRules({ servicePort, node }: ServiceContext, policy: TrafficP
   );
 }
 
-/** The chain of external addresses and node ports: masquerades, or lets pods and the node take the Cluster policy. */
+/**
+ * Returns the chain of external addresses and node ports. It masquerades, or sends pods and the
+ * node to the Cluster policy.
+ */
 function externalRules(context: ServiceContext): string[] {
   const { servicePort: { name, family, externalTrafficPolicy }, names, node } = context;
   const to = `${name} external destinations`;
@@ -80,7 +86,7 @@ function externalRules(context: ServiceContext): string[] {
   return rules;
 }
 
-/** The chain of load-balancer IPs with source ranges; what it lets fall through, `KUBE-PROXY-FIREWALL` drops. */
+/** Returns the chain of load-balancer IPs with source ranges. `KUBE-PROXY-FIREWALL` drops the rest. */
 function firewallRules({ servicePort, names }: ServiceContext): string[] {
   const { name, sourceRanges } = servicePort;
   return [

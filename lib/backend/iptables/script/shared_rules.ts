@@ -1,6 +1,6 @@
 /**
- * The rules of one service port in the chains that all services share: they catch what goes to
- * its addresses, send it to the service port's own chains, or refuse it.
+ * Builds one service port's rules in shared chains: they send packets to its own chains, or refuse
+ * them.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { comment, host, port, reject, rule } from "./rule.ts";
 import type { SharedRule } from "./ruleset.ts";
 import { isUsed, policyChain, type ServiceContext } from "./service_context.ts";
 
-/** All rules of one service port in shared chains. */
+/** Returns all rules of one service port in shared chains. */
 export function sharedRules(context: ServiceContext): SharedRule[] {
   return [
     ...clusterIPRules(context),
@@ -55,8 +55,8 @@ function externalAddressRules(context: ServiceContext): SharedRule[] {
 }
 
 /**
- * What external traffic meets where its policy has no endpoint here. Pods and the node may still
- * be served: their packets have an endpoint's address by now and match none of these.
+ * Refuses external traffic if its policy has no endpoint here. Packets of pods and the node may
+ * have an endpoint's address already, and then match none of these rules.
  */
 function refusalRules(context: ServiceContext): SharedRule[] {
   const { servicePort } = context;
@@ -76,7 +76,10 @@ function refusalRules(context: ServiceContext): SharedRule[] {
   return rules;
 }
 
-/** What a service's own firewall chain let fall through still has the load balancer's address. */
+/**
+ * Drops packets that the Service's firewall chain did not accept: they still have the load
+ * balancer's address.
+ */
 function firewallDrops(context: ServiceContext): SharedRule[] {
   if (!context.usesFirewall) return [];
   return context.servicePort.loadBalancerIPs.map((address) =>
@@ -97,7 +100,7 @@ function nodePortRules({ servicePort, names, usesExternalChain }: ServiceContext
   return [{ table: "nat", chain: "KUBE-NODEPORTS", rule: rule(...words), place: "last" }];
 }
 
-/** The load balancer's own probe is let in, with local endpoints or without. */
+/** Accepts the load balancer's probe, with or without local endpoints. */
 function healthCheckRules({ servicePort }: ServiceContext): SharedRule[] {
   const { healthCheckNodePort = 0, name } = servicePort;
   if (healthCheckNodePort === 0) return [];
@@ -106,7 +109,7 @@ function healthCheckRules({ servicePort }: ServiceContext): SharedRule[] {
   return [{ table: "filter", chain: "KUBE-NODEPORTS", rule: rule(...words), place: "last" }];
 }
 
-/** A connection that comes back to its own source would never see the answer: it is masqueraded. */
+/** Masquerades hairpin connections, which would otherwise not get their answers. */
 function hairpinRules(context: ServiceContext): SharedRule[] {
   const { servicePort: { family } } = context;
   const own = new Set<string>();
@@ -125,7 +128,7 @@ function hairpinRules(context: ServiceContext): SharedRule[] {
   }));
 }
 
-/** What becomes of connections that no endpoint may take. */
+/** Returns the treatment of connections without an endpoint. */
 function refusal({ hasEndpoints, family }: DesiredServicePort): { note: string; target: string } {
   if (hasEndpoints) return { note: "has no local endpoints", target: "-j DROP" };
   return { note: "has no endpoints", target: reject(family) };
