@@ -15,16 +15,12 @@ import type { Results } from "./results.ts";
 const ROOT = new URL("..", import.meta.url).pathname;
 
 /**
- * Makes the program, and has everything that starts signpost in this process start it, in the unit's environment.
+ * Makes the program, and has everything that starts signpost in this process start it.
  *
  * @param folder an existing folder, for the bundle
  * @returns what it is, in words
  */
 export async function makeProgram(folder: string): Promise<string> {
-  const unit = await Deno.readTextFile(`${ROOT}systemd/signpost.service`);
-  for (const [, name = "", value = ""] of unit.matchAll(/^Environment=(\w+)=(.*)$/gm)) {
-    Deno.env.set(name, value);
-  }
   const named = Deno.env.get("SIGNPOST_BIN")?.trim();
   if (named) return named;
   // Without esbuild, which Deno fetches from npm at its first use, the sources are measured.

@@ -28,7 +28,7 @@ Measured at commit ${commit} on ${date}: ${machine.cores} cores (${machine.cpu})
 load average ${load.toFixed(1)} before, in one sitting of ${
     Math.ceil(minutes)
   } minutes. signpost is the
-program of the binary with its V8 flags, in the environment of the unit and with the defaults that it starts it with, the state file among them, at log level 2; the
+program of the binary with its V8 flags and with the defaults that the unit starts it with, the state file among them, at log level 2; the
 API server is in the same namespace. \`deno task bench scale\` measures it on the machine that it runs on.
 ${failureLines(results).map((line) => `\n${line}\n`).join("")}
 

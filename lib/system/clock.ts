@@ -4,20 +4,12 @@
  * @module
  */
 import type { Clock } from "../model/ports/ports.ts";
-import type { Rounds } from "./rounds.ts";
 
 /** Timers hold 31 bits of milliseconds; one for more ends at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 
 /** Real time. */
 export class SystemClock implements Clock {
-  readonly #rounds: Pick<Rounds, "next"> | undefined;
-
-  /** @param rounds for those who sleep for 0 ms; timers by default */
-  constructor(rounds?: Pick<Rounds, "next">) {
-    this.#rounds = rounds;
-  }
-
   /** @inheritdoc */
   now(): number {
     return Date.now();
@@ -31,7 +23,6 @@ export class SystemClock implements Clock {
   /** @inheritdoc */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) return Promise.resolve();
-    if (milliseconds === 0 && !signal && this.#rounds) return this.#rounds.next();
     return new Promise((resolve) => {
       const finish = () => {
         clearTimeout(timer);

@@ -14,13 +14,12 @@ import { MemoryRelease, v8Heap } from "./memory.ts";
 import { sendProbe } from "./probe.ts";
 import { DenoProcessRunner } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
-import { Rounds } from "./rounds.ts";
 import { denoStreamer } from "./streamer.ts";
 
 /** The real one. */
 export function systemRuntime(): Runtime {
   const interfaces = interfaceReader();
-  const clock = new SystemClock(new Rounds());
+  const clock = new SystemClock();
   const heap = v8Heap();
   const runner = new DenoProcessRunner();
   const memory = heap && new MemoryRelease(clock, heap);

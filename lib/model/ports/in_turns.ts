@@ -93,8 +93,8 @@ export function sortingByKey<V>(
   return sorting(entries, ([a], [b]) => a < b ? -1 : 1);
 }
 
-/** Milliseconds of one turn. */
-const TURN = 5;
+/** Milliseconds of a turn. The timer between two of them takes 1 ms. */
+const TURN = 10;
 
 /**
  * Splits long work by time. Yield at least every 50 to 100 KB of new objects: while V8 marks a
