@@ -1,8 +1,8 @@
 /**
- * The backend port: one object for each mode, with all that depends on the mode.
+ * Defines the backend port: one object for each mode, with everything that depends on the mode.
  *
- * A backend is made without touching the kernel. Only the daemon applies scripts, and only after
- * `probe`; all other methods may be called at any time.
+ * A backend is created without touching the kernel. Only the daemon applies scripts, and only after
+ * `probe`. All other methods may be called at any time.
  *
  * @module
  */
@@ -25,7 +25,7 @@ import type { KernelRules, PortRules, PortsOfNode } from "./kernel_rules.ts";
 import type { BackendMetrics } from "./metrics.ts";
 import type { HandOver } from "./take_over.ts";
 
-/** What a backend works with. */
+/** The configuration and ports of a backend. */
 export interface BackendOptions {
   readonly configuration: Configuration;
   readonly runtime: Pick<
@@ -35,38 +35,38 @@ export interface BackendOptions {
   readonly logger: Logger;
 }
 
-/** What the kernel and the programs of this node can do. */
+/** The abilities of this node's kernel and programs. */
 export interface Probed {
   /** The version of the program that writes the rules. */
   readonly version: string;
-  /** The families that no rules are written for. */
+  /** The families without rules. */
   readonly missing: MissingFamilies;
-  /** What only some Services need, and is refused. */
+  /** Refused features that only some Services need. */
   readonly refusedFeatures: RefusedFeatures;
-  /** What is wrong, though rules can be written. */
+  /** Faults of the node that still allow rules. */
   readonly findings: readonly Finding[];
-  /** How the program was chosen, for the log; `""`: there was no choice. */
+  /** The reason for the chosen program, for the log; `""` if there was no choice. */
   readonly choice: string;
 }
 
-/** Where drift is reported. */
+/** The receivers of drift reports. */
 export interface DriftOptions {
-  /** The state that the kernel is held to. */
+  /** The state that the kernel should hold. */
   readonly desired: DesiredState;
-  /** Called with what another program has changed. */
+  /** Called with a change by another program. */
   readonly onDrift: (drift: Drift) => void;
-  /** Called with the reason for a full sync: the rules go by what has changed, or changes were missed. */
+  /** Called with the reason for a full sync: a setting of the rules changed, or changes were missed. */
   readonly onChange: (reason: string) => void;
   readonly signal: AbortSignal;
 }
 
-/** Names the rule or element behind each kind of verdict; `""`: there is none. */
+/** Names the rule or element behind each kind of verdict; `""` if there is none. */
 export interface RuleNames {
   /** Leads to the endpoints. */
   delivers(match: Match): string;
   /** Leads pods and this node to the cluster's endpoints, under the Local policy. */
   shortCircuit(match: Match): string;
-  /** Rejects or drops, for want of endpoints. */
+  /** Rejects or drops, because there is no endpoint. */
   refuses(match: Match): string;
   /** Drops sources outside of the source ranges. */
   firewall(match: Match): string;
@@ -84,25 +84,25 @@ export interface DesiredStep {
   readonly node: DesiredNode;
 }
 
-/** Something that a clean-up has removed, or would remove. */
+/** A part that a clean-up removed, or would remove. */
 export interface Removal {
-  /** Says what was removed, for the log. */
+  /** Says for the log what was removed. */
   readonly message: string;
   readonly details: LogFields;
-  /** The script that removes it, headed by its program. */
+  /** The script that removes it, after a line with its program. */
   readonly script: string;
 }
 
-/** What is cleaned up, and how. */
+/** The options of a clean-up. */
 export interface CleanupOptions {
-  /** kube-proxy's rules, too. */
+  /** True to remove kube-proxy's rules too. */
   readonly kubeProxy: boolean;
-  /** Only look. */
+  /** If true, nothing is removed. */
   readonly dryRun: boolean;
   readonly removed: (removal: Removal) => Promise<void>;
 }
 
-/** The rules of other proxies on this node, and taking over from them. */
+/** The rules of other proxies on this node, and the take-over from them. */
 export type ForeignRules = Pick<
   HandOver,
   | "isServed"
@@ -115,38 +115,37 @@ export type ForeignRules = Pick<
   | "rival"
 >;
 
-/** A mode: how desired state becomes rules of this kernel, and what there is to know of them. */
+/** A mode: turns desired state into kernel rules and describes them. */
 export interface Backend<S extends Script = Script> extends Dataplane<S> {
   readonly traits: ModeTraits;
   /** Metrics that only this mode has. */
   readonly metrics: BackendMetrics;
-  /** What frontends have counted. */
+  /** The connection counts of frontends. */
   readonly connections: ConnectionCounters;
   readonly foreignRules: ForeignRules;
   /**
-   * Asks the kernel whether it can carry the rules; writes nothing.
+   * Checks if the kernel supports the rules, without writing.
    *
-   * @throws {ApplyError} that says what is missing
+   * @throws {ApplyError} that names what is missing
    */
   probe(): Promise<Probed>;
   /**
-   * A script that puts back what `watchDrift` has noticed, and only what differs from the state that
-   * was applied last; `undefined`: everything has to be written. No script may be under way. Never
-   * rejects with an `ApplyError`.
+   * Returns a script that repairs only the drift from the applied state; `undefined` asks for a
+   * full sync. No script may be in progress. Never rejects with an `ApplyError`.
    */
   repair(applied: DesiredState): Promise<S | undefined>;
-  /** Notices changes by others, until the signal aborts. */
+  /** Reports changes by other programs until the signal aborts. */
   watchDrift(options: DriftOptions): Promise<void>;
   /**
-   * Reads what the kernel holds of us.
+   * Reads signpost's rules from the kernel.
    *
-   * @throws {ApplyError} where it cannot be read
+   * @throws {ApplyError} if they cannot be read
    */
   read(): Promise<KernelRules>;
   /**
-   * Reads what the kernel holds of some service ports. Absent: `read` is as fast.
+   * Reads the kernel's rules of some service ports. Absent if `read` is as fast.
    *
-   * @throws {ApplyError} where it cannot be read
+   * @throws {ApplyError} if they cannot be read
    */
   readPorts?(about: PortsOfNode): Promise<PortRules>;
   /**
@@ -155,14 +154,14 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    * @throws {ApplyError} if they cannot be read
    */
   readRuleset(): Promise<RulesetFacts>;
-  /** What the rules that decide about packets are called. */
+  /** Returns the names of the rules that decide about packets. */
   describe(node: DesiredNode): RuleNames;
-  /** Begins with a state, and gives the changes of the steps that follow, deletions first. */
+  /** Starts from a state, and returns a function that lists the changes of each step, deletions first. */
   changesFrom(state: DesiredState): (step: DesiredStep) => Change[];
   /**
-   * Removes our rules, those of kube-proxy if asked.
+   * Removes signpost's rules, and kube-proxy's if asked.
    *
-   * @returns what failed; where a program is not installed, it has no rules
+   * @returns the failures; a missing program has no rules
    */
   cleanup(options: CleanupOptions): Promise<ApplyError[]>;
 }

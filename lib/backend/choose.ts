@@ -1,5 +1,5 @@
 /**
- * Chooses the backend: the one place that knows which there are.
+ * Chooses the backend. No other module lists the backends.
  *
  * @module
  */
@@ -18,28 +18,28 @@ const BACKENDS: Readonly<Record<Mode, new (options: BackendOptions) => Backend>>
   iptables: IptablesBackend,
 };
 
-/** What a mode that is left open becomes, and what comes next where that cannot be used. */
+/** The mode to try first if none is set, and the one that follows. */
 const FIRST: Mode = "nftables";
 const NEXT: Mode = "iptables";
 
-/** A backend that can work on this node. */
+/** A backend that works on this node. */
 export interface OpenBackend extends Probed {
   readonly backend: Backend;
 }
 
-/** The backends of all modes. */
+/** Returns the backends of all modes. */
 export function allBackends(options: BackendOptions): Backend[] {
   return Object.values(BACKENDS).map((each) => new each(options));
 }
 
-/** The backend of the configured mode, and where none is set of the first; the kernel is not asked. */
+/** Returns the backend of the configured mode, or of the first one, without asking the kernel. */
 export function likelyBackend(options: BackendOptions): Backend {
   return new BACKENDS[options.configuration.mode || FIRST](options);
 }
 
 /**
- * The backend that a daemon with this configuration uses here: for commands that only look. Where
- * the kernel cannot be asked, the last one.
+ * Returns the backend that a daemon with this configuration uses here, for commands that only read.
+ * If the kernel cannot be asked, it is the last one.
  */
 export async function usedBackend(options: BackendOptions): Promise<Backend> {
   const backend = likelyBackend(options);
@@ -53,7 +53,7 @@ export async function usedBackend(options: BackendOptions): Promise<Backend> {
   }
 }
 
-/** Tells whether the mode that comes first could be used although another one is set. */
+/** Returns true if the first mode would work although another one is set. */
 export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
   const { mode } = options.configuration;
   if (mode === "" || mode === FIRST) return false;
@@ -67,10 +67,10 @@ export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
 }
 
 /**
- * Opens the backend of the configured mode; where none is set, nftables if this kernel and this
- * nft can carry the rules, else iptables.
+ * Opens the backend of the configured mode. If none is set, it is nftables if this kernel and nft
+ * support the rules, else iptables.
  *
- * @throws {FatalError} that says what is missing
+ * @throws {FatalError} that names what is missing
  */
 export async function openBackend(options: BackendOptions): Promise<OpenBackend> {
   const { configuration, runtime } = options;
@@ -95,7 +95,7 @@ async function openEither(first: Backend, options: BackendOptions): Promise<Open
   try {
     return await open(first, options);
   } catch (error) {
-    // What fails for the moment only is no reason to change the mode for good.
+    // A temporary failure is no reason for another mode.
     if (!(error instanceof ApplyError) || error.failure === "program-failed") throw error;
     const next = new BACKENDS[NEXT](options);
     const opened = await open(next, options).catch((other: unknown) => {

@@ -16,8 +16,9 @@ import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts"
 import { programName } from "./iptables/script/script.ts";
 
 /**
- * Reads the chains of the family `inet`; none if nft cannot. Those of `ip` and `ip6` are iptables' as a rule: its
- * table `nat` may be large, and in `filter` iptables mode accepts what Services send.
+ * Reads the chains of the family `inet`; none if nft cannot. The families `ip` and `ip6` are
+ * usually iptables': their `nat` table may be large, and `filter` in iptables mode accepts Service
+ * packets.
  */
 export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]> {
   try {
@@ -36,7 +37,7 @@ export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]>
 export async function legacyChains(runner: ProcessRunner): Promise<ForeignChain[]> {
   const chains: ForeignChain[] = [];
   for (const family of FAMILIES) {
-    // Without `-t`, it loads no kernel module.
+    // Without `-t` it loads no kernel module.
     const saved = await runIfThere(runner, [programName(family, "-save", "-legacy")]);
     const filter = saved?.code === 0 ? atOnce(parseSaved(saved.stdout)).get("filter") : undefined;
     if (filter) append(chains, translateFilter(filter, family));
@@ -65,15 +66,15 @@ export function translateFilter(filter: SavedTable, family: Family): ForeignChai
   });
 }
 
-/** Modules that decide by their options alone. */
+/** Modules whose options alone decide. */
 const MODULES: ReadonlySet<string> = new Set(
   ["tcp", "udp", "sctp", "multiport", "conntrack", "state", "addrtype", "comment"],
 );
 
-/** Targets after which the next rule follows. */
+/** Targets that let the next rule follow. */
 const PASSING: ReadonlySet<string> = new Set(["LOG", "NFLOG", "MARK", "CONNMARK", "TRACE"]);
 
-/** Options with one value each, in nft's words. */
+/** Translates an option with one value into nft's words. */
 function translateOption(option: string, value: string, family: Family): string | undefined {
   const ip = family === 4 ? "ip" : "ip6";
   switch (option) {
@@ -103,11 +104,11 @@ function translateOption(option: string, value: string, family: Family): string 
 
 interface Context {
   readonly family: Family;
-  /** Those that rules can jump to. */
+  /** The chains that rules can jump to. */
   readonly chains: ReadonlySet<string>;
 }
 
-/** What is not known becomes a match that the check does not understand either. */
+/** Translates a rule. An unknown part becomes a match that the check does not understand either. */
 function translateRule(words: readonly string[], { family, chains }: Context): string {
   const parts: string[] = [];
   let isNot = false;

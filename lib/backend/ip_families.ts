@@ -1,22 +1,22 @@
 /**
- * Which IP families this node's kernel has.
+ * Finds the IP families of this node's kernel.
  *
  * @module
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
-/** Families that rules are not written for, with the reason, which ends a sentence. */
+/** Families without rules, with the reason, which ends a sentence. */
 export type MissingFamilies = ReadonlyMap<Family, string>;
 
 const NO_IPV6 = "this node has no IPv6 (the kernel has no IPv6 sockets)";
 
-/** The families that this node's kernel does not have. */
+/** Returns the families that this node's kernel lacks. */
 export function missingFamilies({ hasIpv6 }: Pick<Runtime, "hasIpv6">): MissingFamilies {
   return hasIpv6() ? new Map() : new Map([[6, NO_IPV6]]);
 }
 
-/** The families that are left, IPv4 first. */
+/** Returns the other families, IPv4 first. */
 export function familiesBut(missing: MissingFamilies): readonly Family[] {
   return FAMILIES.filter((family) => !missing.has(family));
 }

@@ -1,8 +1,11 @@
 /**
- * The table that is there while connections of kube-proxy's ipvs mode live on.
+ * Names the table that exists while connections of kube-proxy's ipvs mode keep working.
  *
  * @module
  */
 
-/** Its name; see `ipvs/guard.ts`. It is apart from ours, as it comes and goes with what another program left. */
+/**
+ * The table of `ipvs/guard.ts`. It is separate because it lives only as long as another program's
+ * leftovers.
+ */
 export const IPVS_TABLE = "inet ipvs-signpost";

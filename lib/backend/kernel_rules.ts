@@ -1,5 +1,5 @@
 /**
- * What the kernel holds of us, readable in the same way in every mode.
+ * Defines the kernel's rules of signpost in a form that all modes share.
  *
  * @module
  */
@@ -7,54 +7,54 @@ import type { KernelChanges } from "../model/kernel/change.ts";
 import type { DesiredNode, DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ServiceDifference } from "../model/kernel/verification.ts";
 
-/** One thing of a Service in the kernel, an element, rule, chain or set: what it should be beside what it is. */
+/** One element, rule, chain or set of a Service: the desired and the actual value. */
 export interface KernelEntry {
   /** The set, map or chain. */
   readonly in: string;
-  /** The key of the element, or the rule; `""`: the chain or set itself. */
+  /** The key of the element, or the rule; `""` for the chain or set itself. */
   readonly key: string;
-  /** What it should be; `""` where the key says all, or nothing should be there. */
+  /** The desired value; `""` if the key is enough, or nothing is desired. */
   readonly desired: string;
-  /** What it is. */
+  /** The value in the kernel. */
   readonly held: string;
   readonly state: "same" | "missing" | "extra" | "wrong";
 }
 
-/** A client that stays on its endpoint. */
+/** A client that session affinity keeps on its endpoint. */
 export interface StickyClient {
   readonly servicePort: string;
   readonly client: string;
   readonly address: string;
   readonly port: number;
-  /** Seconds until it is forgotten. */
+  /** Seconds until the kernel forgets it. */
   readonly expiresSeconds: number;
 }
 
-/** The kernel beside the desired state. */
+/** The comparison of the kernel with the desired state. */
 export interface Comparison {
   readonly differences: readonly ServiceDifference[];
-  /** Elements and rules of the desired state. */
+  /** The number of elements and rules in the desired state. */
   readonly compared: number;
 }
 
-/** The kernel's rules as they were when they were read. */
+/** The kernel's rules at the time of reading. */
 export interface KernelRules {
-  /** There are none of ours. */
+  /** True if the kernel has no rules of signpost. */
   readonly isEmpty: boolean;
-  /** What these ports should have, and what there is; entries that differ first. */
+  /** Returns the desired and actual entries of these ports, differences first. */
   entries(ports: readonly DesiredServicePort[], node: DesiredNode): KernelEntry[];
-  /** The clients that session affinity keeps on endpoints, where the kernel tells of them. */
+  /** Returns the clients with session affinity, if the kernel lists them. */
   stickyClients(ports: readonly DesiredServicePort[]): StickyClient[];
-  /** Everything that differs from a state. */
+  /** Returns all differences from a state. */
   compare(state: DesiredState): Comparison;
-  /** The step to the rules of some Services; those of other Services stay. */
+  /** Returns the step to the rules of some Services. Rules of other Services stay. */
   changesTo(state: DesiredState): KernelChanges;
 }
 
 /** The rules of some service ports. */
 export type PortRules = Pick<KernelRules, "isEmpty" | "entries" | "stickyClients">;
 
-/** Some service ports, and the node that they are for. */
+/** Some service ports, with the node's part of the desired state. */
 export interface PortsOfNode {
   readonly ports: readonly DesiredServicePort[];
   readonly node: DesiredNode;

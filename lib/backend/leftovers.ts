@@ -1,5 +1,5 @@
 /**
- * `signpost cleanup --kube-proxy` after kube-proxy's ipvs mode: at once, without a grace time.
+ * Runs `signpost cleanup --kube-proxy` after kube-proxy's ipvs mode, without a grace period.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { CleanupOptions } from "./backend.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
 import { IPVS_INTERFACE, IpvsKernel } from "./ipvs/kernel.ts";
 
-/** What is cleaned up, and how. */
+/** The options of the clean-up. */
 export interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "removed"> {
   readonly runner: ProcessRunner;
   /** `ipvs.excludeCIDRs`. */
@@ -17,9 +17,9 @@ export interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "rem
 }
 
 /**
- * Removes virtual servers, `kube-ipvs0` and sets. No rule may name the sets any more.
+ * Removes virtual servers, `kube-ipvs0` and sets. No rule may use the sets any more.
  *
- * @returns what failed, and what to do
+ * @returns an error with advice if a part failed
  */
 export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]> {
   const problems = await cleanUp(options).catch((error) => [messageOf(error)]);
@@ -29,7 +29,7 @@ export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]>
   return [new Error(`of kube-proxy's ipvs mode is left: ${problems.join("; ")} (${advice})`)];
 }
 
-/** @returns what is left and why, for each a line */
+/** @returns a line for each part that is left */
 async function cleanUp(options: IpvsCleanupOptions): Promise<string[]> {
   const { runner, excluded, dryRun, removed } = options;
   const kernel = new IpvsKernel(runner, excluded);

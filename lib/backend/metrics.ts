@@ -1,13 +1,13 @@
 /**
- * Metrics that only one mode has, as values: each backend names its own.
+ * Defines the metrics of one mode as values, which each backend provides.
  *
  * @module
  */
 
-/** A metric's name, and what it means. */
+/** A metric's name and help text. */
 export type Definition = readonly [name: string, help: string];
 
-/** Counts what was refused, by family. */
+/** Counts failures, by family. */
 export interface FailureMetric {
   readonly of: "sync" | "partial sync" | "clean-up";
   readonly definition: Definition;
@@ -19,14 +19,14 @@ export interface Sample {
   readonly value: number;
 }
 
-/** A value for each set of labels, read when the metrics are asked for. */
+/** A value for each set of labels, read at each scrape. */
 export interface GaugeMetric {
   readonly definition: Definition;
   readonly labels: readonly string[];
   readonly read: () => Iterable<Sample>;
 }
 
-/** Numbers that only grow, read when the metrics are asked for. */
+/** Numbers that only grow, read at each scrape. */
 export interface CounterMetric {
   readonly definition: Definition;
   readonly labels: readonly string[];

@@ -1,32 +1,29 @@
 /**
- * `net.ipv4.conf.all.route_localnet`: node ports on 127.0.0.1 need it, and it lets neighbours reach
- * what listens there (CVE-2020-8558) where no rule keeps them out.
+ * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Without a protecting
+ * rule, it lets neighbours reach local listeners (CVE-2020-8558).
  *
  * @module
  */
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Sysctl } from "./sysctl.ts";
 
-/** As sysctl(8) has it. */
+/** The setting's name in sysctl(8). */
 export const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
 
-/**
- * The value that other programs look for. Nothing tells who has set it, and others may need it: it is
- * never set back.
- */
+/** The value that other programs expect. It is never reset, because others may need it. */
 const ON = "1";
 
 /** Milliseconds that a sync waits for the setting. */
 const PATIENCE = 1_000;
 
-/** What it takes to set it. */
+/** The ports to set it. */
 export interface RouteLocalnetOptions {
   readonly runner: ProcessRunner;
   readonly clock: Pick<Clock, "sleep">;
 }
 
 /**
- * Switches it on.
+ * Sets it to 1.
  *
  * @throws {Error} if it cannot be set
  */
@@ -38,8 +35,8 @@ export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
 }
 
 /**
- * Switches it on beside the rules. If that is refused (a read-only /proc/sys), a node finding says that the
- * setting is off; all other rules do not need it. A `sysctl` that hangs holds no sync up.
+ * Returns a function that sets it without delaying a sync for long. If that fails (a read-only
+ * /proc/sys), a node finding reports it; all other rules work without it.
  */
 export function routeLocalnet(
   { runner, clock }: RouteLocalnetOptions,
@@ -53,7 +50,7 @@ export function routeLocalnet(
   };
 }
 
-/** Warns of a setting that is still on when no rule of signpost keeps neighbours out. Never rejects. */
+/** Warns if the setting is still on when no rule of signpost protects local listeners. Never rejects. */
 export async function warnOfRouteLocalnet(
   { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
 ): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Kernel settings, through the program `sysctl`. Deno allows no write below `/proc` without
- * every permission there is.
+ * Reads and writes kernel settings with the program `sysctl`. Deno writes below `/proc` only with
+ * all permissions.
  *
  * @module
  */
@@ -12,18 +12,18 @@ export class Sysctl {
   constructor(private readonly runner: ProcessRunner) {}
 
   /**
-   * The value of a setting.
+   * Reads a setting.
    *
-   * @throws {Error} where there is no such setting, or no `sysctl`
+   * @throws {Error} if there is no such setting, or no `sysctl`
    */
   async read(name: string): Promise<string> {
     return (await this.#run(["sysctl", "-n", name])).trim();
   }
 
   /**
-   * Sets a value.
+   * Writes a setting.
    *
-   * @throws {Error} where the kernel, or the place that signpost runs in, refuses
+   * @throws {Error} if the kernel or the container refuses it
    */
   async write(name: string, value: string): Promise<void> {
     await this.#run(["sysctl", "-q", "-w", `${name}=${value}`]);
@@ -32,7 +32,7 @@ export class Sysctl {
   async #run(argv: readonly [string, ...string[]]): Promise<string> {
     try {
       const { code, stdout, stderr } = await this.runner.run(argv);
-      // sysctl 4 reports a refusal and ends with 0 all the same.
+      // sysctl 4 reports a refusal on standard error but exits with 0.
       if (code !== 0 || stderr.trim() !== "") {
         throw new Error(stderr.trim().split("\n")[0] || `exit ${code}`);
       }

@@ -1,6 +1,6 @@
 /**
- * Taking over from kube-proxy, or from signpost in its other mode, without a gap: our rules are
- * there before, or in the very transaction in which, the others go.
+ * Takes over from kube-proxy, or from signpost's other mode, without a gap. Signpost's rules are
+ * written before, or in the same transaction as, the removal.
  *
  * @module
  */
@@ -28,30 +28,30 @@ import { kubeProxyProcesses } from "./kube_proxy_process.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
 import type { Rival } from "../findings/facts.ts";
 
-/** What a hand-over works with. */
+/** The ports and settings of a hand-over. */
 export interface HandOverOptions {
-  /** Finds the variant of iptables that our own rules are in; `undefined`: they are in nftables. */
+  /** Returns the iptables variant of signpost's rules; `undefined` if they are in nftables. */
   readonly variant: (() => Promise<Variant>) | undefined;
   readonly configuration: Pick<Configuration, "ipvs" | "signpost">;
   readonly runner: ProcessRunner;
-  /** Of this process. */
+  /** The number of this process. */
   readonly pid: number;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Removes the others' rules once. If they come back, it says so and lets them be. */
+/** Removes other proxies' rules once. If they come back, it reports them and leaves them. */
 export class HandOver {
   readonly #options: HandOverOptions;
   readonly #nft: Nft;
   readonly #ipvs: IpvsTakeOver;
   #state: "waiting" | "removing" | "done" = "waiting";
   #onFailure: () => void = () => {};
-  /** Failures that were told. */
+  /** Failures that were logged. */
   readonly #failures = new Set<string>();
   #rival: Rival | undefined;
 
-  /** @param options how our own rules get into the kernel */
+  /** @param options the ports and settings */
   constructor(options: HandOverOptions) {
     this.#options = options;
     this.#nft = new Nft(options.runner);
@@ -66,12 +66,12 @@ export class HandOver {
     });
   }
 
-  /** Where the take-over from kube-proxy's ipvs mode is; `undefined`: there is none. */
+  /** Returns the progress of a take-over from kube-proxy's ipvs mode, or `undefined`. */
   get ipvs(): TakeOverReport | undefined {
     return this.#ipvs.report;
   }
 
-  /** A proxy that wrote its rules again after they were removed; `undefined`: there is none. */
+  /** Returns a proxy that wrote its rules again after their removal, or `undefined`. */
   get rival(): Rival | undefined {
     return this.#rival;
   }
@@ -81,7 +81,7 @@ export class HandOver {
     this.#onFailure = onFailure;
   }
 
-  /** Returns whether packets meet rules of a proxy: ours of any version and mode, or kube-proxy's. */
+  /** Returns true if packets meet a proxy's rules: signpost's of any version and mode, or kube-proxy's. */
   async isServed(): Promise<boolean> {
     const tables = await this.#nft.listHookedTables().catch(() => []);
     if (tables.some((table) => PROXY_TABLES.includes(table))) return true;
@@ -89,46 +89,46 @@ export class HandOver {
     return found.some(({ isHooked }) => isHooked);
   }
 
-  /** Commands for our first transaction: kube-proxy's nftables tables end as ours begins. */
+  /** Returns commands for the first transaction, which removes kube-proxy's nftables tables. */
   async prologue(): Promise<string> {
     if (this.#state !== "waiting") return "";
     const [guard, tables] = await Promise.all([
       this.#ipvs.prologue(),
-      // A guard that is no longer needed is there where a signpost before was killed.
+      // A guard without need remains after a killed signpost.
       deleteTables(this.#nft, [...KUBE_PROXY_TABLES, IPVS_TABLE]),
     ]);
     return tables + guard;
   }
 
-  /** Called before our rules in iptables mode, which has no transaction of all. Never rejects. */
+  /** Called before the rules in iptables mode, which has no common transaction. Never rejects. */
   async prepare(): Promise<void> {
     if (this.#state === "waiting") await this.#ipvs.prepare();
   }
 
-  /** Called when our rules are in the kernel: removes what is left of the others. Never rejects. */
+  /** Removes the rest of the other rules. Called when signpost's rules are in the kernel. Never rejects. */
   async finish(): Promise<void> {
     await this.#ipvs.takeOver();
     await this.#removeOthers();
   }
 
   /**
-   * Removes what kube-proxy's ipvs mode left when no connection needs it, until nothing is left or the
-   * signal aborts. Called after each check as well, which may have found it again.
+   * Removes kube-proxy's ipvs leftovers when no connection needs them, until none is left or the
+   * signal aborts. Called again after each check, which may have found new ones.
    */
   follow(signal: AbortSignal): Promise<void> {
     return this.#ipvs.run(signal);
   }
 
   /**
-   * Called now and then: tries again what failed, and looks for a kube-proxy that writes its rules
-   * again. When its process is seen to be gone, its rules go too. Never rejects.
+   * Retries failed removals, and looks for a kube-proxy that writes its rules again. When its
+   * process has ended, its rules are removed too. Never rejects.
    *
-   * @returns whether our own rules have to be written again, for it had written over them
+   * @returns true if signpost's rules were overwritten and must be written again
    */
   async check(): Promise<boolean> {
     if (this.#state === "removing") await this.#removeOthers();
     if (this.#state !== "done") return false;
-    // A kube-proxy that could not be seen has made all of it again.
+    // A kube-proxy that could not be seen has created everything again.
     if (this.#ipvs.report === undefined) await this.#ipvs.takeOver();
     const rules = await this.findProxy();
     const before = this.#rival?.processes ?? [];
@@ -136,7 +136,7 @@ export class HandOver {
     if (rules.length === 0) return false;
     const processes = await kubeProxyProcesses(this.#options);
     if (before.length > 0 && processes.length === 0) {
-      // Its last connections have their time, too.
+      // Its last connections get a grace period too.
       await this.#ipvs.takeOver();
       await this.#removeOthers();
       return await this.#isOverwritten();
@@ -158,20 +158,25 @@ export class HandOver {
     }
   }
 
-  /** @returns what was removed, in words */
+  /** @returns the removed tables, in words */
   async #removeTables(): Promise<string[]> {
     const { variant } = this.#options;
     const tables = [
       ...KUBE_PROXY_TABLES,
       ...variant ? OTHER_MODE : [],
-      // Where a signpost before was killed.
+      // It remains after a killed signpost.
       ...this.#ipvs.isUnderWay ? [] : [IPVS_TABLE],
     ];
     const { logger } = this.#options;
     return tablesIn(await removeTables(this.#nft, { tables, logger }).catch(unlessMissing));
   }
 
-  /** @returns what was removed, in words; leaves the state `done` if all was */
+  /**
+   * Removes the iptables chains, and sets the state `done` if nothing failed. @returns the removed
+   * chains, in words
+   *
+   * @returns what was removed, in words; leaves the state `done` if all was
+   */
   async #removeChains(): Promise<string[]> {
     const { logger } = this.#options;
     const entries = await cleanUpKernel(this.#options.runner, {
@@ -195,14 +200,14 @@ export class HandOver {
     return entries.filter(({ text, failure }) => text !== "" && !failure).map(describe);
   }
 
-  /** Which iptables rules are others'. */
+  /** Returns the options that select other proxies' iptables rules. */
   async #others() {
     const { variant } = this.#options;
     const except = variant ? { except: await variant() } : {};
     return { kubeProxy: true, successor: variant === undefined, ...except };
   }
 
-  /** Whole rules of a proxy that are not ours; what a kubelet makes, or a failure, is none. */
+  /** Returns complete rules of other proxies; none after a failure. kubelet's chains do not count. */
   findProxy(): Promise<string[]> {
     return this.#findProxy().catch(() => []);
   }
@@ -219,7 +224,10 @@ export class HandOver {
     ];
   }
 
-  /** A kube-proxy at work would make again what is removed; rejects where that cannot be told. */
+  /**
+   * Returns the reason to wait while a kube-proxy runs, since it would restore removed parts.
+   * Rejects if that is unknown.
+   */
   async #liveProxy(): Promise<string | undefined> {
     const [process] = await kubeProxyProcesses(this.#options);
     const isBack = process !== undefined || (await this.#findProxy()).length > 0;
@@ -245,16 +253,16 @@ export class HandOver {
   }
 }
 
-/** How the listing of tables fails where there can be none. */
+/** The failures of listing tables if there cannot be any. */
 const NO_NFTABLES: ReadonlySet<ApplyFailure> = new Set(["program-missing", "not-supported"]);
 
 /** Tables that lead packets to endpoints. */
 const PROXY_TABLES: readonly string[] = [TABLE, ...KUBE_PROXY_TABLES];
 
-/** Tables of our nftables mode; the guard against what ipvs mode left is of every mode. */
+/** Tables of signpost's nftables mode, without the ipvs guard, which both modes use. */
 const OTHER_MODE = OWN_TABLES.filter((table) => table !== IPVS_TABLE);
 
-/** By chain. */
+/** The reasons to leave a chain. */
 const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
   "filter KUBE-FORWARD":
     "iptables refuses to forward what nothing accepts (policy or last rule of FORWARD), and this chain accepts Service traffic: it stays, but not beyond a reboot; accept forwarded traffic, or run with --proxy-mode iptables",
@@ -262,7 +270,7 @@ const REASONS_TO_LEAVE: Readonly<Record<string, string>> = {
     "rules of another program mark packets by this chain: it stays as it is, and what it marks is masqueraded",
 };
 
-/** In iptables mode there may be no nft, or no nftables in the kernel, and so no table of its own. */
+/** Returns no script if nft or nftables is missing, which iptables mode allows. */
 function unlessMissing(error: unknown): string {
   if (error instanceof ApplyError && NO_NFTABLES.has(error.failure)) return "";
   throw error;

@@ -1,5 +1,5 @@
 /**
- * Rules that have the kernel trace packets of this node; nft does so in every mode.
+ * Traces packets of this node. nft does it in every mode.
  *
  * @module
  */
@@ -13,10 +13,10 @@ import { NFT_FAMILY } from "./nftables/script/set_rows.ts";
 
 export { LAST_CHAIN, TRACE_TABLE };
 
-/** The chains that a packet meets on its way out, in either mode. */
+/** The last chains of an outgoing packet, in either mode. */
 export const WAYS_OUT: readonly string[] = [LAST_CHAIN, "POSTROUTING"];
 
-/** Where traced packets go to. */
+/** The destination of traced packets. */
 interface Destination {
   readonly address: string;
   readonly port: number;
@@ -24,10 +24,10 @@ interface Destination {
 }
 
 /**
- * Has the kernel trace this node's new connections to a destination.
+ * Traces this node's new connections to a destination.
  *
- * @param source an address of this node; `undefined`: any
- * @throws {ApplyError} where the kernel does not allow it
+ * @param source an address of this node; `undefined` for any
+ * @throws {ApplyError} if the kernel refuses it
  */
 export function startTrace(
   runner: ProcessRunner,
@@ -36,12 +36,12 @@ export function startTrace(
   return new Nft(runner).apply(traceScript(destination, source));
 }
 
-/** Ends it; a trace that the kernel refused is no error. */
+/** Ends the trace. A trace that the kernel refused is no error. */
 export async function endTrace(runner: ProcessRunner): Promise<void> {
   await runner.run(["nft", "delete", "table", ...TRACE_TABLE.split(" ")]);
 }
 
-/** The script of a trace. */
+/** Returns the script of a trace. */
 export function traceScript(
   { address, port, protocol }: Destination,
   source: string | undefined,

@@ -1,10 +1,10 @@
 /**
- * The difference of two lists in which the same may stand more than once.
+ * Subtracts lists that may contain equal entries.
  *
  * @module
  */
 
-/** The rules that the others do not have, or not as often; those with the same key are the same. */
+/** Returns the rules that the other list lacks, or has less often. Rules with the same key are equal. */
 export function without<Rule>(
   rules: readonly Rule[],
   { others, keyOf }: { readonly others: readonly Rule[]; readonly keyOf: (rule: Rule) => string },

@@ -1,10 +1,10 @@
 /**
- * The table that is there while IPVS still carries connections: nothing new comes to a virtual
- * server, or to the node's own ports by an address of `kube-ipvs0`.
+ * Writes the guard's table while IPVS still has connections. It keeps new connections from virtual
+ * servers, and from the node's own ports at an address of `kube-ipvs0`.
  *
- * IPVS looks at packets in the input hook at priority 98, and in the output hook at -98, right after
- * DNAT at -100. What our DNAT has sent elsewhere meets neither; what is left is refused before IPVS
- * sees it. Packets of open connections are not new, and pass.
+ * IPVS sees packets in the input hook at priority 98, and in the output hook at -98, after DNAT at
+ * -100. Packets that our DNAT redirected meet neither. The guard refuses the others before IPVS
+ * sees them, but not packets of open connections.
  *
  * @module
  */
@@ -13,19 +13,19 @@ import { vipKey } from "../../model/cluster/names.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
 import { NODE_PORTS, type ServerAddress } from "./kernel_text.ts";
 
-/** What the words of nft call an address. */
+/** The name of an address in nft. */
 const IP: Readonly<Record<Family, string>> = { 4: "ip", 6: "ip6" };
 
-/** What is refused. */
+/** The traffic to refuse. */
 export interface Guarded {
   /** The addresses that only `kube-ipvs0` has, canonical. */
   readonly vips: readonly string[];
   readonly servers: readonly ServerAddress[];
-  /** False: our rules are not there yet, so that virtual servers are to answer. */
+  /** False while virtual servers should answer, because signpost's rules are not written yet. */
   readonly refusesServers: boolean;
 }
 
-/** The commands that put the table there, in the place of one that is there. */
+/** Returns the commands that create or replace the table. */
 export function guardScript(guarded: Guarded): string {
   return `add table ${IPVS_TABLE}
 delete table ${IPVS_TABLE}
@@ -68,7 +68,10 @@ function set(name: string, type: string, elements: readonly string[]): string {
   return `  set ${name} {\n    ${type}\n${list}  }\n`;
 }
 
-/** A load balancer may ask a health-check node port by the virtual IP; our table knows which those are. */
+/**
+ * Returns the rules of a family. They skip node ports: a load balancer may use a health-check port
+ * at a virtual IP, and signpost's own table knows these.
+ */
 function rules(family: Family, { refusesServers }: Guarded): string {
   const daddr = `${IP[family]} daddr`;
   const server = `${daddr} . meta l4proto . th dport @servers${family}`;
@@ -79,9 +82,8 @@ function rules(family: Family, { refusesServers }: Guarded): string {
 }
 
 /**
- * As long as a virtual IP is an address of the node, nothing to it is forwarded, and what the node sends
- * itself stays on `lo`. When `kube-ipvs0` has
- * gone, what our DNAT did not send elsewhere is of a connection that IPVS carried, and has no way to go.
+ * Resets connections of IPVS that have no route left. While `kube-ipvs0` exists, packets to virtual
+ * IPs are not forwarded, and the node's own stay on `lo`.
  */
 function reset(family: Family, way = ""): string {
   return `    ${way}${
@@ -90,8 +92,8 @@ function reset(family: Family, way = ""): string {
 }
 
 /**
- * The kernel gives the node's own connections to a local address that address as their source, and an
- * endpoint elsewhere would answer to its own node.
+ * Masquerades the node's own connections: a local virtual IP as the source would make the endpoint
+ * answer itself.
  */
 function masquerade(family: Family): string {
   return `    ${IP[family]} saddr @vips${family} masquerade fully-random\n`;

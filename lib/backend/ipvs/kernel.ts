@@ -1,10 +1,9 @@
 /**
- * What kube-proxy's ipvs mode has in the kernel besides rules, and its removal: the interface
- * `kube-ipvs0`, virtual servers, sets of ipset.
+ * Reads and removes the kernel state of kube-proxy's ipvs mode besides rules: the interface
+ * `kube-ipvs0`, virtual servers, and ipset sets.
  *
- * It is read by `ip` and from `/proc`, which Deno does not read itself. Virtual servers go by
- * `ipvsadm` alone: there is nothing else that the kernel takes such a command from but a socket of its
- * own kind.
+ * It reads with `ip` and from `/proc` with `cat`, which Deno may not read. Only `ipvsadm` can
+ * remove virtual servers.
  *
  * @module
  */
@@ -27,34 +26,38 @@ import {
   type VirtualServer,
 } from "./kernel_text.ts";
 
-/** The interface that has all virtual IPs. */
+/** The interface with all virtual IPs. */
 export const IPVS_INTERFACE = "kube-ipvs0";
 
-/** What kube-proxy's ipvs mode has in the kernel. */
+/** The kernel state of kube-proxy's ipvs mode. */
 export interface IpvsState {
-  /** The addresses that only `kube-ipvs0` has, canonical. One of another interface is the node's own, too. */
+  /**
+   * The addresses that only `kube-ipvs0` has, canonical. An address of another interface is the
+   * node's own too.
+   */
   readonly vips: readonly string[];
-  /** Its virtual servers; those in excluded ranges are left out. */
+  /** Its virtual servers outside excluded ranges. */
   readonly servers: readonly VirtualServer[];
-  /** Why its virtual servers are not known; `undefined`: they are. */
+  /** The reason why its virtual servers are unknown; `undefined` if they are known. */
   readonly unread: string | undefined;
 }
 
-/** The names of kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`), which it cuts to the 31 letters that the kernel takes. */
+/** Matches kube-proxy's sets (`pkg/proxy/ipvs/ipset.go`), whose names it cuts to the kernel's 31 letters. */
 export const OWN_SET =
   /^KUBE-(?:6-)?(?:LOOP-BACK|CLUSTER-IP|EXTERNAL-IP(?:-LOCAL)?|LOAD-BALANCER(?:-FW|-LOCAL|-SOURCE-IP|-SOURCE-CIDR?)?|NODE-PORT-(?:LOCAL-)?(?:TCP|UDP|SCTP-HASH?)|HEALTH-CHECK-NODE-PORT|IPVS-IPS)$/;
 
-/** Entries of conntrack that are deleted at most, one by one; and UDP flows before they go by virtual server. */
+/** The most conntrack entries that are deleted one by one. More UDP flows are deleted by virtual server. */
 const MOST_ENTRIES = { tcp: 100, udp: 500 };
 
-/** Reads and removes it. */
+/** Reads and removes the state of kube-proxy's ipvs mode. */
 export class IpvsKernel {
   readonly #runner: ProcessRunner;
   readonly #excluded: readonly string[];
 
   /**
    * @param runner runs `ip`, `cat`, `ipvsadm`, `ipset` and `conntrack`
-   * @param excluded canonical CIDRs whose virtual servers are not kube-proxy's (`ipvs.excludeCIDRs`)
+   * @param excluded canonical CIDRs whose virtual servers are not kube-proxy's
+   * (`ipvs.excludeCIDRs`)
    */
   constructor(runner: ProcessRunner, excluded: readonly string[] = []) {
     this.#runner = runner;
@@ -62,9 +65,9 @@ export class IpvsKernel {
   }
 
   /**
-   * What is there; `undefined`: kube-proxy's ipvs mode was not on this node, or nothing is left.
+   * Reads the state, or returns `undefined` if there is none.
    *
-   * @throws {Error} where `ip` cannot tell, or is not installed and `kube-ipvs0` is there
+   * @throws {Error} if `ip` fails, or is not installed and `kube-ipvs0` exists
    */
   async look(): Promise<IpvsState | undefined> {
     const command = ["ip", "-o", "addr", "show", "dev", IPVS_INTERFACE] as const;
@@ -87,9 +90,9 @@ export class IpvsKernel {
   }
 
   /**
-   * The connections that it carries.
+   * Reads the connections in IPVS.
    *
-   * @throws {Error} where they cannot be read
+   * @throws {Error} if they cannot be read
    */
   async connections({ servers }: IpvsState): Promise<readonly IpvsConnection[]> {
     const own = new Set(servers.map(keyOf));
@@ -97,18 +100,18 @@ export class IpvsKernel {
       .filter((connection) => own.has(keyOf(connection)));
   }
 
-  /** The programs that the removal cannot do without, and that are not installed. */
+  /** Returns the programs that the removal needs and that are not installed. */
   async missingPrograms({ servers }: IpvsState): Promise<readonly string[]> {
     if (servers.length === 0) return [];
     return await this.#try(["ipvsadm", "--version"]) === undefined ? ["ipvsadm"] : [];
   }
 
   /**
-   * Removes it: no packet meets a virtual server, then the interface, then what conntrack knows of
-   * connections that were open, which would send the next packet to an address that is no more.
+   * Removes the virtual servers, the interface, and then conntrack entries of open connections.
+   * These entries would send the next packet to an address that is gone.
    *
-   * @returns what could not be removed and why, for each a line
-   * @throws {Error} where its connections cannot be read; all of it stays then
+   * @returns a line for each part that could not be removed
+   * @throws {Error} if connections cannot be read; then everything stays
    */
   async remove(state: IpvsState): Promise<string[]> {
     if (state.unread !== undefined) return [state.unread];
@@ -123,10 +126,10 @@ export class IpvsKernel {
   }
 
   /**
-   * Removes kube-proxy's sets, which no rule may name any more. Where `ipset` is not installed they
-   * stay, and do no harm.
+   * Removes kube-proxy's sets, which no rule may use any more. Without `ipset` they stay, which is
+   * harmless.
    *
-   * @returns what could not be removed, for each a line
+   * @returns a line for each set that could not be removed
    */
   async removeSets(): Promise<string[]> {
     const problems: string[] = [];
@@ -136,15 +139,15 @@ export class IpvsKernel {
     return problems;
   }
 
-  /** The names of kube-proxy's sets; none where `ipset` is not installed. */
+  /** Returns the names of kube-proxy's sets; none if `ipset` is not installed. */
   async sets(): Promise<readonly string[]> {
     const listed = await this.#try(["ipset", "list", "-n"]);
     return (listed?.stdout ?? "").split("\n").filter((name) => OWN_SET.test(name));
   }
 
   /**
-   * Where other network namespaces have virtual servers, too, the kernel leaves out some that do not fit
-   * into a page: `ip_vs_info_array` counts those of one namespace, `ip_vs_info_seq_next` those of all.
+   * Removes virtual servers until none is left. If other network namespaces have some, the kernel
+   * omits those that do not fit into a page (`ip_vs_info_seq_next`).
    */
   async #removeServers(first: readonly ServerAddress[]): Promise<string[]> {
     let before = "";
@@ -165,8 +168,9 @@ export class IpvsKernel {
   }
 
   /**
-   * Each deletion walks conntrack's table, so that there is a limit. To delete by virtual server takes flows
-   * that are ours by now as well, and an answer that is under way to them is lost.
+   * Deletes conntrack entries. Each deletion walks the whole table, so their number is limited.
+   * Deletion by virtual server also hits flows that are signpost's by now, and loses a pending
+   * answer.
    */
   async #forget(connections: readonly IpvsConnection[]): Promise<void> {
     const isUdp = ({ protocol }: IpvsConnection) => protocol === "udp";
@@ -180,11 +184,11 @@ export class IpvsKernel {
     const input = [...lines].map((line) => `${line}\n`).join("");
     const loaded = await this.#try(["conntrack", "--load-file", "-"], input);
     if (loaded === undefined || loaded.code === 0) return;
-    // Versions before 1.4.7 know no batches.
+    // Versions before 1.4.7 have no batches.
     for (const line of lines) await this.#try(["conntrack", ...line.split(" ")]);
   }
 
-  /** The UDP flows that conntrack knows: IPVS keeps one for minutes after its last packet. */
+  /** Returns the UDP flows in conntrack. IPVS keeps a flow for minutes after its last packet. */
   async #tracked(flows: readonly IpvsConnection[]): Promise<readonly IpvsConnection[]> {
     const known = new Set<string>();
     for (const family of new Set(flows.map(({ address }) => familyOf(address)))) {
@@ -200,20 +204,21 @@ export class IpvsKernel {
   }
 
   /**
-   * All others are kube-proxy's: it deletes every virtual server that is none of its own. Not all have an
-   * address of its interface: node ports, which may be any, and load balancers at an address of the node.
+   * Returns true for a server in an excluded range. All others are kube-proxy's, which deletes
+   * foreign ones. Some have addresses outside its interface: node ports, and load balancers at a
+   * node address.
    */
   #isExcluded({ address }: ServerAddress): boolean {
     return this.#excluded.some((cidr) => cidrContains(cidr, address));
   }
 
-  /** Where there is no `ip`. Without `cat` there are two programs too few to tell. */
+  /** Returns true if the interface exists, without `ip`. Without `cat`, the answer is false. */
   async #hasInterface(): Promise<boolean> {
     const devices = await this.#try(["cat", "/proc/net/dev"]);
     return devices?.stdout.includes(`${IPVS_INTERFACE}:`) ?? false;
   }
 
-  /** Empty where there is no such file: the module is not loaded. */
+  /** Reads a file; empty if it does not exist because the module is not loaded. */
   async #read(path: string): Promise<string> {
     const command = ["cat", path] as const;
     const result = await this.#try(command);
@@ -228,13 +233,13 @@ export class IpvsKernel {
     return result.stdout;
   }
 
-  /** @returns a line where it failed */
+  /** @returns a line if it failed */
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<string[]> {
     const result = await this.#try(argv, stdin);
     return result?.code === 0 ? [] : [failure(argv, result)];
   }
 
-  /** `undefined` where the program is not installed. */
+  /** Runs a program; `undefined` if it is not installed. */
   async #try(
     argv: readonly [string, ...string[]],
     stdin?: string,
@@ -248,7 +253,7 @@ export class IpvsKernel {
   }
 }
 
-/** How many connections IPVS has yet: those that are established, and UDP flows. */
+/** Counts the open connections in IPVS: established ones, and UDP flows. */
 export function countOpen({ servers }: IpvsState): number {
   return servers.reduce(
     (sum, { protocol, active, inactive }) => sum + active + (protocol === "udp" ? inactive : 0),
@@ -256,7 +261,7 @@ export function countOpen({ servers }: IpvsState): number {
   );
 }
 
-/** What `ip` says of iproute2, and of BusyBox. */
+/** Matches the error of `ip` from iproute2 and BusyBox. */
 const NO_DEVICE = /does not exist|can't find device/;
 
 const NO_IP =
@@ -264,7 +269,7 @@ const NO_IP =
 
 const NO_FILE = /No such file/;
 
-/** @param result `undefined`: the program is not installed */
+/** @param result `undefined` if the program is not installed */
 function failure(argv: readonly string[], result: ProcessResult | undefined): string {
   const why = result === undefined
     ? "it is not installed"

@@ -1,5 +1,5 @@
 /**
- * What the kernel prints of IPVS: `/proc/net/ip_vs` and `/proc/net/ip_vs_conn` (Linux,
+ * Parses the kernel's IPVS files `/proc/net/ip_vs` and `/proc/net/ip_vs_conn` (Linux,
  * `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`). Addresses and ports are hexadecimal.
  *
  * @module
@@ -8,7 +8,7 @@ import { unbracketed } from "../../model/cluster/names.ts";
 import { integerToAddress, parseAddress } from "../../model/values/address.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
 
-/** The range of node ports, where the API server is told no other. */
+/** The API server's default range of node ports. */
 export const NODE_PORTS = { first: 30_000, last: 32_767 } as const;
 
 /** An address and a port of one protocol. */
@@ -23,11 +23,11 @@ export interface ServerAddress {
 export interface VirtualServer extends ServerAddress {
   /** Connections in the state ESTABLISHED, of all its real servers. */
   readonly active: number;
-  /** All others: UDP flows, and connections that begin or end. */
+  /** All other connections: UDP flows, and connections that begin or end. */
   readonly inactive: number;
 }
 
-/** One connection that IPVS carries. */
+/** One connection in IPVS. */
 export interface IpvsConnection extends ServerAddress {
   readonly client: string;
   readonly clientPort: number;
@@ -44,7 +44,7 @@ const PROTOCOLS: Readonly<Record<string, Protocol>> = { TCP: "tcp", UDP: "udp", 
 const SERVER = /^(TCP|UDP|SCTP)\s+(\[?[0-9A-Fa-f:]+\]?):([0-9A-Fa-f]{4})\s/;
 const REAL_SERVER = /^\s+->\s+\S+\s+\S+\s+-?\d+\s+(\d+)\s+(\d+)/;
 
-/** Reads the virtual servers. Those that are known by a mark of the firewall have no address, and are left out. */
+/** Parses the virtual servers. Servers of a firewall mark have no address and are left out. */
 export function parseServers(text: string): VirtualServer[] {
   const servers: VirtualServer[] = [];
   let current: VirtualServer | undefined;
@@ -66,7 +66,7 @@ export function parseServers(text: string): VirtualServer[] {
   return servers;
 }
 
-/** Reads the connections; templates of persistent servers, which have no client's port, are left out. */
+/** Parses the connections. Templates of persistent servers have no client port and are left out. */
 export function parseConnections(text: string): IpvsConnection[] {
   return text.split("\n").flatMap((line) => {
     const [kind = "", from, fromPort, to, toPort, , , state] = line.trim().split(/\s+/);
@@ -87,7 +87,7 @@ export function parseConnections(text: string): IpvsConnection[] {
   });
 }
 
-/** Reads the addresses out of `ip -o addr show`, canonical; those of the link alone are left out. */
+/** Parses the canonical addresses in `ip -o addr show`, without link-local ones. */
 export function parseInterfaces(text: string): InterfaceAddress[] {
   return [...text.matchAll(/^\d+: (\S+) +inet6? ([0-9a-f.:]+)/gm)].flatMap(
     ([, name = "", each]) => {

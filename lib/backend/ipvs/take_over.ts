@@ -1,7 +1,9 @@
 /**
- * Taking over from kube-proxy's ipvs mode: new connections are ours from the first transaction on, and
- * those that IPVS carries live on until they end, or a grace time does. Then its virtual servers,
- * its interface and its sets go.
+ * Takes over from kube-proxy's ipvs mode. From the first transaction on, signpost serves new
+ * connections.
+ *
+ * Existing IPVS connections keep working until they end, for at most the grace period. Then the
+ * virtual servers, the interface and the sets are removed.
  *
  * @module
  */
@@ -12,24 +14,24 @@ import { GUARD_REMOVAL, guardScript } from "./guard.ts";
 import { countOpen, IPVS_INTERFACE, IpvsKernel, type IpvsState } from "./kernel.ts";
 import { advance, begin, type Progress, removed } from "./phase.ts";
 
-/** What it takes. */
+/** The ports and settings of the take-over. */
 export interface IpvsTakeOverOptions {
   readonly runner: ProcessRunner;
-  /** Gives a script to nft; rejects where that fails. */
+  /** Gives a script to nft. Rejects if that fails. */
   readonly applyNft: (script: string) => Promise<void>;
-  /** Whether the kernel has the table of the guard; rejects where it cannot be told. */
+  /** Returns true if the kernel has the guard's table. Rejects if that is unknown. */
   readonly isGuarded: () => Promise<boolean>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Milliseconds that open connections have. */
+  /** The grace period of open connections, in milliseconds. */
   readonly grace: number;
-  /** `ipvs.excludeCIDRs`: where the virtual servers are not kube-proxy's. */
+  /** `ipvs.excludeCIDRs`: ranges whose virtual servers are not kube-proxy's. */
   readonly excluded: readonly string[];
-  /** Why nothing may be removed: kube-proxy is at work; `undefined`: nothing is in the way. */
+  /** Returns the reason why nothing may be removed (kube-proxy is running), or `undefined`. */
   readonly obstacle: () => Promise<string | undefined>;
 }
 
-/** The steps in which something of it is left. */
+/** The steps with leftovers. */
 const WAITING: ReadonlySet<Progress["step"]> = new Set(["wait", "remove"]);
 
 /** Milliseconds between two looks. */
@@ -42,51 +44,54 @@ export class IpvsTakeOver {
   #progress: Progress | undefined;
   #running: Promise<void> | undefined;
   #obstacle: string | undefined;
-  /** The guard that the kernel has, or is about to get. */
+  /** The guard in the kernel, or about to be written. */
   #guard = "";
   #told = "";
 
-  /** @param options what it works with */
+  /** @param options the ports and settings */
   constructor(options: IpvsTakeOverOptions) {
     this.#options = options;
     this.#kernel = new IpvsKernel(options.runner, options.excluded);
   }
 
-  /** Where the take-over is; `undefined`: there is none, or it is done. */
+  /** Returns the progress, or `undefined` if no take-over is in progress. */
   get report(): TakeOverReport | undefined {
     if (!this.#progress || !WAITING.has(this.#progress.step)) return undefined;
     const { connections, until } = this.#progress;
     return { connections, until: this.#wallTime(until), obstacle: this.#obstacle };
   }
 
-  /** Whether its table is to be there. */
+  /** Returns true if the guard's table should exist. */
   get isUnderWay(): boolean {
     return this.#progress !== undefined && this.#progress.step !== "done";
   }
 
-  /** Commands for our first transaction: from then on nothing new comes to IPVS. Never rejects. */
+  /** Returns commands for the first transaction, after which IPVS gets no new connections. Never rejects. */
   async prologue(): Promise<string> {
     const state = await this.#look();
     if (state === undefined) return "";
     return this.#guard = guardScript({ ...state, refusesServers: true });
   }
 
-  /** Before our rules are there, where they are not nftables': no VIP exposes the node's own ports. Never rejects. */
+  /**
+   * Writes the guard before rules in iptables mode, so that no virtual IP exposes the node's own
+   * ports. Never rejects.
+   */
   async prepare(): Promise<void> {
     const state = await this.#look();
-    // What is not known to be a virtual server would be refused while only those serve.
+    // With unknown virtual servers, the guard would refuse their traffic too early.
     if (!state || state.unread !== undefined) return;
     await this.#install(guardScript({ ...state, refusesServers: false }));
   }
 
   /**
-   * Called when our rules are there, and others' rules are about to go; called again, the grace time
-   * begins again. Never rejects.
+   * Starts the grace period. Called after signpost's rules are written, before others' rules are
+   * removed. A second call starts the grace period again. Never rejects.
    */
   async takeOver(): Promise<void> {
     const state = await this.#look();
-    // Where this look failed and an earlier one did not, the guard stays until one tells more.
-    // Where all is removed, what is left of the time for resets goes on.
+    // If this look fails after an earlier success, the guard stays until the next one. The time for
+    // resets is not started again.
     const isReset = this.#progress?.step === "reset";
     if (state === undefined && (this.#guard === "" || isReset)) return;
     const { clock, grace, logger } = this.#options;
@@ -100,7 +105,7 @@ export class IpvsTakeOver {
     });
   }
 
-  /** Waits and removes, until it is done or the signal aborts. While it does so, one run is enough. */
+  /** Waits and removes, until the take-over is done or the signal aborts. A second call joins the first. */
   run(signal: AbortSignal): Promise<void> {
     return this.#running ??= this.#follow(signal).finally(() => this.#running = undefined);
   }
@@ -109,18 +114,18 @@ export class IpvsTakeOver {
     while (this.#progress && !signal.aborted) {
       const before = this.#progress;
       const next = await this.#step(before);
-      // Unless it has begun again meanwhile.
+      // A new take-over may have begun meanwhile.
       if (this.#progress === before) this.#progress = next;
       if (this.#progress.step === "done") return;
       await this.#options.clock.sleep(PERIOD, signal);
     }
   }
 
-  /** @returns where it is then; `done`: nothing is left */
+  /** @returns the next state; `done` if nothing is left */
   async #step(before: Progress): Promise<Progress> {
     try {
       const state = await this.#kernel.look();
-      // What a kube-proxy that is still there has added is guarded, too.
+      // The guard also covers additions of a kube-proxy that still runs.
       if (state) await this.#install(guardScript({ ...state, refusesServers: true }));
       if (state?.unread !== undefined) return this.#waitToRead(before, state.unread);
       const now = this.#options.clock.monotonic();
@@ -143,7 +148,7 @@ export class IpvsTakeOver {
     }
   }
 
-  /** The guard goes, where nft could make it. */
+  /** Removes the guard, if nft could create it. */
   async #end(progress: Progress): Promise<Progress> {
     if (this.#guard !== "") await this.#options.applyNft(GUARD_REMOVAL);
     this.#guard = "";
@@ -151,8 +156,8 @@ export class IpvsTakeOver {
   }
 
   /**
-   * Removes kube-proxy's sets where nothing else is left of it: a signpost before was killed in the
-   * middle of that. Called when no rule names them. Never rejects.
+   * Removes kube-proxy's sets if nothing else is left: an earlier signpost was killed during the
+   * removal. Called when no rule uses them. Never rejects.
    */
   async removeSets(): Promise<void> {
     if (this.isUnderWay) return;
@@ -167,7 +172,7 @@ export class IpvsTakeOver {
     for (const problem of problems) this.#tell(`of kube-proxy's ipvs mode is left: ${problem}`);
   }
 
-  /** Connections that are not seen may be open. */
+  /** Waits, because unseen connections may be open. */
   #waitToRead(before: Progress, why: string): Progress {
     this.#obstacle =
       `open connections of kube-proxy's ipvs mode cannot be read, so it stays: ${why}`;
@@ -175,7 +180,7 @@ export class IpvsTakeOver {
     return { ...before, idle: 0, step: "wait" };
   }
 
-  /** @returns whether nothing is left */
+  /** @returns true if nothing is left */
   async #remove(state: IpvsState): Promise<boolean> {
     this.#obstacle = await this.#findObstacle(state);
     if (this.#obstacle !== undefined) {
@@ -191,13 +196,13 @@ export class IpvsTakeOver {
     return missing.length > 0 ? NO_IPVSADM : await this.#options.obstacle();
   }
 
-  /** The clock on the wall may be set meanwhile. */
+  /** Converts a monotonic time. The wall clock may be set meanwhile. */
   #wallTime(monotonic: number): number {
     const { clock } = this.#options;
     return clock.now() + monotonic - clock.monotonic();
   }
 
-  /** Once for each thing to tell. */
+  /** Logs each message once. */
   #tell(message: string): void {
     if (message === this.#told) return;
     this.#told = message;

@@ -45,8 +45,8 @@ export interface CleanupOptions {
 /**
  * Finds the rules of signpost, or also of kube-proxy, whose names are the same.
  *
- * Kubelet's chains stay, and so do foreign chains, rules and jumps. A jump counts as signpost's if
- * it stands in a built-in chain, leads to such a chain, and has kube-proxy's comment.
+ * Kubelet's chains stay, and so do foreign chains, rules and jumps. A jump is signpost's if it
+ * stands in a built-in chain, leads to such a chain, and has kube-proxy's comment.
  */
 export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
   const { family, kubeProxy, successor = false } = options;

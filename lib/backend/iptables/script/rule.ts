@@ -1,6 +1,5 @@
 /**
- * Writes the words of a rule in the spelling and order of `iptables-save`, so that rules can be
- * compared as text.
+ * Writes the words of a rule in the spelling and order of `iptables-save`, to compare rules as text.
  *
  * @module
  */
