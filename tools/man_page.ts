@@ -5,6 +5,7 @@
  */
 import { COMMAND_FACTS, type CommandFacts } from "../lib/config/flags/commands.ts";
 import { COMMANDS, type Flag } from "../lib/config/flags/flag.ts";
+import { capitalized } from "../lib/model/values/text.ts";
 import { FLAG_GROUPS } from "../lib/config/flags/table.ts";
 
 const DESCRIPTION = `signpost runs on every node of a Kubernetes cluster. It watches Services,
@@ -51,30 +52,23 @@ export function manPage(): string {
   ].join("\n") + "\n";
 }
 
-/** The usage lines of all commands; those of the daemon stand for the others, too. */
+/** Returns the usage lines of all commands. */
 function synopsis(): string {
-  const lines = COMMANDS.flatMap((name) => usageLines(COMMAND_FACTS[name], name === "run"));
-  return lines.map((line) => `.br\n${escape(line)}`).join("\n").replace(/^\.br\n/, "");
-}
-
-function usageLines({ introduction }: CommandFacts, isDaemon: boolean): string[] {
-  const usage = introduction.split("\n\n").find((part) => part.startsWith("Usage:")) ?? "";
-  const lines = usage.split("\n").slice(1).map((line) => line.trim());
-  // The daemon's help lists the other commands, too: they have their own lines.
-  return (isDaemon ? lines.slice(0, 2) : lines).map((line) => line.replace(/ {2,}.*$/, ""));
+  const lines = COMMANDS.flatMap((name) => COMMAND_FACTS[name].usage);
+  return [...lines, "help [COMMAND]"].map((line) => escape(`signpost ${line}`)).join("\n.br\n");
 }
 
 function commandText(name: string, facts: CommandFacts): string {
-  const [, ...rest] = facts.introduction.split("\n\n").filter((part) => !part.startsWith("Usage:"));
-  const paragraphs = rest.map((part) => `.PP\n${escape(part)}`);
+  const paragraphs = facts.about.split("\n\n").filter((part) => part !== "")
+    .map((part) => `.PP\n${escape(part)}`);
   return [
     `.SS signpost ${name}`,
-    escape(`${capital(facts.summary)}.`),
+    escape(`${capitalized(facts.summary)}.`),
     ...paragraphs,
     ".PP\nExamples:",
     `.nf\n.RS\n${facts.examples.map(escape).join("\n")}\n.RE\n.fi`,
     ".PP\nExit codes:",
-    ...facts.exitCodes.map(([code, text]) => item(`${code}`, `${capital(text)}.`)),
+    ...facts.exitCodes.map(([code, text]) => item(`${code}`, `${capitalized(text)}.`)),
   ].join("\n");
 }
 
@@ -93,10 +87,6 @@ function section(title: string, text: string): string {
 /** @param head in troff already */
 function item(head: string, text: string): string {
   return `.TP\n${head}\n${escape(text)}`;
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** Text that troff prints as it is: no escapes, no lines that it takes for requests. */

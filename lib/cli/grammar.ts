@@ -1,6 +1,6 @@
 /**
- * The flags of a command as parsers of @optique/core, out of the table of settings: help texts and
- * completions are made of them.
+ * The flags of a command as parsers of @optique/core, out of the table of settings: completions are
+ * made of them.
  *
  * Command lines are split by `config/flags/scan.ts`: loading these parsers would hold up each start of
  * the daemon (docs/dependencies.md).
@@ -16,9 +16,8 @@ import type { Parser } from "@optique/core/parser";
 import { option } from "@optique/core/primitives";
 import type { OptionName } from "@optique/core/usage";
 import { string, type ValueParser } from "@optique/core/valueparser";
-import { COMMAND_FACTS } from "../config/flags/commands.ts";
 import type { CommandName, Flag } from "../config/flags/flag.ts";
-import { FLAG_GROUPS, isOf } from "../config/flags/table.ts";
+import { flagGroupsOf } from "../config/flags/table.ts";
 import { UNUSED_TITLE } from "../config/settings/table.ts";
 
 /** Parses something at once. */
@@ -27,10 +26,9 @@ export type Grammar = Parser<"sync", unknown, unknown>;
 /** The flags that a command shows, in the groups of the help text; without those that have no effect. */
 export function flagGrammar(command: CommandName): Grammar {
   const groups: Record<string, Grammar> = {};
-  for (const { title, flags } of FLAG_GROUPS.filter(COMMAND_FACTS[command].shows)) {
-    const shown = flags.filter((flag) => isOf(flag, command));
-    if (title === UNUSED_TITLE || shown.length === 0) continue;
-    const parsers = Object.fromEntries(shown.map((flag) => [flag.name, flagParser(flag)]));
+  for (const { title, flags } of flagGroupsOf(command)) {
+    if (title === UNUSED_TITLE) continue;
+    const parsers = Object.fromEntries(flags.map((flag) => [flag.name, flagParser(flag)]));
     groups[title] = group(title, object(parsers));
   }
   return object(groups);

@@ -1,48 +1,94 @@
 /**
- * The help text.
+ * The help texts: an overview of all commands, and a page for each.
  *
  * @module
  */
-import { flagGrammar } from "./grammar.ts";
-import { formatDocPage } from "@optique/core/doc";
-import { getDocPageSync } from "@optique/core/parser";
-import { COMMAND_FACTS, type CommandFacts } from "../config/flags/commands.ts";
-import type { CommandName } from "../config/flags/flag.ts";
-import { FLAG_GROUPS } from "../config/flags/table.ts";
+import { COMMAND_FACTS } from "../config/flags/commands.ts";
+import { type CommandName, COMMANDS, type Flag } from "../config/flags/flag.ts";
+import { flagGroupsOf } from "../config/flags/table.ts";
 import { UNUSED_TITLE } from "../config/settings/table.ts";
-
-/** Columns of flags and their values, before the descriptions. */
-const NAMES_WIDTH = 46;
+import { capitalized } from "../model/values/text.ts";
 
 /** Columns that descriptions need at least; a narrower terminal breaks lines by itself. */
 const MIN_DESCRIPTION = 20;
 
 /**
- * The help text of a command, ending with a line feed.
+ * Returns the help text of a command, or the overview, ending with a line feed.
  *
  * @param columns the width of the terminal; `undefined`: lines are as long as they are
  */
-export function helpText(command: CommandName, columns?: number): string {
-  const facts = COMMAND_FACTS[command];
-  const { sections = [] } = getDocPageSync(flagGrammar(command), []) ?? {};
-  const wraps = columns !== undefined && columns >= NAMES_WIDTH + MIN_DESCRIPTION;
-  const flags = formatDocPage("signpost", { sections }, {
-    colors: false,
-    showUsage: false,
-    termWidth: NAMES_WIDTH,
-    ...wraps && { maxWidth: columns },
-  });
-  return [
-    facts.introduction,
-    flags.trim(),
-    ...unusedFlags(facts),
-    `Examples:\n${facts.examples.map((line) => `  ${line}`).join("\n")}`,
-    `Exit codes:\n${facts.exitCodes.map(([code, text]) => `  ${code}  ${text}`).join("\n")}`,
-  ].join("\n\n") + "\n";
+export function helpText(command?: CommandName, columns?: number): string {
+  const parts = command === undefined ? overview(columns) : commandPage(command, columns);
+  return `${parts.filter((part) => part !== "").join("\n\n")}\n`;
 }
 
-function unusedFlags({ shows }: CommandFacts): string[] {
-  const group = FLAG_GROUPS.find(({ title }) => title === UNUSED_TITLE);
-  if (group === undefined || !shows(group)) return [];
-  return [`${group.title}:\n${group.flags.map(({ name }) => `  --${name}`).join("\n")}`];
+function overview(columns: number | undefined): string[] {
+  const groups = Map.groupBy(COMMANDS, (name) => COMMAND_FACTS[name].group);
+  return [
+    "signpost: holds this node's kernel to the Services of its cluster",
+    section("Usage", ["signpost [run] [flags]", "signpost COMMAND [flags]"]),
+    ...[...groups].map(([title, names]) =>
+      section(title, twoColumns(names.map((name) => [name, COMMAND_FACTS[name].summary]), columns))
+    ),
+    'Use "signpost help COMMAND" for the flags of a command, "signpost help run" for the daemon\'s.',
+  ];
+}
+
+function commandPage(command: CommandName, columns: number | undefined): string[] {
+  const { summary, usage, about, examples, exitCodes, shares } = COMMAND_FACTS[command];
+  const groups = flagGroupsOf(command);
+  const width = widthOf(groups.flatMap(({ flags }) => flags.map(nameOf)));
+  return [
+    `${capitalized(summary)}.`,
+    section("Usage", usage.map((line) => `signpost ${line}`)),
+    about,
+    ...groups.map(({ title, flags }) =>
+      title === UNUSED_TITLE
+        ? section(title, flags.map(({ name }) => `--${name}`))
+        : section(title, twoColumns(flags.map((flag) => [nameOf(flag), flag.help]), columns, width))
+    ),
+    shares === "all" || shares.length === 0
+      ? ""
+      : 'It takes the other flags of the daemon, too: see "signpost help run".',
+    section("Examples", examples),
+    section("Exit codes", exitCodes.map(([code, text]) => `${code}  ${text}`)),
+  ];
+}
+
+function section(title: string, lines: readonly string[]): string {
+  return `${title}:\n${lines.map((line) => `  ${line}`).join("\n")}`;
+}
+
+function nameOf({ name, letter, value }: Flag): string {
+  return `${letter ? `-${letter}, ` : ""}--${name}${value ? ` ${value}` : ""}`;
+}
+
+/** Sets names and descriptions side by side; descriptions are wrapped to the terminal. */
+function twoColumns(
+  rows: readonly (readonly [name: string, description: string])[],
+  columns = Infinity,
+  width = widthOf(rows.map(([name]) => name)),
+): string[] {
+  const room = columns - width - 4;
+  return rows.flatMap(([name, description]) =>
+    wrap(description, room < MIN_DESCRIPTION ? Infinity : room).map((line, i) =>
+      `${(i === 0 ? name : "").padEnd(width)}  ${line}`
+    )
+  );
+}
+
+function widthOf(texts: readonly string[]): number {
+  return texts.reduce((width, { length }) => Math.max(width, length), 0);
+}
+
+function wrap(text: string, room: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > room) {
+      lines.push(line);
+      line = word;
+    } else line += line === "" ? word : ` ${word}`;
+  }
+  return [...lines, line];
 }

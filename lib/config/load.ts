@@ -14,7 +14,8 @@ import { completeSettings, mergeSettings } from "./complete.ts";
 import { type FileResult, NO_FILE, readConfigurationFile } from "./file/file.ts";
 import { checkFeatureGates } from "./checks/feature_gates.ts";
 import { readFlags } from "./flags/flags.ts";
-import type { CommandName } from "./flags/flag.ts";
+import { type CommandName, COMMANDS } from "./flags/flag.ts";
+import { unexpectedWord } from "./flags/scan.ts";
 import { isJudged } from "./file/judged.ts";
 import { plain } from "../model/values/text.ts";
 import type { GivenSettings } from "./settings/table.ts";
@@ -38,8 +39,8 @@ export type Invocation =
     /** One line each, for stderr or the log. */
     readonly warnings: readonly string[];
   }
-  /** The help text of that command is asked for; exit code 0. */
-  | { readonly type: "help"; readonly command: CommandName }
+  /** The help text of that command, or the overview of all, is asked for; exit code 0. */
+  | { readonly type: "help"; readonly command: CommandName | undefined }
   /** To be printed on stdout; exit code 0. */
   | { readonly type: "version"; readonly text: string }
   /** One line each; exit code 2. */
@@ -76,8 +77,11 @@ export async function loadConfiguration(
   argv: readonly string[],
   options: LoadOptions,
 ): Promise<Invocation> {
+  if (argv[0] === "help") return helpFor(argv.slice(1));
   const flags = readFlags(argv);
-  if (flags.information === "help") return { type: "help", command: flags.command };
+  if (flags.information === "help") {
+    return { type: "help", command: argv[0] === flags.command ? flags.command : undefined };
+  }
   if (flags.information === "version") return { type: "version", text: `${options.version}\n` };
 
   const base = readFlags(options.base ?? []);
@@ -111,6 +115,15 @@ export async function loadConfiguration(
   append(warnings, warningsOf({ origin, given: flags.given }));
   const { command } = asked;
   return { type: "run", command, configuration, settings, given: flags.given, warnings };
+}
+
+/** Reads the words after `help`. */
+function helpFor([word, ...others]: readonly string[]): Invocation {
+  const command = COMMANDS.find((name) => name === word);
+  const wrong = command === undefined ? word : others[0];
+  return wrong === undefined || wrong === "--help" || wrong === "-h"
+    ? { type: "help", command }
+    : { type: "errors", errors: [`help: ${unexpectedWord(wrong)}`], warnings: [] };
 }
 
 /** The settings of a command line that say nothing of its command. */

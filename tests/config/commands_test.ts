@@ -153,3 +153,27 @@ for (const command of COMMANDS) {
     }
   });
 }
+
+Deno.test("help without a command, and --help alone, are an overview of all commands", async () => {
+  for (const argv of [["help"], ["--help"], ["-h"], ["help", "--help"]]) {
+    const help = helpOf(await load(argv));
+    for (const name of COMMANDS) assertStringIncludes(help, `\n  ${name} `);
+    assertEquals(help.includes("--kubeconfig"), false);
+  }
+});
+
+Deno.test("help COMMAND is the command's page, and names the command that is nearest to an unknown one", async () => {
+  assertEquals(await load(["help", "explain"]), await load(["explain", "--help"]));
+  assertEquals(errorsOf(await load(["help", "explian"])), [
+    'help: "explian": unknown command or unexpected word (did you mean explain?)',
+  ]);
+  assertEquals(errorsOf(await load(["hlp"])), [
+    '"hlp": unknown command or unexpected word (did you mean help?)',
+  ]);
+});
+
+Deno.test("the page of a command shows its own flags first, and few of the daemon's", async () => {
+  const help = helpOf(await load(["status", "--help"]));
+  const flags = [...help.matchAll(/^ {2}(?:-\w, )?--([a-z-]+)/gm)].map(([, name]) => name);
+  assertEquals(flags, ["output", "watch", "help", "socket"]);
+});

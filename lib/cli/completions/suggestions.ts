@@ -46,10 +46,8 @@ async function wordsAfter(
 ): Promise<Suggestion[]> {
   switch (command) {
     case undefined:
-      return line.length > 1 ? [] : COMMANDS.map((name) => ({
-        ...literal(name),
-        description: [text(COMMAND_FACTS[name].summary)],
-      }));
+      if (line.length > 1) return line[0] === "help" && line.length === 2 ? described() : [];
+      return [...described(), { ...literal("help"), description: [text("show help texts")] }];
     case "explain":
       return [literal("to"), ...(await services()).map(literal)];
     case "diff":
@@ -59,6 +57,13 @@ async function wordsAfter(
     default:
       return [];
   }
+}
+
+function described(): Suggestion[] {
+  return COMMANDS.map((name) => ({
+    ...literal(name),
+    description: [text(COMMAND_FACTS[name].summary)],
+  }));
 }
 
 function literal(text: string): Suggestion & { readonly kind: "literal" } {

@@ -3,21 +3,25 @@
  *
  * @module
  */
-import type { CommandName, FlagGroup } from "./flag.ts";
+import type { CommandName } from "./flag.ts";
 
-/** What a command is. */
+/** A command of the tree. */
 export interface CommandFacts {
-  /** What it does, in a few words. */
+  /** The group that it stands in, in the overview. */
+  readonly group: "The daemon" | "This node" | "The program";
+  /** Says in a few words what it does. */
   readonly summary: string;
-  /** The first lines of its help text. */
-  readonly introduction: string;
+  /** Usage lines, without the program's name. */
+  readonly usage: readonly string[];
+  /** Says more, in paragraphs; `""`: nothing more. */
+  readonly about: string;
   readonly examples: readonly string[];
   /** By code, what it means. */
   readonly exitCodes: readonly (readonly [code: number, meaning: string])[];
-  /** Whether other words than flags may follow it. */
+  /** Tells if other words than flags may follow it. */
   readonly takesWords: boolean;
-  /** Whether its help text shows a group of flags; it takes all of the daemon's in any case. */
-  readonly shows: (group: FlagGroup) => boolean;
+  /** The daemon's flags that its help shows beside its own. It takes the others, too. */
+  readonly shares: readonly string[] | "all";
 }
 
 const RUN_CODES: CommandFacts["exitCodes"] = [
@@ -30,19 +34,11 @@ const CANNOT = "the command line is wrong, or the objects or the kernel cannot b
 
 const PRINTED: CommandFacts["exitCodes"] = [[0, "printed"], [2, "the command line is wrong"]];
 
-/** Commands that need no configuration. */
-const informs = ({ title }: FlagGroup): boolean => title === "Information";
+/** Name the cluster, if it is not that of this node's daemon. */
+const CLUSTER = ["config", "kubeconfig", "master", "manifests"];
 
-const QUERY_GROUPS: ReadonlySet<string> = new Set([
-  "What to do",
-  "Sources",
-  "Rules",
-  "Process and logs",
-  "Information",
-]);
-
-/** Commands that only look accept the daemon's other flags too, so that its command line can be reused. */
-const shows = ({ title }: FlagGroup): boolean => QUERY_GROUPS.has(title);
+/** Name the cluster and this node. */
+const NODE = [...CLUSTER, "hostname-override", "proxy-mode", "cluster-cidr", "socket"];
 
 const DAEMON_FLAGS =
   `Without --config, --kubeconfig, --master or --manifests it has the configuration and the objects of the
@@ -52,25 +48,10 @@ daemon that runs on this node, which it asks at --socket. If none answers, it re
 /** All commands in the order of the help text. */
 export const COMMAND_FACTS: Readonly<Record<CommandName, CommandFacts>> = {
   run: {
+    group: "The daemon",
     summary: "run the daemon",
-    introduction: `signpost: holds this node's kernel to the Services of its cluster
-
-Usage:
-  signpost [run] [flags]        run the daemon
-  signpost --once [flags]       print the script for the present state; touch nothing
-  signpost check                what would keep signpost from working on this node
-  signpost cleanup [flags]      remove signpost's rules, and kube-proxy's if asked
-  signpost explain NAME|PACKET  what happens to a Service or a packet here, and why
-  signpost verify               compare the kernel with what it should hold
-  signpost status               ask the running daemon how it is
-  signpost top                  the connections of each Service, the busiest first
-  signpost diff --manifests F   what applying objects would change in the kernel
-  signpost completions SHELL    a completion script for bash, zsh or fish
-  signpost version              what this program is made of
-  signpost licenses             the licences of what is in this program
-  signpost COMMAND --help       the flags of a command
-
-Flags are --flag=value or --flag value; they win over the file that --config names.
+    usage: ["[run] [flags]", "--once [flags]"],
+    about: `Flags are --flag=value or --flag value; they win over the file that --config names.
 A switch stands alone or has =true or =false.`,
     examples: [
       "signpost --config /etc/signpost/config.yaml",
@@ -80,16 +61,14 @@ A switch stands alone or has =true or =false.`,
     ],
     exitCodes: RUN_CODES,
     takesWords: false,
-    shows: () => true,
+    shares: "all",
   },
   check: {
+    group: "This node",
     summary: "look for what would keep signpost from working on this node",
-    introduction: `signpost check: looks for what would keep signpost from working on this node
-
-Usage:
-  signpost check [flags]
-
-Looks at kernel, nft and iptables, rights, the API server and what it lets signpost read, other proxies,
+    usage: ["check [flags]"],
+    about:
+      `Looks at kernel, nft and iptables, rights, the API server and what it lets signpost read, other proxies,
 other programs' rules, the Node and its addresses, and the Services. It needs no daemon and no API server;
 a running daemon adds its own findings. docs/findings.md lists all findings with what to do.
 Without --config, --kubeconfig, --master or --manifests it has the configuration of the daemon that runs
@@ -105,32 +84,30 @@ on this node, which it asks at --socket, else that of /etc/signpost/config.yaml.
       [2, "there are errors: signpost would not work; or the command line is wrong"],
     ],
     takesWords: false,
-    shows,
+    shares: NODE,
   },
   cleanup: {
+    group: "The daemon",
     summary: "remove every rule that signpost made",
-    introduction: `signpost cleanup: removes every rule that signpost made
-
-Usage:
-  signpost cleanup [--kube-proxy] [--dry-run] [--force] [flags]
-
-Beside a running daemon it removes nothing, and ends with 1: stop the daemon first.`,
+    usage: ["cleanup [--kube-proxy] [--dry-run] [--force] [flags]"],
+    about: `Beside a running daemon it removes nothing, and ends with 1: stop the daemon first.`,
     examples: ["signpost cleanup --dry-run", "signpost cleanup --kube-proxy"],
     exitCodes: RUN_CODES,
     takesWords: false,
-    shows: () => true,
+    shares: ["config", "proxy-mode", "socket", "v"],
   },
   explain: {
+    group: "This node",
     summary: "say what happens to a Service or a packet on this node, and why",
-    introduction: `signpost explain: what happens to a Service or a packet on this node, and why
-
-Usage:
-  signpost explain NAMESPACE/SERVICE[:PORT] [--conntrack] [flags]
-  signpost explain [SOURCE] to IP:PORT[/PROTOCOL] [--from SOURCE] [--trace] [flags]
-
-PORT is a port's name or number, PROTOCOL is tcp (default), udp or sctp. In the place of "to"
+    usage: [
+      "explain NAMESPACE/SERVICE[:PORT] [--conntrack] [flags]",
+      "explain [SOURCE] to IP:PORT[/PROTOCOL] [--from SOURCE] [--trace] [flags]",
+    ],
+    about:
+      `PORT is a port's name or number, PROTOCOL is tcp (default), udp or sctp. In the place of "to"
 an arrow may stand, in quotes ('->'), for shells take > as a redirection. Without --from,
 the source address tells whether the packet is this node's, a pod's or from outside.
+
 ${DAEMON_FLAGS}`,
     examples: [
       "signpost explain shop/web",
@@ -145,16 +122,13 @@ ${DAEMON_FLAGS}`,
       [2, CANNOT],
     ],
     takesWords: true,
-    shows,
+    shares: NODE,
   },
   verify: {
+    group: "This node",
     summary: "compare the kernel with what it should hold",
-    introduction: `signpost verify: compares the kernel with what it should hold
-
-Usage:
-  signpost verify [--fix] [flags]
-
-${DAEMON_FLAGS}`,
+    usage: ["verify [--fix] [flags]"],
+    about: `${DAEMON_FLAGS}`,
     examples: ["signpost verify", "signpost verify --fix", "signpost verify -o json"],
     exitCodes: [
       [0, "the kernel holds what it should, by --fix at last"],
@@ -162,14 +136,13 @@ ${DAEMON_FLAGS}`,
       [2, CANNOT],
     ],
     takesWords: false,
-    shows,
+    shares: NODE,
   },
   status: {
+    group: "This node",
     summary: "ask the running daemon how it is",
-    introduction: `signpost status: asks the running daemon how it is
-
-Usage:
-  signpost status [--watch] [flags]`,
+    usage: ["status [--watch] [flags]"],
+    about: "",
     examples: ["signpost status", "signpost status --watch", "signpost status -o yaml"],
     exitCodes: [
       [0, "the daemon answered, and is well; or --watch was interrupted"],
@@ -177,16 +150,14 @@ Usage:
       [2, "the command line is wrong"],
     ],
     takesWords: false,
-    shows,
+    shares: ["socket"],
   },
   top: {
+    group: "This node",
     summary: "show the connections of each Service, the busiest first",
-    introduction: `signpost top: shows the connections of each Service, the busiest first
-
-Usage:
-  signpost top [--once] [flags]
-
-New connections by service port and kind of frontend, by second and in all. It asks the daemon that runs
+    usage: ["top [--once] [flags]"],
+    about:
+      `New connections by service port and kind of frontend, by second and in all. It asks the daemon that runs
 on this node, at --socket, and shows it live until q or Ctrl-C; where the output is no terminal, it prints
 one table. --service-metrics=false has nothing counted.`,
     examples: ["signpost top", "signpost top --once", "signpost top -o json"],
@@ -196,17 +167,14 @@ one table. --service-metrics=false has nothing counted.`,
       [2, "the command line is wrong"],
     ],
     takesWords: false,
-    shows,
+    shares: ["socket"],
   },
   diff: {
+    group: "This node",
     summary: "say what applying objects would change in the kernel",
-    introduction:
-      `signpost diff: what applying objects would change in the kernel, as element adds and deletes
-
-Usage:
-  signpost diff --manifests FILE... [flags]
-
-The files are laid over the present objects. Without --config, --kubeconfig or --master these are the
+    usage: ["diff --manifests FILE... [flags]"],
+    about:
+      `The files are laid over the present objects. Without --config, --kubeconfig or --master these are the
 objects of the daemon that runs on this node, else those of the API server that /etc/signpost/config.yaml
 names, else those of the state file. Where there is none of them (or --kubeconfig= says so), the files
 are compared with what the kernel holds of the Services that they name. Nothing is changed.`,
@@ -221,16 +189,14 @@ are compared with what the kernel holds of the Services that they name. Nothing 
       [2, CANNOT],
     ],
     takesWords: true,
-    shows,
+    shares: NODE,
   },
   completions: {
+    group: "The program",
     summary: "print a completion script for a shell",
-    introduction: `signpost completions: prints a completion script for a shell
-
-Usage:
-  signpost completions bash|zsh|fish
-
-Commands, flags, their values and the names of Services are completed. At each Tab key the script runs
+    usage: ["completions bash|zsh|fish"],
+    about:
+      `Commands, flags, their values and the names of Services are completed. At each Tab key the script runs
 "signpost completions SHELL -- WORDS". Names come from where the flags of the line say, else from
 where this node's daemon has them.`,
     examples: [
@@ -240,33 +206,29 @@ where this node's daemon has them.`,
     ],
     exitCodes: [[0, "printed"], [2, CANNOT]],
     takesWords: true,
-    shows: ({ title }) => title === "Sources" || title === "Information",
+    shares: CLUSTER,
   },
   version: {
+    group: "The program",
     summary: "say what this program is made of",
-    introduction: `signpost version: what this program is made of
-
-Usage:
-  signpost version
-
-Prints the release, its commit and that commit's day, and the Deno, the engine of JavaScript and
+    usage: ["version"],
+    about:
+      `Prints the release, its commit and that commit's day, and the Deno, the engine of JavaScript and
 the machine that it was made for, one on a line. signpost --version prints the first line alone.`,
     examples: ["signpost version"],
     exitCodes: PRINTED,
     takesWords: false,
-    shows: informs,
+    shares: [],
   },
   licenses: {
+    group: "The program",
     summary: "print the licences of what is in this program",
-    introduction: `signpost licenses: the licences of what is in this program
-
-Usage:
-  signpost licenses
-
-Prints name, version, publisher, licence and notices of each package that is in the program.`,
+    usage: ["licenses"],
+    about:
+      `Prints name, version, publisher, licence and notices of each package that is in the program.`,
     examples: ["signpost licenses | less"],
     exitCodes: PRINTED,
     takesWords: false,
-    shows: informs,
+    shares: [],
   },
 };

@@ -110,7 +110,12 @@ function unexpected(word: string, before: GivenFlag | undefined): string {
   }
   const isCommand = COMMANDS.some((name) => name === word);
   if (isCommand) return `${word}: the command must be the first word`;
-  const meant = nearest(word, COMMANDS);
+  return unexpectedWord(word);
+}
+
+/** Says that a word is no command, and names the nearest. */
+export function unexpectedWord(word: string): string {
+  const meant = nearest(word, [...COMMANDS, "help"]);
   const hint = meant === undefined ? `commands: ${COMMANDS.join(", ")}` : `did you mean ${meant}?`;
   return `${show(word)}: unknown command or unexpected word (${hint})`;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { SETTING_FLAG_GROUPS } from "../settings/table.ts";
+import { COMMAND_FACTS } from "./commands.ts";
 import type { CommandName, Flag, FlagGroup } from "./flag.ts";
 
 /** `--help` and `--version`: they win over everything else. */
@@ -30,4 +31,25 @@ export function isOf(flag: Flag, command: CommandName): boolean {
 export function findFlag(name: string, command: CommandName): Flag | undefined {
   const all = FLAGS.filter((flag) => flag.name === name);
   return all.find((flag) => isOf(flag, command)) ?? all[0];
+}
+
+/** Returns the flags that a command's help and completion show: its own, then those that it shares. */
+export function flagGroupsOf(command: CommandName): readonly FlagGroup[] {
+  const { shares } = COMMAND_FACTS[command];
+  const groups = shares === "all"
+    ? FLAG_GROUPS.map(({ title, flags }) => ({
+      title,
+      flags: flags.filter((flag) => isOf(flag, command)),
+    }))
+    : [
+      {
+        title: "Flags",
+        flags: FLAGS.filter(({ name, only }) => only?.includes(command) || name === "help"),
+      },
+      {
+        title: "Flags of the daemon",
+        flags: FLAGS.filter(({ name, only }) => !only && shares.includes(name)),
+      },
+    ];
+  return groups.filter(({ flags }) => flags.length > 0);
 }

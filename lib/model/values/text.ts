@@ -134,3 +134,8 @@ function editDistance(from: string, to: string): number {
 export function count(number: number, word: string): string {
   return `${number} ${word}${number === 1 ? "" : "s"}`;
 }
+
+/** Returns a text whose first letter is a capital. */
+export function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -55,7 +55,10 @@ Deno.test("zsh finds the script by its first line", async () => {
 Deno.test("shells that show descriptions get those of commands and flags", async () => {
   assertEquals(
     (await printed("fish", [""])).split("\n"),
-    COMMANDS.map((name) => `${name}\t${COMMAND_FACTS[name].summary}`),
+    [
+      ...COMMANDS.map((name) => `${name}\t${COMMAND_FACTS[name].summary}`),
+      "help\tshow help texts",
+    ],
   );
   assertEquals(
     await printed("fish", ["cleanup", "--dry"]),
@@ -77,6 +80,7 @@ const LINES: readonly (readonly [readonly string[], readonly string[]])[] = [
   [["--kube-api-b"], []],
   [["completions", ""], [...SHELLS]],
   [["status", ""], []],
+  [["help", "ex"], ["explain"]],
   [["--once", ""], []],
   [["explain", "10.244.0.7", "t"], ["to"]],
   [["explain", "--manifests=/nowhere", "t"], ["to"]],
