@@ -10,7 +10,7 @@ import { BoundedMap } from "../model/values/bounded_map.ts";
 import { ChangeFilter } from "../model/values/change_filter.ts";
 import { eventBody, eventPath } from "./event_body.ts";
 import type { EventReport } from "../model/cluster/event_report.ts";
-import { TokenBucket } from "./log/token_bucket.ts";
+import { TokenBucket, type TokenBucketOptions } from "./log/token_bucket.ts";
 
 /** What an `EventRecorder` needs. */
 export interface EventRecorderOptions {
@@ -31,8 +31,10 @@ export interface EventRecorderOptions {
 
 /** Events of one object: some at once, then one a minute. */
 const OBJECT_LIMIT = { burst: 10, refill: 60_000 } as const;
-/** Events of all objects: some at once, then one a second. */
-const TOTAL_LIMIT = { burst: 25, refill: 1_000 } as const;
+/** Events of one namespace: some at once, then one in 10 s. */
+const NAMESPACE_LIMIT = { burst: 25, refill: 10_000 } as const;
+/** Events of all objects, for the API server's sake. */
+const TOTAL_LIMIT = { burst: 100, refill: 200 } as const;
 /** Milliseconds in which an Event that was sent is not sent again, only counted. */
 const REPEAT_WINDOW = 600_000;
 /** Milliseconds without a further try after the API server has refused. */
@@ -55,6 +57,7 @@ interface Queued {
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
   readonly #total: TokenBucket;
+  readonly #perNamespace = new BoundedMap<string, TokenBucket>(MAXIMUM_REMEMBERED);
   readonly #perObject = new BoundedMap<string, TokenBucket>(MAXIMUM_REMEMBERED);
   readonly #sent = new BoundedMap<string, Sent>(MAXIMUM_REMEMBERED);
   readonly #failures = new ChangeFilter();
@@ -71,14 +74,15 @@ export class EventRecorder {
   /** Queues an Event; one that is over the limits, or that repeats itself, is dropped. */
   record(report: EventReport): void {
     const now = this.#options.clock.monotonic();
-    const object = `${report.regarding.kind} ${objectKey(report.regarding)}`;
+    const { regarding } = report;
+    const object = `${regarding.kind} ${objectKey(regarding)}`;
     const key = JSON.stringify([object, report.reason, report.note]);
     const earlier = this.#sent.get(key);
     if (earlier && now - earlier.at < REPEAT_WINDOW) {
       earlier.count += 1;
       return;
     }
-    if (!this.#mayPass(object, now)) return this.#options.dropped?.();
+    if (!this.#mayPass(object, regarding.namespace ?? "", now)) return this.#options.dropped?.();
     const count = (earlier?.count ?? 0) + 1;
     this.#sent.set(key, { at: now, count });
     this.#queue.push({ report, count });
@@ -90,11 +94,19 @@ export class EventRecorder {
     await this.#sending;
   }
 
-  #mayPass(object: string, now: number): boolean {
+  #mayPass(object: string, namespace: string, now: number): boolean {
     if (now < this.#pausedUntil || this.#queue.length >= MAXIMUM_QUEUE) return false;
-    const bucket = this.#perObject.get(object) ?? new TokenBucket(now, OBJECT_LIMIT);
-    this.#perObject.set(object, bucket);
-    return bucket.take(now) && this.#total.take(now);
+    const bucketOf = (
+      buckets: BoundedMap<string, TokenBucket>,
+      key: string,
+      limit: TokenBucketOptions,
+    ) => {
+      const bucket = buckets.get(key) ?? new TokenBucket(now, limit);
+      buckets.set(key, bucket);
+      return bucket;
+    };
+    return bucketOf(this.#perObject, object, OBJECT_LIMIT).take(now) &&
+      bucketOf(this.#perNamespace, namespace, NAMESPACE_LIMIT).take(now) && this.#total.take(now);
   }
 
   async #sendAll(): Promise<void> {

@@ -34,7 +34,8 @@ export interface SocketOptions {
   readonly signal: AbortSignal;
 }
 
-const MODE = 0o660;
+/** Takes away from the mode of a new socket, 0777, what leaves 0660. */
+const UMASK = 0o117;
 
 /** Milliseconds that an answer may take. */
 const TIMEOUT = 10_000;
@@ -67,16 +68,25 @@ async function serveOnce(options: SocketOptions): Promise<void> {
   const own = `${path}.${crypto.randomUUID()}`;
   // A server does not hear of what came before it.
   if (signal.aborted) return;
-  const server = Deno.serve(
-    { path: own, signal, onListen: () => {} },
-    (request) => answer(request, options),
-  );
-  await Deno.chmod(own, MODE);
+  const server = serve(own, options);
   const { ino } = await Deno.stat(own);
   await Deno.rename(own, path);
   await server.finished;
   const there = await Deno.stat(path).catch(() => undefined);
   if (there?.ino === ino) await Deno.remove(path).catch(() => {});
+}
+
+/** Binds at once, so that the mode is right from the first moment. */
+function serve(path: string, options: SocketOptions): Deno.HttpServer<Deno.UnixAddr> {
+  const umask = Deno.umask(UMASK);
+  try {
+    return Deno.serve(
+      { path, signal: options.signal, onListen: () => {} },
+      (request) => answer(request, options),
+    );
+  } finally {
+    Deno.umask(umask);
+  }
 }
 
 async function answer(

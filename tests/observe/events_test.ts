@@ -4,9 +4,13 @@ import type { EventReport } from "../../lib/model/cluster/event_report.ts";
 import { EventRecorder } from "../../lib/observe/events.ts";
 import { ManualClock, MemoryLogger, START } from "../support/clock_and_log.ts";
 
-function report(name = "web", note = "two Services claim 10.96.0.1"): EventReport {
+function report(
+  name = "web",
+  note = "two Services claim 10.96.0.1",
+  namespace = "shop",
+): EventReport {
   return {
-    regarding: { kind: "Service", namespace: "shop", name, uid: "u1" },
+    regarding: { kind: "Service", namespace, name, uid: "u1" },
     type: "Warning",
     reason: "VirtualIPConflict",
     action: "Sync",
@@ -107,7 +111,7 @@ Deno.test("one noisy object is limited, the others still get through", async () 
   assertEquals(posts.length, 12);
 });
 
-Deno.test("all objects together are limited, too", async () => {
+Deno.test("all objects of a namespace together are limited, too", async () => {
   const { recorder, posts } = start();
   for (let number = 0; number < 100; number++) recorder.record(report(`web-${number}`));
   await recorder.flushed();
@@ -118,7 +122,7 @@ Deno.test("an API server that does not answer blocks nothing and fills no memory
   const { promise, resolve } = Promise.withResolvers<number>();
   const { recorder, posts, clock, state } = start(() => promise);
   for (let number = 0; number < 201; number++) {
-    recorder.record(report(`web-${number}`));
+    recorder.record(report("web", "late", `shop-${number}`));
     clock.pass(1_000);
   }
   assertEquals(posts.length, 1);
@@ -162,4 +166,15 @@ Deno.test("a lost connection drops the Event and goes on", async () => {
   await recorder.flushed();
   assertEquals(state.dropped, 2);
   assertEquals(logger.messages, ["cannot send Events"]);
+});
+
+Deno.test("the Events of one namespace take none from another, nor from the Node", async () => {
+  const { recorder, posts } = start();
+  for (let i = 0; i < 300; i++) recorder.record(report(`web${i}`, "hostile", "evil"));
+  await recorder.flushed();
+  assertEquals(posts.length, 25);
+  recorder.record(report("web", "lost", "bank"));
+  recorder.record({ ...report(), regarding: { kind: "Node", name: "n1", uid: "n1" } });
+  await recorder.flushed();
+  assertEquals(posts.length, 27);
 });

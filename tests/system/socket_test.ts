@@ -1,6 +1,7 @@
-import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { askDaemon, serveSocket } from "../../lib/system/socket.ts";
 import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
+import { run } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { MemoryLogger, realClock } from "../support/clock_and_log.ts";
 
@@ -80,6 +81,28 @@ Deno.test("the socket gives the status, takes the wish for a full sync, and is f
       await assertRejects(() => askDaemon(path, { method: "POST", path: "/v2/status" }));
     }
     await assertRejects(() => Deno.stat(path), Deno.errors.NotFound);
+  }));
+
+Deno.test("the socket is for owner and group from its first moment, whatever the umask", () =>
+  inFolder(async (path) => {
+    const script = `
+      import { serveSocket } from "${new URL("../../lib/system/socket.ts", import.meta.url).href}";
+      Deno.umask(0);
+      const serve = Deno.serve;
+      Deno.serve = (options, handler) => {
+        const server = serve(options, handler);
+        console.log((Deno.statSync(options.path).mode & 0o777).toString(8));
+        return server;
+      };
+      const logger = { warn: (...words) => console.log(...words) };
+      const clock = { sleep: () => Promise.resolve() };
+      void serveSocket({ path: ${
+      JSON.stringify(path)
+    }, clock, logger, signal: AbortSignal.timeout(300) });
+      console.log(Deno.umask());
+    `;
+    const command = [Deno.execPath(), "run", "-qA", "--ext=js", "-"];
+    assertMatch(await run(command, { stdin: script }), /^0\n660\n$|^660\n0\n$/);
   }));
 
 Deno.test("a socket that an earlier process left is replaced", () =>
