@@ -5,7 +5,7 @@
  */
 import { finding } from "../findings/finding.ts";
 import type { Mode } from "../model/configuration.ts";
-import { ApplyError } from "../model/kernel/dataplane.ts";
+import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
 import { FatalError } from "../model/values/fatal.ts";
 import type { Backend, BackendOptions, Probed } from "./backend.ts";
 import { missingFamilies } from "./ip_families.ts";
@@ -91,12 +91,14 @@ export async function openBackend(options: BackendOptions): Promise<OpenBackend>
   }
 }
 
+/** Names temporary failures, which are no reason for another mode. */
+const PASSING: ReadonlySet<ApplyFailure> = new Set(["program-failed", "owned"]);
+
 async function openEither(first: Backend, options: BackendOptions): Promise<OpenBackend> {
   try {
     return await open(first, options);
   } catch (error) {
-    // A temporary failure is no reason for another mode.
-    if (!(error instanceof ApplyError) || error.failure === "program-failed") throw error;
+    if (!(error instanceof ApplyError) || PASSING.has(error.failure)) throw error;
     const next = new BACKENDS[NEXT](options);
     const opened = await open(next, options).catch((other: unknown) => {
       if (!(other instanceof ApplyError)) throw other;

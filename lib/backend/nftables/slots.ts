@@ -222,6 +222,7 @@ const PROGRAM_FAILURES: ReadonlySet<ApplyFailure> = new Set([
   "program-failed",
   "unreadable",
   "not-permitted",
+  "owned",
 ]);
 
 /** Slots that are written at one go. */

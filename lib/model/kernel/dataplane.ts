@@ -62,6 +62,8 @@ export type ApplyFailure =
   | "program-missing"
   /** No CAP_NET_ADMIN. */
   | "not-permitted"
+  /** Another program holds our table for itself. */
+  | "owned"
   /** The kernel or the program does not know an expression. */
   | "not-supported"
   /** The script deletes a missing object or adds an existing one: another program changed the kernel. */

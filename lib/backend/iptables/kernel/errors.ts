@@ -27,6 +27,7 @@ const PATTERNS: readonly (readonly [RegExp, ApplyFailure])[] = [
 const ADVICE: Readonly<Record<ApplyFailure, string>> = {
   "program-missing": "install iptables",
   "not-permitted": "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW",
+  "owned": "end the program that owns the table",
   "not-supported":
     "the kernel or this iptables lacks what the rule needs: load the modules with modprobe on the " +
     "node itself (systemd/signpost-modules.conf names them; iptables-legacy needs ip_tables, " +

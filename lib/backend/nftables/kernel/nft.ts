@@ -62,7 +62,7 @@ export class Nft {
     if (result.code !== 0 && !KERNEL_ANSWER.test(result.stderr)) {
       return await this.apply((await Array.fromAsync(pieces())).join(""));
     }
-    seeSuccess(result);
+    await this.#seeSuccess(result);
     this.#onTaken();
   }
 
@@ -228,8 +228,26 @@ export class Nft {
 
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {
     const result = await this.#start(argv, stdin);
-    seeSuccess(result);
+    await this.#seeSuccess(result);
     return result;
+  }
+
+  /** @throws {ApplyError} if nft failed */
+  async #seeSuccess({ code, stderr }: ProcessResult): Promise<void> {
+    if (code === 0) return;
+    const { failure, message } = classify(stderr);
+    const owned = failure === "not-permitted" ? await this.#owned() : undefined;
+    if (owned) throw new ApplyError("owned", owned, { cause: stderr });
+    throw new ApplyError(failure, message, { cause: stderr });
+  }
+
+  /** Returns a line about the table of our name that another program holds for itself (nft(8), `flags owner`). */
+  async #owned(): Promise<string | undefined> {
+    const [family = ""] = TABLE.split(" ");
+    const { stdout } = await this.#start(["nft", "-t", "list", "ruleset", family]);
+    const [, table, program = "another one"] = OWNED.exec(stdout) ?? [];
+    return table &&
+      `the program ${program} owns the table ${table} (flags owner): end it, and the rules follow`;
   }
 
   async #unreadable(tables: readonly string[], cause: Error): Promise<ApplyError> {
@@ -265,12 +283,11 @@ const ENDED: ReadonlySet<ProgramFailure> = new Set(["crash", "signal", "output"]
 /** What nft prints where the kernel has refused something: it has read the script to its end. */
 const KERNEL_ANSWER = /Could not process rule/;
 
-/** @throws {ApplyError} where nft failed */
-function seeSuccess({ code, stderr }: ProcessResult): void {
-  if (code === 0) return;
-  const { failure, message } = classify(stderr);
-  throw new ApplyError(failure, message, { cause: stderr });
-}
+/** Our table, or that of the probe, with the name of the program that owns it. */
+const OWNED = new RegExp(
+  `^table (${TABLE}(?:-probe)?) \\{(?: # progname ([^\\n]{1,15}))?\\n\\tflags [^\\n]*\\bowner\\b`,
+  "m",
+);
 
 /** Of what nft has printed of all tables, our table's part; `""`: there is none. */
 function ourTable(listing: string): string {

@@ -38,6 +38,7 @@ const HOOKS: Readonly<Record<string, string>> = {
 /** Failures that say nothing of what the kernel can do. */
 const NOT_OF_THE_KERNEL: ReadonlySet<ApplyFailure> = new Set([
   "not-permitted",
+  "owned",
   "program-missing",
   "program-failed",
   "unreadable",

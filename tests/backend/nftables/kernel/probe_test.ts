@@ -80,7 +80,7 @@ Deno.test("where several expressions are refused, all are named", async () => {
 
 Deno.test("where each part is taken but not the table, the words are quoted, and no version is asked for that is there", async () => {
   const { nft } = refusing(
-    /table inet signpost \{/,
+    /chain services \{/,
     "/dev/stdin:9:1-2: Error: Could not process rule: Operation not supported\n    ip daddr x drop\n",
   );
   const { message } = await assertRejects(() => probeNode(nft), ApplyError);
