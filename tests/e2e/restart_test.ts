@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Background } from "../support/background.ts";
+import { run } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { NODE } from "../support/topology.ts";
 import {
@@ -33,6 +34,35 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
       assertEquals(new Set(outcomes.map(({ type }) => type)), new Set(["answer"]));
     }
   });
+}
+
+for (const mode of ["nftables", "iptables"] as const) {
+  Deno.test(`an nft monitor that SIGKILL left is ended by the next start in ${mode} mode`, async () => {
+    await using stage = await Stage.create({ objects: OBJECTS });
+    const monitors = async () => {
+      const pids = (await run(["ip", "netns", "pids", stage.network.namespaceOf(NODE)])).split(
+        "\n",
+      );
+      const lines = await Promise.all(pids.filter((pid) => pid !== "").map(commandOf));
+      return lines.filter((line) => line.includes(" monitor "));
+    };
+    {
+      await using first = await stage.startSynced();
+      await first.until("its monitor", async () => (await monitors()).length === 1);
+      first.kill("SIGKILL");
+      await first.status;
+    }
+    assertEquals((await monitors()).length, 1);
+    await using second = await stage.startSynced(["--proxy-mode", mode]);
+    const wanted = mode === "nftables" ? 1 : 0;
+    await second.until("no monitor but its own", async () => (await monitors()).length === wanted);
+  });
+}
+
+/** Returns the command line of a process; `""`: it has ended. */
+async function commandOf(pid: string): Promise<string> {
+  const text = await Deno.readTextFile(`/proc/${pid}/cmdline`).catch(() => "");
+  return text.replaceAll("\0", " ");
 }
 
 Deno.test("a restart takes the rules over: one replacement, no connection is lost", async () => {

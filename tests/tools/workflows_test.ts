@@ -19,15 +19,15 @@ interface Workflow {
 
 const WORKFLOWS = ["ci", "release"];
 
-async function read(name: string): Promise<{ workflow: Workflow; steps: readonly Step[] }> {
-  const url = new URL(`.github/workflows/${name}.yml`, ROOT);
-  const workflow = parse(await Deno.readTextFile(url)) as Workflow;
-  return { workflow, steps: Object.values(workflow.jobs).flatMap(({ steps }) => steps) };
+async function read(name: string) {
+  const text = await Deno.readTextFile(new URL(`.github/workflows/${name}.yml`, ROOT));
+  const workflow = parse(text) as Workflow;
+  return { text, workflow, steps: Object.values(workflow.jobs).flatMap(({ steps }) => steps) };
 }
 
 for (const name of WORKFLOWS) {
-  Deno.test(`${name}.yml runs tasks that there are, and Deno's version of .ci/run`, async () => {
-    const { steps, workflow } = await read(name);
+  Deno.test(`${name}.yml runs tasks that there are, Deno's version of .ci/run, and actions by their digest`, async () => {
+    const { text, steps, workflow } = await read(name);
     const scripts = steps.map(({ run = "" }) => run).join("\n");
     const tasks = [...scripts.matchAll(/deno task ([\w:]+)/g)].map(([, task = ""]) => task);
     assertEquals(tasks.filter((task) => !(task in config.tasks)), []);
@@ -45,7 +45,9 @@ for (const name of WORKFLOWS) {
     for (const job of Object.values(workflow.jobs)) {
       assertEquals(typeof job["timeout-minutes"], "number");
     }
-    for (const { uses } of steps) assertMatch(uses ?? "x/x@v1", /^[\w-]+\/[\w-]+@v\d+$/);
+    for (const line of text.match(/\buses:.*/g) ?? []) {
+      assertMatch(line, /^uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v[\d.]+$/);
+    }
   });
 }
 
