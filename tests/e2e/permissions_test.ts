@@ -25,7 +25,16 @@ const attempts = {
   "load a library": () => Deno.dlopen("libc.so.6", {}),
   "run nft": () => new Deno.Command("nft", { args: ["--version"] }).output(),
   "read a file": () => Deno.readTextFile(place + "/old"),
+  "read a variable that is not its own": () => ofEnvironment(Deno.env.get("HOME")),
+  "read all variables": () => ofEnvironment(Deno.env.toObject().HOME),
+  "read hashes of passwords": () => Deno.readTextFile("/etc/shadow"),
+  "read keys of the node": () => Deno.readTextFile("/etc/ssh/ssh_host_ed25519_key"),
+  "read keys of root": () => Deno.readTextFile("/root/.ssh/id_ed25519"),
+  "read its own variable": () => ofEnvironment(Deno.env.get("PATH")),
 };
+function ofEnvironment(value) {
+  if (value === undefined) throw new Deno.errors.NotCapable("it is not told");
+}
 const results = {};
 for (const [name, attempt] of Object.entries(attempts)) {
   try {
@@ -39,7 +48,7 @@ console.log(JSON.stringify(results));
 `;
 
 /** What signpost needs, and cannot do harm by. */
-const ALLOWED = new Set(["run nft", "read a file"]);
+const ALLOWED = new Set(["run nft", "read a file", "read its own variable"]);
 
 Deno.test("with signpost's permissions nothing else can be written or run", async () => {
   const folder = await Deno.makeTempDir({ prefix: "signpost-e2e-" });

@@ -6,19 +6,20 @@ import {
   compileArguments,
   ENGINES,
   permissionFlags,
+  type Permissions,
   targetOf,
   V8_FLAGS,
 } from "../../tools/compile/arguments.ts";
 
 Deno.test("a binary gets the permissions of deno.json, and no others", () => {
-  const permissions = config.permissions.default as Record<string, true | string[]>;
+  const permissions = config.permissions.default as unknown as Permissions;
   const args = compileArguments({
     target: "aarch64-unknown-linux-gnu",
     engine: "v8",
     permissions,
     output: "/tmp/dist/signpost",
   });
-  const { run, write, sys } = config.permissions.default;
+  const { read, env, run, write, sys } = config.permissions.default;
   assertEquals(args, [
     "compile",
     "--quiet",
@@ -30,8 +31,10 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
     `--v8-flags=--max-old-space-size=1024,${V8_FLAGS}`,
     "--no-prompt",
     "--allow-read",
+    `--deny-read=${read.deny.join(",")}`,
     "--allow-net",
-    "--allow-env",
+    `--allow-env=${env.allow.join(",")}`,
+    "--ignore-env",
     `--allow-sys=${sys.join(",")}`,
     `--allow-run=${run.join(",")}`,
     `--allow-write=${write.join(",")}`,

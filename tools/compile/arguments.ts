@@ -39,8 +39,13 @@ export const V8_FLAGS = [
   "--invocation-count-for-turbofan=300000",
 ].join(",");
 
-/** The permissions in `deno.json`: everything of a kind, or a list of names and paths. */
-export type Permissions = Readonly<Record<string, true | readonly string[]>>;
+/** Everything of a kind, or a list of names and paths. */
+type Allowed = true | readonly string[];
+
+/** The permissions in `deno.json`, by kind. What is ignored is as if it were not there. */
+export type Permissions = Readonly<
+  Record<string, Allowed | Partial<Readonly<Record<"allow" | "deny" | "ignore", Allowed>>>>
+>;
 
 /** What runs the JavaScript in a binary; QuickJS is Deno's experiment. */
 export const ENGINES = ["v8", "quickjs"] as const;
@@ -113,9 +118,13 @@ export function compileArguments(options: CompileOptions): string[] {
 
 /** The list of `deno.json` as flags. */
 export function permissionFlags(permissions: Permissions): string[] {
-  return Object.entries(permissions).map(([kind, allowed]) =>
-    allowed === true ? `--allow-${kind}` : `--allow-${kind}=${allowed.join(",")}`
-  );
+  return Object.entries(permissions).flatMap(([kind, given]) => {
+    const isList = given === true || Array.isArray(given);
+    const flags: [string, Allowed][] = Object.entries(isList ? { allow: given } : given);
+    return flags.map(([verb, what]) =>
+      `--${verb}-${kind}${what === true ? "" : `=${what.join(",")}`}`
+    );
+  });
 }
 
 /** Machine numbers in the header of a program file (elf(5), `e_machine`). */
