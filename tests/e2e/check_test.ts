@@ -32,6 +32,13 @@ Deno.test("a node on which signpost can work has no findings, and nothing is cha
   assertEquals(await stage.network.run(NODE, ["nft", "list", "ruleset"]), "");
 });
 
+Deno.test("a kernel setting that the start makes is no finding before it", async () => {
+  const config = { mode: "iptables", nodePortAddresses: ["0.0.0.0/0", "::/0"] };
+  await using stage = await Stage.create({ objects: OBJECTS, config });
+  const [report, code] = await check(stage);
+  assertEquals([idsOf(report), code], [["info mode-without-need"], 0]);
+});
+
 Deno.test("a running daemon's findings are among those of check", async () => {
   const local = service(a, {
     ingress: [{ ip: a.loadBalancer }],

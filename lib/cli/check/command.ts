@@ -62,7 +62,8 @@ async function look(context: QueryContext): Promise<CheckReport> {
     traits: backend.traits,
     interfaceAddresses: runtime.addresses(),
     apiServerAddresses: state?.apiServerAddresses,
-    system,
+    // A daemon switches it on at its start, and looks itself.
+    system: system.routeLocalnet === "0" ? { ...system, routeLocalnet: undefined } : system,
     apiServer,
     rival,
     ruleset,
