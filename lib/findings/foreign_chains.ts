@@ -7,6 +7,7 @@
 import { FAMILIES, type Family } from "../model/values/address.ts";
 import { serviceOf } from "../model/cluster/names.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
+import { isExternal } from "../policy/frontend.ts";
 import { eachPort, type ForeignChain, type NodeFacts } from "./facts.ts";
 import { type Finding, finding } from "./finding.ts";
 import { fateOf, type Packet } from "./packet_filter.ts";
@@ -70,9 +71,8 @@ function* samples(
   const nodeAddress = (family: Family) =>
     objects.node?.addresses.find((address) => address.includes(":") === (family === 6));
   yield* eachPort(objects.desired, (port) => {
-    const { family, nodePort, loadBalancerIPs, externalIPs, healthCheckNodePort } = port;
-    const isExternal = nodePort > 0 || loadBalancerIPs.length + externalIPs.length > 0;
-    const endpoint = isExternal && !found.has(`forward ${family}`)
+    const { family, healthCheckNodePort } = port;
+    const endpoint = isExternal(port) && !found.has(`forward ${family}`)
       ? port.clusterEndpoints.find(({ address }) => !own.has(address))
       : undefined;
     if (endpoint) add("forward", port, { daddr: endpoint.address, dport: endpoint.port });

@@ -38,3 +38,10 @@ export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): T
     ? servicePort.internalTrafficPolicy
     : servicePort.externalTrafficPolicy;
 }
+
+/** Returns whether a service port has a frontend for clients outside of the cluster. */
+export function isExternal(
+  { externalIPs, loadBalancerIPs, nodePort }: DesiredServicePort,
+): boolean {
+  return nodePort !== 0 || loadBalancerIPs.length + externalIPs.length > 0;
+}

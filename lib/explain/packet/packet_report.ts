@@ -92,9 +92,10 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
       ...detectionFindings(inputs, sender),
       ...kernelFindings(kernel, inputs.kernel),
       ...connectionFindings(inputs.connections),
-      ...outcome.servicePort === null
-        ? []
-        : aboutService(serviceOf(outcome.servicePort), inputs.nodeFindings),
+      ...outcome.servicePort === null ? [] : aboutService(serviceOf(outcome.servicePort), {
+        found: inputs.nodeFindings,
+        isOutside: sender === "external",
+      }),
       ...trace ? traceFindings(trace) : [],
       ...inputs.traceProblem === "" ? [] : [warning("not-traced", inputs.traceProblem)],
     ]),

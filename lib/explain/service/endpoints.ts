@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isExternal } from "../../policy/frontend.ts";
 import { findCandidates, indexPorts } from "../../policy/endpoints.ts";
 import { type Candidate, type Place, topologyMode } from "../../policy/topology.ts";
 import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
@@ -86,12 +87,10 @@ type Judgement = Pick<EndpointReport, "usedFor" | "code" | "reason">;
 /** The policies that any traffic to the service port follows. */
 function policiesInUse(desired: DesiredServicePort): ReadonlySet<TrafficPolicy> {
   const { internalTrafficPolicy, externalTrafficPolicy, clusterIPs } = desired;
-  const isExternal = desired.nodePort !== 0 || desired.loadBalancerIPs.length > 0 ||
-    desired.externalIPs.length > 0;
   return new Set([
     ...clusterIPs.length > 0 ? [internalTrafficPolicy] : [],
     // Under Local, pods and the node itself use the cluster's endpoints.
-    ...isExternal ? ["Cluster" as const, externalTrafficPolicy] : [],
+    ...isExternal(desired) ? ["Cluster" as const, externalTrafficPolicy] : [],
   ]);
 }
 

@@ -14,9 +14,21 @@ export function sortFindings(findings: readonly Finding[]): Finding[] {
   return [...unique.values()].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
 }
 
-/** Takes over the node findings that concern a Service. */
-export function aboutService(key: string, found: readonly NodeFinding[]): Finding[] {
-  return found.filter(({ services }) => services.includes(key))
+/** Kinds that concern each Service whose clients are outside of the cluster. */
+const ABOUT_OUTSIDE: ReadonlySet<string> = new Set(["firewall-drops-services"]);
+
+/**
+ * Takes over the node findings that concern a Service.
+ *
+ * @param isOutside clients outside of the cluster are asked about
+ */
+export function aboutService(
+  key: string,
+  { found, isOutside }: { readonly found: readonly NodeFinding[]; readonly isOutside: boolean },
+): Finding[] {
+  return found.filter(({ id, services }) =>
+    services.includes(key) || isOutside && ABOUT_OUTSIDE.has(id)
+  )
     .map(({ severity, id, what, remedy }) => ({
       severity: severity === "info" ? "note" : severity,
       code: id,

@@ -9,6 +9,7 @@ import { objectKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
+import { isExternal } from "../../policy/frontend.ts";
 import { aboutService, error, sortFindings, warning } from "./finding.ts";
 import { count } from "../../model/values/text.ts";
 import type { Finding as NodeFinding } from "../../model/finding.ts";
@@ -81,7 +82,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
       : [],
     ...service ? kernelFindings(kernel, inputs.kernel) : [],
     ...omissionFindings(key, state.cache),
-    ...aboutService(key, inputs.nodeFindings),
+    ...aboutService(key, { found: inputs.nodeFindings, isOutside: desired.some(isExternal) }),
     ...connectionFindings(inputs.connections),
   ]);
   const verdict = findings.some(({ severity }) => severity === "error")

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isExternal } from "../../../policy/frontend.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
@@ -19,13 +20,12 @@ export interface ServiceContext {
 
 /** Computes the shared facts of a service port's rules. */
 export function contextOf(servicePort: DesiredServicePort, node: DesiredNode): ServiceContext {
-  const { externalIPs, loadBalancerIPs, nodePort, sourceRanges, hasEndpoints } = servicePort;
-  const isExternal = externalIPs.length + loadBalancerIPs.length > 0 || nodePort !== 0;
+  const { loadBalancerIPs, sourceRanges, hasEndpoints } = servicePort;
   return {
     servicePort,
     node,
     names: serviceChainNames(servicePort.name, servicePort.protocol),
-    usesExternalChain: isExternal && hasEndpoints,
+    usesExternalChain: isExternal(servicePort) && hasEndpoints,
     usesFirewall: hasEndpoints && loadBalancerIPs.length > 0 && sourceRanges.length > 0,
   };
 }
