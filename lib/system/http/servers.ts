@@ -22,6 +22,9 @@ const REOPEN_MILLISECONDS = 100;
 /** Milliseconds between two log lines about descriptors. */
 const WARN_MILLISECONDS = 60_000;
 
+/** Connections that wait for accept(2), as in Go: Linux has at most 4096 by default. */
+const BACKLOG = 4_096;
+
 /** Characters of a body that are sent at once: a client that does not read holds no more. */
 const CHUNK = 65_536;
 
@@ -120,6 +123,7 @@ function serve({ hostname, port }: ListenAddress, handler: HttpHandler): Server 
     {
       hostname,
       port,
+      tcpBacklog: BACKLOG,
       signal: stop.signal,
       onListen: () => {},
       onError: () => new Response("internal error\n", { status: 500 }),
