@@ -1,8 +1,8 @@
 /**
- * Puts file, flags and defaults together: flags win over the file, the file over defaults.
+ * Merges file, flags and defaults. Flags override the file, and the file overrides defaults.
  *
- * Defaults are kube-proxy 1.37's (pkg/proxy/apis/config/v1alpha1/defaults.go), but for the mode; they
- * stand in the table of settings.
+ * Defaults are those of kube-proxy 1.37 (pkg/proxy/apis/config/v1alpha1/defaults.go), except the
+ * mode. They are in the table of settings.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import {
   type Settings,
 } from "./settings/table.ts";
 
-/** Paths as nested sections: `conntrack.min` is `min` in `conntrack`. */
+/** Turns paths into nested sections: `conntrack.min` is `min` in `conntrack`. */
 type Nested<T> = {
   readonly [H in keyof T as H extends string ? First<H> : never]: First<H> extends keyof T
     ? T[First<H>]
@@ -28,16 +28,16 @@ type Nested<T> = {
 };
 type First<P> = P extends `${infer Head}.${string}` ? Head : P;
 
-/** The settings of file and flags in one; flags win. */
+/** Merges the settings of file and flags. Flags override the file. */
 export function mergeSettings(file: GivenSettings, flags: GivenSettings): GivenSettings {
   const featureGates = { ...file.featureGates, ...flags.featureGates };
   return { ...file, ...flags, featureGates };
 }
 
-/** What file and flags ask for, with defaults. */
+/** The configuration of file, flags and defaults, with the configured mode. */
 export type AskedConfiguration = Omit<Configuration, "mode"> & { readonly mode: AskedMode };
 
-/** Fills in what is not set, and what the mode makes of other settings. */
+/** Fills in defaults, and the settings that the mode takes from others. */
 export function completeSettings(given: GivenSettings): Configuration {
   const isIpvs = given.mode === "ipvs";
   const asked = withDefaults({ ...given, ...modeSettings(given) });
@@ -49,7 +49,7 @@ export function completeSettings(given: GivenSettings): Configuration {
   };
 }
 
-/** Fills in what is not set. */
+/** Fills in the defaults. */
 export function withDefaults(given: GivenSettings): AskedConfiguration {
   const { command: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = complete(
     given,
@@ -66,18 +66,18 @@ export function withDefaults(given: GivenSettings): AskedConfiguration {
   };
 }
 
-/** The paths that nothing sets, and that the mode asked for takes from other settings. */
+/** Returns unset paths whose values the configured mode takes from other settings. */
 export function openPaths(given: GivenSettings): ReadonlySet<string> {
   const values: Record<string, unknown> = given;
   return new Set(Object.keys(modeSettings(given)).filter((path) => values[path] === undefined));
 }
 
-/** What the mode asked for makes of other settings. */
+/** Returns the settings that the configured mode takes from others. */
 function modeSettings(given: GivenSettings): GivenSettings {
   return given.mode === "ipvs" ? ipvsSettings(given) : nftablesSettings(given);
 }
 
-/** Every setting, in its section. */
+/** Returns every setting in its section. */
 function complete(given: GivenSettings): Nested<Settings> {
   const values: Record<string, unknown> = given;
   const all = [...ROWS].map(([path, { default: fallback, empty }]) => {
@@ -85,15 +85,15 @@ function complete(given: GivenSettings): Nested<Settings> {
     const isDefault = value === undefined || (value === "" && empty === "everywhere");
     return [path, isDefault ? fallback : value] as const;
   });
-  // It has all paths of the table, each with what its row reads.
+  // It has all paths of the table, each with a value of its row's reader.
   return inSections(all) as Nested<Settings>;
 }
 
 /**
- * The settings of nftables mode.
+ * Returns the settings of nftables mode.
  *
- * kube-proxy's mode is iptables where none is set. A file for it says what it wants in the
- * iptables section, and that is to hold when signpost chooses nftables there.
+ * Without a mode, kube-proxy uses iptables. So a file for it has values in the iptables section,
+ * which must apply if signpost chooses nftables.
  */
 function nftablesSettings(given: GivenSettings): GivenSettings {
   if (given.mode) return {};
@@ -105,7 +105,7 @@ function nftablesSettings(given: GivenSettings): GivenSettings {
   };
 }
 
-/** Where the servers listen; by default on an address of the bind address's family. */
+/** Returns the listen addresses of the servers. The default has the family of the bind address. */
 function completeServers(
   given: GivenSettings,
   bindAddress: string,
@@ -123,7 +123,7 @@ function completeServers(
   };
 }
 
-/** Port 0 comes from the deprecated port flags and means no server. */
+/** Returns a listen address. Port 0, from the deprecated port flags, means no server. */
 function serverAddress(
   setting: string | undefined,
   { host, port }: { readonly host: string; readonly port: number },

@@ -1,5 +1,5 @@
 /**
- * The configuration in the shape of its file, for `/configz` and `--write-config-to`.
+ * Prints the configuration in the shape of its file, for `/configz` and `--write-config-to`.
  *
  * @module
  */
@@ -14,11 +14,13 @@ import { inSections, ROWS } from "./settings/table.ts";
 import { fieldAt } from "../model/values/record.ts";
 
 /**
- * Prints the configuration as a KubeProxyConfiguration (v1alpha1) value with every field, durations
- * as Go's (`30s`, `1m0s`). Read as a file, it gives the same configuration again, but for what a file
- * cannot say: servers that are off, a min sync period of 0, `--master`.
+ * Prints the configuration as a KubeProxyConfiguration (v1alpha1) with every field, and Go
+ * durations (`30s`, `1m0s`).
  *
- * @param open paths that are not set, and printed as `null`
+ * As a file it gives the same configuration. It cannot express servers that are off, a min sync
+ * period of 0, and `--master`.
+ *
+ * @param open unset paths, printed as `null`
  */
 export function toKubeProxyConfiguration(
   configuration: AskedConfiguration,
@@ -33,8 +35,8 @@ export function toKubeProxyConfiguration(
 }
 
 /**
- * The configuration as kube-proxy shows it once it runs: with the mode that was chosen, and with the
- * addresses of node ports that this mode has by default.
+ * Returns the configuration as kube-proxy shows it at run time: with the chosen mode and its
+ * default for node port addresses.
  */
 export function inEffect(
   configuration: Configuration,
@@ -44,7 +46,7 @@ export function inEffect(
   return { ...configuration, mode: traits.name, nodePortAddresses };
 }
 
-/** What `/configz` says of signpost beside KubeProxyConfiguration, which has no word for it. */
+/** Returns the part of `/configz` that KubeProxyConfiguration has no field for. */
 export function ownConfiguration(
   configuration: Configuration,
   { section }: Pick<ModeTraits, "section">,
@@ -52,7 +54,7 @@ export function ownConfiguration(
   return { minSyncPeriod: formatMinSyncPeriod(configuration[section].minSyncPeriod) };
 }
 
-/** `adaptive`, or the duration as Go's (`1s`). */
+/** Returns `adaptive`, or a Go duration (`1s`). */
 export function formatMinSyncPeriod(value: MinSyncPeriod): string {
   return value === "adaptive" ? value : formatDuration(value);
 }
@@ -63,6 +65,6 @@ function printed(
 ): Json {
   if (path === "clusterCIDR") return configuration.clusterCIDRs.join(",");
   const value = fieldAt(configuration, ...path.split("."));
-  // The configuration has at this path what this row has read.
+  // The value at this path came from this row's reader.
   return value === undefined ? null : row.print(value);
 }

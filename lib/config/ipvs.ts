@@ -1,5 +1,5 @@
 /**
- * What kube-proxy's ipvs mode becomes: settings of nftables mode, and what to say of them.
+ * Translates settings of kube-proxy's ipvs mode into settings of nftables mode, with warnings.
  *
  * @module
  */
@@ -7,11 +7,11 @@ import type { HashSource, SchedulerName } from "../model/cluster/scheduler.ts";
 import { type Origin, placeOf } from "./origin.ts";
 import type { GivenSettings } from "./settings/table.ts";
 
-/** What a scheduler of IPVS becomes. */
+/** The replacement of an IPVS scheduler. */
 interface Successor {
   readonly scheduler: SchedulerName;
   readonly hash?: HashSource;
-  /** What is other than with IPVS; none: the same. */
+  /** The difference from IPVS; absent if there is none. */
   readonly differs?: string;
 }
 
@@ -21,7 +21,10 @@ const COUNTS: Successor = {
 };
 const ROUND_ROBIN: Successor = { scheduler: "round-robin" };
 
-/** The kernel's schedulers. kube-proxy gives all endpoints the weight 1, and `mh` the source port. */
+/**
+ * The kernel's schedulers. kube-proxy gives all endpoints the weight 1, and hashes the source port
+ * for `mh`.
+ */
 const SUCCESSORS: Readonly<Record<string, Successor>> = {
   rr: ROUND_ROBIN,
   wrr: ROUND_ROBIN,
@@ -48,18 +51,18 @@ const SUCCESSORS: Readonly<Record<string, Successor>> = {
   twos: COUNTS,
 };
 
-/** The names that the kernel knows. */
+/** The schedulers that the kernel knows. */
 export const IPVS_SCHEDULERS: readonly string[] = Object.keys(SUCCESSORS);
 
-/** Whether the kernel knows it; kube-proxy takes empty for `rr`. */
+/** Returns true if the kernel knows the scheduler. kube-proxy reads empty as `rr`. */
 export function isIpvsScheduler(name: string): boolean {
   return name === "" || IPVS_SCHEDULERS.includes(name);
 }
 
 /**
- * The settings that ipvs mode is served with. Masquerading is what the iptables section says, and node
- * ports answer on all addresses but loopback, as in kube-proxy. IPVS forgets an idle connection by its
- * own timeouts; connection tracking does that here, unless it has been told a time itself.
+ * Returns the settings that serve ipvs mode. As in kube-proxy, the iptables section sets
+ * masquerading, and node ports answer on all addresses but loopback. The IPVS timeouts become
+ * conntrack timeouts, unless those are set.
  */
 export function ipvsSettings(given: GivenSettings): GivenSettings {
   const successor = successorOf(given);
@@ -82,12 +85,12 @@ export function ipvsSettings(given: GivenSettings): GivenSettings {
   };
 }
 
-/** What connection tracking was told; kubeadm writes 0, which tells it nothing. */
+/** Returns the conntrack timeout, or that of IPVS. kubeadm writes 0, which sets nothing. */
 function timeout(told: number | undefined, ofIpvs: number | undefined): number | undefined {
   return told || ofIpvs || told;
 }
 
-/** What a person should know of ipvs mode; one line each, none in other modes. */
+/** Returns warnings about ipvs mode, one line each; none in other modes. */
 export function ipvsWarnings(origin: Origin): string[] {
   const { settings } = origin;
   if (settings.mode !== "ipvs") return [];

@@ -1,5 +1,5 @@
 /**
- * From the command line and the file that it names to one checked configuration.
+ * Loads the command line and its configuration file into one checked configuration.
  *
  * Nothing here prints, exits or touches the machine.
  *
@@ -21,27 +21,27 @@ import { plain } from "../model/values/text.ts";
 import type { GivenSettings } from "./settings/table.ts";
 import { warningsOf } from "./checks/warnings.ts";
 
-/** Where a command without a cluster has its configuration from. */
+/** The source of the configuration of a command that names no cluster. */
 export type ConfiguredBy = "daemon" | "file";
 
-/** What a command line comes to. */
+/** The result of a command line. */
 export type Invocation =
   | {
     readonly type: "run";
     readonly command: Command;
     readonly configuration: Configuration;
-    /** What file and flags say, without defaults. */
+    /** The settings of file and flags, without defaults. */
     readonly settings: GivenSettings;
     /** All flags of the command line, as `--name`. */
     readonly given: readonly string[];
-    /** Whose configuration it is, if flags name no cluster: the running daemon's, or that of the node's file. */
+    /** The owner of the configuration if flags name no cluster: the running daemon, or the node's file. */
     readonly configuredBy?: ConfiguredBy;
     /** One line each, for stderr or the log. */
     readonly warnings: readonly string[];
   }
   /** The help text of that command, or the overview of all, is asked for; exit code 0. */
   | { readonly type: "help"; readonly command: CommandName | undefined }
-  /** To be printed on stdout; exit code 0. */
+  /** Text for stdout; exit code 0. */
   | { readonly type: "version"; readonly text: string }
   /** One line each; exit code 2. */
   | {
@@ -50,28 +50,28 @@ export type Invocation =
     readonly warnings: readonly string[];
   };
 
-/** What loading needs from outside. */
+/** The inputs of loading. */
 export interface LoadOptions {
   /**
-   * Reads a file as text.
+   * Reads a text file.
    *
-   * @throws anything where it cannot be read; the message is shown
+   * @throws anything if it cannot be read; the message is shown
    */
   readFile(path: string): Promise<string>;
-  /** What `--version` prints. */
+  /** The text of `--version`. */
   readonly version: string;
   /**
-   * Another command line, for example that of the running daemon: its settings hold where this one
-   * says nothing, its command does not count.
+   * A second command line, such as the running daemon's. Its settings apply if the first has none;
+   * its command does not.
    */
   readonly base?: readonly string[];
 }
 
 /**
- * Reads command line and configuration file. All that is wrong in either is reported at once.
+ * Reads command line and configuration file, and reports all their errors together.
  *
- * @param argv the words after the program's name
- * @param options how files are read
+ * @param argv the arguments after the program's name
+ * @param options the file reader
  */
 export async function loadConfiguration(
   argv: readonly string[],
@@ -126,7 +126,7 @@ function helpFor([word, ...others]: readonly string[]): Invocation {
     : { type: "errors", errors: [`help: ${unexpectedWord(wrong)}`], warnings: [] };
 }
 
-/** The settings of a command line that say nothing of its command. */
+/** Returns the settings of a command line without those of its command. */
 function withoutCommand(settings: GivenSettings): GivenSettings {
   return Object.fromEntries(
     Object.entries(settings).filter(([path]) => !path.startsWith("command.")),

@@ -1,6 +1,6 @@
 /**
- * Settings that are right one by one and wrong together, as kube-proxy checks them
- * (pkg/proxy/apis/config/validation) and for signpost's own.
+ * Checks combinations of settings, as kube-proxy does (pkg/proxy/apis/config/validation), and
+ * signpost's own.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { NODE_PORT_WORDS } from "../../model/node_port_addresses.ts";
 import { show } from "../../model/values/text.ts";
 import { isSet, type Origin, placeOf } from "../origin.ts";
 
-/** Names every impossible combination, one line each. */
+/** Returns one line for every impossible combination. */
 export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
   const errors = [
     ...checkPeriods(configuration, origin),
@@ -20,20 +20,20 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
     ...checkNodePortWords(origin),
     ...checkCommand(origin),
   ];
-  // One flag may set the same thing for both modes.
+  // One flag may set both modes.
   return [...new Set(errors)];
 }
 
 const MODE_SECTIONS: readonly (keyof ModeSections)[] = ["nftables", "iptables"];
 
-/** A section that has periods. */
+/** A section with sync periods. */
 type Section = keyof ModeSections | "ipvs";
 
-/** Only the section that is used counts: kube-proxy does not look at the other one either. */
+/** Checks the periods of the section in use. kube-proxy ignores the others too. */
 function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   const errors: string[] = [];
   const asked = origin.settings.mode ?? "";
-  // A mode without a section of its own takes the periods of another.
+  // A mode without its own section uses the periods of another.
   const own = [...MODE_SECTIONS, "ipvs" as const].find((section) => section === asked);
   const sections: readonly Section[] = own ? [own] : MODE_SECTIONS;
   for (const section of sections) {
@@ -59,16 +59,16 @@ function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   return errors;
 }
 
-/** The setting that gives a section its min sync period; `undefined`: none is set, it is adaptive. */
+/** Returns the setting of a section's min sync period, or `undefined` if it is adaptive. */
 function minSyncPeriodOf(section: Section, origin: Origin) {
-  // Where no mode is set, nftables takes the periods of the iptables section over.
+  // Without a mode, nftables uses the periods of the iptables section.
   const paths = section === "nftables"
     ? ["nftables.minSyncPeriod", "iptables.minSyncPeriod"] as const
     : [`${section}.minSyncPeriod`] as const;
   return paths.find((path) => isSet(origin, path));
 }
 
-/** kube-proxy leaves it to the kernel, and does not start where that refuses. */
+/** Checks the scheduler. kube-proxy fails at its start if the kernel refuses it. */
 function checkIpvsScheduler({ ipvs }: Configuration, origin: Origin): string[] {
   const { scheduler } = ipvs;
   if (origin.settings.mode !== "ipvs" || isIpvsScheduler(scheduler)) return [];
@@ -95,7 +95,7 @@ function checkDetectLocal(configuration: Configuration, origin: Origin): string[
   return [];
 }
 
-/** As kube-proxy, which takes a CIDR twice. */
+/** Checks for repeated words. As in kube-proxy, a CIDR may be repeated. */
 function checkNodePortWords(origin: Origin): string[] {
   const entries = origin.settings.nodePortAddresses ?? [];
   const place = placeOf(origin, "nodePortAddresses");

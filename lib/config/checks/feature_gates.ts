@@ -1,5 +1,5 @@
 /**
- * Feature gates: which names and values kube-proxy refuses.
+ * Checks feature gates as kube-proxy does.
  *
  * @module
  */
@@ -7,23 +7,23 @@ import type { Configuration } from "../../model/configuration.ts";
 import { type Origin, placeOf } from "../origin.ts";
 import { nearest, plain } from "../../model/values/text.ts";
 
-/** A gate as kube-proxy 1.37 has it (pkg/features/kube_features.go). */
+/** A gate of kube-proxy 1.37 (pkg/features/kube_features.go). */
 interface Gate {
-  /** `""`: generally available. */
+  /** `""` is generally available. */
   readonly stage: "" | "ALPHA" | "BETA" | "DEPRECATED";
   readonly isOn: boolean;
   /** @default false */
   readonly isLocked?: boolean;
-  /** Returns true if signpost heeds it. @default false */
+  /** True if signpost uses it. @default false */
   readonly hasEffect?: boolean;
 }
 
-/** The gate that has node ports on loopback rejected and counted if loopback is not named. */
+/** The gate that rejects and counts node ports on loopback if loopback is not configured. */
 export const LOCALHOST_GATE = "KubeProxyNFTablesLocalhostNodePorts";
 
 const LOCKED_ON: Gate = { stage: "", isOn: true, isLocked: true };
 
-/** The gates of kube-proxy that say something of the rules. */
+/** kube-proxy's gates that affect the rules. */
 const GATES: ReadonlyMap<string, Gate> = new Map<string, Gate>([
   ["AllowServiceExternalIPs", { stage: "", isOn: true, hasEffect: true }],
   ["KubeProxyIPVS", { stage: "DEPRECATED", isOn: true, hasEffect: true }],
@@ -35,13 +35,13 @@ const GATES: ReadonlyMap<string, Gate> = new Map<string, Gate>([
   ["RelaxedServiceNameValidation", LOCKED_ON],
 ]);
 
-/** A gate that signpost knows, for `kubernetes_feature_enabled`. */
+/** A known gate, for `kubernetes_feature_enabled`. */
 export interface KnownGate extends Pick<Gate, "stage"> {
   readonly name: string;
   readonly enabled: boolean;
 }
 
-/** Returns the gates that say something of the rules, as they are set. */
+/** Returns the gates that affect the rules, with their values. */
 export function knownGates({ featureGates }: Pick<Configuration, "featureGates">): KnownGate[] {
   return [...GATES].map(([name, { stage, isOn }]) => ({
     name,
@@ -50,15 +50,15 @@ export function knownGates({ featureGates }: Pick<Configuration, "featureGates">
   }));
 }
 
-/** Returns true if signpost heeds the gate. */
+/** Returns true if signpost uses the gate. */
 export function hasEffect(name: string): boolean {
   return GATES.get(name)?.hasEffect ?? false;
 }
 
 /**
- * Names the gates that kube-proxy refuses for certain: a misspelt known one, a name that no gate can
- * have, a locked one, and `mode: ipvs` without its gate. Any other name may be a gate of some release
- * or of another component, which kube-proxy knows too: those are warnings.
+ * Returns errors for gates that kube-proxy surely refuses: a misspelt known name, an invalid name,
+ * a locked gate, and `mode: ipvs` without its gate. Other names may be gates of other releases or
+ * components, so they get warnings.
  */
 export function checkFeatureGates(origin: Origin): string[] {
   const gates = origin.settings.featureGates ?? {};

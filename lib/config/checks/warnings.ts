@@ -1,5 +1,5 @@
 /**
- * What is accepted and should still be known: settings without an effect, flags on their way out.
+ * Warns about valid settings: those without effect, and deprecated flags.
  *
  * @module
  */
@@ -10,10 +10,11 @@ import { type Origin, placeOf } from "../origin.ts";
 import { type SettingPath, SETTINGS } from "../settings/table.ts";
 
 /**
- * Names what a person should know though nothing is wrong.
+ * Returns the warnings of a valid configuration.
  *
- * @param inputs `origin`: what is set, and where; `given`: all flags of the command line, as `--name`
- * @returns one line each; everything without an effect in a single one
+ * @param inputs `origin`: the settings and their places; `given`: all flags of the command line, as
+ * `--name`
+ * @returns one line each; all settings without effect share one
  */
 export function warningsOf(
   { origin, given }: { readonly origin: Origin; readonly given: readonly string[] },
@@ -57,7 +58,7 @@ function isUnused(path: SettingPath, { settings }: Origin): boolean {
   return unused === "outside ipvs mode" ? settings.mode !== "ipvs" : unused === true;
 }
 
-/** Whether a value says something else than kube-proxy's default; empty and zero values say nothing. */
+/** Returns true if a value differs from kube-proxy's default. Empty and zero values do not count. */
 function isChosen(value: unknown, fallback: unknown): boolean {
   return Array.isArray(value) ? value.length > 0 : Boolean(value) && value !== fallback;
 }

@@ -1,5 +1,5 @@
 /**
- * Durations as Go writes them (package time, `ParseDuration` and `Duration.String`).
+ * Parses and prints Go durations (package time, `ParseDuration` and `Duration.String`).
  *
  * @module
  */
@@ -21,14 +21,14 @@ const UNIT_NANOSECONDS: Readonly<Record<string, bigint>> = {
 const WHOLE = /^[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/;
 const PART = /(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)/g;
 
-/** Go keeps a duration as nanoseconds in a signed 64-bit integer: some 292 years. */
+/** The longest Go duration: nanoseconds in a signed 64-bit integer, some 292 years. */
 const LONGEST = 2n ** 63n - 1n;
 
 /**
  * Parses a Go duration.
  *
  * @param text for example `1h30m`, `500ms`, `1.5s`, `0`
- * @returns milliseconds, or `undefined` where the text is no duration
+ * @returns milliseconds, or `undefined` if the text is no duration
  */
 export function parseDuration(text: string): number | undefined {
   if (!WHOLE.test(text)) return undefined;
@@ -65,7 +65,7 @@ export function formatDuration(milliseconds: number): string {
   return `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}`;
 }
 
-/** `1500` with 3 places: `1.5`. */
+/** Prints a decimal fraction: `1500` with 3 places is `1.5`. */
 function decimal(value: bigint, places: number): string {
   const digits = value.toString().padStart(places + 1, "0");
   const fraction = digits.slice(-places).replace(/0+$/, "");

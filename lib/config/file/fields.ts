@@ -1,19 +1,19 @@
 /**
- * Readers of plain values: from unknown to a checked value.
+ * Reads plain values: from unknown to a checked value.
  *
  * @module
  */
 import { parseDuration } from "./durations.ts";
 
-/** What a value must be, and was not; reads on after the name of the field: `must be …`. */
+/** A failed check. The rule follows the name of the field: `must be …`. */
 export class Fault {
   /**
    * @param rule for example `must be 0 to 31`
-   * @param complete whether the rule says it all, without the value
+   * @param complete true if the message needs no value
    */
   constructor(readonly rule: string, readonly complete = false) {}
 
-  /** `type`: kube-proxy could not decode it; `value`: it decodes, and its validation may refuse it. */
+  /** Returns `type` if kube-proxy could not decode the value, or `value` if its validation may refuse it. */
   get kind(): "type" | "value" {
     return "type";
   }
@@ -29,17 +29,17 @@ export class ValueFault extends Fault {
 /** Turns an untrusted value into a checked one. */
 export type Reader<T> = (value: unknown) => T | Fault;
 
-/** `true` or `false`. */
+/** Reads `true` or `false`. */
 export function boolean(value: unknown): boolean | Fault {
   return typeof value === "boolean" ? value : new Fault("must be true or false");
 }
 
-/** Any text. */
+/** Reads any text. */
 export function text(value: unknown): string | Fault {
   return typeof value === "string" ? value : new Fault("must be text");
 }
 
-/** A whole number within bounds, both included. */
+/** Returns a reader of integers within bounds, both included. */
 export function integer(least: number, most: number): Reader<number> {
   const rule = `must be ${least} to ${most}`;
   const text = most === INT32_MAX && least === 0 ? "must be a whole number, 0 or more" : rule;
@@ -52,14 +52,14 @@ export function integer(least: number, most: number): Reader<number> {
 /** The largest value of Go's `int32`. */
 export const INT32_MAX = 2 ** 31 - 1;
 
-/** A number, 0 or more. */
+/** Reads a number, 0 or more. */
 export function number(value: unknown): number | Fault {
   return typeof value === "number" && value >= 0 && Number.isFinite(value)
     ? value
     : new Fault("must be a number, 0 or more");
 }
 
-/** A Go duration that is not negative, in milliseconds; empty text is 0. */
+/** Reads a Go duration, not negative, in milliseconds. Empty text is 0. */
 export function duration(value: unknown): number | Fault {
   const milliseconds = typeof value !== "string"
     ? undefined
@@ -72,12 +72,12 @@ export function duration(value: unknown): number | Fault {
   return milliseconds < 0 ? new ValueFault("must not be negative") : milliseconds;
 }
 
-/** A duration, or a number of nanoseconds (component-base's `TimeOrMetaDuration`), in milliseconds. */
+/** Reads a duration or a number of nanoseconds (component-base's `TimeOrMetaDuration`), in milliseconds. */
 export function durationOrNanoseconds(value: unknown): number | Fault {
   return typeof value === "number" && value >= 0 ? value / 1e6 : duration(value);
 }
 
-/** A size that may be text with a unit (API machinery's `Quantity`), as text. */
+/** Reads a size with an optional unit (API machinery's `Quantity`), as text. */
 export function quantity(value: unknown): string | Fault {
   if (typeof value === "number" && value >= 0) return String(value);
   return typeof value === "string" && /^(?:\d+(?:\.\d+)?(?:[kMGTPE]i?|[mun])?)?$/.test(value)

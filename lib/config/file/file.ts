@@ -1,5 +1,5 @@
 /**
- * A KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out.
+ * Reads a KubeProxyConfiguration file: YAML or JSON text in, checked settings and all problems out.
  *
  * @module
  */
@@ -15,30 +15,30 @@ export const API_VERSION = "kubeproxy.config.k8s.io/v1alpha1";
 /** The kind of the file. */
 export const KIND = "KubeProxyConfiguration";
 
-/** The settings that the file may have; see v1alpha1/types.go of kube-proxy. */
+/** The settings of the file. See v1alpha1/types.go of kube-proxy. */
 const FILE_ROWS = new Map([...ROWS].filter(([, { inFile }]) => inFile !== false));
 
-/** What a file gives. */
+/** The result of reading a file. */
 export interface FileResult {
-  /** What is right in it; without a key where the file does not say or says "default". */
+  /** The valid settings, without those that are absent or mean the default. */
   readonly settings: GivenSettings;
-  /** Why it is no configuration at all; one line each, with the file's name. */
+  /** The reasons why it is no configuration at all, one line each, with the file's name. */
   readonly errors: readonly string[];
-  /** What is wrong in it, with the file and the path: `/etc/x.yaml: conntrack.min: must be …`. */
+  /** The problems, with file and path: `/etc/x.yaml: conntrack.min: must be …`. */
   readonly problems: readonly ProblemLine[];
-  /** Fields that are set more than once; one line each. */
+  /** Fields that are set more than once, one line each. */
   readonly warnings: readonly string[];
 }
 
-/** What a file that is not there gives. */
+/** The result without a file. */
 export const NO_FILE: FileResult = { settings: {}, errors: [], problems: [], warnings: [] };
 
 /**
  * Reads the text of a KubeProxyConfiguration file.
  *
- * Nulls mean "default", and so do the empty values that kube-proxy replaces by defaults
- * (`SetDefaults_KubeProxyConfiguration`): kubeadm writes all of them out. Of a field that is set
- * more than once the last value counts, as with kube-proxy.
+ * Null means the default. So do empty values that kube-proxy replaces by defaults
+ * (`SetDefaults_KubeProxyConfiguration`), because kubeadm writes them all. Of repeated fields the
+ * last value counts, as in kube-proxy.
  *
  * @param text YAML or JSON, one document
  * @param name the file's name, for messages
@@ -69,7 +69,7 @@ export function readConfigurationFile(text: string, name: string): FileResult {
   };
 }
 
-/** A file of another kind is one error, not one for each of its fields. */
+/** Checks the kind, so that another kind is one error, not one for each field. */
 function checkType(document: unknown): string | undefined {
   if (!isRecord(document)) {
     return `must be a ${KIND} of ${API_VERSION}, is ${show(document ?? "")}`;
@@ -83,7 +83,7 @@ function checkType(document: unknown): string | undefined {
   return undefined;
 }
 
-/** Takes out the empty values that stand for a default, in the file only: as flags they are meant. */
+/** Removes the empty values that mean a default in the file. As flags they are real values. */
 function withoutDefaults(values: ReadonlyMap<string, unknown>): GivenSettings {
   const set = [...values].filter(([path, value]) =>
     value !== undefined && (Boolean(value) || FILE_ROWS.get(path)?.empty !== "in the file")

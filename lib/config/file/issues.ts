@@ -1,6 +1,6 @@
 /**
- * Checks values and documents against the table of settings: what is right is kept, every problem is
- * named.
+ * Checks values and documents against the table of settings. It keeps valid values and returns
+ * every problem.
  *
  * @module
  */
@@ -10,16 +10,13 @@ import { boolean, Fault } from "./fields.ts";
 import type { Setting } from "../settings/setting.ts";
 import { isRecord } from "../../model/values/record.ts";
 
-/** Keys and list positions from the root of a document to a value. */
+/** The keys and list positions from the root of a document to a value. */
 export type Path = readonly (string | number)[];
 
-/**
- * What is wrong: a field that there is not, a value of another type, or a value of the right type that
- * is not allowed.
- */
+/** The kind of a problem: an unknown field, a value of another type, or a value that is not allowed. */
 export type ProblemKind = "unknown" | "type" | "value";
 
-/** One problem: where, and what, reading on after the place. */
+/** One problem with its path. The message follows the path. */
 export interface Problem {
   readonly path: Path;
   readonly kind: ProblemKind;
@@ -34,12 +31,12 @@ export interface ProblemLine {
   readonly line: string;
 }
 
-/** A checked value; `undefined` is not set. Or what is wrong, by paths inside the value. */
+/** A checked value, `undefined` if unset; or its problems, with paths inside the value. */
 export type Checked =
   | { readonly type: "value"; readonly value: unknown }
   | { readonly type: "problems"; readonly problems: readonly Problem[] };
 
-/** A path as people write it: `nodePortAddresses[1]`, `iptables.masqueradeBit`. */
+/** Prints a path: `nodePortAddresses[1]`, `iptables.masqueradeBit`. */
 export function formatPath(path: Path): string {
   return path.map((key, index) => {
     if (typeof key === "number") return `[${key}]`;
@@ -47,7 +44,7 @@ export function formatPath(path: Path): string {
   }).join("");
 }
 
-/** Checks the value of a setting. `null` is "not set", as it is in Go, in lists and mappings too. */
+/** Checks the value of a setting. As in Go, `null` means unset, in lists and mappings too. */
 export function checkValue(setting: Setting<unknown>, value: unknown): Checked {
   if (value === null || value === undefined) return { type: "value", value: undefined };
   switch (setting.shape) {
@@ -103,9 +100,9 @@ function checkAll(
  * Checks a document with sections.
  *
  * @param document untrusted
- * @param rows the settings that it may have, by path
- * @param also other keys that it may have, which are not looked at
- * @returns the right values by path, and all problems
+ * @param rows the allowed settings, by path
+ * @param also other allowed keys, which are not checked
+ * @returns the valid values by path, and all problems
  */
 export function checkDocument(
   document: unknown,

@@ -1,5 +1,6 @@
 /**
- * Which problems count: kube-proxy looks at the values of the settings that are used, and decodes all.
+ * Decides which problems are errors. kube-proxy decodes all settings, but validates only those in
+ * use.
  *
  * @module
  */
@@ -10,11 +11,12 @@ import type { ProblemLine } from "./issues.ts";
 const MODE_SECTIONS = ["nftables", "iptables", "ipvs", "winkernel"];
 
 /**
- * Whether a problem is an error. A field of another type always is. A value that is not allowed is
- * none in the section of a mode that is not used, nor in a cluster CIDR that detects nothing. Unknown
- * fields are none: kube-proxy decodes its file leniently.
+ * Returns true if a problem is an error. A field of another type always is.
  *
- * @param settings `mode`: as it was asked for; one left open may become nftables or iptables
+ * A bad value is no error in the section of an unused mode, or in an unused cluster CIDR. An
+ * unknown field is none, because kube-proxy decodes its file leniently.
+ *
+ * @param settings `mode`: the configured one; without one it may become nftables or iptables
  */
 export function isJudged(
   { setting, kind }: ProblemLine,

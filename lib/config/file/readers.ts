@@ -1,7 +1,7 @@
 /**
- * Readers of the values that mean something to a node proxy: modes, addresses, ranges, names.
+ * Reads values with a meaning for a node proxy: modes, addresses, ranges, names.
  *
- * What is accepted follows kube-proxy's pkg/proxy/apis/config/validation.
+ * The accepted values are those of kube-proxy's pkg/proxy/apis/config/validation.
  *
  * @module
  */
@@ -18,7 +18,7 @@ const RETIRED_MODES: Readonly<Record<string, string>> = {
   winkernel: "cannot be winkernel, which is for Windows: use nftables, or leave it empty",
 };
 
-/** `mode`: `nftables`, `iptables`, `ipvs` or empty. */
+/** Reads `mode`: `nftables`, `iptables`, `ipvs` or empty. */
 export function proxyMode(value: unknown): AskedMode | Fault {
   if (value === "" || value === "ipvs") return value;
   const mode = MODES.find((each) => each === value);
@@ -28,7 +28,7 @@ export function proxyMode(value: unknown): AskedMode | Fault {
   return new Fault(`must be ${MODES.join(", ")}, ipvs or empty (nftables where it works)`);
 }
 
-/** `detectLocalMode`; empty is the default, ClusterCIDR. */
+/** Reads `detectLocalMode`. Empty is the default, ClusterCIDR. */
 export function detectLocalMode(value: unknown): DetectLocalMode | "" | Fault {
   switch (value) {
     case "":
@@ -46,14 +46,14 @@ export function detectLocalMode(value: unknown): DetectLocalMode | "" | Fault {
   );
 }
 
-/** One of a few words, or empty. */
+/** Returns a reader of some words, or empty. */
 export function oneOf<T extends string>(...words: readonly T[]): Reader<T | ""> {
   return (value) =>
     value === "" ? "" : words.find((word) => word === value) ??
       new Fault(`must be ${words.join(" or ")}`);
 }
 
-/** A prime within bounds, both included. */
+/** Returns a reader of primes within bounds, both included. */
 export function prime(least: number, most: number): Reader<number> {
   const rule = `must be a prime from ${least} to ${most}, such as 251 or 1021`;
   return (value) => {
@@ -66,15 +66,15 @@ export function prime(least: number, most: number): Reader<number> {
   };
 }
 
-/** An IP address, printed in canonical form; or empty. */
+/** Reads an IP address in canonical form, or empty. */
 export function address(value: unknown): string | Fault {
   return value === "" ? "" : parseAddress(value) ?? new Fault("must be an IP address");
 }
 
 /**
- * `address:port`, an address alone, or empty.
+ * Reads `address:port`, an address alone, or empty.
  *
- * @returns the same, printed in canonical form; an IPv6 address without a port has no brackets
+ * @returns the canonical form; an IPv6 address without a port has no brackets
  */
 export function bindAddress(value: unknown): string | Fault {
   const single = address(value);
@@ -93,7 +93,7 @@ export function bindAddress(value: unknown): string | Fault {
     : new Fault("must have a port from 1 to 65535");
 }
 
-/** CIDRs parted by commas, at most one of each family; empty text is none. */
+/** Reads CIDRs with commas between, at most one of each family. Empty text is none. */
 export function clusterCidrs(value: unknown): readonly string[] | Fault {
   const rule = "must be a CIDR such as 10.244.0.0/16, or one IPv4 and one IPv6 CIDR with a comma";
   if (typeof value !== "string") return new Fault(rule);
@@ -127,13 +127,13 @@ export function nodePortAddress(value: unknown): string | Fault {
   );
 }
 
-/** A CIDR. */
+/** Reads a CIDR. */
 export function cidr(value: unknown): string | Fault {
   if (typeof value !== "string") return new Fault("must be a CIDR");
   return parseCidr(value) ?? new ValueFault("must be a CIDR");
 }
 
-/** A node's name: lower case, trimmed (as kube-proxy's `GetHostname`); or empty. */
+/** Reads a node's name in lower case, trimmed as in kube-proxy's `GetHostname`, or empty. */
 export function nodeName(value: unknown): string | Fault {
   if (typeof value !== "string") return new Fault("must be text");
   const name = value.trim().toLowerCase();
@@ -142,16 +142,16 @@ export function nodeName(value: unknown): string | Fault {
     : new Fault("must be a node name: letters, digits, '-' and '.', at most 253");
 }
 
-/** A network interface's name or its beginning (15 characters, Linux's IFNAMSIZ - 1); or empty. */
+/** Reads the name or prefix of a network interface (15 characters, Linux's IFNAMSIZ - 1), or empty. */
 export function interfaceName(value: unknown): string | Fault {
   if (value === "") return "";
-  // Wildcards of nft (*) and iptables (+) and all that could end a quoted name are left out.
+  // It refuses wildcards of nft (*) and iptables (+), and characters that could end a quoted name.
   return typeof value === "string" && /^[A-Za-z0-9_.:@=-]{1,15}$/.test(value)
     ? value
     : new Fault("must be an interface name, at most 15 letters, digits or _ . : @ = -");
 }
 
-/** The API server's URL, printed in canonical form without a slash at its end; or empty. */
+/** Reads the API server's URL in canonical form without a slash at its end, or empty. */
 export function serverUrl(value: unknown): string | Fault {
   if (value === "") return "";
   const url = typeof value === "string" && /^https?:\/\//.test(value) ? URL.parse(value) : null;
@@ -164,7 +164,7 @@ export function serverUrl(value: unknown): string | Fault {
   return url.href.replace(/\/+$/, "");
 }
 
-/** A path; never with a NUL byte. */
+/** Reads a path without NUL bytes. */
 export function path(value: unknown): string | Fault {
   const result = text(value);
   return typeof result === "string" && result.includes("\0")

@@ -1,5 +1,5 @@
 /**
- * YAML text in, a plain document out, and the places of keys that a mapping has twice.
+ * Parses YAML into a plain document, and finds repeated keys.
  *
  * @module
  */
@@ -7,31 +7,31 @@ import { parse } from "@std/yaml";
 import { messageOf } from "../../model/values/errors.ts";
 import { plain } from "../../model/values/text.ts";
 
-/** A document, or one line that says why there is none. */
+/** A document, or one line with the error. */
 export type ParsedYaml =
   | {
     readonly type: "document";
     /** Untrusted. */
     readonly document: unknown;
-    /** Where a key is repeated, as text: `conntrack.min`, or `line 4` where the path is not known. */
+    /** The places of repeated keys: `conntrack.min`, or `line 4` if the path is unknown. */
     readonly repeated: readonly string[];
   }
   | { readonly type: "error"; readonly message: string };
 
-/** Put before a repeated key while the text is parsed. */
+/** Precedes a repeated key while the text is parsed. */
 const MARK = /^__repeated\d+__/;
 
-/** Repeated keys that are looked up; in a text with more, only the line of one is named. */
+/** The most repeated keys to look up. If there are more, only one line is named. */
 const MOST_REPEATED = 50;
 
-/** A key at the beginning of a line, in block style or in JSON that has a line for each key. */
+/** A key at the beginning of a line, in block style or in JSON with a line for each key. */
 const KEY = /^(\s*(?:- +)*["']?)(?=[\w.-]+["']?\s*:)/;
 
 /**
- * Parses one document. Of a repeated key the last value counts.
+ * Parses one document. Of repeated keys the last value counts.
  *
- * The parser names only the first repeated key, by its line, and stops there. So that key is marked
- * in the text, and the text is parsed again, until no key is repeated.
+ * The parser stops at the first repeated key and names its line. So that key is marked in the text,
+ * and the text is parsed again, until no key is repeated.
  */
 export function parseYaml(text: string): ParsedYaml {
   let marked = text;
@@ -55,7 +55,7 @@ export function parseYaml(text: string): ParsedYaml {
   }
 }
 
-/** What comes behind the repeated key, and what the parser has not seen yet, may be no YAML. */
+/** Parses with repeated keys allowed. The text after the first one may be no YAML. */
 function parseLeniently(text: string, place: string): ParsedYaml {
   try {
     const document = parse(text, { schema: "core", allowDuplicateKeys: true });
@@ -65,10 +65,10 @@ function parseLeniently(text: string, place: string): ParsedYaml {
   }
 }
 
-/** Thrown where a marked key is not the repeated one: several keys are on that line. */
+/** Thrown if a marked key is not the repeated one, because its line has several keys. */
 class WrongMark extends Error {}
 
-/** Marks the key at the beginning of a line; `undefined` where there is none, or it is marked. */
+/** Marks the key at the beginning of a line. Returns `undefined` if there is none, or it is marked. */
 function markLine(
   text: string,
   { line, mark }: { readonly line: number; readonly mark: string },
@@ -83,7 +83,7 @@ function markLine(
   return lines.join("");
 }
 
-/** Puts the values of marked keys where they belong, and notes their places. */
+/** Moves the values of marked keys to their real keys, and notes their places. */
 function unmark(
   value: unknown,
   { path, repeated }: { readonly path: string; readonly repeated: Set<string> },

@@ -1,5 +1,6 @@
 /**
- * Limits of what one Service, and one namespace, may cost every node. kube-proxy has no limits.
+ * Defines limits on the cost that one Service and one namespace have on every node. kube-proxy has
+ * none.
  *
  * @module
  */
@@ -7,7 +8,7 @@ import { DEFAULT_LIMITS } from "../../model/configuration.ts";
 import { INT32_MAX, integer } from "../file/fields.ts";
 import { group, type Setting, value } from "./setting.ts";
 
-/** A Service over a limit is refused alone. The defaults are above what known clusters cost. */
+/** A Service over a limit is refused alone. The defaults exceed the costs of known clusters. */
 export const LIMIT_GROUP = group({
   title: "Limits",
   settings: {
@@ -23,7 +24,7 @@ export const LIMIT_GROUP = group({
   },
 });
 
-/** A number of at least 1. */
+/** Returns a setting with a number of at least 1. */
 function limit(
   fallback: number,
   flag: { readonly name: string; readonly help: string },

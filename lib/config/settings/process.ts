@@ -1,5 +1,5 @@
 /**
- * Settings of the process and of what it sets on the node besides rules.
+ * Defines settings of the process, and of the node besides rules.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export const HEALTHZ_PORT = 10256;
 /** The port of `/metrics`. */
 export const METRICS_PORT = 10249;
 
-/** Where the HTTP servers listen. */
+/** The listen addresses of the HTTP servers. */
 export const HEALTH_GROUP = group({
   title: "Health and metrics",
   settings: {

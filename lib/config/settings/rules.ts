@@ -1,7 +1,7 @@
 /**
- * Settings that shape the rules.
+ * Defines the settings of the rules.
  *
- * kube-proxy's by their own names and meanings (cmd/kube-proxy/app/options.go), and
+ * They are kube-proxy's by name and meaning (cmd/kube-proxy/app/options.go), and
  * `--nftables-masquerade-bit` and `--full-sync-period`.
  *
  * @module
@@ -20,7 +20,7 @@ import { duration, group, list, minSyncPeriod, switches, value, word } from "./s
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
 
-/** What the rules look like and when they are written. */
+/** The form of the rules, and the times of syncs. */
 export const RULE_GROUP = group({
   title: "Rules",
   settings: {

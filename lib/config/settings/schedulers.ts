@@ -1,6 +1,5 @@
 /**
- * Settings that say which endpoint a new connection gets: signpost's own, and those of kube-proxy's
- * ipvs mode.
+ * Defines the settings of schedulers: signpost's own, and those of kube-proxy's ipvs mode.
  *
  * @module
  */
@@ -16,16 +15,16 @@ import { duration, group, list, minSyncPeriod, value, word } from "./setting.ts"
 
 const SECOND = 1_000;
 
-/** Where a setting of the ipvs section has no effect. */
+/** Marks settings of the ipvs section as unused in other modes. */
 const OUTSIDE = "outside ipvs mode";
 
-/** Slots of the lookup table that consistent hashing takes by default. */
+/** The default slots of the lookup table for consistent hashing. */
 const HASH_TABLE_SIZE = 251;
 
-/** Larger tables take too many elements of each frontend. */
+/** The largest table. A larger one needs too many elements for each frontend. */
 const MAX_HASH_TABLE_SIZE = 65_521;
 
-/** How connections are spread; a Service may say otherwise, see docs/ipvs.md. */
+/** The scheduler of connections. A Service may override it, see docs/ipvs.md. */
 export const SCHEDULER_GROUP = group({
   title: "Schedulers",
   settings: {
@@ -82,7 +81,7 @@ export const SCHEDULER_GROUP = group({
         help: "With --proxy-mode ipvs: how long changes are gathered. Default: adaptive.",
       },
     }),
-    // Taking over from kube-proxy's ipvs mode, and cleanup, read it in every mode.
+    // The take-over from kube-proxy's ipvs mode, and cleanup, read it in every mode.
     "ipvs.excludeCIDRs": list(cidr, {
       flag: {
         name: "ipvs-exclude-cidrs",

@@ -1,6 +1,6 @@
 /**
- * What a setting is: one row of the table says how it is read, what it is where nothing sets it, which
- * flag sets it, how `/configz` prints it, and whether it has an effect.
+ * Defines the row of a setting: its reader, its default, its flag, its form in `/configz`, and its
+ * effect.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { formatDuration } from "../file/durations.ts";
 import { duration as readDuration, type Reader } from "../file/fields.ts";
 import type { Flag } from "../flags/flag.ts";
 
-/** A value that `JSON.stringify` prints as it is. */
+/** A value that `JSON.stringify` prints unchanged. */
 export type Json =
   | string
   | number
@@ -20,38 +20,38 @@ export type Json =
 
 /** The flag of a setting. */
 export type SettingFlag = Omit<Flag, "kind" | "sets"> & {
-  /** By default `text`, and `boolean` where it has no `value`. */
+  /** `text` by default; `boolean` if there is no `value`. */
   readonly kind?: Flag["kind"];
-  /** Paths of other settings that the flag sets, too. */
+  /** Paths of other settings that the flag also sets. */
   readonly alsoSets?: readonly string[];
 };
 
-/** What most settings do without. */
+/** The optional parts of a setting. */
 export interface SettingOptions {
   readonly flag?: SettingFlag;
-  /** Whether KubeProxyConfiguration has it; true by default. */
+  /** True if KubeProxyConfiguration has it; true by default. */
   readonly inFile?: boolean;
   /**
-   * Where an empty or zero value means the default: nowhere (by default), in the file, where Go has no
-   * other way to say so, or in flags as well.
+   * The places in which an empty or zero value means the default: none by default, only the file,
+   * or flags too.
    */
   readonly empty?: "in the file" | "everywhere";
-  /** Where it has no effect, another value than kube-proxy's default is named in a warning. */
+  /** Set if it has no effect. Then a value other than kube-proxy's default gets a warning. */
   readonly unused?: boolean | "outside ipvs mode";
 }
 
-/** One setting. `T` is what it is in the configuration. */
+/** One setting. `T` is its type in the configuration. */
 export interface Setting<T> extends SettingOptions {
-  /** `list`: of what `read` reads; `switches`: names with true or false. */
+  /** `list`: of values of `read`. `switches`: names with true or false. */
   readonly shape: "value" | "list" | "switches";
   /** Reads the value, or one item of a list. */
   readonly read: Reader<unknown>;
   readonly default: T;
-  /** The value as KubeProxyConfiguration has it. */
+  /** Prints the value as in KubeProxyConfiguration. */
   print(value: T): Json;
 }
 
-/** A setting with one value. */
+/** Returns a setting with one value. */
 export function value<T extends Json>(
   read: Reader<T>,
   fallback: T,
@@ -60,7 +60,7 @@ export function value<T extends Json>(
   return { ...options, shape: "value", read, default: fallback, print: (value) => value };
 }
 
-/** A setting with one value, which only its flag sets. */
+/** Returns a setting with one value, which only its flag sets. */
 export function flagOnly<T extends Json>(
   read: Reader<T>,
   fallback: T,
@@ -69,7 +69,7 @@ export function flagOnly<T extends Json>(
   return value(read, fallback, { inFile: false, flag });
 }
 
-/** One of a few words, or another value whose empty text means the default. */
+/** Returns a setting of which empty text means the default. */
 export function word<T extends Json>(
   read: Reader<T | "">,
   fallback: T,
@@ -79,7 +79,7 @@ export function word<T extends Json>(
   return { empty: "everywhere", ...options, shape: "value", read, default: fallback, print };
 }
 
-/** A duration in milliseconds. */
+/** Returns a setting with a duration in milliseconds. */
 export function duration(fallback: number, options: SettingOptions = {}): Setting<number> {
   return {
     ...options,
@@ -90,7 +90,7 @@ export function duration(fallback: number, options: SettingOptions = {}): Settin
   };
 }
 
-/** A list, empty by default. */
+/** Returns a setting with a list, empty by default. */
 export function list<T extends Json>(
   read: Reader<T>,
   options: SettingOptions = {},
@@ -98,7 +98,7 @@ export function list<T extends Json>(
   return { ...options, shape: "list", read, default: [], print: (values) => values };
 }
 
-/** Names with true or false, none by default. */
+/** Returns a setting with names that are true or false, empty by default. */
 export function switches(
   options: SettingOptions = {},
 ): Setting<Readonly<Record<string, boolean>>> {
@@ -106,7 +106,7 @@ export function switches(
   return { ...options, shape: "switches", read: (each) => each, default: {}, print };
 }
 
-/** Settings whose flags stand under one title of the help text. */
+/** Settings whose flags have one title in the help text. */
 export interface SettingGroup<S extends Readonly<Record<string, Setting<unknown>>>> {
   readonly title: string;
   /** By path: `conntrack.min`. */
@@ -115,14 +115,14 @@ export interface SettingGroup<S extends Readonly<Record<string, Setting<unknown>
   readonly flags?: readonly Flag[];
 }
 
-/** A group; its rows keep their types. */
+/** Returns a group whose rows keep their types. */
 export function group<S extends Readonly<Record<string, Setting<unknown>>>>(
   group: SettingGroup<S>,
 ): SettingGroup<S> {
   return group;
 }
 
-/** Adaptive where nothing sets it; KubeProxyConfiguration has `0s` for that, as kubeadm writes it. */
+/** Returns a setting that is adaptive by default. Like kubeadm, KubeProxyConfiguration shows `0s` for that. */
 export function minSyncPeriod(options: SettingOptions = {}): Setting<MinSyncPeriod> {
   return {
     ...duration(0, options),

@@ -1,5 +1,5 @@
 /**
- * Settings that say what to do and where objects come from.
+ * Defines the settings of commands and of the sources of objects.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { duration, flagOnly, group, list, value, word } from "./setting.ts";
 
 const MINUTE = 60_000;
 
-/** What signpost does; its own flags, but `--cleanup`, `--init-only` and `--write-config-to`. */
+/** Signpost's own flags for commands, and `--cleanup`, `--init-only` and `--write-config-to`. */
 export const COMMAND_GROUP = group({
   title: "What to do",
   settings: {
@@ -117,7 +117,7 @@ export const COMMAND_GROUP = group({
   },
 });
 
-/** Where configuration and objects come from. */
+/** The sources of configuration and objects. */
 export const SOURCE_GROUP = group({
   title: "Sources",
   settings: {

@@ -1,9 +1,9 @@
 /**
- * The table of all settings, and what follows from it: their types and their flags.
+ * Builds the table of all settings, their types and their flags.
  *
- * A new setting is one row in one of the groups, and its field in `model/configuration.ts`. The row
- * gives it its flag, its place in the file, its default, its line in help texts, completions and the
- * manual page, and its place in `/configz`; without the row, `completeSettings` does not compile.
+ * A new setting is one row in a group, and a field in `model/configuration.ts`. The row defines its
+ * flag, its default, and its place in the file and `/configz`. Help texts, completion and the
+ * manual page follow from it. Without the row, `completeSettings` does not compile.
  *
  * @module
  */
@@ -40,7 +40,7 @@ export type Settings = {
 /** The settings that were set. */
 export type GivenSettings = { readonly [P in SettingPath]?: Settings[P] | undefined };
 
-/** All rows, as the code that treats them alike sees them. */
+/** All rows, with a common type. */
 export const ROWS: ReadonlyMap<string, Setting<unknown>> = new Map(Object.entries(SETTINGS));
 
 /** The settings of one section, by their names in it. */
@@ -81,7 +81,7 @@ export interface Sections<T> {
   [name: string]: T | Sections<T>;
 }
 
-/** Values in their sections: `conntrack.min` is `min` in `conntrack`. */
+/** Returns values in their sections: `conntrack.min` is `min` in `conntrack`. */
 export function inSections<T>(
   values: Iterable<readonly [path: string, value: T]>,
 ): Sections<T> {
@@ -97,7 +97,7 @@ export function inSections<T>(
 }
 
 /**
- * The settings of a section.
+ * Returns the settings of a section.
  *
  * @param section for example `command`
  */

@@ -1,6 +1,6 @@
 /**
- * kube-proxy's settings that mean nothing to signpost: accepted, checked, printed by `/configz`, and
- * named in one warning where they are set to something else than their default.
+ * Defines kube-proxy's settings without effect here. They are checked and printed by `/configz`.
+ * One warning names those that differ from their defaults.
  *
  * @module
  */
@@ -81,7 +81,7 @@ export const UNUSED_GROUP = group({
   flags: ["vmodule", "boot-id-file", "machine-id-file"].map(unused),
 });
 
-/** Which of Go's source files log more. */
+/** Reads the log level of Go's source files. */
 function vmoduleItem(
   item: unknown,
 ): { readonly filePattern: string; readonly verbosity: number } | Fault {
@@ -92,7 +92,7 @@ function vmoduleItem(
     : new Fault("must be a mapping with filePattern and verbosity");
 }
 
-/** A flag of Go's runtime and logger, without a setting. */
+/** Returns a flag of Go's runtime and logger that has no setting. */
 function unused(name: string): Flag {
   return { name, kind: "text", value: "VALUE", sets: [], help: NO_EFFECT };
 }
