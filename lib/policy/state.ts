@@ -260,7 +260,8 @@ export class Desired implements DesiredState {
     const all = isLong ? yield* copying(this.#services) : this.#services;
     let count = 0;
     for (const [key, { after }] of services) {
-      if (objects.services.has(key)) all.set(key, after);
+      // A Service that has gone may hold its rules until its own turn.
+      if (after.length > 0 || objects.services.has(key)) all.set(key, after);
       else all.delete(key);
       if (isLong && ++count % BATCH === 0) yield;
     }

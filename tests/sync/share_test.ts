@@ -1,5 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { ApiObject } from "../support/api_store.ts";
+import { Pipeline } from "../support/pipeline.ts";
+import { randomNumbers } from "../support/random.ts";
 import { SyncFixture } from "./fixture.ts";
 
 /** A Service of a namespace, with a cluster IP of its own and this many ports. */
@@ -12,6 +14,17 @@ function service(namespace: string, number: number, ports: number): ApiObject {
       ports: Array.from({ length: ports }, (_, i) => ({ name: `p${i}`, port: i + 1 })),
     },
   };
+}
+
+/** Holds each step of a Service to begin where its last step ended. */
+function assertChained({ outcomes }: SyncFixture): void {
+  const last = new Map<string, unknown>();
+  for (const { change } of outcomes) {
+    for (const [key, { before, after }] of change.services) {
+      assertEquals(before, last.get(key) ?? [], key);
+      last.set(key, after);
+    }
+  }
 }
 
 Deno.test("what one namespace changes is written in shares, and others have their turn between them", async () => {
@@ -40,6 +53,20 @@ Deno.test("a Service that grows by more than a share grows step by step, without
   assertEquals(fixture.backend.kernel, fixture.wanted);
 });
 
+Deno.test("Services that share an address and go together leave nothing", async () => {
+  await using fixture = await SyncFixture.synced([], { share: 20 });
+  const externalIPs = Array.from({ length: 30 }, (_, i) => `192.0.2.${i}`);
+  for (let i = 0; i < 2; i++) {
+    const { spec, ...rest } = service("big", i, 1);
+    fixture.upsert({ ...rest, spec: { ...spec as Record<string, unknown>, externalIPs } });
+  }
+  for (let turn = 0; turn < 10; turn++) await fixture.pass(1_000);
+  for (let i = 0; i < 2; i++) fixture.remove("Service", `big/s${i}`);
+  for (let turn = 0; turn < 10; turn++) await fixture.pass(1_000);
+  assertEquals(fixture.desired.services.size, 0);
+  assertChained(fixture);
+});
+
 Deno.test("a full sync between two shares does not end the rest", async () => {
   await using fixture = await SyncFixture.synced([], { share: 20 });
   for (let i = 0; i < 3; i++) fixture.upsert(service("big", i, 10));
@@ -49,4 +76,41 @@ Deno.test("a full sync between two shares does not end the rest", async () => {
   await fixture.pass(100);
   await fixture.pass(1_000);
   assertEquals(fixture.backend.kernel, fixture.wanted);
+});
+
+Deno.test("in shares, random changes end in the state that the objects ask for", async () => {
+  for (let seed = 1; seed <= 10; seed++) {
+    const random = randomNumbers(seed);
+    await using fixture = await SyncFixture.synced([], { share: 12 });
+    const objects = new Map<string, ApiObject>();
+    for (let change = 0; change < 60; change++) {
+      const number = random(4);
+      const namespace = random(2) === 0 ? "big" : "small";
+      const key = `${namespace}/s${number}`;
+      if (random(3) === 0) {
+        objects.delete(key);
+        fixture.remove("Service", key);
+      } else {
+        const { spec, ...rest } = service(namespace, number, 1 + random(4));
+        const externalIPs = Array.from(
+          { length: random(20) },
+          (_, i) => `192.0.2.${i + random(9)}`,
+        );
+        const object = { ...rest, spec: { ...spec as Record<string, unknown>, externalIPs } };
+        objects.set(key, object);
+        fixture.upsert(object);
+      }
+      if (random(3) === 0) await fixture.pass(0);
+    }
+    for (let turn = 0; turn < 60; turn++) await fixture.pass(1_000);
+    const wanted = new Pipeline();
+    wanted.load([...objects.values()]);
+    assertEquals(
+      new Map([...fixture.desired.services].toSorted()),
+      new Map([...wanted.desired.services].toSorted()),
+      `seed ${seed}`,
+    );
+    assertEquals(fixture.backend.kernel, fixture.wanted, `seed ${seed}`);
+    assertChained(fixture);
+  }
 });
