@@ -3,11 +3,13 @@
  * the objects ask for, and the memory must not have grown.
  *
  *     deno task soak [SECONDS]
+ *     deno task soak attacks [SECONDS]
  *
  * @module
  */
 import { randomNumbers } from "../support/random.ts";
 import { service, slice } from "./cluster.ts";
+import { formatAttackReport, soakUnderAttack } from "./soak_attacks.ts";
 import { Faults } from "./soak_faults.ts";
 import { RestlessCluster } from "./soak_cluster.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
@@ -121,7 +123,10 @@ function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-if (import.meta.main) {
+if (import.meta.main && Deno.args[0] === "attacks") {
+  const report = await soakUnderAttack(Number(Deno.args[1] ?? 600));
+  Deno.stdout.writeSync(new TextEncoder().encode(formatAttackReport(report)));
+} else if (import.meta.main) {
   const seconds = Number(Deno.args[0] ?? 600);
   const seed = Number(Deno.args[1] ?? Date.now() % 1_000_000);
   const print = (text: string) => Deno.stdout.writeSync(new TextEncoder().encode(text));

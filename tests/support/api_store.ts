@@ -117,6 +117,11 @@ export class ApiStore {
     return resourceVersion;
   }
 
+  /** The keys of all objects of a kind. */
+  keys(kind: string): readonly string[] {
+    return [...this.#collection(kind).keys()];
+  }
+
   /** Removes an object by `namespace/name` or `name`. @returns whether it was there */
   delete(kind: string, key: string): boolean {
     const before = this.#collection(kind).get(key);
