@@ -6,7 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { dirname, join, relative } from "node:path/posix";
-import { ROWS } from "../lib/backend/nftables/script/set_rows.ts";
+import { ROWS } from "../lib/backend/nftables/script/sets.ts";
 
 const ROOT = join(dirname(new URL(import.meta.url).pathname), "..");
 
@@ -271,7 +271,7 @@ Deno.test("only the table of sets spells a set's name", () => {
   // The layers before the backends know no set.
   const others = /^lib\/(?:model|config|source|cache|policy)\//;
   const files = SOURCES.filter(({ path }) =>
-    path !== "lib/backend/nftables/script/set_rows.ts" && !others.test(path)
+    path !== "lib/backend/nftables/script/sets.ts" && !others.test(path)
   );
   assertEquals(files.flatMap((file) => SET_NAMES.flatMap((name) => linesOf(file, name))), []);
 });

@@ -9,7 +9,7 @@ import { familyOf } from "../model/values/address.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { TRACE_TABLE } from "./nftables/kernel/tables.ts";
 import { LAST_CHAIN } from "./nftables/script/layout.ts";
-import { NFT_FAMILY } from "./nftables/script/set_rows.ts";
+import { NFT_FAMILY } from "./nftables/script/sets.ts";
 
 export { LAST_CHAIN, TRACE_TABLE };
 

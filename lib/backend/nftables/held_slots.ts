@@ -5,13 +5,13 @@
  * @module
  */
 import type { Contents } from "./kernel/contents.ts";
-import type { FrontendKey } from "./script/keys.ts";
+import { type FrontendKey, parseKey } from "./script/keys.ts";
 import { elementId } from "./script/objects.ts";
-import { parseKey, setNamed, type TableSet } from "./script/sets.ts";
+import { setNamed, type TableSet } from "./script/sets.ts";
 
 /** The slots that the kernel has of a frontend in a map. */
 export interface HeldSlots {
-  readonly set: TableSet<"endpoints" | "localEndpoints">;
+  readonly set: TableSet;
   readonly key: FrontendKey;
   readonly count: number;
 }
@@ -50,7 +50,7 @@ export class HeldSlotsFinder {
     if (key?.type !== "frontend") return;
     for (const map of new Set([...was.keys(), ...is.keys()])) {
       const set = setNamed(map);
-      if (!isOfSlots(set)) continue;
+      if (set?.keyType !== "slot") continue;
       const id = elementId({ type: "slots", set, key });
       const count = Math.max(was.get(map) ?? 0, this.found.get(id)?.count ?? 0);
       this.found.set(id, { set, key, count });
@@ -61,10 +61,6 @@ export class HeldSlotsFinder {
 /** Whether a map leads frontends to chains that choose slots. */
 export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
   return role === "services" || role === "shortCircuits";
-}
-
-function isOfSlots(set: TableSet | undefined): set is HeldSlots["set"] {
-  return set?.keyType === "slot";
 }
 
 /** A rule that chooses one of so many slots in a map. */

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { printKey } from "../script/keys.ts";
+import { parseKey, printKey } from "../script/keys.ts";
 import { TABLE } from "../script/objects.ts";
-import { parseKey, tableSet } from "../script/sets.ts";
+import { tableSet } from "../script/sets.ts";
 
 const TRANSACTIONS = tableSet("transactions", {});
 
@@ -52,5 +52,6 @@ export class Marks {
 /** The mark that a line of `nft monitor` tells of. */
 export function parseMark(line: string): number | undefined {
   const [, mark] = LINE.exec(line) ?? [];
-  return mark === undefined ? undefined : parseKey(TRANSACTIONS, mark)?.mark;
+  const key = mark === undefined ? undefined : parseKey(TRANSACTIONS, mark);
+  return key?.type === "mark" ? key.mark : undefined;
 }

@@ -7,8 +7,9 @@ import type { Difference } from "../../../model/kernel/verification.ts";
 import { type Contents, type DesiredObjects, elementKey } from "../kernel/contents.ts";
 import { parsePlace, type Place } from "../kernel/place.ts";
 import type { ChainRewrite, Operations } from "../script/diff.ts";
+import { parseKey } from "../script/keys.ts";
 import type { Chain, Element } from "../script/objects.ts";
-import { parseKey, setNamed, type TableSet } from "../script/sets.ts";
+import { setNamed, type TableSet } from "../script/sets.ts";
 
 /** Where more differs, all of it is written: that is done in pieces. */
 export const MAX_MENDED = 10_000;

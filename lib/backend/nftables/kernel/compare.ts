@@ -9,8 +9,8 @@ import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { chainPlace, TABLE_PLACE } from "./place.ts";
-import { type FrontendKey, printKey } from "../script/keys.ts";
-import { COUNTER, parseKey, setNamed, type TableSet } from "../script/sets.ts";
+import { type FrontendKey, parseKey, printKey } from "../script/keys.ts";
+import { COUNTER, setNamed, type TableSet } from "../script/sets.ts";
 import { without } from "../../without.ts";
 
 /** How to compare. */

@@ -6,8 +6,8 @@
  */
 import { keyInFamily } from "../../../model/cluster/names.ts";
 import type { FrontendCount } from "../../../model/kernel/connections.ts";
-import { printKey } from "../script/keys.ts";
-import { COUNTING_ROLE, parseKey, setNamed } from "../script/sets.ts";
+import { parseKey, printKey } from "../script/keys.ts";
+import { COUNTING_ROLE, setNamed } from "../script/sets.ts";
 
 /** The maps whose elements count, of those that have any. */
 export function countingMaps(elements: ReadonlyMap<string, number>): string[] {

@@ -7,11 +7,11 @@ import type { DesiredState, ServiceChange } from "../../../model/kernel/desired.
 import { atOnce, sortingByKey } from "../../../model/ports/in_turns.ts";
 import { eachLine } from "../../../model/values/text.ts";
 import { diffingServices } from "../script/diff.ts";
-import { printListedKey } from "../script/keys.ts";
+import { parseKey, printListedKey } from "../script/keys.ts";
 import { fixedChains, nodeElements } from "../script/layout.ts";
 import type { Chain, Element } from "../script/objects.ts";
 import { commentOf } from "../script/script.ts";
-import { alwaysThere, parseKey, setNamed, type TableSet } from "../script/sets.ts";
+import { alwaysThere, setNamed, type TableSet } from "../script/sets.ts";
 import { canonicalDeclaration, hookRule, parseHook } from "./declaration.ts";
 
 /** The contents of a table, comparable. */

@@ -9,9 +9,9 @@ import type { KernelEntry, StickyClient } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents } from "../kernel/contents.ts";
 import { chainPlace } from "../kernel/place.ts";
-import { printKey } from "../script/keys.ts";
+import { parseKey, printKey } from "../script/keys.ts";
 import { affinitySet } from "../script/pick.ts";
-import { parseKey, setNamed } from "../script/sets.ts";
+import { setNamed } from "../script/sets.ts";
 import { parseStickyClients } from "../script/sticky.ts";
 
 /**

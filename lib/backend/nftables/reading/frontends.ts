@@ -5,8 +5,8 @@
  */
 import { frontendKey, keyInFamily } from "../../../model/cluster/names.ts";
 import type { Contents } from "../kernel/contents.ts";
-import { frontendOfKey } from "../script/keys.ts";
-import { parseKey, setNamed } from "../script/sets.ts";
+import { frontendOfKey, parseKey } from "../script/keys.ts";
+import { setNamed } from "../script/sets.ts";
 import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { Frontend } from "../../../policy/frontend.ts";
 

@@ -11,8 +11,7 @@ import { sourceRangeChain } from "../script/firewall.ts";
 import { printKey } from "../script/keys.ts";
 import type { Element } from "../script/objects.ts";
 import { objectsOf } from "../script/service.ts";
-import type { SetRole } from "../script/set_rows.ts";
-import { tableSet } from "../script/sets.ts";
+import { type SetRole, tableSet } from "../script/sets.ts";
 
 /** Elements of maps and rules of chains that are there for all. */
 export function nftablesNames(node: DesiredNode): RuleNames {

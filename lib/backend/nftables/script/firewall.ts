@@ -13,8 +13,7 @@ import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desi
 import type { FrontendKey } from "./keys.ts";
 import { base, vipOf } from "./layout.ts";
 import { type Chain, element, type TableObject } from "./objects.ts";
-import { NFT_FAMILY } from "./set_rows.ts";
-import { tableSet } from "./sets.ts";
+import { NFT_FAMILY, tableSet } from "./sets.ts";
 
 /** What every Service with source ranges needs. Before dnat, for the address that the client used. */
 function sharedObjects({ ipFamilies }: DesiredNode): TableObject[] {

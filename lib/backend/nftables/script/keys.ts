@@ -1,142 +1,106 @@
 /**
- * The keys of elements as values, and their text: each type's printing and parsing, side by side.
+ * Prints and parses the keys of elements.
  *
  * @module
  */
 import { type Protocol, PROTOCOLS } from "../../../model/cluster/objects.ts";
-import { nodePortKey, vipKey } from "../../../model/cluster/names.ts";
+import { frontendKey } from "../../../model/cluster/names.ts";
 
-/** What each type of key consists of. */
-interface KeyFields {
-  /** A virtual IP with protocol and port, or a node port. */
-  readonly frontend: {
-    /** `undefined`: a node port. */
-    readonly address: string | undefined;
-    readonly protocol: Protocol;
-    readonly port: number;
-  };
-  /** The place of one endpoint of a frontend. The set names the protocol. */
-  readonly slot: { readonly frontend: FrontendKey; readonly slot: number };
-  /** Sources that may reach a frontend. The set names the protocol. */
-  readonly sourceRange: { readonly frontend: FrontendKey; readonly range: string };
-  readonly address: { readonly address: string };
-  /** An address, then another one. */
-  readonly addressPair: { readonly source: string; readonly destination: string };
-  readonly range: { readonly range: string };
-  readonly mark: { readonly mark: number };
-  /** What another program wrote and no other type reads. */
-  readonly foreign: { readonly text: string };
+/** Names a virtual IP with protocol and port, or a node port. */
+export interface FrontendKey {
+  readonly type: "frontend";
+  /** `undefined`: a node port. */
+  readonly address: string | undefined;
+  readonly protocol: Protocol;
+  readonly port: number;
 }
+
+/** Identifies an element in its set. The set names the protocol of `slot` and `sourceRange`. */
+export type Key =
+  | FrontendKey
+  /** The place of one endpoint of a frontend. */
+  | { readonly type: "slot"; readonly frontend: FrontendKey; readonly slot: number }
+  /** Sources that may reach a frontend. */
+  | { readonly type: "sourceRange"; readonly frontend: FrontendKey; readonly range: string }
+  | { readonly type: "address"; readonly address: string }
+  | { readonly type: "addressPair"; readonly source: string; readonly destination: string }
+  | { readonly type: "range"; readonly range: string }
+  | { readonly type: "mark"; readonly mark: number }
+  /** Text that another program wrote and no other type reads. */
+  | { readonly type: "foreign"; readonly text: string };
 
 /** Names a type of key. */
-export type KeyType = keyof KeyFields;
-
-/** The key of an element. */
-export type Key<T extends KeyType = KeyType> = {
-  [Each in T]: { readonly type: Each } & KeyFields[Each];
-}[T];
-
-/** A virtual IP with protocol and port, or a node port. */
-export type FrontendKey = Key<"frontend">;
-
-/** The text of one type of key. */
-interface KeyFormat<T extends KeyType> {
-  print(key: KeyFields[T]): string;
-  /**
-   * Reads what nft prints.
-   *
-   * @param protocol of the set, where it has one
-   */
-  parse(text: string, protocol: Protocol | undefined): Key<T> | undefined;
-}
+export type KeyType = Key["type"];
 
 const SEPARATOR = " . ";
 
-const FORMATS: { readonly [T in KeyType]: KeyFormat<T> } = {
-  frontend: {
-    print: ({ address, protocol, port }) =>
-      address === undefined ? nodePortKey(protocol, port) : vipKey(address, protocol, port),
-    parse(text) {
-      const parts = text.split(SEPARATOR);
-      const port = parts.pop();
-      const protocol = parseProtocol(parts.pop());
-      const [address] = parts;
-      return protocol && parts.length <= 1 ? frontendKey(address, protocol, port) : undefined;
-    },
-  },
-  slot: {
-    print: ({ frontend, slot }) => slotPrinter(frontend)(slot),
-    parse(text, protocol) {
-      const { frontend, rest } = parseBehindFrontend(text, protocol);
-      return frontend && isNumber(rest)
-        ? { type: "slot", frontend, slot: Number(rest) }
-        : undefined;
-    },
-  },
-  sourceRange: {
-    print: ({ frontend, range }) => `${frontendWithoutProtocol(frontend)}${SEPARATOR}${range}`,
-    parse(text, protocol) {
-      const { frontend, rest } = parseBehindFrontend(text, protocol);
-      return frontend && { type: "sourceRange", frontend, range: withoutHostLength(rest) };
-    },
-  },
-  address: {
-    print: ({ address }) => address,
-    parse: (text) => ({ type: "address", address: withoutHostLength(text) }),
-  },
-  addressPair: {
-    print: ({ source, destination }) => `${source}${SEPARATOR}${destination}`,
-    parse(text) {
-      const [source = "", destination, ...rest] = text.split(SEPARATOR);
-      return destination === undefined || rest.length > 0
-        ? undefined
-        : { type: "addressPair", source, destination };
-    },
-  },
-  range: {
-    print: ({ range }) => range,
-    parse: (text) => ({ type: "range", range: withoutHostLength(text) }),
-  },
-  mark: {
-    print: ({ mark }) => `0x${mark.toString(16)}`,
-    parse(text) {
-      const mark = Number(text);
-      return Number.isInteger(mark) ? { type: "mark", mark } : undefined;
-    },
-  },
-  foreign: {
-    print: ({ text }) => text,
-    parse: (text) => ({ type: "foreign", text }),
-  },
-};
-
-/** A key as scripts have it. */
-export function printKey<T extends KeyType>(key: Key<T>): string {
-  const format: KeyFormat<T> = FORMATS[key.type];
-  return format.print(key);
+/** Prints a key as scripts have it. */
+export function printKey(key: Key): string {
+  switch (key.type) {
+    case "frontend":
+      return frontendKey(key);
+    case "slot":
+      return slotPrinter(key.frontend)(key.slot);
+    case "sourceRange":
+      return `${frontendWithoutProtocol(key.frontend)}${SEPARATOR}${key.range}`;
+    case "addressPair":
+      return `${key.source}${SEPARATOR}${key.destination}`;
+    case "address":
+      return key.address;
+    case "range":
+      return key.range;
+    case "mark":
+      return `0x${key.mark.toString(16)}`;
+    case "foreign":
+      return key.text;
+  }
 }
 
-/** A key as nft lists it: a range of one address as the address. */
+/** Prints a key as nft lists it: a range of one address as the address. */
 export function printListedKey(key: Key): string {
   return key.type === "range" || key.type === "sourceRange"
     ? printKey({ ...key, range: withoutHostLength(key.range) })
     : printKey(key);
 }
 
-/**
- * Reads a key as nft lists it.
- *
- * @param type the key type of its set
- * @param protocol the protocol of its set
- * @returns `undefined` where the text is no such key
- */
-export function parseKeyOf<T extends KeyType>(
-  type: T,
+/** Reads a key of a set as nft lists it; `undefined` if the text is no key of the set's type. */
+export function parseKey(
+  { keyType: type, protocol: setProtocol }: {
+    readonly keyType: KeyType;
+    readonly protocol: Protocol | undefined;
+  },
   text: string,
-  protocol: Protocol | undefined,
-): Key<T> | undefined {
-  const format: KeyFormat<T> = FORMATS[type];
-  return format.parse(text, protocol);
+): Key | undefined {
+  const parts = text.split(SEPARATOR);
+  switch (type) {
+    case "frontend": {
+      const port = parts.pop();
+      return parseFrontend(parts, parseProtocol(parts.pop()), port);
+    }
+    case "slot":
+    case "sourceRange": {
+      const rest = parts.pop() ?? "";
+      const port = parts.pop();
+      const frontend = parseFrontend(parts, setProtocol, port);
+      if (type === "sourceRange") {
+        return frontend && { type, frontend, range: withoutHostLength(rest) };
+      }
+      return frontend && isNumber(rest) ? { type, frontend, slot: Number(rest) } : undefined;
+    }
+    case "addressPair": {
+      const [source = "", destination, ...rest] = parts;
+      const isPair = destination !== undefined && rest.length === 0;
+      return isPair ? { type, source, destination } : undefined;
+    }
+    case "address":
+      return { type, address: withoutHostLength(text) };
+    case "range":
+      return { type, range: withoutHostLength(text) };
+    case "mark":
+      return Number.isInteger(Number(text)) ? { type, mark: Number(text) } : undefined;
+    case "foreign":
+      return { type, text };
+  }
 }
 
 /** Prints the slots of one frontend: its part of their text is made once. */
@@ -155,26 +119,14 @@ function frontendWithoutProtocol({ address, port }: FrontendKey): string {
   return address === undefined ? `${port}` : `${address}${SEPARATOR}${port}`;
 }
 
-/** Keys that begin with a frontend whose protocol the set names, and go on with one more part. */
-function parseBehindFrontend(
-  text: string,
+/** @param addresses the virtual IP; empty for a node port */
+function parseFrontend(
+  addresses: readonly string[],
   protocol: Protocol | undefined,
-): { readonly frontend: FrontendKey | undefined; readonly rest: string } {
-  const parts = text.split(SEPARATOR);
-  const rest = parts.pop() ?? "";
-  const port = parts.pop();
-  const [address] = parts;
-  const isKnown = protocol !== undefined && parts.length <= 1;
-  return { frontend: isKnown ? frontendKey(address, protocol, port) : undefined, rest };
-}
-
-function frontendKey(
-  address: string | undefined,
-  protocol: Protocol,
-  port: string | undefined,
+  port = "",
 ): FrontendKey | undefined {
-  return port !== undefined && isNumber(port)
-    ? { type: "frontend", address, protocol, port: Number(port) }
+  return protocol !== undefined && addresses.length <= 1 && isNumber(port)
+    ? { type: "frontend", address: addresses[0], protocol, port: Number(port) }
     : undefined;
 }
 

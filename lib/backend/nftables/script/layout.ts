@@ -13,8 +13,7 @@ import type {
   NodePortAddresses,
 } from "../../../model/kernel/desired.ts";
 import { type Chain, type Element, element } from "./objects.ts";
-import { type FrontendKind, NFT_FAMILY } from "./set_rows.ts";
-import { tableSet } from "./sets.ts";
+import { type FrontendKind, NFT_FAMILY, tableSet } from "./sets.ts";
 
 /** The last chain of ours that a packet meets on its way out. */
 export const LAST_CHAIN = "nat-postrouting";

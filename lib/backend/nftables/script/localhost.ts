@@ -8,8 +8,7 @@ import type { Protocol } from "../../../model/cluster/objects.ts";
 import type { Family } from "../../../model/values/address.ts";
 import { base, LOOPBACK, NODE_PORT } from "./layout.ts";
 import { element, type TableObject } from "./objects.ts";
-import { NFT_FAMILY } from "./set_rows.ts";
-import { tableSet } from "./sets.ts";
+import { NFT_FAMILY, tableSet } from "./sets.ts";
 
 /** Returns the objects that reject a node port on loopback; none if a listener serves it. */
 export function localhostObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {

@@ -6,8 +6,7 @@
 import type { Destination } from "../../../model/kernel/desired.ts";
 import { familyOf, ipv4Number } from "../../../model/values/address.ts";
 import { type FrontendKey, type Key, printKey } from "./keys.ts";
-import type { SetRole } from "./set_rows.ts";
-import type { KeyOf, TableSet } from "./sets.ts";
+import type { TableSet } from "./sets.ts";
 
 /** Name of the one table, in family `inet`. */
 export const TABLE = "inet signpost";
@@ -26,7 +25,7 @@ export interface Element {
 /** The slots of one frontend in an endpoint map, from 0 on. */
 export interface Slots {
   readonly type: "slots";
-  readonly set: TableSet<"endpoints" | "localEndpoints">;
+  readonly set: TableSet;
   readonly key: FrontendKey;
   readonly destinations: readonly Destination[];
 }
@@ -99,10 +98,10 @@ export function slotData({ address, port }: Destination): string {
   return `${address} . ${port}`;
 }
 
-/** An element whose key is of its set's type. */
-export function element<R extends SetRole>(
-  set: TableSet<R>,
-  key: KeyOf<R> & Key,
+/** Makes an element; its key must be of its set's type. */
+export function element(
+  set: TableSet,
+  key: Key,
   options: { readonly data?: string; readonly comment?: string } = {},
 ): Element {
   return { type: "element", set, key, data: options.data ?? "", comment: options.comment ?? "" };

@@ -12,8 +12,7 @@ import { hostPort } from "../../../model/cluster/names.ts";
 import type { FrontendKey } from "./keys.ts";
 import { maglevTable } from "./maglev.ts";
 import type { Chain, Slots, TableObject } from "./objects.ts";
-import { type FrontendKind, NFT_FAMILY, SHARDS } from "./set_rows.ts";
-import { type TableSet, tableSet } from "./sets.ts";
+import { type FrontendKind, NFT_FAMILY, SHARDS, type TableSet, tableSet } from "./sets.ts";
 
 /** A way to reach a service port: a virtual IP or a node port. */
 export interface Frontend {
@@ -54,7 +53,7 @@ interface Spread {
   readonly destinations: readonly Destination[];
   /** Ends the names of the chains: two chains of one name and kind of map have the same rules. */
   readonly suffix: string;
-  /** Which map has the slots, see `set_rows.ts`. */
+  /** Which map has the slots, see `sets.ts`. */
   readonly shard?: number;
 }
 
@@ -166,7 +165,7 @@ function affinityPick(port: DesiredServicePort, { policy }: PickOptions): Pick {
 export function affinitySet(
   port: DesiredServicePort,
   endpoint: Omit<Destination, "local" | "hairpin">,
-): TableSet<"affinityClients"> {
+): TableSet {
   const { family } = port;
   return tableSet("affinityClients", { family, endpoint: affinityEndpointName(port, endpoint) });
 }

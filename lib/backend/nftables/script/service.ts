@@ -11,8 +11,7 @@ import { localhostObjects } from "./localhost.ts";
 import { fromLocalPod, shortCircuitChain } from "./layout.ts";
 import { type Element, element, type TableObject } from "./objects.ts";
 import { type Frontend, pickFor } from "./pick.ts";
-import type { FrontendKind } from "./set_rows.ts";
-import { tableSet } from "./sets.ts";
+import { type FrontendKind, tableSet } from "./sets.ts";
 
 /** What the chains for traffic from outside are called, by kind of frontend. */
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {

@@ -1,17 +1,22 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
+import { gatheringObjects } from "../../../../lib/backend/nftables/kernel/contents.ts";
 import {
   type FrontendKey,
   type Key,
+  parseKey,
   printKey,
   printListedKey,
 } from "../../../../lib/backend/nftables/script/keys.ts";
 import {
   alwaysThere,
-  parseKey,
+  ROWS,
   setNamed,
   type TableSet,
   tableSet,
 } from "../../../../lib/backend/nftables/script/sets.ts";
+import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
+import { backendOf } from "../../../support/modes.ts";
+import { readCases, runCase } from "../../golden.ts";
 
 const VIP: FrontendKey = { type: "frontend", address: "10.96.0.1", protocol: "udp", port: 53 };
 const VIP6: FrontendKey = { type: "frontend", address: "fd00::1", protocol: "tcp", port: 443 };
@@ -92,6 +97,25 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     { type: "slot", frontend: NODE_PORT, slot: 0 },
     "30053 . 0",
   ],
+  [
+    tableSet("ownAddresses", { family: 4 }),
+    "own-addresses4",
+    { type: "address", address: "192.0.2.1" },
+    "192.0.2.1",
+  ],
+  [
+    tableSet("externalIPs", { family: 6 }),
+    "external-ips6",
+    { type: "address", address: "2001:db8::1" },
+    "2001:db8::1",
+  ],
+  [tableSet("healthChecks", {}), "health-checks", NODE_PORT, "sctp . 30053"],
+  [
+    tableSet("localhostRejects", { family: 4 }),
+    "localhost-nodeports4",
+    NODE_PORT,
+    "sctp . 30053",
+  ],
   [tableSet("firewalls", { family: 6 }), "firewalls6", VIP6, "fd00::1 . tcp . 443"],
   [
     tableSet("sourceRanges", { protocol: "tcp", family: 6 }),
@@ -137,6 +161,32 @@ Deno.test("a name of another program's set is in no row", () => {
     "source-ranges-tcp4-turns-1",
   ];
   for (const name of names) assertEquals(setNamed(name), undefined, name);
+});
+
+Deno.test("every element of the golden cases has a key of its set's type", async () => {
+  let count = 0;
+  for (const golden of readCases()) {
+    for await (const { desired } of runCase(golden, backendOf("nftables"))) {
+      for (const { set, key } of atOnce(gatheringObjects(desired)).elements) {
+        const text = printListedKey(key);
+        const parsed = parseKey(set, text);
+        assertEquals(key.type, set.keyType, set.name);
+        assertEquals(parsed && printListedKey(parsed), text, set.name);
+        count++;
+      }
+    }
+  }
+  assert(count > 0);
+});
+
+Deno.test("every role of the table has a case here", () => {
+  const roles = new Set<string>(CASES.map(([{ role }]) => role));
+  assertEquals(Object.keys(ROWS).filter((role) => !roles.has(role)), []);
+});
+
+Deno.test("each set and map has one name", () => {
+  const stems = Object.values(ROWS).flatMap(({ stems }) => Object.values(stems));
+  assertEquals(new Set(stems).size, stems.length);
 });
 
 Deno.test("a key that no frontend has is not read", () => {
