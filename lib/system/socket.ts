@@ -34,8 +34,7 @@ export interface SocketOptions {
   readonly signal: AbortSignal;
 }
 
-/** Takes away from the mode of a new socket, 0777, what leaves 0660. */
-const UMASK = 0o117;
+const MODE = 0o660;
 
 /** Milliseconds that an answer may take. */
 const TIMEOUT = 10_000;
@@ -62,31 +61,34 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
 }
 
 async function serveOnce(options: SocketOptions): Promise<void> {
-  const { path, signal } = options;
+  const { path } = options;
   await Deno.mkdir(dirname(path), { recursive: true }).catch(() => {});
-  // Deno removes what it has bound when it ends, by name: the name must not be another daemon's.
-  const own = `${path}.${crypto.randomUUID()}`;
-  // A server does not hear of what came before it.
-  if (signal.aborted) return;
-  const server = serve(own, options);
-  const { ino } = await Deno.stat(own);
-  await Deno.rename(own, path);
-  await server.finished;
+  const folder = `${path}.${crypto.randomUUID()}`;
+  // Nobody else can open the socket before it has its mode.
+  await Deno.mkdir(folder, { mode: 0o700 });
+  const bound = await bind(folder, options).finally(() =>
+    Deno.remove(folder, { recursive: true }).catch(() => {})
+  );
+  if (!bound) return;
+  await bound.server.finished;
   const there = await Deno.stat(path).catch(() => undefined);
-  if (there?.ino === ino) await Deno.remove(path).catch(() => {});
+  if (there?.ino === bound.ino) await Deno.remove(path).catch(() => {});
 }
 
-/** Binds at once, so that the mode is right from the first moment. */
-function serve(path: string, options: SocketOptions): Deno.HttpServer<Deno.UnixAddr> {
-  const umask = Deno.umask(UMASK);
-  try {
-    return Deno.serve(
-      { path, signal: options.signal, onListen: () => {} },
-      (request) => answer(request, options),
-    );
-  } finally {
-    Deno.umask(umask);
-  }
+/** Deno removes what it has bound when it ends, by name: the name must not be another daemon's. */
+async function bind(folder: string, options: SocketOptions) {
+  const { path, signal } = options;
+  const own = `${folder}/s`;
+  // A server does not hear of what came before it.
+  if (signal.aborted) return undefined;
+  const server = Deno.serve(
+    { path: own, signal, onListen: () => {} },
+    (request) => answer(request, options),
+  );
+  await Deno.chmod(own, MODE);
+  const { ino } = await Deno.stat(own);
+  await Deno.rename(own, path);
+  return { server, ino };
 }
 
 async function answer(
