@@ -23,6 +23,8 @@ import {
   addSuspects,
   concernsUdp,
   gatheringPresent,
+  haveNodePort,
+  MOST_SUSPECTS,
   staleEntries,
   type Suspects,
   suspectsOf,
@@ -59,6 +61,12 @@ const PAUSE = 1_000;
 /** The same after one that failed or was cut short. */
 const RETRY_PAUSE = 10_000;
 
+/** Frontends of one family whose flows may be stale, and the Services of both families that have or had them. */
+interface Suspected {
+  readonly suspects: Suspects;
+  readonly services: ReadonlySet<string>;
+}
+
 /**
  * Finds and deletes stale UDP entries (see `staleEntries`) beside the next syncs: a conntrack that hangs delays no
  * rule. A `conntrack` that fails causes a warning, and a later clean-up does what it could not do.
@@ -67,6 +75,8 @@ export class ConntrackCleaner {
   readonly #options: ConntrackCleanerOptions;
   readonly #tool: ConntrackTool;
   #suspects = noSuspects();
+  /** The Services that have or had a suspect, as `namespace/name`. */
+  #services = new Set<string>();
   /** The kernel has what the last sync wanted. */
   #isSynced = false;
   #isRunning = false;
@@ -93,12 +103,13 @@ export class ConntrackCleaner {
     const { change, done, full } = sync;
     // Other addresses of the node may take node ports where the fixed rules change.
     const isAll = full || changesFixedRules(change);
-    const present = isAll ? this.#options.state.services.values() : [];
+    const present = isAll ? this.#options.state.services : [];
     let count = 0;
-    for (const services of [change.services.values(), addedBy(present)]) {
-      for (const each of services) {
+    for (const services of [change.services, addedBy(present)]) {
+      for (const [service, each] of services) {
         if (++count % SERVICES === 0) yield;
         if (!concernsUdp(each)) continue;
+        if (this.#services.size < MOST_SUSPECTS) this.#services.add(service);
         for (const family of FAMILIES) {
           addSuspects(this.#suspects[family], suspectsOf(each, family));
         }
@@ -120,18 +131,20 @@ export class ConntrackCleaner {
 
   /** Cleans both families. @returns whether nothing is left */
   async #clean(): Promise<boolean> {
-    const suspects = this.#suspects;
+    const [suspects, services] = [this.#suspects, this.#services];
     this.#suspects = noSuspects();
+    this.#services = new Set();
     const deadline = this.#now() + BUDGET;
     let isDone = true;
     for (const family of FAMILIES) {
       try {
-        await this.#cleanFamily(family, { suspects: suspects[family], deadline });
+        await this.#cleanFamily(family, { suspects: suspects[family], services, deadline });
       } catch (error) {
         if (error instanceof ProgramMissingError) return this.#giveUp();
         if (!(error instanceof ConntrackError)) throw error;
         this.#warn(`${error.message}; trying again later`);
         addSuspects(this.#suspects[family], suspects[family]);
+        this.#services = this.#services.union(services);
         isDone = false;
       }
     }
@@ -141,12 +154,12 @@ export class ConntrackCleaner {
 
   async #cleanFamily(
     family: Family,
-    { suspects, deadline }: { readonly suspects: Suspects; readonly deadline: number },
+    { deadline, ...suspected }: Suspected & { readonly deadline: number },
   ): Promise<void> {
-    if (suspects.size === 0) return;
+    if (suspected.suspects.size === 0) return;
     const { metrics, logger } = this.#options;
     const started = this.#now();
-    const deletions = await this.#find(family, suspects);
+    const deletions = await this.#find(family, suspected);
     let [deleted, done] = [0, 0];
     // The first batch goes however long the listing took, so that something is achieved each time.
     while (done < deletions.length && (done === 0 || this.#now() < deadline)) {
@@ -165,15 +178,19 @@ export class ConntrackCleaner {
     );
   }
 
-  async #find(family: Family, suspects: Suspects): Promise<Deletion[]> {
+  async #find(family: Family, { suspects, services }: Suspected): Promise<Deletion[]> {
     const { state, runtime } = this.#options;
     const listings: Iterable<ConntrackEntry>[] = [];
     for (const filter of listFilters(suspects)) {
       listings.push(await this.#tool.list(family, filter));
     }
     // Gathered after the listing: a flow may lead to an endpoint that came meanwhile.
-    const localAddresses = runtime.addresses();
-    const gathering = gatheringPresent(state, { family, localAddresses });
+    const isAll = services.size >= MOST_SUSPECTS || haveNodePort(suspects);
+    const compared = isAll
+      ? state.services.values()
+      : services.values().map((service) => state.services.get(service) ?? []);
+    const localAddresses = new Set(runtime.addresses());
+    const gathering = gatheringPresent(compared, { family, node: state.node, localAddresses });
     const present = await new Turns(runtime.clock).run(gathering);
     return deletionsOf(listings.flatMap((each) => [...staleEntries(each, { suspects, present })]));
   }
@@ -199,8 +216,10 @@ export class ConntrackCleaner {
 }
 
 /** Gives each Service as if it were new: all of its flows are looked at. */
-function* addedBy(services: Iterable<readonly DesiredServicePort[]>): Generator<ServiceChange> {
-  for (const after of services) yield { before: [], after };
+function* addedBy(
+  services: Iterable<readonly [string, readonly DesiredServicePort[]]>,
+): Generator<readonly [string, ServiceChange]> {
+  for (const [service, after] of services) yield [service, { before: [], after }];
 }
 
 function noSuspects(): Record<Family, Suspects> {

@@ -10,12 +10,7 @@
  * @module
  */
 import { frontendKey, hostPort } from "../model/cluster/names.ts";
-import type {
-  DesiredNode,
-  DesiredServicePort,
-  DesiredState,
-  ServiceChange,
-} from "../model/kernel/desired.ts";
+import type { DesiredNode, DesiredServicePort, ServiceChange } from "../model/kernel/desired.ts";
 import { servingEndpoints } from "../model/kernel/port_endpoints.ts";
 import type { Family } from "../model/values/address.ts";
 import { type Frontend, frontendsOf, type Match } from "../policy/frontend.ts";
@@ -31,16 +26,21 @@ export interface Suspect extends Pick<Frontend, "address" | "port"> {
 /** Frontends of one family whose flows may be stale, by `frontendKey`. */
 export type Suspects = Map<string, Suspect>;
 
-/** Frontends that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
+/** Frontends, and Services, that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
 export const MOST_SUSPECTS = 10_000;
+
+/** Endpoints of a frontend to which those of later changes are added, while conntrack fails. */
+const MOST_FORMER = 1_000;
 
 /** Adds frontends whose flows may be stale. */
 export function addSuspects(suspects: Suspects, more: Iterable<readonly [string, Suspect]>): void {
   for (const [key, suspect] of more) {
     const known = suspects.get(key);
-    if (!known && suspects.size === MOST_SUSPECTS) continue;
-    const former = known ? known.former.union(suspect.former) : suspect.former;
-    suspects.set(key, { ...suspect, former });
+    if (known && known.former.size < MOST_FORMER) {
+      suspects.set(key, { ...known, former: known.former.union(suspect.former) });
+    } else if (!known && suspects.size < MOST_SUSPECTS) {
+      suspects.set(key, suspect);
+    }
   }
 }
 
@@ -95,13 +95,18 @@ function* udpFrontends(
   }
 }
 
-/** What flows are compared with. */
+/** Holds what flows are compared with. */
 export interface Present {
   readonly node: DesiredNode;
   /** All addresses of the node's interfaces, canonical. */
   readonly localAddresses: ReadonlySet<string>;
-  /** The service ports of all UDP frontends of a family, by `frontendKey`. */
+  /** The service ports of UDP frontends of a family, by `frontendKey`: of suspects, at least. */
   readonly servicePorts: ReadonlyMap<string, DesiredServicePort>;
+}
+
+/** Returns whether one of them is a node port: an unchanged virtual IP on the node's address goes before it. */
+export function haveNodePort(suspects: Suspects): boolean {
+  return suspects.values().some(({ address }) => address === undefined);
 }
 
 /** Services that are looked at in one turn. */
@@ -113,22 +118,19 @@ const BATCH = 100;
  * @yields where other work can be done
  */
 export function* gatheringPresent(
-  { node, services }: DesiredState,
-  { family, localAddresses }: {
-    readonly family: Family;
-    readonly localAddresses: readonly string[];
-  },
+  services: Iterable<readonly DesiredServicePort[]>,
+  { family, ...rest }: Omit<Present, "servicePorts"> & { readonly family: Family },
 ): Generator<undefined, Present> {
   const servicePorts = new Map<string, DesiredServicePort>();
   let count = 0;
-  for (const ports of services.values()) {
+  for (const ports of services) {
     if (++count % BATCH === 0) yield;
     if (!ports.some(isUdp)) continue;
     for (const [key, { servicePort }] of udpFrontends(ports, family)) {
       servicePorts.set(key, servicePort);
     }
   }
-  return { node, localAddresses: new Set(localAddresses), servicePorts };
+  return { ...rest, servicePorts };
 }
 
 /**

@@ -239,6 +239,33 @@ Deno.test("a sync that failed holds the next clean-up back until one is done", a
   assertEquals(bench.flows, []);
 });
 
+Deno.test("a virtual IP that passed to another Service while conntrack failed has that one's endpoints", async () => {
+  const own = servicePort([A], { clusterIPs: [] });
+  const other = servicePort([B], { name: "default/other" });
+  for (const ports of [[own, other], [other, own]]) {
+    const bench = new Bench([TO_A, TO_B, flow(`10.0.0.9:1000 > ${VIP}`)], OF_A);
+    bench.conntrack.failure = FAILURE;
+    await bench.sync(stateOf(ports));
+    bench.conntrack.failure = undefined;
+    await bench.clock.advance(RETRY_PAUSE);
+    assertEquals(bench.flows, [TO_B]);
+  }
+});
+
+Deno.test("a virtual IP of a Service that did not change goes before a node port that did", async () => {
+  const nodePort = (endpoint: string) =>
+    servicePort([endpoint], { clusterIPs: [], nodePort: 30053 });
+  const vip = servicePort([B], {
+    name: "default/vip",
+    clusterIPs: ["192.0.2.10"],
+    port: 30053,
+  });
+  const toVip = flow(`10.0.0.1:1000 > 192.0.2.10:30053 > ${B}`);
+  const bench = new Bench([toVip], stateOf([nodePort(A), vip]));
+  await bench.sync(stateOf([nodePort(C), vip]));
+  assertEquals([bench.processes, bench.flows], [1, [toVip]]);
+});
+
 Deno.test("an endpoint that is back after a failure keeps its flows", async () => {
   const bench = new Bench([TO_A], OF_A);
   bench.conntrack.failure = FAILURE;

@@ -46,7 +46,11 @@ function staleOf(suspects: Suspects, state: DesiredState, flows: readonly string
     if (!entry) throw new Error(`this is no flow: ${text}`);
     const { family } = entry;
     const present = atOnce(
-      gatheringPresent(state, { family, localAddresses: [LOCAL, "127.0.0.1"] }),
+      gatheringPresent(state.services.values(), {
+        family,
+        node: state.node,
+        localAddresses: new Set([LOCAL, "127.0.0.1"]),
+      }),
     );
     return [...staleEntries([entry], { suspects, present })].length > 0;
   });
