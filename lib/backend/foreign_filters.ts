@@ -11,7 +11,7 @@ import type { ProcessRunner } from "../model/ports/ports.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { foreignChains } from "./nftables/reading/foreign_chains.ts";
-import { runIfThere } from "./iptables/kernel/run.ts";
+import { runIfInstalled } from "./iptables/kernel/run.ts";
 import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/script.ts";
 
@@ -38,7 +38,7 @@ export async function legacyChains(runner: ProcessRunner): Promise<ForeignChain[
   const chains: ForeignChain[] = [];
   for (const family of FAMILIES) {
     // Without `-t` it loads no kernel module.
-    const saved = await runIfThere(runner, [programName(family, "-save", "-legacy")]);
+    const saved = await runIfInstalled(runner, [programName(family, "-save", "-legacy")]);
     const filter = saved?.code === 0 ? atOnce(parseSaved(saved.stdout)).get("filter") : undefined;
     if (filter) append(chains, translateFilter(filter, family));
   }

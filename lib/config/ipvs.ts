@@ -86,8 +86,8 @@ export function ipvsSettings(given: GivenSettings): GivenSettings {
 }
 
 /** Returns the conntrack timeout, or that of IPVS. kubeadm writes 0, which sets nothing. */
-function timeout(told: number | undefined, ofIpvs: number | undefined): number | undefined {
-  return told || ofIpvs || told;
+function timeout(own: number | undefined, ofIpvs: number | undefined): number | undefined {
+  return own || ofIpvs || own;
 }
 
 /** Returns warnings about ipvs mode, one line each; none in other modes. */

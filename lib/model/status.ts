@@ -65,7 +65,7 @@ export interface ServiceStatus {
   readonly since: string;
   /** The sync that wrote these rules; `null`: there are none. */
   readonly sync: WrittenBy | null;
-  /** Why it is pending or rejected; `""`: it is neither. */
+  /** The reason why it is pending or rejected; `""` if it is neither. */
   readonly reason: string;
 }
 

@@ -150,7 +150,7 @@ function keepSlots(
     waiting.delete(key);
     return kept;
   });
-  const homeless = waiting.values();
-  const filled = slots.flatMap((slot) => slot ?? homeless.next().value ?? []);
-  return [...filled, ...homeless];
+  const unplaced = waiting.values();
+  const filled = slots.flatMap((slot) => slot ?? unplaced.next().value ?? []);
+  return [...filled, ...unplaced];
 }

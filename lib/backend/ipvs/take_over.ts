@@ -46,7 +46,7 @@ export class IpvsTakeOver {
   #obstacle: string | undefined;
   /** The guard in the kernel, or about to be written. */
   #guard = "";
-  #told = "";
+  #lastWarning = "";
 
   /** @param options the ports and settings */
   constructor(options: IpvsTakeOverOptions) {
@@ -143,7 +143,7 @@ export class IpvsTakeOver {
       });
       return after;
     } catch (error) {
-      this.#tell(`what kube-proxy's ipvs mode left is not removed: ${messageOf(error)}`);
+      this.#warn(`what kube-proxy's ipvs mode left is not removed: ${messageOf(error)}`);
       return before;
     }
   }
@@ -162,21 +162,21 @@ export class IpvsTakeOver {
   async removeSets(): Promise<void> {
     if (this.isUnderWay) return;
     try {
-      this.#tellLeft(await this.#kernel.removeSets());
+      this.#warnOfLeftovers(await this.#kernel.removeSets());
     } catch (error) {
-      this.#tellLeft([messageOf(error)]);
+      this.#warnOfLeftovers([messageOf(error)]);
     }
   }
 
-  #tellLeft(problems: readonly string[]): void {
-    for (const problem of problems) this.#tell(`of kube-proxy's ipvs mode is left: ${problem}`);
+  #warnOfLeftovers(problems: readonly string[]): void {
+    for (const problem of problems) this.#warn(`of kube-proxy's ipvs mode is left: ${problem}`);
   }
 
   /** Waits, because unseen connections may be open. */
   #waitToRead(before: Progress, why: string): Progress {
     this.#obstacle =
       `open connections of kube-proxy's ipvs mode cannot be read, so it stays: ${why}`;
-    this.#tell(this.#obstacle);
+    this.#warn(this.#obstacle);
     return { ...before, idle: 0, step: "wait" };
   }
 
@@ -184,10 +184,10 @@ export class IpvsTakeOver {
   async #remove(state: IpvsState): Promise<boolean> {
     this.#obstacle = await this.#findObstacle(state);
     if (this.#obstacle !== undefined) {
-      this.#tell(this.#obstacle);
+      this.#warn(this.#obstacle);
       return false;
     }
-    this.#tellLeft(await this.#kernel.remove(state));
+    this.#warnOfLeftovers(await this.#kernel.remove(state));
     return await this.#kernel.look() === undefined;
   }
 
@@ -203,9 +203,9 @@ export class IpvsTakeOver {
   }
 
   /** Logs each message once. */
-  #tell(message: string): void {
-    if (message === this.#told) return;
-    this.#told = message;
+  #warn(message: string): void {
+    if (message === this.#lastWarning) return;
+    this.#lastWarning = message;
     this.#options.logger.warn(message);
   }
 
@@ -213,7 +213,7 @@ export class IpvsTakeOver {
     try {
       return await this.#kernel.look();
     } catch (error) {
-      this.#tell(`it cannot be told what kube-proxy's ipvs mode left: ${messageOf(error)}`);
+      this.#warn(`it cannot be told what kube-proxy's ipvs mode left: ${messageOf(error)}`);
       return undefined;
     }
   }
@@ -224,7 +224,7 @@ export class IpvsTakeOver {
       await this.#options.applyNft(guard);
       this.#guard = guard;
     } catch (error) {
-      this.#tell(
+      this.#warn(
         `new connections may meet kube-proxy's virtual servers until they are removed: ${
           messageOf(error)
         }`,

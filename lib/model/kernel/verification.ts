@@ -33,7 +33,7 @@ export interface ServiceDifference extends Difference {
 export interface HeldBack {
   /** `namespace/name`. */
   readonly service: string;
-  /** Why its present state is not taken. */
+  /** The reason why its present state is not used. */
   readonly reason: string;
 }
 

@@ -20,8 +20,8 @@ import { errorText } from "../../model/values/text.ts";
 import {
   fallbackFrom,
   followStream,
-  speaksAgainstFieldSelector,
-  speaksAgainstProtobuf,
+  mayWorkInJson,
+  refusesFieldSelector,
   type StreamOptions,
 } from "./watch_stream.ts";
 
@@ -137,7 +137,7 @@ export class Reflector<K extends Kind> {
       } catch (error) {
         const fallback = this.#resourceVersion === "" ? fallbackFrom(error) : undefined;
         if (fallback === undefined || this.options.signal.aborted) throw error;
-        if (this.#selectsFields && speaksAgainstFieldSelector(error)) throw error;
+        if (this.#selectsFields && refusesFieldSelector(error)) throw error;
         this.#streamingList = fallback !== "for good";
         this.options.logger.debug(
           1,
@@ -200,7 +200,7 @@ export class Reflector<K extends Kind> {
     } catch (error) {
       // The abort ends the body at any place.
       if (this.options.signal.aborted) return;
-      if (this.#protobuf && speaksAgainstProtobuf(error)) this.#leaveProtobuf(error);
+      if (this.#protobuf && mayWorkInJson(error)) this.#leaveProtobuf(error);
       throw error;
     } finally {
       const end = clock.monotonic();

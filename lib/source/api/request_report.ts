@@ -37,15 +37,15 @@ export class RequestReports {
     request: Pick<HttpRequest, "method" | "url" | "body">,
     send: () => Promise<HttpResponse>,
   ): Promise<HttpResponse> {
-    const tell = this.#begin(request);
+    const report = this.#begin(request);
     let response: HttpResponse;
     try {
       response = await send();
     } catch (error) {
-      tell(NO_ANSWER);
+      report(NO_ANSWER);
       throw error;
     }
-    tell(String(response.status));
+    report(String(response.status));
     const { method: verb, url } = request;
     if (url.searchParams.has("watch")) return response;
     return counted(

@@ -109,14 +109,14 @@ function piecesOf(stream: ApiStream): AsyncIterable<readonly (string | Uint8Arra
 }
 
 /** Returns true if a failed protobuf stream may work in JSON. */
-export function speaksAgainstProtobuf(error: unknown): boolean {
+export function mayWorkInJson(error: unknown): boolean {
   if (error instanceof StatusError) return error.status === 406 || error.status === 415;
   return error instanceof WatchError && error.reason === "garbage" &&
     !(error instanceof UnmarkedListError || error instanceof TooManyObjectsError);
 }
 
 /** Returns true if the server names the field selector as the reason of a refusal. */
-export function speaksAgainstFieldSelector(error: unknown): boolean {
+export function refusesFieldSelector(error: unknown): boolean {
   return error instanceof StatusError && error.status === 400 &&
     /field (?:selector|label)/i.test(error.message);
 }

@@ -69,10 +69,10 @@ export async function followManifests(options: FollowOptions): Promise<void> {
   if (problems.length > 0) throw new ManifestError(problems.join("; "));
   loader.deliver();
   while (!signal.aborted) {
-    const isTold = await change.wait(pollInterval, signal);
+    const hasEvent = await change.wait(pollInterval, signal);
     if (signal.aborted) return;
-    if (isTold) await change.quiet(debounce, signal);
-    if (!isTold && !await loader.looksChanged()) continue;
+    if (hasEvent) await change.quiet(debounce, signal);
+    if (!hasEvent && !await loader.looksChanged()) continue;
     loader.warn(await loader.load());
     if (loader.hasChanged) loader.deliver();
   }
@@ -101,7 +101,7 @@ class ManifestLoader {
   #delivered: readonly LoadedFile[] = [];
   #fingerprint = "";
   /** Problems that were logged already. */
-  #told = new Set<string>();
+  #logged = new Set<string>();
 
   constructor(private readonly options: ManifestSourceOptions) {}
 
@@ -135,10 +135,10 @@ class ManifestLoader {
   /** Logs the new problems. */
   warn(problems: readonly string[]): void {
     for (const problem of problems) {
-      if (this.#told.has(problem)) continue;
+      if (this.#logged.has(problem)) continue;
       this.options.logger.warn("a manifest cannot be used, its last good state stays", { problem });
     }
-    this.#told = new Set(problems);
+    this.#logged = new Set(problems);
   }
 
   deliver(): void {

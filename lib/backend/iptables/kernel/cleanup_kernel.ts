@@ -17,7 +17,7 @@ import {
 } from "./cleanup.ts";
 import { failureOf, LOCK_WAIT_SECONDS } from "./errors.ts";
 import { renderFamily, type TableInput } from "../script/ruleset.ts";
-import { runIfThere } from "./run.ts";
+import { runIfInstalled } from "./run.ts";
 import { parseSaved, type Saved } from "./saved.ts";
 import { programName } from "../script/script.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
@@ -136,7 +136,7 @@ async function savedRules(
   { family, backend }: Place,
 ): Promise<Saved | undefined> {
   const program = programName(family, "-save", backend);
-  const result = await runIfThere(runner, [program]);
+  const result = await runIfInstalled(runner, [program]);
   if (!result) return undefined;
   if (result.code === 0) return atOnce(parseSaved(result.stdout));
   const failure = failureOf(program, result);
@@ -163,11 +163,11 @@ async function removeEmptyChains(
   const inUse = new Set(saved?.rules.map(({ chain }) => chain));
   for (const chain of new Set(deleted.map((rule) => rule.slice(0, rule.indexOf(" "))))) {
     if (inUse.has(chain) || saved?.builtIn.get(chain) !== "ACCEPT") continue;
-    await runIfThere(runner, [programName(family, "", backend), "-t", table, "-X", chain]);
+    await runIfInstalled(runner, [programName(family, "", backend), "-t", table, "-X", chain]);
   }
   const name = [family === 4 ? "ip" : "ip6", table] as const;
-  const listed = await runIfThere(runner, ["nft", "list", "table", ...name]);
+  const listed = await runIfInstalled(runner, ["nft", "list", "table", ...name]);
   if (listed?.code === 0 && /^table \S+ \S+ \{\s*\}\s*$/.test(listed.stdout)) {
-    await runIfThere(runner, ["nft", "delete", "table", ...name]).catch(() => {});
+    await runIfInstalled(runner, ["nft", "delete", "table", ...name]).catch(() => {});
   }
 }

@@ -15,7 +15,7 @@ import {
  *
  * @throws {ApplyError} if it could not run to its end
  */
-export async function runIfThere(
+export async function runIfInstalled(
   runner: ProcessRunner,
   argv: readonly [string, ...string[]],
 ): Promise<ProcessResult | undefined> {

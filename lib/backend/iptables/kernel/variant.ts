@@ -12,7 +12,7 @@ import type { ProcessRunner } from "../../../model/ports/ports.ts";
 import type { Abilities } from "../script/fixed_rules.ts";
 import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./errors.ts";
 import { Sysctl } from "../../sysctl.ts";
-import { runIfThere } from "./run.ts";
+import { runIfInstalled } from "./run.ts";
 import { programName } from "../script/script.ts";
 
 /** `-nft` or `-legacy`; `""` for the system's plain `iptables`. */
@@ -62,7 +62,10 @@ export async function findIptables(
   }
   const [first] = families;
   if (first === undefined) throw errors[0];
-  const version = await runIfThere(runner, [programName(first, "", choice.backend), "--version"]);
+  const version = await runIfInstalled(runner, [
+    programName(first, "", choice.backend),
+    "--version",
+  ]);
   const text = version?.stdout.trim() ?? "";
   const abilities = {
     ...abilitiesOf(text),
@@ -126,7 +129,7 @@ async function chooseBackend(
   }
   const choice = backendOf({ nft, legacy });
   if (choice.backend !== "") return choice;
-  const plain = await runIfThere(runner, ["iptables", "--version"]);
+  const plain = await runIfInstalled(runner, ["iptables", "--version"]);
   return { ...choice, backend: plain?.stdout.includes("legacy") ? "-legacy" : "-nft" };
 }
 
@@ -135,7 +138,7 @@ async function savedBy(runner: ProcessRunner, backend: Variant): Promise<string 
   let saved: string | undefined;
   for (const family of FAMILIES) {
     // No `-t`: iptables-legacy-save would load the kernel module of the table.
-    const result = await runIfThere(runner, [programName(family, "-save", backend)]);
+    const result = await runIfInstalled(runner, [programName(family, "-save", backend)]);
     if (result) saved = (saved ?? "") + (result.code === 0 ? result.stdout : "");
   }
   return saved;
@@ -145,7 +148,7 @@ async function savedBy(runner: ProcessRunner, backend: Variant): Promise<string 
 async function checkFamily(runner: ProcessRunner, family: Family, backend: Variant): Promise<void> {
   const program = programName(family, "", backend);
   const argv = [program, "-w", `${LOCK_WAIT_SECONDS}`, "-t", "nat", "-S", "POSTROUTING"] as const;
-  const result = await runIfThere(runner, argv);
+  const result = await runIfInstalled(runner, argv);
   if (!result) throw missingProgram(program, undefined);
   if (result.code === 0) return;
   const failure = failureOf(program, result);

@@ -35,7 +35,7 @@ function clusterIPRules(context: ServiceContext): SharedRule[] {
   );
 }
 
-/** External IPs and load-balancer IPs. */
+/** Returns the rules of external IPs and load-balancer IPs. */
 function externalAddressRules(context: ServiceContext): SharedRule[] {
   const { servicePort: { externalIPs, loadBalancerIPs }, names } = context;
   if (!context.usesExternalChain) return [];
