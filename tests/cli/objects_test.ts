@@ -26,11 +26,17 @@ const SERVICE: ServiceStatus = {
 /** A node whose API server is away, with a daemon, or the state file of one that has ended. */
 async function onNode(
   words: readonly string[],
-  { daemon = true, isEmpty = false, args = [], age = 12, hasFile = false }: {
+  {
+    daemon = true,
+    isEmpty = false,
+    args = ["--master=http://127.0.0.1:9"],
+    age = 12,
+    hasFile = false,
+  }: {
     readonly daemon?: boolean;
     /** The daemon has no objects yet. */
     readonly isEmpty?: boolean;
-    /** Flags of the daemon besides. */
+    /** How the daemon names its source. */
     readonly args?: readonly string[];
     readonly age?: number;
     readonly hasFile?: boolean;
@@ -43,7 +49,6 @@ async function onNode(
   const text = (all: StateObjects) => stateText(all, { ...header, pause });
   const stop = new AbortController();
   const argv = [
-    "--master=http://127.0.0.1:9",
     "--proxy-mode=nftables",
     "--state-file",
     stateFile,
@@ -152,7 +157,14 @@ Deno.test("without a daemon and a state file, the timeout is the end", async () 
   assertMatch(complaints, /has not delivered the full state within 10 s/);
 });
 
-Deno.test("diff lays manifests over the daemon's objects", async () => {
+for (const source of ["an API server", "manifests"]) {
+  Deno.test(`diff lays manifests over the objects of a daemon that has them from ${source}`, async () => {
+    await diffsWith(source === "manifests" ? { args: ["--manifests=m"] } : {});
+  });
+}
+
+/** Has a diff made beside a daemon. */
+async function diffsWith(options: Parameters<typeof onNode>[1]): Promise<void> {
   const manifest = await Deno.makeTempFile({ suffix: ".json" });
   try {
     await Deno.writeTextFile(
@@ -163,14 +175,17 @@ Deno.test("diff lays manifests over the daemon's objects", async () => {
         items: [{ apiVersion: "discovery.k8s.io/v1", ...slice([LOCAL]) }],
       }),
     );
-    const { code, printed } = await onNode(["diff", "--manifests", manifest, "-o", "json"]);
+    const { code, printed } = await onNode(
+      ["diff", "--manifests", manifest, "-o", "json"],
+      options,
+    );
     const { against, present, changes } = JSON.parse(printed);
     assertEquals([code, against, present.from], [1, "api", "daemon"]);
     assertEquals(changes.length > 0, true);
   } finally {
     await Deno.remove(manifest);
   }
-});
+}
 
 Deno.test("what a daemon reads from its standard input is asked of the daemon, and is not read again", async () => {
   const args = ["--manifests=-"];

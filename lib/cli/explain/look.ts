@@ -7,6 +7,7 @@
 import type { ServiceTarget } from "../../config/flags/arguments.ts";
 import { findApiServer, readSource } from "../../daemon/objects/source.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
+import { FatalError } from "../../model/values/fatal.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
@@ -49,7 +50,7 @@ export async function lookAt(
     ]);
     return true;
   } catch (error) {
-    if (!(error instanceof WatchError)) throw error;
+    if (!(error instanceof WatchError || error instanceof FatalError)) throw error;
     return false;
   } finally {
     over.abort();

@@ -55,16 +55,15 @@ export async function readState(options: StateOptions): Promise<State> {
   return await workOut(await readCache(options), options);
 }
 
-/**
- * Works out the state of objects that were read.
- *
- * @throws {FatalError} where the API server's address cannot be had
- */
+/** Works out the state of objects that were read. */
 export async function workOut(cache: ObjectCache, options: StateOptions): Promise<State> {
   const { backend, configuration, nodeName, runtime } = options;
   const ipFamilies = options.ipFamilies ?? familiesBut(missingFamilies(runtime));
   const isLocal = configuration.signpost.manifests.length > 0;
-  const api = isLocal ? undefined : await findApiServer({ ...options, observer: {} });
+  // The objects may come from a daemon or a state file; then there need not be a server.
+  const api = isLocal
+    ? undefined
+    : await findApiServer({ ...options, observer: {} }).catch(unlessFatal);
   const isHere = !isLocal || options.isHere === true;
   const own = new OwnPorts({
     configuration,
@@ -93,6 +92,10 @@ export async function workOut(cache: ObjectCache, options: StateOptions): Promis
     refused: [...cache.refused, ...overLimit],
     apiServerAddresses: own.serverAddresses,
   };
+}
+
+function unlessFatal(error: unknown): undefined {
+  if (!(error instanceof FatalError)) throw error;
 }
 
 /**
