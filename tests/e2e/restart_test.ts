@@ -53,7 +53,8 @@ for (const mode of ["nftables", "iptables"] as const) {
       await first.status;
     }
     assertEquals((await monitors()).length, 1);
-    await using second = await stage.startSynced(["--proxy-mode", mode]);
+    await using second = stage.start(["--proxy-mode", mode]);
+    await second.until("its first sync", () => syncs(second, "full") === 1);
     const wanted = mode === "nftables" ? 1 : 0;
     await second.until("no monitor but its own", async () => (await monitors()).length === wanted);
   });
