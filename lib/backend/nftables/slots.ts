@@ -13,8 +13,8 @@ import type { Turns } from "../../model/ports/in_turns.ts";
 import type { HeldSlots } from "./held_slots.ts";
 import { Overlap } from "./kernel/overlap.ts";
 import { type FrontendKey, slotPrinter } from "./script/keys.ts";
-import { elementId, slotData, type Slots, TABLE } from "./script/objects.ts";
-import { renderPair } from "./script/script.ts";
+import { elementId, slotData, type Slots } from "./script/objects.ts";
+import { elementCommand, renderPair } from "./script/script.ts";
 import type { TableSet } from "./script/sets.ts";
 
 /** Some slots of one frontend in a map. */
@@ -249,7 +249,7 @@ function* rendering(
       }
     }
     if (lines.length === 0) continue;
-    commands.push(`${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`);
+    commands.push(elementCommand(verb, { set, lines }));
   }
   return commands.join("");
 }

@@ -94,15 +94,27 @@ function* renderElements(
   elements: readonly Element[],
 ): Generator<undefined, string[]> {
   const commands: string[] = [];
-  for (const [set, members] of groupBySet(elements)) {
+  for (const [set, members] of Map.groupBy(elements, ({ set }) => set.name)) {
     const parts: string[] = [];
     for (let i = 0; i < members.length; i += BATCH) {
       if (i > 0) yield;
       parts.push(renderElementList(members.slice(i, i + BATCH), "  "));
     }
-    commands.push(`${verb} element ${TABLE} ${set} {\n${parts.join(",\n")}\n}\n`);
+    commands.push(elementCommand(verb, { set, lines: parts }));
   }
   return commands;
+}
+
+/**
+ * Returns the command that adds or deletes elements of a set or map.
+ *
+ * @param elements `lines`: elements, or parts with commas between their elements; not empty
+ */
+export function elementCommand(
+  verb: "add" | "delete",
+  { set, lines }: { readonly set: string; readonly lines: readonly string[] },
+): string {
+  return `${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`;
 }
 
 /** Elements of one set or map, one on each line, with commas between them. */
@@ -119,18 +131,12 @@ export function commentOf({ comment }: Pick<Element, "comment">): string {
 }
 
 function renderElement(element: Element): string {
-  const { data } = element;
   const key = printKey(element.key);
   const remark = commentOf(element);
-  const left = remark === "" ? key : `${key} ${remark}`;
-  return data === "" ? left : renderPair(left, data);
+  return renderPair(remark === "" ? key : `${key} ${remark}`, element.data);
 }
 
-/** An element of a map: what it maps from, and what to. */
+/** Returns an element's text; `data` is empty in a set, and to delete an element. */
 export function renderPair(key: string, data: string): string {
-  return `${key} : ${data}`;
-}
-
-function groupBySet(elements: readonly Element[]): Map<string, Element[]> {
-  return Map.groupBy(elements, ({ set }) => set.name);
+  return data === "" ? key : `${key} : ${data}`;
 }

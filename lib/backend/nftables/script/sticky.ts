@@ -5,7 +5,7 @@
  * @module
  */
 import { parseAddress } from "../../../model/values/address.ts";
-import { TABLE } from "./objects.ts";
+import { elementCommand } from "./script.ts";
 import type { TableSet } from "./sets.ts";
 
 /** A client that stays on an endpoint. */
@@ -51,12 +51,10 @@ export function renderStickyClients(
 ): string {
   const clients = parseStickyClients(listing);
   return sets.map(({ name }) => {
-    const elements = (clients.get(name) ?? []).map((client) =>
+    const lines = (clients.get(name) ?? []).map((client) =>
       `  ${client.address} timeout ${client.timeoutSeconds}s expires ${client.expiresSeconds}s`
     );
-    return elements.length === 0
-      ? ""
-      : `add element ${TABLE} ${name} {\n${elements.join(",\n")}\n}\n`;
+    return lines.length === 0 ? "" : elementCommand("add", { set: name, lines });
   }).join("");
 }
 
