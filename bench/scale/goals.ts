@@ -89,7 +89,7 @@ export const GOALS: readonly Goal[] = [
   {
     name: "work until the health server answers",
     reason:
-      "V8, which moves objects at one go, and marks what is left at one go where it is late; all other work is in turns of 10 ms",
+      "V8, which moves objects at one go, and marks what is left at one go where it is late; all other work is in turns of 20 ms",
     judge: ({ services, endpoints, silence }) =>
       silence &&
       atMost(Math.max(silence.first.busy, silence.restart.busy, silence.full.busy), {

@@ -94,7 +94,7 @@ export function sortingByKey<V>(
 }
 
 /** Milliseconds of a turn. The timer between two of them takes 1 ms. */
-const TURN = 10;
+const TURN = 20;
 
 /**
  * Splits long work by time. Yield at least every 50 to 100 KB of new objects: while V8 marks a
