@@ -189,8 +189,11 @@ export class Daemon {
       share: traits.share,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
       afterSync: [
-        (outcome) => this.#services.follow(outcome),
-        ({ report }) => report && this.#synced(report),
+        // One step, for between two of them others have their turn.
+        (outcome) => {
+          this.#services.follow(outcome);
+          if (outcome.report) this.#synced(outcome.report);
+        },
         ({ report, full }) =>
           report && !full ? this.#findings.changed() : this.#findings.suspected(),
         ({ done }) => {
