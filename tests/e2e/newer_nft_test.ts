@@ -68,6 +68,13 @@ Deno.test("on a node with a table of a newer nft", async (test) => {
     const check = await runSignpost(stage.network, ["check", "--config", config]);
     assertEquals(check.code, 2);
     assertMatch(check.stdout, CRASH);
+    const socket = `/run/signpost/e2e-${crypto.randomUUID()}.sock`;
+    const status = await runSignpost(stage.network, [
+      ...["status", "--config", config, "--socket", socket],
+    ]);
+    assertEquals(status.code, 1);
+    assertMatch(status.stderr, /no daemon can write rules here: /);
+    assertMatch(status.stderr, CRASH);
   });
 
   await test.step("a sync that fails keeps the rules, and is no drift of another program", async () => {

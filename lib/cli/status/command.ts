@@ -7,7 +7,8 @@ import type { Command } from "../../config/flags/command.ts";
 import type { Status } from "../../model/status.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { plain } from "../../model/values/text.ts";
-import { askStatus } from "../../daemon/objects/client.ts";
+import { openBackend } from "../../backend/choose.ts";
+import { askStatus, NoDaemonError } from "../../daemon/objects/client.ts";
 import { FatalError } from "../../model/values/fatal.ts";
 import { jsonText, type Paint, renderReport } from "../output.ts";
 import type { AskContext } from "../query.ts";
@@ -38,7 +39,18 @@ export async function status(query: StatusQuery, context: AskContext): Promise<n
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
     logger.error(error.message);
+    if (error instanceof NoDaemonError) await explainAbsence(context);
     return 1;
+  }
+}
+
+/** Says what keeps a daemon from writing rules here: it ends at its start then. */
+async function explainAbsence(context: AskContext): Promise<void> {
+  try {
+    await openBackend(context);
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    context.logger.error(`no daemon can write rules here: ${error.message}`);
   }
 }
 

@@ -300,6 +300,11 @@ export async function requestFullSync(socket: string): Promise<void> {
   await request(socket, { method: "POST", path: "/v1/full-sync" }, askDaemon);
 }
 
+/** Thrown if nothing answers at the socket. */
+export class NoDaemonError extends FatalError {
+  override name = "NoDaemonError";
+}
+
 async function request(
   socket: string,
   what: Parameters<Ask>[1],
@@ -309,7 +314,7 @@ async function request(
   try {
     return await ask(socket, what);
   } catch (cause) {
-    throw new FatalError(
+    throw new NoDaemonError(
       `no daemon answers at ${
         plain(socket)
       }: is signpost running on this node with that --socket, and may you open it (as root)?`,
