@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import type { ReplaceEvent } from "../../lib/model/cluster/events.ts";
 import fc from "fast-check";
 import { gunzipSync, gzipSync } from "node:zlib";
 import {
@@ -62,12 +63,22 @@ function namesIn(folder: string): string[] {
   return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
 }
 
+/** Leaves out what the decoder remarks of an object, such as source ranges of one IP family alone. */
+function withoutOmissions(events: readonly ReplaceEvent[]): unknown[] {
+  return events.map(({ objects, ...event }) => ({
+    ...event,
+    objects: new Map(
+      [...objects].map(([key, { omitted: _, ...object }]) => [key, object]),
+    ),
+  }));
+}
+
 Deno.test("a state file that is written and read is the same state", () =>
   inFolder((path) =>
     fc.assert(
       fc.asyncProperty(anyState, async (objects) => {
         await write(path, objects);
-        assertEquals(await read(path), eventsOf(objects));
+        assertEquals(withoutOmissions(await read(path) ?? []), eventsOf(objects));
       }),
       { numRuns: 30 },
     )
