@@ -95,7 +95,7 @@ Deno.test("on a node with a table of a newer nft", async (test) => {
     await stage.flowsBecome(signpost, [
       { from: "pod", to: A.clusterIP, reaches: ["local1", "remote1"] },
     ]);
-    assertEquals(syncs(signpost, "full") > 1, true);
+    await signpost.until("the full sync", () => syncs(signpost, "full") > 1);
     await signpost.waitForLog(/a finding is gone finding=nft-crashes/);
   });
 
