@@ -21,7 +21,7 @@ export function limitGrowth(
   before: readonly DesiredServicePort[],
   { wanted, most }: { readonly wanted: readonly DesiredServicePort[]; readonly most: number },
 ): readonly DesiredServicePort[] {
-  if (most === Infinity) return wanted;
+  if (most === Infinity || isSmall(wanted, most)) return wanted;
   const known = new Map(before.map((port) => [portKey(port), port]));
   let left = most;
   let isCut = false;
@@ -37,6 +37,17 @@ export function limitGrowth(
     left = Math.max(0, left - added);
   }
   return isCut ? ports : wanted;
+}
+
+/** Returns true if no step to these ports can add more than that: no endpoint needs a look then. */
+function isSmall(ports: readonly DesiredServicePort[], most: number): boolean {
+  let cost = 0;
+  for (const port of ports) {
+    const endpoints = port.clusterEndpoints.length + port.localEndpoints.length;
+    cost += endpoints * costOfEndpoint(port) + addressesOf(port).length * (1 + endpoints);
+    if (cost > most) return false;
+  }
+  return true;
 }
 
 function portKey({ name, family, protocol }: DesiredServicePort): string {
