@@ -104,7 +104,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#options.portions?.weight ?? PORTION_WEIGHT;
   }
 
-  /** Whether a full script is being applied, or is due after a failure: the table may lack what is to come. */
+  /** True if a full script is being applied, or is due after a failure: the table may be incomplete. */
   get isReplacing(): boolean {
     return this.#isReplacing;
   }

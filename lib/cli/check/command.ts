@@ -83,7 +83,7 @@ async function look(context: QueryContext): Promise<CheckReport> {
   };
 }
 
-/** What is known if no rules can be written. */
+/** Returns the facts that are left if no rules can be written. */
 function cannotWrite(error: unknown): Pick<OpenBackend, "findings"> {
   if (!(error instanceof FatalError)) throw error;
   return {

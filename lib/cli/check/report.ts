@@ -9,7 +9,7 @@ import type { Finding } from "../../model/finding.ts";
 /** The version of the format; it changes only where a field goes or changes its meaning. */
 export const CHECK_VERSION = 1;
 
-/** What was looked at, and what was found. */
+/** The facts that were checked, and the findings. */
 export interface CheckReport {
   readonly checkVersion: typeof CHECK_VERSION;
   readonly node: string;

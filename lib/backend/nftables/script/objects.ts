@@ -41,7 +41,7 @@ export interface Chain {
   readonly type: "chain";
   readonly role: ChainRole;
   readonly name: string;
-  /** Where the kernel calls it, such as `nat hook output priority -101`; none: only rules jump to it. */
+  /** The hook of a base chain, such as `nat hook output priority -101`; absent: only rules jump to it. */
   readonly hook?: string;
   readonly rules: readonly string[];
   /** How many rules at the beginning look for a client: their order does not matter. */
