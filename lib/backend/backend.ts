@@ -8,14 +8,12 @@
  */
 import type { RulesetFacts } from "../findings/facts.ts";
 import type { Configuration } from "../model/configuration.ts";
-import type { Finding } from "../model/finding.ts";
-import type { Change } from "../model/kernel/change.ts";
-import type { ConnectionCounters } from "../model/kernel/connections.ts";
+import type { Finding } from "../model/status.ts";
+import type { Change, Drift } from "../model/kernel/differences.ts";
+import type { ConnectionCounters } from "../model/connections.ts";
 import type { ApplyError, Dataplane, Script } from "../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
-import type { Drift } from "../model/kernel/drift.ts";
-import type { RefusedFeatures } from "../model/kernel/features.ts";
-import type { ModeTraits } from "../model/kernel/traits.ts";
+import type { ModeTraits, RefusedFeatures } from "../model/kernel/traits.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { Family } from "../model/values/address.ts";

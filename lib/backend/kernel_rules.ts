@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { KernelChanges } from "../model/kernel/change.ts";
+import type { KernelChanges, ServiceDifference } from "../model/kernel/differences.ts";
 import type { DesiredNode, DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
-import type { ServiceDifference } from "../model/kernel/verification.ts";
 
 /** One element, rule, chain or set of a Service: the desired and the actual value. */
 export interface KernelEntry {

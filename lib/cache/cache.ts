@@ -5,17 +5,20 @@
  *
  * @module
  */
-import type { ObjectEvent, Omission, Refusal, ReplaceEvent } from "../model/cluster/events.ts";
-import { objectKey } from "../model/cluster/names.ts";
 import {
   type EndpointSlice,
   type Kind,
   type KindMap,
   KINDS,
   type Node,
+  type ObjectEvent,
+  type Omission,
+  type Refusal,
+  type ReplaceEvent,
   type Service,
   type ServiceCIDR,
 } from "../model/cluster/objects.ts";
+import { objectKey } from "../model/cluster/names.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { FairQueue, type Share } from "./fair_queue.ts";
 import { keepKnown } from "./known_node.ts";

@@ -10,7 +10,7 @@ import { allBackends } from "../backend/choose.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { warnOfRouteLocalnet } from "../backend/route_localnet.ts";
 import { describeHolder, lockHolder } from "../daemon/start/one_daemon.ts";
-import { FatalError } from "../model/values/fatal.ts";
+import { FatalError } from "../model/values/errors.ts";
 
 /** What `cleanup` needs. */
 export interface CleanupOptions extends BackendOptions {

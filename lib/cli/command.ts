@@ -4,7 +4,7 @@
  * @module
  */
 import { type Invocation, loadConfiguration } from "../config/load.ts";
-import { FatalError } from "../model/values/fatal.ts";
+import { FatalError } from "../model/values/errors.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import { ConfigurationFile } from "./configuration_file.ts";

@@ -3,14 +3,13 @@
  *
  * @module
  */
-import { messageOf } from "../model/values/errors.ts";
+import { FatalError, messageOf } from "../model/values/errors.ts";
 import { openBackend } from "../backend/choose.ts";
 import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/route_localnet.ts";
 import {
   applyConntrackSettings,
   type KernelSettingsOptions,
 } from "../conntrack/kernel_settings.ts";
-import { FatalError } from "../model/values/fatal.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { answersOnLoopback, desiredNode } from "../policy/node.ts";
 

@@ -6,7 +6,7 @@
 import { conflictLines } from "../policy/claimed.ts";
 import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
-import { unsupportedLine } from "../model/kernel/features.ts";
+import { unsupportedLine } from "../model/kernel/traits.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import { objectFacts } from "./check/findings.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";

@@ -9,7 +9,7 @@ import { checkSource } from "../daemon/objects/source.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { FatalError } from "../model/values/fatal.ts";
+import { FatalError } from "../model/values/errors.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import type { ServiceManager } from "../observe/systemd.ts";
 import type { ConfigurationFile } from "./configuration_file.ts";

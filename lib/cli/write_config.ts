@@ -4,11 +4,10 @@
  * @module
  */
 import { stringify } from "@std/yaml/stringify";
-import { messageOf } from "../model/values/errors.ts";
+import { FatalError, messageOf } from "../model/values/errors.ts";
 import { openPaths, withDefaults } from "../config/complete.ts";
 import { toKubeProxyConfiguration } from "../config/configz.ts";
 import type { GivenSettings } from "../config/settings/table.ts";
-import { FatalError } from "../model/values/fatal.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 

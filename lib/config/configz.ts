@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Configuration, MinSyncPeriod } from "../model/configuration.ts";
+import { type Configuration, type MinSyncPeriod, nodePortEntries } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import { nodePortEntries } from "../model/node_port_addresses.ts";
 import type { AskedConfiguration } from "./complete.ts";
 import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { changesFixedRules } from "../model/cluster/node_change.ts";
-import type {
-  DesiredServicePort,
-  DesiredState,
-  ServiceChange,
-  StateChange,
+import {
+  changesFixedRules,
+  type DesiredServicePort,
+  type DesiredState,
+  type ServiceChange,
+  type StateChange,
 } from "../model/kernel/desired.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import {

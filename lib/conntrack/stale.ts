@@ -10,8 +10,12 @@
  * @module
  */
 import { frontendKey, hostPort } from "../model/cluster/names.ts";
-import type { DesiredNode, DesiredServicePort, ServiceChange } from "../model/kernel/desired.ts";
-import { servingEndpoints } from "../model/kernel/port_endpoints.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  type ServiceChange,
+  servingEndpoints,
+} from "../model/kernel/desired.ts";
 import type { Family } from "../model/values/address.ts";
 import { type Frontend, frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";

@@ -6,9 +6,9 @@
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../findings/facts.ts";
-import type { ObjectEvent } from "../model/cluster/events.ts";
+import type { ObjectEvent } from "../model/cluster/objects.ts";
 import type { Status } from "../model/status.ts";
-import type { EventReport } from "../model/cluster/event_report.ts";
+import type { EventReport } from "../observe/event_body.ts";
 import { EventRecorder } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";

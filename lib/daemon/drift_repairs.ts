@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type BackoffLimits, delayAfter } from "../model/values/backoff.ts";
-import type { Drift } from "../model/kernel/drift.ts";
+import { type BackoffLimits, delayAfter } from "../model/values/timing.ts";
+import type { Drift } from "../model/kernel/differences.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 
 /** What repairs work with. */

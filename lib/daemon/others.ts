@@ -6,7 +6,7 @@
 import type { Backend } from "../backend/backend.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
-import type { Drift } from "../model/kernel/drift.ts";
+import type { Drift } from "../model/kernel/differences.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import { DriftRepairs } from "./drift_repairs.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Severity } from "../model/finding.ts";
+import type { Severity } from "../model/status.ts";
 
 /** One kind of finding, as the docs list it. */
 export interface FindingKind {

@@ -6,8 +6,7 @@
 import type { Configuration } from "../model/configuration.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import type { LocalhostFailure } from "../model/localhost.ts";
-import type { Finding } from "../model/finding.ts";
+import type { Finding, LocalhostFailure } from "../model/status.ts";
 import type { Node } from "../model/cluster/objects.ts";
 
 /** All that is known of a node. A part that is absent was not read, and its checks find nothing. */

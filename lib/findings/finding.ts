@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { Finding } from "../model/finding.ts";
+import type { Finding } from "../model/status.ts";
 import { CATALOG, type FindingId } from "./catalog.ts";
 
 export type { Finding };

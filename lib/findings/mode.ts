@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Configuration } from "../model/configuration.ts";
-import { isLoopbackRange, nodePortRanges } from "../model/node_port_addresses.ts";
+import { type Configuration, isLoopbackRange, nodePortRanges } from "../model/configuration.ts";
 import { cidrContains } from "../model/values/address.ts";
 import type { NodeFacts } from "./facts.ts";
 import { type Finding, finding } from "./finding.ts";

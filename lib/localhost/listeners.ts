@@ -4,11 +4,10 @@
  * @module
  */
 import { Turns } from "../model/ports/in_turns.ts";
-import type { LocalhostFailure, LocalhostSummary } from "../model/localhost.ts";
-import type { Clock, Logger } from "../model/ports/ports.ts";
-import type { Tcp, TcpConnection, TcpListener } from "../model/ports/tcp.ts";
+import type { LocalhostFailure, LocalhostSummary } from "../model/status.ts";
+import type { Clock, Logger, Tcp, TcpConnection, TcpListener } from "../model/ports/ports.ts";
 import type { Family } from "../model/values/address.ts";
-import { ChangeFilter } from "../model/values/change_filter.ts";
+import { ChangeFilter } from "../model/values/bounded.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { messageOf } from "../model/values/errors.ts";
 import { LISTEN_ADDRESS } from "../policy/localhost.ts";

@@ -8,6 +8,7 @@
  * @module
  */
 import type { SchedulerDefaults } from "./cluster/scheduler.ts";
+import { isLoopback } from "./values/address.ts";
 
 /** The sections of the configuration that apply in one mode only. */
 export interface ModeSections {
@@ -198,4 +199,42 @@ export interface SignpostConfiguration extends SchedulerDefaults {
   readonly serviceMetrics: boolean;
   /** A Service over a limit keeps its last state within it. */
   readonly limits: Limits;
+}
+
+/** The arguments and file in use. They hold paths of credentials, not credentials. */
+export interface CommandLine {
+  /** The arguments after the program's name. */
+  readonly argv: readonly string[];
+  /** The folder in which relative paths start. */
+  readonly workingDirectory: string;
+  /** The file of `--config`, as it was when its settings were applied; `null` if there is none. */
+  readonly file: { readonly path: string; readonly text: string } | null;
+}
+
+/** The ranges of each word. `primary` has none: it means the Node's addresses. */
+const RANGES: ReadonlyMap<string, readonly string[]> = new Map([
+  ["primary", []],
+  ["localhost", ["127.0.0.0/8", "::1/128"]],
+  ["all", ["0.0.0.0/0", "::/0"]],
+]);
+
+/** The words. Each means addresses of both families. */
+export const NODE_PORT_WORDS: readonly string[] = [...RANGES.keys()];
+
+/** Returns the effective entries: of the configuration, or the default of the mode. */
+export function nodePortEntries(
+  { nodePortAddresses }: Pick<Configuration, "nodePortAddresses">,
+  { primaryNodePorts }: { readonly primaryNodePorts: boolean },
+): readonly string[] {
+  return nodePortAddresses.length === 0 && primaryNodePorts ? ["primary"] : nodePortAddresses;
+}
+
+/** Replaces words by their ranges, and drops `primary`. */
+export function nodePortRanges(entries: readonly string[]): readonly string[] {
+  return entries.flatMap((entry) => RANGES.get(entry) ?? [entry]);
+}
+
+/** Returns true if a range names loopback itself. A range that also has other addresses does not. */
+export function isLoopbackRange(cidr: string): boolean {
+  return isLoopback(cidr.replace(/\/.*/, ""));
 }

@@ -1,14 +1,46 @@
 /**
- * The status of a running daemon: the answer to `signpost status`.
+ * The status of a running daemon, and the findings on its node.
  *
  * @module
  */
 import type { Mode } from "./configuration.ts";
-import type { Finding } from "./finding.ts";
-import type { LocalhostSummary } from "./localhost.ts";
 import type { Kind } from "./cluster/objects.ts";
-import type { Feature } from "./kernel/features.ts";
+import type { Feature } from "./kernel/traits.ts";
 import type { Progress } from "./kernel/dataplane.ts";
+
+/** `error`: packets are lost, or rules cannot be written. `warning`: some may be. `info`: worth knowing. */
+export type Severity = "error" | "warning" | "info";
+
+/** A fault on this node now. */
+export interface Finding {
+  /** The kind, a row of the catalog. */
+  readonly id: string;
+  readonly severity: Severity;
+  /** Says what is wrong, with the values that show it. */
+  readonly what: string;
+  /** Names the chain, table, address, setting or object. */
+  readonly where: string;
+  /** Says what to do, with the line to type if there is one. */
+  readonly remedy: string;
+  /** The affected Services, as `namespace/name`; empty if the whole node is affected. */
+  readonly services: readonly string[];
+}
+
+/** A node port that cannot be opened. */
+export interface LocalhostFailure {
+  /** `namespace/name:port`. */
+  readonly servicePort: string;
+  readonly address: string;
+  readonly port: number;
+  readonly error: string;
+}
+
+/** The number of listeners and their connections. */
+export interface LocalhostSummary {
+  readonly listeners: number;
+  /** Connections that are open now. */
+  readonly connections: number;
+}
 
 /** Version of the local socket's answers; it grows when a field goes or changes its meaning. */
 export const STATUS_VERSION = 1;
@@ -138,4 +170,14 @@ export interface Status {
     /** The reason why the holder comes first. */
     readonly because: string;
   }[];
+}
+
+/** A take-over from kube-proxy's ipvs mode. */
+export interface TakeOverReport {
+  /** Connections in IPVS. */
+  readonly connections: number;
+  /** The deadline of these connections, milliseconds since the epoch. */
+  readonly until: number;
+  /** The reason why nothing is removed after the deadline; `undefined` if there is none. */
+  readonly obstacle: string | undefined;
 }

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { FAMILY_NAMES } from "../model/values/family_names.ts";
-import type { Finding } from "../model/finding.ts";
+import { FAMILY_NAMES } from "../model/values/address.ts";
+import type { Finding } from "../model/status.ts";
 import type { Clock } from "../model/ports/ports.ts";
 import type { HealthReport } from "./health.ts";
 import { describeProgress } from "./human.ts";

@@ -3,9 +3,27 @@
  *
  * @module
  */
-import type { EventReport } from "../model/cluster/event_report.ts";
 import { sanitizeText } from "./log/redact.ts";
 import { plain } from "../model/values/text.ts";
+
+/** One Event, before it is sent. */
+export interface EventReport {
+  readonly regarding: {
+    readonly kind: "Service" | "Node";
+    /** `undefined` for a Node. */
+    readonly namespace?: string;
+    readonly name: string;
+    /** `""` if unknown. */
+    readonly uid: string;
+  };
+  readonly type: "Normal" | "Warning";
+  /** The reason: one CamelCase word, for example `FailedToStartServiceHealthcheck`. */
+  readonly reason: string;
+  /** The action: one CamelCase word, for example `Listen`. */
+  readonly action: string;
+  /** A sentence for people; at most 1,024 bytes are kept. */
+  readonly note: string;
+}
 
 /** When and by whom an Event is sent. */
 export interface EventStamp {

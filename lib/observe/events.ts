@@ -6,10 +6,8 @@
 import { messageOf } from "../model/values/errors.ts";
 import { objectKey } from "../model/cluster/names.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { BoundedMap } from "../model/values/bounded_map.ts";
-import { ChangeFilter } from "../model/values/change_filter.ts";
-import { eventBody, eventPath } from "./event_body.ts";
-import type { EventReport } from "../model/cluster/event_report.ts";
+import { BoundedMap, ChangeFilter } from "../model/values/bounded.ts";
+import { eventBody, eventPath, type EventReport } from "./event_body.ts";
 import { TokenBucket, type TokenBucketOptions } from "./log/token_bucket.ts";
 
 /** What an `EventRecorder` needs. */

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { LocalhostSummary } from "../model/localhost.ts";
-import type { Status, TakeOverSummary } from "../model/status.ts";
+import type { LocalhostSummary, Status, TakeOverSummary } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
 import { formatAge, formatAgo, formatDuration, formatSize, programOf } from "./human.ts";
 import { redactSecrets } from "./log/redact.ts";

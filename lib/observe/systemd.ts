@@ -5,7 +5,7 @@
  */
 import { messageOf } from "../model/values/errors.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { ChangeFilter } from "../model/values/change_filter.ts";
+import { ChangeFilter } from "../model/values/bounded.ts";
 import { plain } from "../model/values/text.ts";
 
 /** What systemd told this process at its start. */

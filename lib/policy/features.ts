@@ -5,7 +5,7 @@
  */
 import { needsOf } from "../model/cluster/scheduler.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
-import type { RefusedFeatures, ServiceFeature, Unsupported } from "../model/kernel/features.ts";
+import type { RefusedFeatures, ServiceFeature, Unsupported } from "../model/kernel/traits.ts";
 
 /** The remaining ports, and the features that were missing. */
 export interface Reduced {

@@ -3,8 +3,12 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort, Destination } from "../model/kernel/desired.ts";
-import { endpointsFor } from "../model/kernel/port_endpoints.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  type Destination,
+  endpointsFor,
+} from "../model/kernel/desired.ts";
 import type { Family } from "../model/values/address.ts";
 
 /** The listen address of each family. */

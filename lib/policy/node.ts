@@ -19,16 +19,19 @@ import {
   mergeCidrs,
 } from "../model/values/address.ts";
 import { LOCALHOST_GATE } from "../config/checks/feature_gates.ts";
-import type { Configuration } from "../model/configuration.ts";
-import { isLoopbackRange, nodePortEntries, nodePortRanges } from "../model/node_port_addresses.ts";
-import type { ModeTraits } from "../model/kernel/traits.ts";
+import {
+  type Configuration,
+  isLoopbackRange,
+  nodePortEntries,
+  nodePortRanges,
+} from "../model/configuration.ts";
+import type { ModeTraits, RefusedFeatures } from "../model/kernel/traits.ts";
 import type {
   DesiredFamily,
   DesiredNode,
   LocalDetector,
   NodePortAddresses,
 } from "../model/kernel/desired.ts";
-import type { RefusedFeatures } from "../model/kernel/features.ts";
 import type { Node, ServiceCIDR } from "../model/cluster/objects.ts";
 import type { OwnPort } from "./claims.ts";
 

@@ -5,21 +5,20 @@
  */
 import type { Dirty, Snapshot } from "../cache/cache.ts";
 import type { Family } from "../model/values/address.ts";
-import type {
-  DesiredNode,
-  DesiredServicePort,
-  DesiredState,
-  ServiceChange,
-  StateChange,
-  StreamedState,
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  type DesiredState,
+  endpointCount,
+  type ServiceChange,
+  type StateChange,
+  type StreamedState,
 } from "../model/kernel/desired.ts";
-import type { RefusedFeatures, Unsupported } from "../model/kernel/features.ts";
-import type { ModeTraits } from "../model/kernel/traits.ts";
+import type { ModeTraits, RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
 import type { Service } from "../model/cluster/objects.ts";
 import { atOnce, copying, resultOf, sorting } from "../model/ports/in_turns.ts";
-import { endpointCount } from "../model/kernel/port_endpoints.ts";
 import { only, union } from "../model/values/lists.ts";
-import { sameValue } from "../model/values/same_value.ts";
+import { sameValue } from "../model/values/record.ts";
 import { claimsOf } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { indexPorts, slicesOf } from "./endpoints.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ObjectCache } from "../cache/cache.ts";
-import type { Refusal } from "../model/cluster/events.ts";
+import type { Refusal } from "../model/cluster/objects.ts";
 import type { Conflict } from "./claims.ts";
 import type { Desired } from "./state.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ObjectCache } from "../cache/cache.ts";
-import type { ObjectEvent, Refusal } from "../model/cluster/events.ts";
+import type { ObjectEvent, Refusal } from "../model/cluster/objects.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock } from "../model/ports/ports.ts";
 

@@ -5,7 +5,7 @@
  */
 import type { ApplyError, Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
-import type { Omission } from "../model/cluster/events.ts";
+import type { Omission } from "../model/cluster/objects.ts";
 import type { Turns } from "../model/ports/in_turns.ts";
 import type { Step } from "../policy/state.ts";
 import type { StepObserver } from "./step_reports.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import type { MinSyncPeriod } from "../model/configuration.ts";
-import { delayAfter } from "../model/values/backoff.ts";
+import { delayAfter } from "../model/values/timing.ts";
 import type { ApplyFailure } from "../model/kernel/dataplane.ts";
 import { adaptivePause, LONGEST_PAUSE, withDuration } from "./pause.ts";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Refusal } from "../model/cluster/events.ts";
-import { type Unsupported, unsupportedLine } from "../model/kernel/features.ts";
+import type { Refusal } from "../model/cluster/objects.ts";
+import { type Unsupported, unsupportedLine } from "../model/kernel/traits.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { sharedKeys } from "../model/values/lists.ts";
 import { conflictLine } from "../policy/claimed.ts";

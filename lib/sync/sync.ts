@@ -7,7 +7,7 @@ import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import type { Backend } from "../backend/backend.ts";
 import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
-import type { ObjectEvent, Refusal, ReplaceEvent } from "../model/cluster/events.ts";
+import type { ObjectEvent, Refusal, ReplaceEvent } from "../model/cluster/objects.ts";
 import { resultOf, Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 import {

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { LockHolder, NodeLock } from "../model/ports/node_lock.ts";
+import type { LockHolder, NodeLock } from "../model/ports/runtime.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
 
 /** Shown by `ss -xl` as `@signpost`. */

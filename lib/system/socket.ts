@@ -8,10 +8,10 @@
  * @module
  */
 import { dirname } from "node:path/posix";
-import type { CommandLine } from "../model/values/command_line.ts";
+import type { CommandLine } from "../model/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
-import type { HeldBackPorts } from "../model/kernel/verification.ts";
+import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import type { Status } from "../model/status.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
 

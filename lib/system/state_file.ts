@@ -6,7 +6,7 @@
 import { basename, dirname, join } from "node:path/posix";
 import process from "node:process";
 import { messageOf } from "../model/values/errors.ts";
-import type { Decoder } from "../model/cluster/events.ts";
+import type { Decoder } from "../model/cluster/objects.ts";
 import { plain } from "../model/values/text.ts";
 import {
   type SavedState,

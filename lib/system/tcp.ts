@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../model/ports/tcp.ts";
+import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../model/ports/ports.ts";
 import { tryToClose } from "./close.ts";
 
 /** Bytes of a buffer. An idle direction holds the small one, and a bulk transfer the large one. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Change } from "../model/kernel/change.ts";
+import type { Change } from "../model/kernel/differences.ts";
 import type { ObjectsOrigin } from "../model/status.ts";
 import type { Mode } from "../model/configuration.ts";
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { kernelChanges } from "../../lib/backend/nftables/reading/kernel_changes.ts";
 import { iptablesKernelChanges } from "../../lib/backend/iptables/reading/kernel_changes.ts";
-import type { Change } from "../../lib/model/kernel/change.ts";
+import type { Change } from "../../lib/model/kernel/differences.ts";
 import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import type { Family } from "../../lib/model/values/address.ts";
@@ -10,10 +10,9 @@ import { NO_CONTENTS, parsingListing } from "../../lib/backend/nftables/kernel/c
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
-import { SILENT_RUNNER } from "../support/modes.ts";
+import { backendOf, type Mode, SILENT_RUNNER } from "../support/modes.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";
-import { backendOf, type Mode } from "../support/modes.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 
 const THIRD = endpoint("10.244.2.11", "node-3");

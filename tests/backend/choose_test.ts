@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { openBackend } from "../../lib/backend/choose.ts";
-import { FatalError } from "../../lib/model/values/fatal.ts";
+import { FatalError } from "../../lib/model/values/errors.ts";
 import type { ProxyMode } from "../../lib/model/configuration.ts";
 import { configuration } from "../support/configuration.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";

@@ -1,11 +1,12 @@
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { ObjectCache } from "../../lib/cache/cache.ts";
-import type { ObjectEvent, ReplaceEvent } from "../../lib/model/cluster/events.ts";
 import {
   type EndpointSlice,
   type Kind,
   KINDS,
   type Node,
+  type ObjectEvent,
+  type ReplaceEvent,
   type Service,
 } from "../../lib/model/cluster/objects.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { cleanup } from "../../lib/cli/cleanup.ts";
-import { FatalError } from "../../lib/model/values/fatal.ts";
-import type { LockHolder } from "../../lib/model/ports/node_lock.ts";
+import { FatalError } from "../../lib/model/values/errors.ts";
+import type { LockHolder } from "../../lib/model/ports/runtime.ts";
 import { ManualClock, MemoryLogger } from "../support/clock_and_log.ts";
 import { configuration } from "../support/configuration.ts";
 import { FakeNode, KUBE_PROXY_RULES, SIGNPOST_RULES } from "./fake_node.ts";

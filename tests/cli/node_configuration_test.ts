@@ -1,8 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { nodeConfiguration } from "../../lib/cli/node_configuration.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
-import type { CommandLine } from "../../lib/model/values/command_line.ts";
-import { FatalError } from "../../lib/model/values/fatal.ts";
+import type { CommandLine } from "../../lib/model/configuration.ts";
+import { FatalError } from "../../lib/model/values/errors.ts";
 
 const NODE_FILE = "/etc/signpost/config.yaml";
 const HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { writeConfig } from "../../lib/cli/write_config.ts";
 import { parse } from "@std/yaml";
-import { FatalError } from "../../lib/model/values/fatal.ts";
+import { FatalError } from "../../lib/model/values/errors.ts";
 import { fieldAt } from "../../lib/model/values/record.ts";
 import { configurationOf, load, loadFile, runOf } from "../config/support.ts";
 import { world } from "./runtime.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { DriftRepairs } from "../../lib/daemon/drift_repairs.ts";
-import type { Drift } from "../../lib/model/kernel/drift.ts";
+import type { Drift } from "../../lib/model/kernel/differences.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 
 const DRIFT: Drift = { missing: "the whole table", added: "", by: "nft (pid 4711)" };

@@ -10,7 +10,7 @@ import type { CheckReport } from "../../lib/cli/check/report.ts";
 import { checkTable } from "../../lib/cli/check/table.ts";
 import { verificationTable } from "../../lib/cli/verify/table.ts";
 import { COMMAND_FACTS } from "../../lib/config/flags/commands.ts";
-import type { Verification } from "../../lib/model/kernel/verification.ts";
+import type { Verification } from "../../lib/model/kernel/differences.ts";
 
 const TEXT = Deno.readTextFileSync(new URL("../../docs/output.md", import.meta.url));
 

@@ -1,6 +1,5 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { FAMILIES } from "../../lib/model/values/address.ts";
-import { FAMILY_NAMES } from "../../lib/model/values/family_names.ts";
+import { FAMILIES, FAMILY_NAMES } from "../../lib/model/values/address.ts";
 import type { Network } from "../support/network.ts";
 import { NODE } from "../support/topology.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";

@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { ServiceReport } from "../../lib/explain/report.ts";
 import type { Status } from "../../lib/model/status.ts";
-import type { Verification } from "../../lib/model/kernel/verification.ts";
+import type { Verification } from "../../lib/model/kernel/differences.ts";
 import { renderedDocument } from "../support/browser.ts";
 import type { DiffReport } from "../../lib/verify/diff_report.ts";
 import type { CommandResult } from "../support/command.ts";

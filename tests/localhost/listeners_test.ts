@@ -2,8 +2,13 @@ import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { LocalhostListeners } from "../../lib/localhost/listeners.ts";
 import type { LocalhostNodePort } from "../../lib/localhost/node_ports.ts";
 import type { Family } from "../../lib/model/values/address.ts";
-import type { Clock } from "../../lib/model/ports/ports.ts";
-import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../../lib/model/ports/tcp.ts";
+import type {
+  Clock,
+  Tcp,
+  TcpAddress,
+  TcpConnection,
+  TcpListener,
+} from "../../lib/model/ports/ports.ts";
 import { LISTEN_ADDRESS } from "../../lib/policy/localhost.ts";
 import { TCP } from "../../lib/system/tcp.ts";
 import { LongTurns, ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";

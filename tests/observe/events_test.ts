@@ -1,6 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { eventBody, eventPath } from "../../lib/observe/event_body.ts";
-import type { EventReport } from "../../lib/model/cluster/event_report.ts";
+import { eventBody, eventPath, type EventReport } from "../../lib/observe/event_body.ts";
 import { EventRecorder } from "../../lib/observe/events.ts";
 import { ManualClock, MemoryLogger, START } from "../support/clock_and_log.ts";
 

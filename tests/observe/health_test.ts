@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { Finding } from "../../lib/model/finding.ts";
+import type { Finding } from "../../lib/model/status.ts";
 import { FINDING } from "./page/contents.ts";
 import { healthServer } from "../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../lib/observe/health.ts";

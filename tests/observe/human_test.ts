@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { Severity } from "../../lib/model/finding.ts";
+import type { Severity } from "../../lib/model/status.ts";
 import {
   formatAge,
   formatAgo,

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { encodeObject } from "../../lib/source/objects/encode.ts";
-import { unsupportedLine } from "../../lib/model/kernel/features.ts";
+import { unsupportedLine } from "../../lib/model/kernel/traits.ts";
 import type { Scheduler, SchedulerDefaults } from "../../lib/model/cluster/scheduler.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { Pipeline, type PipelineOptions } from "../support/pipeline.ts";

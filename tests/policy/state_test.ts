@@ -4,8 +4,7 @@ import type { Step } from "../../lib/policy/state.ts";
 import { cluster } from "../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
-import type { ObjectEvent } from "../../lib/model/cluster/events.ts";
-import type { Kind } from "../../lib/model/cluster/objects.ts";
+import type { Kind, ObjectEvent } from "../../lib/model/cluster/objects.ts";
 import { ingress, node, service, slice } from "./objects.ts";
 
 const decode = createDecoder();

@@ -16,7 +16,7 @@ import type {
 } from "../../lib/backend/backend.ts";
 import type { KernelRules } from "../../lib/backend/kernel_rules.ts";
 import type { BackendMetrics } from "../../lib/backend/metrics.ts";
-import type { Change } from "../../lib/model/kernel/change.ts";
+import type { Change, Drift } from "../../lib/model/kernel/differences.ts";
 import { ApplyError, type ApplyFailure, type Script } from "../../lib/model/kernel/dataplane.ts";
 import type {
   DesiredServicePort,
@@ -24,7 +24,6 @@ import type {
   StateChange,
   StreamedState,
 } from "../../lib/model/kernel/desired.ts";
-import type { Drift } from "../../lib/model/kernel/drift.ts";
 import type { ModeTraits } from "../../lib/model/kernel/traits.ts";
 
 /** The one set of the fake kernel. */

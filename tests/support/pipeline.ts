@@ -11,11 +11,16 @@ import {
   type Step,
   type StreamedStep,
 } from "../../lib/policy/state.ts";
-import type { RefusedFeatures } from "../../lib/model/kernel/features.ts";
+import type { RefusedFeatures } from "../../lib/model/kernel/traits.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";
-import type { ObjectEvent, Refusal } from "../../lib/model/cluster/events.ts";
-import { type Kind, type KindMap, KINDS } from "../../lib/model/cluster/objects.ts";
+import {
+  type Kind,
+  type KindMap,
+  KINDS,
+  type ObjectEvent,
+  type Refusal,
+} from "../../lib/model/cluster/objects.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import type { ApiObject } from "./api_store.ts";
 import { configuration } from "./configuration.ts";

@@ -8,8 +8,12 @@ import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { OwnPort } from "../../lib/policy/claims.ts";
 import { Desired } from "../../lib/policy/state.ts";
 import type { MinSyncPeriod } from "../../lib/model/configuration.ts";
-import type { ObjectEvent, ReplaceEvent } from "../../lib/model/cluster/events.ts";
-import { type Kind, KINDS } from "../../lib/model/cluster/objects.ts";
+import {
+  type Kind,
+  KINDS,
+  type ObjectEvent,
+  type ReplaceEvent,
+} from "../../lib/model/cluster/objects.ts";
 import type { SyncObserver, SyncOutcome } from "../../lib/sync/outcome.ts";
 import { SyncLoop } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";

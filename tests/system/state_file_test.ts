@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import type { ReplaceEvent } from "../../lib/model/cluster/events.ts";
+import type { ObjectEvent, ReplaceEvent } from "../../lib/model/cluster/objects.ts";
 import fc from "fast-check";
 import { gunzipSync, gzipSync } from "node:zlib";
 import {
@@ -7,7 +7,6 @@ import {
   writeStateFile,
   type WriteStateOptions,
 } from "../../lib/system/state_file.ts";
-import type { ObjectEvent } from "../../lib/model/cluster/events.ts";
 import { loadManifests } from "../../lib/source/manifests/manifest_loader.ts";
 import { denoFiles } from "../../lib/system/files.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ConnectionCounters, FrontendCount } from "../../model/kernel/connections.ts";
+import type { ConnectionCounters, FrontendCount } from "../../model/connections.ts";
 import type { Family } from "../../model/values/address.ts";
 import type { IptablesDataplane } from "./dataplane.ts";
 import { countsIn } from "./kernel/connection_counts.ts";

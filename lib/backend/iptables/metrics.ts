@@ -4,8 +4,8 @@
  * @module
  */
 import type { Clock } from "../../model/ports/ports.ts";
-import { boundedReading } from "../../model/values/bounded_reading.ts";
-import { FAMILY_NAMES } from "../../model/values/family_names.ts";
+import { boundedReading } from "../../model/values/timing.ts";
+import { FAMILY_NAMES } from "../../model/values/address.ts";
 import type { BackendMetrics } from "../metrics.ts";
 import type { IptablesDataplane } from "./dataplane.ts";
 import type { PacketCounts } from "./kernel/packet_counts.ts";

@@ -8,7 +8,7 @@
  * @module
  */
 import { messageOf } from "../../model/values/errors.ts";
-import type { TakeOverReport } from "../../model/kernel/take_over_report.ts";
+import type { TakeOverReport } from "../../model/status.ts";
 import type { Clock, Logger, ProcessRunner } from "../../model/ports/ports.ts";
 import { GUARD_REMOVAL, guardScript } from "./guard.ts";
 import { countOpen, IPVS_INTERFACE, IpvsKernel, type IpvsState } from "./kernel.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { finding } from "../../findings/finding.ts";
-import type { ConnectionCounters } from "../../model/kernel/connections.ts";
+import type { ConnectionCounters } from "../../model/connections.ts";
 import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange, StreamedState } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";

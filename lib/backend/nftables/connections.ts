@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ConnectionCounters, FrontendCount } from "../../model/kernel/connections.ts";
+import type { ConnectionCounters, FrontendCount } from "../../model/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
 import { countingMaps, countsIn } from "./kernel/connection_counts.ts";

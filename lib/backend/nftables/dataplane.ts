@@ -4,13 +4,13 @@
  * @module
  */
 import type { Dataplane, Progress } from "../../model/kernel/dataplane.ts";
-import type {
-  DesiredNode,
-  DesiredState,
-  StateChange,
-  StreamedState,
+import {
+  changesFixedRules,
+  type DesiredNode,
+  type DesiredState,
+  type StateChange,
+  type StreamedState,
 } from "../../model/kernel/desired.ts";
-import { changesFixedRules } from "../../model/cluster/node_change.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import { diffingServices, type Operations } from "./script/diff.ts";
 import type { Marks } from "./drift/marks.ts";

@@ -5,9 +5,8 @@
  */
 import { PROTOCOLS } from "../../model/cluster/objects.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import { FAMILIES } from "../../model/values/address.ts";
-import { boundedReading } from "../../model/values/bounded_reading.ts";
-import { FAMILY_NAMES } from "../../model/values/family_names.ts";
+import { FAMILIES, FAMILY_NAMES } from "../../model/values/address.ts";
+import { boundedReading } from "../../model/values/timing.ts";
 import type { CounterMetric, Sample } from "../metrics.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { localhostRejectChain } from "./script/localhost.ts";

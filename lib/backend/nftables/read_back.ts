@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Difference } from "../../model/kernel/verification.ts";
+import type { Difference } from "../../model/kernel/differences.ts";
 import type { Turns } from "../../model/ports/in_turns.ts";
 import { type HeldSlots, HeldSlotsFinder, leadsToSlots } from "./held_slots.ts";
 import { compareElement, comparing, isCounting, isOfKernel } from "./kernel/compare.ts";

@@ -6,7 +6,7 @@
 import { findApiServer } from "../../daemon/objects/source.ts";
 import type { ApiFailure, NodeFacts } from "../../findings/facts.ts";
 import { type Kind, KINDS } from "../../model/cluster/objects.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import type { ApiClient } from "../../source/api/api_client.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import { resourceOf } from "../../source/api/resources.ts";

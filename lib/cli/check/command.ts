@@ -12,7 +12,7 @@ import { readRuleset, readSystem } from "../../daemon/reports/system_facts.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { NodeFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/finding.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import type { State } from "../../policy/view.ts";
 import { renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";

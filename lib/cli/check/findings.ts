@@ -6,10 +6,9 @@
 import { type Ask, askStatus } from "../../daemon/objects/client.ts";
 import type { NodeFacts, ObjectFacts } from "../../findings/facts.ts";
 import { findAll, findingKey, sortFindings } from "../../findings/findings.ts";
-import type { Finding } from "../../model/finding.ts";
+import type { Finding, Status } from "../../model/status.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
-import type { Status } from "../../model/status.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import type { State } from "../../policy/view.ts";
 
 /** Asks the daemon; `undefined`: none answers, or it runs for another node. */

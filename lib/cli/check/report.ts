@@ -4,7 +4,7 @@
  * @module
  */
 import type { Mode } from "../../model/configuration.ts";
-import type { Finding } from "../../model/finding.ts";
+import type { Finding } from "../../model/status.ts";
 
 /** The version of the format; it changes only where a field goes or changes its meaning. */
 export const CHECK_VERSION = 1;

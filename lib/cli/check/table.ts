@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Finding, Severity } from "../../model/finding.ts";
+import type { Finding, Severity } from "../../model/status.ts";
 import { count, plain } from "../../model/values/text.ts";
 import { programOf } from "../../observe/human.ts";
 import { type Colour, type Paint, textTable } from "../output.ts";

@@ -9,7 +9,7 @@ import { suggestionsFor } from "./suggestions.ts";
 import { bash, fish, type ShellCompletion, zsh } from "@optique/core/completion";
 import type { Command } from "../../config/flags/command.ts";
 import type { Shell } from "../../config/flags/arguments.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import type { QueryContext } from "../query.ts";
 import { serviceNames } from "./services.ts";
 

@@ -11,7 +11,7 @@ import { createDecoder } from "../../source/objects/decode.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import { listPages } from "../../source/api/http/list_pages.ts";
 import { resourceOf, withoutFieldSelector } from "../../source/api/resources.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { VERSION } from "../../model/version.ts";
 import { readCache } from "../../daemon/start/read_state.ts";
 import { findApiServer } from "../../daemon/objects/source.ts";

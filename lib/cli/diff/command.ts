@@ -6,8 +6,8 @@
 import type { Command } from "../../config/flags/command.ts";
 import { conflictLines } from "../../policy/claimed.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
-import { FatalError } from "../../model/values/fatal.ts";
-import { changesFixedRules } from "../../model/cluster/node_change.ts";
+import { FatalError } from "../../model/values/errors.ts";
+import { changesFixedRules } from "../../model/kernel/desired.ts";
 import { renderReport } from "../output.ts";
 import { type NodeState, readNodeState } from "../objects.ts";
 import type { QueryContext } from "../query.ts";

@@ -6,9 +6,9 @@
 import type { PacketTarget, ServiceTarget } from "../../config/flags/arguments.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
-import type { Finding as NodeFinding } from "../../model/finding.ts";
+import type { Finding as NodeFinding } from "../../model/status.ts";
 import { objectKey } from "../../model/cluster/names.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { type Paint, renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { connectionsOf } from "../../explain/kernel/connections.ts";

@@ -7,7 +7,7 @@
 import type { ServiceTarget } from "../../config/flags/arguments.ts";
 import { findApiServer, readSource } from "../../daemon/objects/source.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { WatchError } from "../../source/api/failure.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";

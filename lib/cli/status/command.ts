@@ -9,7 +9,7 @@ import type { Runtime } from "../../model/ports/runtime.ts";
 import { plain } from "../../model/values/text.ts";
 import { openBackend } from "../../backend/choose.ts";
 import { askStatus, NoDaemonError } from "../../daemon/objects/client.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { jsonText, type Paint, renderReport } from "../output.ts";
 import type { AskContext } from "../query.ts";
 import { redraw } from "../live.ts";

@@ -9,7 +9,7 @@
 import type { Command } from "../../config/flags/command.ts";
 import { askConnections } from "../../daemon/objects/client.ts";
 import type { ConnectionsReport } from "../../model/connections.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { plain } from "../../model/values/text.ts";
 import { redraw } from "../live.ts";
 import { renderReport } from "../output.ts";

@@ -11,8 +11,8 @@ import {
   type ServiceDifference,
   type Verification,
   VERIFY_VERSION,
-} from "../../model/kernel/verification.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+} from "../../model/kernel/differences.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { renderReport } from "../output.ts";
 import { type NodeState, type ObjectsOptions, readNodeState } from "../objects.ts";
 import type { QueryContext } from "../query.ts";

@@ -5,10 +5,10 @@
  */
 import type { Clock } from "../../model/ports/ports.ts";
 import type { Status, SyncSummary } from "../../model/status.ts";
-import type { FixOutcome } from "../../model/kernel/verification.ts";
+import type { FixOutcome } from "../../model/kernel/differences.ts";
 import { formatDuration } from "../../observe/human.ts";
 import { askStatus, requestFullSync } from "../../daemon/objects/client.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 
 /** What it takes to have things fixed. */
 export interface FixOptions {

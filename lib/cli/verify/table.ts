@@ -4,7 +4,7 @@
  * @module
  */
 import { plain } from "../../model/values/text.ts";
-import type { ServiceDifference, Verification } from "../../model/kernel/verification.ts";
+import type { ServiceDifference, Verification } from "../../model/kernel/differences.ts";
 import { type Paint, textTable } from "../output.ts";
 
 const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;

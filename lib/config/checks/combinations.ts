@@ -4,10 +4,13 @@
  *
  * @module
  */
-import type { Configuration, ModeSections } from "../../model/configuration.ts";
+import {
+  type Configuration,
+  type ModeSections,
+  NODE_PORT_WORDS,
+} from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { IPVS_SCHEDULERS, isIpvsScheduler } from "../ipvs.ts";
-import { NODE_PORT_WORDS } from "../../model/node_port_addresses.ts";
 import { show } from "../../model/values/text.ts";
 import { isSet, type Origin, placeOf } from "../origin.ts";
 

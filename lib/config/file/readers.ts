@@ -6,8 +6,12 @@
  * @module
  */
 import { familyOf, parseAddress, parseCidr } from "../../model/values/address.ts";
-import { type AskedMode, type DetectLocalMode, MODES } from "../../model/configuration.ts";
-import { NODE_PORT_WORDS } from "../../model/node_port_addresses.ts";
+import {
+  type AskedMode,
+  type DetectLocalMode,
+  MODES,
+  NODE_PORT_WORDS,
+} from "../../model/configuration.ts";
 import { hostPort, isDnsName } from "../../model/cluster/names.ts";
 import { Fault, type Reader, text, ValueFault } from "./fields.ts";
 import { nearest } from "../../model/values/text.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ForeignRules } from "../../backend/backend.ts";
-import type { ReplaceEvent } from "../../model/cluster/events.ts";
+import type { ReplaceEvent } from "../../model/cluster/objects.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { createDecoder } from "../../source/objects/decode.ts";

@@ -6,9 +6,8 @@
 import { createDecoder } from "../../source/objects/decode.ts";
 import { type Known, sharing } from "../../source/objects/sharing.ts";
 import { type ClientConnection, type Configuration, PROTOBUF } from "../../model/configuration.ts";
-import type { Decoder, ObjectEvent } from "../../model/cluster/events.ts";
+import { type Decoder, type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
 import { API_SERVICE } from "../../model/cluster/names.ts";
-import { type Kind, KINDS } from "../../model/cluster/objects.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { AccessError } from "../../source/api/access/access.ts";
@@ -28,7 +27,7 @@ import { ManifestError } from "../../source/manifests/manifests.ts";
 import { createHttpClient } from "../../system/http/client.ts";
 import type { WatchObserver } from "../../source/api/observer.ts";
 import { watchAll } from "../../source/api/watch_all.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { VERSION } from "../../model/version.ts";
 
 /** What a source needs. */

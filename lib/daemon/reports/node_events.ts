@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { EventReport } from "../../model/cluster/event_report.ts";
+import type { EventReport } from "../../observe/event_body.ts";
 import { VERSION } from "../../model/version.ts";
 
 /** What all of them have in common. */

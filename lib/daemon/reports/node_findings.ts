@@ -5,8 +5,8 @@
  */
 import type { NodeFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
-import type { Finding } from "../../model/finding.ts";
-import { ChangeFilter } from "../../model/values/change_filter.ts";
+import type { Finding } from "../../model/status.ts";
+import { ChangeFilter } from "../../model/values/bounded.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";

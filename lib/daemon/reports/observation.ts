@@ -10,16 +10,11 @@ import type { Conflict } from "../../policy/claims.ts";
 import type { Desired, Step } from "../../policy/state.ts";
 import { FAMILIES } from "../../model/values/address.ts";
 import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
-import {
-  describeUnsupported,
-  type Unsupported,
-  worksWithout,
-} from "../../model/kernel/features.ts";
-import type { ObjectEvent, Omission, Refusal } from "../../model/cluster/events.ts";
-import type { Kind } from "../../model/cluster/objects.ts";
-import type { Finding } from "../../model/finding.ts";
+import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
+import type { Kind, ObjectEvent, Omission, Refusal } from "../../model/cluster/objects.ts";
+import type { Finding } from "../../model/status.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import type { EventReport } from "../../model/cluster/event_report.ts";
+import type { EventReport } from "../../observe/event_body.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import type { ServiceStatuses } from "./service_status.ts";

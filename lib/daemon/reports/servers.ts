@@ -7,8 +7,8 @@ import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../../conf
 import { splitHostPort } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
-import type { Finding } from "../../model/finding.ts";
-import type { EventReport } from "../../model/cluster/event_report.ts";
+import type { Finding } from "../../model/status.ts";
+import type { EventReport } from "../../observe/event_body.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import { healthServer, metricsServer } from "../../observe/endpoints.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
@@ -18,7 +18,7 @@ import { pageHandler } from "../../observe/page/handler.ts";
 import type { PageContents } from "../../observe/page/data.ts";
 import { serveHttp } from "../../system/http/servers.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { serverFailedEvent } from "./node_events.ts";
 
 /** What the servers show. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ObjectCache } from "../../cache/cache.ts";
-import { describeUnsupported, worksWithout } from "../../model/kernel/features.ts";
+import { describeUnsupported, worksWithout } from "../../model/kernel/traits.ts";
 import type { StateChange } from "../../model/kernel/desired.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { ServiceStatus, WrittenBy } from "../../model/status.ts";

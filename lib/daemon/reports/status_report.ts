@@ -5,17 +5,20 @@
  */
 import type { ObjectCache } from "../../cache/cache.ts";
 import type { Desired } from "../../policy/state.ts";
-import type { RefusedFeatures } from "../../model/kernel/features.ts";
-import type { TakeOverReport } from "../../model/kernel/take_over_report.ts";
-import type { Family } from "../../model/values/address.ts";
-import { FAMILY_NAMES } from "../../model/values/family_names.ts";
+import type { RefusedFeatures } from "../../model/kernel/traits.ts";
+import {
+  type LocalhostSummary,
+  type Status,
+  STATUS_VERSION,
+  type TakeOverReport,
+  type TakeOverSummary,
+} from "../../model/status.ts";
+import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { formatMinSyncPeriod } from "../../config/configz.ts";
-import type { LocalhostSummary } from "../../model/localhost.ts";
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { KINDS } from "../../model/cluster/objects.ts";
 import type { Progress } from "../../model/kernel/dataplane.ts";
-import type { HeldBackPorts } from "../../model/kernel/verification.ts";
-import { type Status, STATUS_VERSION, type TakeOverSummary } from "../../model/status.ts";
+import type { HeldBackPorts } from "../../model/kernel/differences.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import { type Observation, refusals } from "./observation.ts";
 import { COMMIT } from "../../model/commit.ts";

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { FatalError } from "../../model/values/fatal.ts";
-import type { LockHolder, NodeLock } from "../../model/ports/node_lock.ts";
-import type { Runtime } from "../../model/ports/runtime.ts";
+import { FatalError } from "../../model/values/errors.ts";
+import type { LockHolder, NodeLock, Runtime } from "../../model/ports/runtime.ts";
 import { VERSION } from "../../model/version.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { ServiceManager } from "../../observe/systemd.ts";

@@ -5,8 +5,7 @@
  */
 import type { OpenBackend } from "../../backend/choose.ts";
 import type { LocalhostListeners } from "../../localhost/listeners.ts";
-import type { CommandLine } from "../../model/values/command_line.ts";
-import type { Configuration } from "../../model/configuration.ts";
+import type { CommandLine, Configuration } from "../../model/configuration.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import type { ProgramWatch } from "../../observe/program_watch.ts";

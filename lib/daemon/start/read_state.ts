@@ -14,9 +14,9 @@ import type { Family } from "../../model/values/address.ts";
 import type { Backend } from "../../backend/backend.ts";
 import { familiesBut, missingFamilies } from "../../backend/ip_families.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
-import type { RefusedFeatures } from "../../model/kernel/features.ts";
+import type { RefusedFeatures } from "../../model/kernel/traits.ts";
 import type { Service } from "../../model/cluster/objects.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import { OwnPorts } from "../objects/own_ports.ts";
 import { findApiServer, readSource, type SourceOptions } from "../objects/source.ts";
 

@@ -4,10 +4,9 @@
  * @module
  */
 import type { ConntrackEntry } from "../../conntrack/parse.ts";
-import type { DesiredServicePort } from "../../model/kernel/desired.ts";
+import { type DesiredServicePort, servingEndpoints } from "../../model/kernel/desired.ts";
 import { hostPort, splitHostPort } from "../../model/cluster/names.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";
-import { servingEndpoints } from "../../model/kernel/port_endpoints.ts";
 import { warning } from "../service/finding.ts";
 import { frontendsOf } from "../../policy/frontend.ts";
 import type { Finding, TrackedConnection } from "../report.ts";

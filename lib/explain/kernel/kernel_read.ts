@@ -15,7 +15,7 @@ import {
   ProgramFailedError,
   ProgramMissingError,
 } from "../../model/ports/ports.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import type { KernelView } from "./kernel_report.ts";
 
 /** Reads the kernel's rules of some ports; that they cannot be read is an answer, too. */

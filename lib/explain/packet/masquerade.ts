@@ -4,8 +4,7 @@
  * @module
  */
 import type { Sender } from "../../config/flags/command.ts";
-import type { LocalDetector } from "../../model/kernel/desired.ts";
-import { usedEndpoints } from "../../model/kernel/port_endpoints.ts";
+import { type LocalDetector, usedEndpoints } from "../../model/kernel/desired.ts";
 import type { Match } from "../../policy/frontend.ts";
 
 /** Whether the source address is replaced by this node's. */

@@ -7,9 +7,8 @@
  * @module
  */
 import { cidrContains } from "../../model/values/address.ts";
-import type { LocalDetector } from "../../model/kernel/desired.ts";
+import { endpointsFor, type LocalDetector } from "../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
-import { endpointsFor } from "../../model/kernel/port_endpoints.ts";
 import { findFrontend } from "../frontend.ts";
 import { type Match, policyOf } from "../../policy/frontend.ts";
 import { withoutFrontend } from "./guard.ts";

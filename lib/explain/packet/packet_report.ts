@@ -8,7 +8,7 @@ import type { Sender } from "../../config/flags/command.ts";
 import type { State } from "../../policy/view.ts";
 import { connectionFindings } from "../kernel/connections.ts";
 import { serviceOf } from "../../model/cluster/names.ts";
-import type { Finding as NodeFinding } from "../../model/finding.ts";
+import type { Finding as NodeFinding, ObjectsOrigin } from "../../model/status.ts";
 import { aboutService, error, sortFindings, warning } from "../service/finding.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
 import type { Outcome, World } from "./outcome.ts";
@@ -21,7 +21,6 @@ import {
   type TrackedConnection,
 } from "../report.ts";
 import { type SenderGuess, senderOf } from "./sender.ts";
-import type { ObjectsOrigin } from "../../model/status.ts";
 import type { TraceReport } from "./trace.ts";
 
 /** What the answer is made from. */

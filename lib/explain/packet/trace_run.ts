@@ -6,7 +6,7 @@
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { endTrace, startTrace } from "../../backend/trace.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
-import { FatalError } from "../../model/values/fatal.ts";
+import { FatalError } from "../../model/values/errors.ts";
 import type { PacketDestination } from "../frontend.ts";
 import type { Outcome } from "./outcome.ts";
 import { TraceReader, type TraceReport } from "./trace.ts";

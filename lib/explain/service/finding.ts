@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Finding as NodeFinding } from "../../model/finding.ts";
+import type { Finding as NodeFinding } from "../../model/status.ts";
 import type { Finding } from "../report.ts";
 
 const RANK = { error: 0, warning: 1, note: 2 } as const;

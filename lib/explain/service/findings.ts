@@ -4,11 +4,7 @@
  * @module
  */
 import { familyOf } from "../../model/values/address.ts";
-import {
-  describeUnsupported,
-  type Unsupported,
-  worksWithout,
-} from "../../model/kernel/features.ts";
+import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
 import { isServiceKey, nameOfHolder } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import { error, note, sortFindings, warning } from "./finding.ts";

@@ -5,7 +5,7 @@
  */
 import type { ServiceTarget } from "../../config/flags/arguments.ts";
 import { objectKey } from "../../model/cluster/names.ts";
-import type { Refusal } from "../../model/cluster/events.ts";
+import type { Refusal } from "../../model/cluster/objects.ts";
 import { error, note } from "./finding.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import type { Finding } from "../report.ts";

@@ -12,12 +12,11 @@ import { connectionFindings } from "../kernel/connections.ts";
 import { isExternal } from "../../policy/frontend.ts";
 import { aboutService, error, sortFindings, warning } from "./finding.ts";
 import { count } from "../../model/values/text.ts";
-import type { Finding as NodeFinding } from "../../model/finding.ts";
+import type { Finding as NodeFinding, ObjectsOrigin, ServiceStatus } from "../../model/status.ts";
 import { findCauses } from "./findings.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
 import { notProxied } from "./not_proxied.ts";
-import type { ObjectsOrigin, ServiceStatus } from "../../model/status.ts";
 import type { World } from "../packet/outcome.ts";
 import { claimKey, portOf, portReport } from "./ports.ts";
 import {

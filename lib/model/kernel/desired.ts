@@ -1,11 +1,12 @@
 /**
- * The desired state of this node, independent of nft and iptables.
+ * The desired state of this node and its changes, independent of nft and iptables.
  *
  * @module
  */
-import type { Family } from "../values/address.ts";
+import { FAMILIES, type Family } from "../values/address.ts";
 import type { Scheduler } from "../cluster/scheduler.ts";
 import type { Protocol, TrafficPolicy } from "../cluster/objects.ts";
+import { sameValue } from "../values/record.ts";
 
 /** The address of an endpoint. */
 export interface Destination {
@@ -153,4 +154,55 @@ export interface ServiceChange {
 export interface StateChange {
   readonly node: { readonly before: DesiredNode; readonly after: DesiredNode } | undefined;
   readonly services: ReadonlyMap<string, ServiceChange>;
+}
+
+/** Returns the endpoints that a policy uses. */
+export function endpointsFor(
+  port: DesiredServicePort,
+  policy: TrafficPolicy,
+): readonly Destination[] {
+  return policy === "Local" ? port.localEndpoints : port.clusterEndpoints;
+}
+
+/** Returns the endpoints of new connections. An endpoint of both policies is listed twice. */
+export function usedEndpoints(port: DesiredServicePort): readonly Destination[] {
+  return [...port.clusterEndpoints, ...port.localEndpoints];
+}
+
+/** Counts the used endpoints of all these ports. */
+export function endpointCount(ports: readonly DesiredServicePort[]): number {
+  let count = 0;
+  for (const port of ports) count += port.clusterEndpoints.length + port.localEndpoints.length;
+  return count;
+}
+
+/**
+ * Returns the endpoints that an existing flow may keep: all that serve, as in kube-proxy
+ * (`pkg/proxy/conntrack/cleanup.go`).
+ */
+export function servingEndpoints(
+  port: DesiredServicePort,
+): readonly Pick<Destination, "address" | "port">[] {
+  return [...usedEndpoints(port), ...port.otherServingEndpoints ?? []];
+}
+
+/**
+ * Returns true if a node change affects rules that all services share. The CIDRs and `ownAddresses`
+ * do not: they are set elements, or rules of their own.
+ */
+export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
+  return node !== undefined &&
+    !sameValue(withoutAddresses(node.before), withoutAddresses(node.after));
+}
+
+function withoutAddresses({ families, ...rest }: DesiredNode): unknown {
+  return [
+    rest,
+    ...FAMILIES.map((family) => ({
+      ...families[family],
+      serviceCIDRs: [],
+      guardedCIDRs: [],
+      ownAddresses: [],
+    })),
+  ];
 }

@@ -1,10 +1,9 @@
 /**
- * The properties of a mode that settings, policy and messages depend on.
+ * The properties of a mode, and the features that nft or the kernel may refuse.
  *
  * @module
  */
 import type { Mode, ModeSections } from "../configuration.ts";
-import type { RefusedFeatures } from "./features.ts";
 
 /** The properties of a mode. */
 export interface ModeTraits {
@@ -24,4 +23,56 @@ export interface ModeTraits {
   readonly share?: number;
   /** The word for the parts of its rules, in the plural. */
   readonly parts: string;
+}
+
+/** Features that the kernel may refuse. */
+export const FEATURES = [
+  "source-ranges",
+  "session-affinity",
+  "hash",
+  "connection-counters",
+] as const;
+
+/** A feature that nft or the kernel may refuse. */
+export type Feature = typeof FEATURES[number];
+
+/** A feature that some Services need. */
+export type ServiceFeature = Exclude<Feature, "connection-counters">;
+
+/** The refused features, each with one line that says who refuses what. */
+export type RefusedFeatures = ReadonlyMap<Feature, string>;
+
+/** A Service that needs a refused feature. */
+export interface Unsupported {
+  /** `namespace/name`. */
+  readonly service: string;
+  readonly feature: ServiceFeature;
+  /** One line that says who refuses what. */
+  readonly refusal: string;
+}
+
+/** The effect of each missing feature on a Service. */
+const LEFT_OUT: Readonly<Record<ServiceFeature, string>> = {
+  "source-ranges":
+    "its load-balancer IPs get no rules, since its source ranges (loadBalancerSourceRanges) cannot be held",
+  "session-affinity":
+    "its ports get no rules, since its session affinity (sessionAffinity: ClientIP) cannot be held",
+  hash: "its endpoints are picked at random, since they cannot be picked by a hash",
+};
+
+/** Returns true if a Service without the feature still works. */
+export function worksWithout(feature: ServiceFeature): boolean {
+  return feature === "hash";
+}
+
+/** Describes the effect on a Service in one sentence. */
+export function describeUnsupported({ feature, refusal }: Unsupported): string {
+  return `${LEFT_OUT[feature]}: ${refusal}`;
+}
+
+/** Describes the effect for the log, with the name of the Service. */
+export function unsupportedLine(unsupported: Unsupported): string {
+  const { service, feature } = unsupported;
+  const verdict = worksWithout(feature) ? "does not get all that it asks for" : "is refused";
+  return `Service ${service} ${verdict}: ${describeUnsupported(unsupported)}`;
 }

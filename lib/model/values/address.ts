@@ -258,3 +258,6 @@ function clearHostBits(value: bigint, family: Family, length: number): bigint {
 function formatCidr(family: Family, base: bigint, length: number): string {
   return `${integerToAddress(family, base)}/${length}`;
 }
+
+/** The core/v1 `IPFamily`, for bodies of `/healthz` and the metric label `ip_family`. */
+export const FAMILY_NAMES: Readonly<Record<Family, "IPv4" | "IPv6">> = { 4: "IPv4", 6: "IPv6" };

@@ -1,5 +1,5 @@
 /**
- * Describes thrown values.
+ * Thrown values: their messages, and the error that ends the process.
  *
  * @module
  */
@@ -10,4 +10,9 @@ const DENO_FLAG = /, run again with the --allow-[\w-]+ flag/;
 /** Returns the message of an error, or the text of any other thrown value. */
 export function messageOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(DENO_FLAG, "");
+}
+
+/** Ends signpost with exit code 1. The message is for the user. */
+export class FatalError extends Error {
+  override name = "FatalError";
 }

@@ -1,5 +1,5 @@
 /**
- * Reads plain objects in untrusted data.
+ * Reads and compares plain data.
  *
  * @module
  */
@@ -18,4 +18,27 @@ export function fieldAt(value: unknown, ...path: readonly string[]): unknown {
     (inner, name) => isRecord(inner) && Object.hasOwn(inner, name) ? inner[name] : undefined,
     value,
   );
+}
+
+/**
+ * Compares plain data by content. The order of fields does not count. A field that is `undefined`
+ * equals an absent field.
+ */
+export function sameValue(one: unknown, other: unknown): boolean {
+  if (Object.is(one, other)) return true;
+  if (!isObject(one) || !isObject(other) || Array.isArray(one) !== Array.isArray(other)) {
+    return false;
+  }
+  if (Array.isArray(one) && one.length !== other.length) return false;
+  for (const field in one) {
+    if (!sameValue(one[field], other[field])) return false;
+  }
+  for (const field in other) {
+    if (!(field in one) && other[field] !== undefined) return false;
+  }
+  return true;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
 }

@@ -4,16 +4,17 @@
  * @module
  */
 import {
+  type ConnectionCounters,
   CONNECTIONS_VERSION,
   type ConnectionsReport,
+  type FrontendCount,
   type ServiceConnections,
 } from "../../model/connections.ts";
-import type { ConnectionCounters, FrontendCount } from "../../model/kernel/connections.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
-import { boundedReading, READING_VALID } from "../../model/values/bounded_reading.ts";
-import { TopK } from "../../model/values/top_k.ts";
+import { boundedReading, READING_VALID } from "../../model/values/timing.ts";
+import { TopK } from "../../model/values/bounded.ts";
 import { errorText } from "../../model/values/text.ts";
 import { ConnectionsByService } from "./services.ts";
 

@@ -5,8 +5,7 @@
  * @module
  */
 import { frontendKey, keyInFamily, splitKey } from "../../model/cluster/names.ts";
-import type { ServiceConnections } from "../../model/connections.ts";
-import type { FrontendCount } from "../../model/kernel/connections.ts";
+import type { FrontendCount, ServiceConnections } from "../../model/connections.ts";
 import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
 import { frontendsOf } from "../../policy/frontend.ts";
 

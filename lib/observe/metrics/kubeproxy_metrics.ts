@@ -8,8 +8,7 @@
  */
 import type { BackendMetrics, FailureMetric } from "../../backend/metrics.ts";
 import { exponentialBuckets, linearBuckets } from "./prom_client.ts";
-import type { Family } from "../../model/values/address.ts";
-import { FAMILY_NAMES } from "../../model/values/family_names.ts";
+import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { familyLabels, type MetricFactory } from "./metric_factory.ts";
 
 /** Numbers of changes of endpoint slices and of Services. */

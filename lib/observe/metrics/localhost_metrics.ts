@@ -4,8 +4,7 @@
  * @module
  */
 import type { FamilyCounts, LocalhostListeners } from "../../localhost/listeners.ts";
-import type { Family } from "../../model/values/address.ts";
-import { FAMILY_NAMES } from "../../model/values/family_names.ts";
+import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import type { MetricFactory } from "./metric_factory.ts";
 
 /** Inputs of `localhostMetrics`. */

@@ -5,8 +5,7 @@
  */
 import type * as client from "prom-client";
 import type { CounterMetric, Definition, GaugeMetric, Sample } from "../../backend/metrics.ts";
-import type { Family } from "../../model/values/address.ts";
-import { FAMILY_NAMES } from "../../model/values/family_names.ts";
+import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { Counter, Gauge, Histogram, Registry } from "./prom_client.ts";
 
 /** Makes metrics of one registry. */

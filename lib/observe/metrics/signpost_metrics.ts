@@ -5,7 +5,7 @@
  */
 import { exponentialBuckets } from "./prom_client.ts";
 import { CATALOG } from "../../findings/catalog.ts";
-import type { Finding } from "../../model/finding.ts";
+import type { Finding } from "../../model/status.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { ProgramFailure } from "../../model/ports/ports.ts";
 import type { ServiceConnections } from "../../model/connections.ts";

@@ -3,10 +3,9 @@
  *
  * @module
  */
-import type { Severity } from "../../model/finding.ts";
+import type { Severity, Status } from "../../model/status.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import type { DesiredState } from "../../model/kernel/desired.ts";
-import type { Status } from "../../model/status.ts";
 import { count } from "../../model/values/text.ts";
 import { healthOf } from "../human.ts";
 import { type StatusView, statusView, type TextRows } from "../status_view.ts";

@@ -6,9 +6,14 @@
 import { hostPort, objectKey } from "../../model/cluster/names.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
-import type { DesiredServicePort, DesiredState, FrontendType } from "../../model/kernel/desired.ts";
-import { endpointsFor, usedEndpoints } from "../../model/kernel/port_endpoints.ts";
-import { TopK } from "../../model/values/top_k.ts";
+import {
+  type DesiredServicePort,
+  type DesiredState,
+  endpointsFor,
+  type FrontendType,
+  usedEndpoints,
+} from "../../model/kernel/desired.ts";
+import { TopK } from "../../model/values/bounded.ts";
 import { count, grouped } from "../../model/values/text.ts";
 import { frontendsOf, policyOf } from "../../policy/frontend.ts";
 import { formatAge, formatRate } from "../human.ts";

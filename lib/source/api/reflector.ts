@@ -5,9 +5,8 @@
  *
  * @module
  */
-import { Backoff, type BackoffLimits } from "../../model/values/backoff.ts";
-import type { Decoder, EventSink } from "../../model/cluster/events.ts";
-import type { Kind } from "../../model/cluster/objects.ts";
+import { Backoff, type BackoffLimits } from "../../model/values/timing.ts";
+import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { BoundedMap } from "../../model/values/bounded_map.ts";
+import { BoundedMap } from "../../model/values/bounded.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { HttpRequest, HttpResponse } from "./http/http.ts";
 import type { WatchObserver } from "./observer.ts";

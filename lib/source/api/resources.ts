@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Decoder } from "../../model/cluster/events.ts";
-import type { Kind } from "../../model/cluster/objects.ts";
+import type { Decoder, Kind } from "../../model/cluster/objects.ts";
 import { fieldAt } from "../../model/values/record.ts";
 
 /** The label of Services that another proxy serves. */

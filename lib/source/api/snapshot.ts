@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Decoded, ObjectEvent } from "../../model/cluster/events.ts";
-import type { Kind, KindMap } from "../../model/cluster/objects.ts";
+import type { Decoded, Kind, KindMap, ObjectEvent } from "../../model/cluster/objects.ts";
 import { WatchError } from "./failure.ts";
 
 /**

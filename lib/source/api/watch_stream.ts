@@ -4,8 +4,7 @@
  * @module
  */
 import { PROTOBUF } from "../../model/configuration.ts";
-import type { Decoder, EventSink } from "../../model/cluster/events.ts";
-import type { Kind } from "../../model/cluster/objects.ts";
+import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { ApiClient, ApiStream } from "./api_client.ts";

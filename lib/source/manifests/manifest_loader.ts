@@ -4,8 +4,7 @@
  * @module
  */
 import { dirname, join } from "node:path/posix";
-import type { Decoder, EventSink } from "../../model/cluster/events.ts";
-import type { Kind } from "../../model/cluster/objects.ts";
+import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { Files, FileWatcher } from "./files.ts";
 import { joinManifests } from "./manifest_set.ts";

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { ObjectEvent } from "../../model/cluster/events.ts";
-import { type Kind, KINDS } from "../../model/cluster/objects.ts";
+import { type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
 import type { Manifest, ManifestObject } from "./manifests.ts";
 import { Snapshot } from "../api/snapshot.ts";
 

@@ -4,8 +4,7 @@
  * @module
  */
 import { parse as parseYaml } from "@std/yaml";
-import type { Decoded, Decoder } from "../../model/cluster/events.ts";
-import type { Kind } from "../../model/cluster/objects.ts";
+import type { Decoded, Decoder, Kind } from "../../model/cluster/objects.ts";
 import { kindOf } from "../objects/kinds.ts";
 import { resourceOf } from "../api/resources.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";

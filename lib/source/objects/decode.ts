@@ -3,9 +3,15 @@
  *
  * @module
  */
-import type { Decoded, Decoder } from "../../model/cluster/events.ts";
+import type {
+  Decoded,
+  Decoder,
+  EndpointPort,
+  Kind,
+  KindMap,
+  ServicePort,
+} from "../../model/cluster/objects.ts";
 import { objectKey } from "../../model/cluster/names.ts";
-import type { EndpointPort, Kind, KindMap, ServicePort } from "../../model/cluster/objects.ts";
 import { quote } from "../../model/values/text.ts";
 import type { Raw } from "./fields.ts";
 import { decodeEndpointSlice } from "./endpoint_slice.ts";

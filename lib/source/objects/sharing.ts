@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Decoded, Decoder } from "../../model/cluster/events.ts";
-import type { Kind, KindMap } from "../../model/cluster/objects.ts";
-import { sameValue } from "../../model/values/same_value.ts";
+import type { Decoded, Decoder, Kind, KindMap } from "../../model/cluster/objects.ts";
+import { sameValue } from "../../model/values/record.ts";
 
 /** Returns the known object, or `undefined`. */
 export type Known = <K extends Kind>(kind: K, key: string) => KindMap[K] | undefined;

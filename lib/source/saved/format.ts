@@ -17,17 +17,19 @@
  * @module
  */
 import { createHash } from "node:crypto";
-import type { Decoded, Decoder, ReplaceEvent } from "../../model/cluster/events.ts";
-import { objectKey } from "../../model/cluster/names.ts";
 import {
+  type Decoded,
+  type Decoder,
   type EndpointSlice,
   type Kind,
   type KindMap,
   KINDS,
   type Node,
+  type ReplaceEvent,
   type Service,
   type ServiceCIDR,
 } from "../../model/cluster/objects.ts";
+import { objectKey } from "../../model/cluster/names.ts";
 import { show } from "../../model/values/text.ts";
 import { encodeObject } from "../objects/encode.ts";
 import { kindOf } from "../objects/kinds.ts";

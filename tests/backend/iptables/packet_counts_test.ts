@@ -5,7 +5,7 @@ import {
   countInSaved,
   PacketSums,
 } from "../../../lib/backend/iptables/kernel/packet_counts.ts";
-import { boundedReading } from "../../../lib/model/values/bounded_reading.ts";
+import { boundedReading } from "../../../lib/model/values/timing.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { ManualClock, settle } from "../../support/clock_and_log.ts";
 import { execute } from "../../support/command.ts";

@@ -14,7 +14,7 @@ import { monitorCommand } from "../../../lib/backend/nftables/drift/monitor.ts";
 import { repairScript } from "../../../lib/backend/nftables/drift/repair.ts";
 import { Touched } from "../../../lib/backend/nftables/drift/touched.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import type { Drift } from "../../../lib/model/kernel/drift.ts";
+import type { Drift } from "../../../lib/model/kernel/differences.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { execute } from "../../support/command.ts";

@@ -1,9 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { Observation, type ObservationOptions } from "../../../lib/daemon/reports/observation.ts";
-import type { EventReport } from "../../../lib/model/cluster/event_report.ts";
-import type { ObjectEvent } from "../../../lib/model/cluster/events.ts";
-import type { EndpointSlice, Node } from "../../../lib/model/cluster/objects.ts";
+import type { EventReport } from "../../../lib/observe/event_body.ts";
+import type { EndpointSlice, Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import { healthServer } from "../../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { createMetrics } from "../../../lib/observe/metrics/metrics.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { beTheOnlyDaemon } from "../../../lib/daemon/start/one_daemon.ts";
-import { FatalError } from "../../../lib/model/values/fatal.ts";
-import type { LockHolder, NodeLock } from "../../../lib/model/ports/node_lock.ts";
+import { FatalError } from "../../../lib/model/values/errors.ts";
+import type { LockHolder, NodeLock } from "../../../lib/model/ports/runtime.ts";
 import { type NotifySocket, ServiceManager } from "../../../lib/observe/systemd.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 

@@ -3,7 +3,7 @@ import { openServiceManager } from "../../../lib/daemon/reports/service_manager.
 import { runDaemon } from "../../../lib/daemon/start/run.ts";
 import { LocalhostListeners } from "../../../lib/localhost/listeners.ts";
 import { TCP } from "../../../lib/system/tcp.ts";
-import { FatalError } from "../../../lib/model/values/fatal.ts";
+import { FatalError } from "../../../lib/model/values/errors.ts";
 import { world } from "../../cli/runtime.ts";
 import { DEFAULTS } from "../../support/configuration.ts";
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { changesFixedRules } from "../../../lib/model/cluster/node_change.ts";
-import { sameValue } from "../../../lib/model/values/same_value.ts";
+import { changesFixedRules } from "../../../lib/model/kernel/desired.ts";
+import { sameValue } from "../../../lib/model/values/record.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 
 /** Any plain data as a model has it. */

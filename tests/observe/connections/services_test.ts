@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
 import { ConnectionsByService } from "../../../lib/observe/connections/services.ts";
 import { desiredPort } from "./desired_port.ts";
-import type { FrontendCount } from "../../../lib/model/kernel/connections.ts";
+import type { FrontendCount } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort } from "../../../lib/model/kernel/desired.ts";
 
 const WEB = desiredPort();

@@ -6,8 +6,7 @@
 import { desiredPort } from "../connections/desired_port.ts";
 import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort, Destination } from "../../../lib/model/kernel/desired.ts";
-import type { Finding } from "../../../lib/model/finding.ts";
-import { type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
+import { type Finding, type Status, STATUS_VERSION } from "../../../lib/model/status.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
 
 /** The time of all tests. */

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Decoded, ObjectEvent } from "../../../lib/model/cluster/events.ts";
+import type { Decoded, Kind, KindMap, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import { objectKey } from "../../../lib/model/cluster/names.ts";
-import type { Kind, KindMap } from "../../../lib/model/cluster/objects.ts";
 import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
 
 /** A server that asks for nothing. */

@@ -3,8 +3,12 @@ import fc from "fast-check";
 import { createHash } from "node:crypto";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import type { ObjectEvent } from "../../../lib/model/cluster/events.ts";
-import { type Kind, type KindMap, KINDS } from "../../../lib/model/cluster/objects.ts";
+import {
+  type Kind,
+  type KindMap,
+  KINDS,
+  type ObjectEvent,
+} from "../../../lib/model/cluster/objects.ts";
 import { StateError, stateLines, StateReader } from "../../../lib/source/saved/format.ts";
 import { joinManifests } from "../../../lib/source/manifests/manifest_set.ts";
 import { parseManifest } from "../../../lib/source/manifests/manifests.ts";

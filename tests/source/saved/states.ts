@@ -17,8 +17,6 @@ import {
   StateReader,
 } from "../../../lib/source/saved/format.ts";
 import { type Family, parseAddress, parseCidr } from "../../../lib/model/values/address.ts";
-import type { ReplaceEvent } from "../../../lib/model/cluster/events.ts";
-import { objectKey } from "../../../lib/model/cluster/names.ts";
 import {
   type Endpoint,
   type EndpointPort,
@@ -26,11 +24,13 @@ import {
   KINDS,
   type Node,
   type Protocol,
+  type ReplaceEvent,
   type Service,
   type ServiceCIDR,
   type ServicePort,
   type TrafficPolicy,
 } from "../../../lib/model/cluster/objects.ts";
+import { objectKey } from "../../../lib/model/cluster/names.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { NODE_NAME } from "../../support/pipeline.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Difference } from "../../../model/kernel/verification.ts";
+import type { Difference } from "../../../model/kernel/differences.ts";
 import { isServiceChain, leadsToEndpoint } from "../script/names.ts";
 import type { FamilyInput, TableInput } from "../script/ruleset.ts";
 import {

@@ -7,7 +7,7 @@
 import type { Family } from "../../../model/values/address.ts";
 import { frontendKey, keyInFamily } from "../../../model/cluster/names.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";
-import type { FrontendCount } from "../../../model/kernel/connections.ts";
+import type { FrontendCount } from "../../../model/connections.ts";
 
 /** The chains of the table `nat` with frontend rules. */
 export const FRONTEND_CHAINS: readonly string[] = ["KUBE-SERVICES", "KUBE-NODEPORTS"];

@@ -6,7 +6,7 @@
 import { serviceRules } from "../script/service_rules.ts";
 import type { Family } from "../../../model/values/address.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
-import type { Change } from "../../../model/kernel/change.ts";
+import type { Change } from "../../../model/kernel/differences.ts";
 import type { DesiredStep } from "../../backend.ts";
 import { without } from "../../without.ts";
 

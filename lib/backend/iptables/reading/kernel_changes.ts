@@ -8,7 +8,7 @@ import { isServiceChain } from "../script/names.ts";
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { SavedFamilies } from "./entries.ts";
 import { type PlacedRule, rulesOf, toChange } from "./changes.ts";
-import type { Change } from "../../../model/kernel/change.ts";
+import type { Change } from "../../../model/kernel/differences.ts";
 
 /**
  * Returns the step from the kernel's rules to those of some Services. The comment of a rule names

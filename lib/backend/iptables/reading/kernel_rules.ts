@@ -5,7 +5,7 @@
  */
 import { append } from "../../../model/values/lists.ts";
 import type { DesiredState } from "../../../model/kernel/desired.ts";
-import type { Difference } from "../../../model/kernel/verification.ts";
+import type { Difference } from "../../../model/kernel/differences.ts";
 import type { Comparison, KernelRules } from "../../kernel_rules.ts";
 import { compareSaved } from "../kernel/compare.ts";
 import type { Abilities } from "../script/fixed_rules.ts";

@@ -3,10 +3,13 @@
  *
  * @module
  */
-import { changesFixedRules } from "../../../model/cluster/node_change.ts";
+import {
+  changesFixedRules,
+  type DesiredState,
+  type StateChange,
+} from "../../../model/kernel/desired.ts";
 import type { Family } from "../../../model/values/address.ts";
 import type { Script } from "../../../model/kernel/dataplane.ts";
-import type { DesiredState, StateChange } from "../../../model/kernel/desired.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
 import type { Abilities } from "./fixed_rules.ts";

@@ -4,9 +4,12 @@
  * @module
  */
 import { isExternal } from "../../../policy/frontend.ts";
-import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  endpointsFor,
+} from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
-import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { type ServiceChainNames, serviceChainNames } from "./names.ts";
 
 /** A service port with the facts that several of its rules share. */

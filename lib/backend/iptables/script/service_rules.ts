@@ -6,9 +6,12 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  endpointsFor,
+} from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
-import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { endpointRules } from "./endpoint_rules.ts";
 import { comment, fromLocalPod, host, port, rule } from "./rule.ts";
 import type { ServiceRules } from "./ruleset.ts";

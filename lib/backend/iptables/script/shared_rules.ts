@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { DesiredServicePort } from "../../../model/kernel/desired.ts";
-import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
+import { type DesiredServicePort, endpointsFor } from "../../../model/kernel/desired.ts";
 import { HAIRPIN_CHAIN, type Table } from "./names.ts";
 import { comment, host, port, reject, rule } from "./rule.ts";
 import type { SharedRule } from "./ruleset.ts";

@@ -8,8 +8,8 @@
  *
  * @module
  */
-import { Backoff, type BackoffLimits, delayAfter } from "../../../model/values/backoff.ts";
-import type { Drift } from "../../../model/kernel/drift.ts";
+import { Backoff, type BackoffLimits, delayAfter } from "../../../model/values/timing.ts";
+import type { Drift } from "../../../model/kernel/differences.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { followMonitor } from "./follow.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Backoff, type BackoffLimits } from "../../../model/values/backoff.ts";
+import { Backoff, type BackoffLimits } from "../../../model/values/timing.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { monitorCommand, outgrown } from "./monitor.ts";

@@ -4,9 +4,8 @@
  * @module
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
-import type { Drift } from "../../../model/kernel/drift.ts";
+import type { Difference, Drift } from "../../../model/kernel/differences.ts";
 import type { Clock } from "../../../model/ports/ports.ts";
-import type { Difference } from "../../../model/kernel/verification.ts";
 import { Turns } from "../../../model/ports/in_turns.ts";
 import { comparing } from "../kernel/compare.ts";
 import { gatheringObjects, parsingListing, readingObjects } from "../kernel/contents.ts";

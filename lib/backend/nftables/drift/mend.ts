@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Difference } from "../../../model/kernel/verification.ts";
+import type { Difference } from "../../../model/kernel/differences.ts";
 import { type Contents, type DesiredObjects, elementKey } from "../kernel/contents.ts";
 import { parsePlace, type Place } from "../kernel/place.ts";
 import type { ChainRewrite, Operations } from "../script/diff.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Drift } from "../../../model/kernel/drift.ts";
+import type { Drift } from "../../../model/kernel/differences.ts";
 import { TABLE } from "../script/objects.ts";
 import { parseMark } from "./marks.ts";
 import { MAX_TOUCHED, type TouchedByOne } from "./touched.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { append } from "../../../model/values/lists.ts";
-import type { Difference } from "../../../model/kernel/verification.ts";
+import type { Difference } from "../../../model/kernel/differences.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { keyInFamily } from "../../../model/cluster/names.ts";
-import type { FrontendCount } from "../../../model/kernel/connections.ts";
+import type { FrontendCount } from "../../../model/connections.ts";
 import { parseKey, printKey } from "../script/keys.ts";
 import { COUNTING_ROLE, setNamed } from "../script/sets.ts";
 

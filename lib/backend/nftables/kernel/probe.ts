@@ -5,7 +5,7 @@
  */
 import { ApplyError, type ApplyFailure } from "../../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
-import type { Feature, RefusedFeatures } from "../../../model/kernel/features.ts";
+import type { Feature, RefusedFeatures } from "../../../model/kernel/traits.ts";
 import { FullScript } from "../script/full_script.ts";
 import { TABLE } from "../script/objects.ts";
 import type { Nft } from "./nft.ts";

@@ -9,7 +9,7 @@ import { type Element, elementId, type ObjectId, objectId } from "../script/obje
 import { printKey } from "../script/keys.ts";
 import { nodeElementChanges } from "../script/script.ts";
 import { objectsOf } from "../script/service.ts";
-import type { Change } from "../../../model/kernel/change.ts";
+import type { Change } from "../../../model/kernel/differences.ts";
 import type { DesiredStep } from "../../backend.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 

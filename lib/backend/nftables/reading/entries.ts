@@ -3,8 +3,11 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
-import { usedEndpoints } from "../../../model/kernel/port_endpoints.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  usedEndpoints,
+} from "../../../model/kernel/desired.ts";
 import type { KernelEntry, StickyClient } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents } from "../kernel/contents.ts";

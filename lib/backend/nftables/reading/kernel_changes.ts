@@ -5,13 +5,12 @@
  * @module
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
-import type { Difference } from "../../../model/kernel/verification.ts";
+import type { Change, Difference, KernelChanges } from "../../../model/kernel/differences.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents, NO_CONTENTS } from "../kernel/contents.ts";
 import { frontendsOf } from "../../../policy/frontend.ts";
 import { frontendId, frontendIdOf, ownersIn } from "./frontends.ts";
 import { partChange } from "./changes.ts";
-import type { Change, KernelChanges } from "../../../model/kernel/change.ts";
 
 /**
  * The step from the kernel's table to the desired state of some Services. Chains, sets and elements

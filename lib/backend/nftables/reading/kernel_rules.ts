@@ -4,7 +4,7 @@
  * @module
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
-import type { Difference } from "../../../model/kernel/verification.ts";
+import type { Difference } from "../../../model/kernel/differences.ts";
 import type { Comparison, KernelRules } from "../../kernel_rules.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents, NO_CONTENTS, parsingListing } from "../kernel/contents.ts";

@@ -3,10 +3,13 @@
  *
  * @module
  */
-import type { DesiredServicePort, Destination } from "../../../model/kernel/desired.ts";
+import {
+  type DesiredServicePort,
+  type Destination,
+  endpointsFor,
+} from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { slotsFor } from "../../../model/cluster/scheduler.ts";
-import { endpointsFor } from "../../../model/kernel/port_endpoints.ts";
 import { hash32, shortHash } from "../../../model/values/hash.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
 import type { FrontendKey } from "./keys.ts";

@@ -3,8 +3,11 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
-import { usedEndpoints } from "../../../model/kernel/port_endpoints.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  usedEndpoints,
+} from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
 import { firewallObjects } from "./firewall.ts";
 import { localhostObjects } from "./localhost.ts";

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { Decoder } from "../../../model/cluster/events.ts";
-import type { Kind } from "../../../model/cluster/objects.ts";
+import type { Decoder, Kind } from "../../../model/cluster/objects.ts";
 import type { ApiClient } from "../api_client.ts";
 import { WatchError } from "../failure.ts";
 import type { Resource } from "../resources.ts";

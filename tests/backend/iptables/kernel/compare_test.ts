@@ -7,7 +7,7 @@ import { parseSaved, type Saved } from "../../../../lib/backend/iptables/kernel/
 import type { FamilyInput } from "../../../../lib/backend/iptables/script/ruleset.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import type { DesiredState } from "../../../../lib/model/kernel/desired.ts";
-import type { Difference } from "../../../../lib/model/kernel/verification.ts";
+import type { Difference } from "../../../../lib/model/kernel/differences.ts";
 import { cluster } from "../../../support/arbitrary.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { BACKENDS, Kernel } from "../kernel.ts";

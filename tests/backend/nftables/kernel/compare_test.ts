@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import type { Difference } from "../../../../lib/model/kernel/verification.ts";
+import type { Difference } from "../../../../lib/model/kernel/differences.ts";
 import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
 import {
   type Contents,

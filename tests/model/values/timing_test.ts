@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { Backoff, delayAfter } from "../../../lib/model/values/backoff.ts";
+import { Backoff, delayAfter } from "../../../lib/model/values/timing.ts";
 import { IdleLimit } from "../../../lib/source/api/http/idle_limit.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
 

@@ -1,11 +1,42 @@
 /**
- * The report of `signpost verify`: the desired state compared with the kernel.
+ * Differences between the desired state and the kernel, for `verify`, `diff` and drift.
  *
  * @module
  */
 import type { Mode } from "../configuration.ts";
 import type { ObjectsOrigin } from "../status.ts";
 import type { DesiredServicePort } from "./desired.ts";
+
+/** A change of signpost's rules by another program, in words. */
+export interface Drift {
+  /** The deleted object, such as `element of services4`; `""` if none. */
+  readonly missing: string;
+  /** The added object, such as `rule of services`; `""` if none. */
+  readonly added: string;
+  /** The process that did it, such as `nft (pid 4711)`; `""` if unknown. */
+  readonly by: string;
+}
+
+/** One difference in the kernel. */
+export interface Change {
+  readonly change: "add" | "delete";
+  readonly type: "element" | "chain" | "set" | "rule";
+  /** The set, map or chain. */
+  readonly in: string;
+  /** The key of an element, or the rule; `""` for the chain or set itself. */
+  readonly key: string;
+  /** The value of the key; `""` in sets. */
+  readonly data: string;
+  /** `namespace/name:port`; `""` if several or unknown. */
+  readonly service: string;
+}
+
+/** Changes, with warnings about them. */
+export interface KernelChanges {
+  readonly changes: readonly Change[];
+  /** Warnings, such as a frontend that another Service holds in the kernel. */
+  readonly warnings: readonly string[];
+}
 
 /** Version of the report; it grows when a field goes or changes its meaning. */
 export const VERIFY_VERSION = 1;

@@ -1,0 +1,95 @@
+/**
+ * Collections of bounded size.
+ *
+ * @module
+ */
+
+/** A map that drops its oldest key when it is full. */
+export class BoundedMap<K, V> {
+  readonly #entries = new Map<K, V>();
+  readonly #capacity: number;
+
+  /** @param capacity the greatest number of entries */
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  /** Returns the value of a key, if it is still there. */
+  get(key: K): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  /** Sets a value and makes its key the newest. */
+  set(key: K, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    if (this.#entries.size <= this.#capacity) return;
+    const oldest = this.#entries.keys().next();
+    if (!oldest.done) this.#entries.delete(oldest.value);
+  }
+
+  /** @returns true if the key was there */
+  delete(key: K): boolean {
+    return this.#entries.delete(key);
+  }
+}
+
+/** Extra entries that are kept before each sort: fewer sorts cost less in all. */
+const SPARE = 1_000;
+
+/** Keeps the first K of all entries that are added. */
+export class TopK<T> {
+  readonly #most: number;
+  readonly #compare: (one: T, other: T) => number;
+  #kept: T[] = [];
+
+  /**
+   * @param most the number of entries to return
+   * @param compare as for `sort`
+   */
+  constructor(most: number, compare: (one: T, other: T) => number) {
+    this.#most = most;
+    this.#compare = compare;
+  }
+
+  /** Adds an entry, and sorts the kept entries now and then. */
+  add(thing: T): void {
+    if (this.#kept.push(thing) >= 2 * this.#most + SPARE) this.#kept = this.inOrder();
+  }
+
+  /** Returns the first K entries in order. */
+  inOrder(): T[] {
+    return this.#kept.sort(this.#compare).slice(0, this.#most);
+  }
+}
+
+/** Remembers the last value of each of a bounded number of keys. */
+export class ChangeFilter {
+  readonly #last: BoundedMap<string, string>;
+
+  /** @param capacity number of keys; when it is full, the oldest is dropped */
+  constructor(capacity = 1024) {
+    this.#last = new BoundedMap(capacity);
+  }
+
+  /**
+   * Returns true if the key is new or its value changed.
+   *
+   * @param key the subject, for example `watch Service`
+   * @param value its state, for example the error message
+   */
+  changed(key: string, value: string): boolean {
+    const known = this.#last.get(key);
+    this.#last.set(key, value);
+    return known !== value;
+  }
+
+  /**
+   * Forgets a key, so that its next value counts as changed.
+   *
+   * @returns true if the key was there
+   */
+  clear(key: string): boolean {
+    return this.#last.delete(key);
+  }
+}
