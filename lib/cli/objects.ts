@@ -13,7 +13,7 @@ import { FatalError, messageOf } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
 import type { ObjectsOrigin, Status } from "../model/status.ts";
 import { formatAgo } from "../observe/human.ts";
-import type { State } from "../policy/view.ts";
+import type { State } from "../policy/state.ts";
 import { createDecoder } from "../source/objects/decode.ts";
 import type { SavedState } from "../source/saved/format.ts";
 import { readStateFile } from "../system/state_file.ts";

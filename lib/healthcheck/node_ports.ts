@@ -1,16 +1,16 @@
 /**
- * Health-check node ports of Services with `externalTrafficPolicy: Local`: a small HTTP server per
- * Service tells load balancers whether this node has endpoints of it. Bodies, headers and codes are
+ * Serves health-check node ports of Services with `externalTrafficPolicy: Local`.
+ *
+ * Load balancers ask them for the endpoints of a Service on this node. Bodies, headers and codes are
  * kube-proxy's (`pkg/proxy/healthcheck/service_health.go`).
  *
  * @module
  */
 import { messageOf } from "../model/values/errors.ts";
 import { splitKey } from "../model/cluster/names.ts";
-import { type Family, familyOf } from "../model/values/address.ts";
+import { cidrContains, type Family, familyOf } from "../model/values/address.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import type { HealthCheck } from "../policy/health_check.ts";
-import { type AddressInputs, healthCheckAddresses, routedAddresses } from "./addresses.ts";
+import type { HealthCheck } from "../policy/service.ts";
 import type { ListenFailure } from "../findings/facts.ts";
 import {
   type HttpAnswer,
@@ -19,14 +19,14 @@ import {
   jsonAnswer,
   readOnly,
 } from "../model/ports/http.ts";
+import type { DesiredNode } from "../model/kernel/desired.ts";
 
-/** What `HealthCheckNodePorts` needs. */
-export interface HealthCheckNodePortsOptions {
-  /** What decides on which addresses to listen. */
+/** The inputs of `HealthCheckNodePorts`. */
+interface HealthCheckNodePortsOptions {
+  /** Returns the facts that decide the listen addresses. */
   readonly where: () => AddressInputs;
-  /** Listens on one address, or on all of both families for `::`. */
   readonly listen: HttpListen;
-  /** Whether the proxy keeps up, whatever the Node's state. */
+  /** Returns true if the proxy keeps up, whatever the Node's state. */
   readonly isHealthy: () => boolean;
   readonly logger: Logger;
   readonly clock: Pick<Clock, "sleep">;
@@ -34,19 +34,19 @@ export interface HealthCheckNodePortsOptions {
   readonly changed: () => void;
 }
 
-/** Milliseconds after which a port that could not be opened is tried again. */
+/** Milliseconds until a port that cannot be opened is tried again. */
 const RETRY_MILLISECONDS = 5_000;
 
-/** Milliseconds after which a load-balancer IP is tried again that was not this node's. */
+/** Milliseconds until a load-balancer IP of another node is tried again. */
 const LOOK_MILLISECONDS = 30_000;
 
-/** One group of addresses of a Service. */
+/** A group of addresses of a Service, which are opened together. */
 interface Place {
   /** `namespace/name`. */
   readonly service: string;
   readonly port: number;
   readonly addresses: readonly string[];
-  /** No interface has the address: it may be another node's. */
+  /** True if no interface has the address. It may be another node's. */
   readonly isRouted: boolean;
 }
 
@@ -54,31 +54,28 @@ interface OpenPlace extends Place {
   readonly listeners: readonly HttpListener[];
 }
 
-/** Keeps one listener per Service and address, and follows changes. */
+/** Keeps one listener for each Service and address. */
 export class HealthCheckNodePorts {
-  /** By what a place is, in one text. */
+  /** By the fields of the place, as one text. */
   readonly #open = new Map<string, OpenPlace>();
   readonly #failed = new Map<string, ListenFailure>();
-  /** Places at load-balancer IPs that are not this node's. */
+  /** Places at load-balancer IPs of other nodes. */
   readonly #elsewhere = new Set<string>();
   readonly #closing = new AbortController();
   #desired: ReadonlyMap<string, HealthCheck> = new Map();
   #work: Promise<void> = Promise.resolve();
-  /** The pauses after which it syncs again. */
+  /** The running pauses before a sync, in milliseconds. */
   readonly #waiting = new Set<number>();
 
   constructor(private readonly options: HealthCheckNodePortsOptions) {}
 
-  /** The ports that cannot be opened; each is tried again every five seconds. */
+  /** Returns the ports that cannot be opened. */
   get failures(): readonly ListenFailure[] {
     return [...this.#failed.values()];
   }
 
   /**
-   * Makes this set the one that is served.
-   *
-   * @param desired by `namespace/name` of the Service
-   * @returns resolves when the listeners are as desired, or have failed; it does not reject
+   * Opens and closes listeners for this set, by `namespace/name` of the Service. Never rejects.
    */
   sync(desired: ReadonlyMap<string, HealthCheck>): Promise<void> {
     this.#desired = desired;
@@ -116,12 +113,7 @@ export class HealthCheckNodePorts {
     for (const [service, { port, localEndpoints, loadBalancerIPs }] of this.#desired) {
       const at = { families: [...localEndpoints.keys()], loadBalancerIPs };
       const add = (addresses: readonly string[], isRouted: boolean) =>
-        places.set(`${service} ${port} ${addresses.join(" ")}`, {
-          service,
-          port,
-          addresses,
-          isRouted,
-        });
+        places.set([service, port, ...addresses].join(" "), { service, port, addresses, isRouted });
       for (const addresses of healthCheckAddresses(at, where)) add(addresses, false);
       for (const address of routedAddresses(at, where)) add([address], true);
     }
@@ -192,4 +184,68 @@ export class HealthCheckNodePorts {
       return this.sync(this.#desired);
     });
   }
+}
+
+/** The families and load-balancer IPs of a Service. Some clouds ask at the load-balancer IPs. */
+interface HealthCheckPlace {
+  readonly families: readonly Family[];
+  readonly loadBalancerIPs: readonly string[];
+}
+
+/** The facts of the node that decide the listen addresses. */
+export interface AddressInputs {
+  readonly node: DesiredNode;
+  /** The addresses of all network interfaces, canonical. */
+  readonly ownAddresses: readonly string[];
+}
+
+/**
+ * Returns the listen addresses in groups. A group is opened together, and each family has its own.
+ *
+ * A socket on `::` serves both families, so it is used only if both take node ports on all
+ * addresses. Otherwise each IPv6 address has its own socket.
+ */
+export function healthCheckAddresses(
+  { families, loadBalancerIPs }: HealthCheckPlace,
+  { node, ownAddresses }: AddressInputs,
+): readonly (readonly string[])[] {
+  const isAll = (family: Family) => node.families[family].nodePortAddresses.type === "all";
+  if (families.includes(6) && isAll(4) && isAll(6)) return [["::"]];
+  const groups = families.map((family) => {
+    const { nodePortAddresses } = node.families[family];
+    if (family === 4 && nodePortAddresses.type === "all") return ["0.0.0.0"];
+    const own = ownAddresses.filter((each) => familyOf(each) === family && !isLinkLocal(each));
+    return nodePortAddresses.type === "all"
+      ? own
+      : own.filter((address) =>
+        nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address))
+      );
+  });
+  const open = groups.flat();
+  const vips = loadBalancerIPs.filter((address) =>
+    families.includes(familyOf(address)) && ownAddresses.includes(address) &&
+    !open.includes(address) && !(familyOf(address) === 4 && open.includes("0.0.0.0"))
+  );
+  return [...groups, ...vips.map((address) => [address])]
+    .map((group) => [...new Set(group)].sort()).filter((group) => group.length > 0);
+}
+
+/**
+ * Returns load-balancer IPs that no interface has. A program can listen there only if a local route
+ * leads to this node. The guest agents of some clouds add such routes.
+ */
+export function routedAddresses(
+  { families, loadBalancerIPs }: HealthCheckPlace,
+  { node, ownAddresses }: AddressInputs,
+): readonly string[] {
+  return loadBalancerIPs.filter((address) => {
+    const family = familyOf(address);
+    return families.includes(family) && !ownAddresses.includes(address) &&
+      node.families[family].nodePortAddresses.type !== "all";
+  });
+}
+
+/** Returns true for an IPv6 address that needs an interface. */
+function isLinkLocal(address: string): boolean {
+  return cidrContains("fe80::/10", address);
 }

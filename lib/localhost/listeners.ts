@@ -1,5 +1,5 @@
 /**
- * Serves node ports on loopback: one TCP listener for each, and a connection to an endpoint for each client.
+ * Serves node ports on loopback: a TCP listener for each, and a connection for each client.
  *
  * @module
  */
@@ -10,24 +10,24 @@ import type { Family } from "../model/values/address.ts";
 import { ChangeFilter } from "../model/values/bounded.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { messageOf } from "../model/values/errors.ts";
-import { LISTEN_ADDRESS } from "../policy/localhost.ts";
-import { EndpointChoice } from "./choice.ts";
+import { LISTEN_ADDRESS } from "../policy/frontend.ts";
 import type { LocalhostNodePort } from "./node_ports.ts";
+import type { Destination } from "../model/kernel/desired.ts";
 
-/** Milliseconds that an endpoint has to answer in, as kube-proxy's. */
+/** Milliseconds in which an endpoint must answer, as in kube-proxy. */
 const DIAL_TIMEOUT = 5_000;
 
-/** Milliseconds until a port that could not be opened is tried again. */
+/** Milliseconds until a port that cannot be opened is tried again. */
 const RETRY = 5_000;
 
-/** Connections that are open at most. Each takes two of the process's file descriptors. */
+/** The most open connections. Each takes two file descriptors. */
 const MOST_CONNECTIONS = 4_096;
 
-/** What the log was told of, besides ports. */
+/** The key of the log line about too many connections. */
 const CONNECTIONS = "connections";
 
-/** Why a connection was closed before it reached an endpoint. */
-export type ConnectionFailure = "no-answer" | "too-many";
+/** The reason why a connection was closed before it reached an endpoint. */
+type ConnectionFailure = "no-answer" | "too-many";
 
 /** The counts of one family. */
 export interface FamilyCounts {
@@ -39,10 +39,10 @@ export interface FamilyCounts {
 }
 
 /** Inputs of `LocalhostListeners`. */
-export interface LocalhostListenersOptions {
+interface LocalhostListenersOptions {
   readonly tcp: Tcp;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** Gives a number from 0 to below 1; `Math.random` by default. */
+  /** `Math.random` by default. */
   readonly random?: () => number;
 }
 
@@ -53,7 +53,7 @@ interface Open {
   wanted: LocalhostNodePort;
 }
 
-/** Keeps a listener for each node port that is wanted. One object lives as long as the process. */
+/** Keeps a listener for each wanted node port. One object lives as long as the process. */
 export class LocalhostListeners {
   readonly #options: LocalhostListenersOptions;
   readonly #open = new Map<string, Open>();
@@ -70,17 +70,11 @@ export class LocalhostListeners {
   /** By family. */
   readonly counts: Readonly<Record<Family, FamilyCounts>> = { 4: noCounts(), 6: noCounts() };
 
-  /** @param options see there */
   constructor(options: LocalhostListenersOptions) {
     this.#options = options;
   }
 
-  /**
-   * Opens the listeners that are new and closes those that are not wanted. All others, and all connections,
-   * stay. A change that comes meanwhile is taken in.
-   *
-   * @returns resolves when it is done; it does not reject
-   */
+  /** Opens new listeners and closes unwanted ones. All connections stay. Never rejects. */
   sync(wanted: ReadonlyMap<string, LocalhostNodePort>, logger: Logger): Promise<void> {
     this.#logger = logger;
     this.#isChanged ||= wanted !== this.#wanted || this.#failed.size > 0;
@@ -88,25 +82,25 @@ export class LocalhostListeners {
     return this.#work ??= this.#reconcileAll().finally(() => this.#work = undefined);
   }
 
-  /** Number of listeners that are open. */
+  /** Counts the open listeners of a family. */
   listeners(family: Family): number {
     let count = 0;
     for (const open of this.#open.values()) if (open.family === family) count++;
     return count;
   }
 
-  /** Number of connections that are open now. */
+  /** Returns the number of open connections. */
   get connections(): number {
     return this.#connections.size;
   }
 
-  /** How many listeners and connections there are; `undefined` if none is wanted. */
+  /** Returns the number of listeners and connections; `undefined` if none is wanted. */
   get summary(): LocalhostSummary | undefined {
     const [listeners, connections] = [this.#open.size, this.#connections.size];
     return this.#wanted.size + connections === 0 ? undefined : { listeners, connections };
   }
 
-  /** The node ports that cannot be opened. */
+  /** Returns the node ports that cannot be opened. */
   get failures(): readonly LocalhostFailure[] {
     return [...this.#failed.values()];
   }
@@ -147,7 +141,7 @@ export class LocalhostListeners {
       if (!wanted.has(key)) this.#failed.delete(key);
     }
     for (const [key, each] of wanted) {
-      // What is wanted may change while others work.
+      // The wanted ports may change while other work runs.
       if (this.#isChanged || this.#closing.signal.aborted) return;
       const open = this.#open.get(key);
       if (open) {
@@ -239,4 +233,56 @@ export class LocalhostListeners {
 
 function noCounts(): FamilyCounts {
   return { listenFailures: 0, connections: 0, failures: { "no-answer": 0, "too-many": 0 } };
+}
+
+/** The most endpoints that are tried for one connection. Each may take the whole timeout. */
+const MOST_TRIES = 5;
+
+/** Chooses the endpoints of one node port. For session affinity, all local clients are one client. */
+export class EndpointChoice {
+  #port: Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">;
+  #pinned: { readonly endpoint: Destination; readonly at: number } | undefined;
+
+  /** @param random as `Math.random` */
+  constructor(
+    port: Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">,
+    private readonly random: () => number,
+  ) {
+    this.#port = port;
+  }
+
+  /** Replaces the endpoints. A new affinity timeout ends the affinity of the clients. */
+  update(port: Pick<LocalhostNodePort, "endpoints" | "affinitySeconds">): void {
+    if (port.affinitySeconds !== this.#port.affinitySeconds) this.#pinned = undefined;
+    this.#port = port;
+  }
+
+  /** Yields the endpoints to try, each once. @param now monotonic milliseconds */
+  *candidates(now: number): Generator<Destination, void> {
+    const { endpoints } = this.#port;
+    const tried = new Set<number>();
+    const pinned = this.#pinnedIndex(now);
+    while (tried.size < Math.min(endpoints.length, MOST_TRIES)) {
+      const index = tried.size === 0 && pinned >= 0
+        ? pinned
+        : Math.floor(this.random() * endpoints.length);
+      const endpoint = endpoints[index];
+      if (tried.has(index) || endpoint === undefined) continue;
+      tried.add(index);
+      yield endpoint;
+    }
+  }
+
+  /** Sets the endpoint of later clients, if there is session affinity. */
+  answered(endpoint: Destination, now: number): void {
+    if (this.#port.affinitySeconds > 0) this.#pinned = { endpoint, at: now };
+  }
+
+  #pinnedIndex(now: number): number {
+    const pinned = this.#pinned;
+    if (!pinned || now - pinned.at > this.#port.affinitySeconds * 1000) return -1;
+    return this.#port.endpoints.findIndex(({ address, port }) =>
+      address === pinned.endpoint.address && port === pinned.endpoint.port
+    );
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * Works out which node ports need a listener on loopback.
+ * Decides which node ports need a listener on loopback.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type {
   Destination,
   StateChange,
 } from "../model/kernel/desired.ts";
-import { localhostEndpoints } from "../policy/localhost.ts";
+import { localhostEndpoints } from "../policy/frontend.ts";
 import type { SyncOutcome } from "../sync/outcome.ts";
 
 /** A node port that a listener serves. */
@@ -22,12 +22,12 @@ export interface LocalhostNodePort {
   readonly port: number;
   /** At least one. */
   readonly endpoints: readonly Destination[];
-  /** Seconds for which local clients stay on one endpoint; 0: each connection is on its own. */
+  /** Seconds that local clients stay on one endpoint; 0 if there is no affinity. */
   readonly affinitySeconds: number;
 }
 
 /** Returns the listener that a service port needs; `undefined` if it needs none. */
-export function localhostNodePort(
+function localhostNodePort(
   port: DesiredServicePort,
   node: DesiredNode,
 ): LocalhostNodePort | undefined {
@@ -37,25 +37,21 @@ export function localhostNodePort(
   return { servicePort, family, port: nodePort, endpoints, affinitySeconds };
 }
 
-/** Follows the desired state; what changed is worked out again, and nothing else. */
+/** Follows the desired state. It looks at changed Services only. */
 export class LocalhostNodePorts {
   #wanted: ReadonlyMap<string, LocalhostNodePort> = new Map();
-  /** The state is not that of `#wanted`: a sync failed. */
+  /** True if `#wanted` is older than the state, because a sync failed. */
   #isBehind = true;
 
-  /** @param state the desired state, which the outcomes are about */
+  /** @param state the desired state of the outcomes */
   constructor(private readonly state: DesiredState) {}
 
-  /** The listeners that the desired state needs, by family and port. Another map after each change. */
+  /** Returns the wanted listeners by family and port. A change makes a new map. */
   get wanted(): ReadonlyMap<string, LocalhostNodePort> {
     return this.#wanted;
   }
 
-  /**
-   * Takes the outcome of a sync in.
-   *
-   * @yields where other work can be done
-   */
+  /** Follows the outcome of a sync. @yields when other work can run */
   *following(
     { change, done, full }: Pick<SyncOutcome, "change" | "done" | "full">,
   ): Generator<undefined, void> {
@@ -71,7 +67,7 @@ export class LocalhostNodePorts {
     this.#isBehind = false;
   }
 
-  /** A node port may go from one Service to another: first all that went, then all that came. */
+  /** Removes all old ports first, because a port may move to another Service. */
   *#change(services: StateChange["services"]): Generator<undefined, void> {
     const gone: string[] = [];
     for (const { before } of services.values()) {

@@ -5,13 +5,16 @@
  * @module
  */
 import { cidrContains, FAMILIES, type Family, familyOf } from "../model/values/address.ts";
-import type { DesiredNode } from "../model/kernel/desired.ts";
-import { hostPort, nodePortKey, vipId } from "../model/cluster/names.ts";
+import type { DesiredNode, FrontendType } from "../model/kernel/desired.ts";
+import { API_SERVICE, hostPort, nodePortKey, vipId } from "../model/cluster/names.ts";
 import type { Service, ServicePort } from "../model/cluster/objects.ts";
 import { grouped } from "../model/values/text.ts";
-import { findCandidates, type PortIndex } from "./endpoints.ts";
-import { takesNodePorts } from "./node.ts";
-import type { Claim, ClaimType, Conflict, OwnPort, Reservation } from "./claims.ts";
+import { findCandidates, type PortIndex, slicesOf } from "./endpoints.ts";
+import { nodeAddress, takesNodePorts } from "./node.ts";
+import type { Claim, Conflict, OwnPort, Reservation } from "./claims.ts";
+import { append } from "../model/values/lists.ts";
+import type { Configuration } from "../model/configuration.ts";
+import type { Snapshot } from "../cache/cache.ts";
 
 /** The node's facts that claims depend on. */
 export interface Surroundings {
@@ -72,7 +75,7 @@ function addressesOf(
   surroundings: Surroundings,
 ): readonly Inspected[] {
   const addresses: Inspected[] = [];
-  const add = (list: readonly string[], type: ClaimType, before: readonly string[]) => {
+  const add = (list: readonly string[], type: FrontendType, before: readonly string[]) => {
     for (const address of list) {
       if (!before.includes(address)) addresses.push(inspect(address, type, surroundings));
     }
@@ -87,7 +90,7 @@ function addressesOf(
 interface Inspected {
   readonly address: string;
   readonly family: Family;
-  readonly type: ClaimType;
+  readonly type: FrontendType;
   readonly isOwn: boolean;
   readonly takesNodePorts: boolean;
   readonly reserved: Reservation | undefined;
@@ -95,7 +98,7 @@ interface Inspected {
 
 function inspect(
   address: string,
-  type: ClaimType,
+  type: FrontendType,
   { node, ownAddresses }: Surroundings,
 ): Inspected {
   const family = familyOf(address);
@@ -221,4 +224,73 @@ export function conflictLine(loser: string, lost: readonly Conflict[]): string {
 /** Returns one line for each Service that lost a claim. */
 export function conflictLines(conflicts: readonly Conflict[]): string[] {
   return [...Map.groupBy(conflicts, ({ loser }) => loser)].map((each) => conflictLine(...each));
+}
+
+/** The sources of these facts. */
+export interface SurroundingsOptions {
+  readonly configuration: Configuration;
+  /** Returns canonical addresses of this machine. The Node's addresses are added. */
+  readonly ownAddresses?: () => readonly string[];
+  /** Returns ports that this process needs. No Service gets a frontend there. */
+  readonly ownPorts?: () => readonly OwnPort[];
+}
+
+/** No Service can have a link-local address, and each pod's interface adds one. */
+const LINK_LOCAL = /^fe[89ab].:/;
+
+/** Keeps the last facts, so that claims are checked again only after a change. */
+export class SurroundingsFollower {
+  readonly #options: SurroundingsOptions;
+  #surroundings: Surroundings | undefined;
+  /** The facts as one text. */
+  #key = "";
+
+  /** @param options the sources of the facts */
+  constructor(options: SurroundingsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads the facts.
+   *
+   * @param objects this Node, if seen, and the slices of the API servers
+   * @param desired the node's part of the desired state
+   * @returns `isNew`: true if all claims must be checked again
+   */
+  update(
+    objects: Pick<Snapshot, "node" | "slicesOf">,
+    desired: DesiredNode,
+  ): { readonly surroundings: Surroundings; readonly isNew: boolean } {
+    const { node } = objects;
+    const { configuration, ownAddresses = () => [], ownPorts = () => [] } = this.#options;
+    const addresses = ownAddresses().filter((each) => !LINK_LOCAL.test(each));
+    append(addresses, node?.addresses ?? []);
+    for (const family of FAMILIES) {
+      const address = nodeAddress({ configuration, node }, family);
+      if (address !== undefined) addresses.push(address);
+    }
+    const ports = ownPorts();
+    const own = [...new Set(addresses)].sort();
+    const apiEndpoints = ports.some(({ isApiServer }) => isApiServer)
+      ? apiEndpointsOf(objects)
+      : [];
+    const key = JSON.stringify([own, ports, apiEndpoints, desired.families]);
+    const known = key === this.#key ? this.#surroundings : undefined;
+    this.#key = key;
+    this.#surroundings = known ??
+      {
+        node: desired,
+        ownAddresses: new Set(own),
+        ownPorts: ports,
+        apiEndpoints: new Set(apiEndpoints),
+      };
+    return { surroundings: this.#surroundings, isNew: known === undefined };
+  }
+}
+
+/** Returns the endpoints that API servers publish, in any condition. */
+function apiEndpointsOf(objects: Pick<Snapshot, "slicesOf">): string[] {
+  return slicesOf(objects, API_SERVICE).flatMap(({ ports, endpoints }) =>
+    ports.flatMap(({ port }) => endpoints.map(({ address }) => hostPort(address, port)))
+  );
 }

@@ -9,10 +9,8 @@
  * @module
  */
 import { type VipId, vipKeyOf } from "../model/cluster/names.ts";
+import type { FrontendType } from "../model/kernel/desired.ts";
 import { placeOf } from "../model/values/lists.ts";
-
-/** The type of a claim. */
-export type ClaimType = "clusterIP" | "nodePort" | "loadBalancerIP" | "externalIP";
 
 /** A holder of an address and port that comes before any Service. */
 export interface Reservation {
@@ -35,7 +33,7 @@ export interface OwnPort extends Reservation {
 export interface Claim {
   /** `vipId`, `nodePortClaim` or `balancerClaim`. */
   readonly key: VipId;
-  readonly type: ClaimType;
+  readonly type: FrontendType;
   /** Another claim. If another Service holds that one, this claim is lost. */
   readonly unless?: string;
   /** Set if several Services may hold it. It affects only claims that name it in `unless`. */
@@ -63,13 +61,14 @@ interface Claimant extends Claim {
   readonly created: number;
 }
 
-const NAMES: Readonly<Record<ClaimType, string>> = {
+/** The types of claims, the first in rank first. */
+const NAMES: Readonly<Record<FrontendType, string>> = {
   clusterIP: "a cluster IP",
   nodePort: "a node port",
   loadBalancerIP: "a load-balancer IP",
   externalIP: "an external IP",
 };
-const ORDER: readonly ClaimType[] = ["clusterIP", "nodePort", "loadBalancerIP", "externalIP"];
+const ORDER: readonly string[] = Object.keys(NAMES);
 const NO_SERVICES: ReadonlySet<string> = new Set();
 
 /** Keeps all claims of all Services. */

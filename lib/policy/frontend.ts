@@ -3,8 +3,15 @@
  *
  * @module
  */
-import type { DesiredServicePort, FrontendType } from "../model/kernel/desired.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  type Destination,
+  endpointsFor,
+  type FrontendType,
+} from "../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../model/cluster/objects.ts";
+import type { Family } from "../model/values/address.ts";
 
 /** One address, or the node port, of a service port. */
 export interface Frontend {
@@ -39,9 +46,28 @@ export function policyOf(servicePort: DesiredServicePort, { type }: Frontend): T
     : servicePort.externalTrafficPolicy;
 }
 
-/** Returns whether a service port has a frontend for clients outside of the cluster. */
+/** Returns true if a service port has a frontend for clients outside of the cluster. */
 export function isExternal(
-  { externalIPs, loadBalancerIPs, nodePort }: DesiredServicePort,
+  { externalIPs, loadBalancerIPs, nodePort }: Pick<
+    DesiredServicePort,
+    "externalIPs" | "loadBalancerIPs" | "nodePort"
+  >,
 ): boolean {
   return nodePort !== 0 || loadBalancerIPs.length + externalIPs.length > 0;
+}
+
+/** The listen address of each family. */
+export const LISTEN_ADDRESS: Readonly<Record<Family, string>> = { 4: "127.0.0.1", 6: "::1" };
+
+/**
+ * Returns the endpoints of a node port's loopback listener; if empty, there is no listener. As in
+ * kube-proxy, policy Local allows only endpoints on this node.
+ */
+export function localhostEndpoints(
+  port: DesiredServicePort,
+  node: DesiredNode,
+): readonly Destination[] {
+  const { family, protocol, nodePort, externalTrafficPolicy } = port;
+  const isServed = node.families[family].loopback === "listeners" && protocol === "tcp";
+  return isServed && nodePort !== 0 ? endpointsFor(port, externalTrafficPolicy) : [];
 }

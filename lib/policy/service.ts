@@ -1,5 +1,5 @@
 /**
- * Turns one Service and its slices into desired service ports.
+ * Turns one Service and its slices into desired service ports and its health check.
  *
  * @module
  */
@@ -15,10 +15,24 @@ import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
 import { compact, only } from "../model/values/lists.ts";
 import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
-import { ANY_SCHEDULER, type SchedulerDefaults, schedulerOf } from "../model/cluster/scheduler.ts";
+import {
+  ANY_SCHEDULER,
+  needsOf,
+  type SchedulerDefaults,
+  schedulerOf,
+} from "../model/cluster/scheduler.ts";
 import { familiesOf, nodePortClaim } from "./claimed.ts";
-import { findCandidates, type PortIndex, toDestinations } from "./endpoints.ts";
-import { type Candidate, chooseEndpoints, type Chosen, type Place } from "./topology.ts";
+import { isExternal } from "./frontend.ts";
+import {
+  type Candidate,
+  chooseEndpoints,
+  type Chosen,
+  findCandidates,
+  type Place,
+  type PortIndex,
+  toDestinations,
+} from "./endpoints.ts";
+import type { RefusedFeatures, ServiceFeature, Unsupported } from "../model/kernel/traits.ts";
 
 /** The inputs of a Service's desired ports besides the Service. */
 export interface ServiceInputs {
@@ -103,7 +117,7 @@ function desiredServicePort(
   const nodePort = heldNodePort(port, family, lost);
   const { internalTrafficPolicy, externalTrafficPolicy } = service;
 
-  const external = nodePort !== 0 || loadBalancerIPs.length > 0 || externalIPs.length > 0;
+  const external = isExternal({ externalIPs, loadBalancerIPs, nodePort });
   const candidates = findCandidates(endpoints, { port, family, nodeName: place.nodeName });
   const chosen = chooseEndpoints(candidates, {
     // External traffic needs the Cluster list under the Local policy too, for the short circuit of
@@ -227,3 +241,86 @@ function sourceRanges(
 }
 
 const NO_RANGES: readonly string[] = [];
+
+/** The remaining ports, and the features that were missing. */
+interface Reduced {
+  readonly ports: readonly DesiredServicePort[];
+  /** The refused features that the Service needs. */
+  readonly unsupported: readonly Unsupported[];
+}
+
+/** Returns the features that a service port needs. */
+function featuresOf(port: DesiredServicePort): ServiceFeature[] {
+  return [
+    ...port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0
+      ? ["source-ranges" as const]
+      : [],
+    ...port.affinitySeconds > 0 ? ["session-affinity" as const] : [],
+    ...needsOf(port.scheduler).hash ? ["hash" as const] : [],
+  ];
+}
+
+/**
+ * Removes the parts that need a refused feature.
+ *
+ * A load-balancer IP without its source ranges would be open to all, so it gets no rules. A port
+ * without its session affinity would mix up its clients, so it gets none either. Without a hash,
+ * endpoints are picked at random.
+ */
+export function withoutRefused(
+  ports: readonly DesiredServicePort[],
+  { service, refused }: { readonly service: string; readonly refused: RefusedFeatures },
+): Reduced {
+  if (refused.size === 0) return { ports, unsupported: [] };
+  const needed = new Set<ServiceFeature>();
+  const left = ports.flatMap((port) => {
+    const missing = featuresOf(port).filter((feature) => refused.has(feature));
+    for (const feature of missing) needed.add(feature);
+    if (missing.includes("session-affinity")) return [];
+    const { scheduler: _, ...random } = port;
+    const held = missing.includes("hash") ? random : port;
+    return missing.includes("source-ranges")
+      ? [{ ...held, loadBalancerIPs: [], sourceRanges: [] }]
+      : [held];
+  });
+  const unsupported = [...needed].map((feature) => ({
+    service,
+    feature,
+    refusal: refused.get(feature) ?? "",
+  }));
+  return { ports: left, unsupported };
+}
+
+/** The health check of one Service. */
+export interface HealthCheck {
+  /** `spec.healthCheckNodePort`. */
+  readonly port: number;
+  /** The number of distinct addresses of ready endpoints on this node, for each family with a cluster IP. */
+  readonly localEndpoints: ReadonlyMap<Family, number>;
+  /** The load-balancer IPs of the Service. */
+  readonly loadBalancerIPs: readonly string[];
+}
+
+/** Returns the health check of a Service, or `undefined` if it has none. */
+export function healthCheckOf(
+  service: Service,
+  { endpoints, nodeName, ipFamilies }: {
+    readonly endpoints: PortIndex;
+    readonly nodeName: string;
+    /** The families that rules are written for. */
+    readonly ipFamilies: readonly Family[];
+  },
+): HealthCheck | undefined {
+  const { healthCheckNodePort: port, loadBalancerIPs, ports } = service;
+  if (port === 0) return undefined;
+  // The same entries as for the rules: a ready entry hides a terminating one.
+  const addressesOf = (family: Family) =>
+    ports.flatMap((each) => findCandidates(endpoints, { port: each, family, nodeName }))
+      .filter(({ endpoint }) => endpoint.ready && endpoint.nodeName === nodeName)
+      .map(({ endpoint }) => endpoint.address);
+  const families = familiesOf(service).filter((family) => ipFamilies.includes(family));
+  const localEndpoints = new Map(
+    families.map((family) => [family, new Set(addressesOf(family)).size]),
+  );
+  return { port, localEndpoints, loadBalancerIPs };
+}

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Dirty, Snapshot } from "../cache/cache.ts";
+import type { Dirty, ObjectCache, Snapshot } from "../cache/cache.ts";
 import type { Family } from "../model/values/address.ts";
 import {
   type DesiredNode,
@@ -15,21 +15,24 @@ import {
   type StreamedState,
 } from "../model/kernel/desired.ts";
 import type { ModeTraits, RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
-import type { Service } from "../model/cluster/objects.ts";
+import type { Refusal, Service } from "../model/cluster/objects.ts";
 import { atOnce, copying, resultOf, sorting } from "../model/ports/in_turns.ts";
 import { only, union } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
-import { claimsOf } from "./claimed.ts";
+import { claimsOf, SurroundingsFollower, type SurroundingsOptions } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
 import { indexPorts, slicesOf } from "./endpoints.ts";
-import { withoutRefused } from "./features.ts";
-import { type HealthCheck, healthCheckOf } from "./health_check.ts";
+import { isExternal } from "./frontend.ts";
+import {
+  desiredServicePorts,
+  type HealthCheck,
+  healthCheckOf,
+  withoutLost,
+  withoutRefused,
+} from "./service.ts";
 import { limitGrowth } from "./growth.ts";
 import { Admission, costOf, type OverLimit } from "./limits.ts";
-import { followNoLocal, type NoLocal, noLocalCounts } from "./no_local.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
-import { desiredServicePorts, withoutLost } from "./service.ts";
-import { SurroundingsFollower, type SurroundingsOptions } from "./surroundings.ts";
 
 /** The settings of the desired state, fixed for the life of the process. */
 export interface DesiredOptions extends SurroundingsOptions {
@@ -76,6 +79,12 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
+/** The number of service ports, by the policy that is Local. */
+export interface NoLocal {
+  internal: number;
+  external: number;
+}
+
 /** Services whose claims are set without a break. */
 const BATCH = 25;
 /** The most Services that are stored without a copy of the state. */
@@ -102,7 +111,7 @@ export class Desired implements DesiredState {
   readonly #admission: Admission;
   readonly #surroundings: SurroundingsFollower;
   readonly #refused: RefusedFeatures;
-  readonly #noLocal = { 4: noLocalCounts(), 6: noLocalCounts() };
+  readonly #noLocal = { 4: { internal: 0, external: 0 }, 6: { internal: 0, external: 0 } };
   #node: DesiredNode;
   /** The node of the update in progress. */
   #nextNode: DesiredNode;
@@ -363,4 +372,31 @@ export class Desired implements DesiredState {
     else this.#unsupported.set(key, unsupported);
     return { before, after: ports };
   }
+}
+
+/** Counts service ports with a Local policy, endpoints somewhere, and none here. */
+function followNoLocal(
+  counts: Readonly<Record<Family, NoLocal>>,
+  { before, after }: ServiceChange,
+): void {
+  if (before === after) return;
+  for (const [ports, step] of [[before, -1], [after, 1]] as const) {
+    for (const port of ports) {
+      if (!port.hasEndpoints || port.localEndpoints.length > 0) continue;
+      const of = counts[port.family];
+      if (port.internalTrafficPolicy === "Local") of.internal += step;
+      if (port.externalTrafficPolicy === "Local" && isExternal(port)) of.external += step;
+    }
+  }
+}
+
+/** A cluster that was read once: the objects, and the state that follows from them for this node. */
+export interface State {
+  readonly cache: ObjectCache;
+  readonly desired: Desired;
+  readonly conflicts: readonly Conflict[];
+  /** Objects that cannot be used. */
+  readonly refused: readonly Refusal[];
+  /** Addresses of the API server that sent the objects, as far as known. */
+  readonly apiServerAddresses?: readonly string[];
 }

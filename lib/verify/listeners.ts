@@ -7,7 +7,7 @@ import { hostPort } from "../model/cluster/names.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import type { ServiceDifference } from "../model/kernel/differences.ts";
 import type { Family } from "../model/values/address.ts";
-import { LISTEN_ADDRESS, localhostEndpoints } from "../policy/localhost.ts";
+import { LISTEN_ADDRESS, localhostEndpoints } from "../policy/frontend.ts";
 
 /** A listener that should be there. */
 export interface WantedListener {

@@ -10,7 +10,7 @@ import { explainPacket } from "../../lib/explain/packet/packet.ts";
 import { explainTarget } from "../../lib/explain/packet/packet_report.ts";
 import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
 import { explainService } from "../../lib/explain/service/service.ts";
-import type { State } from "../../lib/policy/view.ts";
+import type { State } from "../../lib/policy/state.ts";
 import type { PacketTarget } from "../../lib/config/flags/arguments.ts";
 import type { Sender } from "../../lib/config/flags/command.ts";
 import type { Configuration } from "../../lib/model/configuration.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { healthCheckAddresses, routedAddresses } from "../../lib/healthcheck/addresses.ts";
+import { healthCheckAddresses, routedAddresses } from "../../lib/healthcheck/node_ports.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { NodePortAddresses } from "../../lib/model/kernel/desired.ts";
 import { Pipeline } from "../support/pipeline.ts";

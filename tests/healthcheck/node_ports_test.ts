@@ -3,7 +3,7 @@ import { HealthCheckNodePorts } from "../../lib/healthcheck/node_ports.ts";
 import { type Family, familyOf } from "../../lib/model/values/address.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
 import type { HttpHandler, HttpListen } from "../../lib/model/ports/http.ts";
-import type { HealthCheck } from "../../lib/policy/health_check.ts";
+import type { HealthCheck } from "../../lib/policy/service.ts";
 import { httpListen } from "../../lib/system/http/servers.ts";
 import { ManualClock, MemoryLogger, realClock, START } from "../support/clock_and_log.ts";
 import { Pipeline } from "../support/pipeline.ts";

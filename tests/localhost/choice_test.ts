@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { Destination } from "../../lib/model/kernel/desired.ts";
-import { EndpointChoice } from "../../lib/localhost/choice.ts";
+import { EndpointChoice } from "../../lib/localhost/listeners.ts";
 
 const [A, B, C] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(endpoint) as [
   Destination,

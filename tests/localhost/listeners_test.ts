@@ -9,7 +9,7 @@ import type {
   TcpConnection,
   TcpListener,
 } from "../../lib/model/ports/ports.ts";
-import { LISTEN_ADDRESS } from "../../lib/policy/localhost.ts";
+import { LISTEN_ADDRESS } from "../../lib/policy/frontend.ts";
 import { TCP } from "../../lib/system/tcp.ts";
 import { LongTurns, ManualClock, MemoryLogger, realClock } from "../support/clock_and_log.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
-import { type Claim, Claims, type ClaimType } from "../../lib/policy/claims.ts";
+import type { FrontendType } from "../../lib/model/kernel/desired.ts";
+import { type Claim, Claims } from "../../lib/policy/claims.ts";
 
 const VIP = "192.0.2.1 . tcp . 80";
 const OTHER = "192.0.2.2 . tcp . 80";
@@ -102,7 +103,7 @@ Deno.test("a Service that asks for a thing twice asks once", () => {
   assertEquals(holderOf(claims), "ns/b");
 });
 
-const TYPES: readonly ClaimType[] = ["clusterIP", "nodePort", "loadBalancerIP", "externalIP"];
+const TYPES: readonly FrontendType[] = ["clusterIP", "nodePort", "loadBalancerIP", "externalIP"];
 
 Deno.test("the kind of address comes before the age", () => {
   for (const [i, stronger] of TYPES.entries()) {

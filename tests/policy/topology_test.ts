@@ -6,7 +6,7 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { Endpoint } from "../../lib/model/cluster/objects.ts";
-import { type Candidate, chooseEndpoints, type Need } from "../../lib/policy/topology.ts";
+import { type Candidate, chooseEndpoints, type Need } from "../../lib/policy/endpoints.ts";
 
 const PLACE = { nodeName: "here", zone: "zone-a" };
 const CLUSTER: Need = { cluster: true, local: false };

@@ -13,7 +13,7 @@ import { readState } from "../../daemon/start/read_state.ts";
 import type { NodeFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/finding.ts";
 import { FatalError } from "../../model/values/errors.ts";
-import type { State } from "../../policy/view.ts";
+import type { State } from "../../policy/state.ts";
 import { renderReport } from "../output.ts";
 import type { QueryContext } from "../query.ts";
 import { askApiServer } from "./api_server.ts";

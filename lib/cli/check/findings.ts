@@ -9,7 +9,7 @@ import { findAll, findingKey, sortFindings } from "../../findings/findings.ts";
 import type { Finding, Status } from "../../model/status.ts";
 import { atOnce } from "../../model/ports/in_turns.ts";
 import { FatalError } from "../../model/values/errors.ts";
-import type { State } from "../../policy/view.ts";
+import type { State } from "../../policy/state.ts";
 
 /** Asks the daemon; `undefined`: none answers, or it runs for another node. */
 export async function askDaemonOf(

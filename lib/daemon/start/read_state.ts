@@ -5,8 +5,7 @@
  * @module
  */
 import { ObjectCache } from "../../cache/cache.ts";
-import { Desired } from "../../policy/state.ts";
-import type { State } from "../../policy/view.ts";
+import { Desired, type State } from "../../policy/state.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";

@@ -5,7 +5,7 @@
  */
 import { familyOf, isLoopback } from "../../model/values/address.ts";
 import { hostPort } from "../../model/cluster/names.ts";
-import { LISTEN_ADDRESS, localhostEndpoints } from "../../policy/localhost.ts";
+import { LISTEN_ADDRESS, localhostEndpoints } from "../../policy/frontend.ts";
 import { NOTHING, type Outcome, type Packet, type World } from "./outcome.ts";
 
 /** Works out what becomes of the packet; `undefined` if signpost does nothing for node ports there. */

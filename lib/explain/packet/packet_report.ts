@@ -5,7 +5,7 @@
  */
 import type { PacketTarget } from "../../config/flags/arguments.ts";
 import type { Sender } from "../../config/flags/command.ts";
-import type { State } from "../../policy/view.ts";
+import type { State } from "../../policy/state.ts";
 import { connectionFindings } from "../kernel/connections.ts";
 import { serviceOf } from "../../model/cluster/names.ts";
 import type { Finding as NodeFinding, ObjectsOrigin } from "../../model/status.ts";

@@ -4,8 +4,13 @@
  * @module
  */
 import { isExternal } from "../../policy/frontend.ts";
-import { findCandidates, indexPorts } from "../../policy/endpoints.ts";
-import { type Candidate, type Place, topologyMode } from "../../policy/topology.ts";
+import {
+  type Candidate,
+  findCandidates,
+  indexPorts,
+  type Place,
+  topologyMode,
+} from "../../policy/endpoints.ts";
 import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import type {

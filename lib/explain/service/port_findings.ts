@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { healthCheckAddresses } from "../../healthcheck/addresses.ts";
+import { healthCheckAddresses } from "../../healthcheck/node_ports.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
 import type { DesiredNode } from "../../model/kernel/desired.ts";
 import { hostPort, objectKey, servicePortName } from "../../model/cluster/names.ts";

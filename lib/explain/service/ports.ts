@@ -5,18 +5,16 @@
  * @module
  */
 import type { Sender } from "../../config/flags/command.ts";
-import { findCandidates, indexPorts, slicesOf } from "../../policy/endpoints.ts";
+import { findCandidates, indexPorts, slicesOf, topologyMode } from "../../policy/endpoints.ts";
 import { nodePortClaim } from "../../policy/claimed.ts";
-import { topologyMode } from "../../policy/topology.ts";
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
 import type { DesiredServicePort } from "../../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../../model/cluster/names.ts";
 import type { Protocol, Service, ServicePort } from "../../model/cluster/objects.ts";
-import type { State } from "../../policy/view.ts";
+import type { State } from "../../policy/state.ts";
 import { explainEndpoints } from "./endpoints.ts";
-import { LISTEN_ADDRESS } from "../../policy/localhost.ts";
+import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../../policy/frontend.ts";
 import { takesNodePorts } from "../../policy/node.ts";
-import { type Frontend, frontendsOf, policyOf } from "../../policy/frontend.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import type { World } from "../packet/outcome.ts";
 import { explainPacket } from "../packet/packet.ts";

@@ -7,7 +7,7 @@ import type { ServiceTarget } from "../../config/flags/arguments.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
-import type { State } from "../../policy/view.ts";
+import type { State } from "../../policy/state.ts";
 import { connectionFindings } from "../kernel/connections.ts";
 import { isExternal } from "../../policy/frontend.ts";
 import { aboutService, error, sortFindings, warning } from "./finding.ts";
