@@ -74,9 +74,7 @@ export class HealthCheckNodePorts {
     return [...this.#failed.values()];
   }
 
-  /**
-   * Opens and closes listeners for this set, by `namespace/name` of the Service. Never rejects.
-   */
+  /** Opens and closes listeners for this set, by `namespace/name` of the Service. Never rejects. */
   sync(desired: ReadonlyMap<string, HealthCheck>): Promise<void> {
     this.#desired = desired;
     this.#work = this.#work.then(() => this.#reconcile());
@@ -200,10 +198,8 @@ export interface AddressInputs {
 }
 
 /**
- * Returns the listen addresses in groups. A group is opened together, and each family has its own.
- *
- * A socket on `::` serves both families, so it is used only if both take node ports on all
- * addresses. Otherwise each IPv6 address has its own socket.
+ * Returns the listen addresses in groups that are opened together. A socket on `::` serves both
+ * families, so it is used only if both take node ports on all addresses.
  */
 export function healthCheckAddresses(
   { families, loadBalancerIPs }: HealthCheckPlace,
@@ -231,8 +227,8 @@ export function healthCheckAddresses(
 }
 
 /**
- * Returns load-balancer IPs that no interface has. A program can listen there only if a local route
- * leads to this node. The guest agents of some clouds add such routes.
+ * Returns load-balancer IPs that no interface has. A program can listen there if a local route leads to
+ * this node; the guest agents of some clouds add such routes.
  */
 export function routedAddresses(
   { families, loadBalancerIPs }: HealthCheckPlace,

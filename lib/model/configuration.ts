@@ -45,10 +45,7 @@ export interface ModeConfiguration {
   readonly minSyncPeriod: MinSyncPeriod;
 }
 
-/**
- * Milliseconds from the end of a sync to the next. `adaptive`, the default, follows the duration of
- * recent syncs.
- */
+/** Milliseconds from the end of a sync to the next. `adaptive` follows the duration of recent syncs. */
 export type MinSyncPeriod = number | "adaptive";
 
 /** The media type of API objects in protobuf. The type of a watch stream has a suffix. */
@@ -137,10 +134,7 @@ export interface Configuration extends UnusedConfiguration, ModeSections {
   };
   /** `""` is the machine's host name. */
   readonly hostnameOverride: string;
-  /**
-   * Canonical CIDRs and the words `primary`, `localhost`, `all`. If empty, the mode's default:
-   * nftables primary, iptables all.
-   */
+  /** Canonical CIDRs, `primary`, `localhost`, `all`. Empty: nftables primary, iptables all. */
   readonly nodePortAddresses: readonly string[];
   readonly oomScoreAdj: number | undefined;
   readonly conntrack: {
@@ -171,10 +165,7 @@ export interface Limits {
   readonly namespace: number;
 }
 
-/**
- * The cost is counted in elements. The largest published cluster (5,000 Services of 50 endpoints)
- * costs 260,000 in one namespace.
- */
+/** Counted in elements. The largest published cluster costs 260,000 in one namespace. */
 export const DEFAULT_LIMITS: Limits = { service: 100_000, namespace: 500_000 };
 
 /** Settings that kube-proxy does not have. */

@@ -20,11 +20,7 @@ export interface FrontendCount {
 export interface ConnectionCounters {
   /** True if this process wrote all frontends. Until then their counts were 0. */
   readonly areOurs: boolean;
-  /**
-   * Reads the counts of all frontends in one listing.
-   *
-   * @throws {ApplyError} if they cannot be read now
-   */
+  /** Reads the counts of all frontends in one listing. @throws {ApplyError} if it fails */
   read(): Promise<Iterable<FrontendCount>>;
 }
 
@@ -55,10 +51,7 @@ export interface ConnectionsReport {
   readonly at: string;
   /** The seconds that `perSecond` covers; 0 after one reading only. */
   readonly overSeconds: number;
-  /**
-   * The shortest time between two readings. It grows with the number of frontends and the duration
-   * of a reading.
-   */
+  /** The shortest time between two readings. It grows with the duration of a reading. */
   readonly everySeconds: number;
   /** The sum over all Services, also over those that `services` has no room for. */
   readonly total: Pick<ServiceConnections, "connections" | "perSecond">;

@@ -88,10 +88,7 @@ export interface WrittenBy {
 export interface ServiceStatus {
   /** `namespace/name`. */
   readonly service: string;
-  /**
-   * `applied`: the kernel has its present state; `pending`: a change waits for a sync; `rejected`: its
-   * present state cannot be used; `absent`: the daemon has no rules for it.
-   */
+  /** `applied`: in the kernel; `pending`: waits for a sync; `rejected`: cannot be used; `absent`: has no rules. */
   readonly state: "applied" | "pending" | "rejected" | "absent";
   /** RFC 3339: since then the kernel has its rules as they are; `""`: it has none. */
   readonly since: string;

@@ -144,11 +144,8 @@ function vipClaim(inspected: Inspected, servicePort: ServicePort, inputs: ClaimI
 }
 
 /**
- * Returns true if a Service at the API server's address leads there. One matching endpoint is
- * enough, because a stopping API server leaves the list for a while.
- *
- * External IPs do not count: any user may list them. Controllers write load-balancer IPs, so these
- * count even if no API endpoints are known.
+ * Returns true if a Service at the API server's address leads there. One matching endpoint is enough, because a
+ * stopping API server leaves the list for a while. External IPs do not count: any user may list them.
  */
 function leadsToServers(
   port: ServicePort,
@@ -193,11 +190,7 @@ export function isServiceKey(holder: string): boolean {
 /** The most claims that one line names. */
 const MOST_NAMED = 5;
 
-/**
- * Describes in one line the claims that a Service lost.
- *
- * @param conflicts of one loser, at least one
- */
+/** Describes in one line the claims that a Service lost, at least one. */
 export function describeConflicts(
   conflicts: readonly {
     readonly claim: string;
@@ -212,11 +205,7 @@ export function describeConflicts(
   return named.join("; ") + (more > 0 ? `; … and ${grouped(more)} more` : "");
 }
 
-/**
- * Describes in one line, with its name, the claims that a Service lost.
- *
- * @param lost at least one
- */
+/** Describes in one line, with the Service's name, the claims that it lost, at least one. */
 export function conflictLine(loser: string, lost: readonly Conflict[]): string {
   return `Service ${loser} does not get all that it asks for: ${describeConflicts(lost)}`;
 }
@@ -250,13 +239,7 @@ export class SurroundingsFollower {
     this.#options = options;
   }
 
-  /**
-   * Reads the facts.
-   *
-   * @param objects this Node, if seen, and the slices of the API servers
-   * @param desired the node's part of the desired state
-   * @returns `isNew`: true if all claims must be checked again
-   */
+  /** Reads the facts. @returns `isNew`: true if all claims must be checked again */
   update(
     objects: Pick<Snapshot, "node" | "slicesOf">,
     desired: DesiredNode,

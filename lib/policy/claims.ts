@@ -83,10 +83,7 @@ export class Claims {
   #conditional = 0;
 
   /**
-   * Replaces the claims of a Service. The work follows the change, not the number of claimants.
-   *
-   * @param service `namespace/name`
-   * @param options `claims`: all its claims, empty if it is gone; `created`: its age
+   * Replaces the claims of a Service: all its claims, empty if it is gone. The work follows the change.
    * @returns Services that may have gained or lost a claim, itself included
    */
   set(

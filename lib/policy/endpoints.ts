@@ -13,10 +13,7 @@ import { hostPort } from "../model/cluster/names.ts";
 import { compact } from "../model/values/lists.ts";
 import type { Endpoint, EndpointSlice, ServicePort } from "../model/cluster/objects.ts";
 
-/**
- * The longest list that is sorted by address, so that the kernel's state follows from the objects
- * alone. Longer lists keep their order, so that a change moves few slots.
- */
+/** The longest list that is sorted by address, so that the kernel's state follows from the objects alone. */
 const MAX_SORTED = 32;
 
 /** Returns the slices of a Service, by name. @param service its `namespace/name` */
@@ -37,10 +34,8 @@ interface SlicePort {
 }
 
 /**
- * Indexes slices by family, protocol and port name. A port name counts once a slice, as the API
+ * Indexes the slices of a Service by family, protocol and port name. A port name counts once a slice, as the API
  * server requires (discovery.k8s.io/v1, `ports[].name`).
- *
- * @param slices all slices of the Service, by name
  */
 export function indexPorts(slices: readonly EndpointSlice[]): PortIndex {
   const index = new Map<string, SlicePort[]>();
@@ -64,13 +59,8 @@ function portKey(
 }
 
 /**
- * Returns the endpoints of a service port, each address and port once.
- *
- * A pod's address may be used again while its last owner still terminates. So of several entries
- * the one that does not terminate counts. Then one that is ready counts, then one on this node,
- * then the first slice by name.
- *
- * @returns the endpoints by address, then by port
+ * Returns the endpoints of a service port by address, then by port, each once. Of several entries the one with
+ * the highest rank counts, then the first slice by name.
  */
 export function findCandidates(
   index: PortIndex,
@@ -189,13 +179,8 @@ function fitsTopology({ endpoint }: Candidate, hints: TopologyMode, place: Place
 }
 
 /**
- * Gives each chosen endpoint its slot.
- *
- * @param chosen the endpoints in use, by address
- * @param options `previous`: the list of the last sync; `place`: this node; `isShortCircuit`:
- * packets of other nodes' pods may reach these endpoints with their own source
- * @returns the destinations by slot; a long list differs from `previous` only in endpoints that
- * came, went, or moved into a hole
+ * Returns the chosen endpoints by slot. A long list keeps the slots of the last sync (`previous`), so that a change
+ * moves few. `isShortCircuit`: packets of other nodes' pods may reach them with their own source.
  */
 export function toDestinations(
   chosen: readonly Candidate[],

@@ -60,8 +60,8 @@ export function isExternal(
 export const LISTEN_ADDRESS: Readonly<Record<Family, string>> = { 4: "127.0.0.1", 6: "::1" };
 
 /**
- * Returns the endpoints of a node port's loopback listener; if empty, there is no listener. As in
- * kube-proxy, policy Local allows only endpoints on this node.
+ * Returns the endpoints of a node port's loopback listener; if empty, there is no listener. As in kube-proxy,
+ * policy Local allows only endpoints on this node.
  */
 export function localhostEndpoints(
   port: DesiredServicePort,

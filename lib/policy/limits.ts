@@ -49,9 +49,8 @@ const BATCH = 25;
 export const CHAIN_COST = 20;
 
 /**
- * Returns the cost of a Service for every node, in elements. It sums frontends with their endpoints
- * and source ranges, ports, slice ports, and chains by their weight. Every endpoint counts, ready
- * or not.
+ * Returns the cost of a Service for every node, in elements: frontends with their endpoints and source ranges,
+ * ports, slice ports, and chains by their weight. Every endpoint counts, ready or not.
  */
 export function costOf(
   service: Service,
@@ -94,10 +93,7 @@ export class Admission {
   /** Namespaces whose cost fell. */
   #shrunk = new Set<string>();
 
-  /**
-   * @param limits the greatest costs
-   * @param schedulers the scheduler of Services that name none
-   */
+  /** @param schedulers the scheduler of Services that name none */
   constructor(limits: Limits, schedulers: SchedulerDefaults) {
     this.#limits = limits;
     this.#schedulers = schedulers;
@@ -124,11 +120,8 @@ export class Admission {
   }
 
   /**
-   * Checks changed Services, then refused ones that may fit now.
-   *
-   * @param changed `namespace/name` of Services
+   * Checks changed Services, then refused ones that may fit now. @returns all Services that were checked
    * @yields when other work can run
-   * @returns all Services that were checked
    */
   *following(
     changed: ReadonlySet<string>,
@@ -147,11 +140,7 @@ export class Admission {
     return withAll(changed, retries);
   }
 
-  /**
-   * Checks new, changed or deleted Services: the oldest first, then the first by name.
-   *
-   * @yields when other work can run
-   */
+  /** Checks Services: the oldest first, then the first by name. @yields when other work can run */
   *judging(
     services: Iterable<NamedService>,
     objects: Pick<Snapshot, "slicesOf">,

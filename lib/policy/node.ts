@@ -71,10 +71,7 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
   };
 }
 
-/**
- * Returns the node's own address in a family: `bindAddress` if it names one, else the Node's first.
- * `0.0.0.0` and `::` name none.
- */
+/** Returns the node's own address in a family: `bindAddress` if it names one, else the Node's first. */
 export function nodeAddress(
   inputs: Pick<NodeInputs, "configuration" | "node">,
   family: Family,
@@ -85,9 +82,7 @@ export function nodeAddress(
 }
 
 /**
- * Returns true if node ports answer on an address: on loopback by the setting and in IPv4 only,
- * else if the node has it.
- *
+ * Returns true if node ports answer on an address: on loopback by the setting, else if the node has it.
  * @param options.isOwn true if an interface of the node has the address
  */
 export function takesNodePorts(
@@ -101,10 +96,7 @@ export function takesNodePorts(
     nodePortAddresses.cidrs.some((cidr) => cidrContains(cidr, address)));
 }
 
-/**
- * Returns true if node ports of this family answer on a loopback address: IPv4 only, because the
- * kernel routes no packet from `::1`.
- */
+/** Returns true if node ports of this family answer on loopback. The kernel routes no packet from `::1`. */
 export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
   if (family !== 4 || !node.localhostNodePorts) return false;
   const { nodePortAddresses } = node.families[family];
@@ -217,8 +209,8 @@ function localDetector(
 }
 
 /**
- * Returns the addresses of node ports in a family. As in kube-proxy, a family without ranges uses
- * all addresses. It uses none if `primary` is set and all addresses of the Node are in the other family.
+ * Returns the addresses of node ports in a family. As in kube-proxy, a family without ranges uses all addresses.
+ * It uses none if `primary` is set and all addresses of the Node are in the other family.
  */
 function nodePortAddresses(inputs: NodeInputs, family: Family): NodePortAddresses {
   const cidrs = nodePortCidrs(inputs, family);

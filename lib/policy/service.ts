@@ -52,11 +52,7 @@ export interface ServiceInputs {
 /** Endpoints between two yields. */
 const BATCH = 1_000;
 
-/**
- * Computes all desired ports of a Service, IPv4 first.
- *
- * @yields when other work can run
- */
+/** Computes all desired ports of a Service, IPv4 first. @yields when other work can run */
 export function* desiredServicePorts(
   service: Service,
   inputs: ServiceInputs,
@@ -221,8 +217,8 @@ function otherServing(
 }
 
 /**
- * Returns the sources that may reach the load-balancer IPs, of one family. If they contain this
- * node, the load-balancer IPs are added: the node's own packets to them may have them as source.
+ * Returns the sources of one family that may reach the load-balancer IPs. If they contain this node, these IPs
+ * are added: the node's own packets to them may have them as source.
  */
 function sourceRanges(
   service: Service,
@@ -261,11 +257,8 @@ function featuresOf(port: DesiredServicePort): ServiceFeature[] {
 }
 
 /**
- * Removes the parts that need a refused feature.
- *
- * A load-balancer IP without its source ranges would be open to all, so it gets no rules. A port
- * without its session affinity would mix up its clients, so it gets none either. Without a hash,
- * endpoints are picked at random.
+ * Removes the parts that need a refused feature. A load-balancer IP without its source ranges would be open to
+ * all, and a port without its affinity would mix up its clients: they get no rules.
  */
 export function withoutRefused(
   ports: readonly DesiredServicePort[],

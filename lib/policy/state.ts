@@ -186,11 +186,8 @@ export class Desired implements DesiredState {
   }
 
   /**
-   * Applies a change in turns. Until the end the objects must not change, and `node` and `services`
-   * are the earlier ones.
-   *
-   * @param growth elements that one Service may add in this step
-   * @yields when other work can run
+   * Applies a change in turns. Until the end the objects must not change, and `node` and `services` are the
+   * earlier ones. @param growth elements that one Service may add @yields when other work can run
    */
   *updating(
     objects: Snapshot,
@@ -201,11 +198,7 @@ export class Desired implements DesiredState {
     return yield* resultOf(this.#workOut(objects, dirty, growth));
   }
 
-  /**
-   * Computes the first state, whose Services are yielded one by one.
-   *
-   * @yields when other work can run
-   */
+  /** Computes the first state. Its Services are yielded one by one. @yields when other work can run */
   *streaming(objects: Snapshot, changed: Dirty): Generator<undefined, StreamedStep> {
     const dirty = yield* this.#settle(objects, changed);
     const services = this.#workOut(objects, sorting(dirty, (a, b) => a < b ? -1 : 1));
@@ -319,10 +312,7 @@ export class Desired implements DesiredState {
     return union(judged, union(affected, alsoDirty));
   }
 
-  /**
-   * Removes external IPs if they are switched off, as in kube-proxy (CVE-2020-8554: any user may
-   * claim any address).
-   */
+  /** Removes external IPs if they are switched off, as in kube-proxy (CVE-2020-8554). */
   #serviceOf(objects: Snapshot, key: string): Service | undefined {
     const service = objects.services.get(key);
     const off = this.#options.configuration.featureGates["AllowServiceExternalIPs"] === false;

@@ -91,10 +91,7 @@ export interface EndpointSlice extends Omitting {
   readonly family: Family;
   readonly ports: readonly EndpointPort[];
   readonly endpoints: readonly Endpoint[];
-  /**
-   * Annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds since the epoch; 0
-   * if absent.
-   */
+  /** Annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds since the epoch, or 0. */
   readonly lastChangeTriggerTime: number;
 }
 
@@ -149,22 +146,15 @@ export interface Omission {
   readonly reason: string;
 }
 
-/**
- * The result of decoding one raw object. `ignored`: a valid object without rules (headless,
- * ExternalName, FQDN slice).
- */
+/** The result of decoding one raw object. `ignored`: it has no rules (headless, ExternalName, FQDN slice). */
 export type Decoded<K extends Kind> =
   | { readonly type: "object"; readonly key: string; readonly object: KindMap[K] }
   | { readonly type: "ignored"; readonly key: string }
   | { readonly type: "refused"; readonly key: string; readonly reason: string };
 
 /**
- * One change that a source saw.
- *
- * - `replace`: the complete state of a kind, after a list. Every object that it does not name is
- *   gone. A refused object keeps its last good state.
- * - `upsert`, `delete`: one object.
- * - `refuse`: one object that signpost cannot use.
+ * One change that a source saw. `replace` is the complete state of a kind: every object that it does not name
+ * is gone, and a refused object keeps its last good state. `refuse` is one object that cannot be used.
  */
 export type ObjectEvent = {
   [K in Kind]:

@@ -24,31 +24,21 @@ export interface Progress {
 }
 
 /**
- * Turns desired state into scripts and applies them.
- *
- * `full` and `changing` are pure. If `apply` fails, the kernel keeps its state, and the next script
- * must be a full one.
+ * Turns desired state into scripts and applies them. `full` and `changing` are pure. If `apply` fails, the
+ * kernel keeps its state, and the next script must be a full one.
  */
 export interface Dataplane<S extends Script = Script> {
   /** Returns a script that leads to this state, whatever the kernel holds. */
   full(state: DesiredState): S;
-  /**
-   * Returns a full script whose Services are computed while it is applied. If absent, `full` waits
-   * for all of them.
-   */
+  /** Returns a full script whose Services are computed while it is applied. */
   streamed?(state: StreamedState): S;
   /**
-   * Returns a script from the applied state to `state`; its size follows the change. `undefined`
-   * means that the change needs a full script.
-   *
+   * Returns a script from the applied state to `state`; `undefined` if that needs a full script.
    * @yields when other work can run; meanwhile `state` must not change
    */
   changing(change: StateChange, state: DesiredState): Generator<undefined, S | undefined>;
   /**
-   * Gives the script to the kernel.
-   *
-   * @param checkpoint called after each part that is written or compared; an error that it throws
-   * ends the script there
+   * Gives the script to the kernel. `checkpoint` is called after each part; an error that it throws ends the script.
    * @throws {ApplyError} if the kernel did not take it
    */
   apply(script: S, checkpoint?: () => void): Promise<void>;
@@ -80,10 +70,7 @@ export type ApplyFailure =
 /** Thrown by `Dataplane.apply`. The message is one line that says what to do. */
 export class ApplyError extends Error {
   override name = "ApplyError";
-  /**
-   * @param failure the class of the failure
-   * @param message one line for the user
-   */
+  /** @param message one line for the user */
   constructor(readonly failure: ApplyFailure, message: string, options?: ErrorOptions) {
     super(message, options);
   }

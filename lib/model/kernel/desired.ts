@@ -22,10 +22,8 @@ export interface Destination {
 export type FrontendType = "clusterIP" | "externalIP" | "loadBalancerIP" | "nodePort";
 
 /**
- * One service port in one family, as this node treats it, for both modes.
- *
- * It has only the addresses and node ports that the Service holds, not those that an older Service
- * claimed.
+ * One service port in one family, as this node treats it, for both modes. It has only the addresses and node
+ * ports that the Service holds.
  */
 export interface DesiredServicePort {
   /** `namespace/name:port`. */
@@ -38,10 +36,7 @@ export interface DesiredServicePort {
   readonly loadBalancerIPs: readonly string[];
   /** 0 if there is none. */
   readonly nodePort: number;
-  /**
-   * `spec.healthCheckNodePort`, which the node's own firewall must accept (iptables mode); absent
-   * or 0 if there is none.
-   */
+  /** `spec.healthCheckNodePort`, which the node's own firewall must accept (iptables mode). */
   readonly healthCheckNodePort?: number;
   /** Sources that may reach the load-balancer IPs, merged; empty for all. */
   readonly sourceRanges: readonly string[];
@@ -56,15 +51,11 @@ export interface DesiredServicePort {
   /** The endpoints of the Local policy; empty if no policy is Local. */
   readonly localEndpoints: readonly Destination[];
   /**
-   * UDP only: serving endpoints outside both lists, because they terminate or are of another zone
-   * or node. New flows do not go there. Existing flows stay, as in kube-proxy
-   * (`pkg/proxy/conntrack`).
+   * UDP only: serving endpoints outside both lists. Existing flows stay there, as in kube-proxy
+   * (`pkg/proxy/conntrack`), and new ones do not go there.
    */
   readonly otherServingEndpoints?: readonly Pick<Destination, "address" | "port">[];
-  /**
-   * True if an endpoint in the cluster can take traffic. Then Local without a local endpoint drops,
-   * else it rejects.
-   */
+  /** True if an endpoint in the cluster can take traffic. Then Local without one drops, else it rejects. */
   readonly hasEndpoints: boolean;
 }
 
@@ -77,10 +68,7 @@ export type LocalDetector =
 /** The node's addresses that take node ports (KubeProxyConfiguration `nodePortAddresses`), of one family. */
 export type NodePortAddresses =
   | { readonly type: "all" }
-  /**
-   * The node's local addresses inside these ranges; `primary` is a range of one address. No range,
-   * no node ports.
-   */
+  /** The node's local addresses inside these ranges. No range, no node ports. */
   | { readonly type: "cidrs"; readonly cidrs: readonly string[] };
 
 /** The node's facts that the rules of one family depend on. */
@@ -89,26 +77,19 @@ export interface DesiredFamily {
   readonly localDetector: LocalDetector | undefined;
   readonly nodePortAddresses: NodePortAddresses;
   /**
-   * The treatment of node ports on loopback if the rules cannot serve them (nftables mode).
-   * `listeners`: user space serves TCP, and the rules reject UDP and SCTP. `rejects`: the rules
-   * reject all three. Absent: the rules leave loopback alone.
+   * The treatment of node ports on loopback by nftables rules. `listeners`: user space serves TCP, and UDP and SCTP
+   * are rejected. `rejects`: all three are rejected. Absent: loopback is left alone.
    */
   readonly loopback?: "listeners" | "rejects";
   /** Ranges of cluster IPs, merged and sorted. */
   readonly serviceCIDRs: readonly string[];
   /** The ServiceCIDRs without the known pod ranges. An address here that no Service has is unused. */
   readonly guardedCIDRs: readonly string[];
-  /**
-   * Addresses that the guard of cluster IPs skips, sorted: the node's own, and the API server's
-   * inside a ServiceCIDR.
-   */
+  /** Addresses that the guard of cluster IPs skips, sorted: the node's own, and some of the API server. */
   readonly ownAddresses: readonly string[];
 }
 
-/**
- * The node's facts that all rules depend on. A change needs a full sync, except of CIDRs and
- * `ownAddresses`.
- */
+/** The node's facts that all rules depend on. */
 export interface DesiredNode {
   /** The families that rules are written for, IPv4 first. */
   readonly ipFamilies: readonly Family[];
@@ -137,10 +118,7 @@ export interface StreamedState {
   readonly node: DesiredNode;
   /** The number of Services. */
   readonly size: number;
-  /**
-   * The ports of each Service, ordered by `namespace/name`; `undefined` when other work can run. The
-   * one who applies the state reads it to its end.
-   */
+  /** The ports of each Service, ordered by `namespace/name`; `undefined` when other work can run. */
   readonly services: Generator<readonly DesiredServicePort[] | undefined, unknown>;
 }
 
@@ -176,10 +154,7 @@ export function endpointCount(ports: readonly DesiredServicePort[]): number {
   return count;
 }
 
-/**
- * Returns the endpoints that an existing flow may keep: all that serve, as in kube-proxy
- * (`pkg/proxy/conntrack/cleanup.go`).
- */
+/** Returns the endpoints that an existing flow may keep, as in kube-proxy (`pkg/proxy/conntrack/cleanup.go`). */
 export function servingEndpoints(
   port: DesiredServicePort,
 ): readonly Pick<Destination, "address" | "port">[] {
@@ -187,8 +162,8 @@ export function servingEndpoints(
 }
 
 /**
- * Returns true if a node change affects rules that all services share. The CIDRs and `ownAddresses`
- * do not: they are set elements, or rules of their own.
+ * Returns true if a node change affects rules that all services share. CIDRs and `ownAddresses` do not: they
+ * are set elements, or rules of their own.
  */
 export function changesFixedRules({ node }: Pick<StateChange, "node">): boolean {
   return node !== undefined &&

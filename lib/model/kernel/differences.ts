@@ -76,9 +76,8 @@ export interface HeldBackPorts extends HeldBack {
 /** The result of `--fix`. */
 export interface FixOutcome {
   /**
-   * `unneeded`: no difference. `fixed`: after the daemon's full sync the kernel holds the desired
-   * state. `differs`: after a full sync the kernel still differs. `failed`: no daemon answered, or
-   * it made no sync.
+   * `fixed`: after a full sync the kernel holds the desired state. `differs`: it still differs. `failed`: no daemon
+   * answered, or it made no sync. `unneeded`: no difference.
    */
   readonly result: "unneeded" | "fixed" | "differs" | "failed";
   /** One line for people. */
@@ -99,10 +98,7 @@ export interface Verification {
   readonly compared: number;
   /** By set, map or chain, then by key. With `--fix`, the differences before it. */
   readonly differences: readonly ServiceDifference[];
-  /**
-   * Differences in progress: the kernel changed between two reads, or the daemon has not read new
-   * node addresses yet.
-   */
+  /** Differences in progress: the kernel changed between two reads, or new node addresses are not read yet. */
   readonly inFlight: readonly ServiceDifference[];
   /** Services whose last good rules the daemon keeps: these are the desired ones. */
   readonly heldBack: readonly HeldBack[];

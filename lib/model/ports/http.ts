@@ -44,11 +44,7 @@ export interface HttpListener {
   close(): Promise<void>;
 }
 
-/**
- * Starts to listen.
- *
- * @throws if the address is in use, not on this node, or not permitted
- */
+/** Starts to listen. @throws if the address is in use, not on this node, or not permitted */
 export type HttpListen = (address: ListenAddress, handler: HttpHandler) => HttpListener;
 
 const NO_SNIFF = { "X-Content-Type-Options": "nosniff" } as const;
@@ -72,11 +68,7 @@ export function readOnly(handler: HttpHandler): HttpHandler {
   };
 }
 
-/**
- * Chooses the handler by the exact path. Every other path gets 404.
- *
- * @param handlers by path, for example `/healthz`
- */
+/** Chooses the handler by the exact path. Every other path gets 404. */
 export function routePaths(handlers: ReadonlyMap<string, HttpHandler>): HttpHandler {
   return readOnly((request) =>
     handlers.get(request.path)?.(request) ?? textAnswer("404 page not found\n", 404)

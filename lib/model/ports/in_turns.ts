@@ -49,12 +49,8 @@ interface SortedRun<T> {
 }
 
 /**
- * Sorts, and yields each entry on demand. It makes no large list, because V8 marks a large list in
- * one pause.
- *
- * @param items may contain `undefined`, when other work can run
- * @param compare as for `toSorted`
- * @yields also `undefined`, when other work can run
+ * Sorts, and yields each entry on demand. It makes no large list, because V8 marks that in one pause.
+ * @yields `undefined` when other work can run, as `items` do
  */
 export function* sorting<T extends NonNullable<unknown>>(
   items: Iterable<T | undefined>,

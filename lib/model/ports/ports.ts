@@ -17,9 +17,8 @@ export type ProcessInput = string | Iterable<string> | AsyncIterable<string>;
 /** Runs another program to its end. */
 export interface ProcessRunner {
   /**
-   * @param argv the program and its arguments, without a shell
-   * @param stdin its standard input
-   * @returns its exit code and output; of a very long standard error, the beginning
+   * Runs it without a shell. Of a very long standard error, the beginning is returned.
+   *
    * @throws {ProgramMissingError} if the program is not installed
    * @throws {ProgramFailedError} if it cannot be started now, was killed, or did not end in time
    */
@@ -30,9 +29,7 @@ export interface ProcessRunner {
 export interface ProcessStreamer {
   /**
    * Yields lines of its standard output until it ends or the signal aborts.
-   *
-   * @throws {ProgramMissingError} if the program is not installed
-   * @throws {ProgramFailedError} if it cannot be started now
+   * @throws {ProgramMissingError | ProgramFailedError} as `ProcessRunner`
    */
   lines(argv: readonly [string, ...string[]], signal: AbortSignal): AsyncIterable<string>;
 }
@@ -62,11 +59,7 @@ export type ProgramFailure =
 /** Thrown by a `ProcessRunner`. A retry may succeed. The message is one line for the user. */
 export class ProgramFailedError extends Error {
   override name = "ProgramFailedError";
-  /**
-   * @param program the name of the program
-   * @param failure the class of the failure
-   * @param reason words that follow the program's name
-   */
+  /** @param reason words that follow the program's name */
   constructor(
     readonly program: string,
     readonly failure: ProgramFailure,
@@ -83,10 +76,7 @@ export interface Clock {
   now(): number;
   /** Returns monotonic time in milliseconds. */
   monotonic(): number;
-  /**
-   * Resolves after the time, or when the signal aborts; never rejects. After 0 without a signal,
-   * pending socket input has been read.
-   */
+  /** Resolves after the time or at the abort; never rejects. After 0, pending socket input has been read. */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
 }
 
@@ -110,10 +100,7 @@ export interface TcpAddress {
 
 /** An open connection. */
 export interface TcpConnection {
-  /**
-   * Copies bytes both ways until both ends have finished, then closes both. The end of one
-   * direction is passed on. Never rejects.
-   */
+  /** Copies bytes both ways until both ends have finished, then closes both. Never rejects. */
   join(other: TcpConnection): Promise<void>;
   /** Closes the connection now. May be called twice. */
   close(): void;
@@ -134,17 +121,8 @@ export interface TcpConnectOptions {
 
 /** TCP of this network namespace. */
 export interface Tcp {
-  /**
-   * Listens until the listener is closed.
-   *
-   * @param accept takes each connection; must not throw
-   * @throws {Error} of bind(2) or listen(2)
-   */
+  /** Listens until the listener is closed. `accept` must not throw. @throws {Error} of bind(2) or listen(2) */
   listen(at: TcpAddress, accept: (connection: TcpConnection) => void): TcpListener;
-  /**
-   * Opens a connection.
-   *
-   * @throws {Error} if the peer refuses or does not answer in time, or the signal aborts
-   */
+  /** Opens a connection. @throws {Error} if the peer refuses or does not answer in time, or at the abort */
   connect(to: TcpAddress, options: TcpConnectOptions): Promise<TcpConnection>;
 }

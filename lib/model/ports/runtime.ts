@@ -18,10 +18,7 @@ export interface LockHolder {
 export interface NodeLock {
   /**
    * Takes the lock for as long as this process lives; may be called again.
-   *
-   * @param self what others read of this process
-   * @returns if this process holds the lock now
-   * @throws {Error} if the system has no such locks
+   * @returns true if this process holds it now; @throws {Error} if the system has no such locks
    */
   take(self: LockHolder): boolean;
   /** Returns the process that holds the lock; `undefined`: it does not say who it is. */
@@ -67,10 +64,7 @@ export interface Runtime {
   readonly build: Build;
   /** Returns the kernel's release. */
   osRelease(): string;
-  /**
-   * Frees memory one second after work; after small work, if no other work followed. Needs
-   * `--expose-gc`, and a small heap.
-   */
+  /** Frees memory one second after work; after small work, if no other work followed. Needs `--expose-gc`. */
   releaseMemory(after: "small" | "large", signal: AbortSignal): void;
   /** Returns the number of processors. */
   cpus(): number;
@@ -86,11 +80,7 @@ export interface Runtime {
   addresses(): readonly string[];
   /** Returns the addresses with the names of their interfaces. */
   interfaces(): readonly InterfaceAddress[];
-  /**
-   * Resolves a host name to canonical addresses with this machine's configuration.
-   *
-   * @throws if the name cannot be resolved
-   */
+  /** Resolves a host name to canonical addresses. @throws if it cannot be resolved */
   resolve(host: string): Promise<readonly string[]>;
   /** Reads a text file. */
   readFile(path: string): Promise<string>;

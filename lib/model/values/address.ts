@@ -23,13 +23,10 @@ const CANONICAL_IPV4 =
 const IPV6_CHARACTERS = /^[0-9a-fA-F:.]{2,45}$/;
 
 /**
- * Parses an address and prints it in canonical form.
+ * Parses an address and prints it in canonical form (RFC 5952 for IPv6); `undefined` if the text is no address.
  *
- * As in the API server (Go's `ParseIPSloppy`), leading zeros in IPv4 are decimal. An IPv4-mapped
- * IPv6 address is the IPv4 address. Zones (`fe80::1%eth0`) are refused.
- *
- * @param text untrusted text
- * @returns the canonical text (RFC 5952 for IPv6), or `undefined` if the text is no address
+ * As in Go's `ParseIPSloppy`, leading zeros in IPv4 are decimal, and an IPv4-mapped IPv6 address is the IPv4
+ * address. Zones (`fe80::1%eth0`) are refused.
  */
 export function parseAddress(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
@@ -57,10 +54,8 @@ export function familyOf(address: string): Family {
 }
 
 /**
- * Parses a CIDR and prints it in canonical form, with host bits cleared.
- *
- * @param text for example `10.0.0.0/8` or `fd00::/64`; white space around it is ignored
- * @returns the canonical text, or `undefined` if the text is no CIDR
+ * Parses a CIDR and prints it in canonical form, with host bits cleared; `undefined` if the text is no CIDR.
+ * White space around it is ignored.
  */
 export function parseCidr(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
@@ -75,11 +70,7 @@ export function parseCidr(text: unknown): string | undefined {
   return formatCidr(family, clearHostBits(addressToInteger(address), family, length), length);
 }
 
-/**
- * Returns true if the address is a loopback address.
- *
- * @param address canonical
- */
+/** Returns true if a canonical address is a loopback address. */
 export function isLoopback(address: string): boolean {
   return familyOf(address) === 4 ? address.startsWith("127.") : address === "::1";
 }
@@ -87,10 +78,8 @@ export function isLoopback(address: string): boolean {
 const SPECIAL_RANGES: ReadonlySet<string> = new Set(["unspecified", "loopback", "linkLocal"]);
 
 /**
- * Returns true for unspecified, loopback and link-local addresses. The API server refuses them as
- * endpoints (`ValidateNonSpecialIP`).
- *
- * @param address canonical
+ * Returns true for unspecified, loopback and link-local addresses, which the API server refuses as endpoints
+ * (`ValidateNonSpecialIP`).
  */
 export function isSpecialAddress(address: string): boolean {
   if (familyOf(address) === 4) {
@@ -102,12 +91,8 @@ export function isSpecialAddress(address: string): boolean {
 const NEVER_VIRTUAL: ReadonlySet<string> = new Set([...SPECIAL_RANGES, "multicast"]);
 
 /**
- * Returns true if an address can be a virtual IP.
- *
- * Loopback, link-local, unspecified, multicast and broadcast addresses cannot. They would take
- * traffic that the node sends to itself, to its neighbours or to its cloud's metadata service.
- *
- * @param address canonical
+ * Returns true if an address can be a virtual IP. Loopback, link-local, unspecified, multicast and broadcast
+ * addresses cannot: traffic to the node itself, its neighbours or its cloud's metadata service would be taken.
  */
 export function canBeVirtual(address: string): boolean {
   return familyOf(address) === 4
@@ -180,11 +165,8 @@ export function isEveryAddress(cidr: string): boolean {
 }
 
 /**
- * Returns the smallest list of CIDRs that covers the same addresses: sorted, without overlaps.
- *
+ * Returns the smallest list of CIDRs of one family that covers the same addresses: sorted, without overlaps.
  * The kernel refuses overlapping elements in interval sets (nft(8), `flags interval`).
- *
- * @param cidrs canonical CIDRs of one family
  */
 export function mergeCidrs(cidrs: readonly string[]): string[] {
   const parts = cidrs.map(splitCidr).sort((a, b) =>
@@ -200,12 +182,7 @@ export function mergeCidrs(cidrs: readonly string[]): string[] {
   return merged.map(({ family, base, length }) => formatCidr(family, base, length));
 }
 
-/**
- * Cuts ranges out of CIDRs.
- *
- * @param cidrs canonical CIDRs of one family
- * @param holes canonical CIDRs of any family
- */
+/** Cuts ranges of any family out of CIDRs of one family. */
 export function cutOut(cidrs: readonly string[], holes: readonly string[]): readonly string[] {
   return holes.reduce<readonly string[]>(
     (rest, hole) => rest.flatMap((cidr) => cutOne(cidr, hole)),

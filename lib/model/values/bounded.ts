@@ -43,10 +43,7 @@ export class TopK<T> {
   readonly #compare: (one: T, other: T) => number;
   #kept: T[] = [];
 
-  /**
-   * @param most the number of entries to return
-   * @param compare as for `sort`
-   */
+  /** @param compare as for `sort` */
   constructor(most: number, compare: (one: T, other: T) => number) {
     this.#most = most;
     this.#compare = compare;
@@ -72,23 +69,14 @@ export class ChangeFilter {
     this.#last = new BoundedMap(capacity);
   }
 
-  /**
-   * Returns true if the key is new or its value changed.
-   *
-   * @param key the subject, for example `watch Service`
-   * @param value its state, for example the error message
-   */
+  /** Returns true if the key (`watch Service`) is new or its value (the error) changed. */
   changed(key: string, value: string): boolean {
     const known = this.#last.get(key);
     this.#last.set(key, value);
     return known !== value;
   }
 
-  /**
-   * Forgets a key, so that its next value counts as changed.
-   *
-   * @returns true if the key was there
-   */
+  /** Forgets a key, so that its next value counts as changed. @returns true if the key was there */
   clear(key: string): boolean {
     return this.#last.delete(key);
   }

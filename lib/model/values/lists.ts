@@ -7,10 +7,7 @@
 /** The empty list that all share. */
 const NONE: readonly never[] = [];
 
-/**
- * Returns the list without spare capacity. Lists made by `push`, `filter` and `flatMap` have room
- * for 17 entries.
- */
+/** Returns the list without spare capacity. `push`, `filter` and `flatMap` leave room for 17 entries. */
 export function compact<T>(list: readonly T[]): readonly T[] {
   return list.length === 0 ? NONE : list.slice();
 }
@@ -54,9 +51,7 @@ const PASSED = 100;
 
 /**
  * Yields a set's entries, then all other entries, without a list of them all.
- *
- * @param others may contain `undefined`, which is passed on
- * @yields also `undefined` when other work can run, since many others may be in the set
+ * @yields also `undefined` when other work can run, as `others` do
  */
 export function* union<T extends NonNullable<unknown>>(
   set: ReadonlySet<T>,

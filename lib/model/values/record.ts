@@ -20,10 +20,7 @@ export function fieldAt(value: unknown, ...path: readonly string[]): unknown {
   );
 }
 
-/**
- * Compares plain data by content. The order of fields does not count. A field that is `undefined`
- * equals an absent field.
- */
+/** Compares plain data by content, without the order of fields. A field that is `undefined` equals an absent one. */
 export function sameValue(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;
   if (!isObject(one) || !isObject(other) || Array.isArray(one) !== Array.isArray(other)) {

@@ -22,17 +22,14 @@ export function show(value: unknown): string {
 }
 
 /**
- * Characters that no message may contain: control, format and private characters, line separators,
- * and surrogates. Terminals obey them, and log readers split lines at them.
+ * Characters that terminals obey and log readers split lines at: control, format and private characters, line
+ * separators, and surrogates.
  */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
-/**
- * Prints any text on one line, with unsafe characters as JSON escapes. All output to terminals and
- * logs passes through here.
- */
+/** Prints any text on one line, with unsafe characters as JSON escapes. All output passes through here. */
 export function plain(text: string): string {
   return text.replace(UNSAFE, (unsafe) => SHORT[unsafe] ?? unicodeEscape(unsafe));
 }
@@ -49,12 +46,7 @@ export function replaceUnsafe(text: string, instead: string): string {
   return text.replace(UNSAFE, instead);
 }
 
-/**
- * Prints untrusted text as one printable line of limited length. Unsafe characters become spaces.
- *
- * @param text untrusted text
- * @param limit characters kept
- */
+/** Prints untrusted text as one printable line of limited length. Unsafe characters become spaces. */
 export function oneLine(text: string, limit = 300): string {
   const line = replaceUnsafe(text.slice(0, 4 * limit), " ").replace(/ {2,}/g, " ").trim();
   return line.length > limit ? `${line.slice(0, limit)}…` : line;
@@ -96,11 +88,7 @@ function plainValue(value: unknown): unknown {
   );
 }
 
-/**
- * Returns the candidate closest to a misspelt name.
- *
- * @returns `undefined` if none is near
- */
+/** Returns the candidate closest to a misspelt name; `undefined` if none is near. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined;
   let least = Math.min(4, Math.ceil(name.length / 2));

@@ -18,10 +18,7 @@ export function delayAfter({ first, longest }: BackoffLimits, others: number): n
   return Math.min(longest, first * 2 ** Math.min(others, 30));
 }
 
-/**
- * Doubles the waiting time after each failure. A random factor of 0.5 to 1 spreads the nodes that
- * ask one server.
- */
+/** Doubles the waiting time after each failure. A random factor of 0.5 to 1 spreads the nodes. */
 export class Backoff {
   #failures = 0;
 
@@ -36,12 +33,7 @@ export class Backoff {
     return this.#failures;
   }
 
-  /**
-   * Counts a failure.
-   *
-   * @param atLeast milliseconds that the server asked for; the spread is added
-   * @returns milliseconds to wait
-   */
+  /** Counts a failure. @returns milliseconds to wait, at least those that the server asked for */
   next(atLeast = 0): number {
     const { first } = this.limits;
     const range = delayAfter(this.limits, this.#failures);
@@ -72,7 +64,6 @@ export interface BoundedReadingOptions<T> {
 
 /**
  * Refreshes the value if the last reading has expired. If that fails, the last value stays.
- *
  * @returns a function of the milliseconds for which a reading is valid
  */
 export function boundedReading<T>(
