@@ -21,7 +21,6 @@ import {
 } from "../model/ports/http.ts";
 import type { DesiredNode } from "../model/kernel/desired.ts";
 
-/** The inputs of `HealthCheckNodePorts`. */
 interface HealthCheckNodePortsOptions {
   /** Returns the facts that decide the listen addresses. */
   readonly where: () => AddressInputs;
@@ -42,7 +41,6 @@ const LOOK_MILLISECONDS = 30_000;
 
 /** A group of addresses of a Service, which are opened together. */
 interface Place {
-  /** `namespace/name`. */
   readonly service: string;
   readonly port: number;
   readonly addresses: readonly string[];
@@ -69,7 +67,6 @@ export class HealthCheckNodePorts {
 
   constructor(private readonly options: HealthCheckNodePortsOptions) {}
 
-  /** Returns the ports that cannot be opened. */
   get failures(): readonly ListenFailure[] {
     return [...this.#failed.values()];
   }
@@ -81,7 +78,6 @@ export class HealthCheckNodePorts {
     return this.#work;
   }
 
-  /** Ends all listeners. */
   close(): Promise<void> {
     this.#closing.abort();
     return this.sync(new Map());
@@ -170,7 +166,6 @@ export class HealthCheckNodePorts {
     };
   }
 
-  /** Syncs again after a pause. */
   #syncAfter(milliseconds: number, prepare = () => {}): void {
     const { signal } = this.#closing;
     if (signal.aborted || this.#waiting.has(milliseconds)) return;
@@ -193,7 +188,6 @@ interface HealthCheckPlace {
 /** The facts of the node that decide the listen addresses. */
 export interface AddressInputs {
   readonly node: DesiredNode;
-  /** The addresses of all network interfaces, canonical. */
   readonly ownAddresses: readonly string[];
 }
 

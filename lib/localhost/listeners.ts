@@ -31,14 +31,11 @@ type ConnectionFailure = "no-answer" | "too-many";
 
 /** The counts of one family. */
 export interface FamilyCounts {
-  /** Attempts to open a listener that failed. */
   listenFailures: number;
-  /** Connections that reached an endpoint. */
   connections: number;
   readonly failures: Record<ConnectionFailure, number>;
 }
 
-/** Inputs of `LocalhostListeners`. */
 interface LocalhostListenersOptions {
   readonly tcp: Tcp;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
@@ -67,7 +64,6 @@ export class LocalhostListeners {
   #work: Promise<void> | undefined;
   #isChanged = false;
   #isRetrying = false;
-  /** By family. */
   readonly counts: Readonly<Record<Family, FamilyCounts>> = { 4: noCounts(), 6: noCounts() };
 
   constructor(options: LocalhostListenersOptions) {
@@ -82,14 +78,12 @@ export class LocalhostListeners {
     return this.#work ??= this.#reconcileAll().finally(() => this.#work = undefined);
   }
 
-  /** Counts the open listeners of a family. */
   listeners(family: Family): number {
     let count = 0;
     for (const open of this.#open.values()) if (open.family === family) count++;
     return count;
   }
 
-  /** Returns the number of open connections. */
   get connections(): number {
     return this.#connections.size;
   }
@@ -100,12 +94,10 @@ export class LocalhostListeners {
     return this.#wanted.size + connections === 0 ? undefined : { listeners, connections };
   }
 
-  /** Returns the node ports that cannot be opened. */
   get failures(): readonly LocalhostFailure[] {
     return [...this.#failed.values()];
   }
 
-  /** Ends all listeners and connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort();
     await this.#work;

@@ -43,7 +43,6 @@ export class LocalhostNodePorts {
   /** True if `#wanted` is older than the state, because a sync failed. */
   #isBehind = true;
 
-  /** @param state the desired state of the outcomes */
   constructor(private readonly state: DesiredState) {}
 
   /** Returns the wanted listeners by family and port. A change makes a new map. */

@@ -176,25 +176,20 @@ export interface SignpostConfiguration extends SchedulerDefaults {
   readonly fullSyncPeriod: number;
   /** Milliseconds that connections of kube-proxy's ipvs mode keep working after a take-over. */
   readonly ipvsGracePeriod: number;
-  /** The path of the state file; `""` if there is none. */
   readonly stateFile: string;
   /** The local socket of `signpost status` and related commands; `""` if there is none. */
   readonly socket: string;
   /** If true, the API server is reached through the proxies that the environment names. */
   readonly proxyFromEnvironment: boolean;
-  /** If true, signpost waits until another signpost in this network namespace ends. */
   readonly wait: boolean;
   /** Serves the status page on the metrics server; `auto` if that listens on loopback only. */
   readonly statusPage: "auto" | "on" | "off";
-  /** If true, new connections are counted by Service. */
   readonly serviceMetrics: boolean;
-  /** A Service over a limit keeps its last state within it. */
   readonly limits: Limits;
 }
 
 /** The arguments and file in use. They hold paths of credentials, not credentials. */
 export interface CommandLine {
-  /** The arguments after the program's name. */
   readonly argv: readonly string[];
   /** The folder in which relative paths start. */
   readonly workingDirectory: string;

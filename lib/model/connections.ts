@@ -12,7 +12,6 @@ export interface FrontendCount {
   readonly frontend: string;
   /** `namespace/name` of the Service that the frontend was written for. */
   readonly service: string;
-  /** The number of new connections. */
   readonly connections: number;
 }
 
@@ -37,7 +36,6 @@ export interface ServiceConnections {
   readonly frontend: FrontendType;
   /** Connections since the daemon began to count. Never falls. */
   readonly connections: number;
-  /** The rate between the last two readings. */
   readonly perSecond: number;
 }
 
@@ -55,6 +53,5 @@ export interface ConnectionsReport {
   readonly everySeconds: number;
   /** The sum over all Services, also over those that `services` has no room for. */
   readonly total: Pick<ServiceConnections, "connections" | "perSecond">;
-  /** The busiest Services, busiest first. */
   readonly services: readonly ServiceConnections[];
 }

@@ -28,7 +28,6 @@ export interface Finding {
 
 /** A node port that cannot be opened. */
 export interface LocalhostFailure {
-  /** `namespace/name:port`. */
   readonly servicePort: string;
   readonly address: string;
   readonly port: number;
@@ -38,7 +37,6 @@ export interface LocalhostFailure {
 /** The number of listeners and their connections. */
 export interface LocalhostSummary {
   readonly listeners: number;
-  /** Connections that are open now. */
   readonly connections: number;
 }
 
@@ -69,7 +67,6 @@ export interface SyncSummary {
 /** Leftovers of kube-proxy's ipvs mode that signpost will remove later. */
 export interface TakeOverSummary {
   readonly from: "ipvs";
-  /** Connections in IPVS. */
   readonly connections: number;
   /** The deadline of these connections, RFC 3339. */
   readonly until: string;
@@ -130,7 +127,6 @@ export interface Status {
   readonly nodeEligible: boolean;
   /** True if the rules are those of the state file, because the watches have not delivered yet. */
   readonly stale: boolean;
-  /** The faults on this node, errors first. */
   readonly findings: readonly Finding[];
   /** The progress of a large table in portions; absent if there is none. */
   readonly portions?: Progress;
@@ -141,7 +137,6 @@ export interface Status {
   readonly endpointSlices: number;
   readonly endpoints: number;
   readonly driftRepairs: number;
-  /** Node ports on loopback; absent if there are none. */
   readonly localhostNodePorts?: LocalhostSummary;
   /** Absent if no take-over is in progress. */
   readonly takeOver?: TakeOverSummary;
@@ -152,7 +147,6 @@ export interface Status {
   /** Present if one Service was asked about. */
   readonly service?: ServiceStatus;
   readonly watches: readonly WatchSummary[];
-  /** The newest last. */
   readonly syncs: readonly SyncSummary[];
   readonly refused: readonly {
     readonly kind: Kind;

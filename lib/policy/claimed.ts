@@ -19,7 +19,6 @@ import type { Snapshot } from "../cache/cache.ts";
 /** The node's facts that claims depend on. */
 export interface Surroundings {
   readonly node: DesiredNode;
-  /** Canonical addresses of this node. */
   readonly ownAddresses: ReadonlySet<string>;
   readonly ownPorts: readonly OwnPort[];
   /** Endpoints of the API servers, as `address:port`; empty if they are not published. */
@@ -187,7 +186,6 @@ export function isServiceKey(holder: string): boolean {
   return !holder.includes(" ");
 }
 
-/** The most claims that one line names. */
 const MOST_NAMED = 5;
 
 /** Describes in one line the claims that a Service lost, at least one. */
@@ -234,7 +232,6 @@ export class SurroundingsFollower {
   /** The facts as one text. */
   #key = "";
 
-  /** @param options the sources of the facts */
   constructor(options: SurroundingsOptions) {
     this.#options = options;
   }

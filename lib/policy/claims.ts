@@ -48,15 +48,12 @@ export interface Conflict {
   readonly claim: string;
   /** `namespace/name` of the Service that holds it, or another holder in words. */
   readonly holder: string;
-  /** `namespace/name` of the Service that lost it. */
   readonly loser: string;
   /** The reason why the holder comes first, as the end of a sentence. */
   readonly because: string;
 }
 
-/** A claim with its Service. */
 interface Claimant extends Claim {
-  /** `namespace/name`. */
   readonly service: string;
   readonly created: number;
 }
@@ -110,7 +107,6 @@ export class Claims {
     return affected;
   }
 
-  /** Returns the claims that a Service lost. */
   conflictsOf(service: string): Conflict[] {
     const conflicts: Conflict[] = [];
     if (this.#waiting.size === 0 && this.#conditional === 0) return conflicts;
@@ -201,7 +197,6 @@ function claimant(
   };
 }
 
-/** Returns a number below 0 if the first comes before the second. */
 function compare(a: Claimant, b: Claimant): number {
   return rankOf(a) - rankOf(b) || a.created - b.created ||
     (a.service < b.service ? -1 : a.service > b.service ? 1 : 0);

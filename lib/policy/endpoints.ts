@@ -84,7 +84,7 @@ export function findCandidates(
   return candidates;
 }
 
-/** Returns the rank of an entry. Of several with one address and port, the highest counts. */
+/** Returns the rank of an entry. A pod may have the address of one that still terminates. */
 function rank({ endpoint }: Candidate, nodeName: string): number {
   return (endpoint.terminating ? 0 : 4) + (endpoint.ready ? 2 : 0) +
     (endpoint.nodeName === nodeName ? 1 : 0);
@@ -113,9 +113,7 @@ export interface Place {
 
 /** The lists that a service port needs. */
 export interface Need {
-  /** True if some traffic follows the Cluster policy. */
   readonly cluster: boolean;
-  /** True if some traffic follows the Local policy. */
   readonly local: boolean;
 }
 

@@ -37,7 +37,6 @@ export interface NamedService {
   readonly service: Service | undefined;
 }
 
-/** A state of a Service that is within the limits. */
 interface Admitted {
   readonly service: Service;
   readonly cost: number;
@@ -85,12 +84,10 @@ export class Admission {
   readonly #limits: Limits;
   readonly #schedulers: SchedulerDefaults;
   readonly #admitted = new Map<string, Admitted>();
-  /** The total cost of each namespace. */
   readonly #totals = new Map<string, number>();
   readonly #over = new Map<string, OverLimit>();
   /** Services whose rules stay unchanged. */
   readonly #frozen = new Set<string>();
-  /** Namespaces whose cost fell. */
   #shrunk = new Set<string>();
 
   /** @param schedulers the scheduler of Services that name none */
@@ -114,7 +111,6 @@ export class Admission {
     return this.#frozen.has(key);
   }
 
-  /** Returns the Services over a limit. */
   get over(): ReadonlyMap<string, OverLimit> {
     return this.#over;
   }

@@ -38,7 +38,6 @@ import type { OwnPort } from "./claims.ts";
 /** Inputs of `desiredNode`. */
 export interface NodeInputs {
   readonly configuration: Configuration;
-  /** The traits of the mode in effect. */
   readonly traits: ModeTraits;
   readonly node: Node | undefined;
   readonly serviceCIDRs: readonly ServiceCIDR[];
@@ -104,7 +103,6 @@ export function answersOnLoopback(node: DesiredNode, family: Family): boolean {
     nodePortAddresses.cidrs.some((cidr) => cidrsOverlap(cidr, "127.0.0.0/8"));
 }
 
-/** The inputs that decide where node ports answer. */
 type NodePortInputs = Pick<NodeInputs, "configuration" | "traits" | "node">;
 
 /** Returns true if node ports of a family answer on all addresses because the Node has none. */

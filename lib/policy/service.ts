@@ -81,7 +81,6 @@ interface PortInputs {
   readonly inputs: ServiceInputs;
   readonly port: ServicePort;
   readonly family: Family;
-  /** The source ranges of this family. */
   readonly ranges: readonly string[];
   /** The ports of the last sync, by `slotsKey`. */
   readonly last: ReadonlyMap<string, DesiredServicePort>;
@@ -238,14 +237,11 @@ function sourceRanges(
 
 const NO_RANGES: readonly string[] = [];
 
-/** The remaining ports, and the features that were missing. */
 interface Reduced {
   readonly ports: readonly DesiredServicePort[];
-  /** The refused features that the Service needs. */
   readonly unsupported: readonly Unsupported[];
 }
 
-/** Returns the features that a service port needs. */
 function featuresOf(port: DesiredServicePort): ServiceFeature[] {
   return [
     ...port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0
@@ -286,11 +282,9 @@ export function withoutRefused(
 
 /** The health check of one Service. */
 export interface HealthCheck {
-  /** `spec.healthCheckNodePort`. */
   readonly port: number;
   /** The number of distinct addresses of ready endpoints on this node, for each family with a cluster IP. */
   readonly localEndpoints: ReadonlyMap<Family, number>;
-  /** The load-balancer IPs of the Service. */
   readonly loadBalancerIPs: readonly string[];
 }
 

@@ -36,7 +36,6 @@ import { desiredNode, nodeAddress } from "./node.ts";
 
 /** The settings of the desired state, fixed for the life of the process. */
 export interface DesiredOptions extends SurroundingsOptions {
-  /** The traits of the mode in effect. */
   readonly traits: ModeTraits;
   readonly nodeName: string;
   /** The families that have rules; all by default. */
@@ -50,11 +49,8 @@ export interface DesiredOptions extends SurroundingsOptions {
 /** One step of the desired state. */
 export interface Step {
   readonly change: StateChange;
-  /** Conflicts over addresses and ports of this step's Services. */
   readonly conflicts: readonly Conflict[];
-  /** Services of this step that need a refused feature. */
   readonly unsupported: readonly Unsupported[];
-  /** Services of this step that are over a limit. */
   readonly overLimit: readonly OverLimit[];
   /** Services with more additions than one step allows. The next step continues with them. */
   readonly growing: ReadonlySet<string>;
@@ -75,7 +71,6 @@ type Changes = StateChange["services"];
 interface NodeFacts {
   /** `""` if unknown. */
   readonly zone: string;
-  /** The node's own address of each family. */
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
@@ -119,7 +114,6 @@ export class Desired implements DesiredState {
   /** This machine's addresses and ports at the last step. */
   #around: readonly unknown[] = [];
 
-  /** @param options the configuration, and the name of this node */
   constructor(options: DesiredOptions) {
     this.#options = options;
     const { signpost } = options.configuration;
@@ -130,12 +124,10 @@ export class Desired implements DesiredState {
     this.#surroundings = new SurroundingsFollower(options);
   }
 
-  /** @inheritdoc */
   get node(): DesiredNode {
     return this.#node;
   }
 
-  /** @inheritdoc */
   get services(): ReadonlyMap<string, readonly DesiredServicePort[]> {
     return this.#services;
   }
@@ -145,23 +137,19 @@ export class Desired implements DesiredState {
     return this.#healthChecks;
   }
 
-  /** Returns the number of service ports without a local endpoint, at the last step. */
   get noLocal(): Readonly<Record<Family, NoLocal>> {
     return this.#noLocal;
   }
 
-  /** Returns the conflicts of all Services. */
   conflicts(): Conflict[] {
     const losers = [...this.#services.keys()].filter((service) => this.#losers.has(service));
     return losers.flatMap((service) => this.#claims.conflictsOf(service));
   }
 
-  /** The number of conflicts of all Services, counted at each step. */
   get conflictCount(): number {
     return this.#conflictCount;
   }
 
-  /** Returns the Services that need a refused feature. */
   unsupported(): Unsupported[] {
     return [...this.#unsupported.values()].flat();
   }
@@ -175,7 +163,6 @@ export class Desired implements DesiredState {
     return Math.max(after, this.#admission.costInForce(key));
   }
 
-  /** Returns all Services over a limit. */
   overLimit(): OverLimit[] {
     return [...this.#admission.over.values()];
   }
@@ -286,7 +273,6 @@ export class Desired implements DesiredState {
     return all;
   }
 
-  /** Updates the claims and returns all Services to compute. */
   *#settleClaims(
     objects: Snapshot,
     alsoDirty: Iterable<string>,
@@ -385,7 +371,6 @@ export interface State {
   readonly cache: ObjectCache;
   readonly desired: Desired;
   readonly conflicts: readonly Conflict[];
-  /** Objects that cannot be used. */
   readonly refused: readonly Refusal[];
   /** Addresses of the API server that sent the objects, as far as known. */
   readonly apiServerAddresses?: readonly string[];

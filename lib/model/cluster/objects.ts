@@ -29,7 +29,6 @@ export interface ServicePort {
   /** The port's name; `""` if the Service's only port has no name. */
   readonly name: string;
   readonly protocol: Protocol;
-  /** 1 to 65535. */
   readonly port: number;
   /** 0 if there is none. */
   readonly nodePort: number;

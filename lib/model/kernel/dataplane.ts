@@ -48,24 +48,15 @@ export interface Dataplane<S extends Script = Script> {
 
 /** The class of a failed script. */
 export type ApplyFailure =
-  /** The program is not installed. */
-  | "program-missing"
-  /** No CAP_NET_ADMIN. */
-  | "not-permitted"
-  /** Another program holds our table for itself. */
-  | "owned"
-  /** The kernel or the program does not know an expression. */
-  | "not-supported"
-  /** The script deletes a missing object or adds an existing one: another program changed the kernel. */
-  | "conflict"
-  /** Another program holds the lock (iptables), or the kernel is busy. */
-  | "busy"
-  /** The program crashes on rules of another program. */
-  | "unreadable"
-  /** The program could not be started, was killed, or did not end in time. */
-  | "program-failed"
-  /** Anything else. */
-  | "unknown";
+  | "program-missing" // The program is not installed.
+  | "not-permitted" // No CAP_NET_ADMIN.
+  | "owned" // Another program holds our table for itself.
+  | "not-supported" // The kernel or the program does not know an expression.
+  | "conflict" // The script deletes a missing object or adds an existing one: another program changed the kernel.
+  | "busy" // Another program holds the lock (iptables), or the kernel is busy.
+  | "unreadable" // The program crashes on rules of another program.
+  | "program-failed" // The program could not be started, was killed, or did not end in time.
+  | "unknown"; // Anything else.
 
 /** Thrown by `Dataplane.apply`. The message is one line that says what to do. */
 export class ApplyError extends Error {

@@ -21,7 +21,6 @@ export interface Drift {
 export interface Change {
   readonly change: "add" | "delete";
   readonly type: "element" | "chain" | "set" | "rule";
-  /** The set, map or chain. */
   readonly in: string;
   /** The key of an element, or the rule; `""` for the chain or set itself. */
   readonly key: string;
@@ -50,7 +49,6 @@ export interface Difference {
   readonly key: string;
   /** The desired value; `""` if nothing is desired, or there is no value but the key. */
   readonly desired: string;
-  /** The value in the kernel. */
   readonly held: string;
 }
 
@@ -62,7 +60,6 @@ export interface ServiceDifference extends Difference {
 
 /** A Service whose last good rules the daemon keeps. */
 export interface HeldBack {
-  /** `namespace/name`. */
   readonly service: string;
   /** The reason why its present state is not used. */
   readonly reason: string;
@@ -80,7 +77,6 @@ export interface FixOutcome {
    * answered, or it made no sync. `unneeded`: no difference.
    */
   readonly result: "unneeded" | "fixed" | "differs" | "failed";
-  /** One line for people. */
   readonly message: string;
 }
 
@@ -91,7 +87,6 @@ export interface Verification {
   readonly mode: Mode;
   /** True if the kernel holds the desired state, and no other proxy's rules. */
   readonly same: boolean;
-  /** The number of Services and service ports in the desired state. */
   readonly services: number;
   readonly servicePorts: number;
   /** The number of elements and rules in the desired state. */

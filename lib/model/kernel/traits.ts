@@ -7,9 +7,7 @@ import type { Mode, ModeSections } from "../configuration.ts";
 
 /** The properties of a mode. */
 export interface ModeTraits {
-  /** The value of the setting `mode`. */
   readonly name: Mode;
-  /** The section of the configuration for this mode. */
   readonly section: keyof ModeSections;
   /** True if node ports answer on the Node's primary addresses only, without `nodePortAddresses`. */
   readonly primaryNodePorts: boolean;
@@ -17,7 +15,6 @@ export interface ModeTraits {
   readonly localhostNodePorts: "rules" | "listeners";
   /** True if packets to unused cluster IPs are rejected or dropped. */
   readonly guardsClusterIPs: boolean;
-  /** Service features that this mode lacks on any kernel. */
   readonly refuses: RefusedFeatures;
   /** The cost, in elements, of one partial sync while other Services wait; absent if unbounded. */
   readonly share?: number;
@@ -44,7 +41,6 @@ export type RefusedFeatures = ReadonlyMap<Feature, string>;
 
 /** A Service that needs a refused feature. */
 export interface Unsupported {
-  /** `namespace/name`. */
   readonly service: string;
   readonly feature: ServiceFeature;
   /** One line that says who refuses what. */

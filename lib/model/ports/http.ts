@@ -38,7 +38,6 @@ export interface ListenAddress {
 
 /** A running listener. */
 export interface HttpListener {
-  /** The bound port. */
   readonly port: number;
   /** Closes the listener and all its connections. */
   close(): Promise<void>;

@@ -37,7 +37,6 @@ export interface ProcessStreamer {
 /** Thrown by a `ProcessRunner` for a program that is not installed. */
 export class ProgramMissingError extends Error {
   override name = "ProgramMissingError";
-  /** @param program the name of the program */
   constructor(readonly program: string, options?: ErrorOptions) {
     super(`cannot run ${program}: is it installed, and in the PATH?`, options);
   }
@@ -45,16 +44,11 @@ export class ProgramMissingError extends Error {
 
 /** The reason why an installed program failed. */
 export type ProgramFailure =
-  /** The kernel did not start it: no free file descriptor, process or memory. */
-  | "not-started"
-  /** It exceeded its time limit and was killed. */
-  | "timeout"
-  /** It printed more than is expected of it, and was killed. */
-  | "output"
-  /** The program crashed. */
-  | "crash"
-  /** A signal from elsewhere ended it: the kernel may be out of memory. */
-  | "signal";
+  | "not-started" // The kernel did not start it: no free file descriptor, process or memory.
+  | "timeout" // It exceeded its time limit and was killed.
+  | "output" // It printed more than is expected of it, and was killed.
+  | "crash" // The program crashed.
+  | "signal"; // A signal from elsewhere ended it: the kernel may be out of memory.
 
 /** Thrown by a `ProcessRunner`. A retry may succeed. The message is one line for the user. */
 export class ProgramFailedError extends Error {
@@ -102,7 +96,6 @@ export interface TcpAddress {
 export interface TcpConnection {
   /** Copies bytes both ways until both ends have finished, then closes both. Never rejects. */
   join(other: TcpConnection): Promise<void>;
-  /** Closes the connection now. May be called twice. */
   close(): void;
 }
 
@@ -114,7 +107,6 @@ export interface TcpListener {
 
 /** Limits of an attempt to connect. */
 export interface TcpConnectOptions {
-  /** Milliseconds. */
   readonly timeout: number;
   readonly signal: AbortSignal;
 }

@@ -57,38 +57,27 @@ export interface Runtime {
   readonly clock: Clock;
   readonly runner: ProcessRunner;
   readonly streamer: ProcessStreamer;
-  /** The lock of the daemon of this network namespace. */
   readonly lock: NodeLock;
-  /** The number of this process. */
   readonly pid: number;
   readonly build: Build;
-  /** Returns the kernel's release. */
   osRelease(): string;
   /** Frees memory one second after work; after small work, if no other work followed. Needs `--expose-gc`. */
   releaseMemory(after: "small" | "large", signal: AbortSignal): void;
-  /** Returns the number of processors. */
   cpus(): number;
   /** Returns an environment variable, or `undefined` if it is not set. */
   environment(name: string): string | undefined;
-  /** Returns the folder in which relative paths start. */
   workingDirectory(): string;
-  /** Returns the machine's host name. */
   hostname(): string;
   /** Returns true if the kernel has IPv6: not after `ipv6.disable=1`. */
   hasIpv6(): boolean;
-  /** Returns the canonical addresses of all network interfaces. */
   addresses(): readonly string[];
-  /** Returns the addresses with the names of their interfaces. */
   interfaces(): readonly InterfaceAddress[];
   /** Resolves a host name to canonical addresses. @throws if it cannot be resolved */
   resolve(host: string): Promise<readonly string[]>;
-  /** Reads a text file. */
   readFile(path: string): Promise<string>;
   /** Writes a text file, if signpost may write there. */
   writeFile(path: string, text: string): Promise<void>;
-  /** Writes to the standard output. */
   print(text: string): Promise<void>;
-  /** Returns true if the standard output is a terminal. */
   isTerminal(): boolean;
   /** Returns the size of the terminal, or 80 by 24 if unknown. */
   terminalSize(): { readonly columns: number; readonly rows: number };

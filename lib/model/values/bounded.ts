@@ -9,12 +9,10 @@ export class BoundedMap<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #capacity: number;
 
-  /** @param capacity the greatest number of entries */
   constructor(capacity: number) {
     this.#capacity = capacity;
   }
 
-  /** Returns the value of a key, if it is still there. */
   get(key: K): V | undefined {
     return this.#entries.get(key);
   }
@@ -43,18 +41,15 @@ export class TopK<T> {
   readonly #compare: (one: T, other: T) => number;
   #kept: T[] = [];
 
-  /** @param compare as for `sort` */
   constructor(most: number, compare: (one: T, other: T) => number) {
     this.#most = most;
     this.#compare = compare;
   }
 
-  /** Adds an entry, and sorts the kept entries now and then. */
   add(thing: T): void {
     if (this.#kept.push(thing) >= 2 * this.#most + SPARE) this.#kept = this.inOrder();
   }
 
-  /** Returns the first K entries in order. */
   inOrder(): T[] {
     return this.#kept.sort(this.#compare).slice(0, this.#most);
   }
@@ -64,7 +59,6 @@ export class TopK<T> {
 export class ChangeFilter {
   readonly #last: BoundedMap<string, string>;
 
-  /** @param capacity number of keys; when it is full, the oldest is dropped */
   constructor(capacity = 1024) {
     this.#last = new BoundedMap(capacity);
   }

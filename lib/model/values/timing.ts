@@ -7,9 +7,7 @@ import type { Clock } from "../ports/ports.ts";
 
 /** The limits of a waiting time, in milliseconds. */
 export interface BackoffLimits {
-  /** The first waiting time. */
   readonly first: number;
-  /** The longest waiting time. */
   readonly longest: number;
 }
 
@@ -28,7 +26,6 @@ export class Backoff {
     private readonly random: () => number = () => 1,
   ) {}
 
-  /** Failures since the last `reset`. */
   get failures(): number {
     return this.#failures;
   }
@@ -42,7 +39,6 @@ export class Backoff {
     return Math.max(range * spread, atLeast + (atLeast > 0 ? first * this.random() : 0));
   }
 
-  /** Resets the count after a success. */
   reset(): void {
     this.#failures = 0;
   }
@@ -56,9 +52,7 @@ const PATIENCE = 2_000;
 /** The source of readings. */
 export interface BoundedReadingOptions<T> {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** Reads the value; may reject. */
   readonly refresh: () => Promise<void>;
-  /** Returns the last value. */
   readonly known: () => T;
 }
 
