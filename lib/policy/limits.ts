@@ -3,17 +3,17 @@
  *
  * A Service over a limit is refused like a malformed object: its last state within the limits stays
  * in force. If only its endpoints grew, its rules stay unchanged. A Service that was never within
- * the limits has no rules.
+ * the limits has no rules. One step of a Service is limited too, so that others need not wait for it.
  *
  * @module
  */
 import { familyOf } from "../model/values/address.ts";
 import type { Snapshot } from "../cache/cache.ts";
-import { splitKey } from "../model/cluster/names.ts";
+import { hostPort, splitKey } from "../model/cluster/names.ts";
 import type { Limits } from "../model/configuration.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
 import { sorting } from "../model/ports/in_turns.ts";
-import { withAll } from "../model/values/lists.ts";
+import { only } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
 import {
   ANY_SCHEDULER,
@@ -23,6 +23,7 @@ import {
   slotsFor,
 } from "../model/cluster/scheduler.ts";
 import { familiesOf } from "./claimed.ts";
+import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
 
 /** A Service over a limit. */
 export interface OverLimit extends Refusal {
@@ -32,7 +33,7 @@ export interface OverLimit extends Refusal {
 }
 
 /** A Service with its `namespace/name`; `undefined` if it is gone. */
-export interface NamedService {
+interface NamedService {
   readonly key: string;
   readonly service: Service | undefined;
 }
@@ -45,7 +46,7 @@ interface Admitted {
 /** Services that are checked between two yields. */
 const BATCH = 25;
 /** The cost of one chain in elements. A chain slows down every transaction, an element only its own. */
-export const CHAIN_COST = 20;
+const CHAIN_COST = 20;
 
 /**
  * Returns the cost of a Service for every node, in elements: frontends with their endpoints and source ranges,
@@ -126,18 +127,17 @@ export class Admission {
       readonly serviceOf: (key: string) => Service | undefined;
     },
   ): Generator<undefined, ReadonlySet<string>> {
-    const named = function* (keys: Iterable<string>) {
-      for (const key of keys) yield { key, service: serviceOf(key) };
-    };
-    yield* this.judging(named(changed), objects);
-    const retries = this.takeRetries();
-    if (retries.length === 0) return changed;
-    yield* this.judging(named(retries), objects);
-    return withAll(changed, retries);
+    const judging = (keys: ReadonlySet<string>) =>
+      this.#judging(keys.values().map((key) => ({ key, service: serviceOf(key) })), objects);
+    yield* judging(changed);
+    const retries = this.#takeRetries();
+    if (retries.size === 0) return changed;
+    yield* judging(retries);
+    return changed.union(retries);
   }
 
   /** Checks Services: the oldest first, then the first by name. @yields when other work can run */
-  *judging(
+  *#judging(
     services: Iterable<NamedService>,
     objects: Pick<Snapshot, "slicesOf">,
   ): Generator<undefined, void> {
@@ -152,7 +152,7 @@ export class Admission {
     this.#over.delete(key);
     this.#frozen.delete(key);
     const last = this.#admitted.get(key);
-    if (service === undefined) return this.#release(key);
+    if (service === undefined) return this.#admit(key, undefined);
     for (
       const candidate of last && last.service !== service ? [service, last.service] : [service]
     ) {
@@ -165,15 +165,15 @@ export class Admission {
   }
 
   /** Returns refused Services that may fit now, because the cost of their namespace fell. */
-  takeRetries(): string[] {
-    if (this.#shrunk.size === 0) return [];
+  #takeRetries(): ReadonlySet<string> {
     const shrunk = this.#shrunk;
+    if (shrunk.size === 0) return shrunk;
     this.#shrunk = new Set();
-    return [...this.#over.keys()].filter((key) => shrunk.has(splitKey(key).namespace));
+    return new Set(this.#over.keys().filter((key) => shrunk.has(splitKey(key).namespace)));
   }
 
   #excess(key: string, cost: number, namespace: string): OverLimit | undefined {
-    const own = this.#admitted.get(key)?.cost ?? 0;
+    const own = this.costInForce(key);
     const sum = (this.#totals.get(namespace) ?? 0) - own + cost;
     const limits = this.#limits;
     if (cost > limits.service) {
@@ -190,24 +190,16 @@ export class Admission {
     });
   }
 
-  #admit(key: string, state: Admitted): void {
-    this.#count(key, state.cost);
-    this.#admitted.set(key, state);
-  }
-
-  #release(key: string): void {
-    this.#count(key, 0);
-    this.#admitted.delete(key);
-  }
-
-  /** Replaces a Service's part of its namespace's cost. */
-  #count(key: string, cost: number): void {
+  /** Sets the state in force, and replaces the Service's part of its namespace's cost. */
+  #admit(key: string, state: Admitted | undefined): void {
     const { namespace } = splitKey(key);
-    const before = this.#admitted.get(key)?.cost ?? 0;
+    const [before, cost] = [this.costInForce(key), state?.cost ?? 0];
     const total = (this.#totals.get(namespace) ?? 0) + cost - before;
     if (cost < before) this.#shrunk.add(namespace);
     if (total === 0) this.#totals.delete(namespace);
     else this.#totals.set(namespace, total);
+    if (state) this.#admitted.set(key, state);
+    else this.#admitted.delete(key);
   }
 }
 
@@ -226,5 +218,110 @@ function over(
     key,
     limit,
     reason: `${texts.asks}, ${texts.limit} (${limit}): ask for less, or raise the limit`,
+  };
+}
+
+/**
+ * Limits one step of a Service. Removals are complete. New ports, addresses and endpoints follow in
+ * list order up to the cost of one step. Each step adds something.
+ *
+ * @param before the ports after the last step
+ * @param most elements
+ * @returns the wanted ports themselves if the step adds no more than that
+ */
+export function limitGrowth(
+  before: readonly DesiredServicePort[],
+  { wanted, most }: { readonly wanted: readonly DesiredServicePort[]; readonly most: number },
+): readonly DesiredServicePort[] {
+  if (most === Infinity || isSmall(wanted, most)) return wanted;
+  const known = new Map(before.map((port) => [portKey(port), port]));
+  let left = most;
+  let isCut = false;
+  const ports: DesiredServicePort[] = [];
+  for (const port of wanted) {
+    const last = known.get(portKey(port));
+    const added = addedCost(port, last);
+    if (added <= left) ports.push(port);
+    else {
+      isCut = true;
+      if (left > 0 || last) ports.push(cutPort(port, { last, most: left }));
+    }
+    left = Math.max(0, left - added);
+  }
+  return isCut ? ports : wanted;
+}
+
+/** Returns true if no step to these ports can add more than that: no endpoint needs a look then. */
+function isSmall(ports: readonly DesiredServicePort[], most: number): boolean {
+  let cost = 0;
+  for (const port of ports) {
+    const endpoints = port.clusterEndpoints.length + port.localEndpoints.length;
+    cost += endpoints * costOfEndpoint(port) + addressesOf(port).length * (1 + endpoints);
+    if (cost > most) return false;
+  }
+  return true;
+}
+
+function portKey({ name, family, protocol }: DesiredServicePort): string {
+  return `${family} ${protocol} ${name}`;
+}
+
+function addressesOf(port: DesiredServicePort): readonly string[] {
+  const { clusterIPs, loadBalancerIPs, externalIPs, nodePort } = port;
+  const all = [...clusterIPs, ...loadBalancerIPs, ...externalIPs];
+  return nodePort === 0 ? all : [...all, `node port ${nodePort}`];
+}
+
+/** Returns the cost of one endpoint in elements. */
+function costOfEndpoint(port: DesiredServicePort): number {
+  return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
+}
+
+function newcomers(list: readonly Destination[], last: readonly Destination[]): Set<string> {
+  const known = new Set(last.map(keyOf));
+  return new Set(list.map(keyOf).filter((key) => !known.has(key)));
+}
+
+function keyOf({ address, port }: Destination): string {
+  return hostPort(address, port);
+}
+
+function newAddresses(port: DesiredServicePort, last: DesiredServicePort | undefined): string[] {
+  const known = new Set(last === undefined ? [] : addressesOf(last));
+  return addressesOf(port).filter((address) => !known.has(address));
+}
+
+function addedCost(port: DesiredServicePort, last: DesiredServicePort | undefined): number {
+  const { clusterEndpoints: all, localEndpoints: local } = port;
+  const added = newcomers(all, last?.clusterEndpoints ?? []).size +
+    newcomers(local, last?.localEndpoints ?? []).size;
+  const addresses = newAddresses(port, last).length;
+  return added * costOfEndpoint(port) +
+    addresses * (1 + (last === undefined ? 0 : all.length + local.length));
+}
+
+/** Keeps new endpoints and addresses up to a cost. Above 0, it allows at least one of each. */
+function cutPort(
+  port: DesiredServicePort,
+  { last, most }: { readonly last: DesiredServicePort | undefined; readonly most: number },
+): DesiredServicePort {
+  const allowed = (each: number) => most === 0 ? 0 : Math.max(1, Math.floor(most / each));
+  const cut = (list: readonly Destination[], before: readonly Destination[] = []) => {
+    const late = new Set([...newcomers(list, before)].slice(allowed(costOfEndpoint(port))));
+    return only(list, (each) => !late.has(keyOf(each)));
+  };
+  const clusterEndpoints = cut(port.clusterEndpoints, last?.clusterEndpoints);
+  const localEndpoints = cut(port.localEndpoints, last?.localEndpoints);
+  const each = 1 + clusterEndpoints.length + localEndpoints.length;
+  const late = new Set(newAddresses(port, last).slice(allowed(each)));
+  const held = (list: readonly string[]) => only(list, (address) => !late.has(address));
+  return {
+    ...port,
+    clusterIPs: held(port.clusterIPs),
+    loadBalancerIPs: held(port.loadBalancerIPs),
+    externalIPs: held(port.externalIPs),
+    nodePort: late.has(`node port ${port.nodePort}`) ? 0 : port.nodePort,
+    clusterEndpoints,
+    localEndpoints,
   };
 }

@@ -30,8 +30,7 @@ import {
   withoutLost,
   withoutRefused,
 } from "./service.ts";
-import { limitGrowth } from "./growth.ts";
-import { Admission, costOf, type OverLimit } from "./limits.ts";
+import { Admission, costOf, limitGrowth, type OverLimit } from "./limits.ts";
 import { desiredNode, nodeAddress } from "./node.ts";
 
 /** The settings of the desired state, fixed for the life of the process. */

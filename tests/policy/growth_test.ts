@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Pipeline } from "../support/pipeline.ts";
-import { limitGrowth } from "../../lib/policy/growth.ts";
+import { limitGrowth } from "../../lib/policy/limits.ts";
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
 import { service, slice } from "./objects.ts";
 

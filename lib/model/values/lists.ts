@@ -39,13 +39,6 @@ export function placeOf<T extends NonNullable<unknown>>(
   return low;
 }
 
-/** Returns a set with more entries, without a list of them all. */
-export function withAll<T>(some: ReadonlySet<T>, others: Iterable<T>): Set<T> {
-  const all = new Set(some);
-  for (const each of others) all.add(each);
-  return all;
-}
-
 /** Entries that are skipped without a break. */
 const PASSED = 100;
 
