@@ -87,7 +87,7 @@ async function guarded(invocation: Run, context: Given): Promise<number> {
   const { command, configuration } = invocation;
   const { runtime } = context;
   const logger = isQuery(command)
-    ? terseLog(runtime, configuration)
+    ? terseLog(runtime, configuration.logging)
     : openLog(configuration, runtime);
   if (!isQuery(command)) {
     // The daemon has said them already to who looks at it.

@@ -11,13 +11,13 @@ import { stderrIsJournal, stderrSink } from "../system/stderr_sink.ts";
 
 /** Opens the log on standard error, as the configuration asks for it. */
 export function openLog(
-  { logFormat, verbosity }: Pick<Configuration, "logFormat" | "verbosity">,
+  { logging: { format, verbosity } }: Pick<Configuration, "logging">,
   runtime: Pick<Runtime, "clock" | "environment">,
 ): Logger {
   return createLogger({
     clock: runtime.clock,
     sink: stderrSink(),
-    format: logFormat,
+    format,
     verbosity,
     journald: stderrIsJournal(runtime.environment("JOURNAL_STREAM")),
   });

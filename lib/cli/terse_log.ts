@@ -12,7 +12,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 /** A logger of lines such as `signpost: warning: object refused: kind=Service, key=a/b`. */
 export function terseLog(
   runtime: Pick<Runtime, "complain">,
-  { verbosity }: Pick<Configuration, "verbosity">,
+  { verbosity }: Pick<Configuration["logging"], "verbosity">,
 ): Logger {
   const say = (prefix: string) => (message: string, fields: LogFields = {}) => {
     const values = Object.entries(fields)

@@ -61,8 +61,6 @@ export function withDefaults(given: GivenSettings): AskedConfiguration {
     clusterCIDRs: clusterCIDR,
     detectLocal: { ...settings.detectLocal, clusterCIDRs: clusterCIDR },
     nodePortAddresses: [...new Set(settings.nodePortAddresses)],
-    verbosity: settings.logging.verbosity,
-    logFormat: settings.logging.format,
   };
 }
 

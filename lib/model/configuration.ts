@@ -89,7 +89,7 @@ export interface UnusedConfiguration {
     readonly rootHnsEndpointName: string;
     readonly forwardHealthCheckVip: boolean;
   };
-  /** `verbosity` and `format` have an effect; `verbosity` and `logFormat` below repeat them. */
+  /** Only `verbosity` (`-v`, as in klog) and `format` have an effect. */
   readonly logging: {
     readonly verbosity: number;
     readonly format: "text" | "json";
@@ -153,9 +153,6 @@ export interface Configuration extends UnusedConfiguration, ModeSections {
   /** Milliseconds; kept for `/configz` only. */
   readonly configSyncPeriod: number;
   readonly featureGates: Readonly<Record<string, boolean>>;
-  /** `-v`: klog's verbosity. */
-  readonly verbosity: number;
-  readonly logFormat: "text" | "json";
   readonly signpost: SignpostConfiguration;
 }
 

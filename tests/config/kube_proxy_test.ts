@@ -137,10 +137,16 @@ Deno.test("TestOptionsComplete", async () => {
     verbosity: 10,
     vmodule: [{ filePattern: "foo.go", verbosity: 6 }, { filePattern: "bar.go", verbosity: 8 }],
   });
-  assertEquals(runOf(await load(["-v=7", "--vmodule", "goo.go=8"])).configuration.verbosity, 7);
+  assertEquals(
+    runOf(await load(["-v=7", "--vmodule", "goo.go=8"])).configuration.logging.verbosity,
+    7,
+  );
   // "both": flags win over the file, for all settings; kube-proxy lets only logging flags win.
   const both = runOf(await loadFile(LOGGING, ["-v=7", "--ipvs-scheduler", "some"]));
-  assertEquals([both.configuration.verbosity, both.configuration.ipvs.scheduler], [7, "some"]);
+  assertEquals([both.configuration.logging.verbosity, both.configuration.ipvs.scheduler], [
+    7,
+    "some",
+  ]);
 });
 
 Deno.test("TestAddressFromDeprecatedFlags", async () => {

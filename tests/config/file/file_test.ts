@@ -158,8 +158,6 @@ logging: {verbosity: 4, format: json}
     },
     configSyncPeriod: 3_600_000,
     featureGates: { AllowServiceExternalIPs: false },
-    verbosity: 4,
-    logFormat: "json",
     signpost: SIGNPOST,
   });
 });

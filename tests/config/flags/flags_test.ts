@@ -59,8 +59,6 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
       },
       configSyncPeriod: 900_000,
       featureGates: {},
-      verbosity: 0,
-      logFormat: "text",
       signpost: SIGNPOST,
     },
     warnings: [],
@@ -149,13 +147,13 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
   [["--conntrack-udp-timeout-stream=1s"], (c) => c.conntrack.udpStreamTimeout, 1_000],
   [["--oom-score-adj", "-500"], (c) => c.oomScoreAdj, -500],
   [["--config-sync-period=1h"], (c) => c.configSyncPeriod, 3_600_000],
-  [["--v=4"], (c) => c.verbosity, 4],
-  [["--v", "4"], (c) => c.verbosity, 4],
-  [["-v", "4"], (c) => c.verbosity, 4],
-  [["-v4"], (c) => c.verbosity, 4],
-  [["-v=4"], (c) => c.verbosity, 4],
-  [["-v1", "-v2"], (c) => c.verbosity, 2],
-  [["--logging-format=json"], (c) => c.logFormat, "json"],
+  [["--v=4"], (c) => c.logging.verbosity, 4],
+  [["--v", "4"], (c) => c.logging.verbosity, 4],
+  [["-v", "4"], (c) => c.logging.verbosity, 4],
+  [["-v4"], (c) => c.logging.verbosity, 4],
+  [["-v=4"], (c) => c.logging.verbosity, 4],
+  [["-v1", "-v2"], (c) => c.logging.verbosity, 2],
+  [["--logging-format=json"], (c) => c.logging.format, "json"],
   [
     ["--feature-gates=AllowServiceExternalIPs=false"],
     (c) => c.featureGates,
@@ -215,7 +213,7 @@ Deno.test("flags win over the file, each for itself", async () => {
   assertEquals([configuration.conntrack.min, configuration.conntrack.maxPerCore], [0, 6]);
   assertEquals(configuration.featureGates, { AllowServiceExternalIPs: false });
   assertEquals(configuration.nodePortAddresses, []);
-  assertEquals([configuration.verbosity, configuration.logFormat], [7, "json"]);
+  assertEquals([configuration.logging.verbosity, configuration.logging.format], [7, "json"]);
 });
 
 Deno.test("the deprecated port flags set the port, or turn the server off, with a warning", async () => {
