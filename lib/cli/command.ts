@@ -161,7 +161,7 @@ async function perform(
     }
     case "completions": {
       const { completions } = await import("./completions/command.ts");
-      return await completions(command, context);
+      return await completions(command, context.runtime);
     }
     case "version": {
       const { versionReport } = await import("./version.ts");

@@ -1,5 +1,5 @@
 /**
- * What may stand at the end of a command line: a command, a flag, its value, or a command's words.
+ * Suggests the end of a command line: a command, a flag, its value, or a word of a command.
  *
  * @module
  */
@@ -8,48 +8,40 @@ import { flagGrammar } from "../grammar.ts";
 import { object } from "@optique/core/constructs";
 import { text } from "@optique/core/message";
 import { multiple } from "@optique/core/modifiers";
-import { suggestAsync, type Suggestion } from "@optique/core/parser";
+import { type Suggestion, suggestSync } from "@optique/core/parser";
 import { argument } from "@optique/core/primitives";
-import type { ValueParser } from "@optique/core/valueparser";
+import { string, type ValueParser } from "@optique/core/valueparser";
 import { SHELLS } from "../../config/flags/arguments.ts";
 import { COMMAND_FACTS } from "../../config/flags/commands.ts";
 import { type CommandName, COMMANDS } from "../../config/flags/flag.ts";
 
-/** Reads the names of all Services. */
-export type ServiceNames = () => Promise<readonly string[]>;
-
 /**
- * What the last word of a line may become.
+ * Returns the candidates for the last word of a line.
  *
  * @param line the words after `signpost`, up to the cursor
- * @param services is called where names of Services are wanted
  */
-export async function suggestionsFor(
-  line: readonly string[],
-  services: ServiceNames,
-): Promise<readonly Suggestion[]> {
+export function suggestionsFor(line: readonly string[]): readonly Suggestion[] {
   const [first, ...others] = line;
   const command = others.length === 0 ? undefined : COMMANDS.find((name) => name === first);
   const [word = "", ...rest] = command === undefined ? line : others;
   const parser = object({
     flags: flagGrammar(command ?? "run"),
-    words: multiple(argument(suggesting(() => wordsAfter(command, line, services)))),
+    words: multiple(argument(suggesting(wordsAfter(command, line)))),
   });
-  return await suggestAsync(parser, [word, ...rest]);
+  return suggestSync(parser, [word, ...rest]);
 }
 
-/** The words besides flags that may follow a command. */
-async function wordsAfter(
+/** Returns the words besides flags that may follow a command. */
+function wordsAfter(
   command: CommandName | undefined,
   line: readonly string[],
-  services: ServiceNames,
-): Promise<Suggestion[]> {
+): readonly Suggestion[] {
   switch (command) {
     case undefined:
       if (line.length > 1) return line[0] === "help" && line.length === 2 ? described() : [];
       return [...described(), { ...literal("help"), description: [text("show help texts")] }];
     case "explain":
-      return [literal("to"), ...(await services()).map(literal)];
+      return [literal("to")];
     case "diff":
       return [{ kind: "file", type: "any", pattern: line.at(-1) ?? "" }];
     case "completions":
@@ -71,17 +63,13 @@ function literal(text: string): Suggestion & { readonly kind: "literal" } {
 }
 
 /** Takes any word. */
-function suggesting(suggestions: () => Promise<Suggestion[]>): ValueParser<"async", string> {
+function suggesting(suggestions: readonly Suggestion[]): ValueParser<"sync", string> {
   return {
-    mode: "async",
-    metavar: "WORD",
-    placeholder: "",
-    parse: (value) => Promise.resolve({ success: true, value }),
-    format: (value) => value,
-    async *suggest(prefix) {
+    ...string({ metavar: "WORD" }),
+    *suggest(prefix) {
       // Of a flag.
       if (prefix.startsWith("-")) return;
-      for (const each of await suggestions()) {
+      for (const each of suggestions) {
         if (each.kind === "file" || each.text.startsWith(prefix)) yield each;
       }
     },

@@ -195,18 +195,16 @@ are compared with what the kernel holds of the Services that they name. Nothing 
     group: "The program",
     summary: "print a completion script for a shell",
     usage: ["completions bash|zsh|fish"],
-    about:
-      `Commands, flags, their values and the names of Services are completed. At each Tab key the script runs
-"signpost completions SHELL -- WORDS". Names come from where the flags of the line say, else from
-where this node's daemon has them.`,
+    about: `Commands, flags and their values are completed. At each Tab key the script runs
+"signpost completions SHELL -- WORDS".`,
     examples: [
       "signpost completions bash > /etc/bash_completion.d/signpost",
       "signpost completions zsh > /usr/local/share/zsh/site-functions/_signpost",
       "signpost completions fish > ~/.config/fish/completions/signpost.fish",
     ],
-    exitCodes: [[0, "printed"], [2, CANNOT]],
+    exitCodes: PRINTED,
     takesWords: true,
-    shares: CLUSTER,
+    shares: [],
   },
   version: {
     group: "The program",

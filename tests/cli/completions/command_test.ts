@@ -3,39 +3,20 @@ import { completions, completionScript } from "../../../lib/cli/completions/comm
 import { SHELLS } from "../../../lib/config/flags/arguments.ts";
 import { COMMAND_FACTS } from "../../../lib/config/flags/commands.ts";
 import { COMMANDS } from "../../../lib/config/flags/flag.ts";
-import type { Clock } from "../../../lib/model/ports/ports.ts";
-import type { Runtime } from "../../../lib/model/ports/runtime.ts";
 import { run } from "../../support/command.ts";
-import { configuration } from "../../support/configuration.ts";
 import { world } from "../runtime.ts";
 
-const EXAMPLES = new URL("../../../examples", import.meta.url).pathname;
-
-/** What a person waits for does not end by itself. */
-const PATIENT: Pick<Clock, "sleep"> = {
-  sleep: (_, signal) =>
-    new Promise((done) => signal?.addEventListener("abort", () => done(), { once: true })),
-};
-
-/** What is printed for a line; without one, the script. */
+/** Returns the output for a line; without a line, the script. */
 async function printed(
   shell: "bash" | "zsh" | "fish",
   line?: readonly string[],
-  changes: Partial<Runtime> = { clock: { ...world().runtime.clock, ...PATIENT } },
 ): Promise<string> {
-  const { runtime, logger, printed } = world(changes);
-  const code = await completions({ name: "completions", shell, line }, {
-    configuration: configuration(),
-    nodeName: "node-1",
-    runtime,
-    logger,
-    signal: new AbortController().signal,
-  });
-  assertEquals(code, 0);
+  const { runtime, printed } = world();
+  assertEquals(await completions({ name: "completions", shell, line }, runtime), 0);
   return printed.join("");
 }
 
-/** The words that are offered for a line. */
+/** Returns the words that are offered for a line. */
 async function offered(...line: readonly string[]): Promise<string[]> {
   return (await printed("bash", line)).split("\n").filter((word) => word !== "");
 }
@@ -84,17 +65,7 @@ const LINES: readonly (readonly [readonly string[], readonly string[]])[] = [
   [["--once", ""], []],
   [["explain", "10.244.0.7", "t"], ["to"]],
   [["explain", "--manifests=/nowhere", "t"], ["to"]],
-  [["explain", `--manifests=${EXAMPLES}`, "shop/web-"], [
-    "shop/web-external",
-    "shop/web-node-port",
-  ]],
-  [["explain", "-v4", "--manifests", EXAMPLES, "--trace=false", "shop/web-e"], [
-    "shop/web-external",
-  ]],
-  [["explain", "--manifests", EXAMPLES, "shop/data"], []],
-  // The standard input is what the person types.
-  [["explain", "--manifests", "-", ""], ["to"]],
-  [["explain", "--manifests", EXAMPLES, "--manifests=-", "shop/"], []],
+  [["explain", ""], ["to"]],
 ];
 
 for (const [line, words] of LINES) {
@@ -111,19 +82,8 @@ Deno.test("every flag that has an effect is offered, with both of its dashes", a
   }
 });
 
-Deno.test("names of Services that take too long are not waited for, wherever they hang", async () => {
-  const readFile = () => new Promise<string>(() => {});
-  assertEquals(await printed("bash", ["explain", "--config=/slow", "t"], { readFile }), "to");
-});
-
-Deno.test("the names of Services are in order", async () => {
-  const names = await offered("explain", `--manifests=${EXAMPLES}`, "shop/");
-  assert(names.length > 1);
-  assertEquals(names, [...names].sort());
-});
-
 /**
- * What bash offers for a line with the cursor at its end. The words are parted as readline does
+ * Returns the words that bash offers for a line with the cursor at its end. The words are parted as readline does
  * it, at `:` and `=` too; signpost itself is a function.
  */
 async function complete(line: string): Promise<string[]> {
