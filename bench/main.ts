@@ -1,7 +1,7 @@
 /**
  * `deno task bench`: measures signpost on this machine, in namespaces of its own.
  *
- * Prints tables, and writes `bench/results.json`, `docs/bench.svg` and the tables of `docs/performance.md`.
+ * Prints tables, and writes `bench/results.json`, `docs/bench.svg` and the tables of `bench/README.md`.
  * Needs root.
  *
  * @module
@@ -16,6 +16,7 @@ import { type IptablesResult, measureIptables } from "./parts/iptables.ts";
 import { measureLocalhost } from "./parts/localhost.ts";
 import { measurePackets, type PacketPath } from "./parts/packets.ts";
 import { measureWideService } from "./parts/wide_service.ts";
+import { measurePeers, renderPeerPage } from "./peer.ts";
 import { renderPlot } from "./plot.ts";
 import { renderPerformancePage } from "./page.ts";
 import { describeMachine, describeSitting, makeProgram } from "./program.ts";
@@ -26,6 +27,8 @@ import { measureSize } from "./size.ts";
 import { Stage } from "./stage.ts";
 import { renderResults } from "./tables.ts";
 
+const PEER_JSON = new URL("peer.json", import.meta.url).pathname;
+const PEER_PAGE = new URL("../docs/performance.md", import.meta.url).pathname;
 const FIRST_REQUEST_RUNS = 9;
 /** A round meets one of two placements on the processors, and the median wants many of them. */
 const PACKET_MILLISECONDS = 500;
@@ -156,12 +159,26 @@ async function bench(options: Options): Promise<void> {
   try {
     const program = await makeProgram(folder);
     progress(`measuring ${program}`);
+    if (options.peer !== undefined) {
+      await benchPeers({ ...options, peer: options.peer });
+      return;
+    }
     const results = await measure(options, program);
     print(renderResults(results));
     if (options.output) await write(results, options.output);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+}
+
+async function benchPeers(options: Options & { readonly peer: string }): Promise<void> {
+  const results = await measurePeers(new Libc(), { ...options, sizes: options.peerSizes });
+  const page = renderPeerPage(await Deno.readTextFile(PEER_PAGE), results);
+  print(page);
+  if (!options.output) return;
+  await Deno.writeTextFile(PEER_JSON, `${JSON.stringify(results, undefined, 2)}\n`);
+  await Deno.writeTextFile(PEER_PAGE, page);
+  progress(`wrote ${PEER_JSON} and ${PEER_PAGE}`);
 }
 
 async function write(

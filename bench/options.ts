@@ -33,6 +33,9 @@ export interface Options {
   /** Numbers of Services. */
   readonly sizes: readonly number[];
   readonly endpoints: number;
+  /** Path of a kube-proxy binary to compare with. */
+  readonly peer?: string;
+  readonly peerSizes: readonly number[];
   /** Numbers of Services for the packet path. */
   readonly packetSizes: readonly number[];
   /** Numbers of Services for iptables; the nft backend is measured with the first one only. */
@@ -70,7 +73,9 @@ export const HELP = `Measures signpost on this machine: deno task bench [options
   --parts LIST       of ${PARTS.join(", ")}; default: all
   --sizes LIST       numbers of services; default: 1000,10000,30000
   --churn SECONDS    of changes before memory is read again at 10000 services; default: 600
-  --no-write         leave bench/results.json, docs/performance.md and docs/bench.svg as they are
+  --peer PATH        a kube-proxy binary beside signpost, at 100, 1000 and 10000 services; no other parts.
+                     Writes bench/peer.json and the tables of docs/performance.md
+  --no-write         leave bench/results.json, bench/README.md, bench/peer.json, docs/bench.svg and docs/performance.md unchanged
 
 deno task bench --hostile measures how the work grows with hostile objects (no root, two minutes).
 deno task bench scale [options] measures clusters of the sizes that people have; see its --help.
@@ -81,6 +86,7 @@ const FULL: Options = {
   parts: new Set(PARTS),
   sizes: [1_000, 10_000, 30_000],
   endpoints: 10,
+  peerSizes: [100, 1_000, 10_000],
   packetSizes: [1, 10_000, 30_000],
   iptablesSizes: [1_000, 10_000],
   runs: 5,
@@ -98,13 +104,14 @@ const FULL: Options = {
   output: {
     json: new URL("results.json", import.meta.url).pathname,
     plot: new URL("../docs/bench.svg", import.meta.url).pathname,
-    page: new URL("../docs/performance.md", import.meta.url).pathname,
+    page: new URL("README.md", import.meta.url).pathname,
   },
 };
 
 const SHORT: Options = {
   ...FULL,
   sizes: [100],
+  peerSizes: [100],
   packetSizes: [100],
   iptablesSizes: [100],
   runs: 1,
@@ -136,6 +143,7 @@ export function readOptions(argv: readonly string[]): Options {
       sizes: { type: "string" },
       churn: { type: "string" },
       "no-write": { type: "boolean" },
+      peer: { type: "string" },
     },
   });
   const base = values.short ? SHORT : FULL;
@@ -145,12 +153,13 @@ export function readOptions(argv: readonly string[]): Options {
     ...(values.parts !== undefined && { parts: readParts(values.parts) }),
     ...(values.sizes !== undefined && sizes(values.sizes.split(",").map(readNumber))),
     ...(values.churn !== undefined && { churnSeconds: readNumber(values.churn) }),
+    ...(values.peer !== undefined && { peer: values.peer }),
     ...(values["no-write"] && { output: undefined }),
   };
 }
 
 function sizes(list: readonly number[]): Partial<Options> {
-  return { sizes: list, packetSizes: list, iptablesSizes: list };
+  return { sizes: list, peerSizes: list, packetSizes: list, iptablesSizes: list };
 }
 
 function readParts(text: string): ReadonlySet<Part> {

@@ -1,5 +1,5 @@
 /**
- * The tables of `docs/performance.md`, between the page's marks.
+ * The tables of `bench/README.md`, between the page's marks.
  *
  * @module
  */

@@ -3,17 +3,10 @@
  *
  * @module
  */
-import { BLUE, GREY, type Panel, RED, renderPanels } from "./panels.ts";
+import { BLUE, GREY, type Panel, renderPanels } from "./panels.ts";
 import type { SizeResult } from "./results.ts";
 
-/** kube-proxy 1.36.2, nftables mode, minSyncPeriod 10 ms, on the same kind of machine with a real API server. */
-export const KUBE_PROXY = {
-  firstSync: [[1_000, 220], [10_000, 14_900]],
-  p50: [[1_000, 142], [10_000, 7_067]],
-  p99: [[1_000, 155], [10_000, 9_371]],
-} as const;
-
-/** Draws what both the sizes and the comparison have. */
+/** Draws the latency of changes and the time of the first sync. */
 export function renderPlot(sizes: readonly SizeResult[]): string {
   const line = (value: (size: SizeResult) => number | undefined) =>
     sizes.flatMap((size) => {
@@ -24,8 +17,6 @@ export function renderPlot(sizes: readonly SizeResult[]): string {
     {
       title: "endpoint change until visible in the kernel",
       lines: [
-        { name: "kube-proxy p99", color: RED, dashed: true, points: KUBE_PROXY.p99 },
-        { name: "kube-proxy p50", color: RED, points: KUBE_PROXY.p50 },
         { name: "signpost p99", color: BLUE, dashed: true, points: line((s) => s.steady?.p99) },
         { name: "signpost p50", color: BLUE, points: line((s) => s.steady?.p50) },
         {
@@ -39,7 +30,6 @@ export function renderPlot(sizes: readonly SizeResult[]): string {
     {
       title: "first sync, after the lists are in",
       lines: [
-        { name: "kube-proxy", color: RED, points: KUBE_PROXY.firstSync },
         { name: "signpost", color: BLUE, points: line((s) => s.start?.firstSync) },
         {
           name: "nft -f, same script",

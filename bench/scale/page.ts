@@ -1,5 +1,5 @@
 /**
- * `docs/scale.md`, made of the results.
+ * `bench/scale.md`, made of the results.
  *
  * @module
  */
@@ -32,10 +32,9 @@ program of the binary with its V8 flags and with the defaults that the unit star
 API server is in the same namespace. \`deno task bench scale\` measures it on the machine that it runs on.
 ${failureLines(results).map((line) => `\n${line}\n`).join("")}
 
-![Time until all rules are in the kernel, and until it has a change of one endpoint, over the number of Services and endpoints, beside kube-proxy](scale.svg)
+![Time until all rules are in the kernel, and until it has a change of one endpoint, over the number of Services and endpoints](../docs/scale.svg)
 
-kube-proxy 1.36.2 was measured on another machine of this kind, in nftables mode with 10 endpoints a Service
-([performance.md](performance.md)). What people published is from larger machines: #139513 is 1.36.1, #135639 an older one.
+The full syncs of kube-proxy are published ones, from larger machines: #139513 is of 1.36.1, #135639 of an older version.
 
 ${markdownTable(measureRows(results))}
 

@@ -1,10 +1,9 @@
 /**
- * The results of the scale as an SVG picture, beside what kube-proxy takes and what people have published of it.
+ * The results of the scale as an SVG picture, beside full syncs of kube-proxy that people published.
  *
  * @module
  */
 import { type Axis, BLUE, GREY, type Note, type Panel, RED, renderPanels } from "../panels.ts";
-import { KUBE_PROXY } from "../plot.ts";
 import type { ScaleResult } from "./results.ts";
 import { elements } from "./tables.ts";
 
@@ -43,11 +42,6 @@ const PUBLISHED: readonly Note[] = [
   },
 ];
 
-/** What was measured of kube-proxy, with 10 endpoints a Service. */
-function measured(points: readonly (readonly [services: number, value: number])[]) {
-  return points.map(([services, value]) => [elements({ services, endpoints: 10 }), value] as const);
-}
-
 /** Draws all shapes, by their number of elements. */
 export function renderScalePlot(shapes: readonly ScaleResult[]): string {
   const sorted = [...shapes].sort((a, b) => elements(a) - elements(b));
@@ -57,7 +51,6 @@ export function renderScalePlot(shapes: readonly ScaleResult[]): string {
     {
       title: "until all rules are in the kernel",
       lines: [
-        { name: "kube-proxy", color: RED, points: measured(KUBE_PROXY.firstSync) },
         {
           name: "nft -f, same script",
           color: GREY,
@@ -71,13 +64,6 @@ export function renderScalePlot(shapes: readonly ScaleResult[]): string {
     {
       title: "one endpoint changes: until the kernel has it",
       lines: [
-        {
-          name: "kube-proxy 1.36.2, p99",
-          color: RED,
-          dashed: true,
-          points: measured(KUBE_PROXY.p99),
-        },
-        { name: "kube-proxy 1.36.2, p50", color: RED, points: measured(KUBE_PROXY.p50) },
         { name: "signpost, p99", color: BLUE, dashed: true, points: line((r) => r.change.p99) },
         { name: "signpost, p50", color: BLUE, points: line((r) => r.change.p50) },
       ],

@@ -3,7 +3,7 @@
  * made of them.
  *
  * Command lines are split by `config/flags/scan.ts`: loading these parsers would hold up each start of
- * the daemon (docs/dependencies.md).
+ * the daemon (CONTRIBUTING.md).
  *
  * @module
  */

@@ -15,8 +15,8 @@ export interface Recorded extends RunResult {
 
 /** The results of all runs, below the checkout's root. */
 export const RESULTS = "docs/kernels.json";
-/** The documents that have the table. */
-export const DOCUMENTS = ["docs/kernels.md", "README.md"] as const;
+/** Documents that have the table. */
+export const DOCUMENTS = ["docs/kernels.md"] as const;
 
 /** Writes the results, and the table into the documents; what was left out stays as it was. */
 export async function writeDocuments(root: string, results: readonly RunResult[]): Promise<void> {

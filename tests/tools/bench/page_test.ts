@@ -1,4 +1,4 @@
-/** The tables of `docs/performance.md`. */
+/** The tables of `bench/README.md`. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { renderPerformancePage } from "../../../bench/page.ts";
 import type { Pause } from "../../../bench/parts/pause.ts";

@@ -1,0 +1,223 @@
+/**
+ * signpost and a kube-proxy binary, one after the other on the same machine, with the same API server
+ * and the same configuration file.
+ *
+ * @module
+ */
+import { run } from "../tests/support/command.ts";
+import { signpostCommand } from "../tests/support/signpost.ts";
+import { replaceMarked } from "../tools/marked.ts";
+import { CLUSTER_CIDR, NODE_NAME } from "./cluster.ts";
+import { Commits } from "./commits.ts";
+import type { Libc } from "./libc.ts";
+import { Churn, sleepUntil } from "./parts/changes.ts";
+import { readCpuSeconds, readMemory } from "./processes.ts";
+import { describeMachine, describeSitting } from "./program.ts";
+import { megabytes, milliseconds, progress } from "./report.ts";
+import type { Results } from "./results.ts";
+import { Stage } from "./stage.ts";
+import { quantile } from "./statistics.ts";
+
+/** The programs and settings that are compared. */
+const CONTENDERS = ["signpost, defaults", "signpost", "kube-proxy"] as const;
+
+/** One program at one size. Times are milliseconds, memory is bytes. */
+interface Measured {
+  readonly contender: typeof CONTENDERS[number];
+  readonly services: number;
+  /** From the start of the process to the end of its first sync. */
+  readonly firstSync: number;
+  /** From a change at the API server to the commit in the kernel. */
+  readonly p50: number;
+  readonly p99: number;
+  /** Processor time of a change, with the programs that were run for it. */
+  readonly cpu: number;
+  /** After the changes. */
+  readonly rss: number;
+  readonly pss: number;
+}
+
+/** One sitting. */
+export interface PeerResults {
+  /** Commit, day and load average. */
+  readonly sitting: string;
+  readonly machine: Results["machine"];
+  /** Version that the kube-proxy binary prints. */
+  readonly peer: string;
+  readonly changes: number;
+  readonly measured: readonly Measured[];
+}
+
+interface PeerOptions {
+  /** Path of the kube-proxy binary. */
+  readonly peer: string;
+  /** Numbers of Services. */
+  readonly sizes: readonly number[];
+  readonly endpoints: number;
+  /** Changes of one endpoint, two a second. */
+  readonly changes: number;
+}
+
+/** Measures all programs at all sizes. */
+export async function measurePeers(libc: Libc, options: PeerOptions): Promise<PeerResults> {
+  const sitting = await describeSitting();
+  const version = (await run([options.peer, "--version"])).trim().replace("Kubernetes v", "");
+  const measured: Measured[] = [];
+  for (const services of options.sizes) {
+    for (const contender of CONTENDERS) {
+      progress(`${contender}, ${services} Services`);
+      await using stage = await Stage.create(libc, { services, endpoints: options.endpoints });
+      measured.push({ contender, services, ...await measureOne(stage, contender, options) });
+    }
+  }
+  const { changes } = options;
+  return { sitting, machine: await describeMachine(), peer: version, changes, measured };
+}
+
+/** Files that a program writes are private to it. */
+const PRIVATE = "mkdir -p /var/lib/signpost /run/signpost && " +
+  'mount -t tmpfs tmpfs /var/lib/signpost && mount -t tmpfs tmpfs /run/signpost && exec "$@"';
+
+async function measureOne(
+  stage: Stage,
+  contender: Measured["contender"],
+  { peer, changes }: PeerOptions,
+): Promise<Omit<Measured, "contender" | "services">> {
+  const config = `${stage.folder}/config.yaml`;
+  const period = contender === "signpost, defaults" ? undefined : "10ms";
+  await Deno.writeTextFile(config, configuration(stage.api.kubeconfig, period));
+  const program = contender === "kube-proxy" ? [peer] : signpostCommand();
+  const inside = ["netns", "exec", stage.namespace, "sh", "-c", PRIVATE, "sh"];
+  const log = await Deno.open(`${stage.folder}/log`, { create: true, write: true });
+  const started = Date.now();
+  const child = new Deno.Command("ip", {
+    args: [...inside, ...program, "--config", config, "--hostname-override", NODE_NAME],
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+  const logged = child.stderr.pipeTo(log.writable);
+  try {
+    const firstSync = await firstSyncTime(stage) - started;
+    const before = await readCpuSeconds(child.pid);
+    const latencies = await change(stage, changes);
+    const cpu = (await readCpuSeconds(child.pid) - before) * 1000 / changes;
+    await sleepUntil(performance.now() + 3_000);
+    const { rss, pss } = await readMemory(child.pid);
+    return {
+      firstSync,
+      p50: quantile(latencies, 0.5),
+      p99: quantile(latencies, 0.99),
+      cpu,
+      rss,
+      pss,
+    };
+  } finally {
+    child.kill("SIGTERM");
+    await child.status;
+    await logged;
+  }
+}
+
+/** Both programs read this file. */
+function configuration(kubeconfig: string, minSyncPeriod: string | undefined): string {
+  return JSON.stringify({
+    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+    kind: "KubeProxyConfiguration",
+    mode: "nftables",
+    clusterCIDR: CLUSTER_CIDR,
+    clientConnection: { kubeconfig },
+    conntrack: { maxPerCore: 0 },
+    oomScoreAdj: 0,
+    ...(minSyncPeriod !== undefined && { nftables: { minSyncPeriod } }),
+  });
+}
+
+/** Both programs have this metric, and their health answers do not say when a sync ended. */
+const LAST_SYNC =
+  /^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{ip_family="IPv4"\})? ([\d.e+]+)$/m;
+
+/** Milliseconds since 1970 at which the first sync ended. */
+async function firstSyncTime(stage: Stage): Promise<number> {
+  const deadline = performance.now() + 300_000;
+  while (performance.now() < deadline) {
+    const metrics = await stage.run(["curl", "-s", "http://127.0.0.1:10249/metrics"])
+      .then(({ stdout }) => stdout, () => "");
+    const seconds = Number(LAST_SYNC.exec(metrics)?.[1] ?? 0);
+    if (seconds > 0) return seconds * 1000;
+    await sleepUntil(performance.now() + 50);
+  }
+  const log = await Deno.readTextFile(`${stage.folder}/log`);
+  throw new Error(`no sync in 300 s:\n${log.slice(-1_000)}`);
+}
+
+/** Milliseconds until each change was committed; the last ones have a minute. */
+async function change(stage: Stage, count: number): Promise<number[]> {
+  const churn = new Churn(stage.options);
+  await using commits = new Commits(stage.libc, stage.namespace);
+  const begin = performance.now();
+  const arrivals: Promise<number>[] = [];
+  for (let i = 0; i < count; i++) {
+    await sleepUntil(begin + i * 500);
+    const { address, slice } = churn.next();
+    const start = performance.now();
+    arrivals.push(commits.seen(address).then((time) => time - start));
+    await stage.api.put(slice);
+  }
+  const late = AbortSignal.timeout(60_000);
+  return await Promise.race([
+    Promise.all(arrivals),
+    new Promise<never>((_, reject) => {
+      late.addEventListener(
+        "abort",
+        () => reject(new Error(`${commits.pending} of ${count} changes are not in the kernel`)),
+      );
+    }),
+  ]);
+}
+
+const ROWS = [
+  ["process start to all rules in the kernel", "firstSync", milliseconds],
+  ["change of one endpoint, p50", "p50", milliseconds],
+  ["change of one endpoint, p99", "p99", milliseconds],
+  ["processor time for a change", "cpu", milliseconds],
+  ["resident memory (RSS)", "rss", megabytes],
+  ["proportional memory (PSS)", "pss", megabytes],
+] as const;
+
+/** Writes the two tables into the text of docs/performance.md. */
+export function renderPeerPage(page: string, results: PeerResults): string {
+  const { sitting, machine, peer, changes, measured } = results;
+  const sizes = [...new Set(measured.map(({ services }) => services))];
+  const table = (contenders: readonly Measured["contender"][]) => {
+    const columns = sizes.flatMap((services) =>
+      contenders.map((contender) =>
+        measured.find((each) => each.services === services && each.contender === contender)
+      )
+    );
+    const head = sizes.flatMap((services) =>
+      contenders.map((name) =>
+        contenders.length === 1
+          ? services.toLocaleString("en")
+          : `${name}, ${services.toLocaleString("en")}`
+      )
+    );
+    const rows = ROWS.map((
+      [label, field, format],
+    ) => [label, ...columns.map((cell) => cell === undefined ? "-" : format(cell[field]))]);
+    const lines = [["Services of 10 endpoints", ...head], head.map(() => "---:"), ...rows];
+    lines[1]?.unshift("---");
+    return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  };
+  const where = `${machine.cores} cores (${machine.cpu}), kernel ${machine.kernel}, ${machine.nft}`;
+  page = replaceMarked(page, {
+    name: "costs",
+    text: `Measured at ${sitting}: ${where}. ${changes} changes, two a second.\n\n${
+      table(["signpost, defaults"])
+    }\n`,
+  });
+  return replaceMarked(page, {
+    name: "peer",
+    text: `kube-proxy ${peer}, in the same sitting:\n\n${table(["signpost", "kube-proxy"])}\n`,
+  });
+}
