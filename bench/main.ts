@@ -16,7 +16,7 @@ import { type IptablesResult, measureIptables } from "./parts/iptables.ts";
 import { measureLocalhost } from "./parts/localhost.ts";
 import { measurePackets, type PacketPath } from "./parts/packets.ts";
 import { measureWideService } from "./parts/wide_service.ts";
-import { measurePeers, renderPeerPage } from "./peer.ts";
+import { measurePeers, renderComparison, renderPeerPage } from "./peer.ts";
 import { renderPlot } from "./plot.ts";
 import { renderPerformancePage } from "./page.ts";
 import { describeMachine, describeSitting, makeProgram } from "./program.ts";
@@ -29,6 +29,7 @@ import { renderResults } from "./tables.ts";
 
 const PEER_JSON = new URL("peer.json", import.meta.url).pathname;
 const PEER_PAGE = new URL("../docs/performance.md", import.meta.url).pathname;
+const README = new URL("../README.md", import.meta.url).pathname;
 const FIRST_REQUEST_RUNS = 9;
 /** A round meets one of two placements on the processors, and the median wants many of them. */
 const PACKET_MILLISECONDS = 500;
@@ -178,7 +179,9 @@ async function benchPeers(options: Options & { readonly peer: string }): Promise
   if (!options.output) return;
   await Deno.writeTextFile(PEER_JSON, `${JSON.stringify(results, undefined, 2)}\n`);
   await Deno.writeTextFile(PEER_PAGE, page);
-  progress(`wrote ${PEER_JSON} and ${PEER_PAGE}`);
+  const readme = await Deno.readTextFile(README);
+  await Deno.writeTextFile(README, renderComparison(readme, results));
+  progress(`wrote ${PEER_JSON}, ${PEER_PAGE} and ${README}`);
 }
 
 async function write(

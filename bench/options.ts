@@ -74,7 +74,7 @@ export const HELP = `Measures signpost on this machine: deno task bench [options
   --sizes LIST       numbers of services; default: 1000,10000,30000
   --churn SECONDS    of changes before memory is read again at 10000 services; default: 600
   --peer PATH        a kube-proxy binary beside signpost, at 100, 1000 and 10000 services; no other parts.
-                     Writes bench/peer.json and the tables of docs/performance.md
+                     Writes bench/peer.json and the tables of docs/performance.md and README.md
   --no-write         leave bench/results.json, bench/README.md, bench/peer.json, docs/bench.svg and docs/performance.md unchanged
 
 deno task bench --hostile measures how the work grows with hostile objects (no root, two minutes).

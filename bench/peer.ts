@@ -187,37 +187,38 @@ const ROWS = [
 
 /** Writes the two tables into the text of docs/performance.md. */
 export function renderPeerPage(page: string, results: PeerResults): string {
-  const { sitting, machine, peer, changes, measured } = results;
-  const sizes = [...new Set(measured.map(({ services }) => services))];
-  const table = (contenders: readonly Measured["contender"][]) => {
-    const columns = sizes.flatMap((services) =>
-      contenders.map((contender) =>
-        measured.find((each) => each.services === services && each.contender === contender)
-      )
-    );
-    const head = sizes.flatMap((services) =>
-      contenders.map((name) =>
-        contenders.length === 1
-          ? services.toLocaleString("en")
-          : `${name}, ${services.toLocaleString("en")}`
-      )
-    );
-    const rows = ROWS.map((
-      [label, field, format],
-    ) => [label, ...columns.map((cell) => cell === undefined ? "-" : format(cell[field]))]);
-    const lines = [["Services of 10 endpoints", ...head], head.map(() => "---:"), ...rows];
-    lines[1]?.unshift("---");
-    return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
-  };
+  const { sitting, machine, changes } = results;
   const where = `${machine.cores} cores (${machine.cpu}), kernel ${machine.kernel}, ${machine.nft}`;
-  page = replaceMarked(page, {
-    name: "costs",
-    text: `Measured at ${sitting}: ${where}. ${changes} changes, two a second.\n\n${
-      table(["signpost, defaults"])
-    }\n`,
-  });
-  return replaceMarked(page, {
-    name: "peer",
-    text: `kube-proxy ${peer}, in the same sitting:\n\n${table(["signpost", "kube-proxy"])}\n`,
-  });
+  const costs = renderPeerTable(results, ["signpost, defaults"]);
+  const text = `Measured at ${sitting}: ${where}. ${changes} changes, two a second.\n\n${costs}`;
+  return renderComparison(replaceMarked(page, { name: "costs", text }), results);
+}
+
+/** Writes the table with kube-proxy into the text of a page. */
+export function renderComparison(page: string, results: PeerResults): string {
+  const table = renderPeerTable(results, ["signpost", "kube-proxy"]);
+  const text = `kube-proxy ${results.peer}, ${results.sitting}:\n\n${table}`;
+  return replaceMarked(page, { name: "peer", text });
+}
+
+function renderPeerTable(
+  { measured }: PeerResults,
+  contenders: readonly Measured["contender"][],
+): string {
+  const sizes = [...new Set(measured.map(({ services }) => services))];
+  const columns = sizes.flatMap((services) =>
+    contenders.map((contender) => ({
+      head: services.toLocaleString("en") + (contenders.length > 1 ? `, ${contender}` : ""),
+      cell: measured.find((each) => each.services === services && each.contender === contender),
+    }))
+  );
+  const lines = [
+    ["Services of 10 endpoints", ...columns.map(({ head }) => head)],
+    ["---", ...columns.map(() => "---:")],
+    ...ROWS.map(([label, field, format]) => [
+      label,
+      ...columns.map(({ cell }) => cell === undefined ? "-" : format(cell[field])),
+    ]),
+  ];
+  return lines.map((cells) => `| ${cells.join(" | ")} |\n`).join("");
 }

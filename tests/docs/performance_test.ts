@@ -1,8 +1,13 @@
 import { assertEquals } from "@std/assert";
-import { type PeerResults, renderPeerPage } from "../../bench/peer.ts";
+import { type PeerResults, renderComparison, renderPeerPage } from "../../bench/peer.ts";
 import recorded from "../../bench/peer.json" with { type: "json" };
 
-Deno.test("docs/performance.md has the tables of the recorded measurements", async () => {
-  const page = await Deno.readTextFile(new URL("../../docs/performance.md", import.meta.url));
-  assertEquals(renderPeerPage(page, recorded as PeerResults), page);
+const read = (path: string) => Deno.readTextFile(new URL(`../../${path}`, import.meta.url));
+
+Deno.test("docs/performance.md and README.md have the tables of the recorded measurements", async () => {
+  const results = recorded as PeerResults;
+  const page = await read("docs/performance.md");
+  assertEquals(renderPeerPage(page, results), page);
+  const readme = await read("README.md");
+  assertEquals(renderComparison(readme, results), readme);
 });

@@ -1,0 +1,50 @@
+/**
+ * `deno task tested`: records a result in docs/tested.json, and writes the tables of the pages from it.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { readCommit } from "./compile/commit.ts";
+import { renderTested, renderTestedSummary, type TestedResult } from "./tested/table.ts";
+
+const ROOT = new URL("../", import.meta.url);
+const RESULTS = new URL("docs/tested.json", ROOT);
+
+/** Reads the result that the flags describe, of the current commit and day. */
+async function resultOf(argv: readonly string[]): Promise<TestedResult | undefined> {
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({
+    args: [...argv],
+    options: { name: text, mode: text, passed: text, total: text, on: text, note: text },
+  });
+  if (values.name === undefined) return undefined;
+  const { name, mode = "all", on = "", note } = values;
+  const [passed, total] = [Number(values.passed), Number(values.total)];
+  if (!Number.isInteger(passed) || !Number.isInteger(total) || on === "") {
+    throw new Error(
+      `cannot record ${name}: set --passed and --total to numbers, and --on to a place`,
+    );
+  }
+  const commit = (await readCommit()).hash.slice(0, 7);
+  const date = new Date().toISOString().slice(0, 10);
+  return { name, mode, passed, total, commit, date, on, ...(note !== undefined && { note }) };
+}
+
+async function write(argv: readonly string[]): Promise<void> {
+  const recorded = JSON.parse(await Deno.readTextFile(RESULTS)) as TestedResult[];
+  const added = await resultOf(argv);
+  const kept = recorded.filter(({ name, mode }) => name !== added?.name || mode !== added.mode);
+  const results = added === undefined ? recorded : [...kept, added];
+  await Deno.writeTextFile(RESULTS, `${JSON.stringify(results, undefined, 2)}\n`);
+  for (
+    const [path, render] of [["docs/tested.md", renderTested], [
+      "README.md",
+      renderTestedSummary,
+    ]] as const
+  ) {
+    const page = new URL(path, ROOT);
+    await Deno.writeTextFile(page, render(await Deno.readTextFile(page), results));
+  }
+}
+
+if (import.meta.main) await write(Deno.args);
