@@ -13,6 +13,7 @@ import { hostPort, splitKey } from "../model/cluster/names.ts";
 import type { Limits } from "../model/configuration.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
 import { sorting } from "../model/ports/in_turns.ts";
+import { commonStart } from "./endpoints.ts";
 import { only } from "../model/values/lists.ts";
 import { grouped } from "../model/values/text.ts";
 import {
@@ -277,9 +278,15 @@ function costOfEndpoint(port: DesiredServicePort): number {
   return port.affinitySeconds > 0 ? CHAIN_COST : Math.max(1, addressesOf(port).length);
 }
 
-function newcomers(list: readonly Destination[], last: readonly Destination[]): Set<string> {
-  const known = new Set(last.map(keyOf));
-  return new Set(list.map(keyOf).filter((key) => !known.has(key)));
+/** Returns the endpoints that the last list has not, in the order of the list. */
+function newcomers(
+  list: readonly Destination[],
+  last: readonly Destination[] = [],
+): readonly Destination[] {
+  const start = commonStart(list, last);
+  const known = new Set(last.slice(start).map(keyOf));
+  const rest = list.slice(start);
+  return known.size === 0 ? rest : rest.filter((each) => !known.has(keyOf(each)));
 }
 
 function keyOf({ address, port }: Destination): string {
@@ -293,8 +300,8 @@ function newAddresses(port: DesiredServicePort, last: DesiredServicePort | undef
 
 function addedCost(port: DesiredServicePort, last: DesiredServicePort | undefined): number {
   const { clusterEndpoints: all, localEndpoints: local } = port;
-  const added = newcomers(all, last?.clusterEndpoints ?? []).size +
-    newcomers(local, last?.localEndpoints ?? []).size;
+  const added = newcomers(all, last?.clusterEndpoints).length +
+    newcomers(local, last?.localEndpoints).length;
   const addresses = newAddresses(port, last).length;
   return added * costOfEndpoint(port) +
     addresses * (1 + (last === undefined ? 0 : all.length + local.length));
@@ -306,9 +313,9 @@ function cutPort(
   { last, most }: { readonly last: DesiredServicePort | undefined; readonly most: number },
 ): DesiredServicePort {
   const allowed = (each: number) => most === 0 ? 0 : Math.max(1, Math.floor(most / each));
-  const cut = (list: readonly Destination[], before: readonly Destination[] = []) => {
-    const late = new Set([...newcomers(list, before)].slice(allowed(costOfEndpoint(port))));
-    return only(list, (each) => !late.has(keyOf(each)));
+  const cut = (list: readonly Destination[], before?: readonly Destination[]) => {
+    const late = new Set(newcomers(list, before).slice(allowed(costOfEndpoint(port))));
+    return only(list, (each) => !late.has(each));
   };
   const clusterEndpoints = cut(port.clusterEndpoints, last?.clusterEndpoints);
   const localEndpoints = cut(port.localEndpoints, last?.localEndpoints);
