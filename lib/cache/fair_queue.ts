@@ -20,14 +20,21 @@ export class FairQueue {
   /** Services that wait longer, by namespace: those without a turn so far, and those with one. */
   readonly #fresh = new Map<string, Set<string>>();
   readonly #served = new Map<string, Set<string>>();
+  /** The Service that begins the next share, because the last one had no room for it. */
+  #first: string | undefined;
 
   /** Returns true if no Service waits. */
   get isEmpty(): boolean {
-    return this.#incoming.size + this.#fresh.size + this.#served.size === 0;
+    return this.#incoming.size === 0 && !this.#hasBacklog;
+  }
+
+  get #hasBacklog(): boolean {
+    return this.#first !== undefined || this.#fresh.size + this.#served.size > 0;
   }
 
   /** Returns true if a Service waits, by `namespace/name`. */
   has(key: string): boolean {
+    if (key === this.#first) return true;
     const { namespace } = splitKey(key);
     return [this.#incoming, this.#fresh.get(namespace), this.#served.get(namespace)]
       .some((keys) => keys?.has(key));
@@ -39,22 +46,26 @@ export class FairQueue {
   }
 
   /**
-   * Takes Services, one of each namespace in turn, up to the cost of one share.
+   * Takes Services, one of each namespace in turn, up to the cost of one share. A Service that costs
+   * more is taken alone: others would wait for all that it writes.
    *
    * @param share without it, all are taken
    */
   take({ most, costOf }: Share = { most: Infinity, costOf: () => 0 }): ReadonlySet<string> {
     const incoming = this.#incoming;
     this.#incoming = new Set();
-    const hasBacklog = this.#fresh.size + this.#served.size > 0;
-    if (!hasBacklog && isWithin(incoming, { most, costOf })) return incoming;
-    for (const key of incoming) this.#enqueue(key);
+    if (!this.#hasBacklog && isWithin(incoming, { most, costOf })) return incoming;
+    for (const key of incoming) if (key !== this.#first) this.#enqueue(key);
     const taken = new Set<string>();
     for (let cost = 0; cost < most;) {
       const key = this.#next();
       if (key === undefined) break;
-      taken.add(key);
       cost += costOf(key);
+      if (cost > most && taken.size > 0) {
+        this.#first = key;
+        break;
+      }
+      taken.add(key);
     }
     return taken;
   }
@@ -67,6 +78,9 @@ export class FairQueue {
   }
 
   #next(): string | undefined {
+    const first = this.#first;
+    this.#first = undefined;
+    if (first !== undefined) return first;
     const waiting = this.#fresh.size > 0 ? this.#fresh : this.#served;
     for (const [namespace, keys] of waiting) {
       waiting.delete(namespace);

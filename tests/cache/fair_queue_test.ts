@@ -49,3 +49,14 @@ Deno.test("without a share all is taken, the backlog too", () => {
   assertEquals([...queue.take()].toSorted(), ["a/2", "a/3", "b/1"]);
   assertEquals(queue.isEmpty, true);
 });
+
+Deno.test("a large Service has a share of its own, and begins the share after a small one", () => {
+  const queue = queueOf("small/1", "large/1", "small/2");
+  const costOf = (key: string) => key === "large/1" ? 100 : 1;
+  const takeNext = () => [...queue.take({ most: 20, costOf })];
+  assertEquals(takeNext(), ["small/1"]);
+  queue.add("other/1");
+  assertEquals(takeNext(), ["large/1"]);
+  assertEquals(takeNext(), ["other/1", "small/2"]);
+  assertEquals(queue.isEmpty, true);
+});

@@ -34,8 +34,9 @@ Deno.test("what one namespace changes is written in shares, and others have thei
   await fixture.pass(0);
   await fixture.pass(0);
   assertEquals(fixture.backend.log.slice(1), [
-    "partial: big/s0 big/s1 small/s0",
-    "partial: big/s2 big/s3",
+    "partial: big/s0 small/s0",
+    "partial: big/s1 big/s2",
+    "partial: big/s3",
   ]);
   assertEquals(fixture.backend.kernel, fixture.wanted);
 });
