@@ -31,7 +31,10 @@ export interface SyncOptions extends SyncPeriods {
   readonly cache: ObjectCache;
   readonly desired: Desired;
   /** Makes and applies the scripts. */
-  readonly backend: Pick<Backend, "full" | "streamed" | "changing" | "apply" | "repair">;
+  readonly backend: Pick<
+    Backend,
+    "full" | "streamed" | "changing" | "isUnfinished" | "apply" | "repair"
+  >;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
@@ -188,13 +191,13 @@ export class SyncLoop {
     }
     // Between the state file and the last of the first lists the rules stay as they are.
     const step = isConsistent ? await turns.run(this.#nextStep()) : noStep();
-    const isUnfinished = isConsistent && cache.isDirty;
     // No turn ends here: from now on the desired state is ahead of the kernel, and only a script
     // that is being made says so to those who compare the two.
     this.#reports.report(step);
     const partial = this.#state.full === undefined
       ? await turns.run(backend.changing(step.change, desired))
       : undefined;
+    const isUnfinished = isConsistent && (cache.isDirty || backend.isUnfinished === true);
     // It may have been asked for while the partial script was made.
     const isFull = this.#state.full !== undefined;
     const hasPartial = partial !== undefined;

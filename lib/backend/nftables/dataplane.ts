@@ -13,6 +13,7 @@ import {
 } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import { diffingServices, type Operations } from "./script/diff.ts";
+import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Marks } from "./drift/marks.ts";
 import { countElements, countRules, setCount } from "./script/counts.ts";
 import { FullScript, PORTION_WEIGHT } from "./script/full_script.ts";
@@ -35,6 +36,8 @@ export interface NftablesOptions {
    * script: the end of another proxy's tables.
    */
   readonly prologue?: () => Promise<string>;
+  /** The most elements that one step deletes, if packets do not reach them; absent: no bound. */
+  readonly share?: number | undefined;
   /** How to write and read large tables; without it, a full script is always one transaction. */
   readonly portions?: Portions;
 }
@@ -71,6 +74,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   #elements = new Map<string, number>();
   /** By chain that services share, how many rules it has; by set or map, 0. */
   #rules = new Map<string, number>();
+  readonly #deferred = new DeferredDeletes();
   #hasWritten = false;
   #applied: symbol | undefined;
   #isReplacing = false;
@@ -104,9 +108,14 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#options.portions?.weight ?? PORTION_WEIGHT;
   }
 
-  /** True if a full script is being applied, or is due after a failure: the table may be incomplete. */
+  /** True if the table may differ from the state: after a failure, or while deletions wait. */
   get isReplacing(): boolean {
-    return this.#isReplacing;
+    return this.#isReplacing || this.isUnfinished;
+  }
+
+  /** True if the next partial script has deletions to make, even of no change. */
+  get isUnfinished(): boolean {
+    return !this.#deferred.isEmpty;
   }
 
   /** Whether the table is one that this process has written, and not one that it has read back. */
@@ -150,7 +159,8 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       node: state.node,
       references: this.#references,
     });
-    const all = withNodeElements(operations, change);
+    const { share = Infinity } = this.#options;
+    const all = this.#deferred.limit(withNodeElements(operations, change), share);
     const counts = { references, elements: countElements(all), rules: countRules(all) };
     yield;
     return yield* toPartialScript(all, { ...counts, weight: this.#weight });
@@ -219,6 +229,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
       await this.#nft.stream(() => withClients(script, { prologue, clients, mark }));
       this.#hasWritten = true;
     }
+    this.#deferred.clear();
     const { references, elements, rules } = script.contents;
     this.#references = references;
     this.#elements = elements;

@@ -37,6 +37,8 @@ export interface Dataplane<S extends Script = Script> {
    * @yields when other work can run; meanwhile `state` must not change
    */
   changing(change: StateChange, state: DesiredState): Generator<undefined, S | undefined>;
+  /** True if the last partial script left deletions, which the next one makes even of no change. */
+  readonly isUnfinished?: boolean;
   /**
    * Gives the script to the kernel. `checkpoint` is called after each part; an error that it throws ends the script.
    * @throws {ApplyError} if the kernel did not take it

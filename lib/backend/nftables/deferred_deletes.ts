@@ -1,0 +1,57 @@
+/**
+ * Spreads the deletion of very many elements over several steps, so that other Services need not
+ * wait for all of it.
+ *
+ * @module
+ */
+import type { Operations } from "./script/diff.ts";
+import { type Element, elementId } from "./script/objects.ts";
+
+/** Elements that nothing leads to once their frontend is gone or has fewer endpoints. */
+const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "hairpins"]);
+
+/** The elements that the table still has, and that later steps delete. */
+export class DeferredDeletes {
+  readonly #waiting = new Map<string, Element>();
+
+  /** Returns true if no element waits. */
+  get isEmpty(): boolean {
+    return this.#waiting.size === 0;
+  }
+
+  /** Forgets all elements: the table was replaced. */
+  clear(): void {
+    this.#waiting.clear();
+  }
+
+  /**
+   * Limits the deletions of a step. What no packet can reach waits; earlier steps' elements fill the
+   * room that is left.
+   *
+   * @param most elements
+   */
+  limit(operations: Operations, most: number): Operations {
+    const { deleteElements, addElements, deleteSets } = operations;
+    if (this.isEmpty && deleteElements.length <= most) return operations;
+    const goingSets = new Set(deleteSets.map(({ name }) => name));
+    const added = new Set(addElements.map(elementId));
+    const due: Element[] = [];
+    for (const [id, element] of this.#waiting) {
+      if (added.has(id)) due.push(element);
+      if (added.has(id) || goingSets.has(element.set.name)) this.#waiting.delete(id);
+    }
+    for (const element of deleteElements) {
+      const id = elementId(element);
+      const mayWait = UNREACHABLE.has(element.set.role) && !added.has(id) &&
+        !goingSets.has(element.set.name);
+      if (mayWait && due.length >= most) this.#waiting.set(id, element);
+      else due.push(element);
+    }
+    for (const [id, element] of this.#waiting) {
+      if (due.length >= most) break;
+      this.#waiting.delete(id);
+      due.push(element);
+    }
+    return { ...operations, deleteElements: due };
+  }
+}

@@ -1,0 +1,53 @@
+import { assertEquals } from "@std/assert";
+import { DeferredDeletes } from "../../../lib/backend/nftables/deferred_deletes.ts";
+import type { Operations } from "../../../lib/backend/nftables/script/diff.ts";
+import { element } from "../../../lib/backend/nftables/script/objects.ts";
+import { NOTHING } from "../../../lib/backend/nftables/script/parts.ts";
+import { tableSet } from "../../../lib/backend/nftables/script/sets.ts";
+
+const set = tableSet("endpoints", { frontend: "vip", family: 4, protocol: "tcp" });
+
+function slot(number: number) {
+  const frontend = { type: "frontend", address: "10.96.0.1", protocol: "tcp", port: 80 } as const;
+  return element(set, { type: "slot", frontend, slot: number }, { data: `10.0.0.${number} . 80` });
+}
+
+const slots = (...numbers: readonly number[]) => numbers.map(slot);
+const deleting = (...numbers: readonly number[]): Operations => ({
+  ...NOTHING,
+  deleteElements: slots(...numbers),
+});
+
+Deno.test("a step deletes a share of its elements, and later steps delete the rest", () => {
+  const deferred = new DeferredDeletes();
+  assertEquals(deferred.limit(deleting(0, 1, 2, 3, 4), 2).deleteElements, slots(0, 1));
+  assertEquals(deferred.limit(deleting(9), 2).deleteElements, slots(9, 2));
+  assertEquals(deferred.limit(NOTHING, 2).deleteElements, slots(3, 4));
+  assertEquals(deferred.isEmpty, true);
+});
+
+Deno.test("a step that adds a waiting element deletes the old one", () => {
+  const deferred = new DeferredDeletes();
+  deferred.limit(deleting(0, 1, 2), 1);
+  const { deleteElements } = deferred.limit({ ...NOTHING, addElements: slots(2) }, 1);
+  assertEquals(deleteElements, slots(2));
+  assertEquals(deferred.limit(NOTHING, 9).deleteElements, slots(1));
+});
+
+Deno.test("an element that packets reach is deleted at once", () => {
+  const services = tableSet("services", { frontend: "vip", family: 4 });
+  const frontends = [1, 2, 3].map((port) =>
+    element(services, { type: "frontend", address: "10.96.0.1", protocol: "tcp", port })
+  );
+  const deferred = new DeferredDeletes();
+  const step = { ...NOTHING, deleteElements: frontends };
+  assertEquals(deferred.limit(step, 1).deleteElements, frontends);
+  assertEquals(deferred.isEmpty, true);
+});
+
+Deno.test("waiting elements go with their map", () => {
+  const deferred = new DeferredDeletes();
+  deferred.limit(deleting(0, 1, 2), 1);
+  assertEquals(deferred.limit({ ...NOTHING, deleteSets: [set] }, 9).deleteElements, []);
+  assertEquals(deferred.isEmpty, true);
+});
