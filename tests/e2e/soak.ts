@@ -4,12 +4,14 @@
  *
  *     deno task soak [SECONDS]
  *     deno task soak attacks [SECONDS]
+ *     deno task soak neighbours [ELEMENTS]
  *
  * @module
  */
 import { randomNumbers } from "../support/random.ts";
 import { service, slice } from "./cluster.ts";
 import { formatAttackReport, soakUnderAttack } from "./soak_attacks.ts";
+import { formatNeighbourReport, soakNeighbours } from "./soak_neighbours.ts";
 import { Faults } from "./soak_faults.ts";
 import { RestlessCluster } from "./soak_cluster.ts";
 import { both, bothFlows, Stage, syncs } from "./stage.ts";
@@ -126,6 +128,9 @@ function mean(values: readonly number[]): number {
 if (import.meta.main && Deno.args[0] === "attacks") {
   const report = await soakUnderAttack(Number(Deno.args[1] ?? 600));
   Deno.stdout.writeSync(new TextEncoder().encode(formatAttackReport(report)));
+} else if (import.meta.main && Deno.args[0] === "neighbours") {
+  const report = await soakNeighbours(Number(Deno.args[1] ?? 100_000));
+  Deno.stdout.writeSync(new TextEncoder().encode(formatNeighbourReport(report)));
 } else if (import.meta.main) {
   const seconds = Number(Deno.args[0] ?? 600);
   const seed = Number(Deno.args[1] ?? Date.now() % 1_000_000);
