@@ -7,8 +7,7 @@
  * @module
  */
 import { runCommand } from "./lib/cli/command.ts";
-import { systemRuntime } from "./lib/system/runtime.ts";
-import { onReload, stopSignal } from "./lib/system/signals.ts";
+import { onReload, stopSignal, systemRuntime } from "./lib/system/runtime.ts";
 import { takeSystemdEnvironment } from "./lib/observe/systemd.ts";
 
 if (import.meta.main) {

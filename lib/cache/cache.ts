@@ -21,7 +21,6 @@ import {
 import { objectKey } from "../model/cluster/names.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import { FairQueue, type Share } from "./fair_queue.ts";
-import { keepKnown } from "./known_node.ts";
 
 /** The changes since the last call. */
 export interface Dirty {
@@ -290,4 +289,20 @@ function serviceOf({ namespace, serviceName }: EndpointSlice): string {
 
 function refusalKey({ kind, key }: { readonly kind: Kind; readonly key: string }): string {
   return `${kind} ${key}`;
+}
+
+/**
+ * Returns the Node, with earlier facts in place of missing ones. A Node that is registered again
+ * first lacks addresses, pod CIDRs and zone, while its pods run on. kube-proxy never forgets its
+ * Node either (`pkg/proxy/node.go`).
+ */
+function keepKnown(node: Node, known: Node | undefined): Node {
+  if (known === undefined) return node;
+  const isRegistering = node.addresses.length === 0;
+  return {
+    ...node,
+    addresses: isRegistering ? known.addresses : node.addresses,
+    podCIDRs: node.podCIDRs.length === 0 ? known.podCIDRs : node.podCIDRs,
+    zone: node.zone === "" && isRegistering ? known.zone : node.zone,
+  };
 }

@@ -15,7 +15,7 @@ import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import type { HttpListen } from "../model/ports/http.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
-import { httpListen } from "../system/http/servers.ts";
+import { httpListen } from "../system/http_servers.ts";
 import type { SyncReport } from "../sync/outcome.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import { familiesBut } from "../backend/ip_families.ts";
@@ -45,7 +45,7 @@ import {
 import { serveSocket } from "../system/socket.ts";
 import { heldBack, plainFacts, statusReport } from "./reports/status_report.ts";
 import { postJson } from "./objects/source.ts";
-import type { Known } from "../source/objects/sharing.ts";
+import type { Known } from "../source/objects/decode.ts";
 import { untilAborted } from "./until_aborted.ts";
 import { VERSION } from "../model/version.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { FileInfo, Files, FileWatcher } from "../source/manifests/files.ts";
+import type { FileInfo, Files, FileWatcher } from "../source/manifests/manifest_loader.ts";
 
 /** Gives what there is to read once again and again: a daemon reads its manifests after a reload, too. */
 class StandardInput {

@@ -5,16 +5,14 @@
  */
 import process from "node:process";
 import { lookup } from "node:dns/promises";
-import { parseAddress } from "../model/values/address.ts";
-import type { InterfaceAddress, Runtime } from "../model/ports/runtime.ts";
+import { familyOf, parseAddress } from "../model/values/address.ts";
+import type { InterfaceAddress, ProbeRequest, Runtime } from "../model/ports/runtime.ts";
 import { plain } from "../model/values/text.ts";
-import { SystemClock } from "./clock.ts";
-import { keyTyped } from "./keys.ts";
 import { MemoryRelease, v8Heap } from "./memory.ts";
-import { sendProbe } from "./probe.ts";
-import { DenoProcessRunner } from "./process.ts";
+import { DenoProcessRunner, denoStreamer } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
-import { denoStreamer } from "./streamer.ts";
+import type { Clock } from "../model/ports/ports.ts";
+import type { ProcessUsage } from "../observe/metrics/process_metrics.ts";
 
 /** The real one. */
 export function systemRuntime(): Runtime {
@@ -101,4 +99,133 @@ function hasIpv6(): boolean {
   } catch (error) {
     return !(error instanceof Error && NO_FAMILY.test(error.message));
   }
+}
+
+/**
+ * Waits for one of some keys. Meanwhile the terminal shows no keys and gives each one at once; Ctrl-C stays a
+ * signal. When the signal aborts, the terminal is as before.
+ *
+ * @returns resolves when the key is typed; never where the standard input is no terminal
+ */
+export async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
+  const { stdin } = Deno;
+  if (signal.aborted || !stdin.isTerminal()) return await new Promise<void>(() => {});
+  const restore = () => stdin.setRaw(false);
+  stdin.setRaw(true, { cbreak: true });
+  signal.addEventListener("abort", restore, { once: true });
+  const typed = new Uint8Array(16);
+  for (;;) {
+    const count = await stdin.read(typed);
+    if (count === null) return await new Promise<void>(() => {});
+    const text = new TextDecoder().decode(typed.subarray(0, count));
+    if ([...text].some((key) => keys.includes(key))) return;
+  }
+}
+
+/**
+ * Opens a TCP connection and closes it, or sends an empty UDP datagram. That no answer comes is no
+ * error. SCTP is not sent: Deno cannot.
+ */
+export async function sendProbe(request: ProbeRequest): Promise<void> {
+  if (request.protocol === "tcp") await sendTcp(request);
+  else if (request.protocol === "udp") await sendUdp(request);
+}
+
+function sendTcp({ address, port, source, timeout }: ProbeRequest): Promise<void> {
+  // Only here, for it takes time to load, and the daemon never needs it.
+  const { connect } = process.getBuiltinModule("node:net");
+  return new Promise((resolve) => {
+    const socket = connect({
+      host: address,
+      port,
+      ...source !== undefined && { localAddress: source },
+    });
+    const timer = setTimeout(() => socket.destroy(), timeout);
+    socket.on("connect", () => socket.destroy());
+    socket.on("error", () => socket.destroy());
+    socket.on("close", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+async function sendUdp({ address, port, source }: ProbeRequest): Promise<void> {
+  const hostname = source ?? (familyOf(address) === 4 ? "0.0.0.0" : "::");
+  const socket = Deno.listenDatagram({ transport: "udp", hostname, port: 0 });
+  try {
+    await socket.send(new Uint8Array(0), { transport: "udp", hostname: address, port });
+  } catch {
+    // No route, or refused by the rules: the trace tells.
+  } finally {
+    socket.close();
+  }
+}
+
+/** Timers hold 31 bits of milliseconds; one for more ends at once. */
+const MAX_TIMER = 2 ** 31 - 1;
+
+/** Real time. */
+export class SystemClock implements Clock {
+  /** @inheritdoc */
+  now(): number {
+    return Date.now();
+  }
+
+  /** @inheritdoc */
+  monotonic(): number {
+    return performance.now();
+  }
+
+  /** @inheritdoc */
+  sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const finish = () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", finish);
+        resolve();
+      };
+      const wait = (left: number): ReturnType<typeof setTimeout> =>
+        left <= MAX_TIMER
+          ? setTimeout(finish, left)
+          : setTimeout(() => timer = wait(left - MAX_TIMER), MAX_TIMER);
+      let timer = wait(milliseconds);
+      signal?.addEventListener("abort", finish);
+    });
+  }
+}
+
+/** Machines by the names that Go has for them. */
+const GO_NAMES = { x86_64: "amd64", aarch64: "arm64" } as const;
+
+/** Readings of this process. */
+export function processUsage(): ProcessUsage {
+  return {
+    residentMemory: () => Deno.memoryUsage().rss,
+    heap: () => {
+      const { heapTotal, heapUsed, external } = Deno.memoryUsage();
+      return { total: heapTotal, used: heapUsed, external };
+    },
+    cpu: () => {
+      const { user, system } = process.cpuUsage();
+      return (user + system) / 1_000_000;
+    },
+    started: performance.timeOrigin / 1_000,
+    platform: `${Deno.build.os}/${GO_NAMES[Deno.build.arch]}`,
+  };
+}
+
+/** Aborts at the first SIGTERM or SIGINT. */
+export function stopSignal(): AbortSignal {
+  const controller = new AbortController();
+  for (const name of ["SIGTERM", "SIGINT"] as const) {
+    Deno.addSignalListener(name, () => controller.abort(name));
+  }
+  return controller.signal;
+}
+
+/** Calls back at each SIGHUP. From the call on, a SIGHUP does not end the process. */
+export function onReload(callback: () => void): void {
+  Deno.addSignalListener("SIGHUP", callback);
 }

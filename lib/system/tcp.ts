@@ -4,7 +4,15 @@
  * @module
  */
 import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../model/ports/ports.ts";
-import { tryToClose } from "./close.ts";
+
+/** Closes a connection or listener that may be closed. */
+export function tryToClose(connection: { close(): void }): void {
+  try {
+    connection.close();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BadResource)) throw error;
+  }
+}
 
 /** Bytes of a buffer. An idle direction holds the small one, and a bulk transfer the large one. */
 const SMALL = 2_048;

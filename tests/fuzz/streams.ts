@@ -4,12 +4,10 @@
  * @module
  */
 import { createDecoder } from "../../lib/source/objects/decode.ts";
-import { kindOf } from "../../lib/source/objects/kinds.ts";
+import { kindOf } from "../../lib/source/objects/tables.ts";
 import { StatusError, WatchError } from "../../lib/source/api/failure.ts";
-import { splitFrames } from "../../lib/source/api/http/frames.ts";
-import { splitLines } from "../../lib/source/api/http/lines.ts";
-import { SplitError } from "../../lib/source/api/http/pieces.ts";
-import { parseWatchEvent } from "../../lib/source/api/watch_event.ts";
+import { SplitError, splitFrames, splitLines } from "../../lib/source/api/pieces.ts";
+import { parseWatchEvent } from "../../lib/source/api/watch_stream.ts";
 import type { ApiObject } from "../support/pipeline.ts";
 import { encodeEvent, encodeObject } from "../support/protobuf.ts";
 import type { Random } from "../support/random.ts";

@@ -4,7 +4,7 @@ import { type Family, familyOf } from "../../lib/model/values/address.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
 import type { HttpHandler, HttpListen } from "../../lib/model/ports/http.ts";
 import type { HealthCheck } from "../../lib/policy/service.ts";
-import { httpListen } from "../../lib/system/http/servers.ts";
+import { httpListen } from "../../lib/system/http_servers.ts";
 import { ManualClock, MemoryLogger, realClock, START } from "../support/clock_and_log.ts";
 import { Pipeline } from "../support/pipeline.ts";
 

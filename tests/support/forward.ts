@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { tryToClose } from "../../lib/system/close.ts";
+import { tryToClose } from "../../lib/system/tcp.ts";
 import type { Network } from "./network.ts";
 
 /** Takes connections on a port of 127.0.0.1, or another address, in a host and passes them on to the same port outside. */

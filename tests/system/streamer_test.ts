@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { denoStreamer } from "../../lib/system/streamer.ts";
+import { denoStreamer } from "../../lib/system/process.ts";
 
 async function linesOf(script: string): Promise<string[]> {
   const lines = denoStreamer.lines(["sh", "-c", script], new AbortController().signal);

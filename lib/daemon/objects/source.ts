@@ -3,19 +3,16 @@
  *
  * @module
  */
-import { createDecoder } from "../../source/objects/decode.ts";
-import { type Known, sharing } from "../../source/objects/sharing.ts";
+import { createDecoder, type Known, sharing } from "../../source/objects/decode.ts";
 import { type ClientConnection, type Configuration, PROTOBUF } from "../../model/configuration.ts";
 import { type Decoder, type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
 import { API_SERVICE } from "../../model/cluster/names.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { AccessError } from "../../source/api/access/access.ts";
-import { loadAccess } from "../../source/api/access/access_source.ts";
-import { proxiesIn } from "../../source/api/access/proxies.ts";
-import { accessWarnings } from "../../source/api/access/warnings.ts";
+import { loadAccess, proxiesIn } from "../../source/api/access/access_source.ts";
+import { accessWarnings, refuseClusterIPServer } from "../../source/api/access/server.ts";
 import { ApiClient } from "../../source/api/api_client.ts";
-import { refuseClusterIPServer } from "../../source/api/access/cold_start.ts";
 import { StatusError } from "../../source/api/failure.ts";
 import { denoFiles, denoFileWatcher } from "../../system/files.ts";
 import {
@@ -24,9 +21,9 @@ import {
   type ManifestSourceOptions,
 } from "../../source/manifests/manifest_loader.ts";
 import { ManifestError } from "../../source/manifests/manifests.ts";
-import { createHttpClient } from "../../system/http/client.ts";
-import type { WatchObserver } from "../../source/api/observer.ts";
-import { watchAll } from "../../source/api/watch_all.ts";
+import { createHttpClient } from "../../system/http_client.ts";
+import type { WatchObserver } from "../../source/api/report.ts";
+import { watchAll } from "../../source/api/reflector.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import { VERSION } from "../../model/version.ts";
 

@@ -9,7 +9,7 @@ import { COMMIT } from "../../model/commit.ts";
 import { VERSION } from "../../model/version.ts";
 import { createMetrics, type Metrics, type MetricsOptions } from "../../observe/metrics/metrics.ts";
 import { Connections, type ConnectionsOptions } from "../../observe/connections/connections.ts";
-import { processUsage } from "../../system/process_usage.ts";
+import { processUsage } from "../../system/runtime.ts";
 import type { DaemonOptions, Opened } from "../start/options.ts";
 
 /** Makes what reads the connections of each Service, or says why it does not. */

@@ -24,7 +24,7 @@ import type {
   ResponseRead,
   WatchObserver,
   WatchStatus,
-} from "../../source/api/observer.ts";
+} from "../../source/api/report.ts";
 
 /** What is told to. */
 export interface ObservationOptions {

@@ -16,7 +16,7 @@ import type { HttpHandler, HttpListen } from "../../model/ports/http.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import { pageHandler } from "../../observe/page/handler.ts";
 import type { PageContents } from "../../observe/page/data.ts";
-import { serveHttp } from "../../system/http/servers.ts";
+import { serveHttp } from "../../system/http_servers.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import { serverFailedEvent } from "./node_events.ts";

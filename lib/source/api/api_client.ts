@@ -10,19 +10,47 @@ import {
   type Credentials,
   readCredentials,
   type ReadFile,
+  type TlsSettings,
 } from "./access/access.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import type { HttpClient, HttpRequest, HttpResponse } from "./http/http.ts";
-import { IdleLimit } from "./http/idle_limit.ts";
-import type { WatchObserver } from "./observer.ts";
-import { RequestReports } from "./request_report.ts";
-import { Remainder } from "./http/pieces.ts";
-import { isApiObject, readApiObject } from "./protobuf/protobuf_messages.ts";
+import type { WatchObserver } from "./report.ts";
+import { Remainder } from "./pieces.ts";
+import { isApiObject, readApiObject } from "./protobuf.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
+import { BoundedMap } from "../../model/values/bounded.ts";
+
+/** One request of the port for outgoing HTTP. Its adapters are in `system/http_client.ts`. */
+export interface HttpRequest {
+  readonly method: "GET" | "POST";
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** Used for `https:` URLs. */
+  readonly tls: TlsSettings;
+  /** Ends the request at any stage. Pending promises reject. */
+  readonly signal: AbortSignal;
+}
+
+/** An answer after its headers. */
+export interface HttpResponse {
+  readonly status: number;
+  /** By lower-case name. */
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  /** The streamed body. Read it to its end or abort the request, else the connection stays open. */
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+/** Sends HTTP requests and reuses connections if possible. */
+export interface HttpClient {
+  /** Resolves after the headers. Rejects with the system's error, or when aborted. */
+  request(request: HttpRequest): Promise<HttpResponse>;
+  /** Closes idle connections. */
+  close(): void;
+}
 
 /** The parts of an `ApiClient`. */
-export interface ApiClientOptions {
+interface ApiClientOptions {
   readonly http: HttpClient;
   /** Called before each request. See `loadAccess`. */
   readonly access: () => Promise<ApiAccess>;
@@ -34,7 +62,7 @@ export interface ApiClientOptions {
 }
 
 /** One request. */
-export interface ApiRequest {
+interface ApiRequest {
   /** `GET` by default. */
   readonly method?: HttpRequest["method"];
   readonly query?: Readonly<Record<string, string>>;
@@ -67,13 +95,18 @@ const MAX_ERROR_BODY = 64 * 1024;
 /** The longest body read as a whole, in bytes: a list from a server that ignores `limit`. */
 const MAX_BODY = 256 * 1024 * 1024;
 
+/** client-go's code if there was no answer. */
+const NO_ANSWER = "<error>";
+
+/** The number of failed paths to remember. */
+const MAX_REMEMBERED = 100;
+
 /** Talks to one API server. */
 export class ApiClient {
-  readonly #reports: RequestReports;
+  /** The code of the last GET by path, if that failed: the next one is a retry. */
+  readonly #failed = new BoundedMap<string, string>(MAX_REMEMBERED);
 
-  constructor(private readonly options: ApiClientOptions) {
-    this.#reports = new RequestReports(options);
-  }
+  constructor(private readonly options: ApiClientOptions) {}
 
   /**
    * Sends a request and waits for the headers of the answer.
@@ -127,7 +160,7 @@ export class ApiClient {
     path: string,
     { request, exchange }: { readonly request: ApiRequest; readonly exchange: Exchange },
   ): Promise<HttpResponse> {
-    const { http, userAgent } = this.options;
+    const { userAgent } = this.options;
     const credentials = await this.#credentials();
     const url = requestUrl(credentials.server, path, request.query ?? {});
     const sent: HttpRequest = {
@@ -143,7 +176,38 @@ export class ApiClient {
       tls: credentials.tls,
       signal: exchange.signal,
     };
-    return await this.#reports.follow(sent, () => http.request(sent));
+    const response = await this.#exchange(sent);
+    if (url.searchParams.has("watch")) return response;
+    const report = { verb: sent.method, host: url.host };
+    const done = (size: number) => this.options.observer?.responseRead?.({ ...report, size });
+    return { ...response, body: counted(response.body, done) };
+  }
+
+  /** Sends a request, and reports it as client-go counts it. */
+  async #exchange(request: HttpRequest): Promise<HttpResponse> {
+    const { http, clock, observer } = this.options;
+    const { method: verb, url: { host, pathname }, body = "" } = request;
+    const start = clock.monotonic();
+    const retryOf = verb === "GET" ? this.#failed.get(pathname) : undefined;
+    let code = NO_ANSWER;
+    try {
+      const response = await http.request(request);
+      code = String(response.status);
+      return response;
+    } finally {
+      if (verb === "GET") {
+        if (code.startsWith("2")) this.#failed.delete(pathname);
+        else this.#failed.set(pathname, code);
+      }
+      observer?.requestDone?.({
+        verb,
+        host,
+        code,
+        duration: clock.monotonic() - start,
+        size: new TextEncoder().encode(body).length,
+        ...retryOf !== undefined && { retryOf },
+      });
+    }
   }
 }
 
@@ -281,4 +345,65 @@ async function readBytes(body: AsyncIterable<Uint8Array>, limit: number): Promis
 
 function decodeText(bytes: Uint8Array): string {
   return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+}
+
+/** Counts the bytes of a body until it ends or is given up. */
+async function* counted(
+  body: AsyncIterable<Uint8Array>,
+  done: (size: number) => void,
+): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  try {
+    for await (const chunk of body) {
+      size += chunk.length;
+      yield chunk;
+    }
+  } finally {
+    done(size);
+  }
+}
+
+/** Calls back once after too long an idle time, by monotonic time. */
+export class IdleLimit {
+  #last: number;
+  #wake = new AbortController();
+  #stopped = false;
+
+  /**
+   * Starts to count.
+   *
+   * @param milliseconds the longest idle time
+   * @param options the clock, and the callback
+   */
+  constructor(
+    private milliseconds: number,
+    private readonly options: { readonly clock: Clock; readonly onIdle: () => void },
+  ) {
+    this.#last = options.clock.monotonic();
+    this.#run();
+  }
+
+  /** Notes activity: the limit, or a new one, counts from now. */
+  touch(milliseconds = this.milliseconds): void {
+    const isShorter = milliseconds < this.milliseconds;
+    this.milliseconds = milliseconds;
+    this.#last = this.options.clock.monotonic();
+    if (isShorter) this.#wake.abort();
+  }
+
+  /** Stops counting. */
+  stop(): void {
+    this.#stopped = true;
+    this.#wake.abort();
+  }
+
+  async #run(): Promise<void> {
+    const { clock, onIdle } = this.options;
+    while (!this.#stopped) {
+      const left = this.#last + this.milliseconds - clock.monotonic();
+      if (left <= 0) return onIdle();
+      if (this.#wake.signal.aborted) this.#wake = new AbortController();
+      await clock.sleep(left, this.#wake.signal);
+    }
+  }
 }

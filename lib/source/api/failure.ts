@@ -5,7 +5,7 @@
  */
 
 /** The kinds of failure. */
-export type FailureReason =
+type FailureReason =
   /** The kubeconfig or a file that it names cannot be used. */
   | "credentials"
   /** No connection, or TLS was refused. */

@@ -10,11 +10,9 @@ import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { ApiClient } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
-import type { WatchObserver } from "./observer.ts";
-import { WatchReport } from "./report.ts";
+import { type WatchObserver, WatchReport } from "./report.ts";
 import { type Resource, resourceOf, selecting, withoutFieldSelector } from "./resources.ts";
-import { listPages } from "./http/list_pages.ts";
-import { emptyState, MAX_OBJECTS, type Snapshot } from "./snapshot.ts";
+import { listPages, MAX_OBJECTS, Snapshot } from "./list.ts";
 import { errorText } from "../../model/values/text.ts";
 import {
   fallbackFrom,
@@ -53,7 +51,7 @@ export const DEFAULT_LIMITS: WatchLimits = {
 };
 
 /** The options of a reflector. */
-export interface ReflectorOptions {
+interface ReflectorOptions {
   readonly client: ApiClient;
   /** The name of the Node to watch. */
   readonly nodeName: string;
@@ -80,7 +78,7 @@ const GOOD_STREAM = 30_000;
 const LONGEST_RETRY_AFTER = 120_000;
 
 /** Lists and watches one kind. */
-export class Reflector<K extends Kind> {
+class Reflector<K extends Kind> {
   readonly #collection: Resource;
   readonly #limits: WatchLimits;
   /** Delays after failures. */
@@ -326,7 +324,20 @@ export class Reflector<K extends Kind> {
     const isDenied = reason === "not-found" || reason === "forbidden";
     if (!this.#collection.optional || !isDenied || this.#report.status.lists > 0) return;
     this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
-    this.options.sink(emptyState(this.kind));
+    this.options.sink(new Snapshot(this.kind).toEvent());
     this.#report.listed("", 0);
   }
+}
+
+/** The kinds, and the options of each watch. */
+interface WatchAllOptions extends ReflectorOptions {
+  readonly kinds: readonly Kind[];
+}
+
+/**
+ * Lists and watches every kind until the signal aborts. Never rejects: failures are retried. Each
+ * kind's first event is a `replace`. It is empty if the cluster lacks the kind.
+ */
+export async function watchAll(options: WatchAllOptions): Promise<void> {
+  await Promise.all(options.kinds.map((kind) => new Reflector(kind, options).run()));
 }

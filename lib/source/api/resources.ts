@@ -13,7 +13,7 @@ const SERVICE_PROXY_NAME = "service.kubernetes.io/service-proxy-name";
 const HEADLESS = "service.kubernetes.io/headless";
 
 /** Query parameters. */
-export interface Selectors {
+interface Selectors {
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
 }

@@ -4,12 +4,39 @@
  * @module
  */
 import { dirname, join } from "node:path/posix";
-import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
+import { type Decoder, type EventSink, type Kind, KINDS } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
-import type { Files, FileWatcher } from "./files.ts";
-import { joinManifests } from "./manifest_set.ts";
 import { type Manifest, ManifestError, parseManifest } from "./manifests.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
+import { Snapshot } from "../api/list.ts";
+
+/** The facts about a path. */
+export interface FileInfo {
+  readonly isDirectory: boolean;
+  /** Changes with the content: inode, size and time of the last change. */
+  readonly fingerprint: string;
+}
+
+/** Reads files and follows links. Rejects with the system's error. */
+export interface Files {
+  /** Reads a file; `-` is standard input, to its end. */
+  read(path: string): Promise<string>;
+  /** Returns the names in a folder. */
+  list(folder: string): Promise<readonly string[]>;
+  stat(path: string): Promise<FileInfo>;
+}
+
+/** Reports changes below some folders. */
+export interface FileWatcher {
+  /**
+   * Calls back until the signal aborts. It may call too often, and may miss changes, so polling
+   * supplements it.
+   */
+  watch(
+    folders: readonly string[],
+    options: { readonly onChange: () => void; readonly signal: AbortSignal },
+  ): void;
+}
 
 /** The paths to load, and the parts of the loader. */
 export interface ManifestSourceOptions {
@@ -26,7 +53,7 @@ export interface ManifestSourceOptions {
 }
 
 /** The options of following changes. */
-export interface FollowOptions extends ManifestSourceOptions {
+interface FollowOptions extends ManifestSourceOptions {
   readonly watcher: FileWatcher;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -140,13 +167,22 @@ class ManifestLoader {
     this.#logged = new Set(problems);
   }
 
+  /** Delivers one `replace` for each kind. The last definition of an object counts. */
   deliver(): void {
     const { logger, sink } = this.options;
     this.#delivered = [...this.#loaded.values()];
-    const manifests = new Map([...this.#loaded].map(([file, { manifest }]) => [file, manifest]));
-    const { events, duplicates } = joinManifests(manifests);
-    for (const duplicate of duplicates) logger.warn(oneLine(duplicate));
-    for (const event of events) sink(event);
+    const snapshots = KINDS.map((kind) => {
+      const snapshot = new Snapshot<Kind>(kind);
+      for (const [file, { manifest }] of this.#loaded) {
+        for (const { kind: own, decoded } of manifest.objects) {
+          if (own !== kind || snapshot.put(decoded)) continue;
+          const text = `${file}: ${kind} ${decoded.key} is there twice, this one counts`;
+          logger.warn(oneLine(text));
+        }
+      }
+      return snapshot;
+    });
+    for (const snapshot of snapshots) sink(snapshot.toEvent());
   }
 
   async #filesAt(path: string, problems: string[]): Promise<readonly string[]> {

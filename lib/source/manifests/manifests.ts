@@ -5,7 +5,7 @@
  */
 import { parse as parseYaml } from "@std/yaml";
 import type { Decoded, Decoder, Kind } from "../../model/cluster/objects.ts";
-import { kindOf } from "../objects/kinds.ts";
+import { kindOf } from "../objects/tables.ts";
 import { resourceOf } from "../api/resources.ts";
 import { errorText, oneLine } from "../../model/values/text.ts";
 import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
@@ -28,7 +28,7 @@ export interface Manifest {
 }
 
 /** The options of parsing a file. */
-export interface ManifestOptions {
+interface ManifestOptions {
   /** The file name in errors. */
   readonly file: string;
   readonly decode: Decoder;

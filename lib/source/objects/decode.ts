@@ -13,7 +13,7 @@ import type {
 } from "../../model/cluster/objects.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { quote } from "../../model/values/text.ts";
-import type { Raw } from "./fields.ts";
+import type { METADATA, Raw, Tables } from "./tables.ts";
 import { decodeEndpointSlice } from "./endpoint_slice.ts";
 import { decodeNode, decodeServiceCIDR } from "./node.ts";
 import { decodeService } from "./service.ts";
@@ -28,8 +28,7 @@ import {
   readObject,
   type Share,
 } from "./read.ts";
-import type { METADATA, Tables } from "./tables.ts";
-import { fieldAt } from "../../model/values/record.ts";
+import { fieldAt, sameValue } from "../../model/values/record.ts";
 
 type KindDecoders = {
   readonly [K in Kind]: (
@@ -121,4 +120,22 @@ function nameOf(raw: unknown): unknown {
   if (fieldAt(raw, "metadata") === undefined) return "(no metadata)";
   const name = fieldAt(raw, "metadata", "name");
   return name === undefined ? "(no name)" : name;
+}
+
+/** Returns the known object, or `undefined`. */
+export type Known = <K extends Kind>(kind: K, key: string) => KindMap[K] | undefined;
+
+/**
+ * Returns a decoder that returns the known object if the decoded one is equal. After a relist,
+ * unchanged objects then cause no work.
+ */
+export function sharing(decode: Decoder, known: Known): Decoder {
+  return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {
+    const decoded = decode(kind, raw);
+    if (decoded.type !== "object") return decoded;
+    const object = known(kind, decoded.key);
+    return object !== undefined && sameValue(object, decoded.object)
+      ? { ...decoded, object }
+      : decoded;
+  };
 }

@@ -1,11 +1,11 @@
 /**
- * Decodes and encodes EndpointSlices (Kubernetes API, discovery.k8s.io/v1 EndpointSlice).
+ * Decodes EndpointSlices (Kubernetes API, discovery.k8s.io/v1 EndpointSlice).
  *
  * @module
  */
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../../model/cluster/objects.ts";
-import type { Field, ListField, Raw, Unread } from "./fields.ts";
+import type { ENDPOINT_SLICE, Field, ListField, Raw, Unread } from "./tables.ts";
 import {
   type DecodeContext,
   MalformedError,
@@ -24,14 +24,12 @@ import {
   readProtocol,
   readTime,
 } from "./read.ts";
-import type { ENDPOINT_SLICE } from "./tables.ts";
-import { complete, type Encoded, listOf, PROTOCOLS, timeOf } from "./write.ts";
 
 /** The label that names a slice's Service. */
-const SERVICE_NAME = "kubernetes.io/service-name";
+export const SERVICE_NAME = "kubernetes.io/service-name";
 
 /** The annotation with the time of the Pod change that caused a slice's update. */
-const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
+export const CHANGE_TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time";
 
 type EndpointFields = (typeof ENDPOINT_SLICE)["endpoints"]["value"];
 type EndpointHints = Unread<EndpointFields["hints"]>;
@@ -177,61 +175,4 @@ function readPlaces(
     intern(readPlace(readObject(hint, place).name, `${place}.name`));
   const places = readOrOmit(() => readEntries(value, path, { omissions, read }), omissions);
   return places === undefined || places.length === 0 ? NO_HINTS : places;
-}
-
-/** Encodes a slice as an API object that decodes to it. */
-export function encodeEndpointSlice(slice: EndpointSlice): Encoded {
-  const { namespace, name, serviceName, family, ports, endpoints, ...last } = slice;
-  const { lastChangeTriggerTime, omitted: _, ...rest } = last;
-  complete(rest);
-  const changed = timeOf(lastChangeTriggerTime);
-  return {
-    metadata: {
-      namespace,
-      name,
-      labels: { [SERVICE_NAME]: serviceName },
-      annotations: changed && { [CHANGE_TRIGGER]: changed },
-    },
-    addressType: family === 4 ? "IPv4" : "IPv6",
-    ports: ports.map(encodeEndpointPort),
-    endpoints: endpoints.map(encodeEndpoint),
-  };
-}
-
-function encodeEndpointPort({ name, protocol, port, ...rest }: EndpointPort): Encoded {
-  complete(rest);
-  return { name, protocol: PROTOCOLS[protocol], port };
-}
-
-/** `T` if `Fields` are all its fields, else `never`. */
-type Only<T, Fields extends keyof T> = Exclude<keyof T, Fields> extends never ? T : never;
-
-type WrittenOfEndpoint =
-  | "address"
-  | "nodeName"
-  | "ready"
-  | "serving"
-  | "terminating"
-  | "zoneHints"
-  | "nodeHints";
-
-/**
- * Encodes an endpoint and leaves out default conditions. The parameter type checks that all fields
- * are written, at no runtime cost.
- */
-function encodeEndpoint(endpoint: Only<Endpoint, WrittenOfEndpoint>): Encoded {
-  const { address, nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint;
-  return {
-    addresses: [address],
-    conditions: {
-      ready,
-      serving: ready && serving ? undefined : serving,
-      terminating: terminating ? true : undefined,
-    },
-    nodeName,
-    hints: zoneHints.length === 0 && nodeHints.length === 0 ? undefined : {
-      forZones: listOf(zoneHints)?.map((zone) => ({ name: zone })),
-      forNodes: listOf(nodeHints)?.map((node) => ({ name: node })),
-    },
-  };
 }

@@ -1,10 +1,10 @@
 /**
- * Decodes and encodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR).
+ * Decodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR).
  *
  * @module
  */
 import type { Node, ServiceCIDR } from "../../model/cluster/objects.ts";
-import type { Raw } from "./fields.ts";
+import type { NODE, Raw, SERVICE_CIDR } from "./tables.ts";
 import {
   type DecodeContext,
   type Metadata,
@@ -18,14 +18,12 @@ import {
   readPlace,
   readString,
 } from "./read.ts";
-import type { NODE, SERVICE_CIDR } from "./tables.ts";
-import { complete, type Encoded, listOf } from "./write.ts";
 
 /** The taint of a Node that the cluster autoscaler is about to remove. */
-const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
+export const AUTOSCALER_TAINT = "ToBeDeletedByClusterAutoscaler";
 
 /** The label that names a Node's zone. */
-const ZONE_LABEL = "topology.kubernetes.io/zone";
+export const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /**
  * Decodes a Node. Unusable list entries and an unusable zone are left out.
@@ -106,31 +104,4 @@ function readPodCIDRs(
   if (!single) return [];
   const cidr = readOrOmit(() => readCidr(single, "spec.podCIDR"), omissions);
   return cidr === undefined ? [] : [cidr];
-}
-
-/**
- * Encodes a Node as an API object that decodes to it. All addresses become internal ones, and
- * `deleting` becomes the taint.
- */
-export function encodeNode(node: Node): Encoded {
-  const { name, uid, addresses, podCIDRs, zone, deleting, omitted: _, ...rest } = node;
-  complete(rest);
-  return {
-    metadata: {
-      name,
-      uid: uid || undefined,
-      labels: zone === "" ? undefined : { [ZONE_LABEL]: zone },
-    },
-    spec: {
-      podCIDRs: listOf(podCIDRs),
-      taints: deleting ? [{ key: AUTOSCALER_TAINT, effect: "NoSchedule" }] : undefined,
-    },
-    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
-  };
-}
-
-/** Encodes a ServiceCIDR as an API object that decodes to it. */
-export function encodeServiceCIDR({ name, cidrs, omitted: _, ...rest }: ServiceCIDR): Encoded {
-  complete(rest);
-  return { metadata: { name }, spec: { cidrs } };
 }

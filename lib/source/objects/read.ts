@@ -9,8 +9,7 @@ import { isRecord, type Json } from "../../model/values/record.ts";
 import { compact } from "../../model/values/lists.ts";
 import { quote } from "../../model/values/text.ts";
 import { isDnsName } from "../../model/cluster/names.ts";
-import type { Field, Fields, ListField, Raw, Scalar, Unread } from "./fields.ts";
-import type { METADATA } from "./tables.ts";
+import type { Field, Fields, ListField, METADATA, Raw, Scalar, Unread } from "./tables.ts";
 
 /** The metadata of an object. */
 export interface Metadata {

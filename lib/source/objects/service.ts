@@ -1,5 +1,5 @@
 /**
- * Decodes and encodes Services (Kubernetes API, core/v1 Service).
+ * Decodes Services (Kubernetes API, core/v1 Service).
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { type AskedScheduler, HASH_SOURCES, SCHEDULERS } from "../../model/clust
 import { nodePortKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";
 import { compact } from "../../model/values/lists.ts";
-import type { Raw } from "./fields.ts";
+import type { Raw, SERVICE } from "./tables.ts";
 import {
   type DecodeContext,
   MalformedError,
@@ -29,8 +29,6 @@ import {
   readString,
   readTime,
 } from "./read.ts";
-import type { SERVICE } from "./tables.ts";
-import { complete, type Encoded, listOf, PROTOCOLS, timeOf } from "./write.ts";
 
 /** The API server's default for `sessionAffinityConfig.clientIP.timeoutSeconds`. */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -96,9 +94,9 @@ export function decodeService(
 }
 
 /** The annotation that names a Service's scheduler. */
-const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
+export const SCHEDULER_ANNOTATION = "signpost.dev/scheduler";
 /** The annotation that names the key of consistent hashing. */
-const HASH_ANNOTATION = "signpost.dev/hash";
+export const HASH_ANNOTATION = "signpost.dev/hash";
 
 /** Reads the scheduler. A misspelt value is left out, so the configured scheduler applies. */
 function readScheduler(
@@ -253,64 +251,4 @@ function readAffinitySeconds(spec: Spec): number {
     `${path}.clientIP.timeoutSeconds`,
     { min: 1, max: MAX_AFFINITY_SECONDS },
   );
-}
-
-/** Encodes a Service as an API object that decodes to it. */
-export function encodeService(service: Service): Encoded {
-  const { namespace, name, uid, created, clusterIPs, externalIPs, loadBalancerIPs, ...other } =
-    service;
-  const { sourceRanges, ports, internalTrafficPolicy, externalTrafficPolicy, ...last } = other;
-  const { affinitySeconds, healthCheckNodePort, scheduler, omitted: _, ...rest } = last;
-  complete(rest);
-  return {
-    metadata: {
-      namespace,
-      name,
-      uid: uid || undefined,
-      creationTimestamp: timeOf(created),
-      annotations: scheduler && {
-        [SCHEDULER_ANNOTATION]: scheduler.name || undefined,
-        [HASH_ANNOTATION]: scheduler.hash || undefined,
-      },
-    },
-    spec: {
-      type: typeOf(service),
-      clusterIP: clusterIPs[0],
-      clusterIPs,
-      externalIPs: listOf(externalIPs),
-      loadBalancerSourceRanges: listOf(sourceRanges),
-      ports: ports.map(encodeServicePort),
-      internalTrafficPolicy,
-      externalTrafficPolicy: externalTrafficPolicy === "Local" ? "Local" : undefined,
-      healthCheckNodePort: healthCheckNodePort || undefined,
-      ...affinitySeconds > 0 && {
-        sessionAffinity: "ClientIP",
-        sessionAffinityConfig: { clientIP: { timeoutSeconds: affinitySeconds } },
-      },
-    },
-    ...loadBalancerIPs.length > 0 && {
-      status: { loadBalancer: { ingress: loadBalancerIPs.map((ip) => ({ ip })) } },
-    },
-  };
-}
-
-/** Returns the simplest type that allows all fields of the Service. */
-function typeOf(service: Service): string {
-  const { loadBalancerIPs, sourceRanges, ports } = service;
-  if (service.healthCheckNodePort !== 0 || loadBalancerIPs.length > 0 || sourceRanges.length > 0) {
-    return "LoadBalancer";
-  }
-  const isExternal = service.externalTrafficPolicy === "Local" ||
-    ports.some(({ nodePort }) => nodePort !== 0);
-  return isExternal ? "NodePort" : "ClusterIP";
-}
-
-function encodeServicePort({ name, protocol, port, nodePort, ...rest }: ServicePort): Encoded {
-  complete(rest);
-  return {
-    name: name || undefined,
-    protocol: PROTOCOLS[protocol],
-    port,
-    nodePort: nodePort || undefined,
-  };
 }

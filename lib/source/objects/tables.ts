@@ -3,12 +3,78 @@
  * and names are from the API's generated.proto files (k8s.io/api/core/v1, discovery/v1,
  * networking/v1, k8s.io/apimachinery/pkg/apis/meta/v1).
  *
- * A new field goes here, into the model, and into the decoder and encoder of its kind.
+ * A decoder that reads a field outside its table does not compile. A new field goes here, into the
+ * model, into the decoder of its kind, and into `encode.ts`.
  *
  * @module
  */
 import type { Kind } from "../../model/cluster/objects.ts";
-import { boolean, type Fields, integer, many, map, one, string, strings, time } from "./fields.ts";
+
+/** The type of a field that is not a message. `integer` has 32 bits, `long` 64; `time` is meta/v1 Time. */
+export type Scalar = "string" | "integer" | "long" | "boolean" | "bytes" | "time" | "map";
+
+/** The fields of a message, by their names in JSON. */
+export interface Fields {
+  readonly [name: string]: Field;
+}
+
+/** One field. */
+export interface Field<V extends Scalar | Fields = Scalar | Fields> {
+  /** The field's protobuf number. */
+  readonly number: number;
+  readonly value: V;
+  /** True if it is a list of such values. */
+  readonly repeated: boolean;
+}
+
+/** A field that is a list. */
+export interface ListField<V extends Scalar | Fields = Scalar | Fields> extends Field<V> {
+  readonly repeated: true;
+}
+
+function scalar<V extends Scalar>(value: V): (number: number) => Field<V> {
+  return (number) => ({ number, value, repeated: false });
+}
+
+/** A text field. */
+export const string = scalar("string");
+/** A 32-bit number field. */
+export const integer = scalar("integer");
+/** A 64-bit number field. */
+export const long = scalar("long");
+/** A boolean field. */
+export const boolean = scalar("boolean");
+/** A view of the input, in protobuf only. */
+export const bytes = scalar("bytes");
+/** A time: RFC 3339 in JSON, a `Date` from protobuf. */
+export const time = scalar("time");
+/** A map of texts to texts. */
+export const map = scalar("map");
+
+/** Returns a field that is a list of texts. */
+export function strings(number: number): ListField<"string"> {
+  return { number, value: "string", repeated: true };
+}
+
+/** Returns a field that is a message. */
+export function one<F extends Fields>(number: number, value: F): Field<F> {
+  return { number, value, repeated: false };
+}
+
+/** Returns a field that is a list of messages. */
+export function many<F extends Fields>(number: number, value: F): ListField<F> {
+  return { number, value, repeated: true };
+}
+
+declare const field: unique symbol;
+
+/** The unchecked value of a field. It may be anything. */
+export interface Unread<F extends Field> {
+  readonly [field]?: F;
+}
+
+/** An unchecked object. Only the fields of its table can be read. */
+export type Raw<F extends Fields> = { readonly [N in keyof F]?: Unread<F[N]> };
 
 /** meta/v1 ObjectMeta. */
 export const METADATA = {
@@ -91,3 +157,25 @@ export const TABLES = {
 
 /** The tables, by kind. */
 export type Tables = typeof TABLES;
+
+/** The API version of each kind. */
+export const API_VERSION: { readonly [K in Kind]: string } = {
+  Service: "v1",
+  EndpointSlice: "discovery.k8s.io/v1",
+  Node: "v1",
+  ServiceCIDR: "networking.k8s.io/v1",
+};
+
+const KIND_OF: ReadonlyMap<unknown, Kind> = new Map([
+  ...Object.entries(API_VERSION).map(([kind, version]) =>
+    [`${version}/${kind}`, kind as Kind] as const
+  ),
+  ["networking.k8s.io/v1beta1/ServiceCIDR", "ServiceCIDR"],
+]);
+
+/** Returns the kind of an object, or `undefined` if signpost does not read it. */
+export function kindOf(
+  object: { readonly apiVersion?: unknown; readonly kind?: unknown },
+): Kind | undefined {
+  return KIND_OF.get(`${object.apiVersion}/${object.kind}`);
+}

@@ -32,7 +32,7 @@ import {
 import { objectKey } from "../../model/cluster/names.ts";
 import { show } from "../../model/values/text.ts";
 import { encodeObject } from "../objects/encode.ts";
-import { kindOf } from "../objects/kinds.ts";
+import { kindOf } from "../objects/tables.ts";
 import { fieldAt, isRecord } from "../../model/values/record.ts";
 
 /** Thrown for an unusable state file. The message is one line: the fault and its line. */

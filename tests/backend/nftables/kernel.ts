@@ -4,7 +4,7 @@
  * @module
  */
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import { denoStreamer } from "../../../lib/system/streamer.ts";
+import { denoStreamer } from "../../../lib/system/process.ts";
 import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports/ports.ts";
 import { execute, run } from "../../support/command.ts";
 import { Libc } from "../../support/libc.ts";

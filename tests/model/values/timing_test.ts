@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Backoff, delayAfter } from "../../../lib/model/values/timing.ts";
-import { IdleLimit } from "../../../lib/source/api/http/idle_limit.ts";
+import { IdleLimit } from "../../../lib/source/api/api_client.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
 
 const LIMITS = { first: 250, longest: 30_000 };

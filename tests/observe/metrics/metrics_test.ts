@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { CATALOG } from "../../../lib/findings/catalog.ts";
 import { finding } from "../../../lib/findings/finding.ts";
 import { createMetrics, type MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
-import { processUsage } from "../../../lib/system/process_usage.ts";
+import { processUsage } from "../../../lib/system/runtime.ts";
 import { backendOf, type Mode } from "../../support/modes.ts";
 import { service } from "../../policy/objects.ts";
 import { Pipeline } from "../../support/pipeline.ts";

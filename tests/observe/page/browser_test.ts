@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
-import { httpListen } from "../../../lib/system/http/servers.ts";
+import { httpListen } from "../../../lib/system/http_servers.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
 import {
   CONTENT_SECURITY_POLICY,

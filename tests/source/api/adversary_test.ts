@@ -4,12 +4,15 @@
  * @module
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import type { HttpClient, HttpRequest } from "../../../lib/source/api/http/http.ts";
-import { ApiClient } from "../../../lib/source/api/api_client.ts";
-import { listPages } from "../../../lib/source/api/http/list_pages.ts";
-import { Remainder } from "../../../lib/source/api/http/pieces.ts";
+import {
+  ApiClient,
+  type HttpClient,
+  type HttpRequest,
+} from "../../../lib/source/api/api_client.ts";
+import { listPages } from "../../../lib/source/api/list.ts";
+import { Remainder } from "../../../lib/source/api/pieces.ts";
 import { resourceOf } from "../../../lib/source/api/resources.ts";
-import { parseWatchEvent } from "../../../lib/source/api/watch_event.ts";
+import { parseWatchEvent } from "../../../lib/source/api/watch_stream.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { eventually } from "../../support/eventually.ts";
 import { encodeEvent } from "../../support/protobuf.ts";

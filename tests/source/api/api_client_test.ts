@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { ApiAccess } from "../../../lib/source/api/access/access.ts";
-import { ApiClient } from "../../../lib/source/api/api_client.ts";
-import type {
-  RequestResult,
-  ResponseRead,
-  WatchObserver,
-} from "../../../lib/source/api/observer.ts";
+import {
+  ApiClient,
+  type HttpClient,
+  type HttpRequest,
+  type HttpResponse,
+} from "../../../lib/source/api/api_client.ts";
+import type { RequestResult, ResponseRead, WatchObserver } from "../../../lib/source/api/report.ts";
 import { StatusError, WatchError } from "../../../lib/source/api/failure.ts";
-import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
 import { encodeObject } from "../../support/protobuf.ts";
 import { chunks } from "./streams.ts";
 import { ANONYMOUS } from "./fakes.ts";

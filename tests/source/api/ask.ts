@@ -5,8 +5,8 @@
  *
  * @module
  */
-import { proxiesIn } from "../../../lib/source/api/access/proxies.ts";
-import { createHttpClient } from "../../../lib/system/http/client.ts";
+import { proxiesIn } from "../../../lib/source/api/access/access_source.ts";
+import { createHttpClient } from "../../../lib/system/http_client.ts";
 
 if (import.meta.main) {
   const [url = "", authority = "", serverName = "", which = ""] = Deno.args;

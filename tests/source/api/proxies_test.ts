@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { proxiesIn } from "../../../lib/source/api/access/proxies.ts";
+import { proxiesIn } from "../../../lib/source/api/access/access_source.ts";
 import { ApiServer } from "../../support/api_server.ts";
 import { makeCertificates } from "../../support/certificates.ts";
 import { run } from "../../support/command.ts";

@@ -4,10 +4,14 @@
  * @module
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { WatchObserver, WatchStatus } from "../../../lib/source/api/observer.ts";
-import { ApiClient } from "../../../lib/source/api/api_client.ts";
-import type { HttpClient, HttpRequest, HttpResponse } from "../../../lib/source/api/http/http.ts";
-import { watchAll } from "../../../lib/source/api/watch_all.ts";
+import type { WatchObserver, WatchStatus } from "../../../lib/source/api/report.ts";
+import {
+  ApiClient,
+  type HttpClient,
+  type HttpRequest,
+  type HttpResponse,
+} from "../../../lib/source/api/api_client.ts";
+import { watchAll } from "../../../lib/source/api/reflector.ts";
 import { ANONYMOUS, fakeDecode, MemorySink } from "./fakes.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 

@@ -1,7 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { denoFiles, denoFileWatcher } from "../../../lib/system/files.ts";
-import type { FileWatcher } from "../../../lib/source/manifests/files.ts";
-import { followManifests, loadManifests } from "../../../lib/source/manifests/manifest_loader.ts";
+import {
+  type FileWatcher,
+  followManifests,
+  loadManifests,
+} from "../../../lib/source/manifests/manifest_loader.ts";
 import { ManifestError } from "../../../lib/source/manifests/manifests.ts";
 import { eventually } from "../../support/eventually.ts";
 import { fakeDecode, MemorySink } from "../api/fakes.ts";

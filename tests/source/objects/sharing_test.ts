@@ -1,7 +1,6 @@
 import { assertEquals, assertNotStrictEquals, assertStrictEquals } from "@std/assert";
 import type { KindMap } from "../../../lib/model/cluster/objects.ts";
-import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import { type Known, sharing } from "../../../lib/source/objects/sharing.ts";
+import { createDecoder, type Known, sharing } from "../../../lib/source/objects/decode.ts";
 import { webSlice } from "../../support/web_service.ts";
 import { decodeGood, withValue } from "./decode_fixture.ts";
 

@@ -7,8 +7,7 @@
 import { assertEquals } from "@std/assert";
 import type { Kind } from "../../../lib/model/cluster/objects.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
-import type { Fields } from "../../../lib/source/objects/fields.ts";
-import { TABLES } from "../../../lib/source/objects/tables.ts";
+import { type Fields, TABLES } from "../../../lib/source/objects/tables.ts";
 
 /** Fields that are not the decoder's: the watch reads them before. */
 const OF_THE_WATCH: ReadonlySet<string> = new Set(["metadata.resourceVersion"]);

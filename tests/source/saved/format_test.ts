@@ -10,9 +10,9 @@ import {
   type ObjectEvent,
 } from "../../../lib/model/cluster/objects.ts";
 import { StateError, stateLines, StateReader } from "../../../lib/source/saved/format.ts";
-import { joinManifests } from "../../../lib/source/manifests/manifest_set.ts";
-import { parseManifest } from "../../../lib/source/manifests/manifests.ts";
+import { loadManifests } from "../../../lib/source/manifests/manifest_loader.ts";
 import { cluster } from "../../support/arbitrary.ts";
+import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { anyState, eventsOf, HEADER, readText, stateOf, textOf } from "./states.ts";
 
 const EXAMPLE = textOf(stateOf({ services: 2, endpoints: 2 }));
@@ -87,14 +87,21 @@ Deno.test("every object has a line of its own", () => {
   for (const line of lines.slice(2, -2)) assert(/^,\{[^\n]*\}\n$/.test(line), line);
 });
 
-Deno.test("the text is a List of Kubernetes objects that --manifests takes", () => {
-  fc.assert(fc.property(anyState, (objects) => {
-    const manifest = parseManifest(textOf(objects), {
-      file: "state.json",
-      nodeName: HEADER.nodeName,
+Deno.test("the text is a List of Kubernetes objects that --manifests takes", async () => {
+  await fc.assert(fc.asyncProperty(anyState, async (objects) => {
+    const events: ObjectEvent[] = [];
+    await loadManifests({
+      paths: ["state.json"],
       decode: createDecoder(),
+      sink: (event) => void events.push(event),
+      nodeName: HEADER.nodeName,
+      files: {
+        read: () => Promise.resolve(textOf(objects)),
+        list: () => Promise.resolve([]),
+        stat: () => Promise.resolve({ isDirectory: false, fingerprint: "" }),
+      },
+      logger: new MemoryLogger(),
     });
-    const { events } = joinManifests(new Map([["state.json", manifest]]));
     assertEquals(withoutOmitted(events), eventsOf(objects));
     const { kind, items } = JSON.parse(textOf(objects));
     assertEquals(kind, "List");

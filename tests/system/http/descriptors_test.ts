@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { runWithFewDescriptors } from "../../support/few_descriptors.ts";
 
 Deno.test("without a free descriptor idle connections of all ports end, and each port answers again", async () => {
-  const module = new URL("../../../lib/system/http/servers.ts", import.meta.url).href;
+  const module = new URL("../../../lib/system/http_servers.ts", import.meta.url).href;
   const script = `
     import { httpListen } from "${module}";
     // As signpost does; Deno cannot begin with it when no descriptor is free.

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { type HttpHandler, type HttpListener, textAnswer } from "../../../lib/model/ports/http.ts";
-import { httpListen, serveHttp, type ServeOptions } from "../../../lib/system/http/servers.ts";
+import { httpListen, serveHttp, type ServeOptions } from "../../../lib/system/http_servers.ts";
 import {
   ManualClock,
   MemoryLogger,

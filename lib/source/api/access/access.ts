@@ -5,7 +5,7 @@
  */
 import { messageOf } from "../../../model/values/errors.ts";
 import { oneLine } from "../../../model/values/text.ts";
-import { judgeAuthorities } from "./validity.ts";
+import { X509Certificate } from "node:crypto";
 
 /** Text from a configuration, or from a file that may change. */
 export type Material =
@@ -151,4 +151,42 @@ function authorization(access: ApiAccess, token: ReadText | undefined): string |
   const { username, password } = access.basic;
   const bytes = new TextEncoder().encode(`${username}:${password}`);
   return `Basic ${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}`;
+}
+
+/** Authorities, split by validity at some time. */
+interface Authorities {
+  readonly valid: readonly string[];
+  /** The reasons for the invalid ones, such as "expired on 2026-01-01T00:00:00.000Z". */
+  readonly invalid: readonly string[];
+}
+
+/**
+ * Splits authorities into valid and invalid ones, as Go does; `fetch` and `node:https` check no
+ * dates. An unreadable authority counts as valid: TLS reports its fault.
+ */
+function judgeAuthorities(certificates: readonly string[], now: number): Authorities {
+  const judged = certificates.map((pem) => ({ pem, problem: problemOf(pem, now) }));
+  return {
+    valid: judged.filter(({ problem }) => problem === undefined).map(({ pem }) => pem),
+    invalid: judged.flatMap(({ problem }) => problem ?? []),
+  };
+}
+
+function problemOf(pem: string, now: number): string | undefined {
+  const dates = datesOf(pem);
+  if (dates === undefined) return undefined;
+  const [from, to] = dates;
+  if (now > to.getTime()) return `expired on ${to.toISOString()}`;
+  if (now < from.getTime()) return `is not valid before ${from.toISOString()}`;
+  return undefined;
+}
+
+function datesOf(pem: string): readonly [Date, Date] | undefined {
+  try {
+    const { validFrom, validTo } = new X509Certificate(pem);
+    const dates = [new Date(validFrom), new Date(validTo)] as const;
+    return dates.some((date) => Number.isNaN(date.getTime())) ? undefined : dates;
+  } catch {
+    return undefined;
+  }
 }

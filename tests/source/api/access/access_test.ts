@@ -6,7 +6,7 @@ import {
   type ReadFile,
 } from "../../../../lib/source/api/access/access.ts";
 import { inClusterAccess, loadAccess } from "../../../../lib/source/api/access/access_source.ts";
-import { refuseClusterIPServer } from "../../../../lib/source/api/access/cold_start.ts";
+import { refuseClusterIPServer } from "../../../../lib/source/api/access/server.ts";
 import { makeCertificates } from "../../../support/certificates.ts";
 import { ANONYMOUS } from "../fakes.ts";
 

@@ -1,7 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { splitFrames } from "../../../../lib/source/api/http/frames.ts";
-import { SplitError } from "../../../../lib/source/api/http/pieces.ts";
+import { SplitError, splitFrames } from "../../../../lib/source/api/pieces.ts";
 import { chunks, cutBy } from "../streams.ts";
 
 async function split(parts: Iterable<Uint8Array>, maxFrame?: number): Promise<Uint8Array[]> {

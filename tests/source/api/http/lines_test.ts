@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { splitLines } from "../../../../lib/source/api/http/lines.ts";
-import { SplitError } from "../../../../lib/source/api/http/pieces.ts";
+import { SplitError, splitLines } from "../../../../lib/source/api/pieces.ts";
 import { chunks, cutBy } from "../streams.ts";
 
 async function split(parts: Iterable<Uint8Array>, maxLine?: number): Promise<string[]> {

@@ -3,15 +3,10 @@
  *
  * @module
  */
-import { messageOf } from "../../model/values/errors.ts";
-import { hostPort } from "../../model/cluster/names.ts";
-import type { Clock, Logger } from "../../model/ports/ports.ts";
-import type {
-  HttpHandler,
-  HttpListen,
-  HttpListener,
-  ListenAddress,
-} from "../../model/ports/http.ts";
+import { messageOf } from "../model/values/errors.ts";
+import { hostPort } from "../model/cluster/names.ts";
+import type { Clock, Logger } from "../model/ports/ports.ts";
+import type { HttpHandler, HttpListen, HttpListener, ListenAddress } from "../model/ports/http.ts";
 
 /** Milliseconds between attempts to bind, as kube-proxy's. */
 const RETRY_MILLISECONDS = 5_000;

@@ -1,15 +1,42 @@
 /**
- * Detects an API server that is reachable only through its own cluster IP. Then the proxy needs its
- * own rules to learn them, and fails after the next boot (cilium/cilium#9089).
+ * Judges the API server's address: is the connection safe, and does the server work before the
+ * proxy has written rules?
  *
  * @module
  */
 import { unbracketed } from "../../../model/cluster/names.ts";
-import { parseAddress } from "../../../model/values/address.ts";
+import { isLoopback, parseAddress } from "../../../model/values/address.ts";
+import type { ApiAccess } from "./access.ts";
 import type { Environment } from "./access_source.ts";
 
+/** Returns one warning a line for the administrator. Holds no credentials. */
+export function accessWarnings(access: ApiAccess): readonly string[] {
+  const { server, verify, token, basic } = access;
+  const warnings: string[] = [];
+  if (server.protocol === "https:" && !verify) {
+    warnings.push(
+      `insecure-skip-tls-verify is set: whoever answers at ${server.origin} gets the credentials ` +
+        "and decides on this node's rules; set certificate-authority instead",
+    );
+  }
+  const hasSecret = token !== undefined || basic !== undefined;
+  if (server.protocol === "http:" && hasSecret && !isLocal(server.hostname)) {
+    warnings.push(
+      `the credentials go to ${server.origin} unencrypted: who is on the way can read them, and ` +
+        "decide on this node's rules; use https",
+    );
+  }
+  return warnings;
+}
+
+function isLocal(hostname: string): boolean {
+  const address = parseAddress(unbracketed(hostname));
+  if (address === undefined) return hostname === "localhost";
+  return isLoopback(address);
+}
+
 /** The sources of the cluster IPs of Service `default/kubernetes`. */
-export interface ClusterIPKnowledge {
+interface ClusterIPKnowledge {
   /** Canonical addresses from the Service. */
   readonly clusterIPs?: readonly string[];
   /** Has them in a pod. */
@@ -19,12 +46,10 @@ export interface ClusterIPKnowledge {
 const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/i;
 
 /**
- * Returns the reason to refuse an API server whose address is a cluster IP of its own cluster.
+ * Returns the reason to refuse an API server that is reachable only through its own cluster IP, in
+ * one line. The proxy would need its own rules to learn them (cilium/cilium#9089).
  *
  * The first call has only kubelet's environment variables, the second one the first list of Services.
- *
- * @param server the URL of requests
- * @returns one line for the user, or `undefined` if the server can be used
  */
 export function refuseClusterIPServer(
   server: URL,
