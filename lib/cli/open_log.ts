@@ -6,7 +6,7 @@
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { createLogger } from "../observe/log/log.ts";
+import { createLogger } from "../observe/log.ts";
 import { stderrIsJournal, stderrSink } from "../system/stderr_sink.ts";
 
 /** Opens the log on standard error, as the configuration asks for it. */

@@ -1,15 +1,16 @@
 /**
- * Settings of the kernel and of this process that kube-proxy makes from its configuration.
+ * Settings of the kernel and of this process that kube-proxy makes from its configuration
+ * (`pkg/proxy/conntrack/sysctls.go`; the kernel's `nf_conntrack-sysctl.rst`).
  *
  * @module
  */
 import { messageOf } from "../model/values/errors.ts";
-import { applyConntrackSysctls, conntrackSysctls } from "./sysctls.ts";
 import type { SettingFailure } from "../findings/facts.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { Sysctl } from "../backend/sysctl.ts";
+import { oneLine } from "../model/values/text.ts";
 
 /** What the settings are made from. */
 export interface KernelSettingsOptions {
@@ -59,4 +60,103 @@ async function setOomScore(
       error: messageOf(error),
     });
   }
+}
+
+/** A kernel setting and what it is to be. */
+export interface ConntrackSysctl {
+  /** As sysctl(8) has it. */
+  readonly name: string;
+  /** Entries, buckets, seconds, or 1 for on. */
+  readonly value: number;
+  /** `at least`: a higher value that the administrator has set stays. */
+  readonly rule: "at least" | "exactly";
+}
+
+/** Reads and writes kernel settings. */
+type SysctlAccess = Pick<Sysctl, "read" | "write">;
+
+const PREFIX = "net.netfilter.nf_conntrack_";
+
+/** So many entries share a bucket of the hash table when it is full, as kube-proxy has it. */
+const ENTRIES_PER_BUCKET = 4;
+
+/** More entries than these come of `min` alone, whatever the number of processors, as in kube-proxy 1.37. */
+const MAX_SCALED = 1_048_576;
+
+/**
+ * The settings that a configuration asks for, in the order in which they are to be set.
+ *
+ * The size of the hash table is set as `nf_conntrack_buckets`: the same number as the module
+ * parameter `hashsize` that kube-proxy writes, but under /proc/sys, which is writable more often
+ * than /sys.
+ *
+ * @param conntrack what is 0 (or false) is left as it is; `min` counts only beside `maxPerCore`
+ * @param machine `cpus`: the number of processors of the node
+ */
+export function conntrackSysctls(
+  conntrack: Configuration["conntrack"],
+  { cpus }: { readonly cpus: number },
+): ConntrackSysctl[] {
+  const { maxPerCore, min, tcpBeLiberal } = conntrack;
+  const max = maxPerCore > 0 ? Math.max(Math.min(maxPerCore * cpus, MAX_SCALED), min) : 0;
+  return [
+    ...setting("max", max, "at least"),
+    ...setting("buckets", Math.floor(max / ENTRIES_PER_BUCKET), "at least"),
+    ...setting("tcp_timeout_established", seconds(conntrack.tcpEstablishedTimeout), "exactly"),
+    ...setting("tcp_timeout_close_wait", seconds(conntrack.tcpCloseWaitTimeout), "exactly"),
+    ...setting("tcp_timeout_fin_wait", seconds(conntrack.tcpFinWaitTimeout), "exactly"),
+    ...setting("tcp_be_liberal", tcpBeLiberal ? 1 : 0, "exactly"),
+    ...setting("udp_timeout", seconds(conntrack.udpTimeout), "exactly"),
+    ...setting("udp_timeout_stream", seconds(conntrack.udpStreamTimeout), "exactly"),
+  ];
+}
+
+/**
+ * Sets what is not yet as it is to be. What cannot be set, because /proc/sys is read-only or the
+ * kernel lacks the setting, is returned; all else is set all the same.
+ *
+ * The kernel has these settings once it tracks connections, which it does from the first rule
+ * that asks for it: call this after the first sync. In a network namespace of its own, the
+ * limits (`max`, `buckets`) are read-only.
+ *
+ * @returns what was not set
+ */
+export async function applyConntrackSysctls(
+  sysctls: readonly ConntrackSysctl[],
+  { access, logger }: { readonly access: SysctlAccess; readonly logger: Logger },
+): Promise<SettingFailure[]> {
+  const failed: SettingFailure[] = [];
+  for (const sysctl of sysctls) {
+    try {
+      if (!await ensure(sysctl, access)) continue;
+      logger.info("kernel setting changed", { name: sysctl.name, value: sysctl.value });
+    } catch (error) {
+      failed.push({ name: sysctl.name, value: sysctl.value, reason: reason(error) });
+    }
+  }
+  return failed;
+}
+
+/** @returns whether the setting had to be changed */
+async function ensure(sysctl: ConntrackSysctl, access: SysctlAccess): Promise<boolean> {
+  const { name, value, rule } = sysctl;
+  const text = (await access.read(name)).trim();
+  const current = /^\d+$/.test(text) ? Number(text) : undefined;
+  if (current === value) return false;
+  if (rule === "at least" && current !== undefined && current > value) return false;
+  await access.write(name, String(value));
+  return true;
+}
+
+function setting(name: string, value: number, rule: ConntrackSysctl["rule"]): ConntrackSysctl[] {
+  return value > 0 ? [{ name: `${PREFIX}${name}`, value, rule }] : [];
+}
+
+/** The kernel counts seconds; a shorter time than one is one, not none. */
+function seconds(milliseconds: number): number {
+  return milliseconds > 0 ? Math.max(1, Math.floor(milliseconds / 1000)) : 0;
+}
+
+function reason(error: unknown): string {
+  return oneLine(messageOf(error), 200);
 }

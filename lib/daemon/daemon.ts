@@ -8,26 +8,23 @@ import { Desired } from "../policy/state.ts";
 import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../findings/facts.ts";
 import type { ObjectEvent } from "../model/cluster/objects.ts";
 import type { Status } from "../model/status.ts";
-import type { EventReport } from "../observe/event_body.ts";
-import { EventRecorder } from "../observe/events.ts";
+import { EventRecorder, type EventReport, startingEvent } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import type { HttpListen } from "../model/ports/http.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListen } from "../system/http_servers.ts";
-import type { SyncReport } from "../sync/outcome.ts";
+import type { SyncReport } from "../sync/reports.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
-import type { Connections } from "../observe/connections/connections.ts";
+import type { Connections } from "../backend/connections.ts";
 import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
-import { startingEvent } from "./reports/node_events.ts";
-import { NodeFindings } from "./reports/node_findings.ts";
-import { readRuleset, readSystem } from "./reports/system_facts.ts";
+import { NodeFindings, readRuleset, readSystem } from "./reports/node_findings.ts";
 import { Observation } from "./reports/observation.ts";
-import { type OthersOptions, repairDrift, takeOver } from "./others.ts";
+import { type OthersOptions, repairDrift, takeOver } from "./foreign_programs.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
 import { SavedState } from "./objects/saved_state.ts";
 import { objectsOf } from "../source/saved/format.ts";
@@ -46,7 +43,6 @@ import { serveSocket } from "../system/socket.ts";
 import { heldBack, plainFacts, statusReport } from "./reports/status_report.ts";
 import { postJson } from "./objects/source.ts";
 import type { Known } from "../source/objects/decode.ts";
-import { untilAborted } from "./until_aborted.ts";
 import { VERSION } from "../model/version.ts";
 
 /** A sync that does not get on for so long, in milliseconds, is stuck: the watchdog is fed no more. */
@@ -458,4 +454,17 @@ export class Daemon {
       refusedFeatures: this.#opened.refusedFeatures,
     });
   }
+}
+
+/** Ends when the signal aborts, or with the first failure. */
+export async function untilAborted(
+  signal: AbortSignal,
+  parts: readonly Promise<unknown>[],
+): Promise<void> {
+  const aborted = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+  const failed = Promise.all(parts).then(() => aborted);
+  await Promise.race([aborted, failed]);
 }

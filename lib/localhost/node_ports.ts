@@ -12,7 +12,7 @@ import type {
   StateChange,
 } from "../model/kernel/desired.ts";
 import { localhostEndpoints } from "../policy/frontend.ts";
-import type { SyncOutcome } from "../sync/outcome.ts";
+import type { SyncOutcome } from "../sync/reports.ts";
 
 /** A node port that a listener serves. */
 export interface LocalhostNodePort {

@@ -17,7 +17,7 @@ import {
   textAnswer,
 } from "../model/ports/http.ts";
 import { isLocalName } from "./local_names.ts";
-import { redactSecrets } from "./log/redact.ts";
+import { redactSecrets } from "./redact.ts";
 import { DATA_PATH } from "./page/handler.ts";
 import { plain } from "../model/values/text.ts";
 

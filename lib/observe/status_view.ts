@@ -6,7 +6,7 @@
 import type { LocalhostSummary, Status, TakeOverSummary } from "../model/status.ts";
 import { count } from "../model/values/text.ts";
 import { formatAge, formatAgo, formatDuration, formatSize, programOf } from "./human.ts";
-import { redactSecrets } from "./log/redact.ts";
+import { redactSecrets } from "./redact.ts";
 
 /** Rows of text below a head. */
 export interface TextRows {

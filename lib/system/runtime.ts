@@ -12,7 +12,7 @@ import { MemoryRelease, v8Heap } from "./memory.ts";
 import { DenoProcessRunner, denoStreamer } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
 import type { Clock } from "../model/ports/ports.ts";
-import type { ProcessUsage } from "../observe/metrics/process_metrics.ts";
+import type { ProcessUsage } from "../observe/metrics/metrics.ts";
 
 /** The real one. */
 export function systemRuntime(): Runtime {

@@ -3,8 +3,8 @@
  */
 import { assertEquals } from "@std/assert";
 import { ConntrackCleaner } from "../../lib/conntrack/conntrack.ts";
-import { parseEntries } from "../../lib/conntrack/parse.ts";
-import { applyConntrackSysctls, conntrackSysctls } from "../../lib/conntrack/sysctls.ts";
+import { parseEntries } from "../../lib/conntrack/tool.ts";
+import { applyConntrackSysctls, conntrackSysctls } from "../../lib/conntrack/kernel_settings.ts";
 import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";

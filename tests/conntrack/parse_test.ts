@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { type ConntrackEntry, parseEntries, parseEntry } from "../../lib/conntrack/parse.ts";
+import { type ConntrackEntry, parseEntries, parseEntry } from "../../lib/conntrack/tool.ts";
 import { flow, formatFlow } from "./fake_conntrack.ts";
 
 const IPV4: ConntrackEntry = {

@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
-import { parseEntry } from "../../lib/conntrack/parse.ts";
+import { parseEntry } from "../../lib/conntrack/tool.ts";
 import {
   addSuspects,
   gatheringPresent,
   staleEntries,
   type Suspects,
   suspectsOf,
-} from "../../lib/conntrack/stale.ts";
+} from "../../lib/conntrack/conntrack.ts";
 import type {
   DesiredNode,
   DesiredServicePort,

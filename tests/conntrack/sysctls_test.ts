@@ -3,7 +3,7 @@ import {
   applyConntrackSysctls,
   type ConntrackSysctl,
   conntrackSysctls,
-} from "../../lib/conntrack/sysctls.ts";
+} from "../../lib/conntrack/kernel_settings.ts";
 import { DEFAULTS } from "../support/configuration.ts";
 import { MemoryLogger } from "../support/clock_and_log.ts";
 

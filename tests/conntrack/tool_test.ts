@@ -1,13 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { suspectsOf } from "../../lib/conntrack/stale.ts";
-import { parseEntries } from "../../lib/conntrack/parse.ts";
+import { listFilters, suspectsOf } from "../../lib/conntrack/conntrack.ts";
 import {
   ConntrackError,
   ConntrackTool,
   deletionArguments,
   deletionsOf,
-  listFilters,
+  parseEntries,
 } from "../../lib/conntrack/tool.ts";
 import { FakeConntrack, type Flow, flow, formatFlow } from "./fake_conntrack.ts";
 import { servicePort } from "./states.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { DriftRepairs } from "../../lib/daemon/drift_repairs.ts";
+import { DriftRepairs } from "../../lib/daemon/foreign_programs.ts";
 import type { Drift } from "../../lib/model/kernel/differences.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { takeOver } from "../../lib/daemon/others.ts";
+import { takeOver } from "../../lib/daemon/foreign_programs.ts";
 import { stateOf } from "../conntrack/states.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
 import { configuration } from "../support/configuration.ts";

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { KINDS } from "../../lib/model/cluster/objects.ts";
-import { eventPath } from "../../lib/observe/event_body.ts";
+import { eventPath } from "../../lib/observe/events.ts";
 import { parseKubeconfig } from "../../lib/source/api/access/kubeconfig.ts";
 import { resourceOf } from "../../lib/source/api/resources.ts";
 import { EXAMPLES, readExample } from "./examples.ts";

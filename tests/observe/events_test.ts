@@ -1,6 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { eventBody, eventPath, type EventReport } from "../../lib/observe/event_body.ts";
-import { EventRecorder } from "../../lib/observe/events.ts";
+import { eventBody, eventPath, EventRecorder, type EventReport } from "../../lib/observe/events.ts";
 import { ManualClock, MemoryLogger, START } from "../support/clock_and_log.ts";
 
 function report(

@@ -14,7 +14,7 @@ import {
   type ObjectEvent,
   type ReplaceEvent,
 } from "../../lib/model/cluster/objects.ts";
-import type { SyncObserver, SyncOutcome } from "../../lib/sync/outcome.ts";
+import type { SyncObserver, SyncOutcome } from "../../lib/sync/reports.ts";
 import { SyncLoop } from "../../lib/sync/sync.ts";
 import { configuration } from "../support/configuration.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";

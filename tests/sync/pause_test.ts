@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { adaptivePause, LONGEST_PAUSE, withDuration } from "../../lib/sync/pause.ts";
+import { adaptivePause, LONGEST_PAUSE, withDuration } from "../../lib/sync/state.ts";
 
 Deno.test("syncs of 8 ms have pauses of 32 ms: a fifth of the time", () => {
   assertAlmostEquals(adaptivePause([8, 8, 8]), 32);

@@ -20,7 +20,7 @@ import { askHeldBack } from "../../daemon/objects/client.ts";
 import { ownAddresses } from "../../daemon/objects/own_ports.ts";
 import { missingListeners, wantedListeners } from "../../verify/listeners.ts";
 import { fix } from "./fix.ts";
-import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../../sync/pause.ts";
+import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../../sync/state.ts";
 import { verificationTable } from "./table.ts";
 
 /** Milliseconds that the daemon gets for a change besides the min sync period, and at most in all. */

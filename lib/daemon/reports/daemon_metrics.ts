@@ -8,7 +8,7 @@ import { knownGates } from "../../config/checks/feature_gates.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { VERSION } from "../../model/version.ts";
 import { createMetrics, type Metrics, type MetricsOptions } from "../../observe/metrics/metrics.ts";
-import { Connections, type ConnectionsOptions } from "../../observe/connections/connections.ts";
+import { Connections, type ConnectionsOptions } from "../../backend/connections.ts";
 import { processUsage } from "../../system/runtime.ts";
 import type { DaemonOptions, Opened } from "../start/options.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { NodeFacts } from "../../findings/facts.ts";
+import type { NodeFacts, RulesetFacts, SystemFacts } from "../../findings/facts.ts";
 import { findAll, findingKey } from "../../findings/findings.ts";
 import type { Finding } from "../../model/status.ts";
 import { ChangeFilter } from "../../model/values/bounded.ts";
@@ -11,6 +11,10 @@ import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { AutoResetEvent } from "../../sync/auto_reset_event.ts";
+import type { Backend, BackendOptions } from "../../backend/backend.ts";
+import { couldUseFirst } from "../../backend/choose.ts";
+import { ROUTE_LOCALNET } from "../../backend/route_localnet.ts";
+import { Sysctl } from "../../backend/sysctl.ts";
 
 /** What the findings are worked out from, and who hears of them. */
 export interface NodeFindingsOptions {
@@ -118,4 +122,41 @@ const LEVELS = { error: "error", warning: "warn", info: "info" } as const;
 /** Logs a finding at the level of its severity. */
 export function logFinding(logger: Logger, { id, severity, what, where, remedy }: Finding): void {
   logger[LEVELS[severity]](what, { finding: id, where, remedy });
+}
+
+/**
+ * Asks. What cannot be read is left out.
+ *
+ * @param before the last answer: what does not change is not asked again
+ */
+export async function readSystem(
+  options: BackendOptions,
+  before?: SystemFacts,
+): Promise<SystemFacts> {
+  const sysctl = new Sysctl(options.runtime.runner);
+  const [couldUseNftables, conntrack, routeLocalnet] = await Promise.all([
+    before?.couldUseNftables ?? couldUseFirst(options),
+    readConntrack(sysctl),
+    sysctl.read(ROUTE_LOCALNET).catch(() => undefined),
+  ]);
+  return { couldUseNftables, conntrack, routeLocalnet };
+}
+
+/** Reads the rules of other programs; `undefined`: they cannot be read. */
+export async function readRuleset(
+  backend: Pick<Backend, "readRuleset">,
+): Promise<RulesetFacts | undefined> {
+  return await backend.readRuleset().catch(() => undefined);
+}
+
+async function readConntrack(sysctl: Sysctl): Promise<SystemFacts["conntrack"]> {
+  const read = async (name: string) =>
+    Number(await sysctl.read(`net.netfilter.nf_conntrack_${name}`));
+  try {
+    const [entries, max] = await Promise.all([read("count"), read("max")]);
+    // A limit of 0 is none.
+    return max > 0 ? { entries, max } : undefined;
+  } catch {
+    return undefined;
+  }
 }

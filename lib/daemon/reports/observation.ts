@@ -14,11 +14,11 @@ import { describeUnsupported, type Unsupported, worksWithout } from "../../model
 import type { Kind, ObjectEvent, Omission, Refusal } from "../../model/cluster/objects.ts";
 import type { Finding } from "../../model/status.ts";
 import type { Clock } from "../../model/ports/ports.ts";
-import type { EventReport } from "../../observe/event_body.ts";
+import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import type { ServiceStatuses } from "./service_status.ts";
-import type { SyncObserver, SyncReport } from "../../sync/outcome.ts";
+import type { SyncObserver, SyncReport } from "../../sync/reports.ts";
 import type {
   RequestResult,
   ResponseRead,

@@ -8,7 +8,7 @@ import { splitHostPort } from "../../model/cluster/names.ts";
 import type { Configuration } from "../../model/configuration.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { Finding } from "../../model/status.ts";
-import type { EventReport } from "../../observe/event_body.ts";
+import { type EventReport, serverFailedEvent } from "../../observe/events.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import { healthServer, metricsServer } from "../../observe/endpoints.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
@@ -19,7 +19,6 @@ import type { PageContents } from "../../observe/page/data.ts";
 import { serveHttp } from "../../system/http_servers.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { FatalError } from "../../model/values/errors.ts";
-import { serverFailedEvent } from "./node_events.ts";
 
 /** What the servers show. */
 export interface ServersOptions {

@@ -9,7 +9,7 @@ import type { StateChange } from "../../model/kernel/desired.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { ServiceStatus, WrittenBy } from "../../model/status.ts";
 import type { Desired } from "../../policy/state.ts";
-import type { SyncOutcome } from "../../sync/outcome.ts";
+import type { SyncOutcome } from "../../sync/reports.ts";
 
 /** The values that the answer is made from. */
 export interface ServiceStatusSources {

@@ -8,7 +8,7 @@ import type { LocalhostListeners } from "../../localhost/listeners.ts";
 import type { CommandLine, Configuration } from "../../model/configuration.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
-import type { ProgramWatch } from "../../observe/program_watch.ts";
+import type { ProgramWatch } from "../../system/program_watch.ts";
 import type { ServiceManager } from "../../observe/systemd.ts";
 import type { ApiServer } from "../objects/source.ts";
 

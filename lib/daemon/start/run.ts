@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ProgramWatch } from "../../observe/program_watch.ts";
+import { ProgramWatch } from "../../system/program_watch.ts";
 import { Daemon } from "../daemon.ts";
 import type { DaemonOptions } from "./options.ts";
 import { openBackend } from "../../backend/choose.ts";

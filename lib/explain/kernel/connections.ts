@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ConntrackEntry } from "../../conntrack/parse.ts";
+import type { ConntrackEntry } from "../../conntrack/tool.ts";
 import { type DesiredServicePort, servingEndpoints } from "../../model/kernel/desired.ts";
 import { hostPort, splitHostPort } from "../../model/cluster/names.ts";
 import type { Protocol } from "../../model/cluster/objects.ts";

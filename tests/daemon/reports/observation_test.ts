@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { ObjectCache } from "../../../lib/cache/cache.ts";
 import { Observation, type ObservationOptions } from "../../../lib/daemon/reports/observation.ts";
-import type { EventReport } from "../../../lib/observe/event_body.ts";
+import type { EventReport } from "../../../lib/observe/events.ts";
 import type { EndpointSlice, Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import { healthServer } from "../../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { createMetrics } from "../../../lib/observe/metrics/metrics.ts";
-import type { SyncReport } from "../../../lib/sync/outcome.ts";
+import type { SyncReport } from "../../../lib/sync/reports.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
 import { backendOf } from "../../support/modes.ts";
 

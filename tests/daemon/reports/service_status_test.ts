@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { ServiceStatuses } from "../../../lib/daemon/reports/service_status.ts";
 import type { ServiceChange } from "../../../lib/model/kernel/desired.ts";
-import type { SyncOutcome } from "../../../lib/sync/outcome.ts";
+import type { SyncOutcome } from "../../../lib/sync/reports.ts";
 import { servicePort } from "../../observe/page/contents.ts";
 
 const START = Date.parse("2026-01-02T03:04:05.000Z");

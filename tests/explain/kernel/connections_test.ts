@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { connectionFindings, connectionsOf } from "../../../lib/explain/kernel/connections.ts";
-import { parseEntries } from "../../../lib/conntrack/parse.ts";
+import { parseEntries } from "../../../lib/conntrack/tool.ts";
 import { loadBalancer, LOCAL, NODE_ADDRESS, REMOTE, slice, worldOf } from "../cluster.ts";
 
 /** What `conntrack -L` prints of a connection and of its answers. */

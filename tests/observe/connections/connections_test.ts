@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { Connections } from "../../../lib/observe/connections/connections.ts";
+import { Connections } from "../../../lib/backend/connections.ts";
 import { desiredPort } from "./desired_port.ts";
 
 const CLUSTER_IP = "IPv4 10.96.0.10 . tcp . 80";

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { atOnce } from "../../../lib/model/ports/in_turns.ts";
-import { ConnectionsByService } from "../../../lib/observe/connections/services.ts";
+import { ConnectionsByService } from "../../../lib/backend/connections.ts";
 import { desiredPort } from "./desired_port.ts";
 import type { FrontendCount } from "../../../lib/model/connections.ts";
 import type { DesiredServicePort } from "../../../lib/model/kernel/desired.ts";

@@ -6,9 +6,9 @@
  *
  * @module
  */
-import type { Clock, LogFields, Logger } from "../../model/ports/ports.ts";
+import type { Clock, LogFields, Logger } from "../model/ports/ports.ts";
 import { sanitizeText } from "./redact.ts";
-import { plain } from "../../model/values/text.ts";
+import { plain } from "../model/values/text.ts";
 
 /** How lines look: `message key=value …`, or one JSON object each. */
 export type LogFormat = "text" | "json";

@@ -1,5 +1,5 @@
 /**
- * Tells of programs that take long, and counts those that fail to run.
+ * The adapter around a runner of programs: logs programs that take long, and counts those that fail.
  *
  * @module
  */
