@@ -10,7 +10,7 @@
  * @module
  */
 import { LocalhostListeners } from "../lib/localhost/listeners.ts";
-import { SystemClock } from "../lib/system/runtime.ts";
+import { SystemClock } from "../lib/system/clock.ts";
 import { TCP } from "../lib/system/tcp.ts";
 import { quantile } from "./statistics.ts";
 

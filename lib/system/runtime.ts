@@ -8,10 +8,10 @@ import { lookup } from "node:dns/promises";
 import { familyOf, parseAddress } from "../model/values/address.ts";
 import type { InterfaceAddress, ProbeRequest, Runtime } from "../model/ports/runtime.ts";
 import { plain } from "../model/values/text.ts";
+import { SystemClock } from "./clock.ts";
 import { MemoryRelease, v8Heap } from "./memory.ts";
 import { DenoProcessRunner, denoStreamer } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
-import type { Clock } from "../model/ports/ports.ts";
 import type { ProcessUsage } from "../observe/metrics/metrics.ts";
 
 /** The real one. */
@@ -159,40 +159,6 @@ async function sendUdp({ address, port, source }: ProbeRequest): Promise<void> {
     // No route, or refused by the rules: the trace tells.
   } finally {
     socket.close();
-  }
-}
-
-/** Timers hold 31 bits of milliseconds; one for more ends at once. */
-const MAX_TIMER = 2 ** 31 - 1;
-
-/** Real time. */
-export class SystemClock implements Clock {
-  /** @inheritdoc */
-  now(): number {
-    return Date.now();
-  }
-
-  /** @inheritdoc */
-  monotonic(): number {
-    return performance.now();
-  }
-
-  /** @inheritdoc */
-  sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const finish = () => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", finish);
-        resolve();
-      };
-      const wait = (left: number): ReturnType<typeof setTimeout> =>
-        left <= MAX_TIMER
-          ? setTimeout(finish, left)
-          : setTimeout(() => timer = wait(left - MAX_TIMER), MAX_TIMER);
-      let timer = wait(milliseconds);
-      signal?.addEventListener("abort", finish);
-    });
   }
 }
 

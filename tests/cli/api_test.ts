@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { runCommand } from "../../lib/cli/command.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
-import { SystemClock } from "../../lib/system/runtime.ts";
+import { SystemClock } from "../../lib/system/clock.ts";
 import { ApiServer } from "../support/api_server.ts";
 import type { ApiObject } from "../support/api_store.ts";
 import { CLUSTER, endpoint, LOCAL, REMOTE, slice, web } from "../explain/cluster.ts";

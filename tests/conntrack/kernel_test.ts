@@ -9,7 +9,7 @@ import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
-import { SystemClock } from "../../lib/system/runtime.ts";
+import { SystemClock } from "../../lib/system/clock.ts";
 import { Sysctl } from "../../lib/backend/sysctl.ts";
 import { execute } from "../support/command.ts";
 import { DEFAULTS } from "../support/configuration.ts";

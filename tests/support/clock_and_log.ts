@@ -4,7 +4,7 @@
  * @module
  */
 import type { Clock, LogFields, Logger } from "../../lib/model/ports/ports.ts";
-import { SystemClock } from "../../lib/system/runtime.ts";
+import { SystemClock } from "../../lib/system/clock.ts";
 
 const systemClock = new SystemClock();
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { SystemClock } from "../../lib/system/runtime.ts";
+import { SystemClock } from "../../lib/system/clock.ts";
 
 Deno.test("a sleep that is longer than a timer can be ends by its signal, and not before", async () => {
   const clock = new SystemClock();

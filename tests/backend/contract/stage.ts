@@ -8,7 +8,7 @@ import { likelyBackend } from "../../../lib/backend/choose.ts";
 import type { Variant } from "../../../lib/backend/iptables/kernel/variant.ts";
 import { CANARY_CHAIN } from "../../../lib/backend/iptables/script/names.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
-import { SystemClock } from "../../../lib/system/runtime.ts";
+import { SystemClock } from "../../../lib/system/clock.ts";
 import { wholeInput } from "../../support/command.ts";
 import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";

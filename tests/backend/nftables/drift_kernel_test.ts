@@ -15,7 +15,7 @@ import { repairScript } from "../../../lib/backend/nftables/drift/repair.ts";
 import { Touched } from "../../../lib/backend/nftables/drift/touched.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import type { Drift } from "../../../lib/model/kernel/differences.ts";
-import { SystemClock } from "../../../lib/system/runtime.ts";
+import { SystemClock } from "../../../lib/system/clock.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { execute } from "../../support/command.ts";
 import { eventually } from "../../support/eventually.ts";

@@ -14,7 +14,7 @@ import {
   desiredContents,
   parsingListing,
 } from "../../../../lib/backend/nftables/kernel/contents.ts";
-import { SystemClock } from "../../../../lib/system/runtime.ts";
+import { SystemClock } from "../../../../lib/system/clock.ts";
 import { MemoryLogger } from "../../../support/clock_and_log.ts";
 import { eventually } from "../../../support/eventually.ts";
 import { run } from "../../../support/command.ts";

@@ -7,7 +7,7 @@ import type { ProcessRunner } from "../../../../lib/model/ports/ports.ts";
 import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { DenoProcessRunner } from "../../../../lib/system/process.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
-import { SystemClock } from "../../../../lib/system/runtime.ts";
+import { SystemClock } from "../../../../lib/system/clock.ts";
 import { Kernel } from "../kernel.ts";
 
 /** So many Services with two endpoints each, in both families. */
