@@ -9,18 +9,26 @@
 import type { RulesetFacts } from "../findings/facts.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Finding } from "../model/status.ts";
-import type { Change, Drift } from "../model/kernel/differences.ts";
+import type {
+  Change,
+  Drift,
+  KernelChanges,
+  ServiceDifference,
+} from "../model/kernel/differences.ts";
 import type { ConnectionCounters } from "../model/connections.ts";
 import type { ApplyError, Dataplane, Script } from "../model/kernel/dataplane.ts";
-import type { DesiredNode, DesiredState, StateChange } from "../model/kernel/desired.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+  StateChange,
+} from "../model/kernel/desired.ts";
 import type { ModeTraits, RefusedFeatures } from "../model/kernel/traits.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Match } from "../policy/frontend.ts";
 import type { MissingFamilies } from "./ip_families.ts";
-import type { KernelRules, PortRules, PortsOfNode } from "./kernel_rules.ts";
-import type { BackendMetrics } from "./metrics.ts";
 import type { HandOver } from "./take_over.ts";
 
 /** The configuration and ports of a backend. */
@@ -162,4 +170,94 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
    * @returns the failures; a missing program has no rules
    */
   cleanup(options: CleanupOptions): Promise<ApplyError[]>;
+}
+
+/** A metric's name and help text. */
+export type Definition = readonly [name: string, help: string];
+
+/** Counts failures, by family. */
+export interface FailureMetric {
+  readonly of: "sync" | "partial sync" | "clean-up";
+  readonly definition: Definition;
+}
+
+/** A value with its labels. */
+export interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** A value for each set of labels, read at each scrape. */
+export interface GaugeMetric {
+  readonly definition: Definition;
+  readonly labels: readonly string[];
+  readonly read: () => Iterable<Sample>;
+}
+
+/** Numbers that only grow, read at each scrape. */
+export interface CounterMetric {
+  readonly definition: Definition;
+  readonly labels: readonly string[];
+  /** Never rejects, and takes seconds at most. */
+  readonly read: () => Iterable<Sample> | Promise<Iterable<Sample>>;
+}
+
+/** The metrics of a backend. */
+export interface BackendMetrics {
+  readonly failures: readonly FailureMetric[];
+  readonly gauges: readonly GaugeMetric[];
+  readonly counters: readonly CounterMetric[];
+}
+
+/** One element, rule, chain or set of a Service: the desired and the actual value. */
+export interface KernelEntry {
+  /** The set, map or chain. */
+  readonly in: string;
+  /** The key of the element, or the rule; `""` for the chain or set itself. */
+  readonly key: string;
+  /** The desired value; `""` if the key is enough, or nothing is desired. */
+  readonly desired: string;
+  /** The value in the kernel. */
+  readonly held: string;
+  readonly state: "same" | "missing" | "extra" | "wrong";
+}
+
+/** A client that session affinity keeps on its endpoint. */
+export interface StickyClient {
+  readonly servicePort: string;
+  readonly client: string;
+  readonly address: string;
+  readonly port: number;
+  /** Seconds until the kernel forgets it. */
+  readonly expiresSeconds: number;
+}
+
+/** The comparison of the kernel with the desired state. */
+export interface Comparison {
+  readonly differences: readonly ServiceDifference[];
+  /** The number of elements and rules in the desired state. */
+  readonly compared: number;
+}
+
+/** The kernel's rules at the time of reading. */
+export interface KernelRules {
+  /** True if the kernel has no rules of signpost. */
+  readonly isEmpty: boolean;
+  /** Returns the desired and actual entries of these ports, differences first. */
+  entries(ports: readonly DesiredServicePort[], node: DesiredNode): KernelEntry[];
+  /** Returns the clients with session affinity, if the kernel lists them. */
+  stickyClients(ports: readonly DesiredServicePort[]): StickyClient[];
+  /** Returns all differences from a state. */
+  compare(state: DesiredState): Comparison;
+  /** Returns the step to the rules of some Services. Rules of other Services stay. */
+  changesTo(state: DesiredState): KernelChanges;
+}
+
+/** The rules of some service ports. */
+export type PortRules = Pick<KernelRules, "isEmpty" | "entries" | "stickyClients">;
+
+/** Some service ports, with the node's part of the desired state. */
+export interface PortsOfNode {
+  readonly ports: readonly DesiredServicePort[];
+  readonly node: DesiredNode;
 }

@@ -10,11 +10,7 @@ import type { TakeOverReport } from "../model/status.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/variant.ts";
-import {
-  cleanUpKernel,
-  isOverwritten,
-  type RemovedRules,
-} from "./iptables/kernel/cleanup_kernel.ts";
+import { cleanUpKernel, isOverwritten, type RemovedRules } from "./iptables/kernel/cleanup.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import {
@@ -24,12 +20,12 @@ import {
   removeTables,
 } from "./nftables/kernel/tables.ts";
 import { TABLE } from "./nftables/script/objects.ts";
-import { kubeProxyProcesses } from "./kube_proxy_process.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
 import type { Rival } from "../findings/facts.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
 
 /** The ports and settings of a hand-over. */
-export interface HandOverOptions {
+interface HandOverOptions {
   /** Returns the iptables variant of signpost's rules; `undefined` if they are in nftables. */
   readonly variant: (() => Promise<Variant>) | undefined;
   readonly configuration: Pick<Configuration, "ipvs" | "signpost">;
@@ -172,10 +168,9 @@ export class HandOver {
   }
 
   /**
-   * Removes the iptables chains, and sets the state `done` if nothing failed. @returns the removed
-   * chains, in words
+   * Removes the iptables chains, and sets the state `done` if nothing failed.
    *
-   * @returns what was removed, in words; leaves the state `done` if all was
+   * @returns the removed chains, in words
    */
   async #removeChains(): Promise<string[]> {
     const { logger } = this.#options;
@@ -285,4 +280,22 @@ function tablesIn(script: string): string[] {
 function describe({ program, owner }: RemovedRules): string {
   const whose = owner === undefined ? "" : ` (of ${owner})`;
   return `KUBE chains of ${program.replace(/-restore$/, "")}${whose}`;
+}
+
+/**
+ * Returns root's processes called kube-proxy in this network namespace, each as `kube-proxy (pid
+ * 4711)`. A process in its own PID namespace, or inside another program (as in k3s), cannot be
+ * seen.
+ */
+export async function kubeProxyProcesses(
+  { runner, pid }: Pick<Runtime, "runner" | "pid">,
+): Promise<readonly string[]> {
+  const here = ["--ns", `${pid}`, "--nslist", "net"];
+  try {
+    const { stdout } = await runner.run(["pgrep", "-u", "0", ...here, "-x", "kube-proxy"]);
+    return (stdout.match(/^\d+$/gm) ?? []).map((pid) => `kube-proxy (pid ${pid})`);
+  } catch {
+    // Without pgrep (package procps), processes cannot be found.
+    return [];
+  }
 }

@@ -11,7 +11,7 @@ import type { Family } from "../model/values/address.ts";
 import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
 import type { EndpointReport } from "./service/endpoints.ts";
 import type { FrontendType } from "../model/kernel/desired.ts";
-import type { KernelEntry, StickyClient } from "../backend/kernel_rules.ts";
+import type { KernelEntry, StickyClient } from "../backend/backend.ts";
 import type { ObjectsOrigin, ServiceStatus } from "../model/status.ts";
 import type { Outcome } from "./packet/outcome.ts";
 import type { TraceReport } from "./packet/trace.ts";

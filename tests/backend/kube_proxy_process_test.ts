@@ -4,7 +4,7 @@ import { run } from "../support/command.ts";
 /** Runs in a network namespace of its own, where nothing else runs. */
 const SCRIPT = `
   import { kubeProxyProcesses } from "${
-  new URL("../../lib/backend/kube_proxy_process.ts", import.meta.url).href
+  new URL("../../lib/backend/take_over.ts", import.meta.url).href
 }";
   import { DenoProcessRunner } from "${
   new URL("../../lib/system/process.ts", import.meta.url).href

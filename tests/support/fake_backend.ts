@@ -7,15 +7,15 @@
 import type { RulesetFacts } from "../../lib/findings/facts.ts";
 import type {
   Backend,
+  BackendMetrics,
   CleanupOptions,
   DesiredStep,
   DriftOptions,
   ForeignRules,
+  KernelRules,
   Probed,
   RuleNames,
 } from "../../lib/backend/backend.ts";
-import type { KernelRules } from "../../lib/backend/kernel_rules.ts";
-import type { BackendMetrics } from "../../lib/backend/metrics.ts";
 import type { Change, Drift } from "../../lib/model/kernel/differences.ts";
 import { ApplyError, type ApplyFailure, type Script } from "../../lib/model/kernel/dataplane.ts";
 import type {

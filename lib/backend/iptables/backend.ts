@@ -5,21 +5,25 @@
  */
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { finding } from "../../findings/finding.ts";
-import type { Family } from "../../model/values/address.ts";
-import { FAMILIES } from "../../model/values/address.ts";
+import { FAMILIES, type Family } from "../../model/values/address.ts";
 import type { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
-import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
+import type {
+  Backend,
+  BackendMetrics,
+  BackendOptions,
+  CleanupOptions,
+  DriftOptions,
+  KernelRules,
+  Probed,
+} from "../backend.ts";
 import { inetChains, legacyChains } from "../foreign_filters.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
-import type { KernelRules } from "../kernel_rules.ts";
-import type { BackendMetrics } from "../metrics.ts";
 import { routeLocalnet } from "../route_localnet.ts";
 import { HandOver } from "../take_over.ts";
-import { RuleCounters } from "./connections.ts";
 import { IptablesDataplane } from "./dataplane.ts";
-import { cleanUpKernel, type RemovedRules } from "./kernel/cleanup_kernel.ts";
+import { cleanUpKernel, type RemovedRules } from "./kernel/cleanup.ts";
 import type { Saved } from "./kernel/saved.ts";
 import { findIptables, type Iptables } from "./kernel/variant.ts";
 import { iptablesMetrics } from "./metrics.ts";
@@ -27,6 +31,8 @@ import { iptablesChanges } from "./reading/changes.ts";
 import { iptablesRules } from "./reading/kernel_rules.ts";
 import { iptablesNames } from "./reading/rule_names.ts";
 import type { IptablesScript } from "./script/script.ts";
+import type { ConnectionCounters, FrontendCount } from "../../model/connections.ts";
+import { countsIn } from "./kernel/counts.ts";
 
 const TRAITS: ModeTraits = {
   name: "iptables",
@@ -203,3 +209,24 @@ export class IptablesBackend implements Backend<IptablesScript> {
 
 const MIXED =
   "both iptables-nft and iptables-legacy hold rules on this node; programs that use different ones do not see each other's rules";
+
+/** Reads the connection counts of frontend rules, which iptables always keeps. */
+class RuleCounters implements ConnectionCounters {
+  /** True, because the first script is a full one. */
+  readonly areOurs = true;
+  readonly #dataplane: () => IptablesDataplane;
+
+  /** @param dataplane returns the dataplane in use */
+  constructor(dataplane: () => IptablesDataplane) {
+    this.#dataplane = dataplane;
+  }
+
+  /** @inheritdoc */
+  async read(): Promise<Iterable<FrontendCount>> {
+    return allOf(await this.#dataplane().listFrontends());
+  }
+}
+
+function* allOf(listings: ReadonlyMap<Family, string>): Iterable<FrontendCount> {
+  for (const [family, listing] of listings) yield* countsIn(family, listing);
+}

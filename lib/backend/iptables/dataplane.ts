@@ -14,18 +14,19 @@ import {
   ProgramMissingError,
 } from "../../model/ports/ports.ts";
 import { type Iptables, isTcpLiberal } from "./kernel/variant.ts";
-import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/errors.ts";
+import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/run.ts";
 import { fitToSaved } from "./script/full.ts";
 import { CANARY_CHAIN, type Table, TABLES } from "./script/names.ts";
-import { FRONTEND_CHAINS } from "./kernel/connection_counts.ts";
 import {
   COUNTED_PACKETS,
   countInChain,
+  FRONTEND_CHAINS,
   type PacketCounts,
   PacketSums,
   placeOf,
-} from "./kernel/packet_counts.ts";
-import { type RuleCount, RuleCounts } from "./kernel/rule_counts.ts";
+  type RuleCount,
+  RuleCounts,
+} from "./kernel/counts.ts";
 import { type FamilyInput, renderFamily } from "./script/ruleset.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
 import { fullScript, type IptablesScript, partialScript, programName } from "./script/script.ts";

@@ -6,10 +6,9 @@
 import type { Clock } from "../../model/ports/ports.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import { FAMILY_NAMES } from "../../model/values/address.ts";
-import type { BackendMetrics } from "../metrics.ts";
+import type { BackendMetrics } from "../backend.ts";
 import type { IptablesDataplane } from "./dataplane.ts";
-import type { PacketCounts } from "./kernel/packet_counts.ts";
-import type { RuleCount } from "./kernel/rule_counts.ts";
+import type { PacketCounts, RuleCount } from "./kernel/counts.ts";
 
 /** The sources of the metrics. */
 interface MetricsOptions {

@@ -10,11 +10,19 @@ import type { DesiredState, StateChange, StreamedState } from "../../model/kerne
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { desiredNode } from "../../policy/node.ts";
-import type { Backend, BackendOptions, CleanupOptions, DriftOptions, Probed } from "../backend.ts";
+import type {
+  Backend,
+  BackendMetrics,
+  BackendOptions,
+  CleanupOptions,
+  DriftOptions,
+  KernelRules,
+  PortRules,
+  PortsOfNode,
+  Probed,
+} from "../backend.ts";
 import { legacyChains } from "../foreign_filters.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
-import type { KernelRules, PortRules, PortsOfNode } from "../kernel_rules.ts";
-import type { BackendMetrics } from "../metrics.ts";
 import { HandOver } from "../take_over.ts";
 import { ElementCounters } from "./connections.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";

@@ -7,7 +7,7 @@ import { PROTOCOLS } from "../../model/cluster/objects.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../model/values/address.ts";
 import { boundedReading } from "../../model/values/timing.ts";
-import type { CounterMetric, Sample } from "../metrics.ts";
+import type { CounterMetric, Sample } from "../backend.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { localhostRejectChain } from "./script/localhost.ts";
 import { tableSet } from "./script/sets.ts";

@@ -6,7 +6,7 @@
  */
 import type { Backend } from "../../backend/backend.ts";
 import { likelyBackend, type OpenBackend, openBackend } from "../../backend/choose.ts";
-import { kubeProxyProcesses } from "../../backend/kube_proxy_process.ts";
+import { kubeProxyProcesses } from "../../backend/take_over.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { readRuleset, readSystem } from "../../daemon/reports/node_findings.ts";
 import { readState } from "../../daemon/start/read_state.ts";

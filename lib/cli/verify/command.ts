@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Comparison } from "../../backend/kernel_rules.ts";
+import type { Comparison } from "../../backend/backend.ts";
 import type { Command } from "../../config/flags/command.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import {

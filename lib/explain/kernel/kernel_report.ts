@@ -5,7 +5,7 @@
  */
 import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
 import { error, note, warning } from "../service/finding.ts";
-import type { KernelRules } from "../../backend/kernel_rules.ts";
+import type { KernelRules } from "../../backend/backend.ts";
 import type { Finding, KernelReport } from "../report.ts";
 
 /** What came of reading the kernel. */

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { BackendMetrics, FailureMetric } from "../../backend/metrics.ts";
+import type { BackendMetrics, FailureMetric } from "../../backend/backend.ts";
 import {
   exponentialBuckets,
   familyLabels,

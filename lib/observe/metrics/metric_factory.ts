@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CounterMetric, Definition, GaugeMetric, Sample } from "../../backend/metrics.ts";
+import type { CounterMetric, Definition, GaugeMetric, Sample } from "../../backend/backend.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import type * as client from "prom-client";
 import bucketGenerators from "prom-client/lib/bucketGenerators.js";

@@ -11,7 +11,7 @@ import type { ProgramFailure } from "../../model/ports/ports.ts";
 import type { ServiceConnections } from "../../model/connections.ts";
 import { grouped } from "../../model/values/text.ts";
 import { MOST_FRONTENDS, TIMES_AS_LONG } from "../../backend/connections.ts";
-import type { Sample } from "../../backend/metrics.ts";
+import type { Sample } from "../../backend/backend.ts";
 import type { FamilyCounts, LocalhostListeners } from "../../localhost/listeners.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 

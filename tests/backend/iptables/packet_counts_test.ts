@@ -4,7 +4,7 @@ import {
   countInChain,
   countInSaved,
   PacketSums,
-} from "../../../lib/backend/iptables/kernel/packet_counts.ts";
+} from "../../../lib/backend/iptables/kernel/counts.ts";
 import { boundedReading } from "../../../lib/model/values/timing.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { ManualClock, settle } from "../../support/clock_and_log.ts";

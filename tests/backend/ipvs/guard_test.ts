@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { guardScript } from "../../../lib/backend/ipvs/guard.ts";
+import { guardScript } from "../../../lib/backend/ipvs/take_over.ts";
 import { IpvsKernel } from "../../../lib/backend/ipvs/kernel.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { ADDRESSES } from "../../e2e/cluster.ts";

@@ -3,7 +3,7 @@ import {
   parseConnections,
   parseInterfaces,
   parseServers,
-} from "../../../lib/backend/ipvs/kernel_text.ts";
+} from "../../../lib/backend/ipvs/kernel.ts";
 
 /** As Linux 6.1 prints it. */
 const SERVERS = `IP Virtual Server version 1.2.1 (size=4096)

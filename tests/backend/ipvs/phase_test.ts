@@ -5,7 +5,7 @@ import {
   type Look,
   type Progress,
   removed,
-} from "../../../lib/backend/ipvs/phase.ts";
+} from "../../../lib/backend/ipvs/take_over.ts";
 
 const BEGIN = begin({ now: 1_000, grace: 100_000 });
 

@@ -1,8 +1,7 @@
 import type { Removal } from "../../../lib/backend/backend.ts";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
+import { GUARD_REMOVAL, IpvsTakeOver } from "../../../lib/backend/ipvs/take_over.ts";
 import { cleanUpIpvs } from "../../../lib/backend/leftovers.ts";
-import { GUARD_REMOVAL } from "../../../lib/backend/ipvs/guard.ts";
 import { ManualClock, MemoryLogger, settle } from "../../support/clock_and_log.ts";
 import { FakeIpvs } from "./fake_ipvs.ts";
 

@@ -10,9 +10,8 @@ import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import { ApplyError } from "../../../model/kernel/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports/ports.ts";
 import type { Abilities } from "../script/fixed_rules.ts";
-import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./errors.ts";
+import { failureOf, LOCK_WAIT_SECONDS, missingProgram, runIfInstalled } from "./run.ts";
 import { Sysctl } from "../../sysctl.ts";
-import { runIfInstalled } from "./run.ts";
 import { programName } from "../script/script.ts";
 
 /** `-nft` or `-legacy`; `""` for the system's plain `iptables`. */

@@ -11,8 +11,7 @@ import type {
   DesiredState,
 } from "../../../model/kernel/desired.ts";
 import { type Abilities, fixedChains } from "./fixed_rules.ts";
-import { JUMPS } from "./jumps.ts";
-import { TABLES } from "./names.ts";
+import { type Table, TABLES } from "./names.ts";
 import {
   emptyTable,
   type FamilyInput,
@@ -30,6 +29,7 @@ import {
 } from "../kernel/saved.ts";
 import { nodeGuards, serviceGuards } from "./guard_rules.ts";
 import { serviceRules } from "./service_rules.ts";
+import { comment, rule } from "./rule.ts";
 
 /**
  * Returns the input that builds one family's tables from nothing: chains, rules and jumps.
@@ -161,4 +161,47 @@ function fitTable(input: TableInput, held: SavedTable): TableInput {
     inserted: input.inserted.filter((_, i) => inPlace[i]?.length === 0),
     removed: stale.filter((chain) => !kept.has(chain)),
   };
+}
+
+/** A rule in a built-in chain that leads to one of signpost's chains. */
+interface Jump {
+  readonly table: Table;
+  /** The built-in chain, for example `PREROUTING`. */
+  readonly from: string;
+  readonly rule: string;
+}
+
+const NEW = "-m conntrack --ctstate NEW";
+
+const EXTERNAL = leadTo("KUBE-EXTERNAL-SERVICES", "externally-visible service portals", NEW);
+const HEALTH_CHECKS = leadTo("KUBE-NODEPORTS", "health check service ports");
+const REFUSED_SERVICES = leadTo("KUBE-SERVICES", "service portals", NEW);
+const FORWARDING = leadTo("KUBE-FORWARD", "forwarding rules");
+const FIREWALL = leadTo("KUBE-PROXY-FIREWALL", "load balancer firewall", NEW);
+const SERVICES = leadTo("KUBE-SERVICES", "service portals");
+const POSTROUTING = leadTo("KUBE-POSTROUTING", "postrouting rules");
+
+/**
+ * The jumps, equal to kube-proxy's, so that a hand-over finds them in place. Each is inserted at
+ * the head of its chain, so the last one comes first.
+ *
+ * Refusals see only new connections, to spare established ones the lookup.
+ */
+export const JUMPS: readonly Jump[] = [
+  { table: "filter", from: "INPUT", rule: EXTERNAL },
+  { table: "filter", from: "FORWARD", rule: EXTERNAL },
+  { table: "filter", from: "INPUT", rule: HEALTH_CHECKS },
+  { table: "filter", from: "FORWARD", rule: REFUSED_SERVICES },
+  { table: "filter", from: "OUTPUT", rule: REFUSED_SERVICES },
+  { table: "filter", from: "FORWARD", rule: FORWARDING },
+  { table: "filter", from: "INPUT", rule: FIREWALL },
+  { table: "filter", from: "OUTPUT", rule: FIREWALL },
+  { table: "filter", from: "FORWARD", rule: FIREWALL },
+  { table: "nat", from: "OUTPUT", rule: SERVICES },
+  { table: "nat", from: "PREROUTING", rule: SERVICES },
+  { table: "nat", from: "POSTROUTING", rule: POSTROUTING },
+];
+
+function leadTo(chain: string, note: string, match = ""): string {
+  return rule(match, comment(`kubernetes ${note}`), `-j ${chain}`);
 }

@@ -9,14 +9,22 @@
 import {
   type DesiredNode,
   type DesiredServicePort,
+  type Destination,
   endpointsFor,
 } from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
-import { endpointRules } from "./endpoint_rules.ts";
-import { comment, fromLocalPod, host, port, rule } from "./rule.ts";
-import type { ServiceRules } from "./ruleset.ts";
-import { contextOf, isUsed, policyChain, type ServiceContext } from "./service_context.ts";
-import { sharedRules } from "./shared_rules.ts";
+import { chance, comment, fromLocalPod, host, port, reject, rule } from "./rule.ts";
+import type { ServiceRules, SharedRule } from "./ruleset.ts";
+import { isExternal } from "../../../policy/frontend.ts";
+import {
+  endpointChainName,
+  HAIRPIN_CHAIN,
+  type ServiceChainNames,
+  serviceChainNames,
+  type Table,
+} from "./names.ts";
+import type { Family } from "../../../model/values/address.ts";
+import { hostPort } from "../../../model/cluster/names.ts";
 
 /** Returns all rules of one service port. */
 export function serviceRules(servicePort: DesiredServicePort, node: DesiredNode): ServiceRules {
@@ -99,3 +107,247 @@ function firewallRules({ servicePort, names }: ServiceContext): string[] {
     comment(`other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`),
   ];
 }
+
+/** A service port with the facts that several of its rules share. */
+interface ServiceContext {
+  readonly servicePort: DesiredServicePort;
+  readonly node: DesiredNode;
+  readonly names: ServiceChainNames;
+  readonly usesExternalChain: boolean;
+  readonly usesFirewall: boolean;
+}
+
+/** Computes the shared facts of a service port's rules. */
+function contextOf(servicePort: DesiredServicePort, node: DesiredNode): ServiceContext {
+  const { loadBalancerIPs, sourceRanges, hasEndpoints } = servicePort;
+  return {
+    servicePort,
+    node,
+    names: serviceChainNames(servicePort.name, servicePort.protocol),
+    usesExternalChain: isExternal(servicePort) && hasEndpoints,
+    usesFirewall: hasEndpoints && loadBalancerIPs.length > 0 && sourceRanges.length > 0,
+  };
+}
+
+/** Returns the chain of one policy's endpoints. */
+function policyChain({ names }: ServiceContext, policy: TrafficPolicy): string {
+  return policy === "Cluster" ? names.cluster : names.local;
+}
+
+/**
+ * Returns true if a policy's chain exists: it has endpoints, and a rule leads to it. Pods and the
+ * node itself reach external addresses under the Cluster policy in any case.
+ */
+function isUsed(context: ServiceContext, policy: TrafficPolicy): boolean {
+  const { servicePort, usesExternalChain } = context;
+  if (endpointsFor(servicePort, policy).length === 0) return false;
+  const internal = servicePort.clusterIPs.length > 0 &&
+    servicePort.internalTrafficPolicy === policy;
+  const external = usesExternalChain &&
+    (policy === "Cluster" || servicePort.externalTrafficPolicy === policy);
+  return internal || external;
+}
+
+/** Returns the rules in shared chains, which send packets to the port's own chains, or refuse them. */
+function sharedRules(context: ServiceContext): SharedRule[] {
+  return [
+    ...clusterIPRules(context),
+    ...externalAddressRules(context),
+    ...refusalRules(context),
+    ...firewallDrops(context),
+    ...nodePortRules(context),
+    ...healthCheckRules(context),
+    ...hairpinRules(context),
+  ];
+}
+
+function clusterIPRules(context: ServiceContext): SharedRule[] {
+  const { servicePort } = context;
+  const policy = servicePort.internalTrafficPolicy;
+  const { table, note, target } = isUsed(context, policy)
+    ? { table: "nat" as const, note: "cluster IP", target: `-j ${policyChain(context, policy)}` }
+    : { table: "filter" as const, ...refusal(servicePort) };
+  return servicePort.clusterIPs.map((address) =>
+    toAddress(context, { table, chain: "KUBE-SERVICES", address, note, target })
+  );
+}
+
+/** Returns the rules of external IPs and load-balancer IPs. */
+function externalAddressRules(context: ServiceContext): SharedRule[] {
+  const { servicePort: { externalIPs, loadBalancerIPs }, names } = context;
+  if (!context.usesExternalChain) return [];
+  const capture = (note: string, chain: string) => (address: string) =>
+    toAddress(context, {
+      table: "nat",
+      chain: "KUBE-SERVICES",
+      address,
+      note,
+      target: `-j ${chain}`,
+    });
+  const ofLoadBalancers = context.usesFirewall ? names.firewall : names.external;
+  return [
+    ...externalIPs.map(capture("external IP", names.external)),
+    ...loadBalancerIPs.map(capture("loadbalancer IP", ofLoadBalancers)),
+  ];
+}
+
+/**
+ * Refuses external traffic if its policy has no endpoint here. Packets of pods and the node may
+ * have an endpoint's address already, and then match none of these rules.
+ */
+function refusalRules(context: ServiceContext): SharedRule[] {
+  const { servicePort } = context;
+  const { externalIPs, loadBalancerIPs, externalTrafficPolicy, nodePort, protocol } = servicePort;
+  if (isUsed(context, externalTrafficPolicy)) return [];
+  const table = "filter";
+  const chain = "KUBE-EXTERNAL-SERVICES";
+  const { note, target } = refusal(servicePort);
+  const rules = [...externalIPs, ...loadBalancerIPs].map((address) =>
+    toAddress(context, { table, chain, address, note, target })
+  );
+  if (nodePort !== 0) {
+    const match = `-m addrtype --dst-type LOCAL ${port(protocol, nodePort)}`;
+    const words = [`-p ${protocol}`, comment(`${servicePort.name} ${note}`), match, target];
+    rules.push({ table, chain, rule: rule(...words), place: "first" });
+  }
+  return rules;
+}
+
+/**
+ * Drops packets that the Service's firewall chain did not accept: they still have the load
+ * balancer's address.
+ */
+function firewallDrops(context: ServiceContext): SharedRule[] {
+  if (!context.usesFirewall) return [];
+  return context.servicePort.loadBalancerIPs.map((address) =>
+    toAddress(context, {
+      table: "filter",
+      chain: "KUBE-PROXY-FIREWALL",
+      address,
+      note: `traffic not accepted by ${context.names.firewall}`,
+      target: "-j DROP",
+    })
+  );
+}
+
+function nodePortRules({ servicePort, names, usesExternalChain }: ServiceContext): SharedRule[] {
+  const { protocol, nodePort, name } = servicePort;
+  if (nodePort === 0 || !usesExternalChain) return [];
+  const words = [`-p ${protocol}`, comment(name), port(protocol, nodePort), `-j ${names.external}`];
+  return [{ table: "nat", chain: "KUBE-NODEPORTS", rule: rule(...words), place: "last" }];
+}
+
+/** Accepts the load balancer's probe, with or without local endpoints. */
+function healthCheckRules({ servicePort }: ServiceContext): SharedRule[] {
+  const { healthCheckNodePort = 0, name } = servicePort;
+  if (healthCheckNodePort === 0) return [];
+  const note = comment(`${name} health check node port`);
+  const words = ["-p tcp", note, port("tcp", healthCheckNodePort), "-j ACCEPT"];
+  return [{ table: "filter", chain: "KUBE-NODEPORTS", rule: rule(...words), place: "last" }];
+}
+
+/** Masquerades hairpin connections, which would otherwise not get their answers. */
+function hairpinRules(context: ServiceContext): SharedRule[] {
+  const { servicePort: { family } } = context;
+  const own = new Set<string>();
+  for (const policy of ["Cluster", "Local"] as const) {
+    for (
+      const endpoint of isUsed(context, policy) ? endpointsFor(context.servicePort, policy) : []
+    ) {
+      if (endpoint.hairpin) own.add(host(family, endpoint.address));
+    }
+  }
+  return [...own].map((address) => ({
+    table: "nat",
+    chain: HAIRPIN_CHAIN,
+    rule: `-s ${address} -d ${address} -j KUBE-MARK-MASQ`,
+    place: "first",
+  }));
+}
+
+/** Returns the treatment of connections without an endpoint. */
+function refusal({ hasEndpoints, family }: DesiredServicePort): { note: string; target: string } {
+  if (hasEndpoints) return { note: "has no local endpoints", target: "-j DROP" };
+  return { note: "has no endpoints", target: reject(family) };
+}
+
+function toAddress(
+  { servicePort }: ServiceContext,
+  to: {
+    readonly table: Table;
+    readonly chain: string;
+    readonly address: string;
+    readonly note: string;
+    readonly target: string;
+  },
+): SharedRule {
+  const { family, protocol, name } = servicePort;
+  return {
+    table: to.table,
+    chain: to.chain,
+    rule: rule(
+      `-d ${host(family, to.address)}`,
+      `-p ${protocol}`,
+      comment(`${name} ${to.note}`),
+      port(protocol, servicePort.port),
+      to.target,
+    ),
+    place: "first",
+  };
+}
+
+/** The end of a service port's policy chain, and the endpoint chains that it jumps to. */
+interface EndpointRules {
+  readonly rules: readonly string[];
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+}
+
+/**
+ * Returns one rule for each endpoint. The rule takes a random share of the connections that reach
+ * it, or every nth one.
+ *
+ * With session affinity, rules with `-m recent` come first, with one list for each endpoint. A list
+ * lives as long as a rule names it. So a client keeps its endpoint across syncs, until the endpoint
+ * goes.
+ */
+export function endpointRules(
+  servicePort: DesiredServicePort,
+  endpoints: readonly Destination[],
+): EndpointRules {
+  const { protocol, affinitySeconds, family } = servicePort;
+  const turn = turnOf(servicePort);
+  const toEndpoint = ({ address, port }: Destination) =>
+    `-j DNAT --to-destination ${hostPort(address, port)}`;
+  const pick = (match: string, target: (endpoint: Destination) => string) =>
+    endpoints.map((endpoint, i) => rule(match, turn(endpoints.length - i), target(endpoint)));
+  if (affinitySeconds === 0) {
+    return { rules: pick(`-p ${protocol}`, toEndpoint), chains: new Map() };
+  }
+
+  const chains = new Map<string, readonly string[]>();
+  const known: string[] = [];
+  for (const endpoint of endpoints) {
+    const name = endpointChainName(servicePort, endpoint);
+    const list = `--name ${name} --mask ${WHOLE_ADDRESS[family]} --rsource`;
+    known.push(`-m recent --rcheck --seconds ${affinitySeconds} --reap ${list} -j ${name}`);
+    chains.set(name, [rule(`-p ${protocol} -m recent --set ${list}`, toEndpoint(endpoint))]);
+  }
+  const toChain = (endpoint: Destination) => `-j ${endpointChainName(servicePort, endpoint)}`;
+  return { rules: [...known, ...pick("", toChain)], chains };
+}
+
+/** Returns the match that accepts one of the remaining connections. */
+function turnOf({ scheduler }: DesiredServicePort): (left: number) => string | undefined {
+  switch (scheduler?.type) {
+    case undefined:
+    case "consistent-hash":
+      return chance;
+    case "round-robin":
+      return (left) => left > 1 ? `-m statistic --mode nth --every ${left} --packet 0` : undefined;
+  }
+}
+
+const WHOLE_ADDRESS: Readonly<Record<Family, string>> = {
+  4: "255.255.255.255",
+  6: "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+};

@@ -8,7 +8,7 @@ import {
   type DesiredServicePort,
   usedEndpoints,
 } from "../../../model/kernel/desired.ts";
-import type { KernelEntry, StickyClient } from "../../kernel_rules.ts";
+import type { KernelEntry, StickyClient } from "../../backend.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents } from "../kernel/contents.ts";
 import { chainPlace } from "../kernel/place.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { atOnce } from "../../../model/ports/in_turns.ts";
-import type { PortsOfNode } from "../../kernel_rules.ts";
+import type { PortsOfNode } from "../../backend.ts";
 import {
   type Contents,
   gatheringObjects,

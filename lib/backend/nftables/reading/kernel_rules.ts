@@ -5,7 +5,7 @@
  */
 import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { Difference } from "../../../model/kernel/differences.ts";
-import type { Comparison, KernelRules } from "../../kernel_rules.ts";
+import type { Comparison, KernelRules } from "../../backend.ts";
 import { compareContents } from "../kernel/compare.ts";
 import { type Contents, desiredContents, NO_CONTENTS, parsingListing } from "../kernel/contents.ts";
 import { TABLE_PLACE } from "../kernel/place.ts";

@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { cleanUpKernel } from "../../../../lib/backend/iptables/kernel/cleanup_kernel.ts";
-import { cleanup } from "../../../../lib/backend/iptables/kernel/cleanup.ts";
+import { cleanup, cleanUpKernel } from "../../../../lib/backend/iptables/kernel/cleanup.ts";
 import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { renderFamily } from "../../../../lib/backend/iptables/script/ruleset.ts";
 import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { compareSaved } from "../../../../lib/backend/iptables/kernel/compare.ts";
+import { compareSaved } from "../../../../lib/backend/iptables/reading/kernel_rules.ts";
 import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { fullInput } from "../../../../lib/backend/iptables/script/full.ts";
 import { parseSaved, type Saved } from "../../../../lib/backend/iptables/kernel/saved.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { endpointRules } from "../../../../lib/backend/iptables/script/endpoint_rules.ts";
+import { endpointRules } from "../../../../lib/backend/iptables/script/service_rules.ts";
 import type { Scheduler } from "../../../../lib/model/cluster/scheduler.ts";
 import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe_services.ts";
 
