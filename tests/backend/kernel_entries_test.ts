@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { iptablesEntries } from "../../lib/backend/iptables/reading/kernel_rules.ts";
-import { nftablesEntries, stickyClients } from "../../lib/backend/nftables/reading/entries.ts";
+import { nftablesEntries, stickyClients } from "../../lib/backend/nftables/reading/kernel_rules.ts";
 import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
 import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";

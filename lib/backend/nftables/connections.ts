@@ -6,8 +6,10 @@
 import type { ConnectionCounters, FrontendCount } from "../../model/connections.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { NftablesDataplane } from "./dataplane.ts";
-import { countingMaps, countsIn } from "./kernel/connection_counts.ts";
 import type { Nft } from "./kernel/nft.ts";
+import { keyInFamily } from "../../model/cluster/names.ts";
+import { parseKey, printKey } from "./script/keys.ts";
+import { COUNTING_ROLE, setNamed } from "./script/sets.ts";
 
 /** What is read, and how. */
 export interface ElementCountersOptions {
@@ -56,4 +58,28 @@ export class ElementCounters implements ConnectionCounters {
 
 function* allOf(listings: ReadonlyMap<string, string>): Iterable<FrontendCount> {
   for (const [map, listing] of listings) yield* countsIn(map, listing);
+}
+
+/** Returns the maps with elements that count connections: nat chains see the first packet of each, once. */
+export function countingMaps(elements: ReadonlyMap<string, number>): string[] {
+  return [...elements.keys()].filter((name) => setNamed(name)?.role === COUNTING_ROLE);
+}
+
+/** An element with a counter, and with the Service's name from the comment. */
+const COUNTED = /(\S+ \. \S+(?: \. \S+)?) counter packets (\d+) bytes \d+ comment "([^":]+)[^"]*"/g;
+
+/**
+ * Yields the counts in a listing of one map.
+ *
+ * @param listing what `nft list map` prints
+ */
+export function* countsIn(map: string, listing: string): Iterable<FrontendCount> {
+  const set = setNamed(map);
+  if (set?.role !== COUNTING_ROLE || set.family === undefined) return;
+  for (const [, text = "", packets, service = ""] of listing.matchAll(COUNTED)) {
+    const key = parseKey(set, text);
+    if (!key) continue;
+    const frontend = keyInFamily(set.family, printKey(key));
+    yield { frontend, service, connections: Number(packets) };
+  }
 }

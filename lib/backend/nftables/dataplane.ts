@@ -15,14 +15,20 @@ import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import { diffingServices, type Operations } from "./script/diff.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Marks } from "./drift/marks.ts";
-import { countElements, countRules, setCount } from "./script/counts.ts";
+import {
+  countElements,
+  countRules,
+  NO_COUNTS,
+  type PartialScript,
+  setCount,
+  toPartialScript,
+} from "./script/partial_script.ts";
 import { FullScript, PORTION_WEIGHT } from "./script/full_script.ts";
 import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { type PortionsOptions, writePortions } from "./portions.ts";
 import { reconcile } from "./reconcile.ts";
 import { type ObjectId, TABLE } from "./script/objects.ts";
-import { NO_COUNTS, type PartialScript, toPartialScript } from "./script/partial_script.ts";
 import { nodeElementChanges } from "./script/script.ts";
 import { renderStickyClients } from "./script/sticky.ts";
 import { isLargeChange } from "./script/weight.ts";

@@ -9,7 +9,7 @@ import { FAMILIES, FAMILY_NAMES } from "../../model/values/address.ts";
 import { boundedReading } from "../../model/values/timing.ts";
 import type { CounterMetric, Sample } from "../backend.ts";
 import type { Nft } from "./kernel/nft.ts";
-import { localhostRejectChain } from "./script/localhost.ts";
+import { localhostRejectChain } from "./script/service.ts";
 import { tableSet } from "./script/sets.ts";
 
 /** Inputs of `localhostRejects`. */

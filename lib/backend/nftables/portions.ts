@@ -8,7 +8,6 @@ import type { Progress } from "../../model/kernel/dataplane.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { Nft } from "./kernel/nft.ts";
-import { heldBack, Overlap } from "./kernel/overlap.ts";
 import type { FullScript, Portion } from "./script/full_script.ts";
 
 /** What it takes to write in portions. */
@@ -67,4 +66,48 @@ export async function writePortions(
     await overlap.begin((before) => write(portion, before));
   }
   await overlap.end();
+}
+
+/** Ends a script. Until it comes nft only reads, and an input that ends without it is an error. */
+const CLOSING = "}\n";
+
+/**
+ * Runs two steps at most: `nft` reads the next transaction, half of its work, while the kernel takes one.
+ */
+export class Overlap {
+  #before = Promise.resolve();
+  #last = Promise.resolve();
+
+  /**
+   * Begins a step. Whether it failed is seen when the next but one begins, or at the end.
+   *
+   * @param step is given the end of the one before, which fails where that failed
+   * @throws what an earlier step threw
+   */
+  async begin(step: (before: Promise<void>) => Promise<void>): Promise<void> {
+    await this.#before;
+    [this.#before, this.#last] = [this.#last, step(this.#last)];
+    this.#last.catch(() => {});
+  }
+
+  /** Waits for all. @throws what a step threw */
+  async end(): Promise<void> {
+    await this.#before;
+    await this.#last;
+  }
+}
+
+/**
+ * The pieces of a script (for `Nft.stream`) of which nft can take the end when another step has ended.
+ *
+ * @param options `mark`: gives the commands that end the transaction
+ * @throws what the other step threw
+ */
+export async function* heldBack(
+  script: string,
+  { before, mark }: { readonly before: Promise<void>; readonly mark: () => string },
+): AsyncGenerator<string> {
+  yield script.slice(0, -CLOSING.length);
+  await before;
+  yield CLOSING + mark();
 }

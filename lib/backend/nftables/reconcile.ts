@@ -7,15 +7,31 @@
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { mend } from "./drift/mend.ts";
-import type { Nft } from "./kernel/nft.ts";
-import { heldBack } from "./kernel/overlap.ts";
-import { readBack } from "./read_back.ts";
+import { type Nft, readable } from "./kernel/nft.ts";
+import { heldBack } from "./portions.ts";
 import type { Operations } from "./script/diff.ts";
 import type { FullScript, TableContents, TableObjects } from "./script/full_script.ts";
 import type { Element } from "./script/objects.ts";
-import { inParts, isOnePart, NOTHING } from "./script/parts.ts";
-import { countOperations, renderingStep } from "./script/script.ts";
-import { deleteLeftSlots, isTaken, putSlots } from "./slots.ts";
+import { inParts, isOnePart, NOTHING } from "./script/partial_script.ts";
+import { commentOf, countOperations, renderingStep } from "./script/script.ts";
+import {
+  deleteLeftSlots,
+  type HeldSlots,
+  HeldSlotsFinder,
+  isTaken,
+  leadsToSlots,
+  putSlots,
+} from "./slots.ts";
+import type { Difference } from "../../model/kernel/differences.ts";
+import { compareElement, comparing, isCounting, isOfKernel } from "./kernel/compare.ts";
+import {
+  type Contents,
+  elementKey,
+  type ListedElement,
+  parsingListing,
+  readingObjects,
+} from "./kernel/contents.ts";
+import { setNamed, type TableSet } from "./script/sets.ts";
 
 /** What it takes to reconcile. */
 export interface ReconcileOptions {
@@ -91,4 +107,143 @@ export async function reconcile(
 /** The elements of some sets. */
 function elementsIn(names: ReadonlySet<string>, { elements }: TableObjects): readonly Element[] {
   return [...names].flatMap((name) => elements.get(name) ?? []);
+}
+
+/**
+ * Reads a large table back and compares it with what it should hold, slots apart.
+ */
+/** How the kernel's table differs from what it should hold. */
+export interface ReadBack {
+  /** What it has, without elements. */
+  readonly structure: Contents;
+  readonly differences: readonly Difference[];
+  /** See `HeldSlotsFinder`. */
+  readonly slotsBefore: ReadonlyMap<string, HeldSlots>;
+}
+
+/** What it takes to read a table back. */
+export interface ReadBackOptions {
+  readonly nft: Pick<Nft, "listStructure" | "listSet">;
+  readonly turns: Pick<Turns, "run">;
+  /** Called when a set was read; what it throws ends the work. */
+  readonly checkpoint: () => void;
+}
+
+/** Elements that are looked at at one go. */
+const BATCH = 100;
+
+/**
+ * Reads set by set. Of the elements, nothing is kept but what differs: the texts of all would take more memory than
+ * all else.
+ *
+ * @returns `undefined` if nft cannot read the table, or frontends are not where they should be
+ */
+export async function readBack(
+  objects: TableObjects,
+  { nft, turns, checkpoint }: ReadBackOptions,
+): Promise<ReadBack | undefined> {
+  const structure = await turns.run(parsingListing(await readable(() => nft.listStructure())));
+  if (!structure) return undefined;
+  const { sets, chains, elements } = objects;
+  if (lacksFrontends(sets, structure)) return undefined;
+  const wanted = await turns.run(readingObjects({ sets, chains, elements: [] }));
+  const differences = await turns.run(comparing(wanted, structure, { exactSlots: true }));
+  const finder = new HeldSlotsFinder({ held: structure.chains, wanted: wanted.chains });
+  for (const set of setsToRead(sets, structure)) {
+    const comparison = new Comparison(wanted, { set, differences, finder });
+    await turns.run(comparison.expecting(elements.get(set.name) ?? []));
+    if (structure.sets.has(set.name)) {
+      const text = await readable(() => nft.listSet(set));
+      const listing = await turns.run(parsingListing(text, comparison.taking()));
+      checkpoint();
+      if (!listing?.sets.has(set.name)) return undefined;
+    }
+    await turns.run(comparison.finishing(structure));
+  }
+  return { structure, differences, slotsBefore: finder.found };
+}
+
+/** Returns whether slots are there without their map of frontends, which tells how many: an older version's table. */
+function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): boolean {
+  const slots = [...there.keys()].flatMap((name) => setNamed(name) ?? [])
+    .filter(({ keyType }) => keyType === "slot");
+  const families = new Set(slots.map(({ family }) => family));
+  return sets.some((set) => leadsToSlots(set) && families.has(set.family) && !there.has(set.name));
+}
+
+/** Returns the sets whose elements are compared. */
+function setsToRead(sets: readonly TableSet[], { sets: there }: Contents): readonly TableSet[] {
+  const wanted = new Set(sets.map(({ name }) => name));
+  // Maps that go tell how many slots their frontends have.
+  const going = [...there.keys()].flatMap((name) => wanted.has(name) ? [] : setNamed(name) ?? [])
+    .filter(leadsToSlots);
+  // The kernel's own elements stay, whatever they are.
+  return [...sets, ...going].filter(({ name, keyType }) => keyType !== "slot" && !isOfKernel(name));
+}
+
+/** Compares the elements of a set with what it should have. */
+class Comparison {
+  readonly #wanted: Contents;
+  readonly #set: TableSet;
+  readonly #differences: Difference[];
+  readonly #finder: HeldSlotsFinder;
+  /** By key, what was not found yet. */
+  readonly #missing = new Map<string, Element>();
+
+  /** @param wanted the structure that the table should have */
+  constructor(
+    wanted: Contents,
+    { set, differences, finder }: {
+      readonly set: TableSet;
+      /** Takes what differs. */
+      readonly differences: Difference[];
+      readonly finder: HeldSlotsFinder;
+    },
+  ) {
+    this.#wanted = wanted;
+    this.#set = set;
+    this.#differences = differences;
+    this.#finder = finder;
+  }
+
+  /** Takes elements that there should be. */
+  *expecting(elements: readonly Element[]): Generator<undefined, void> {
+    for (const [i, element] of elements.entries()) {
+      if (i % BATCH === BATCH - 1) yield;
+      this.#missing.set(elementKey(element), element);
+    }
+  }
+
+  /** Takes the elements that the set has. */
+  taking(): (element: ListedElement) => void {
+    const { name } = this.#set;
+    const stays = this.#wanted.sets.has(name);
+    const counts = isCounting(this.#wanted, name);
+    return ({ key, data, remark }) => {
+      const element = this.#missing.get(key);
+      this.#finder.take(this.#set, key, { was: data, is: element?.data ?? "" });
+      // A set that goes takes its elements with it.
+      if (!stays) return;
+      this.#missing.delete(key);
+      const difference = compareElement({ in: name, key }, {
+        desired: element && { data: element.data, remark: commentOf(element) },
+        held: { data, remark },
+        counts,
+      });
+      if (difference) this.#differences.push(difference);
+    };
+  }
+
+  /** Reports what was not found. @param structure what the kernel has */
+  *finishing(structure: Contents): Generator<undefined, void> {
+    const { name } = this.#set;
+    const isThere = structure.sets.has(name);
+    let count = 0;
+    for (const [key, { data }] of this.#missing) {
+      if (++count % BATCH === 0) yield;
+      this.#finder.take(this.#set, key, { was: "", is: data });
+      if (!isThere) continue;
+      this.#differences.push({ type: "missing", in: name, key, desired: data, held: "" });
+    }
+  }
 }

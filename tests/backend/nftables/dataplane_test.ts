@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { maglevTable } from "../../../lib/backend/nftables/script/maglev.ts";
+import { maglevTable } from "../../../lib/backend/nftables/script/pick.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { wholeInput } from "../../support/command.ts";

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { DeferredDeletes } from "../../../lib/backend/nftables/deferred_deletes.ts";
 import type { Operations } from "../../../lib/backend/nftables/script/diff.ts";
 import { element } from "../../../lib/backend/nftables/script/objects.ts";
-import { NOTHING } from "../../../lib/backend/nftables/script/parts.ts";
+import { NOTHING } from "../../../lib/backend/nftables/script/partial_script.ts";
 import { tableSet } from "../../../lib/backend/nftables/script/sets.ts";
 
 const set = tableSet("endpoints", { frontend: "vip", family: 4, protocol: "tcp" });

@@ -13,7 +13,6 @@ import type { Drift } from "../../../model/kernel/differences.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { followMonitor } from "./follow.ts";
-import { Generations } from "./generations.ts";
 import type { Look } from "./look.ts";
 import type { Marks } from "./marks.ts";
 import type { Touched } from "./touched.ts";
@@ -214,5 +213,60 @@ export class DriftWatch {
       }
     }
     return false;
+  }
+}
+
+/** Generations that two monitors may both tell of, at most: one takes over from the other. */
+const REMEMBERED = 1_000;
+
+/**
+ * Shows if `nft monitor` missed transactions of other programs.
+ *
+ * The kernel numbers all transactions (generations), and we number ours (`marks.ts`). Without a missed one, the
+ * difference between both numbers grows only by the reported transactions of other programs.
+ */
+export class Generations {
+  /** The latest ones. */
+  readonly #told = new Set<number>();
+  /** How many of all that were told other programs made. */
+  #others = 0;
+  /** How many are neither ours nor told; the next transaction of ours says it where it is `undefined`. */
+  #untold: number | "unknown" | undefined;
+  #isComplete = false;
+
+  /**
+   * Counts a transaction, once: two monitors may tell of it.
+   *
+   * @param mark our number of it; `undefined`: another program made it
+   * @returns whether it was not told before
+   */
+  tell(generation: number, mark: number | undefined): boolean {
+    if (this.#told.has(generation)) return false;
+    this.#told.add(generation);
+    const [oldest] = this.#told;
+    if (oldest !== undefined && this.#told.size > REMEMBERED) this.#told.delete(oldest);
+    if (mark === undefined) this.#others++;
+    else {
+      const untold = generation - mark - this.#others | 0;
+      this.#untold ??= untold;
+      this.#isComplete = untold === this.#untold;
+    }
+    return true;
+  }
+
+  /** A monitor has ended: the next transaction of ours shows what it missed, if one was told before. */
+  interrupted(): void {
+    this.#isComplete = false;
+    this.#untold ??= "unknown";
+  }
+
+  /** Since the interruption, a transaction of ours has shown that no other program's was missed. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  /** Begins again: a full sync sees to what may have been missed. */
+  reset(): void {
+    this.#untold = undefined;
   }
 }

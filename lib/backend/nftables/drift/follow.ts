@@ -5,9 +5,10 @@
  */
 import { Backoff, type BackoffLimits } from "../../../model/values/timing.ts";
 import type { Clock, Logger, ProcessStreamer } from "../../../model/ports/ports.ts";
-import type { Nft } from "../kernel/nft.ts";
-import { monitorCommand, outgrown } from "./monitor.ts";
+import type { ListedSet, Nft } from "../kernel/nft.ts";
 import { type Transaction, TransactionReader } from "./transactions.ts";
+import { TABLE } from "../script/objects.ts";
+import { setNamed } from "../script/sets.ts";
 
 /** What following works with. */
 export interface FollowOptions {
@@ -21,7 +22,7 @@ export interface FollowOptions {
 /** Milliseconds until a successor is tried again that ended before it heard anything. */
 const PAUSES: BackoffLimits = { first: 50, longest: 5_000 };
 
-/** Whether a generation is the other one, or a later one; they are counted in 32 bits. */
+/** Returns if a generation is the other one or a later one. They are counted in 32 bits. */
 function reaches(generation: number, other: number): boolean {
   return (generation - other | 0) >= 0;
 }
@@ -101,4 +102,35 @@ async function followSuccessor(
     if (hasHeard) return;
     await options.clock.sleep(backoff.next(), signal);
   }
+}
+
+/** Most sets that are named: thousands come with session affinity, and hold few elements each. */
+const MAX_SETS = 1_000;
+
+/**
+ * Returns the command line of an `nft monitor` that needs 4 MB at any size of the table.
+ *
+ * `nft monitor` reads and keeps all elements, 1.6 kB each (1.0.6, 1.1.3), but needs only the sets:
+ *
+ * - `--echo`: keeps no elements that are added;
+ * - `flush set …`: does not read the elements of these sets. With `--check`, nothing is sent to the kernel;
+ * - `list table …`, last: reads no other table.
+ *
+ * It prints no elements of sets that come later (`outgrown`).
+ *
+ * @param sets the sets that the table has now
+ */
+export function monitorCommand(sets: readonly ListedSet[]): readonly [string, ...string[]] {
+  const flushes = sets.slice(0, MAX_SETS).flatMap(({ kind, name }) =>
+    `flush ${kind} ${TABLE} ${name} ;`.split(" ")
+  );
+  const list = `list table ${TABLE}`.split(" ");
+  return ["nft", "--check", "--echo", ...flushes, "monitor", ";", ...list];
+}
+
+/** Returns if sets came that a monitor does not know. Sets of session affinity have elements of the kernel's own. */
+function outgrown(known: readonly ListedSet[], added: readonly string[]): boolean {
+  return added.some((name) =>
+    setNamed(name)?.role !== "affinityClients" && !known.some((each) => each.name === name)
+  );
 }

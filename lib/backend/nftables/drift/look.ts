@@ -7,10 +7,9 @@ import type { DesiredState } from "../../../model/kernel/desired.ts";
 import type { Difference, Drift } from "../../../model/kernel/differences.ts";
 import type { Clock } from "../../../model/ports/ports.ts";
 import { Turns } from "../../../model/ports/in_turns.ts";
-import { comparing } from "../kernel/compare.ts";
+import { comparing, parsePlace } from "../kernel/compare.ts";
 import { gatheringObjects, parsingListing, readingObjects } from "../kernel/contents.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { parsePlace } from "../kernel/place.ts";
 import type { NftablesDataplane } from "../dataplane.ts";
 import { inWords } from "./transactions.ts";
 

@@ -5,7 +5,7 @@
  */
 import type { Difference } from "../../../model/kernel/differences.ts";
 import { type Contents, type DesiredObjects, elementKey } from "../kernel/contents.ts";
-import { parsePlace, type Place } from "../kernel/place.ts";
+import { parsePlace, type Place } from "../kernel/compare.ts";
 import type { ChainRewrite, Operations } from "../script/diff.ts";
 import { parseKey } from "../script/keys.ts";
 import type { Chain, Element } from "../script/objects.ts";

@@ -17,8 +17,7 @@ import {
   parsingListing,
   readingObjects,
 } from "../kernel/contents.ts";
-import type { Nft } from "../kernel/nft.ts";
-import { readable } from "../kernel/readable.ts";
+import { type Nft, readable } from "../kernel/nft.ts";
 import type { Operations } from "../script/diff.ts";
 import type { Element } from "../script/objects.ts";
 import type { PartialScript } from "../script/partial_script.ts";

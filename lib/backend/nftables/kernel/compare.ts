@@ -8,10 +8,10 @@ import type { Difference } from "../../../model/kernel/differences.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
-import { chainPlace, TABLE_PLACE } from "./place.ts";
 import { type FrontendKey, parseKey, printKey } from "../script/keys.ts";
 import { COUNTER, setNamed, type TableSet } from "../script/sets.ts";
 import { without } from "../../without.ts";
+import { TABLE } from "../script/objects.ts";
 
 /** How to compare. */
 export interface CompareOptions {
@@ -301,4 +301,29 @@ function* compareElements(
 
 function elementText(data: string | undefined, remark = ""): ElementText | undefined {
   return data === undefined ? undefined : { data, remark };
+}
+
+/** A part of the table by name, or the table itself. */
+export interface Place {
+  readonly type: "table" | "chain" | "set";
+  /** `""` for the table. */
+  readonly name: string;
+}
+
+/** The text of the table itself. */
+export const TABLE_PLACE = `table ${TABLE}`;
+
+const CHAIN = "chain ";
+
+/** Returns `in` of a difference for a chain; for a set or map it is the name. */
+export function chainPlace(name: string): string {
+  return CHAIN + name;
+}
+
+/** Parses `in` of a difference. No name has a space. */
+export function parsePlace(text: string): Place {
+  if (text === TABLE_PLACE) return { type: "table", name: "" };
+  return text.startsWith(CHAIN)
+    ? { type: "chain", name: text.slice(CHAIN.length) }
+    : { type: "set", name: text };
 }

@@ -333,3 +333,13 @@ export function classify(stderr: string): {
   }
   return { failure: "unknown", message: `nft failed; ${said}` };
 }
+
+/** Returns the output of a reading; `""` if nft fails: a table that cannot be read is written again. */
+export async function readable(read: () => Promise<string>): Promise<string> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof ApplyError) return "";
+    throw error;
+  }
+}

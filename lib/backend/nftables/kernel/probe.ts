@@ -9,8 +9,8 @@ import type { Feature, RefusedFeatures } from "../../../model/kernel/traits.ts";
 import { FullScript } from "../script/full_script.ts";
 import { TABLE } from "../script/objects.ts";
 import type { Nft } from "./nft.ts";
-import { adviceFor, refusalOf, type Versions } from "./refusal.ts";
-import { PROBE_SERVICES } from "./probe_services.ts";
+import { oneLine } from "../../../model/values/text.ts";
+import { FAMILIES, type Family } from "../../../model/values/address.ts";
 
 /** No table of this name is ever there, but listings see it for a moment while the kernel takes a check back. */
 const PROBE_TABLE = "inet signpost-probe";
@@ -159,3 +159,118 @@ async function explain(
   const advice = [...new Set(missing.map(({ advice }) => advice))].join("; ");
   return `${refusal}; of what the rules need, ${parts} cannot be had; ${advice}`;
 }
+
+/** The versions that were found; `""`: not known. */
+export interface Versions {
+  readonly nft: string;
+  readonly kernel: string;
+}
+
+const LONGEST_QUOTE = 240;
+
+/** Who refuses what, in one line: `nft 1.0.6 on kernel 6.12.117 refuses: "Error: …" at "…"`. */
+export function refusalOf(error: ApplyError, { nft, kernel }: Versions): string {
+  const { words, rule } = quote(error);
+  const place = rule === "" ? "" : ` at "${rule}"`;
+  return `nft ${nft || "of an unknown version"} on kernel ${kernel} refuses: "${words}"${place}`;
+}
+
+/** The first error with the line of the script that nft prints below it. */
+function quote({ cause, message }: ApplyError): { readonly words: string; readonly rule: string } {
+  const lines = typeof cause === "string" ? cause.split("\n") : [message];
+  const at = lines.findIndex((line) => line.includes("Error:"));
+  const words = (lines[at] ?? lines[0] ?? "").replace(/^.*?(?=Error:)/, "");
+  const rule = at < 0 ? "" : lines[at + 1] ?? "";
+  return { words: oneLine(words, LONGEST_QUOTE), rule: oneLine(rule, LONGEST_QUOTE) };
+}
+
+/** The modules that nftables mode needs, in the order of systemd/signpost-modules.conf. */
+export const NFTABLES_MODULES: readonly string[] = [
+  "nf_tables",
+  "nf_conntrack",
+  "nft_ct",
+  "nft_chain_nat",
+  "nft_nat",
+  "nft_masq",
+  "nft_numgen",
+  "nft_fib_inet",
+  "nft_reject_inet",
+];
+
+/**
+ * What to do about a refusal.
+ *
+ * @param options the modules that may be missing
+ */
+export function adviceFor(
+  { cause, message }: ApplyError,
+  { modules = NFTABLES_MODULES }: { readonly modules?: readonly string[] } = {},
+): string {
+  const said = typeof cause === "string" ? cause : message;
+  if (/syntax error|typeof serialization|unknown|unexpected/i.test(said)) {
+    return "this nft does not know it: install nft 1.0.1 or newer";
+  }
+  if (/No such file or directory|Protocol not supported|not supported by protocol/.test(said)) {
+    return `a kernel module is missing: run modprobe -a ${modules.join(" ")} on the node itself ` +
+      "(systemd/signpost-modules.conf does so at boot), or use --proxy-mode iptables";
+  }
+  return "use an nft or a kernel that takes it, or --proxy-mode iptables";
+}
+
+/**
+ * Service ports that between them use every kind of rule, for the probe. Addresses are of the
+ * documentation ranges (RFC 5737, RFC 3849).
+ */
+const PREFIX: Readonly<Record<Family, string>> = { 4: "192.0.2.", 6: "2001:db8::" };
+const SOURCES: Readonly<Record<Family, string>> = { 4: "198.51.100.0/24", 6: "2001:db8:1::/64" };
+
+/** Both families; policies Cluster and Local; random choice, session affinity and hashing. */
+export const PROBE_SERVICES: readonly DesiredServicePort[] = FAMILIES.flatMap((family) => {
+  const address = (last: number) => `${PREFIX[family]}${last}`;
+  const cluster: DesiredServicePort = {
+    name: "probe/cluster",
+    family,
+    protocol: "tcp",
+    port: 80,
+    clusterIPs: [address(1)],
+    externalIPs: [address(2)],
+    loadBalancerIPs: [address(3)],
+    nodePort: 30080,
+    sourceRanges: [SOURCES[family]],
+    internalTrafficPolicy: "Cluster",
+    externalTrafficPolicy: "Cluster",
+    affinitySeconds: 0,
+    clusterEndpoints: [{ address: address(4), port: 80, local: true, hairpin: true }],
+    localEndpoints: [{ address: address(4), port: 80, local: true, hairpin: true }],
+    hasEndpoints: true,
+  };
+  const local: DesiredServicePort = {
+    ...cluster,
+    name: "probe/local",
+    protocol: "udp",
+    externalTrafficPolicy: "Local",
+  };
+  const sticky: DesiredServicePort = {
+    ...cluster,
+    name: "probe/sticky",
+    protocol: "sctp",
+    affinitySeconds: 10_800,
+  };
+  const hashed: DesiredServicePort = {
+    ...cluster,
+    name: "probe/hashed",
+    port: 82,
+    nodePort: 30082,
+    scheduler: { type: "consistent-hash", hash: "source-and-port", tableSize: 2 },
+  };
+  const empty: DesiredServicePort = {
+    ...cluster,
+    name: "probe/empty",
+    port: 81,
+    nodePort: 30081,
+    clusterEndpoints: [],
+    localEndpoints: [],
+    hasEndpoints: false,
+  };
+  return [cluster, local, sticky, hashed, empty];
+});

@@ -3,16 +3,24 @@
  *
  * @module
  */
-import type { DesiredState } from "../../../model/kernel/desired.ts";
-import type { Difference } from "../../../model/kernel/differences.ts";
-import type { Comparison, KernelRules } from "../../backend.ts";
-import { compareContents } from "../kernel/compare.ts";
+import {
+  type DesiredNode,
+  type DesiredServicePort,
+  type DesiredState,
+  usedEndpoints,
+} from "../../../model/kernel/desired.ts";
+import type { Change, Difference, KernelChanges } from "../../../model/kernel/differences.ts";
+import type { Comparison, KernelEntry, KernelRules, StickyClient } from "../../backend.ts";
+import { chainPlace, compareContents, TABLE_PLACE } from "../kernel/compare.ts";
 import { type Contents, desiredContents, NO_CONTENTS, parsingListing } from "../kernel/contents.ts";
-import { TABLE_PLACE } from "../kernel/place.ts";
-import { nftablesEntries, stickyClients } from "./entries.ts";
-import { frontendIdOf } from "./frontends.ts";
-import { desiredFrontends, kernelChanges } from "./kernel_changes.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
+import { frontendOfKey, parseKey, printKey } from "../script/keys.ts";
+import { affinitySet } from "../script/pick.ts";
+import { setNamed } from "../script/sets.ts";
+import { parseStickyClients } from "../script/sticky.ts";
+import { type Frontend, frontendsOf } from "../../../policy/frontend.ts";
+import { partChange } from "./changes.ts";
+import { frontendKey, keyInFamily } from "../../../model/cluster/names.ts";
 
 /**
  * Reads a listing of the table.
@@ -65,4 +73,277 @@ function countContents({ sets, chains }: Contents): number {
   for (const elements of sets.values()) count += elements.size;
   for (const rules of chains.values()) count += rules.length;
   return count;
+}
+
+/**
+ * What the kernel should hold of a Service, and beside it what it holds.
+ */
+/**
+ * The entries of a Service in nftables mode, those that differ first.
+ *
+ * @param ports all desired ports of the Service
+ * @param held all of the table
+ */
+export function nftablesEntries(
+  ports: readonly DesiredServicePort[],
+  { node, held }: { readonly node: DesiredNode; readonly held: Contents },
+): KernelEntry[] {
+  const fixed = desiredContents({ node, services: new Map() });
+  const all = desiredContents({ node, services: new Map([["", ports]]) });
+  const wanted = ofService(all, { fixed });
+  const keys = new Set(
+    [...wanted.sets].flatMap(([set, elements]) =>
+      [...elements.keys()].map((key) => scopeOf(set, key))
+    ),
+  );
+  const there = ofService(held, { fixed, keys, only: wanted });
+  const differences = compareContents(wanted, there)
+    .map(({ type, ...place }): KernelEntry => ({ ...place, state: type }));
+  const different = new Set(differences.map((each) => `${each.in} ${each.key}`));
+  const same = [
+    ...[...wanted.sets].flatMap(([set, elements]) =>
+      [...elements.keys()].flatMap((key) => {
+        const data = there.sets.get(set)?.get(key);
+        return data === undefined || different.has(`${set} ${key}`)
+          ? []
+          : [{ in: set, key, desired: data, held: data, state: "same" as const }];
+      })
+    ),
+    ...[...[...wanted.chains.keys()].map(chainPlace), ...affinitySets(wanted)]
+      .filter((name) => !differences.some((each) => each.in === name))
+      .map((name) => ({ in: name, key: "", desired: "", held: "", state: "same" as const })),
+  ];
+  return [...differences, ...same];
+}
+
+/** Their elements come and go with the clients: only the sets themselves are compared. */
+function affinitySets({ sets }: Contents): string[] {
+  return [...sets.keys()].filter((name) => setNamed(name)?.role === "affinityClients");
+}
+
+/**
+ * The part of a table that belongs to a Service: elements, and chains and sets that are not always
+ * there.
+ */
+function ofService(
+  contents: Contents,
+  { fixed, keys, only }: {
+    readonly fixed: Contents;
+    /** Scopes of the elements that count; without it, all but those that are always there. */
+    readonly keys?: ReadonlySet<string>;
+    /** Chains and sets that count, where not all do. */
+    readonly only?: Contents;
+  },
+): Contents {
+  const isOurs = (set: string, key: string) =>
+    keys ? keys.has(scopeOf(set, key)) : !fixed.sets.get(set)?.has(key);
+  const sets = [...contents.sets].filter(([set]) => !only || only.sets.has(set)).map((
+    [set, elements],
+  ) => [set, new Map([...elements].filter(([key]) => isOurs(set, key)))] as const)
+    .filter(([set, elements]) => elements.size > 0 || only?.sets.has(set) || !fixed.sets.has(set));
+  const chains = [...contents.chains].filter(([name]) =>
+    only ? only.chains.has(name) : !fixed.chains.has(name)
+  );
+  return { ...contents, sets: new Map(sets), chains: new Map(chains) };
+}
+
+/** Slots of one frontend belong together, however many there are. */
+function scopeOf(name: string, text: string): string {
+  const set = setNamed(name);
+  const key = set?.keyType === "slot" ? parseKey(set, text) : undefined;
+  return `${name} ${key?.type === "slot" ? printKey(key.frontend) : text}`;
+}
+
+/** The clients that the kernel keeps for a Service's session affinity. */
+export function stickyClients(
+  ports: readonly DesiredServicePort[],
+  listing: string,
+): StickyClient[] {
+  const sticky = ports.filter(({ affinitySeconds }) => affinitySeconds > 0);
+  if (sticky.length === 0) return [];
+  const clients = parseStickyClients(listing);
+  return sticky.flatMap((servicePort) => {
+    const endpoints = new Map(
+      usedEndpoints(servicePort).map((
+        endpoint,
+      ) => [affinitySet(servicePort, endpoint).name, endpoint]),
+    );
+    return [...endpoints].flatMap(([set, { address, port }]) =>
+      (clients.get(set) ?? []).map((client) => ({
+        servicePort: servicePort.name,
+        client: client.address,
+        address,
+        port,
+        expiresSeconds: client.expiresSeconds,
+      }))
+    );
+  });
+}
+
+/**
+ * Manifests against the kernel's table as it is, where the present objects are not known: what is
+ * held of the frontends of their Services, and what should be.
+ */
+/**
+ * The step from the kernel's table to the desired state of some Services. Chains, sets and elements
+ * that others may need are only ever added.
+ *
+ * @param state the Services of the manifests alone
+ */
+export function kernelChanges(state: DesiredState, held: Contents): KernelChanges {
+  const fixed = desiredContents({ node: state.node, services: new Map() });
+  const desired = desiredContents(state);
+  const owners = ownersIn(held);
+  const foreign = foreignFrontends(state, owners);
+  const frontends = frontendsInScope(state, owners);
+  const owner = (set: string, key: string) => {
+    return frontends.get(frontendIdOf(set, key) ?? "") ?? "";
+  };
+  const isForeign = (set: string, key: string) => {
+    return foreign.has(frontendIdOf(set, key) ?? "");
+  };
+  const wanted = elementsOf(
+    desired,
+    (set, key) => !fixed.sets.get(set)?.has(key) && !isForeign(set, key),
+  );
+  const there = elementsOf(
+    held,
+    (set, key) =>
+      !isForeign(set, key) &&
+      (owner(set, key) !== "" || wanted.sets.get(set)?.has(key) === true),
+  );
+  const elements = compareContents(wanted, {
+    ...there,
+    sets: withEmptySets(there.sets, wanted.sets),
+  })
+    .filter(({ key }) => key !== "").flatMap((each) => changesOf(each, owner(each.in, each.key)));
+  const changes = [
+    ...elements.filter(({ change }) => change === "delete"),
+    ...newParts(desired, held),
+    ...elements.filter(({ change }) => change === "add"),
+  ];
+  return { changes, warnings: [...foreign.values()] };
+}
+
+/** Frontends of the Services as they should be, and as the kernel's comments tell; with their owners. */
+function frontendsInScope(
+  state: DesiredState,
+  held: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  const ofKernel = [...held].filter(([, name]) => state.services.has(serviceOf(name)));
+  return new Map([...ofKernel, ...desiredFrontends(state)]);
+}
+
+/** The frontends of a state, each with its service port. */
+export function desiredFrontends(state: DesiredState): [frontend: string, name: string][] {
+  return [...state.services.values()].flat().flatMap((servicePort) =>
+    frontendsOf(servicePort).map((each): [string, string] => [
+      frontendId(servicePort, each),
+      servicePort.name,
+    ])
+  );
+}
+
+/**
+ * Frontends that a Service has which is not in the manifests: it was there before, and the older
+ * one keeps them. By frontend, a line that says so.
+ */
+function foreignFrontends(
+  state: DesiredState,
+  held: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> {
+  return new Map(
+    desiredFrontends(state).flatMap(([frontend, name]) => {
+      const other = held.get(frontend);
+      if (other === undefined || state.services.has(serviceOf(other))) return [];
+      const line =
+        `${name} wants ${frontend}, which belongs to ${other}: the older Service keeps it`;
+      return [[frontend, line] as const];
+    }),
+  );
+}
+
+function serviceOf(servicePort: string): string {
+  return servicePort.split(":")[0] ?? "";
+}
+
+function elementsOf(
+  contents: Contents,
+  isWanted: (set: string, key: string) => boolean,
+): Contents {
+  const sets = [...contents.sets].map(([set, elements]) =>
+    [set, new Map([...elements].filter(([key]) => isWanted(set, key)))] as const
+  );
+  return { ...NO_CONTENTS, sets: new Map(sets) };
+}
+
+/** Sets that are missing are named apart: here they count as empty. */
+function withEmptySets(sets: Contents["sets"], all: Contents["sets"]): Contents["sets"] {
+  return new Map([...[...all.keys()].map((name) => [name, new Map()] as const), ...sets]);
+}
+
+function newParts(desired: Contents, held: Contents): Change[] {
+  const missing = (part: "sets" | "chains") =>
+    [...desired[part].keys()].filter((name) => !held[part].has(name)).map((name) => ({ name }));
+  return [
+    ...missing("sets").map(partChange("add", "set")),
+    ...missing("chains").map(partChange("add", "chain")),
+  ];
+}
+
+function changesOf({ type, in: set, key, desired, held }: Difference, service: string): Change[] {
+  const change = (change: Change["change"], data: string): Change => ({
+    change,
+    type: "element",
+    in: set,
+    key,
+    data,
+    service,
+  });
+  return [
+    ...type === "missing" ? [] : [change("delete", held)],
+    ...type === "extra" ? [] : [change("add", desired)],
+  ];
+}
+
+/**
+ * Which frontend an element of the table belongs to, and which service port it is commented with.
+ */
+/** What names a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
+export function frontendId(
+  { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
+  { address, port }: Pick<Frontend, "address" | "port">,
+): string {
+  return keyInFamily(family, frontendKey({ address, protocol, port }));
+}
+
+/**
+ * The frontend of an element, as `frontendId` names it.
+ *
+ * @param name the name of its set
+ * @param text its key, as nft lists it
+ * @returns `undefined` for elements that are of no single frontend
+ */
+export function frontendIdOf(name: string, text: string): string | undefined {
+  const set = setNamed(name);
+  const key = set && parseKey(set, text);
+  const frontend = key && frontendOfKey(key);
+  return set?.family && frontend && frontendId({ family: set.family, ...frontend }, frontend);
+}
+
+/**
+ * The service ports that the kernel's elements are commented with.
+ *
+ * @returns by `frontendId`, `namespace/name:port`
+ */
+export function ownersIn({ remarks }: Contents): Map<string, string> {
+  const owners = new Map<string, string>();
+  for (const [set, elements] of remarks) {
+    for (const [key, remark] of elements) {
+      const frontend = frontendIdOf(set, key);
+      const [, owner] = /\bcomment "([^"]*)"/.exec(remark) ?? [];
+      if (frontend !== undefined && owner !== undefined) owners.set(frontend, owner);
+    }
+  }
+  return owners;
 }

@@ -7,10 +7,9 @@ import type { DesiredNode } from "../../../model/kernel/desired.ts";
 import type { Family } from "../../../model/values/address.ts";
 import type { Match } from "../../../policy/frontend.ts";
 import type { RuleNames } from "../../backend.ts";
-import { sourceRangeChain } from "../script/firewall.ts";
+import { objectsOf, sourceRangeChain } from "../script/service.ts";
 import { printKey } from "../script/keys.ts";
 import type { Element } from "../script/objects.ts";
-import { objectsOf } from "../script/service.ts";
 import { type SetRole, tableSet } from "../script/sets.ts";
 
 /** Elements of maps and rules of chains that are there for all. */

@@ -5,14 +5,19 @@
  */
 import { append } from "../../../model/values/lists.ts";
 import type { Script } from "../../../model/kernel/dataplane.ts";
-import type { DesiredNode, DesiredState, StreamedState } from "../../../model/kernel/desired.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+  StreamedState,
+} from "../../../model/kernel/desired.ts";
+import { atOnce, sortingByKey } from "../../../model/ports/in_turns.ts";
 import { type Difference, type GatheredOperations, gatheringServices } from "./diff.ts";
 import { fixedChains, nodeElements } from "./layout.ts";
 import type { Chain, Element, ObjectId, Slots } from "./objects.ts";
 import { alwaysThere, type TableSet } from "./sets.ts";
-import { type Batch, InOrder } from "./in_order.ts";
 import { TableText } from "./table_text.ts";
+import { weightOf } from "./weight.ts";
 
 /** What the kernel holds once it has taken a full script. Who applies it goes on from these maps. */
 export interface TableContents {
@@ -63,7 +68,7 @@ export class FullScript implements Script {
   /** @inheritdoc */
   readonly kind = "full";
   readonly #node: DesiredNode;
-  readonly #services: InOrder;
+  readonly #services: ServiceBatches;
   readonly #portionWeight: number;
   #contents: TableContents | undefined;
 
@@ -77,7 +82,7 @@ export class FullScript implements Script {
   ) {
     this.#node = state.node;
     this.#portionWeight = portionWeight;
-    this.#services = new InOrder("size" in state ? state : state.services);
+    this.#services = new ServiceBatches("size" in state ? state : state.services);
   }
 
   /** Whether there are so many Services that only to look at them all takes a moment. */
@@ -288,4 +293,82 @@ export class FullScript implements Script {
     const affinitySets = sets.filter(({ role }) => role === "affinityClients");
     return this.#contents = { ...known, operations, elements, rules, affinitySets };
   }
+}
+
+/** The ports of one Service. */
+export type ServicePorts = readonly DesiredServicePort[];
+
+/** Some Services that go into a script together. */
+export interface Batch {
+  readonly services: readonly ServicePorts[];
+  /** By `weightOf`. */
+  readonly weight: number;
+}
+
+/** Services whose part is worked out at one go. */
+const BATCH = 16;
+/** The same for Services with many elements, by `weightOf`. */
+const BATCH_WEIGHT = 250;
+
+/** Gives the Services of a state in the order of their names. Each is read of the stream when it is first needed. */
+class ServiceBatches {
+  readonly #known: ServicePorts[] = [];
+  readonly #rest: StreamedState["services"];
+  /** How many there are, and will be. */
+  readonly size: number;
+
+  /** @param services of a stream, or of a complete state: what becomes of that later does not count */
+  constructor(services: Pick<StreamedState, "services" | "size"> | DesiredState["services"]) {
+    this.size = services.size;
+    this.#rest = "services" in services ? services.services : sorted([...services]);
+  }
+
+  /**
+   * Yields all Services, from the beginning at each call.
+   *
+   * @yields `undefined` where other work can be done
+   */
+  *all(): Generator<ServicePorts | undefined, void> {
+    for (let i = 0;;) {
+      const known = this.#known[i] ?? this.#next();
+      if (known === "end") return;
+      if (known) i++;
+      yield known;
+    }
+  }
+
+  /**
+   * Yields all Services in batches.
+   *
+   * @param most a batch ends where it weighs as much
+   */
+  *batches(most = BATCH_WEIGHT): Generator<Batch | undefined, void> {
+    let services: ServicePorts[] = [];
+    let weight = 0;
+    for (const ports of this.all()) {
+      if (ports === undefined) {
+        yield undefined;
+        continue;
+      }
+      services.push(ports);
+      weight += weightOf(ports);
+      if (services.length < BATCH && weight < Math.min(most, BATCH_WEIGHT)) continue;
+      yield { services, weight };
+      [services, weight] = [[], 0];
+    }
+    if (services.length > 0) yield { services, weight };
+  }
+
+  #next(): ServicePorts | "end" | undefined {
+    const { done, value } = this.#rest.next();
+    if (done) return "end";
+    if (value) this.#known.push(value);
+    return value;
+  }
+}
+
+function* sorted(
+  byName: readonly (readonly [string, ServicePorts])[],
+): Generator<ServicePorts | undefined, void> {
+  for (const named of sortingByKey(byName)) yield named?.[1];
 }

@@ -8,13 +8,13 @@ import {
   type DesiredServicePort,
   usedEndpoints,
 } from "../../../model/kernel/desired.ts";
-import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
-import { firewallObjects } from "./firewall.ts";
-import { localhostObjects } from "./localhost.ts";
-import { fromLocalPod, shortCircuitChain } from "./layout.ts";
-import { type Element, element, type TableObject } from "./objects.ts";
+import type { Protocol, TrafficPolicy } from "../../../model/cluster/objects.ts";
+import { base, fromLocalPod, LOOPBACK, NODE_PORT, shortCircuitChain, vipOf } from "./layout.ts";
+import { type Chain, type Element, element, type TableObject } from "./objects.ts";
 import { type Frontend, pickFor } from "./pick.ts";
-import { type FrontendKind, tableSet } from "./sets.ts";
+import { type FrontendKind, NFT_FAMILY, tableSet } from "./sets.ts";
+import type { FrontendKey } from "./keys.ts";
+import type { Family } from "../../../model/values/address.ts";
 
 /** What the chains for traffic from outside are called, by kind of frontend. */
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {
@@ -146,4 +146,89 @@ function serviceElement(
 ): Element {
   const set = tableSet("services", { frontend: kind, family });
   return element(set, key, { data: `goto ${chain}`, comment: name });
+}
+
+/** Returns the objects that all source ranges share. They check before dnat, for the address that the client used. */
+function sharedFirewallObjects({ ipFamilies }: DesiredNode): TableObject[] {
+  const check = ["ct state new jump firewall"];
+  const maps = ipFamilies.map((family) => tableSet("firewalls", { family }));
+  return [
+    ...maps,
+    {
+      type: "chain",
+      role: "frontend",
+      name: "firewall",
+      rules: ipFamilies.map((family, i) => `${vipOf(family)} vmap @${maps[i]?.name}`),
+    },
+    base("filter-prerouting", "filter hook prerouting priority -110", check),
+    base("filter-output-before-dnat", "filter hook output priority -110", check),
+  ];
+}
+
+/**
+ * Returns the objects that drop sources outside of a service port's ranges at its load-balancer IPs.
+ *
+ * An interval set has no protocol in its key, so each protocol has a set: for a field of one byte nft before
+ * 1.1 writes a byte-order conversion that kernels from 6.12.115 on refuse.
+ */
+function firewallObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
+  const { family, protocol, sourceRanges, loadBalancerIPs } = port;
+  if (sourceRanges.length === 0 || loadBalancerIPs.length === 0) return [];
+  const ip = NFT_FAMILY[family];
+  const set = tableSet("sourceRanges", { family, protocol });
+  const chain: Chain = {
+    type: "chain",
+    role: "frontend",
+    name: sourceRangeChain(port),
+    rules: [`${ip} daddr . th dport . ${ip} saddr != @${set.name} drop`],
+  };
+  const firewalls = tableSet("firewalls", { family });
+  const elements = loadBalancerIPs.flatMap((address) => {
+    const frontend: FrontendKey = { type: "frontend", address, protocol, port: port.port };
+    return [
+      element(firewalls, frontend, { data: `goto ${chain.name}` }),
+      ...sourceRanges.map((range) => element(set, { type: "sourceRange", frontend, range })),
+    ];
+  });
+  return [...sharedFirewallObjects(node), set, chain, ...elements];
+}
+
+/** Returns the name of the chain that drops sources outside of a service port's ranges. */
+export function sourceRangeChain(port: Pick<DesiredServicePort, "family" | "protocol">): string {
+  const { stem, family, protocol } = tableSet("sourceRanges", port);
+  return `${stem}${family}-${protocol}`;
+}
+
+/** Returns the objects that reject and count a node port on loopback; none if a listener serves it. */
+function localhostObjects(port: DesiredServicePort, node: DesiredNode): TableObject[] {
+  const { name: comment, family, protocol, nodePort } = port;
+  const { loopback } = node.families[family];
+  const isServed = loopback === "listeners" && protocol === "tcp";
+  if (nodePort === 0 || loopback === undefined || isServed) return [];
+  const name = localhostRejectChain(family, protocol);
+  return [
+    ...sharedLocalhostObjects(node),
+    { type: "chain", role: "frontend", name, rules: ["counter reject"] },
+    element(
+      tableSet("localhostRejects", { family }),
+      { type: "frontend", address: undefined, protocol, port: nodePort },
+      { data: `goto ${name}`, comment },
+    ),
+  ];
+}
+
+function sharedLocalhostObjects(node: DesiredNode): TableObject[] {
+  const families = node.ipFamilies.filter((family) => node.families[family].loopback);
+  const maps = families.map((family) => tableSet("localhostRejects", { family }));
+  const rules = families.map((family, i) =>
+    `${NFT_FAMILY[family]} daddr ${LOOPBACK[family]} ct state new ${NODE_PORT} vmap @${
+      maps[i]?.name
+    }`
+  );
+  return [...maps, base("filter-input-localhost", "filter hook input priority 0", rules)];
+}
+
+/** Returns the name of the chain that counts what it rejects. */
+export function localhostRejectChain(family: Family, protocol: Protocol): string {
+  return `reject-localhost${family}-${protocol}`;
 }

@@ -1,8 +1,5 @@
 import { assertEquals } from "@std/assert";
-import {
-  countingMaps,
-  countsIn,
-} from "../../../../lib/backend/nftables/kernel/connection_counts.ts";
+import { countingMaps, countsIn } from "../../../../lib/backend/nftables/connections.ts";
 
 const LISTING = `table inet signpost {
 	map services4 {

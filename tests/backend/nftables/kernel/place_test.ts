@@ -3,7 +3,7 @@ import {
   chainPlace,
   parsePlace,
   TABLE_PLACE,
-} from "../../../../lib/backend/nftables/kernel/place.ts";
+} from "../../../../lib/backend/nftables/kernel/compare.ts";
 
 Deno.test("the place of a difference is read as it was written", () => {
   assertEquals(parsePlace(TABLE_PLACE), { type: "table", name: "" });

@@ -4,14 +4,13 @@ import type { Configuration } from "../../../../lib/model/configuration.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { FullScript } from "../../../../lib/backend/nftables/script/full_script.ts";
 import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
-import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe_services.ts";
+import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe.ts";
 import { run } from "../../../support/command.ts";
 import { configuration, DEFAULTS } from "../../../support/configuration.ts";
 import { listTable } from "../../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
-import { SILENT_RUNNER } from "../../../support/modes.ts";
+import { SILENT_RUNNER, traitsOf } from "../../../support/modes.ts";
 import { Kernel } from "../kernel.ts";
-import { traitsOf } from "../../../support/modes.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 const DETECT_LOCAL = {

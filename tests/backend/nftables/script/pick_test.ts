@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe_services.ts";
+import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe.ts";
 import type { TableObject } from "../../../../lib/backend/nftables/script/objects.ts";
 import { pickFor } from "../../../../lib/backend/nftables/script/pick.ts";
 import type { Scheduler } from "../../../../lib/model/cluster/scheduler.ts";
