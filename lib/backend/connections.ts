@@ -80,7 +80,7 @@ export class Connections {
     });
   }
 
-  /** Whether connections are counted at all. */
+  /** Returns true if connections are counted at all. */
   get isOn(): boolean {
     return typeof this.#options.counters !== "string";
   }

@@ -13,7 +13,7 @@ import type { Runtime } from "../model/ports/runtime.ts";
 /** The names of the commands that do something. */
 type Doing = "run" | "cleanup" | "init-only" | "write-config";
 
-/** Whether a command changes nothing. */
+/** Returns true if a command changes nothing. */
 export function isQuery(command: Command): command is Query {
   const doing: readonly string[] = [
     "run",

@@ -162,7 +162,7 @@ export interface ConntrackEntry {
   readonly original: Direction;
   /** As answers come: their source is the endpoint that the flow was sent to. */
   readonly reply: Direction;
-  /** Whether the entry is of another conntrack zone than the default one, in either direction. */
+  /** True if the entry is of another conntrack zone than the default one, in either direction. */
   readonly zoned: boolean;
   /** What stands in brackets: `UNREPLIED`, `ASSURED`, `OFFLOAD` and such. */
   readonly flags: readonly string[];

@@ -80,7 +80,7 @@ export interface TrackedConnection {
   readonly endpoint: string;
   /** `TIME_WAIT`, `UNREPLIED` and such. */
   readonly flags: readonly string[];
-  /** Whether the endpoint is one that its Service uses now. */
+  /** True if its Service uses the endpoint now. */
   readonly isCurrent: boolean;
 }
 

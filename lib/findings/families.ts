@@ -42,7 +42,7 @@ export interface FamilyInputs {
   /** The family of the node's first address. */
   readonly primary: Family;
   readonly podCIDRs: readonly string[];
-  /** Whether this node has rules of both families. */
+  /** True if this node has rules of both families. */
   readonly dualStack: boolean;
 }
 

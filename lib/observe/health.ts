@@ -1,5 +1,5 @@
 /**
- * Whether this proxy keeps up: the state behind `/healthz`, `/livez` and the health-check node
+ * True if this proxy keeps up: the state behind `/healthz`, `/livez` and the health-check node
  * ports, as kube-proxy has it (`pkg/proxy/healthcheck/proxy_health.go`).
  *
  * It tells of this node's own work only. A lost API server changes nothing here: otherwise every
@@ -88,7 +88,7 @@ export class ProxyHealth {
     this.#nodeEligible = !node.deleting;
   }
 
-  /** Whether no update waits for too long; the Node does not count. */
+  /** Returns true if no update waits for too long; the Node does not count. */
   isHealthy(): boolean {
     return this.report().healthy;
   }

@@ -166,7 +166,7 @@ export function next(state: SyncState, event: SyncEvent): SyncState {
   }
 }
 
-/** Whether there is anything to sync, and objects to make rules of. */
+/** Returns true if there is anything to sync, and objects to make rules of. */
 export function hasWork({ complete, stale, changed, repair, full }: SyncState): boolean {
   return (complete || stale) && (changed || repair || full !== undefined);
 }

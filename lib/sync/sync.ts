@@ -133,7 +133,7 @@ export class SyncLoop {
     return pauseInForce(this.#state, this.#options);
   }
 
-  /** Whether the rules are of a state from before the start. */
+  /** Returns true if the rules are of a state from before the start. */
   get stale(): boolean {
     return this.#state.stale;
   }

@@ -82,7 +82,7 @@ const CHUNK = 64 * 1024;
 /** Connections kept open for the next request. */
 const MAX_IDLE = 4;
 
-/** Whether this adapter can reach a server: it cannot name the server otherwise, nor trust any. */
+/** Returns true if this adapter can reach a server: it cannot name the server otherwise, nor trust any. */
 function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
   return url.protocol === "http:" ||
     tls.verify && tls.authorities !== undefined && tls.serverName === undefined;

@@ -239,7 +239,7 @@ function writeError(
   return new StateError(`cannot write ${path}: ${reason}`, { cause: error });
 }
 
-/** Whether the system, or Deno's own permissions, forbid it. */
+/** Returns true if the system, or Deno's own permissions, forbid it. */
 function isRefusal(error: unknown): boolean {
   return error instanceof Deno.errors.PermissionDenied ||
     error instanceof Deno.errors.NotCapable ||

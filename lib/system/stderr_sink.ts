@@ -24,7 +24,7 @@ export function stderrSink(): (line: string) => void {
 }
 
 /**
- * Whether standard error goes to journald, which then reads priorities at the beginning of lines.
+ * Returns true if standard error goes to journald, which then reads priorities at the beginning of lines.
  *
  * @param journalStream JOURNAL_STREAM of the environment: device and inode, `8:1234`; it is
  *   inherited, so it counts only if standard error is still that stream (systemd.exec(5))

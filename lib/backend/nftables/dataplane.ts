@@ -101,7 +101,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#elements;
   }
 
-  /** Whether the table is one that is written and read in portions: it is never listed at one go. */
+  /** Returns true if the table is written and read in portions. It is never listed whole. */
   get isLarge(): boolean {
     const { portions } = this.#options;
     let sum = 0;
@@ -124,7 +124,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return !this.#deferred.isEmpty;
   }
 
-  /** Whether the table is one that this process has written, and not one that it has read back. */
+  /** Returns true if this process wrote the table, and did not read it back. */
   get hasWritten(): boolean {
     return this.#hasWritten;
   }

@@ -109,9 +109,6 @@ function elementsIn(names: ReadonlySet<string>, { elements }: TableObjects): rea
   return [...names].flatMap((name) => elements.get(name) ?? []);
 }
 
-/**
- * Reads a large table back and compares it with what it should hold, slots apart.
- */
 /** How the kernel's table differs from what it should hold. */
 export interface ReadBack {
   /** What it has, without elements. */

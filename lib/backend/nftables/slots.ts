@@ -199,7 +199,7 @@ function ofKernel(slice: Slice): Slice {
 }
 
 /**
- * Whether a step was taken; where not, there is another way. The kernel tells of each element that does
+ * Returns true if a step was taken; where not, there is another way. The kernel tells of each element that does
  * not fit to what it holds, and very many are an error of another kind (ENOBUFS).
  */
 export async function isTaken(step: () => Promise<void>): Promise<boolean> {
@@ -212,7 +212,7 @@ export async function isTaken(step: () => Promise<void>): Promise<boolean> {
   }
 }
 
-/** Whether nft came to its end and told of the kernel's answer. */
+/** Returns true if nft ended and gave the kernel's answer. */
 function isOfKernel(error: unknown): error is ApplyError {
   return error instanceof ApplyError && !PROGRAM_FAILURES.has(error.failure);
 }
@@ -303,7 +303,7 @@ export class HeldSlotsFinder {
   }
 }
 
-/** Whether a map leads frontends to chains that choose slots. */
+/** Returns true if a map leads frontends to chains that choose slots. */
 export function leadsToSlots({ role }: Pick<TableSet, "role">): boolean {
   return role === "services" || role === "shortCircuits";
 }

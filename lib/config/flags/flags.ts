@@ -16,7 +16,7 @@ export interface FlagResult {
   readonly command: CommandName;
   /** What follows the command and is no flag. */
   readonly words: readonly string[];
-  /** Whether `--help` or `--version` is there. */
+  /** True if `--help` or `--version` is there. */
   readonly information: "help" | "version" | undefined;
   /** What is right on the command line; without a key where it does not say. */
   readonly settings: GivenSettings;

@@ -68,7 +68,7 @@ export function scan(argv: readonly string[]): Scan {
   return { command, words, given, errors };
 }
 
-/** Whether a token is no flag: an arrow is not, nor is a lone dash. */
+/** Returns true if a token is no flag: an arrow is not, nor is a lone dash. */
 function isWord(token: string): boolean {
   return !token.startsWith("-") || token === "-" || token.startsWith("->");
 }

@@ -22,7 +22,7 @@ export const FLAG_GROUPS: readonly FlagGroup[] = [...SETTING_FLAG_GROUPS, INFORM
 /** Every flag. */
 export const FLAGS: readonly Flag[] = FLAG_GROUPS.flatMap((group) => group.flags);
 
-/** Whether a command takes a flag. */
+/** Returns true if a command takes a flag. */
 export function isOf(flag: Flag, command: CommandName): boolean {
   return flag.only === undefined || flag.only.includes(command);
 }

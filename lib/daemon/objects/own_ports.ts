@@ -18,7 +18,7 @@ export interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
   /** Where the API server is, as the kubeconfig says now; `undefined`: there is none, and no port is kept. */
   readonly locate: (() => Promise<URL>) | undefined;
-  /** Whether the rules are for this machine. Without an API server they may be meant for another one. */
+  /** True if the rules are for this machine. Without an API server they may be meant for another one. */
   readonly isHere: boolean;
   /** The addresses that the running daemon has read. @default those of the interfaces now */
   readonly knownAddresses?: readonly string[] | undefined;

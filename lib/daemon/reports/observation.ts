@@ -253,8 +253,8 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /**
-   * Whether load balancers may send traffic here does not wait for a sync: where nft fails, a drain
-   * must be seen all the same. A Node that goes leaves its last state, as in kube-proxy.
+   * Follows the Node without waiting for a sync: load balancers must see a drain even if nft fails. A
+   * Node that goes leaves its last state, as in kube-proxy.
    */
   #followNode(event: ObjectEvent): void {
     if (event.kind !== "Node") return;

@@ -17,7 +17,7 @@ export interface OneDaemonOptions {
   readonly lock: NodeLock;
   /** What others are told of this daemon. */
   readonly self: LockHolder;
-  /** Whether to wait for another daemon's end. */
+  /** True if the command waits for another daemon's end. */
   readonly wait: boolean;
   readonly manager: Pick<ServiceManager, "ready" | "feedWatchdog">;
   readonly clock: Clock;

@@ -37,7 +37,7 @@ export interface StateOptions extends CacheOptions {
   readonly backend: Pick<Backend, "traits" | "probe">;
   /** The families that rules are written for; those of this node where not given. */
   readonly ipFamilies?: readonly Family[];
-  /** Whether manifests are meant for this machine, too; not where not given. */
+  /** True if manifests are meant for this machine, too; not where not given. */
   readonly isHere?: boolean;
   /** The interface addresses that the running daemon has read. @default those of the interfaces now */
   readonly knownAddresses?: readonly string[] | undefined;

@@ -1,5 +1,5 @@
 /**
- * Whether a connection gets this node's address as its source, and why.
+ * Tells if a connection gets this node's address as its source, and why.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { Sender } from "../../config/flags/command.ts";
 import { type LocalDetector, usedEndpoints } from "../../model/kernel/desired.ts";
 import type { Match } from "../../policy/frontend.ts";
 
-/** Whether the source address is replaced by this node's. */
+/** True if the source address is replaced by this node's. */
 export interface Masquerade {
   readonly applies: boolean;
   readonly code:
@@ -26,7 +26,7 @@ export interface MasqueradeOptions {
   readonly match: Match;
   readonly masqueradeAll: boolean;
   readonly localDetector: LocalDetector | undefined;
-  /** Whether the rules take the sender for a pod of this node. */
+  /** True if the rules take the sender for a pod of this node. */
   readonly isLocalPod: boolean;
 }
 

@@ -38,7 +38,7 @@ export interface PossibleEndpoint {
   readonly port: number;
   /** Of a new connection, 0 to 1. */
   readonly probability: number;
-  /** Whether its connections are masqueraded: hairpin ones are, whatever else holds. */
+  /** True if its connections are masqueraded: hairpin ones are, whatever else holds. */
   readonly masqueraded: boolean;
 }
 

@@ -87,7 +87,7 @@ function external(packet: Packet, context: Context): Outcome {
     : delivered(packet, { ...context, policy });
 }
 
-/** Whether the rules take the sender for a pod of this node. */
+/** Returns true if the rules take the sender for a pod of this node. */
 export function isLocalPod(
   { sender, source }: Pick<Packet, "sender" | "source">,
   detector: LocalDetector | undefined,

@@ -31,9 +31,9 @@ export interface TraceReport {
   /** `address:port` that the packet left with; `""`: it did not, or that was not seen. */
   readonly destination: string;
   readonly masqueraded: boolean;
-  /** Whether it went out of this node, or to a program here, as far as the chains tell. */
+  /** True if it went out of this node, or to a program here, as far as the chains tell. */
   readonly hasLeft: boolean;
-  /** Whether it is what the rules should do. */
+  /** True if it is what the rules should do. */
   readonly agrees: boolean;
   readonly steps: readonly TraceStep[];
 }
@@ -47,12 +47,12 @@ export class TraceReader {
   /** Where the packet is going, as of the last chain that printed it. */
   #destination = "";
 
-  /** Whether anything was seen. */
+  /** Returns true if anything was seen. */
   get hasBegun(): boolean {
     return this.#id !== undefined;
   }
 
-  /** Whether the packet has met its end, or has left. */
+  /** Returns true if the packet has met its end, or has left. */
   get isComplete(): boolean {
     const last = this.#steps.at(-1);
     return last !== undefined &&

@@ -19,7 +19,7 @@ export interface FindingInputs extends CauseInputs {
   readonly conflicts: readonly Conflict[];
   /** What the Service needs and the kernel refuses. */
   readonly unsupported: readonly Unsupported[];
-  /** Whether this node's Node object was seen. */
+  /** True if this node's Node object was seen. */
   readonly isNodeKnown: boolean;
   readonly nodeName: string;
   readonly externalIPsAllowed: boolean;

@@ -131,9 +131,6 @@ class LazyScript implements IptablesScript {
 }
 
 /**
- * Builds the partial input, whose size follows the change and not the cluster.
- */
-/**
  * Returns the input for one family's step between two states. It needs the earlier state in the
  * kernel, because it deletes rules.
  *

@@ -26,7 +26,7 @@ export interface DriftWatchOptions {
   readonly look: Pick<Look, "structure" | "contents">;
   /** Is told which elements other programs have touched. */
   readonly touched: Pick<Touched, "add" | "all" | "clear">;
-  /** Whether the table is too large to be listed. */
+  /** Returns true if the table is too large to be listed. */
   readonly isLarge: () => boolean;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -43,7 +43,7 @@ export class Marks {
     this.#isGiven = false;
   }
 
-  /** Whether we made this mark; the monitor may tell of it before nft has ended. */
+  /** Returns true if we made this mark; the monitor may tell of it before nft has ended. */
   isOwn(mark: number): boolean {
     return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));
   }

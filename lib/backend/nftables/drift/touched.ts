@@ -38,7 +38,7 @@ export class Touched {
   #events: ElementEvent[] | undefined = [];
   #isStructure = false;
 
-  /** Whether elements were touched, it is known which, and nothing else was. */
+  /** Returns true if only elements were touched, and all of them are known. */
   get isElementsOnly(): boolean {
     return (this.#events?.length ?? 0) > 0 && !this.#isStructure;
   }

@@ -15,7 +15,7 @@ import { TABLE } from "../script/objects.ts";
 
 /** How to compare. */
 export interface CompareOptions {
-  /** Whether an endpoint has to be in its very slot, not in any one of its frontend. */
+  /** True if an endpoint needs its own slot, and not any slot of its frontend. */
   readonly exactSlots?: boolean;
 }
 
@@ -138,7 +138,7 @@ function* compareSets(
   return differences;
 }
 
-/** Whether the kernel itself adds and forgets a set's elements. */
+/** Returns true if the kernel itself adds and forgets a set's elements. */
 export function isOfKernel(set: string): boolean {
   return setNamed(set)?.filledBy === "kernel";
 }
@@ -177,7 +177,7 @@ export interface ElementText {
   readonly remark: string;
 }
 
-/** Whether each element of a set should count. */
+/** Returns true if each element of a set should count. */
 export function isCounting(
   { declarations }: Pick<Contents, "declarations">,
   name: string,

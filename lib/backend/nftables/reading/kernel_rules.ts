@@ -76,9 +76,6 @@ function countContents({ sets, chains }: Contents): number {
 }
 
 /**
- * What the kernel should hold of a Service, and beside it what it holds.
- */
-/**
  * The entries of a Service in nftables mode, those that differ first.
  *
  * @param ports all desired ports of the Service
@@ -180,10 +177,6 @@ export function stickyClients(
   });
 }
 
-/**
- * Manifests against the kernel's table as it is, where the present objects are not known: what is
- * held of the frontends of their Services, and what should be.
- */
 /**
  * The step from the kernel's table to the desired state of some Services. Chains, sets and elements
  * that others may need are only ever added.
@@ -306,9 +299,6 @@ function changesOf({ type, in: set, key, desired, held }: Difference, service: s
   ];
 }
 
-/**
- * Which frontend an element of the table belongs to, and which service port it is commented with.
- */
 /** What names a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
 export function frontendId(
   { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,

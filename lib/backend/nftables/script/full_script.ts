@@ -85,13 +85,13 @@ export class FullScript implements Script {
     this.#services = new ServiceBatches("size" in state ? state : state.services);
   }
 
-  /** Whether there are so many Services that only to look at them all takes a moment. */
+  /** Returns true if a look at all Services takes a moment. */
   get isLong(): boolean {
     return this.#services.size > LONG;
   }
 
   /**
-   * Whether it is more than one portion; of a stream, no more Services are asked for than it takes to know.
+   * True if it is more than one portion; of a stream, no more Services are asked for than it takes to know.
    *
    * @yields where other work can be done
    */

@@ -81,7 +81,7 @@ export function elementId(
   return `${type} ${set.name} ${printKey(key)}`;
 }
 
-/** Whether two objects of the same id hold the same. */
+/** Returns true if two objects of the same id hold the same. */
 export function sameContent(a: TableObject, b: TableObject): boolean {
   if (a.type === "element" && b.type === "element") {
     return a.data === b.data && a.comment === b.comment;

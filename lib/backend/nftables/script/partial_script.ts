@@ -57,9 +57,6 @@ export function* toPartialScript(
   };
 }
 
-/**
- * What operations leave in the table, in numbers.
- */
 /** Sets a count; what there is none of is not counted. */
 export function setCount<K>(counts: Map<K, number>, key: K, count: number): void {
   if (count === 0) counts.delete(key);
@@ -99,7 +96,7 @@ export const NOTHING: Operations = {
   deleteSets: [],
 };
 
-/** Whether a step adds and deletes no more elements than that. */
+/** Returns true if a step adds and deletes no more elements than that. */
 export function isOnePart({ addElements, deleteElements }: Operations, weight: number): boolean {
   return addElements.length + deleteElements.length <= weight;
 }

@@ -31,7 +31,7 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
  */
 const LARGE_CHANGE = 250_000;
 
-/** Whether a change is so large that everything is written. */
+/** Returns true if a change is so large that everything is written. */
 export function isLargeChange({ services }: StateChange): boolean {
   let weight = 0;
   for (const { before, after } of services.values()) {
