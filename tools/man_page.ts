@@ -33,7 +33,7 @@ export function manPage(): string {
   return [
     `.\\" Made by deno task man; do not edit.`,
     `.TH SIGNPOST 1 "" "signpost" "User Commands"`,
-    section("NAME", `signpost \\- holds this node's kernel to the Services of its cluster`),
+    section("NAME", `signpost \\- a kube-proxy replacement for a Linux node`),
     section("SYNOPSIS", synopsis()),
     section("DESCRIPTION", escape(DESCRIPTION)),
     section("COMMANDS", COMMANDS.map((name) => commandText(name, COMMAND_FACTS[name])).join("\n")),

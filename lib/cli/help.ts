@@ -25,7 +25,7 @@ export function helpText(command?: CommandName, columns?: number): string {
 function overview(columns: number | undefined): string[] {
   const groups = Map.groupBy(COMMANDS, (name) => COMMAND_FACTS[name].group);
   return [
-    "signpost: holds this node's kernel to the Services of its cluster",
+    "signpost: a kube-proxy replacement for a Linux node",
     section("Usage", ["signpost [run] [flags]", "signpost COMMAND [flags]"]),
     ...[...groups].map(([title, names]) =>
       section(title, twoColumns(names.map((name) => [name, COMMAND_FACTS[name].summary]), columns))
