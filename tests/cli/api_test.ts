@@ -107,13 +107,6 @@ Deno.test("explain asks the API server, for Services that it does not list, too"
   assertEquals(missing.code, 1);
 });
 
-Deno.test("completions offers the Services of the API server", async () => {
-  await using server = await startServer();
-  const line = ["explain", ...flagsFor(server), "shop/"];
-  const { code, printed } = await runOnNode(["completions", "bash", "--", ...line]);
-  assertEquals([code, printed], [0, "shop/web"]);
-});
-
 Deno.test("diff lays manifests over the objects of the API server", async () => {
   await using server = await startServer();
   // A manifest as people write it: without the cluster IP.
