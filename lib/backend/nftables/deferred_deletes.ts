@@ -36,9 +36,13 @@ export class DeferredDeletes {
     const goingSets = new Set(deleteSets.map(({ name }) => name));
     const added = new Set(addElements.map(elementId));
     const due: Element[] = [];
-    for (const [id, element] of this.#waiting) {
-      if (added.has(id)) due.push(element);
-      if (added.has(id) || goingSets.has(element.set.name)) this.#waiting.delete(id);
+    for (const id of added) {
+      const element = this.#waiting.get(id);
+      if (element !== undefined) due.push(element);
+      this.#waiting.delete(id);
+    }
+    for (const [id, { set }] of goingSets.size > 0 ? this.#waiting : []) {
+      if (goingSets.has(set.name)) this.#waiting.delete(id);
     }
     for (const element of deleteElements) {
       const id = elementId(element);
