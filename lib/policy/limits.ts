@@ -241,13 +241,13 @@ export function limitGrowth(
   const ports: DesiredServicePort[] = [];
   for (const port of wanted) {
     const last = known.get(portKey(port));
-    const added = addedCost(port, last);
-    if (added <= left) ports.push(port);
+    const added = additions(port, last);
+    if (added.cost <= left) ports.push(port);
     else {
       isCut = true;
-      if (left > 0 || last) ports.push(cutPort(port, { last, most: left }));
+      if (left > 0 || last) ports.push(cutPort(port, { added, most: left }));
     }
-    left = Math.max(0, left - added);
+    left = Math.max(0, left - added.cost);
   }
   return isCut ? ports : wanted;
 }
@@ -293,34 +293,42 @@ function keyOf({ address, port }: Destination): string {
   return hostPort(address, port);
 }
 
-function newAddresses(port: DesiredServicePort, last: DesiredServicePort | undefined): string[] {
-  const known = new Set(last === undefined ? [] : addressesOf(last));
-  return addressesOf(port).filter((address) => !known.has(address));
+/** The parts of a port that its last state has not. */
+interface Additions {
+  readonly cluster: readonly Destination[];
+  readonly local: readonly Destination[];
+  readonly addresses: readonly string[];
+  /** In elements. */
+  readonly cost: number;
 }
 
-function addedCost(port: DesiredServicePort, last: DesiredServicePort | undefined): number {
-  const { clusterEndpoints: all, localEndpoints: local } = port;
-  const added = newcomers(all, last?.clusterEndpoints).length +
-    newcomers(local, last?.localEndpoints).length;
-  const addresses = newAddresses(port, last).length;
-  return added * costOfEndpoint(port) +
-    addresses * (1 + (last === undefined ? 0 : all.length + local.length));
+function additions(port: DesiredServicePort, last: DesiredServicePort | undefined): Additions {
+  const known = new Set(last === undefined ? [] : addressesOf(last));
+  const addresses = addressesOf(port).filter((address) => !known.has(address));
+  const cluster = newcomers(port.clusterEndpoints, last?.clusterEndpoints);
+  const local = newcomers(port.localEndpoints, last?.localEndpoints);
+  const all = port.clusterEndpoints.length + port.localEndpoints.length;
+  // Each address of a new port is in the cost of its endpoints, which are all new.
+  const each = 1 + (last === undefined ? 0 : all);
+  const cost = (cluster.length + local.length) * costOfEndpoint(port) + addresses.length * each;
+  return { cluster, local, addresses, cost };
 }
 
 /** Keeps new endpoints and addresses up to a cost. Above 0, it allows at least one of each. */
 function cutPort(
   port: DesiredServicePort,
-  { last, most }: { readonly last: DesiredServicePort | undefined; readonly most: number },
+  { added, most }: { readonly added: Additions; readonly most: number },
 ): DesiredServicePort {
   const allowed = (each: number) => most === 0 ? 0 : Math.max(1, Math.floor(most / each));
-  const cut = (list: readonly Destination[], before?: readonly Destination[]) => {
-    const late = new Set(newcomers(list, before).slice(allowed(costOfEndpoint(port))));
-    return only(list, (each) => !late.has(each));
+  const without = <T>(list: readonly T[], newcomers: readonly T[], each: number) => {
+    const late = new Set(newcomers.slice(allowed(each)));
+    return only(list, (entry) => !late.has(entry));
   };
-  const clusterEndpoints = cut(port.clusterEndpoints, last?.clusterEndpoints);
-  const localEndpoints = cut(port.localEndpoints, last?.localEndpoints);
+  const cost = costOfEndpoint(port);
+  const clusterEndpoints = without(port.clusterEndpoints, added.cluster, cost);
+  const localEndpoints = without(port.localEndpoints, added.local, cost);
   const each = 1 + clusterEndpoints.length + localEndpoints.length;
-  const late = new Set(newAddresses(port, last).slice(allowed(each)));
+  const late = new Set(added.addresses.slice(allowed(each)));
   const held = (list: readonly string[]) => only(list, (address) => !late.has(address));
   return {
     ...port,
