@@ -11,7 +11,8 @@ import { Background } from "../support/background.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { COSTLY_KINDS } from "../fuzz/costly.ts";
-import { ADDRESSES, PORT, service, slice } from "./cluster.ts";
+import { ADDRESSES, service, slice } from "./cluster.ts";
+import { formatTimes, moveEndpoint, removeOthers, sleep } from "./soak_tenants.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
 
 const a = ADDRESSES[4];
@@ -80,15 +81,9 @@ export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
       if (isAnswered !== true) failedProbes++;
     }),
     every(OBJECTS, until, (round) => replaceCostly(stage, round)),
-    every(CHANGE, until, async (round) => {
-      const began = performance.now();
-      const host = round % 2 === 0 ? "local2" : "local1";
-      stage.apply(slice(a, [host]));
-      while (!await reaches(stage, host) && performance.now() - began < 60_000);
-      changes.push(performance.now() - began);
-    }),
+    every(CHANGE, until, async (round) => void changes.push(await moveEndpoint(stage, round))),
   ]);
-  for (const kind of ["Service", "EndpointSlice"]) removeCostly(stage, kind);
+  removeOthers(stage);
   await sleep(SETTLE);
   const verify = await runSignpost(stage.network, ["verify", ...stage.args, "--socket", socket]);
   return { probes, failedProbes, changes, verify, log: signpost.log };
@@ -96,21 +91,9 @@ export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
 
 /** Makes objects of one costly kind in the place of the last. */
 function replaceCostly(stage: Stage, round: number): void {
-  for (const kind of ["Service", "EndpointSlice"]) removeCostly(stage, kind);
+  removeOthers(stage);
   const kinds = Object.values(COSTLY_KINDS);
   for (const object of kinds[round % kinds.length]?.(SIZE) ?? []) stage.api.store.put(object);
-}
-
-function removeCostly({ api: { store } }: Stage, kind: string): void {
-  for (const key of store.keys(kind)) {
-    if (!key.startsWith("shop/")) store.delete(kind, key);
-  }
-}
-
-async function reaches(stage: Stage, host: string): Promise<boolean> {
-  const request = { from: "pod", address: a.clusterIP, port: PORT, times: 1 };
-  const [outcome] = await stage.network.connect(request);
-  return outcome?.type === "answer" && outcome.answer.host === host;
 }
 
 async function every(
@@ -124,20 +107,14 @@ async function every(
   }
 }
 
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
-}
-
 /** The report, for people. */
 export function formatAttackReport(
   { probes, failedProbes, changes, verify, log }: AttackReport,
 ): string {
-  const sorted = changes.toSorted((a, b) => a - b);
-  const at = (share: number) => Math.round(sorted[Math.floor(share * (sorted.length - 1))] ?? 0);
   const count = (pattern: RegExp) => log.match(pattern)?.length ?? 0;
   return [
     `health probes: ${failedProbes} of ${probes} failed`,
-    `${changes.length} changes: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, the slowest ${at(1)} ms`,
+    formatTimes(changes),
     `starts ${count(/ INFO started /g)}, failed syncs ${count(/ sync failed: /g)}`,
     `verify: exit code ${verify.code}, ${verify.stdout.trim().split("\n").at(-1)}`,
   ].map((line) => `${line}\n`).join("");

@@ -6,6 +6,8 @@
  * @module
  */
 import { ADDRESSES, type Manifest, PORT, service, slice } from "./cluster.ts";
+import { addressToInteger, integerToAddress } from "../../lib/model/values/address.ts";
+import { formatTimes, moveEndpoint, removeOthers, sleep } from "./soak_tenants.ts";
 import { Stage } from "./stage.ts";
 
 const a = ADDRESSES[4];
@@ -37,7 +39,7 @@ export async function soakNeighbours(elements: number): Promise<NeighbourReport>
     let isOver = false;
     const worked = work().finally(() => isOver = true);
     while (!isOver) {
-      times.push(await change(stage, round++));
+      times.push(await moveEndpoint(stage, round++));
       await sleep(CHANGE);
     }
     await worked;
@@ -56,10 +58,7 @@ export async function soakNeighbours(elements: number): Promise<NeighbourReport>
       await until((held) => held > elements);
     }),
     deleted: await during(async () => {
-      const { store } = stage.api;
-      for (const kind of ["Service", "EndpointSlice"]) {
-        for (const key of store.keys(kind)) if (!key.startsWith("shop/")) store.delete(kind, key);
-      }
+      removeOthers(stage);
       await until((held) => held < SLICE);
     }),
   };
@@ -101,35 +100,12 @@ function* costlyObjects(elements: number): Generator<Manifest> {
 }
 
 function address(first: string, more: number): string {
-  const [b0 = 0, b1 = 0, b2 = 0, b3 = 0] = first.split(".").map(Number);
-  const value = ((b0 << 24) | (b1 << 16) | (b2 << 8) | b3) + more;
-  return [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join(".");
-}
-
-/** Moves the Service to its other endpoint. @returns milliseconds until connections follow */
-async function change(stage: Stage, round: number): Promise<number> {
-  const host = round % 2 === 0 ? "local2" : "local1";
-  const began = performance.now();
-  stage.apply(slice(a, [host]));
-  const request = { from: "pod", address: a.clusterIP, port: PORT, times: 1 };
-  for (;;) {
-    const [outcome] = await stage.network.connect(request);
-    if (outcome?.type === "answer" && outcome.answer.host === host) break;
-  }
-  return performance.now() - began;
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+  return integerToAddress(4, addressToInteger(first) + BigInt(more));
 }
 
 /** Formats the report for people. */
 export function formatNeighbourReport(report: NeighbourReport): string {
-  return Object.entries(report).map(([phase, times]: [string, readonly number[]]) => {
-    const sorted = times.toSorted((x, y) => x - y);
-    const at = (share: number) => Math.round(sorted[Math.floor(share * (sorted.length - 1))] ?? 0);
-    return `${phase}: ${times.length} changes, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, the slowest ${
-      at(1)
-    } ms\n`;
-  }).join("");
+  return Object.entries(report).map(([phase, times]) => `${phase}: ${formatTimes(times)}\n`).join(
+    "",
+  );
 }
