@@ -9,6 +9,7 @@ import { renderTested, renderTestedSummary, type TestedResult } from "./tested/t
 
 const ROOT = new URL("../", import.meta.url);
 const RESULTS = new URL("docs/tested.json", ROOT);
+const PAGES = [["docs/tested.md", renderTested], ["README.md", renderTestedSummary]] as const;
 
 /** Reads the result that the flags describe, of the current commit and day. */
 async function resultOf(argv: readonly string[]): Promise<TestedResult | undefined> {
@@ -36,12 +37,7 @@ async function write(argv: readonly string[]): Promise<void> {
   const kept = recorded.filter(({ name, mode }) => name !== added?.name || mode !== added.mode);
   const results = added === undefined ? recorded : [...kept, added];
   await Deno.writeTextFile(RESULTS, `${JSON.stringify(results, undefined, 2)}\n`);
-  for (
-    const [path, render] of [["docs/tested.md", renderTested], [
-      "README.md",
-      renderTestedSummary,
-    ]] as const
-  ) {
+  for (const [path, render] of PAGES) {
     const page = new URL(path, ROOT);
     await Deno.writeTextFile(page, render(await Deno.readTextFile(page), results));
   }

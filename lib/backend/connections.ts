@@ -193,7 +193,7 @@ type Labels = Omit<ServiceConnections, "connections" | "perSecond">;
 interface Series {
   readonly labels: Labels;
   total: number;
-  /** Those since the last reading. */
+  /** New connections since the last reading. */
   fresh: number;
   perSecond: number;
 }
@@ -203,7 +203,7 @@ export class ConnectionsByService {
   readonly #services: () => DesiredState["services"];
   /** By Service, by the key of its series. */
   readonly #series = new Map<string, Map<string, Series>>();
-  /** What the frontends of a Service's ports stand for, worked out once for each state of theirs. */
+  /** The service ports behind each Service's frontends, computed once for each state. */
   readonly #frontends = new WeakMap<readonly DesiredServicePort[], ReadonlyMap<string, Labels>>();
   /** The counts of the last reading, without those of 0: most frontends of a node never meet a connection. */
   #last: ReadonlyMap<string, FrontendCount> = new Map();

@@ -164,7 +164,7 @@ export interface ConntrackEntry {
   readonly reply: Direction;
   /** True if the entry is of another conntrack zone than the default one, in either direction. */
   readonly zoned: boolean;
-  /** What stands in brackets: `UNREPLIED`, `ASSURED`, `OFFLOAD` and such. */
+  /** The words in brackets: `UNREPLIED`, `ASSURED`, `OFFLOAD` and such. */
   readonly flags: readonly string[];
 }
 

@@ -64,7 +64,7 @@ export async function takeOver(options: OthersOptions): Promise<void> {
   await following;
 }
 
-/** What repairs work with. */
+/** Gives repairs what they need. */
 export interface DriftRepairsOptions {
   readonly clock: Clock;
   readonly logger: Logger;

@@ -43,7 +43,7 @@ const MAXIMUM_REMEMBERED = 1024;
 
 interface Sent {
   readonly at: number;
-  /** How often it was seen, the first time included. */
+  /** The number of times, the first one included. */
   count: number;
 }
 
@@ -216,7 +216,7 @@ export interface EventStamp {
   readonly serial: number;
   /** This node. */
   readonly instance: string;
-  /** How often it was seen since it was first sent, this time included; 1: no series. */
+  /** The number of times since the first one was sent, this one included; 1: no series. */
   readonly count: number;
 }
 
@@ -226,7 +226,7 @@ const MAXIMUM_NOTE_BYTES = 1024;
 const MAXIMUM_NAME_LENGTH = 230;
 const MAXIMUM_INSTANCE_LENGTH = 128;
 
-/** Where an Event about this object is created; Events about Nodes live in `default`. */
+/** Returns the path to create an Event at. Events about Nodes live in `default`. */
 export function eventPath({ regarding }: EventReport): string {
   const namespace = encodeURIComponent(regarding.namespace ?? "default");
   return `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
@@ -276,7 +276,7 @@ function cutToBytes(text: string, bytes: number): string {
   return read === text.length ? text : new TextDecoder().decode(buffer.subarray(0, written));
 }
 
-/** What all of them have in common. */
+/** Makes an Event about a Node. */
 function nodeEvent(
   nodeName: string,
   said: Pick<EventReport, "type" | "reason" | "note">,

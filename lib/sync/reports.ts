@@ -14,7 +14,7 @@ import type { ApplyError, Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
 import type { Turns } from "../model/ports/in_turns.ts";
 
-/** What a sync did. */
+/** Describes a script that the kernel took. */
 export interface SyncReport {
   readonly script: Script;
   /** Seconds from the start of the computation until the kernel had it. */
@@ -27,7 +27,7 @@ export interface SyncReport {
 export interface SyncObserver extends StepObserver {
   /** Something waits for a sync from now on. */
   queued?(): void;
-  /** What has come so far is taken into a sync; what comes from now on is for the next one. */
+  /** A sync took all changes so far. Later ones wait for the next sync. */
   started?(): void;
   /** A script was applied. */
   synced?(report: SyncReport): void;
@@ -39,15 +39,15 @@ export interface SyncObserver extends StepObserver {
   omitted?(omission: Omission): void;
 }
 
-/** How a try to sync ended. */
+/** Describes the end of a sync, applied or failed. */
 export interface SyncOutcome {
-  /** What the sync was about. */
+  /** The change that the sync wrote. */
   readonly change: StateChange;
   /** The kernel has it. */
   readonly done: boolean;
   /** The kernel may have held something else before: at a start, after failures and drift. */
   readonly full: boolean;
-  /** What was applied; `undefined`: the kernel did not take it. */
+  /** The applied script; `undefined` if the kernel did not take it. */
   readonly report: SyncReport | undefined;
 }
 

@@ -320,7 +320,7 @@ export function adaptivePause(durations: readonly number[]): number {
   return counted.reduce((sum, each) => sum + each, 0) * FACTOR / COUNTED;
 }
 
-/** What the syncs that the next pause follows took, after one more. */
+/** Adds the duration of a sync to those that set the next pause. */
 export function withDuration(durations: readonly number[], duration: number): readonly number[] {
   return [...durations, duration].slice(-COUNTED);
 }

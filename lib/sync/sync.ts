@@ -347,7 +347,7 @@ function noStep(): Step {
   return { change, conflicts: [], unsupported: [], overLimit: [], growing: new Set() };
 }
 
-/** What takes events, and hears of it. */
+/** Gives the cache that takes events, and who is called after it. */
 export interface IntakeOptions {
   readonly cache: Pick<ObjectCache, "applying">;
   readonly clock: Clock;
@@ -358,7 +358,7 @@ export interface IntakeOptions {
 /** The way into the cache. What comes while it is closed, or while it takes many objects in, waits. */
 export class Intake {
   readonly #options: IntakeOptions;
-  /** What waits; `undefined`: nothing has to. */
+  /** Events that wait; `undefined` if none has to. */
   #held: (() => void)[] | undefined;
   /** The cache takes many objects in. */
   #filling: Promise<void> | undefined;

@@ -115,7 +115,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** True if the table may differ from the state: after a failure, or while deletions wait. */
-  get isReplacing(): boolean {
+  get mayDiffer(): boolean {
     return this.#isReplacing || this.isUnfinished;
   }
 

@@ -109,16 +109,16 @@ function elementsIn(names: ReadonlySet<string>, { elements }: TableObjects): rea
   return [...names].flatMap((name) => elements.get(name) ?? []);
 }
 
-/** How the kernel's table differs from what it should hold. */
+/** Compares the kernel's table with the desired one. */
 export interface ReadBack {
-  /** What it has, without elements. */
+  /** The chains and sets of the kernel's table, without elements. */
   readonly structure: Contents;
   readonly differences: readonly Difference[];
   /** See `HeldSlotsFinder`. */
   readonly slotsBefore: ReadonlyMap<string, HeldSlots>;
 }
 
-/** What it takes to read a table back. */
+/** Gives nft, clock and bounds to read a table back. */
 export interface ReadBackOptions {
   readonly nft: Pick<Nft, "listStructure" | "listSet">;
   readonly turns: Pick<Turns, "run">;

@@ -19,7 +19,7 @@ import { FatalError } from "../../model/values/errors.ts";
 import { OwnPorts } from "../objects/own_ports.ts";
 import { findApiServer, readSource, type SourceOptions } from "../objects/source.ts";
 
-/** What it takes to read the objects. */
+/** Gives the configuration and ports to read the objects. */
 export interface CacheOptions extends Pick<SourceOptions, "inspect"> {
   readonly configuration: Configuration;
   readonly nodeName: string;

@@ -5,8 +5,7 @@
  */
 import { append } from "../../model/values/lists.ts";
 import { plain } from "../../model/values/text.ts";
-import type { Backend } from "../../backend/backend.ts";
-import type { PortsOfNode } from "../../backend/backend.ts";
+import type { Backend, PortsOfNode } from "../../backend/backend.ts";
 import { type ConntrackEntry, parseEntries } from "../../conntrack/tool.ts";
 import type { Family } from "../../model/values/address.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";

@@ -244,7 +244,7 @@ export interface RestRequest extends RestTarget {
   readonly seconds: number;
   /** Size of its body, in bytes. */
   readonly size: number;
-  /** What became of the same request before, where that failed: this one is its retry. */
+  /** The result of the failed request that this one repeats. */
   readonly retryOf?: string;
 }
 

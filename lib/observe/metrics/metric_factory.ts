@@ -17,7 +17,7 @@ import registry from "prom-client/lib/registry.js";
 export const Counter: typeof client.Counter = counter;
 /** A value that comes and goes. */
 export const Gauge: typeof client.Gauge = gauge;
-/** How often values fell into each bucket. */
+/** Counts values by bucket. */
 export const Histogram: typeof client.Histogram = histogram;
 /** Metrics that are printed together. */
 export const Registry: typeof client.Registry = registry;

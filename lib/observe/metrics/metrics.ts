@@ -58,7 +58,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   };
 }
 
-/** What the process takes of the machine. */
+/** Reads the resources that the process uses. */
 export interface ProcessUsage {
   /** Bytes of resident memory. */
   residentMemory(): number;
@@ -72,7 +72,7 @@ export interface ProcessUsage {
   readonly platform: string;
 }
 
-/** What these metrics read. */
+/** Gives the values of these metrics. */
 export interface ProcessMetricsOptions {
   readonly version: string;
   readonly commit: string;

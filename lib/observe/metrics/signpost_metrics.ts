@@ -39,7 +39,7 @@ export interface SignpostMetrics {
   eventDropped(): void;
 }
 
-/** What these metrics read. */
+/** Gives the values of these metrics. */
 export interface SignpostMetricsOptions {
   /** Seconds since the epoch. */
   readonly now: () => number;

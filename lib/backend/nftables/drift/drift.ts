@@ -228,9 +228,9 @@ const REMEMBERED = 1_000;
 export class Generations {
   /** The latest ones. */
   readonly #told = new Set<number>();
-  /** How many of all that were told other programs made. */
+  /** The number of reported transactions that other programs made. */
   #others = 0;
-  /** How many are neither ours nor told; the next transaction of ours says it where it is `undefined`. */
+  /** The number of unreported foreign transactions; `undefined` until our next one shows it. */
   #untold: number | "unknown" | undefined;
   #isComplete = false;
 

@@ -18,7 +18,7 @@ export interface LookOptions {
   readonly nft: Pick<Nft, "ruleCounts" | "listTable">;
   readonly dataplane: Pick<
     NftablesDataplane,
-    "applied" | "isReplacing" | "ruleCounts" | "isLarge"
+    "applied" | "mayDiffer" | "ruleCounts" | "isLarge"
   >;
   /** The state that the dataplane holds the kernel to. */
   readonly desired: DesiredState;
@@ -64,7 +64,7 @@ export class Look {
    */
   async #settle(find: () => Promise<readonly Finding[]>): Promise<Drift | undefined> {
     const { dataplane, clock } = this.#options;
-    if (dataplane.isReplacing) return undefined;
+    if (dataplane.mayDiffer) return undefined;
     let { applied } = dataplane;
     let findings = await find();
     for (let tries = 1; tries < TRIES && findings.length > 0; tries++) {
@@ -74,7 +74,7 @@ export class Look {
       const again = new Set((await find()).map(({ id }) => id));
       findings = findings.filter(({ id }) => again.has(id));
     }
-    if (findings.length === 0 || dataplane.isReplacing) return undefined;
+    if (findings.length === 0 || dataplane.mayDiffer) return undefined;
     const some = (isAdded: boolean) =>
       inWords(findings.filter((each) => each.isAdded === isAdded).map(({ what }) => what));
     return { missing: some(false), added: some(true), by: "" };

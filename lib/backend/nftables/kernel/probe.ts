@@ -168,7 +168,7 @@ export interface Versions {
 
 const LONGEST_QUOTE = 240;
 
-/** Who refuses what, in one line: `nft 1.0.6 on kernel 6.12.117 refuses: "Error: …" at "…"`. */
+/** Says in one line what refuses which rule: `nft 1.0.6 on kernel 6.12.117 refuses: "Error: …" at "…"`. */
 export function refusalOf(error: ApplyError, { nft, kernel }: Versions): string {
   const { words, rule } = quote(error);
   const place = rule === "" ? "" : ` at "${rule}"`;
@@ -198,7 +198,7 @@ export const NFTABLES_MODULES: readonly string[] = [
 ];
 
 /**
- * What to do about a refusal.
+ * Returns what the user can do about a refusal.
  *
  * @param options the modules that may be missing
  */

@@ -299,7 +299,7 @@ function changesOf({ type, in: set, key, desired, held }: Difference, service: s
   ];
 }
 
-/** What names a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
+/** Returns the id of a frontend: `IPv4 10.96.0.1 . tcp . 80`, `IPv6 udp . 30053`. */
 export function frontendId(
   { family, protocol }: Pick<DesiredServicePort, "family" | "protocol">,
   { address, port }: Pick<Frontend, "address" | "port">,

@@ -53,7 +53,7 @@ export interface Portion {
   readonly text: string;
   /** From then on packets meet the table. */
   readonly isLast: boolean;
-  /** How many there are; an estimate by the number of Services, but for the last one. */
+  /** The number of portions: an estimate by the number of Services until the last one. */
   readonly of: number;
 }
 
@@ -307,7 +307,7 @@ export interface Batch {
 
 /** Services whose part is worked out at one go. */
 const BATCH = 16;
-/** The same for Services with many elements, by `weightOf`. */
+/** Limits a batch of Services with many elements, by `weightOf`. */
 const BATCH_WEIGHT = 250;
 
 /** Gives the Services of a state in the order of their names. Each is read of the stream when it is first needed. */

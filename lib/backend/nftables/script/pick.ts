@@ -209,25 +209,18 @@ function affinityName({ name, protocol }: DesiredServicePort, tail: string): str
   return `${shortHash(readable, 8)}-${readable}`.slice(0, MAX_NAME);
 }
 
-/**
- * The lookup table of consistent hashing: Maglev, section 3.4 (Eisenbud et al., NSDI 2016).
- *
- * Each endpoint has an order of its own in which it wants the slots. They take turns; in its turn an
- * endpoint takes the first slot of its order that is free. All get the same number of slots, give or
- * take one; where an endpoint goes, most slots of the others stay.
- *
- * The table follows from the endpoints alone: every node has the same one for the same endpoints. Only
- * 32-bit integer arithmetic is used, so that all JavaScript engines agree.
- */
-
-/** What an endpoint is known by. */
+/** Identifies an endpoint. */
 interface Named {
   readonly address: string;
   readonly port: number;
 }
 
 /**
- * Works out who has which slot.
+ * Returns the lookup table of consistent hashing: Maglev, section 3.4 (Eisenbud et al., NSDI 2016).
+ *
+ * Endpoints take turns, each in its own order of the slots. In its turn an endpoint takes its first
+ * free slot. All get the same number, plus or minus one. If an endpoint goes, most slots of the others
+ * stay. Every node computes the same table: it uses only 32-bit integers.
  *
  * @param endpoints in any order; none: an empty table
  * @param size the number of slots, a prime

@@ -159,7 +159,7 @@ function leftBehind(
   return new Set(deleteElements.filter((each) => places.has(placeOf(each))));
 }
 
-/** Where a packet looks that has begun on a frontend's way. */
+/** Lists the roles of maps that a packet reads after it found its frontend. */
 const LOOKED_UP: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "shortCircuits"]);
 
 /** A frontend in a map has slot 0, if any. */

@@ -4,7 +4,7 @@ import { realClock } from "../../../support/clock_and_log.ts";
 import { stateOf } from "../../../conntrack/states.ts";
 
 /** A table that should have a map, and does not. */
-function lookAt(dataplane: { readonly applied: symbol | undefined; isReplacing: boolean }) {
+function lookAt(dataplane: { readonly applied: symbol | undefined; mayDiffer: boolean }) {
   return new Look({
     nft: {
       ruleCounts: () => Promise.resolve(new Map([["services", 1]])),
@@ -14,7 +14,7 @@ function lookAt(dataplane: { readonly applied: symbol | undefined; isReplacing: 
       isLarge: true,
       ruleCounts: () => {
         // A full script begins while the table is looked at.
-        if (dataplane.applied === undefined) dataplane.isReplacing = true;
+        if (dataplane.applied === undefined) dataplane.mayDiffer = true;
         return [["gone", 0]] as const;
       },
     }),
@@ -26,7 +26,7 @@ function lookAt(dataplane: { readonly applied: symbol | undefined; isReplacing: 
 Deno.test("what is missing counts, but not while a full script is applied, however long that takes", async () => {
   const applied = Symbol("applied");
   const missing = { missing: "gone", added: "", by: "" };
-  assertEquals(await lookAt({ applied, isReplacing: false }).contents(), missing);
-  assertEquals(await lookAt({ applied, isReplacing: true }).structure(), undefined);
-  assertEquals(await lookAt({ applied: undefined, isReplacing: false }).structure(), undefined);
+  assertEquals(await lookAt({ applied, mayDiffer: false }).contents(), missing);
+  assertEquals(await lookAt({ applied, mayDiffer: true }).structure(), undefined);
+  assertEquals(await lookAt({ applied: undefined, mayDiffer: false }).structure(), undefined);
 });

@@ -88,7 +88,7 @@ Deno.test("a look at a large table, and its repair, are done in turns", async ()
   const applied = Symbol("applied");
   const look = new Look({
     nft,
-    dataplane: { applied, isReplacing: false, ruleCounts: () => [], isLarge: false },
+    dataplane: { applied, mayDiffer: false, ruleCounts: () => [], isLarge: false },
     desired,
     clock,
   });
