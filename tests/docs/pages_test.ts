@@ -21,6 +21,13 @@ async function pages(): Promise<ReadonlyMap<string, string>> {
   return new Map(await Promise.all(names.map(read)));
 }
 
+/** The text of a page without code, generated tables, links and marks. */
+function proseOf(text: string): string {
+  return text
+    .replace(/```[^]*?```|^ {4}.*$|<!-- (\w+): begin -->[^]*?<!-- \1: end -->/gm, "")
+    .replace(/\]\([^)]*\)|[*`[\]]/g, "");
+}
+
 async function exists(url: URL): Promise<boolean> {
   return await Deno.stat(url).then(() => true, () => false);
 }
@@ -60,9 +67,7 @@ Deno.test("no two pages have a sentence in common", async () => {
   for (const [name, text] of await pages()) {
     // tests/README.md names the lines of docs/security.md.
     if (["CHANGELOG.md", "docs/findings.md", "tests/README.md"].includes(name)) continue;
-    const prose = text
-      .replace(/```[^]*?```|^ {4}.*$|<!-- (\w+): begin -->[^]*?<!-- \1: end -->/gm, "")
-      .replace(/\]\([^)]*\)|[*`[\]]/g, "");
+    const prose = proseOf(text);
     for (const sentence of prose.split(/[.:;|](?:\s|$)|\n\n|\n- /)) {
       const words = sentence.trim().split(/\s+/);
       if (words.length < 8) continue;
@@ -71,6 +76,50 @@ Deno.test("no two pages have a sentence in common", async () => {
     }
   }
   assertEquals([...owners].filter(([, names]) => names.size > 1), []);
+});
+
+Deno.test("at most one sentence in seven of a page has more than 20 words", async () => {
+  for (const [name, text] of await pages()) {
+    if (name === "CHANGELOG.md") continue;
+    const sentences = proseOf(text.replace(/^[|#].*$/gm, "\n"))
+      .split(/[.:;?!](?=\s|$)|\n\n|\n- /)
+      .map((sentence) => sentence.trim().split(/\s+/))
+      .filter(({ length }) => length > 1);
+    const long = sentences.filter(({ length }) => length > 20);
+    // A short page may have two.
+    assert(
+      long.length <= Math.max(2, sentences.length / 7),
+      `${name}:\n${long.map((words) => words.join(" ")).join("\n")}`,
+    );
+  }
+});
+
+Deno.test("lib/README.md has at most 2,500 words", async () => {
+  const text = (await pages()).get("lib/README.md") ?? "";
+  assert(text.split(/\s+/).length <= 2500);
+});
+
+/** The paths of the files below a folder, from the root of the checkout. */
+function filesBelow(folder: string): string[] {
+  return [...Deno.readDirSync(new URL(folder, ROOT))].flatMap(({ name, isDirectory }) =>
+    isDirectory ? filesBelow(`${folder}${name}/`) : [folder + name]
+  );
+}
+
+Deno.test("lib/README.md names each folder of lib, and files that are there", async () => {
+  const text = (await pages()).get("lib/README.md") ?? "";
+  const files = ["main.ts", ...["lib/", "tests/"].flatMap(filesBelow)];
+  const named = [...text.matchAll(/`([\w/]+(?:\/|\.ts))`/g)].map(([, path = ""]) => path);
+  const missing = named.filter((path) =>
+    !files.some((file) =>
+      path.endsWith("/") ? `/${file}`.includes(`/${path}`) : `/${file}`.endsWith(`/${path}`)
+    )
+  );
+  assertEquals(missing, []);
+  const folders = new Set(
+    files.filter((file) => file.startsWith("lib/")).map((file) => file.split("/")[1]),
+  );
+  assertEquals([...folders].filter((each) => !text.includes(`| \`${each}/\` |`)), ["README.md"]);
 });
 
 Deno.test("the README has at most 120 lines", async () => {
