@@ -43,6 +43,13 @@ export interface FrontendReport {
   readonly outcomes: readonly (Outcome & { readonly sender: Sender })[];
 }
 
+/** A chain of another program that drops packets. */
+export interface ForeignDrop {
+  /** Such as `inet hostfw`. */
+  readonly table: string;
+  readonly chain: string;
+}
+
 /** One port of the Service in one family. */
 export interface PortReport {
   /** `namespace/name:port`. */
@@ -60,6 +67,8 @@ export interface PortReport {
   readonly sourceRanges: readonly string[];
   readonly frontends: readonly FrontendReport[];
   readonly endpoints: readonly EndpointReport[];
+  /** The chain that drops connections from outside to the endpoints; `null`: none is known. */
+  readonly droppedBy: ForeignDrop | null;
 }
 
 /** A slice that makes no rules. */
@@ -141,8 +150,10 @@ export interface PacketReport {
   };
   /** Says in a few words what becomes of the packet, or should if the kernel differs. */
   readonly summary: string;
-  /** Follows from the objects alone; `summary` has the kernel in it. */
+  /** Follows from the objects alone; `summary` has the kernel and other programs' rules in it. */
   readonly outcome: Outcome;
+  /** The chain of another program that drops the packet; `null`: none is known. */
+  readonly droppedBy: ForeignDrop | null;
   /** The endpoint that session affinity has kept this source on, where it has. */
   readonly stickyEndpoint: { readonly address: string; readonly port: number } | null;
   readonly findings: readonly Finding[];

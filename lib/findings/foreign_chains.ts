@@ -37,7 +37,7 @@ export function* checkFirewalls(facts: NodeFacts): Generator<undefined, Finding[
   const findings: Finding[] = [];
   for (const sample of yield* samples(facts)) {
     for (const base of bases) {
-      if (base.hook.hook !== sample.hook || !sees(base, sample.packet.family)) continue;
+      if (base.hook.hook !== sample.hook || !seesFamily(base.table, sample.packet.family)) continue;
       if (fateOf(sample.packet, { base, chains }) === "drop") findings.push(dropped(base, sample));
     }
   }
@@ -85,8 +85,8 @@ function* samples(
   return [...found.values()];
 }
 
-/** Returns whether a chain sees packets of an IP family. */
-function sees({ table }: BaseChain, family: Family): boolean {
+/** Returns true if the chains of a table, such as `inet hostfw`, see packets of an IP family. */
+export function seesFamily(table: string, family: Family): boolean {
   return new RegExp(`^(?:inet|ip${family === 6 ? "6" : ""}(?:tables-legacy)?) `).test(table);
 }
 

@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { runSignpost } from "../support/signpost.ts";
 import { httpGet } from "../support/http.ts";
 import { NODE } from "../support/topology.ts";
@@ -42,6 +42,13 @@ table inet host {
 END`,
 } as const;
 
+/** The table and the chain of each that drop what is forwarded. */
+const CHAINS: Readonly<Record<keyof typeof FIREWALLS, readonly [string, string]>> = {
+  iptables: ["ip filter", "FORWARD"],
+  "iptables-legacy": ["iptables-legacy filter", "FORWARD"],
+  nft: ["inet host", "forward"],
+};
+
 for (
   const [mode, program] of [
     ["nftables", "iptables"],
@@ -64,7 +71,8 @@ for (
     });
     const { network } = stage;
     await network.run(NODE, ["sh", "-ec", FIREWALLS[program]]);
-    await using signpost = stage.start();
+    const socket = ["--socket", `/run/signpost/e2e-${crypto.randomUUID()}.sock`];
+    await using signpost = stage.start(socket);
     const flow = { from: "client", protocols: ["tcp"] } as const;
     const health = { from: "client", address: a.node, port: HEALTH_CHECK_PORT, path: "/" };
     await signpost.waitForLog(/WARN .*finding=firewall-drops-services/);
@@ -76,6 +84,14 @@ for (
     assertMatch(
       stdout,
       /firewall-drops-health-checks[^]*firewall-drops-services|firewall-drops-services[^]*firewall-drops-health-checks/,
+    );
+    const packet = ["explain", "--from", "external", "to", `${a.node}:30080/tcp`];
+    const explained = await runSignpost(network, [...packet, ...stage.args, ...socket]);
+    const [table, chain] = CHAINS[program];
+    assertEquals(explained.code, 1, explained.stdout);
+    assertStringIncludes(
+      explained.stdout,
+      `should be delivered, but table ${table} drops it (chain ${chain})`,
     );
     const lines = [...signpost.log.matchAll(/WARN .* remedy="Accept them: ([^"]*)"/g)];
     assertEquals(lines.length, 2, signpost.log);

@@ -3,6 +3,7 @@ import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
 import { renderPacket } from "../../lib/cli/explain/render_packet.ts";
 import { renderService } from "../../lib/cli/explain/render_service.ts";
 import { painter } from "../../lib/cli/output.ts";
+import { FINDING } from "../observe/page/contents.ts";
 import { assertGolden } from "../cli/golden.ts";
 import {
   endpoint,
@@ -10,10 +11,12 @@ import {
   explainWeb,
   loadBalancer,
   LOCAL,
+  NODE_ADDRESS,
   REMOTE,
   slice,
   web,
 } from "./cluster.ts";
+import { NODE_NAME } from "../support/pipeline.ts";
 
 const plain = painter(false);
 
@@ -83,6 +86,57 @@ Deno.test("a packet for which the kernel holds no rules is not said to be delive
   const but = "but the kernel holds no rules of signpost's";
   assertEquals(head([web(), slice([LOCAL])]), `${packet} should be delivered, ${but}`);
   assertEquals(head([web(), slice([])]), `${packet} should be rejected, ${but}`);
+});
+
+/** A firewall that drops what Services send to endpoints. */
+function firewall(where: string) {
+  return { ...FINDING, id: "firewall-drops-services", where };
+}
+
+Deno.test("a packet from outside that a host firewall drops is not said to be delivered", () => {
+  const nodeFindings = [firewall("chain inet hostfw forward")];
+  const report = explainFrom({ from: "external" }, [web(), slice([LOCAL])], { nodeFindings });
+  assertEquals(
+    report.summary,
+    "should be delivered, but table inet hostfw drops it (chain forward)",
+  );
+  assertEquals(report.droppedBy, { table: "inet hostfw", chain: "forward" });
+  assertEquals(report.findings.map(({ severity, code }) => `${severity} ${code}`), [
+    "error firewall-drops-services",
+    "note kernel-unread",
+  ]);
+  const [head] = renderPacket(report, painter(true)).split("\n");
+  assertStringIncludes(head ?? "", `\x1b[31m${report.summary}`);
+});
+
+Deno.test("a host firewall that does not see the packet does not drop it", () => {
+  const summaryOf = (
+    { from = "external", where = "chain inet hostfw forward", endpoints = [LOCAL] }: {
+      readonly from?: "external" | "pod";
+      readonly where?: string;
+      readonly endpoints?: Parameters<typeof slice>[0];
+    },
+  ) =>
+    explainFrom({ from }, [web(), slice(endpoints)], { nodeFindings: [firewall(where)] }).summary;
+  assertEquals(summaryOf({ from: "pod" }), "is delivered");
+  assertEquals(summaryOf({ where: "chain ip6 hostfw forward" }), "is delivered");
+  assertEquals(summaryOf({ endpoints: [endpoint(NODE_ADDRESS, NODE_NAME)] }), "is delivered");
+  assertEquals(summaryOf({ endpoints: [] }), "is rejected");
+});
+
+Deno.test("a Service whose clients outside a host firewall drops is not said to work for them", () => {
+  const nodeFindings = [firewall("chain iptables-legacy filter FORWARD")];
+  const report = explainWeb([loadBalancer(), slice([LOCAL])], { nodeFindings });
+  assertEquals(
+    report.summary,
+    "shop/web works on this node for pods, but table iptables-legacy filter drops connections " +
+      "from outside (chain FORWARD)",
+  );
+  const text = renderService(report, plain);
+  assertStringIncludes(text, "Service shop/web works here, but not from outside (");
+  assertEquals(text.match(/dropped: iptables-legacy filter/g)?.length, 3);
+  const inside = explainWeb([web(), slice([LOCAL])], { nodeFindings });
+  assertStringIncludes(inside.summary, "shop/web works on this node: 1 service port");
 });
 
 Deno.test("a scheduler is named in words", () => {

@@ -24,7 +24,8 @@ const SENDERS = { pod: "a pod", node: "this node", external: "outside" } as cons
 /** A few lines about the packet, then what the kernel holds. */
 export function renderPacket(report: PacketReport, paint: Paint): string {
   const { packet, outcome, stickyEndpoint, summary, kernel } = report;
-  const isOtherwise = kernel.state === "different" || kernel.state === "empty";
+  const isOtherwise = kernel.state === "different" || kernel.state === "empty" ||
+    report.droppedBy !== null;
   const colour = isOtherwise && outcome.verdict === "dnat"
     ? "red"
     : outcome.code === "localhost-listener"

@@ -20,7 +20,10 @@ const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, stri
 
 /** A page about the Service, from the objects to the kernel. */
 export function renderService(report: ServiceReport, paint: Paint): string {
-  const [colour, verdict] = VERDICTS[report.verdict];
+  const isDropped = report.ports.some(({ droppedBy }) => droppedBy !== null);
+  const [colour, verdict] = isDropped && report.verdict === "delivered"
+    ? ["yellow", "works here, but not from outside"] as const
+    : VERDICTS[report.verdict];
   const facts = [report.type, report.selector === "" ? "" : `selector ${report.selector}`]
     .filter((fact) => fact !== "");
   const zone = report.zone === "" ? "" : ` in zone ${report.zone}`;
@@ -58,7 +61,7 @@ function renderPort(port: PortReport, paint: Paint): string {
     `${target}${notes.length === 0 ? "" : `; ${notes.join("; ")}`}\n` +
     colourTable([
       ["ADDRESS", "KIND", "POLICY", "FROM PODS", "FROM THIS NODE", "FROM OUTSIDE"],
-      ...port.frontends.map(frontendRow),
+      ...port.frontends.map((frontend) => frontendRow(frontend, port)),
     ], { paint, indent: "  " }) +
     (port.endpoints.length === 0 ? "  no endpoints\n" : colourTable([
       ["ENDPOINT", "NODE", "USED", "WHY"],
@@ -71,7 +74,10 @@ const TOPOLOGY: Readonly<Record<Exclude<PortReport["topology"], "">, string>> = 
   PreferSameZone: "endpoints hinted for this zone",
 };
 
-function frontendRow({ type, address, port, policy, heldBy, outcomes }: FrontendReport): Cell[] {
+function frontendRow(
+  { type, address, port, policy, heldBy, outcomes }: FrontendReport,
+  { droppedBy }: PortReport,
+): Cell[] {
   const name = address === null ? `*:${port}` : hostPort(address, port);
   if (heldBy !== null) {
     return [name, type, policy, { text: `belongs to ${heldBy}`, colour: "red" }];
@@ -82,7 +88,16 @@ function frontendRow({ type, address, port, policy, heldBy, outcomes }: Frontend
       colour: "red",
     }];
   }
-  return [name, type, policy, ...outcomes.map(outcomeCell)];
+  return [
+    name,
+    type,
+    policy,
+    ...outcomes.map((outcome) =>
+      droppedBy && outcome.sender === "external" && outcome.verdict === "dnat"
+        ? { text: `dropped: ${droppedBy.table}`, colour: "red" } as const
+        : outcomeCell(outcome)
+    ),
+  ];
 }
 
 /** A verdict in a few words. */

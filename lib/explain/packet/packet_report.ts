@@ -5,17 +5,19 @@
  */
 import type { PacketTarget } from "../../config/flags/arguments.ts";
 import type { Sender } from "../../config/flags/command.ts";
+import { familyOf } from "../../model/values/address.ts";
 import type { State } from "../../policy/state.ts";
 import { connectionFindings } from "../kernel/connections.ts";
 import { serviceOf } from "../../model/cluster/names.ts";
 import type { Finding as NodeFinding, ObjectsOrigin } from "../../model/status.ts";
-import { aboutService, error, sortFindings, warning } from "../service/finding.ts";
+import { aboutService, dropOf, error, sortFindings, warning } from "../service/finding.ts";
 import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
 import type { Outcome, World } from "./outcome.ts";
 import { explainPacket, isLocalPod } from "./packet.ts";
 import {
   EXPLAIN_VERSION,
   type Finding,
+  type ForeignDrop,
   type KernelReport,
   type PacketReport,
   type TrackedConnection,
@@ -69,11 +71,19 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
   const ports = [...state.desired.services.values()].flat()
     .filter(({ name, family, protocol }) =>
       name === outcome.servicePort && protocol === target.protocol &&
-      family === (address.includes(":") ? 6 : 4)
+      family === familyOf(address)
     );
   const kernel = kernelReport(ports, { node: state.desired.node, view: inputs.kernel });
   const sticky = inputs.kernel.type === "read"
     ? inputs.kernel.rules.stickyClients(ports).find(({ client }) => client === source)
+    : undefined;
+  const drop = sender === "external" && outcome.verdict === "dnat"
+    ? dropOf({
+      found: inputs.nodeFindings,
+      family: familyOf(address),
+      endpoints: outcome.endpoints,
+      ownAddresses: world.ownAddresses,
+    })
     : undefined;
   return {
     explainVersion: EXPLAIN_VERSION,
@@ -81,8 +91,9 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
     mode: world.traits.name,
     node: nodeName,
     packet: { source: source ?? null, sender, senderReason: reason, address, port, protocol },
-    summary: summaryOf(outcome, kernel),
+    summary: summaryOf(outcome, { kernel, drop: drop?.by }),
     outcome,
+    droppedBy: drop?.by ?? null,
     stickyEndpoint: sticky && outcome.verdict === "dnat"
       ? { address: sticky.address, port: sticky.port }
       : null,
@@ -93,8 +104,9 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
       ...connectionFindings(inputs.connections),
       ...outcome.servicePort === null ? [] : aboutService(serviceOf(outcome.servicePort), {
         found: inputs.nodeFindings,
-        isOutside: sender === "external",
+        isOutside: false,
       }),
+      ...drop ? [error(drop.finding.id, drop.finding.what, drop.finding.remedy)] : [],
       ...trace ? traceFindings(trace) : [],
       ...inputs.traceProblem === "" ? [] : [warning("not-traced", inputs.traceProblem)],
     ]),
@@ -107,12 +119,24 @@ export function explainTarget(inputs: PacketInputs): PacketReport {
 
 const PASSIVE = { dnat: "delivered", reject: "rejected", drop: "dropped" } as const;
 
-function summaryOf({ verdict, code }: Outcome, { state }: KernelReport): string {
+function summaryOf(
+  { verdict, code }: Outcome,
+  { kernel, drop }: { readonly kernel: KernelReport; readonly drop: ForeignDrop | undefined },
+): string {
   if (code === "localhost-listener") return "is taken by a listener of signpost's";
   if (verdict === "none") return "is none of signpost's business";
-  const what = PASSIVE[verdict];
-  if (state === "empty") return `should be ${what}, but the kernel holds no rules of signpost's`;
-  return state === "different" ? `should be ${what}, but the kernel differs` : `is ${what}`;
+  const should = `should be ${PASSIVE[verdict]}`;
+  switch (kernel.state) {
+    case "empty":
+      return `${should}, but the kernel holds no rules of signpost's`;
+    case "different":
+      return `${should}, but the kernel differs`;
+    case "same":
+    case "unread":
+      return drop
+        ? `${should}, but table ${drop.table} drops it (chain ${drop.chain})`
+        : `is ${PASSIVE[verdict]}`;
+  }
 }
 
 function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Finding[] {
@@ -125,7 +149,7 @@ function outcomeFindings({ verdict, code, reason, servicePort }: Outcome): Findi
 
 /** A pod that the rules do not take for one is masqueraded, or treated as a client from outside. */
 function detectionFindings({ target, world }: PacketInputs, sender: Sender): Finding[] {
-  const family = target.address.includes(":") ? 6 : 4;
+  const family = familyOf(target.address);
   const { localDetector } = world.state.node.families[family];
   if (sender !== "pod" || isLocalPod({ sender, source: target.source }, localDetector)) return [];
   return [warning(

@@ -3,8 +3,10 @@
  *
  * @module
  */
+import { seesFamily } from "../../findings/foreign_chains.ts";
 import type { Finding as NodeFinding } from "../../model/status.ts";
-import type { Finding } from "../report.ts";
+import type { Family } from "../../model/values/address.ts";
+import type { Finding, ForeignDrop } from "../report.ts";
 
 const RANK = { error: 0, warning: 1, note: 2 } as const;
 
@@ -14,8 +16,31 @@ export function sortFindings(findings: readonly Finding[]): Finding[] {
   return [...unique.values()].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
 }
 
-/** Kinds that concern each Service whose clients are outside of the cluster. */
-const ABOUT_OUTSIDE: ReadonlySet<string> = new Set(["firewall-drops-services"]);
+/** The kind that concerns each Service with clients outside of the cluster. */
+const ABOUT_OUTSIDE = "firewall-drops-services";
+
+/** Connections from outside to the endpoints of a service port. */
+export interface OutsideConnections {
+  readonly found: readonly NodeFinding[];
+  readonly family: Family;
+  readonly endpoints: readonly { readonly address: string }[];
+  readonly ownAddresses: readonly string[];
+}
+
+/** Returns the finding on the firewall that drops these connections, and its chain; `undefined`: none does. */
+export function dropOf(
+  { found, family, endpoints, ownAddresses }: OutsideConnections,
+): { readonly by: ForeignDrop; readonly finding: NodeFinding } | undefined {
+  // Packets to an address of this node are not forwarded.
+  if (endpoints.every(({ address }) => ownAddresses.includes(address))) return undefined;
+  for (const finding of found) {
+    const [, table, chain] = /^chain (.+) (\S+)$/.exec(finding.where) ?? [];
+    if (finding.id === ABOUT_OUTSIDE && table && chain && seesFamily(table, family)) {
+      return { by: { table, chain }, finding };
+    }
+  }
+  return undefined;
+}
 
 /**
  * Takes over the node findings that concern a Service.
@@ -27,7 +52,7 @@ export function aboutService(
   { found, isOutside }: { readonly found: readonly NodeFinding[]; readonly isOutside: boolean },
 ): Finding[] {
   return found.filter(({ id, services }) =>
-    services.includes(key) || isOutside && ABOUT_OUTSIDE.has(id)
+    services.includes(key) || isOutside && id === ABOUT_OUTSIDE
   )
     .map(({ severity, id, what, remedy }) => ({
       severity: severity === "info" ? "note" : severity,

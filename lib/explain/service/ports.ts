@@ -8,12 +8,20 @@ import type { Sender } from "../../config/flags/command.ts";
 import { findCandidates, indexPorts, slicesOf, topologyMode } from "../../policy/endpoints.ts";
 import { nodePortClaim } from "../../policy/claimed.ts";
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
-import type { DesiredServicePort } from "../../model/kernel/desired.ts";
+import { type DesiredServicePort, usedEndpoints } from "../../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../../model/cluster/names.ts";
 import type { Protocol, Service, ServicePort } from "../../model/cluster/objects.ts";
+import type { Finding as NodeFinding } from "../../model/status.ts";
 import type { State } from "../../policy/state.ts";
 import { explainEndpoints } from "./endpoints.ts";
-import { type Frontend, frontendsOf, LISTEN_ADDRESS, policyOf } from "../../policy/frontend.ts";
+import { dropOf } from "./finding.ts";
+import {
+  type Frontend,
+  frontendsOf,
+  isExternal,
+  LISTEN_ADDRESS,
+  policyOf,
+} from "../../policy/frontend.ts";
 import { takesNodePorts } from "../../policy/node.ts";
 import type { Inspector } from "../../source/objects/inspect.ts";
 import type { World } from "../packet/outcome.ts";
@@ -27,6 +35,7 @@ export interface PortInputs {
   readonly inspector: Inspector | undefined;
   readonly world: World;
   readonly nodeName: string;
+  readonly nodeFindings: readonly NodeFinding[];
 }
 
 /** The port of the Service that a desired port stands for. */
@@ -47,7 +56,7 @@ export function portReport(
   desired: DesiredServicePort,
   inputs: PortInputs,
 ): PortReport {
-  const { service, state, world, nodeName, inspector } = inputs;
+  const { service, state, world, nodeName, inspector, nodeFindings } = inputs;
   const slices = slicesOf(state.cache, objectKey(service));
   const port = portOf(service, desired) ?? { ...desired, name: "", nodePort: 0 };
   const place = { nodeName, zone: state.cache.node?.zone ?? "" };
@@ -68,6 +77,12 @@ export function portReport(
       ...lostFrontends(desired, { service, port, inputs }),
     ],
     endpoints: explainEndpoints({ slices, port, desired, place }),
+    droppedBy: isExternal(desired) && dropOf({
+          found: nodeFindings,
+          family,
+          endpoints: usedEndpoints(desired),
+          ownAddresses: world.ownAddresses,
+        })?.by || null,
   };
 }
 

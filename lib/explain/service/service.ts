@@ -190,6 +190,11 @@ function summarize(
   const used = ports.flatMap(({ endpoints }) => endpoints)
     .filter(({ usedFor }) => usedFor.length > 0);
   const addresses = new Set(used.map(({ address }) => address)).size;
+  const drop = ports.find(({ droppedBy }) => droppedBy !== null)?.droppedBy;
+  if (drop) {
+    return `${service} works on this node for pods, but table ${drop.table} drops connections from ` +
+      `outside (chain ${drop.chain})`;
+  }
   return `${service} works on this node: ${count(ports.length, "service port")}, ` +
     `${addresses} endpoint address${addresses === 1 ? "" : "es"} in use`;
 }
