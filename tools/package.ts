@@ -40,7 +40,7 @@ async function main(args: readonly string[]): Promise<number> {
     },
   });
   const dist = given.startsWith("/") ? given : `${ROOT}${given}`;
-  const problem = await installPrograms(["dpkg-deb"], { needsRoot: false });
+  const problem = await installPrograms(["dpkg-deb", "readelf"], { needsRoot: false });
   if (problem !== undefined) {
     complain(`deno task package: ${problem}`);
     return 1;

@@ -19,6 +19,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "systemd-analyze": "systemd",
   chromium: "chromium",
   "dpkg-deb": "dpkg",
+  readelf: "binutils",
   lintian: "lintian",
 };
 

@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { run } from "../../tests/support/command.ts";
+import { packagesNeeded } from "../libraries.ts";
 import { archiveFiles, type Content } from "./content.ts";
 import { controlFiles, type Maintainer, type PackageFile, packageFiles } from "./debian.ts";
 import { ARCHITECTURES, debianVersion, type Release, upstreamVersion } from "./release.ts";
@@ -29,7 +30,8 @@ export async function buildDebian(options: BuildOptions): Promise<string> {
     { path: "usr/bin/signpost", data: await Deno.readFile(binary), mode: 0o755 },
   ];
   const size = files.reduce((sum, { data }) => sum + data.length, 0);
-  const control = controlFiles({ release, maintainer, size });
+  const libraries = await packagesNeeded(binary);
+  const control = controlFiles({ release, maintainer, size, libraries });
   const architecture = ARCHITECTURES[release.target];
   const name = `signpost_${debianVersion(release)}_${architecture}.deb`;
   await inTree([...files, ...control, ...MAINTAINER_SCRIPTS], release, async (root) => {

@@ -60,20 +60,27 @@ export function packageFiles(
   ];
 }
 
-/** The control files but the maintainer scripts; `size` is that of all files, in bytes. */
+/**
+ * Returns the control files but the maintainer scripts.
+ *
+ * @param options.size that of all files, in bytes
+ * @param options.libraries the packages that the binary needs
+ */
 export function controlFiles(
-  { release, maintainer, size }: {
+  { release, maintainer, size, libraries }: {
     readonly release: Release;
     readonly maintainer: Maintainer;
     readonly size: number;
+    readonly libraries: readonly string[];
   },
 ): PackageFile[] {
+  const depends = [...libraries, "nftables (>= 1.0.1)", "conntrack", "procps"].join(", ");
   const control = `Package: signpost
 Version: ${debianVersion(release)}
 Architecture: ${ARCHITECTURES[release.target]}
 Maintainer: ${maintainer.name} <${maintainer.email}>
 Installed-Size: ${Math.ceil(size / 1024)}
-Depends: libc6 (>= 2.31), libgcc-s1, nftables (>= 1.0.1), conntrack, procps
+Depends: ${depends}
 Recommends: iptables, iproute2
 Suggests: bash-completion, ipvsadm, ipset
 Section: net

@@ -1,5 +1,6 @@
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { writeSums } from "../../../tools/package/build.ts";
+import { packagesNeeded } from "../../../tools/libraries.ts";
 import { installPrograms } from "../../../tools/programs.ts";
 import { execute, run } from "../../support/command.ts";
 import { makePackages, RELEASE, withFolder } from "./support.ts";
@@ -37,12 +38,21 @@ Deno.test("the package has the machine's name, its dependencies, and conffiles",
     assertEquals(deb, "signpost_0.1.0~git20261118.0123456-1_arm64.deb");
     const field = (name: string) => run(["dpkg-deb", "--field", `${folder}/${deb}`, name]);
     assertEquals(await field("Architecture"), "arm64\n");
-    assertStringIncludes(await field("Depends"), "nftables (>= 1.0.1), conntrack, procps");
+    assertMatch(
+      await field("Depends"),
+      /^libc6 \(>= 2\.\d+\), nftables \(>= 1\.0\.1\), conntrack, procps\n$/,
+    );
     assertEquals(await field("Recommends"), "iptables, iproute2\n");
     assertEquals(await field("Suggests"), "bash-completion, ipvsadm, ipset\n");
     const conffiles = await run(["dpkg-deb", "--info", `${folder}/${deb}`, "conffiles"]);
     assertEquals(conffiles, "/etc/default/signpost\n/etc/signpost/config.yaml\n");
   });
+});
+
+Deno.test("the package depends on what the runtime loads", async () => {
+  const packages = await packagesNeeded(Deno.execPath());
+  assertMatch(packages.join(", "), /^libc6 \(>= 2\.\d+\), libgcc-s1$/);
+  await assertRejects(() => packagesNeeded("/usr/sbin/nft"), Error, "needs libnftables.so.1");
 });
 
 Deno.test("what is made between releases sorts before the next one", async () => {

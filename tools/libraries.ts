@@ -1,0 +1,49 @@
+/**
+ * The shared libraries that program files name, read with readelf (binutils), for any machine type.
+ *
+ * @module
+ */
+import { execute, run } from "../tests/support/command.ts";
+
+/** Debian's package of each library that a runtime may load. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  "ld-linux-aarch64.so.1": "libc6",
+  "ld-linux-x86-64.so.2": "libc6",
+  "libc.so.6": "libc6",
+  "libdl.so.2": "libc6",
+  "libm.so.6": "libc6",
+  "libpthread.so.0": "libc6",
+  "librt.so.1": "libc6",
+  "libgcc_s.so.1": "libgcc-s1",
+  "libstdc++.so.6": "libstdc++6",
+  "libz.so.1": "zlib1g",
+};
+
+/** Returns the libraries that a file names, and its loader; none for a file that is no ELF file. */
+export async function neededLibraries(path: string): Promise<string[]> {
+  const { code, stdout } = await execute(["readelf", "-W", "-d", "-l", path]);
+  if (code !== 0) return [];
+  const loader = /\[Requesting program interpreter: .*\/(.+)\]/.exec(stdout)?.[1];
+  const needed = [...stdout.matchAll(/\(NEEDED\).*\[(.+)\]/g)].map(([, name = ""]) => name);
+  return [...new Set([...loader === undefined ? [] : [loader], ...needed])];
+}
+
+/**
+ * Returns the packages of Debian's that a program file needs, as `Depends` has them.
+ *
+ * @throws {Error} for a library that no known package has
+ */
+export async function packagesNeeded(path: string): Promise<string[]> {
+  const libraries = await neededLibraries(path);
+  const packages = libraries.map((library) => {
+    const name = PACKAGES[library];
+    if (name !== undefined) return name;
+    throw new Error(`${path} needs ${library}: name its package in tools/libraries.ts`);
+  });
+  const names = [...new Set(packages)].sort();
+  if (!names.includes("libc6")) return names;
+  const versions = await run(["readelf", "-W", "-V", path]);
+  const glibc = [...versions.matchAll(/ Name: GLIBC_([\d.]+) /g)].map(([, version = ""]) => version)
+    .sort(new Intl.Collator("en", { numeric: true }).compare).at(-1);
+  return names.map((name) => name === "libc6" ? `libc6 (>= ${glibc})` : name);
+}
