@@ -1,68 +1,13 @@
 /**
  * Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access
  * out.
- *
  * @module
  */
 import { dirname, isAbsolute, join } from "node:path/posix";
 import { parse as parseYaml } from "@std/yaml";
-import * as z from "zod/mini";
-import { AccessError, type ApiAccess, type Material } from "./access.ts";
+import { isRecord, type Json } from "../../../model/values/record.ts";
 import { oneLine } from "../../../model/values/text.ts";
-
-/** Returns a schema with a default for an absent or null value. */
-function orElse<S extends z.ZodMiniType>(schema: S, absent: z.output<S>) {
-  return z.pipe(
-    z.nullish(schema),
-    z.transform((value: z.output<S> | null | undefined) => value ?? absent),
-  );
-}
-
-const text = orElse(z.string("must be text"), "");
-const flag = orElse(z.boolean("must be true or false"), false);
-
-const clusterSchema = z.object({
-  "server": text,
-  "certificate-authority": text,
-  "certificate-authority-data": text,
-  "insecure-skip-tls-verify": flag,
-  "tls-server-name": text,
-  "proxy-url": text,
-}, "must be a mapping");
-
-const userSchema = z.object({
-  "client-certificate": text,
-  "client-certificate-data": text,
-  "client-key": text,
-  "client-key-data": text,
-  "token": text,
-  "tokenFile": text,
-  "username": text,
-  "password": text,
-  "as": text,
-  "exec": z.optional(z.unknown()),
-  "auth-provider": z.optional(z.unknown()),
-}, "must be a mapping");
-
-const contextSchema = z.object({ cluster: text, user: text }, "must be a mapping");
-
-function namedList<Key extends string, Schema extends z.ZodMiniType>(key: Key, schema: Schema) {
-  const entry = z.intersection(
-    z.object({ name: z.string("must be text") }),
-    z.object({ [key]: schema } as Record<Key, Schema>, "must be a mapping"),
-  );
-  return orElse(z.array(entry, "must be a list"), []);
-}
-
-const kubeconfigSchema = z.object({
-  "current-context": text,
-  clusters: namedList("cluster", clusterSchema),
-  contexts: namedList("context", contextSchema),
-  users: namedList("user", userSchema),
-}, "must be a mapping");
-
-type Cluster = z.infer<typeof clusterSchema>;
-type User = z.infer<typeof userSchema>;
+import { AccessError, type ApiAccess, type Material } from "./access.ts";
 
 /** The facts that a kubeconfig does not contain. */
 export interface KubeconfigOptions {
@@ -74,55 +19,42 @@ export interface KubeconfigOptions {
 
 /**
  * Parses a kubeconfig and resolves its current context.
- *
  * @throws {AccessError} with every problem found, each by file and path in it
  */
-export function parseKubeconfig(source: string, options: KubeconfigOptions): ApiAccess {
-  const config = parseDocument(source, options.path);
-  const problems = new Problems(options.path);
-  const name = config["current-context"];
-  const context = config.contexts.find((entry) => entry.name === name)?.context;
+export function parseKubeconfig(
+  source: string,
+  { path, master = "" }: KubeconfigOptions,
+): ApiAccess {
+  const problems = new Set<string>();
+  const config = new Section(parseDocument(source, path), { file: path, path: "", problems });
+  const name = config.text("current-context");
+  const context = config.entry("contexts", "context", name);
   if (context === undefined) {
-    const known = config.contexts.map((entry) => entry.name).join(", ") || "none";
-    problems.add(
-      "current-context",
-      name === "" ? `is not set; contexts: ${known}` : `no context "${name}"; contexts: ${known}`,
-    );
-    throw problems.error();
+    const why = name === "" ? "is not set" : `no context "${name}"`;
+    config.problem("current-context", `${why}; contexts: ${config.names("contexts")}`);
+    throw new AccessError([...problems]);
   }
-  const clusterIndex = config.clusters.findIndex((entry) => entry.name === context.cluster);
-  const userIndex = config.users.findIndex((entry) => entry.name === context.user);
-  if (clusterIndex < 0) problems.add("clusters", `no cluster "${context.cluster}"`);
-  if (userIndex < 0 && context.user !== "") problems.add("users", `no user "${context.user}"`);
-  const cluster = config.clusters[clusterIndex]?.cluster ?? clusterSchema.parse({});
-  const user = config.users[userIndex]?.user ?? userSchema.parse({});
-  checkCluster(cluster, problems.at(`clusters[${clusterIndex}].cluster`));
-  checkUser(user, problems.at(`users[${userIndex}].user`));
-  const access = resolveAccess({
-    cluster,
-    user,
-    clusterProblems: problems.at(`clusters[${clusterIndex}].cluster`),
-    userProblems: problems.at(`users[${userIndex}].user`),
-    path: options.path,
-    master: options.master ?? "",
-  });
-  if (access === undefined || problems.list.length > 0) throw problems.error();
+  const clusterName = context.text("cluster");
+  const userName = context.text("user");
+  const cluster = config.entry("clusters", "cluster", clusterName);
+  const user = config.entry("users", "user", userName);
+  if (!cluster) config.problem("clusters", `no cluster "${clusterName}"`);
+  if (!user && userName !== "") config.problem("users", `no user "${userName}"`);
+  if (cluster) checkCluster(cluster);
+  if (user) checkUser(user);
+  const access = cluster && resolveAccess({ cluster, user, path, master });
+  if (access === undefined || problems.size > 0) throw new AccessError([...problems]);
   return access;
 }
 
 /**
  * Parses the URL of an API server, from a kubeconfig or `--master`.
- *
  * As in client-go, the default scheme is `https` with TLS settings, else `http`.
- *
  * @returns the URL, or one line that says what is wrong with it
  */
 export function parseServer(server: string, options: { readonly tls: boolean }): URL | string {
-  const scheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(server)
-    ? ""
-    : options.tls
-    ? "https://"
-    : "http://";
+  const hasScheme = /^[a-z][a-z0-9+.-]*:\/\//i.test(server);
+  const scheme = hasScheme ? "" : options.tls ? "https://" : "http://";
   const shown = oneLine(server.replace(/\/\/[^@/]*@/, "//"));
   if (server === "") return "is not set; an address such as https://192.0.2.1:6443 is needed";
   if (!URL.canParse(scheme + server)) return `"${shown}" is no URL`;
@@ -136,135 +68,152 @@ export function parseServer(server: string, options: { readonly tls: boolean }):
   return url;
 }
 
-/** Collects problems with their path in one file. */
-class Problems {
+/** A mapping of the file. A field of a wrong type counts as absent, with a problem. */
+class Section {
+  readonly #fields: Json;
+
   constructor(
-    private readonly file: string,
-    private readonly prefix = "",
-    readonly list: string[] = [],
-  ) {}
-
-  at(prefix: string): Problems {
-    return new Problems(this.file, `${prefix}.`, this.list);
+    value: unknown,
+    private readonly place: {
+      readonly file: string;
+      /** The path of the mapping; `""` for the document. */
+      readonly path: string;
+      readonly problems: Set<string>;
+    },
+  ) {
+    this.#fields = isRecord(value) ? value : {};
+    if (!isRecord(value ?? {})) this.problem("", "must be a mapping");
   }
 
-  add(path: string, problem: string): void {
-    this.list.push(`${oneLine(this.file)}: ${this.prefix}${path}: ${oneLine(problem)}`);
+  /** Adds a problem with a field. */
+  problem(name: string, problem: string): void {
+    const { file, path, problems } = this.place;
+    const where = [path, name].filter((each) => each !== "").join(".") || "document";
+    problems.add(`${oneLine(file)}: ${oneLine(where)}: ${oneLine(problem)}`);
   }
 
-  error(): AccessError {
-    return new AccessError(this.list);
+  has(name: string): boolean {
+    return (this.#fields[name] ?? null) !== null;
+  }
+
+  text(name: string): string {
+    const value = this.#fields[name] ?? "";
+    if (typeof value === "string") return value;
+    this.problem(name, "must be text");
+    return "";
+  }
+
+  flag(name: string): boolean {
+    const value = this.#fields[name] ?? false;
+    if (typeof value === "boolean") return value;
+    this.problem(name, "must be true or false");
+    return false;
+  }
+
+  #list(name: string): readonly Json[] {
+    const value = this.#fields[name] ?? [];
+    if (Array.isArray(value)) return value.map((each) => isRecord(each) ? each : {});
+    this.problem(name, "must be a list");
+    return [];
+  }
+
+  /** Returns the mapping `field` of the entry of a list that has this name. */
+  entry(list: string, field: string, name: string): Section | undefined {
+    const entries = this.#list(list);
+    const index = entries.findIndex((each) => each["name"] === name);
+    if (index < 0) return undefined;
+    const path = `${list}[${index}].${field}`;
+    return new Section(entries[index]?.[field], { ...this.place, path });
+  }
+
+  /** Returns the names of a list's entries, for an error. */
+  names(list: string): string {
+    return this.#list(list).map(({ name }) => String(name)).join(", ") || "none";
   }
 }
 
-function parseDocument(source: string, path: string): z.infer<typeof kubeconfigSchema> {
-  let document: unknown;
+function parseDocument(source: string, path: string): unknown {
   try {
-    document = parseYaml(source);
+    return parseYaml(source);
   } catch (cause) {
     const line = cause instanceof Error && "line" in cause ? `:${String(cause.line)}` : "";
     throw new AccessError([`${oneLine(path)}${line}: is not YAML`], { cause });
   }
-  const result = kubeconfigSchema.safeParse(document);
-  if (result.success) return result.data;
-  throw new AccessError(result.error.issues.map((issue) => {
-    const where = issue.path.map((part) =>
-      typeof part === "number" ? `[${part}]` : `.${String(part)}`
-    );
-    return `${oneLine(path)}: ${oneLine(where.join("").replace(/^\./, "") || "document")}: ${
-      oneLine(issue.message)
-    }`;
-  }));
 }
 
-function checkCluster(cluster: Cluster, problems: Problems): void {
-  if (cluster["proxy-url"] !== "") {
-    problems.add(
+function checkCluster(cluster: Section): void {
+  if (cluster.text("proxy-url") !== "") {
+    cluster.problem(
       "proxy-url",
       "is not supported: a node proxy must reach its API server directly, remove it",
     );
   }
-  const hasAuthority = cluster["certificate-authority"] !== "" ||
-    cluster["certificate-authority-data"] !== "";
-  if (cluster["insecure-skip-tls-verify"] && hasAuthority) {
-    problems.add("insecure-skip-tls-verify", "contradicts the certificate authority, remove one");
+  const authority = cluster.text("certificate-authority") +
+    cluster.text("certificate-authority-data");
+  if (cluster.flag("insecure-skip-tls-verify") && authority !== "") {
+    cluster.problem(
+      "insecure-skip-tls-verify",
+      "contradicts the certificate authority, remove one",
+    );
   }
 }
 
-function checkUser(user: User, problems: Problems): void {
+function checkUser(user: Section): void {
   const reason = "is refused: a node proxy runs no foreign programs; " +
     "use a client certificate, token or tokenFile";
-  for (const key of ["exec", "auth-provider"] as const) {
-    if (user[key] !== undefined && user[key] !== null) problems.add(key, reason);
-  }
-  if (user.as !== "") problems.add("as", "is refused: impersonation is not supported");
-  const has = (key: "client-certificate" | "client-key") =>
-    user[key] !== "" || user[`${key}-data`] !== "";
+  for (const key of ["exec", "auth-provider"]) if (user.has(key)) user.problem(key, reason);
+  if (user.text("as") !== "") user.problem("as", "is refused: impersonation is not supported");
+  const has = (key: string) => user.text(key) + user.text(`${key}-data`) !== "";
   if (has("client-certificate") !== has("client-key")) {
     const missing = has("client-key") ? "client-certificate" : "client-key";
-    problems.add(missing, "is missing: a client certificate and its key go together");
+    user.problem(missing, "is missing: a client certificate and its key go together");
   }
-  if (user.username !== "" && (user.token !== "" || user.tokenFile !== "")) {
-    problems.add("username", "contradicts the token: set one of them");
+  if (user.text("username") !== "" && user.text("token") + user.text("tokenFile") !== "") {
+    user.problem("username", "contradicts the token: set one of them");
   }
 }
 
-interface Resolution {
-  readonly cluster: Cluster;
-  readonly user: User;
-  readonly clusterProblems: Problems;
-  readonly userProblems: Problems;
+function resolveAccess({ cluster, user, path, master }: {
+  readonly cluster: Section;
+  readonly user: Section | undefined;
   readonly path: string;
   readonly master: string;
-}
-
-function resolveAccess(resolution: Resolution): ApiAccess | undefined {
-  const { cluster, user, clusterProblems, userProblems, master } = resolution;
-  const folder = dirname(resolution.path);
-  const inline = (data: string, name: string, problems: Problems): Material | undefined => {
-    const decoded = decodeBase64(data);
-    if (decoded === undefined) problems.add(name, "is not base64");
-    return { type: "inline", text: decoded ?? "", origin: `${resolution.path}: ${name}` };
+}): ApiAccess | undefined {
+  const text = (name: string) => user?.text(name) ?? "";
+  const file = (name: string): Material | undefined => {
+    if (name === "") return undefined;
+    return { type: "file", path: isAbsolute(name) ? name : join(dirname(path), name) };
   };
-  const material = (data: string, file: string, name: string, problems: Problems) =>
-    data !== "" ? inline(data, `${name}-data`, problems) : fileMaterial(file, folder);
-  const certificateAuthority = material(
-    cluster["certificate-authority-data"],
-    cluster["certificate-authority"],
-    "certificate-authority",
-    clusterProblems,
-  );
-  const server = parseServer(master === "" ? cluster.server : master, {
-    tls: certificateAuthority !== undefined || cluster["insecure-skip-tls-verify"],
+  const material = (section: Section | undefined, name: string): Material | undefined => {
+    const field = `${name}-data`;
+    const data = section?.text(field) ?? "";
+    if (data === "") return file(section?.text(name) ?? "");
+    const decoded = decodeBase64(data);
+    if (decoded === undefined) section?.problem(field, "is not base64");
+    return { type: "inline", text: decoded ?? "", origin: `${path}: ${field}` };
+  };
+  const certificateAuthority = material(cluster, "certificate-authority");
+  const verify = !cluster.flag("insecure-skip-tls-verify");
+  const server = parseServer(master === "" ? cluster.text("server") : master, {
+    tls: certificateAuthority !== undefined || !verify,
   });
   if (typeof server === "string") {
-    clusterProblems.add(master === "" ? "server" : "server (overridden by --master)", server);
+    cluster.problem(master === "" ? "server" : "server (overridden by --master)", server);
     return undefined;
   }
-  const certificate = user["client-certificate-data"];
+  const [token, username] = [text("token"), text("username")];
   return {
     server,
     certificateAuthority,
-    clientCertificate: material(
-      certificate,
-      user["client-certificate"],
-      "client-certificate",
-      userProblems,
-    ),
-    clientKey: material(user["client-key-data"], user["client-key"], "client-key", userProblems),
-    token: user.tokenFile !== "" || user.token === ""
-      ? fileMaterial(user.tokenFile, folder)
-      : { type: "inline", text: user.token, origin: `${resolution.path}: token` },
-    basic: user.username === "" ? undefined : { username: user.username, password: user.password },
-    tlsServerName: cluster["tls-server-name"] || undefined,
-    verify: !cluster["insecure-skip-tls-verify"],
+    clientCertificate: material(user, "client-certificate"),
+    clientKey: material(user, "client-key"),
+    token: text("tokenFile") !== "" || token === ""
+      ? file(text("tokenFile"))
+      : { type: "inline", text: token, origin: `${path}: token` },
+    basic: username === "" ? undefined : { username, password: text("password") },
+    tlsServerName: cluster.text("tls-server-name") || undefined,
+    verify,
   };
-}
-
-function fileMaterial(file: string, folder: string): Material | undefined {
-  return file === ""
-    ? undefined
-    : { type: "file", path: isAbsolute(file) ? file : join(folder, file) };
 }
 
 function decodeBase64(data: string): string | undefined {
