@@ -160,7 +160,7 @@ async function perform(
       return await verify(command, context);
     }
     case "completions": {
-      const { completions } = await import("./completions/command.ts");
+      const { completions } = await import("./completions.ts");
       return await completions(command, context.runtime);
     }
     case "version": {

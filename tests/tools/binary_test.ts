@@ -81,9 +81,8 @@ Deno.test("a bundle has each module once, none that is unused, and the same byte
     // The first notice is of Deno itself.
     const notices = NOTICES.slice(1).map(({ name, version }) => `${name}@${version}`);
     assertEquals(packagesOf(bundle), notices, "tools/notices/read.ts has the list");
-    // What QuickJS has in part. Of @optique/core, lib/system/segmenter.ts mends one, and the others are
-    // for messages that signpost does not print.
-    const partial = /\bIntl\.(?!Segmenter\b|ListFormat\b)|\.toLocale(?!String\("en"\))\w*\(/;
+    // What QuickJS has in part.
+    const partial = /\bIntl\.|\.toLocale(?!String\("en"\))\w*\(/;
     assertEquals(partial.test(bundle), false);
     // What would make code at run time.
     assertEquals(/\bnew Function\(|\bWebAssembly\b/.test(bundle), false);

@@ -24,7 +24,6 @@ const SOURCES: readonly Source[] = [
     publisher: "Buf Technologies",
     headersIn: ["dist/esm/wire", "dist/esm/proto-int64.js"],
   },
-  { name: "@optique/core", publisher: "Hong Minhee" },
   {
     name: "deno-std",
     publisher: "Óscar Otero, from the sources of Deno's standard library",

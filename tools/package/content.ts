@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { completionScript } from "../../lib/cli/completions/command.ts";
+import { completionScript } from "../../lib/cli/completions.ts";
 import { licensesReport } from "../../lib/cli/licenses/report.ts";
 import { manPage } from "../man_page.ts";
 

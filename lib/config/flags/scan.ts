@@ -51,14 +51,14 @@ export function scan(argv: readonly string[]): Scan {
       errors.push(unexpected(token, token === first ? undefined : given.at(-1)));
       continue;
     }
-    const { flag, name, text } = split(token, command);
+    const { flag, name, text } = splitFlag(token, command);
     const next = rest[position + 1];
     if (flag === undefined) {
       errors.push(unknown(name));
       if (text === undefined && next !== undefined && !next.startsWith("-")) position++;
     } else if (text !== undefined || flag.kind === "boolean") {
       given.push({ flag, text: text ?? "true" });
-    } else if (next === undefined || split(next, command).flag !== undefined) {
+    } else if (next === undefined || splitFlag(next, command).flag !== undefined) {
       errors.push(`--${flag.name}: needs a value (${flag.value ?? "VALUE"})`);
     } else {
       given.push({ flag, text: next });
@@ -80,7 +80,8 @@ interface Token {
   readonly text: string | undefined;
 }
 
-function split(token: string, command: CommandName): Token {
+/** Returns the flag that a token names, and the text that it brings. */
+export function splitFlag(token: string, command: CommandName): Token {
   const [name, text] = cut(token);
   if (name.startsWith("--")) {
     const wanted = name.slice(2).replaceAll("_", "-");

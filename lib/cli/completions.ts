@@ -1,0 +1,159 @@
+/**
+ * `signpost completions`: prints a script for a shell, or the candidates for the end of a command line,
+ * which the script requests at each Tab key.
+ *
+ * @module
+ */
+import type { Command } from "../config/flags/command.ts";
+import { type Shell, SHELLS } from "../config/flags/arguments.ts";
+import { COMMAND_FACTS } from "../config/flags/commands.ts";
+import { type CommandName, COMMANDS, type Flag } from "../config/flags/flag.ts";
+import { splitFlag } from "../config/flags/scan.ts";
+import { flagGroupsOf } from "../config/flags/table.ts";
+import { UNUSED_TITLE } from "../config/settings/table.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
+
+/** A word, and the description that zsh and fish show beside it. */
+type Candidate = readonly [word: string, description?: string];
+
+/** Tells the script to offer files. */
+const FILES: Candidate = [":files"];
+
+/**
+ * The scripts. Each calls signpost with the words up to the cursor. It answers with a candidate on each
+ * line: a word, a tab and a description.
+ */
+const SCRIPTS: Readonly<Record<Shell, string>> = {
+  // bash parts words at : and =, and replaces the last part alone.
+  bash: `_signpost() {
+  local words line word prefix
+  read -ra words <<< "\${COMP_LINE:0:COMP_POINT}"
+  [[ \${COMP_LINE:0:COMP_POINT} == *[[:space:]] ]] && words+=("")
+  word=\${words[-1]}
+  prefix=\${word%"\${word##*[:=]}"}
+  COMPREPLY=()
+  while IFS= read -r line; do
+    if [[ $line == :files ]]; then
+      compopt -o filenames 2> /dev/null
+      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "\${word#"$prefix"}")
+    else
+      line=\${line%%$'\\t'*}
+      COMPREPLY+=("\${line#"$prefix"}")
+    fi
+  done < <(signpost completions bash -- "\${words[@]:1}" 2> /dev/null)
+}
+complete -F _signpost signpost
+`,
+  zsh: `#compdef signpost
+_signpost() {
+  local line
+  local -a candidates
+  for line in "\${(@f)$(signpost completions zsh -- "\${(@)words[2,CURRENT]}" 2> /dev/null)}"; do
+    case $line in
+      '') ;;
+      :files) compset -P '--[^=]#='; _files ;;
+      *) candidates+=("\${\${line//:/\\:}/$'\\t'/:}") ;;
+    esac
+  done
+  (( \${#candidates} == 0 )) || _describe -V signpost candidates
+}
+if [ "$funcstack[1]" = _signpost ]; then _signpost "$@"; else compdef _signpost signpost; fi
+`,
+  fish: `function __signpost_complete
+  set -l word (commandline -ct)
+  set -l words (commandline -opc) $word
+  for line in (signpost completions fish -- $words[2..-1] 2> /dev/null)
+    if test "$line" = :files
+      set -l flag (string match -r -- '^--[^=]*=' $word)
+      for path in (__fish_complete_path (string replace -r -- '^--[^=]*=' '' "$word"))
+        echo "$flag$path"
+      end
+    else
+      echo $line
+    end
+  end
+end
+complete -c signpost -f -a '(__signpost_complete)'
+`,
+};
+
+/** Returns the script of a shell. */
+export function completionScript(shell: Shell): string {
+  return SCRIPTS[shell];
+}
+
+/**
+ * Prints the script of a shell, or the candidates for a line.
+ *
+ * @returns 0
+ */
+export async function completions(
+  { shell, line }: Extract<Command, { readonly name: "completions" }>,
+  { print }: Pick<Runtime, "print">,
+): Promise<number> {
+  await print(
+    line === undefined
+      ? completionScript(shell)
+      : candidatesFor(line).map((each) => `${each.join("\t")}\n`).join(""),
+  );
+  return 0;
+}
+
+/**
+ * Returns the candidates for the last word of a line: commands, flags, values, or words of a command.
+ *
+ * @param line the words after `signpost`, up to the cursor
+ */
+function candidatesFor(line: readonly string[]): readonly Candidate[] {
+  const named = line.length > 1 ? COMMANDS.find((name) => name === line[0]) : undefined;
+  const command = named ?? "run";
+  const last = line.at(-1) ?? "";
+  const before = splitFlag(line.at(-2) ?? "", command);
+  const isValue = before.flag && before.flag.kind !== "boolean" && before.text === undefined;
+  if (isValue) return startingWith(last, valuesOf(before.flag));
+  if (!last.startsWith("-")) return startingWith(last, wordsAfter(named, line));
+  const { flag, name, text } = splitFlag(last, command);
+  if (!last.includes("=")) return startingWith(last, flagsOf(command));
+  return !flag || text === undefined
+    ? []
+    : startingWith(text, valuesOf(flag)).map((each) =>
+      each === FILES ? each : [`${name}=${each[0]}`]
+    );
+}
+
+function startingWith(prefix: string, candidates: readonly Candidate[]): Candidate[] {
+  return candidates.filter((each) => each === FILES || each[0].startsWith(prefix));
+}
+
+/** Returns the flags that a command's help shows, without those that have no effect. */
+function flagsOf(command: CommandName): Candidate[] {
+  return flagGroupsOf(command).filter(({ title }) => title !== UNUSED_TITLE)
+    .flatMap(({ flags }) => flags.map(({ name, help }): Candidate => [`--${name}`, help]));
+}
+
+function valuesOf({ choices = [], value }: Flag): readonly Candidate[] {
+  if (choices.length > 0) return choices.map((choice): Candidate => [choice]);
+  return value === "FILE" || value === "PATH" ? [FILES] : [];
+}
+
+/** Returns the words besides flags that may follow a command. */
+function wordsAfter(
+  command: CommandName | undefined,
+  line: readonly string[],
+): readonly Candidate[] {
+  switch (command) {
+    case undefined: {
+      const commands = COMMANDS.map((name): Candidate => [name, COMMAND_FACTS[name].summary]);
+      if (line.length <= 1) return [...commands, ["help", "show help texts"]];
+      return line.length === 2 && line[0] === "help" ? commands : [];
+    }
+    case "explain":
+      return [["to"]];
+    case "diff":
+      return [FILES];
+    case "completions":
+      return SHELLS.map((shell): Candidate => [shell]);
+    default:
+      return [];
+  }
+}

@@ -1,0 +1,159 @@
+import { assert, assertEquals } from "@std/assert";
+import { completions, completionScript } from "../../lib/cli/completions.ts";
+import { SHELLS } from "../../lib/config/flags/arguments.ts";
+import { COMMAND_FACTS } from "../../lib/config/flags/commands.ts";
+import { COMMANDS } from "../../lib/config/flags/flag.ts";
+import { locateProgram } from "../../tools/programs.ts";
+import { run } from "../support/command.ts";
+import { world } from "./runtime.ts";
+
+/** Returns the output for a line; without a line, the script. */
+async function printed(
+  shell: "bash" | "zsh" | "fish",
+  line?: readonly string[],
+): Promise<string> {
+  const { runtime, printed } = world();
+  assertEquals(await completions({ name: "completions", shell, line }, runtime), 0);
+  return printed.join("");
+}
+
+/** Returns the words that are offered for a line. */
+async function offered(...line: readonly string[]): Promise<string[]> {
+  const lines = (await printed("bash", line)).split("\n").filter((word) => word !== "");
+  return lines.map((each) => each.replace(/\t.*/, ""));
+}
+
+for (const shell of SHELLS) {
+  Deno.test(`the script for ${shell} asks signpost with the words of the line`, async () => {
+    const script = await printed(shell);
+    assertEquals(script, completionScript(shell));
+    assert(script.includes(`signpost completions ${shell} -- `));
+  });
+}
+
+Deno.test("zsh finds the script by its first line", async () => {
+  assertEquals((await printed("zsh")).split("\n")[0], "#compdef signpost");
+});
+
+Deno.test("shells that show descriptions get those of commands and flags", async () => {
+  assertEquals(
+    (await printed("fish", [""])).split("\n"),
+    [
+      ...COMMANDS.map((name) => `${name}\t${COMMAND_FACTS[name].summary}`),
+      "help\tshow help texts",
+      "",
+    ],
+  );
+  assertEquals(
+    await printed("fish", ["cleanup", "--dry"]),
+    "--dry-run\tPrint what would be removed; touch nothing.\n",
+  );
+});
+
+/** Words of a line, and what is offered. */
+const LINES: readonly (readonly [readonly string[], readonly string[]])[] = [
+  [["ex"], ["explain"]],
+  [["--onc"], ["--once"]],
+  [["explain", "--tr"], ["--trace"]],
+  [["verify", "--tr"], []],
+  [["explain", "--from", ""], ["pod", "node", "external"]],
+  [["explain", "--from=e"], ["--from=external"]],
+  [["explain", "-v4", "--cluster_cidr", "x", "--trace=false", "--from", "n"], ["node"]],
+  [["explain", "-o", ""], ["table", "json", "yaml"]],
+  [["-o", ""], ["script", "json"]],
+  [["--kube-api-b"], []],
+  [["completions", ""], [...SHELLS]],
+  [["status", ""], []],
+  [["help", "ex"], ["explain"]],
+  [["--once", ""], []],
+  [["explain", "10.244.0.7", "t"], ["to"]],
+  [["explain", "--manifests=/nowhere", "t"], ["to"]],
+  [["explain", ""], ["to"]],
+  [["diff", "w"], [":files"]],
+  [["run", "--config", "w"], [":files"]],
+  [["run", "--config=w"], [":files"]],
+];
+
+for (const [line, words] of LINES) {
+  Deno.test(`for "${line.join(" ")}" is offered: ${words.join(" ") || "nothing"}`, async () => {
+    assertEquals(await offered(...line), words);
+  });
+}
+
+Deno.test("every flag that has an effect is offered, with both of its dashes", async () => {
+  const flags = await offered("run", "--");
+  assert(flags.length > 50, `${flags.length}`);
+  for (const name of ["--kubeconfig", "--v", "--wait", "--help"]) {
+    assert(flags.includes(name), name);
+  }
+});
+
+/** Stands in for signpost in the scripts of the shells. */
+const PROGRAM = `#!/bin/sh
+shift 3
+for last in "$@"; do :; done
+case "$last" in
+  --config=*|o*) echo :files ;;
+  --from=*) printf -- '--from=external\tthe sender\n' ;;
+  *) printf '%s\t%s\n' shop/web 'port 80: http' shop/web-2 '' ;;
+esac
+`;
+
+/** What each shell runs to print what it offers for the line that it is given. */
+const DRIVERS: Readonly<Record<"bash" | "zsh" | "fish", string>> = {
+  // The words are parted as readline does it, at `:` and `=` too.
+  bash: `COMP_LINE=$1 COMP_POINT=\${#1}
+parted=\${1//:/ : } parted=\${parted//=/ = }
+read -ra COMP_WORDS <<< "$parted"
+_signpost
+printf '%s\\n' "\${COMPREPLY[@]}"
+`,
+  zsh: `words=(\${(z)1}) CURRENT=\${#words}
+_describe() { print -rl -- "\${(@P)3}" }
+_files() { print -rl -- o* }
+compset() { }
+_signpost
+`,
+  fish: `complete -C "$argv[1]"\n`,
+};
+
+/** Returns the lines that a shell offers for a line with the cursor at its end. */
+async function complete(shell: "bash" | "zsh" | "fish", line: string): Promise<string[]> {
+  const folder = await Deno.makeTempDir({ prefix: "signpost-completions-" });
+  try {
+    for (const name of ["one.yaml", "other.txt"]) await Deno.writeTextFile(`${folder}/${name}`, "");
+    await Deno.writeTextFile(`${folder}/signpost`, PROGRAM, { mode: 0o755 });
+    const start = shell === "zsh" ? "compdef() { }\n" : "";
+    const driver = `${start}${completionScript(shell)}\n${DRIVERS[shell]}`;
+    const args = shell === "fish" ? [line] : [shell, line];
+    const output = await run([shell, "-c", driver, ...args], {
+      cwd: folder,
+      env: { PATH: `${folder}:${Deno.env.get("PATH")}` },
+    });
+    return output.split("\n").filter((word) => word !== "");
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** By shell and line, what is offered. */
+const OFFERED: readonly (readonly ["bash" | "zsh" | "fish", string, readonly string[]])[] = [
+  ["bash", "signpost explain shop/w", ["shop/web", "shop/web-2"]],
+  ["bash", "signpost explain --from=e", ["external"]],
+  ["bash", "signpost diff o", ["one.yaml", "other.txt"]],
+  ["bash", "signpost --config=o", ["one.yaml", "other.txt"]],
+  ["zsh", "signpost explain shop/w", ["shop/web-2:", "shop/web:port 80\\: http"]],
+  ["zsh", "signpost explain --from=e", ["--from=external:the sender"]],
+  ["zsh", "signpost diff o", ["one.yaml", "other.txt"]],
+  ["fish", "signpost explain shop/w", ["shop/web\tport 80: http", "shop/web-2"]],
+  ["fish", "signpost explain --from=e", ["--from=external\tthe sender"]],
+  ["fish", "signpost --config=o", ["--config=one.yaml", "--config=other.txt"]],
+];
+
+for (const [shell, line, words] of OFFERED) {
+  Deno.test({
+    name: `${shell} offers for "${line}" what signpost answers`,
+    ignore: locateProgram(shell) === undefined,
+    fn: async () => assertEquals((await complete(shell, line)).sort(), words),
+  });
+}
