@@ -12,7 +12,7 @@ import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";
 import { COSTLY_KINDS } from "../fuzz/costly.ts";
 import { ADDRESSES, service, slice } from "./cluster.ts";
-import { formatTimes, moveEndpoint, removeOthers, sleep } from "./soak_tenants.ts";
+import { formatTimes, giveWay, moveEndpoint, removeOthers, sleep } from "./soak_tenants.ts";
 import { HEALTH_PORT, METRICS_PORT, Stage } from "./stage.ts";
 
 const a = ADDRESSES[4];
@@ -83,17 +83,20 @@ export async function soakUnderAttack(seconds: number): Promise<AttackReport> {
     every(OBJECTS, until, (round) => replaceCostly(stage, round)),
     every(CHANGE, until, async (round) => void changes.push(await moveEndpoint(stage, round))),
   ]);
-  removeOthers(stage);
+  await removeOthers(stage);
   await sleep(SETTLE);
   const verify = await runSignpost(stage.network, ["verify", ...stage.args, "--socket", socket]);
   return { probes, failedProbes, changes, verify, log: signpost.log };
 }
 
 /** Makes objects of one costly kind in the place of the last. */
-function replaceCostly(stage: Stage, round: number): void {
-  removeOthers(stage);
+async function replaceCostly(stage: Stage, round: number): Promise<void> {
+  await removeOthers(stage);
   const kinds = Object.values(COSTLY_KINDS);
-  for (const object of kinds[round % kinds.length]?.(SIZE) ?? []) stage.api.store.put(object);
+  for (const object of kinds[round % kinds.length]?.(SIZE) ?? []) {
+    stage.api.store.put(object);
+    await giveWay();
+  }
 }
 
 async function every(

@@ -58,7 +58,7 @@ export async function soakNeighbours(elements: number): Promise<NeighbourReport>
       await until((held) => held > elements);
     }),
     deleted: await during(async () => {
-      removeOthers(stage);
+      await removeOthers(stage);
       await until((held) => held < SLICE);
     }),
   };
