@@ -1,9 +1,10 @@
 /**
  * Clients that keep HTTP connections to themselves, as a process of their own.
  *
- * Arguments: how many, then addresses and ports as `192.0.2.1:80`, then `idle` or a path. With a path, each client
- * asks for it again and again, and reads nothing. Those whose connection ends connect again. A line is printed
- * when each has been connected once.
+ * Arguments: how many, an address and port as `192.0.2.1:80`, then `idle` or a path, and `close`. With a path, each
+ * client asks for it again and again, and reads nothing. With `close`, it asks once on each connection, reads the
+ * answer, and connects again after 20 ms. A client whose connection ends connects again. A line is printed when
+ * each has been connected once.
  *
  * @module
  */
@@ -11,16 +12,28 @@
 const PIPELINED = 50;
 const PAUSE = 20;
 
-async function keepConnected(address: string, path: string, connected: () => void) {
+interface Wanted {
+  readonly address: string;
+  /** `idle`: no request. */
+  readonly path: string;
+  /** True for one request on each connection. */
+  readonly closes: boolean;
+}
+
+async function keepConnected({ address, path, closes }: Wanted, connected: () => void) {
   const [, hostname = "", port] = /^(.*):(\d+)$/.exec(address) ?? [];
-  const text = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(PIPELINED);
+  const one = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n`;
+  const text = closes ? `${one}Connection: close\r\n\r\n` : `${one}\r\n`.repeat(PIPELINED);
   const request = new TextEncoder().encode(text);
   for (;;) {
     try {
       using conn = await Deno.connect({ hostname, port: Number(port) });
       connected();
       if (path === "idle") await conn.read(new Uint8Array(1));
-      else for (;;) await conn.write(request);
+      else if (closes) {
+        await conn.write(request);
+        while (await conn.read(new Uint8Array(4096)) !== null);
+      } else for (;;) await conn.write(request);
     } catch {
       // The server has ended the connection, or has no room for it.
     }
@@ -29,10 +42,11 @@ async function keepConnected(address: string, path: string, connected: () => voi
 }
 
 if (import.meta.main) {
-  const [count = "", address = "", path = ""] = Deno.args;
+  const [count = "", address = "", path = "", close] = Deno.args;
+  const wanted = { address, path, closes: close === "close" };
   const clients = Array.from({ length: Number(count) }, () => {
     const connected = Promise.withResolvers<void>();
-    void keepConnected(address, path, connected.resolve);
+    void keepConnected(wanted, connected.resolve);
     return connected.promise;
   });
   await Promise.all(clients);

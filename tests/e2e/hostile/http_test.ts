@@ -38,11 +38,16 @@ function withDescriptors(count: number, command: readonly string[]): string[] {
   return ["sh", "-c", `ulimit -n ${count}; exec "$@"`, "sh", ...command];
 }
 
-/** Connects from a pod of the node, and keeps the connections; see `http_clients_main.ts`. */
-function attack(stage: Stage, count: number, port: number, path = "idle"): Background {
+/** Connects so many clients from a pod of the node; see `http_clients_main.ts`. */
+function attack(
+  stage: Stage,
+  count: number,
+  port: number,
+  how: readonly string[] = ["idle"],
+): Background {
   const script = new URL("http_clients_main.ts", import.meta.url).pathname;
   const program = [Deno.execPath(), "run", "-qA", "--no-config", script];
-  const args = [`${count}`, `${a.node}:${port}`, path];
+  const args = [`${count}`, `${a.node}:${port}`, ...how];
   return new Background([
     "ip",
     "netns",
@@ -94,7 +99,7 @@ Deno.test("clients that ask for metrics and do not read keep out neither probes 
     config: { metricsBindAddress: `0.0.0.0:${METRICS_PORT}` },
   });
   await using signpost = await stage.startSynced();
-  await using clients = attack(stage, 256, METRICS_PORT, "/metrics");
+  await using clients = attack(stage, 256, METRICS_PORT, ["/metrics"]);
   await signpost.until("all clients", () => clients.lines.length === 1);
   assertEquals(await failedProbes(stage, HEALTH_PORT), 0);
   await changes(stage, signpost, "local2");
@@ -116,6 +121,20 @@ Deno.test("clients that use up the descriptors of one port keep out neither prob
   await changes(stage, signpost, "local2");
 });
 
+/** 40 clients with 20 ms between two requests: 2,000 requests a second at most. */
+const REQUESTS = { clients: 40, how: ["/livez", "close"] } as const;
+
+Deno.test("2,000 requests a second at a health check keep out neither probes nor changes", async () => {
+  await using stage = await Stage.create({ objects: OBJECTS });
+  await using signpost = await stage.startSynced();
+  await using clients = attack(stage, REQUESTS.clients, CHECK_PORT, REQUESTS.how);
+  await signpost.until("all clients", () => clients.lines.length === 1);
+  for (const port of [HEALTH_PORT, CHECK_PORT]) {
+    assertEquals(await failedProbes(stage, port), 0, `${port}`);
+  }
+  await changes(stage, signpost, "local2");
+});
+
 const HAS_GO = await run(["go", "version"]).then(() => true, () => false);
 
 Deno.test("no more probes fail than at a server of Go", { ignore: !HAS_GO }, async (test) => {
@@ -124,8 +143,13 @@ Deno.test("no more probes fail than at a server of Go", { ignore: !HAS_GO }, asy
   resources.defer(() => Deno.remove(folder, { recursive: true }));
   const source = new URL("http_peer.go", import.meta.url).pathname;
   await run(["go", "build", "-o", `${folder}/peer`, source]);
-  for (const [descriptors, connections] of [[10_000, 5_000], [1_000, 3_000]] as const) {
-    await test.step(`${connections} connections, ${descriptors} descriptors`, async () => {
+  const attacks = [
+    { descriptors: 10_000, clients: 5_000, how: ["idle"] },
+    { descriptors: 1_000, clients: 3_000, how: ["idle"] },
+    { descriptors: 10_000, ...REQUESTS },
+  ] as const;
+  for (const { descriptors, clients: count, how } of attacks) {
+    await test.step(`${count} clients (${how.join(" ")}), ${descriptors} descriptors`, async () => {
       await using stage = await Stage.create({ objects: OBJECTS });
       const command = withDescriptors(descriptors, signpostCommand());
       await using signpost = stage.start([], { command });
@@ -134,14 +158,15 @@ Deno.test("no more probes fail than at a server of Go", { ignore: !HAS_GO }, asy
         ["ip", "netns", "exec", stage.network.namespaceOf(NODE), ...peer],
       );
       const failed: number[] = [];
-      for (const port of [HEALTH_PORT, PEER_PORT]) {
+      for (const port of [HEALTH_PORT, CHECK_PORT, PEER_PORT]) {
         await signpost.until("a first answer", () => probe(stage, port));
-        await using clients = attack(stage, connections, port);
+        await using clients = attack(stage, count, port, how);
         await signpost.until("all clients", () => clients.lines.length === 1);
         failed.push(await failedProbes(stage, port));
       }
-      const [ours = PROBES, theirs = 0] = failed;
-      assertLessOrEqual(ours, theirs);
+      const [health = PROBES, check = PROBES, theirs = 0] = failed;
+      assertLessOrEqual(health, theirs);
+      assertLessOrEqual(check, theirs);
     });
   }
 });
