@@ -57,7 +57,7 @@ export async function warnOfRouteLocalnet(
   const value = await new Sysctl(runner).read(ROUTE_LOCALNET).catch(() => "0");
   if (value === "0") return;
   logger.warn(
-    `no node port answers on localhost, and ${ROUTE_LOCALNET} is still ${value}: neighbours can reach ` +
+    `no node port answers on loopback, and ${ROUTE_LOCALNET} is still ${value}: neighbours can reach ` +
       `what listens on 127.0.0.1; ` +
       `if nothing else needs it, run sysctl -w ${ROUTE_LOCALNET}=0`,
   );

@@ -147,7 +147,7 @@ export class HandOver {
     try {
       const removed = [...await this.#removeTables(), ...await this.#removeChains()];
       for (const what of removed) {
-        logger.info("took over; the rules of before are removed", { what });
+        logger.info("took over; the old rules are removed", { what });
       }
     } catch (error) {
       this.#fail(error);

@@ -82,7 +82,7 @@ export async function nextConfiguration(
       refused = await load(options);
       const problem = refused && await sourceProblem(refused, options);
       if (refused && problem === undefined) return refused;
-      if (problem) refuse(`${problem}; it is taken as soon as that is mended`, logger);
+      if (problem) refuse(`${problem}; it is used as soon as that is fixed`, logger);
       await manager.reloaded();
     } else if (!refused || clock.monotonic() - checked < SOURCE_PERIOD) {
       continue;

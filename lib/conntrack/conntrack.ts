@@ -173,12 +173,12 @@ export class ConntrackCleaner {
     const seconds = (this.#now() - started) / 1000;
     metrics.conntrackReconciled(family, { deleted, seconds });
     if (deleted > 0) {
-      logger.debug(2, "stale UDP connections deleted", { family, deleted, seconds });
+      logger.debug(2, "stale UDP conntrack entries deleted", { family, deleted, seconds });
     }
     const left = deletions.length - done;
     if (left <= 0) return;
     throw new ConntrackError(
-      `stale IPv${family} UDP connections take long to delete, ${left} deletions are left`,
+      `stale IPv${family} UDP conntrack entries take long to delete, ${left} deletions are left`,
     );
   }
 
@@ -203,7 +203,7 @@ export class ConntrackCleaner {
     this.#isMissing = true;
     this.#suspects = noSuspects();
     this.#warn(
-      "stale UDP connections are not deleted, clients of changed Services may hang: " +
+      "stale UDP conntrack entries are not deleted, clients of changed Services may hang: " +
         "the program conntrack cannot be run; install conntrack-tools and restart",
     );
     return true;

@@ -95,7 +95,7 @@ export class ConntrackTool {
       ...(address === undefined ? [] : ["--orig-dst", address]),
       ...(port === undefined ? [] : ["--orig-port-dst", String(port)]),
     ]);
-    if (result.code !== 0) throw failure("list the connections that the kernel tracks", result);
+    if (result.code !== 0) throw failure("list conntrack entries", result);
     return parseEntries(result.stdout);
   }
 
@@ -120,7 +120,9 @@ export class ConntrackTool {
   async #deleteOne(deletion: Deletion): Promise<number> {
     const result = await this.#run(deletionArguments(deletion));
     const isNothing = result.code === 1 && /\b0 flow entries have been deleted/.test(result.stderr);
-    if (result.code !== 0 && !isNothing) throw failure("delete stale UDP connections", result);
+    if (result.code !== 0 && !isNothing) {
+      throw failure("delete stale UDP conntrack entries", result);
+    }
     return countEntries(result);
   }
 
@@ -129,7 +131,7 @@ export class ConntrackTool {
       return await this.runner.run(["conntrack", ...args], stdin);
     } catch (error) {
       if (!(error instanceof ProgramFailedError)) throw error;
-      throw new ConntrackError(`stale UDP connections are not deleted: ${error.message}`, {
+      throw new ConntrackError(`stale UDP conntrack entries are not deleted: ${error.message}`, {
         cause: error,
       });
     }

@@ -120,8 +120,6 @@ export class DriftRepairs {
 function message(delay: number): string {
   const what = "another program has changed our rules";
   return delay === 0
-    ? `${what}; putting back what differs`
-    : `${what} again and again; they are put back ${
-      delay / 1000
-    } s after the last time: find that program and stop it`;
+    ? `${what}; repairing what differs`
+    : `${what} again and again; repairs wait ${delay / 1000} s: find that program and stop it`;
 }

@@ -42,7 +42,7 @@ export const CATALOG = {
   "rules-cannot-be-written": {
     severity: "error",
     summary: "signpost cannot write rules on this node.",
-    remedy: "Mend what the finding names: nft or iptables, a kernel module, or the rights of root.",
+    remedy: "Fix what the finding names: nft or iptables, a kernel module, or the rights of root.",
   },
   "api-server-unreachable": {
     severity: "error",
@@ -79,7 +79,7 @@ export const CATALOG = {
     severity: "warning",
     summary: "No mode is set, and iptables is used because nftables cannot be.",
     remedy:
-      "Mend what the finding names, or set mode: iptables (--proxy-mode=iptables) to keep iptables.",
+      "Fix what the finding names, or set mode: iptables (--proxy-mode=iptables) to keep iptables.",
   },
   "iptables-variants-mixed": {
     severity: "warning",

@@ -37,7 +37,7 @@ export function checkRouteLocalnet({ objects, traits, system }: NodeFacts): Find
   if (!objects || value === undefined) return [];
   const where = "net.ipv4.conf.all.route_localnet";
   if (answersOnLoopback(objects.desired.node, 4)) {
-    const what = `node ports do not answer on localhost: ${where} is 0`;
+    const what = `node ports do not answer on loopback: ${where} is 0`;
     return value === "0" ? [finding("route-localnet-off", { what, where })] : [];
   }
   // Other proxies and iptables mode set it; nftables mode never needs it.

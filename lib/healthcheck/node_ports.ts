@@ -115,7 +115,7 @@ export class HealthCheckNodePorts {
   }
 
   async #shut(key: string, { service, port, listeners }: OpenPlace): Promise<void> {
-    this.options.logger.debug(2, "closing health check", { service, port });
+    this.options.logger.debug(2, "closing health-check node port", { service, port });
     this.#open.delete(key);
     await Promise.all(listeners.map((listener) => listener.close()));
   }
@@ -143,7 +143,7 @@ export class HealthCheckNodePorts {
       if (isNew) this.options.changed();
       return;
     }
-    logger.debug(2, "opened health check", { service, port });
+    logger.debug(2, "opened health-check node port", { service, port });
     this.#recovered(key);
     this.#open.set(key, { ...place, listeners });
   }

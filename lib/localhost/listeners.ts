@@ -126,7 +126,7 @@ export class LocalhostListeners {
       if (wanted.has(key)) continue;
       this.#open.delete(key);
       await listener.close();
-      this.#logger?.debug(2, "closed localhost node port", { servicePort, port });
+      this.#logger?.debug(2, "closed node port on loopback", { servicePort, port });
       await turns.giveWay();
     }
     for (const key of this.#failed.keys()) {
@@ -159,7 +159,7 @@ export class LocalhostListeners {
       return;
     }
     this.#failed.delete(key);
-    this.#logger?.debug(2, "opened localhost node port", { servicePort, address, port });
+    this.#logger?.debug(2, "opened node port on loopback", { servicePort, address, port });
   }
 
   #retryLater(): void {
@@ -196,7 +196,7 @@ export class LocalhostListeners {
 
   #reportTooMany(): void {
     if (!this.#reported.changed(CONNECTIONS, "too many")) return;
-    this.#logger?.warn("localhost node ports refuse connections: too many are open", {
+    this.#logger?.warn("node ports on loopback close new connections: too many are open", {
       limit: MOST_CONNECTIONS,
     });
   }
@@ -212,7 +212,7 @@ export class LocalhostListeners {
         return connection;
       } catch (error) {
         if (signal.aborted) return undefined;
-        this.#logger?.debug(2, "endpoint does not answer localhost node port", {
+        this.#logger?.debug(2, "endpoint does not answer a node port on loopback", {
           servicePort,
           endpoint: hostPort(endpoint.address, endpoint.port),
           error: messageOf(error),

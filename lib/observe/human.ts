@@ -62,7 +62,7 @@ export function healthOf(
 ): { readonly health: string; readonly colour: "green" | "yellow" | "red" } {
   if (!status.healthy) return { health: "unhealthy: an update waits for too long", colour: "red" };
   const errors = status.findings.filter(({ severity }) => severity === "error").length;
-  if (errors > 0) return { health: `not well: ${count(errors, "error")}`, colour: "red" };
+  if (errors > 0) return { health: `unhealthy: ${count(errors, "error")}`, colour: "red" };
   if (status.portions) {
     return {
       health: `starting: ${describeProgress(status.portions)} are in the kernel`,

@@ -83,7 +83,7 @@ function factsOf(status: Status, now: number): StatusView["facts"] {
     ["services", `${status.services} with ${status.servicePorts} ports`],
     ["endpoints", `${status.endpoints} in ${status.endpointSlices} slices`],
     ["drift repairs", `${status.driftRepairs}`],
-    ...localhostNodePorts ? [["on localhost", formatLocalhost(localhostNodePorts)] as const] : [],
+    ...localhostNodePorts ? [["on loopback", formatLocalhost(localhostNodePorts)] as const] : [],
     ...takeOver ? [["take-over", formatTakeOver(takeOver)] as const] : [],
     ["state file", age === null ? "none" : `${formatAge(age)} old`],
   ];

@@ -97,7 +97,7 @@ export class StepReports {
   /** Reports an object that cannot be used. */
   refuse({ kind, key, reason }: Refusal): void {
     const { logger, observer } = this.options;
-    logger.warn("object refused, its last good state is kept", { kind, key, reason });
+    logger.warn("object refused; its last good state stays", { kind, key, reason });
     observer.refused?.({ kind, key, reason });
   }
 

@@ -55,8 +55,8 @@ Deno.test("after our nftables rules have come, the chains of both backends go", 
     `ip6tables-legacy-restore: ${RESTORED}`,
   ]);
   assertEquals(logger.lines, [
-    'info took over; the rules of before are removed {"what":"KUBE chains of iptables-nft (of signpost)"}',
-    'info took over; the rules of before are removed {"what":"KUBE chains of ip6tables-legacy (of kube-proxy)"}',
+    'info took over; the old rules are removed {"what":"KUBE chains of iptables-nft (of signpost)"}',
+    'info took over; the old rules are removed {"what":"KUBE chains of ip6tables-legacy (of kube-proxy)"}',
   ]);
 });
 

@@ -81,7 +81,7 @@ Deno.test("signpost's own scheduler wins over that of IPVS, which only ipvs mode
   assertEquals(own.warnings, [`${FILE}: mode: ipvs is served by nftables rules, see docs/ipvs.md`]);
   const other = runOf(await loadFile("mode: nftables\nipvs: {scheduler: rr}"));
   assertEquals(other.configuration.signpost.scheduler, "random");
-  assertEquals(other.warnings, [`without effect in signpost, ignored: ${FILE}: ipvs.scheduler`]);
+  assertEquals(other.warnings, [`without effect in signpost: ${FILE}: ipvs.scheduler`]);
 });
 
 Deno.test("mode ipvs: what has no effect is named in one warning", async () => {
@@ -92,7 +92,7 @@ Deno.test("mode ipvs: what has no effect is named in one warning", async () => {
     ),
   );
   assertEquals(warnings.slice(1), [
-    `without effect in signpost, ignored: ${FILE}: ipvs.strictARP, ${FILE}: enableProfiling`,
+    `without effect in signpost: ${FILE}: ipvs.strictARP, ${FILE}: enableProfiling`,
   ]);
 });
 

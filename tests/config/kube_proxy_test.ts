@@ -268,7 +268,7 @@ async function parity(name: string) {
 Deno.test("parity cfg1: a cluster CIDR that detects nothing is not judged", async () => {
   const { configuration, warnings } = runOf(await parity("cfg1"));
   assertEquals([configuration.mode, configuration.clusterCIDRs], ["nftables", []]);
-  assertEquals(warnings, ["without effect in signpost, ignored: x: logging.vmodule"]);
+  assertEquals(warnings, ["without effect in signpost: x: logging.vmodule"]);
 });
 
 Deno.test("parity cfg2: mode ipvs is taken", async () => {
@@ -295,9 +295,9 @@ Deno.test("parity oldkubeadm: fields of old releases are one warning each", asyn
   const { configuration, warnings } = runOf(await parity("oldkubeadm"));
   assertEquals(isKubeadm(configuration), true);
   assertEquals(warnings, [
-    "x: resourceContainer: is not a known field, ignored",
-    "x: udpIdleTimeout: is not a known field, ignored",
-    "without effect in signpost, ignored: x: featureGates.SupportIPVSProxyMode",
+    "x: resourceContainer: is not a known field, left out",
+    "x: udpIdleTimeout: is not a known field, left out",
+    "without effect in signpost: x: featureGates.SupportIPVSProxyMode",
   ]);
 });
 

@@ -114,7 +114,7 @@ Deno.test("a refusal is an error of one line that says what the tool said", asyn
     (await assertRejects(() => tool.delete(deletions), ConntrackError)).message,
   ];
   assertEquals(messages, [
-    "conntrack cannot list the connections that the kernel tracks (exit 1): Operation failed: [31mno right",
-    "conntrack cannot delete stale UDP connections (exit 1): Operation failed: [31mno right",
+    "conntrack cannot list conntrack entries (exit 1): Operation failed: [31mno right",
+    "conntrack cannot delete stale UDP conntrack entries (exit 1): Operation failed: [31mno right",
   ]);
 });

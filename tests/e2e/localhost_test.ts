@@ -229,7 +229,7 @@ Deno.test("a reload keeps connections and listeners on loopback, a stop closes t
   await reload({ ...SERVED, configSyncPeriod: "10m" });
   await listeners(stage, signpost, 1);
   assertEquals(await connection.exchange("one"), "one");
-  assertEquals(signpost.log.match(/opened localhost node port/g)?.length, 2);
+  assertEquals(signpost.log.match(/opened node port on loopback/g)?.length, 2);
   await reload({});
   await listeners(stage, signpost, 0);
   assertEquals(await connection.exchange("two"), "two");
@@ -247,7 +247,7 @@ Deno.test("status, explain and verify know the listeners on loopback", async () 
     return { code, text: stdout || stderr };
   };
   const status = await runSignpost(stage.network, ["status", ...socket]);
-  assertMatch(status.stdout, /on localhost +2 listeners, 0 connections/);
+  assertMatch(status.stdout, /on loopback +2 listeners, 0 connections/);
   const { loopback } = ADDRESSES[6];
   const packet = await run("explain", "--from", "node", `[${loopback}]:${NODE_PORT}`);
   assertMatch(packet.text, /is taken by a listener of signpost's/);

@@ -35,7 +35,7 @@ Deno.test("without a mode nftables is used where it works", async () => {
   await signpost.waitForLog(/ synced kind=full/);
   assertMatch(signpost.log, / started .*mode=nftables/);
   assertMatch(await stage.network.run(NODE, ["nft", "list", "tables"]), /^table inet signpost$/m);
-  assertNotMatch(signpost.log, /iptables is used|iptables backend/);
+  assertNotMatch(signpost.log, /iptables is used|iptables variant/);
 });
 
 Deno.test("without a mode iptables is used where the kernel lacks fib, and one line says why", async () => {
@@ -193,7 +193,7 @@ Deno.test("the backend is that of kubelet's hint, and mixed backends are warned 
     await network.run(NODE, ["iptables-nft", "-A", "INPUT", "-i", `nowhere${i}`, "-j", "ACCEPT"]);
   }
   await using signpost = await stage.startSynced("iptables");
-  assertMatch(signpost.log, /iptables backend: kubelet's chain KUBE-IPTABLES-HINT is there/);
+  assertMatch(signpost.log, /iptables variant: kubelet's chain KUBE-IPTABLES-HINT is there/);
   assertMatch(signpost.log, / WARN both iptables-nft and iptables-legacy hold rules on this node/);
   assertMatch(await network.run(NODE, ["iptables-legacy-save"]), /KUBE-SVC-/);
   assertNotMatch(await network.run(NODE, ["iptables-nft-save"]), /KUBE-SVC-/);

@@ -80,7 +80,7 @@ Deno.test("a state file elsewhere is not written: one warning, and all else goes
   await signpost.stop();
   assertMatch(
     signpost.log,
-    /WARN the state for a start without an API server is not kept: .*writable/,
+    /WARN the state file is not written: .*writable/,
   );
   assertEquals(
     (await Array.fromAsync(Deno.readDir(stage.folder))).some(({ name }) =>

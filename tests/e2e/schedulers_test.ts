@@ -268,7 +268,7 @@ for (const [scheduler, line] of [["", undefined], ["wlc", /wlc is not kept/]] as
       config: configuration(a, { mode: "ipvs", ipvs: { scheduler, strictARP: true } }),
     });
     assertMatch(stderr, /mode: ipvs is served by nftables rules/);
-    assertMatch(stderr, /without effect in signpost, ignored: \S+: ipvs\.strictARP/);
+    assertMatch(stderr, /without effect in signpost: \S+: ipvs\.strictARP/);
     if (line) assertMatch(stderr, line);
     const seen = counts(await inOrder(network, a.nodeSecond, { times: 16, port: NODE_PORT }));
     if (!line) assertEquals(seen, allAlike(4));

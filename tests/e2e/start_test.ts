@@ -188,7 +188,7 @@ Deno.test("a configuration is refused while its manifests cannot be read, and ta
   await Deno.writeTextFile(manifests, good);
   await using signpost = await stage.startSynced(["--manifests", manifests]);
   await Deno.writeTextFile(manifests, "{");
-  await signpost.waitForLog(/WARN a manifest cannot be used, its last good state stays/);
+  await signpost.waitForLog(/WARN manifest refused; its last good state stays/);
   await stage.configure({ nodePortAddresses: [ADDRESSES[4].nodeSecondCIDR] });
   signpost.kill("SIGHUP");
   await signpost.waitForLog(

@@ -178,7 +178,7 @@ Deno.test("a state file that cannot be trusted is ignored with a warning", async
       await damage(state.path);
       await using second = stage.start(state.args);
       await second.waitForLog(
-        /WARN the saved state is ignored: cannot use \/var\/lib\/signpost\/e2e-/,
+        /WARN the state file is not used: cannot use \/var\/lib\/signpost\/e2e-/,
       );
       await second.waitForLog(/the watch of Service objects failed/);
       await assertRejects(() => stage.table(), Error, "No such file");
@@ -195,6 +195,6 @@ Deno.test("the state file of another node is ignored with a warning", async () =
   await first.stop();
   await stage.network.run(NODE, ["nft", "flush", "ruleset"]);
   await using second = stage.start([...state.args, "--hostname-override", "node2"]);
-  const [line] = await second.waitForLog(/WARN the saved state is ignored:.*/);
+  const [line] = await second.waitForLog(/WARN the state file is not used:.*/);
   assertMatch(line, /node1.*node2|node2.*node1/);
 });

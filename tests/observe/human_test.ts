@@ -71,7 +71,7 @@ Deno.test("health is told with its reason", () => {
       { health: "starting: no rules are written yet", colour: "yellow" },
       { health: "healthy, with 2 warnings", colour: "yellow" },
       { health: "healthy", colour: "green" },
-      { health: "not well: 1 error", colour: "red" },
+      { health: "unhealthy: 1 error", colour: "red" },
     ],
   );
 });

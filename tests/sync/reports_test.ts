@@ -215,7 +215,7 @@ Deno.test("a Service over a limit is refused by itself, once, and told of again 
     await fixture.pass(1_000);
   }
   assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
-  assertMatch(logger.at("warn").join(), /last good state is kept.*4,000,800 elements/);
+  assertMatch(logger.at("warn").join(), /last good state stays.*4,000,800 elements/);
   assertEquals(backend.kernel, before);
   fixture.upsert(service(1));
   await fixture.pass(1_000);

@@ -94,7 +94,7 @@ export class IptablesBackend implements Backend<IptablesScript> {
           })
         ),
       ],
-      choice: `iptables backend: ${reason}`,
+      choice: `iptables variant: ${reason}`,
     };
   }
 

@@ -54,7 +54,7 @@ export function renderKernel(
     (more > 0 ? `  and ${more} more that are as they should be\n` : "");
 }
 
-/** Tracked connections. */
+/** Prints conntrack entries. */
 export function renderConnections(
   connections: readonly TrackedConnection[] | null,
   paint: Paint,
@@ -73,5 +73,5 @@ export function renderConnections(
     paint,
     indent: "  ",
   });
-  return `${paint("Tracked connections", "bold")} ${rows.length}\n${table}`;
+  return `${paint("Conntrack entries", "bold")} ${rows.length}\n${table}`;
 }

@@ -20,9 +20,9 @@ export function warningsOf(
   { origin, given }: { readonly origin: Origin; readonly given: readonly string[] },
 ): string[] {
   const warnings = ipvsWarnings(origin);
-  const ignored = withoutEffect(origin, given);
-  if (ignored.length > 0) {
-    warnings.push(`without effect in signpost, ignored: ${ignored.join(", ")}`);
+  const unused = withoutEffect(origin, given);
+  if (unused.length > 0) {
+    warnings.push(`without effect in signpost: ${unused.join(", ")}`);
   }
   for (const name of ["healthz", "metrics"]) {
     if (!given.includes(`--${name}-port`)) continue;
@@ -32,7 +32,7 @@ export function warningsOf(
   if (origin.settings.mode === "nftables" && origin.settings[localhost]) {
     warnings.push(
       `${placeOf(origin, localhost)}: without effect in nftables mode; add localhost to ` +
-        "nodePortAddresses to have node ports on localhost",
+        "nodePortAddresses to have node ports on loopback",
     );
   }
   return warnings;

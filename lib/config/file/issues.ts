@@ -147,7 +147,7 @@ export function checkDocument(
 function unknownField(path: readonly string[], known: Iterable<string>): Problem {
   const meant = nearest(path.at(-1) ?? "", known);
   const hint = meant === undefined ? "" : ` (did you mean ${meant}?)`;
-  return { path, kind: "unknown", message: `is not a known field, ignored${hint}` };
+  return { path, kind: "unknown", message: `is not a known field, left out${hint}` };
 }
 
 function wrongType(path: Path, message: string): Checked {

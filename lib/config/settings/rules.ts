@@ -144,7 +144,7 @@ export const RULE_GROUP = group({
         kind: "map",
         value: "NAME=BOOL",
         help:
-          "AllowServiceExternalIPs=false ignores externalIPs, KubeProxyIPVS=false refuses mode ipvs; others have no effect.",
+          "AllowServiceExternalIPs=false writes no rules for externalIPs, KubeProxyIPVS=false refuses mode ipvs; others have no effect.",
       },
     }),
   },

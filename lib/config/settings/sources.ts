@@ -56,7 +56,7 @@ export const COMMAND_GROUP = group({
     "command.conntrack": flagOnly(boolean, false, {
       name: "conntrack",
       only: ["explain"],
-      help: "Show the connections that the kernel tracks, too.",
+      help: "Show conntrack entries, too.",
     }),
     "command.fix": flagOnly(boolean, false, {
       name: "fix",

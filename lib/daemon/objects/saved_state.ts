@@ -118,7 +118,7 @@ export class SavedState {
       return { type: "objects", ...saved };
     } catch (error) {
       if (!(error instanceof StateError)) throw error;
-      logger.warn(`the saved state is ignored: ${error.message}`);
+      logger.warn(`the state file is not used: ${error.message}`);
       return { type: "nothing" };
     }
   }

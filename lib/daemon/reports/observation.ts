@@ -177,7 +177,7 @@ export class Observation implements SyncObserver, WatchObserver {
       reason: "Refused",
       action: "Decode",
       note:
-        `node ${this.#options.nodeName} cannot use this Service and keeps its last good state: ${reason}`,
+        `node ${this.#options.nodeName} refuses this Service and keeps its last good state: ${reason}`,
     });
   }
 
@@ -214,7 +214,7 @@ export class Observation implements SyncObserver, WatchObserver {
       ...this.#about(service),
       reason: "Conflict",
       action: "Claim",
-      note: `not all that this Service asks for is its own: ${describeConflicts(conflicts)}`,
+      note: `this Service does not get all that it asks for: ${describeConflicts(conflicts)}`,
     });
   }
 

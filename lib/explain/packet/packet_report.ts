@@ -124,7 +124,7 @@ function summaryOf(
   { kernel, drop }: { readonly kernel: KernelReport; readonly drop: ForeignDrop | undefined },
 ): string {
   if (code === "localhost-listener") return "is taken by a listener of signpost's";
-  if (verdict === "none") return "is none of signpost's business";
+  if (verdict === "none") return "is not handled by signpost";
   const should = `should be ${PASSIVE[verdict]}`;
   switch (kernel.state) {
     case "empty":

@@ -162,7 +162,7 @@ class ManifestLoader {
   warn(problems: readonly string[]): void {
     for (const problem of problems) {
       if (this.#logged.has(problem)) continue;
-      this.options.logger.warn("a manifest cannot be used, its last good state stays", { problem });
+      this.options.logger.warn("manifest refused; its last good state stays", { problem });
     }
     this.#logged = new Set(problems);
   }
@@ -209,7 +209,7 @@ class ManifestLoader {
         ...inspect && { inspect },
       });
       for (const object of manifest.skipped) {
-        logger.debug(4, "an object of another kind is ignored", { file, object });
+        logger.debug(4, "an object of another kind is left out", { file, object });
       }
       return { digest, manifest };
     } catch (cause) {

@@ -161,6 +161,6 @@ export class StateKeeper {
     if (failure === this.#failure) return;
     this.#failure = failure;
     if (failure === undefined) logger.info("the state file is written again");
-    else logger.warn(`the state for a start without an API server is not kept: ${failure}`);
+    else logger.warn(`the state file is not written: ${failure}`);
   }
 }

@@ -87,11 +87,11 @@ Deno.test("findings stand below the facts, each with what to do", async () => {
   );
 });
 
-Deno.test("a daemon with an error finding is not well", async () => {
+Deno.test("a daemon with an error finding is unhealthy", async () => {
   const findings = [{ ...FINDING, severity: "error" }];
   const { code, printed } = await run({ ask: answering({ ...STATUS, findings }) });
   assertEquals(code, 1);
-  assertMatch(printed.join(""), /on node-1: not well: 1 error$/m);
+  assertMatch(printed.join(""), /on node-1: unhealthy: 1 error$/m);
 });
 
 Deno.test("programs get the daemon's answer as JSON or YAML", async () => {

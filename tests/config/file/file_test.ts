@@ -178,7 +178,7 @@ Deno.test("everything that has no effect is named in one warning", async () => {
     "clientConnection: {qps: 50}\nlogging: {vmodule: [{filePattern: a, verbosity: 3}]}\n";
   const flags = ["--ipvs-scheduler=rr", "--vmodule=a=1", "--profiling=false"];
   assertEquals(runOf(await loadFile(yaml, flags)).warnings, [
-    `without effect in signpost, ignored: --ipvs-scheduler, ` +
+    `without effect in signpost: --ipvs-scheduler, ` +
     `${FILE}: ipvs.strictARP, ${FILE}: clientConnection.qps, ${FILE}: logging.vmodule, ` +
     `${FILE}: winkernel.networkName, ${FILE}: portRange, ${FILE}: featureGates.AllAlpha, ` +
     "--vmodule",
@@ -188,7 +188,7 @@ Deno.test("everything that has no effect is named in one warning", async () => {
 Deno.test("localhost node ports that are asked for in nftables mode are a warning", async () => {
   const yaml = "mode: nftables\niptables: {localhostNodePorts: true}\n";
   assertEquals(runOf(await loadFile(yaml)).warnings, [
-    `${FILE}: iptables.localhostNodePorts: without effect in nftables mode; add localhost to nodePortAddresses to have node ports on localhost`,
+    `${FILE}: iptables.localhostNodePorts: without effect in nftables mode; add localhost to nodePortAddresses to have node ports on loopback`,
   ]);
 });
 
@@ -229,17 +229,17 @@ for (const mode of ["", "nftables", "iptables"]) {
 
 /** Lines that are ignored, and the one warning of each. */
 const IGNORED: readonly [string, string][] = [
-  ["nftable: {}", "nftable: is not a known field, ignored (did you mean nftables?)"],
+  ["nftable: {}", "nftable: is not a known field, left out (did you mean nftables?)"],
   [
     "conntrack: {maxPerCores: 1}",
-    "conntrack.maxPerCores: is not a known field, ignored (did you mean maxPerCore?)",
+    "conntrack.maxPerCores: is not a known field, left out (did you mean maxPerCore?)",
   ],
-  ["zebraCrossing: 1", "zebraCrossing: is not a known field, ignored"],
-  ['"a\\nb": 1', "a\\nb: is not a known field, ignored"],
-  ["__proto__: {mode: ipvs}", "__proto__: is not a known field, ignored"],
+  ["zebraCrossing: 1", "zebraCrossing: is not a known field, left out"],
+  ['"a\\nb": 1', "a\\nb: is not a known field, left out"],
+  ["__proto__: {mode: ipvs}", "__proto__: is not a known field, left out"],
   [
     "detectLocal: {clusterCIDRs: [10.0.0.0/8]}",
-    "detectLocal.clusterCIDRs: is not a known field, ignored",
+    "detectLocal.clusterCIDRs: is not a known field, left out",
   ],
 ];
 

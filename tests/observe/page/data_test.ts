@@ -25,7 +25,7 @@ Deno.test("a node without problems has none on the page", () => {
 
 Deno.test("node ports on loopback are a fact of the page", () => {
   const { facts } = dataOf({ localhostNodePorts: { listeners: 2, connections: 1 } });
-  assertEquals(new Map(facts).get("on localhost"), "2 listeners, 1 connection");
+  assertEquals(new Map(facts).get("on loopback"), "2 listeners, 1 connection");
 });
 
 Deno.test("problems are counted by their kind, errors first", () => {

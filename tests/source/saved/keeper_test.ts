@@ -153,7 +153,7 @@ Deno.test("a write is told the time of day, and rests between its batches", asyn
 
 Deno.test("a failure is logged once until it changes, and tried again after the period", async () => {
   const { keeper, clock, fail, finish, logger, times } = setUp();
-  const kept = "the state for a start without an API server is not kept: ";
+  const kept = "the state file is not written: ";
   keeper.changed();
   await clock.advance(5_000);
   await fail("no folder");

@@ -124,7 +124,7 @@ async function chooseBackend(
   if (nft === undefined || legacy === undefined) {
     // The full name keeps our own rules from counting as another variant's.
     const backend = nft !== undefined ? "-nft" : legacy !== undefined ? "-legacy" : "";
-    return { backend, reason: "iptables has one backend here", mixed: false };
+    return { backend, reason: "iptables has one variant here", mixed: false };
   }
   const choice = backendOf({ nft, legacy });
   if (choice.backend !== "") return choice;

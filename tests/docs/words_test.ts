@@ -1,0 +1,71 @@
+/**
+ * Texts for users say the same thing in the same words, those of the glossary in CONTRIBUTING.md.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** Words that do not appear in texts for users, and the words to use instead. */
+const WORDS: readonly (readonly [RegExp, string])[] = [
+  [/\bignor(?:e|es|ed|ing)\b|\bskip(?:s|ped|ping)?\b/, "left out, not used, or without effect"],
+  [/\bVIPs?\b|\b[Ss]ervice (?:IP|address)(?:s|es)?\b/, "virtual IP"],
+  [/\bput(?:ting)? back\b|\bresync|\bheal(?:s|ed)?\b/, "repair, or full sync"],
+  [/\bmend(?:s|ed)?\b/, "fix; repair for rules"],
+  [/\bsaved state\b/, "state file"],
+  [/\bon localhost\b|\blocalhost node ports?\b/, "node port on loopback"],
+  [/\bUDP connections\b|\btracked connections?\b/, "conntrack entry"],
+  [/\bnot well\b/, "unhealthy"],
+  [/\b(?:iptables|nft|legacy) backend/, "iptables variant"],
+  [/\bof before\b|\bnone of signpost's business\b|\bat one go\b/, "old, not handled, at once"],
+  [/\b(?:load balancer|loadbalancer) IPs?\b/, "load-balancer IP"],
+  [/\bnodeports?\b|\bNodePorts?\b/, "node port"],
+  [/\b[Tt]akeovers?\b|\bhand-?overs?\b/, "take over, take-over"],
+  [/\b(?:whitelist|blacklist|master node|sanity)\b/, "allow, deny, control-plane node, check"],
+];
+
+/** The texts of a module that have more than one word, without comments. */
+function textsOf(code: string): string[] {
+  const bare = code.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "");
+  return [...bare.matchAll(/"(?:[^"\\\n]|\\.)* (?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g)]
+    .map(([text]) => text);
+}
+
+function modulesBelow(folder: string): string[] {
+  return [...Deno.readDirSync(new URL(folder, ROOT))].flatMap(({ name, isDirectory }) =>
+    isDirectory ? modulesBelow(`${folder}${name}/`) : name.endsWith(".ts") ? [folder + name] : []
+  );
+}
+
+/** Pages, outputs and templates of users. */
+function pages(): string[] {
+  const inDocs = ["docs/", "docs/install/"].flatMap((folder) =>
+    [...Deno.readDirSync(new URL(folder, ROOT))].map(({ name }) => folder + name)
+  );
+  const names = [...inDocs, "README.md", "SECURITY.md", "examples/monitoring/alerts.yaml"];
+  return names.filter((name) => /\.(?:md|1|yaml)$/.test(name));
+}
+
+/** Lines that use words of other programs: chains, fields, flags and kube-proxy's rule comments. */
+const FOREIGN = /^lib\/(?:backend\/\w+\/script|cli\/licenses)\//;
+
+Deno.test("texts for users have none of the words that the glossary replaces", () => {
+  const found: string[] = [];
+  const search = (name: string, text: string) => {
+    // Flags, fields and code may have words of other programs.
+    const plain = (name.endsWith(".ts") ? text : text.replace(/`[^`\n]*`/g, ""))
+      .replace(/\$\{[^}]*\}|[\w\\]*-[\w\\-]*-[\w-]+/g, "");
+    for (const [word, instead] of WORDS) {
+      const [match] = word.exec(plain) ?? [];
+      if (match !== undefined) found.push(`${name}: "${match}"; write: ${instead}`);
+    }
+  };
+  for (const name of modulesBelow("lib/").filter((name) => !FOREIGN.test(name))) {
+    for (const text of textsOf(Deno.readTextFileSync(new URL(name, ROOT)))) search(name, text);
+  }
+  for (const name of pages()) {
+    for (const line of Deno.readTextFileSync(new URL(name, ROOT)).split("\n")) search(name, line);
+  }
+  assertEquals(found, []);
+});
