@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { COMMAND_FACTS, type CommandFacts } from "../lib/config/flags/commands.ts";
-import { COMMANDS, type Flag } from "../lib/config/flags/flag.ts";
+import { COMMAND_ROWS, type CommandName, COMMANDS } from "../lib/config/commands.ts";
+import { ownFlagsOf, SHARED_FLAG_GROUPS } from "../lib/config/flags.ts";
+import type { Flag } from "../lib/config/settings/setting.ts";
 import { capitalized } from "../lib/model/values/text.ts";
-import { FLAG_GROUPS } from "../lib/config/flags/table.ts";
 
 const DESCRIPTION = `signpost runs on every node of a Kubernetes cluster. It watches Services,
 EndpointSlices, its Node and ServiceCIDRs, and holds the rules of this node's kernel (nftables, or
@@ -36,10 +36,10 @@ export function manPage(): string {
     section("NAME", `signpost \\- a kube-proxy replacement for a Linux node`),
     section("SYNOPSIS", synopsis()),
     section("DESCRIPTION", escape(DESCRIPTION)),
-    section("COMMANDS", COMMANDS.map((name) => commandText(name, COMMAND_FACTS[name])).join("\n")),
+    section("COMMANDS", COMMANDS.map(commandText).join("\n")),
     section(
       "OPTIONS",
-      FLAG_GROUPS.map(({ title, flags }) =>
+      SHARED_FLAG_GROUPS.map(({ title, flags }) =>
         [`.SS ${escape(title)}`, ...flags.map(flagText)].join("\n")
       ).join("\n"),
     ),
@@ -54,17 +54,19 @@ export function manPage(): string {
 
 /** Returns the usage lines of all commands. */
 function synopsis(): string {
-  const lines = COMMANDS.flatMap((name) => COMMAND_FACTS[name].usage);
+  const lines = COMMANDS.flatMap((name) => COMMAND_ROWS[name].usage);
   return [...lines, "help [COMMAND]"].map((line) => escape(`signpost ${line}`)).join("\n.br\n");
 }
 
-function commandText(name: string, facts: CommandFacts): string {
+function commandText(name: CommandName): string {
+  const facts = COMMAND_ROWS[name];
   const paragraphs = facts.about.split("\n\n").filter((part) => part !== "")
     .map((part) => `.PP\n${escape(part)}`);
   return [
     `.SS signpost ${name}`,
     escape(`${capitalized(facts.summary)}.`),
     ...paragraphs,
+    ...ownFlagsOf(name).map(flagText),
     ".PP\nExamples:",
     `.nf\n.RS\n${facts.examples.map(escape).join("\n")}\n.RE\n.fi`,
     ".PP\nExit codes:",
@@ -72,12 +74,11 @@ function commandText(name: string, facts: CommandFacts): string {
   ].join("\n");
 }
 
-function flagText({ name, letter, value, help, only }: Flag): string {
+function flagText({ name, letter, value, help }: Flag): string {
   const long = `\\fB${escape(`--${name}`)}\\fR`;
   const short = letter === undefined ? "" : `\\fB${escape(`-${letter}`)}\\fR, `;
   const operand = value === undefined ? "" : ` \\fI${escape(value)}\\fR`;
-  const commands = only === undefined ? "" : ` (${only.join(", ")})`;
-  return item(`${short}${long}${operand}${commands}`, help);
+  return item(`${short}${long}${operand}`, help);
 }
 
 function section(title: string, text: string): string {

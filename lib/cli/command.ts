@@ -111,6 +111,17 @@ async function perform(
   const context = { ...given, configuration, nodeName, configuredBy };
   switch (command.name) {
     case "run": {
+      // In kube-proxy's order.
+      if (command.writeConfigTo) {
+        const { writeConfig } = await import("./write_config.ts");
+        await writeConfig({ ...context, path: command.writeConfigTo, settings });
+        return 0;
+      }
+      if (command.initOnly) {
+        const { initOnly } = await import("./init_only.ts");
+        await initOnly(context);
+        return 0;
+      }
       if (command.once) {
         const { once } = await import("./once.ts");
         await once({ ...context, output: command.output });
@@ -127,16 +138,6 @@ async function perform(
     case "cleanup": {
       const { cleanup } = await import("./cleanup.ts");
       await cleanup({ ...context, ...command });
-      return 0;
-    }
-    case "init-only": {
-      const { initOnly } = await import("./init_only.ts");
-      await initOnly(context);
-      return 0;
-    }
-    case "write-config": {
-      const { writeConfig } = await import("./write_config.ts");
-      await writeConfig({ ...context, ...command, settings });
       return 0;
     }
     case "explain": {

@@ -4,12 +4,13 @@
  *
  * @module
  */
-import type { Command } from "../config/flags/command.ts";
-import { type Shell, SHELLS } from "../config/flags/arguments.ts";
-import { COMMAND_FACTS } from "../config/flags/commands.ts";
-import { type CommandName, COMMANDS, type Flag } from "../config/flags/flag.ts";
-import { splitFlag } from "../config/flags/scan.ts";
-import { flagGroupsOf } from "../config/flags/table.ts";
+import type { CommandOf } from "../config/command.ts";
+import { type Shell, SHELLS } from "../config/arguments.ts";
+import { COMMAND_ROWS } from "../config/commands.ts";
+import { type CommandName, COMMANDS } from "../config/commands.ts";
+import type { Flag } from "../config/settings/setting.ts";
+import { splitFlag } from "../config/command_line.ts";
+import { flagGroupsOf } from "../config/flags.ts";
 import { UNUSED_TITLE } from "../config/settings/table.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
@@ -88,7 +89,7 @@ export function completionScript(shell: Shell): string {
  * @returns 0
  */
 export async function completions(
-  { shell, line }: Extract<Command, { readonly name: "completions" }>,
+  { shell, line }: CommandOf<"completions">,
   { print }: Pick<Runtime, "print">,
 ): Promise<number> {
   await print(
@@ -143,7 +144,7 @@ function wordsAfter(
 ): readonly Candidate[] {
   switch (command) {
     case undefined: {
-      const commands = COMMANDS.map((name): Candidate => [name, COMMAND_FACTS[name].summary]);
+      const commands = COMMANDS.map((name): Candidate => [name, COMMAND_ROWS[name].summary]);
       if (line.length <= 1) return [...commands, ["help", "show help texts"]];
       return line.length === 2 && line[0] === "help" ? commands : [];
     }

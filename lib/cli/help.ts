@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { COMMAND_FACTS } from "../config/flags/commands.ts";
-import { type CommandName, COMMANDS, type Flag } from "../config/flags/flag.ts";
-import { flagGroupsOf } from "../config/flags/table.ts";
+import { COMMAND_ROWS } from "../config/commands.ts";
+import { type CommandName, COMMANDS } from "../config/commands.ts";
+import type { Flag } from "../config/settings/setting.ts";
+import { flagGroupsOf } from "../config/flags.ts";
 import { UNUSED_TITLE } from "../config/settings/table.ts";
 import { capitalized } from "../model/values/text.ts";
 
@@ -23,19 +24,19 @@ export function helpText(command?: CommandName, columns?: number): string {
 }
 
 function overview(columns: number | undefined): string[] {
-  const groups = Map.groupBy(COMMANDS, (name) => COMMAND_FACTS[name].group);
+  const groups = Map.groupBy(COMMANDS, (name) => COMMAND_ROWS[name].group);
   return [
     "signpost: a kube-proxy replacement for a Linux node",
     section("Usage", ["signpost [run] [flags]", "signpost COMMAND [flags]"]),
     ...[...groups].map(([title, names]) =>
-      section(title, twoColumns(names.map((name) => [name, COMMAND_FACTS[name].summary]), columns))
+      section(title, twoColumns(names.map((name) => [name, COMMAND_ROWS[name].summary]), columns))
     ),
     'Use "signpost help COMMAND" for the flags of a command, "signpost help run" for the daemon\'s.',
   ];
 }
 
 function commandPage(command: CommandName, columns: number | undefined): string[] {
-  const { summary, usage, about, examples, exitCodes, shares } = COMMAND_FACTS[command];
+  const { summary, usage, about, examples, exitCodes, shares } = COMMAND_ROWS[command];
   const groups = flagGroupsOf(command);
   const width = widthOf(groups.flatMap(({ flags }) => flags.map(nameOf)));
   return [

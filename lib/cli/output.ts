@@ -4,7 +4,7 @@
  * @module
  */
 import { stringify } from "@std/yaml/stringify";
-import type { OutputFormat } from "../config/flags/command.ts";
+import type { OutputFormat } from "../config/command.ts";
 import { plain, plainData } from "../model/values/text.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 

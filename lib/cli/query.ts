@@ -4,28 +4,19 @@
  * @module
  */
 import type { ConfiguredBy } from "../config/load.ts";
-import type { Command } from "../config/flags/command.ts";
+import type { Command } from "../config/command.ts";
 import type { Ask } from "../daemon/objects/client.ts";
 import type { Configuration } from "../model/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
-/** The names of the commands that do something. */
-type Doing = "run" | "cleanup" | "init-only" | "write-config";
-
 /** Returns true if a command changes nothing. */
 export function isQuery(command: Command): command is Query {
-  const doing: readonly string[] = [
-    "run",
-    "cleanup",
-    "init-only",
-    "write-config",
-  ] satisfies Doing[];
-  return !doing.includes(command.name);
+  return command.name !== "run" && command.name !== "cleanup";
 }
 
 /** A command that changes nothing. */
-export type Query = Exclude<Command, { readonly name: Doing }>;
+export type Query = Exclude<Command, { readonly name: "run" | "cleanup" }>;
 
 /** What these commands work with. */
 export interface QueryContext {

@@ -51,7 +51,7 @@ export function completeSettings(given: GivenSettings): Configuration {
 
 /** Fills in the defaults. */
 export function withDefaults(given: GivenSettings): AskedConfiguration {
-  const { command: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = complete(
+  const { configFile: _, healthzPort: _h, metricsPort: _m, clusterCIDR, ...settings } = complete(
     given,
   );
   return {

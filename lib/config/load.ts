@@ -9,13 +9,12 @@ import { append } from "../model/values/lists.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Configuration } from "../model/configuration.ts";
 import { checkCombinations } from "./checks/combinations.ts";
-import { type Command, readCommand } from "./flags/command.ts";
+import { type Command, readCommand } from "./command.ts";
 import { completeSettings, mergeSettings } from "./complete.ts";
 import { type FileResult, NO_FILE, readConfigurationFile } from "./file/file.ts";
 import { checkFeatureGates } from "./checks/feature_gates.ts";
-import { readFlags } from "./flags/flags.ts";
-import { type CommandName, COMMANDS } from "./flags/flag.ts";
-import { unexpectedWord } from "./flags/scan.ts";
+import { readCommandLine, unexpectedWord } from "./command_line.ts";
+import { type CommandName, COMMANDS } from "./commands.ts";
 import { isJudged } from "./file/judged.ts";
 import { plain } from "../model/values/text.ts";
 import type { GivenSettings } from "./settings/table.ts";
@@ -78,17 +77,17 @@ export async function loadConfiguration(
   options: LoadOptions,
 ): Promise<Invocation> {
   if (argv[0] === "help") return helpFor(argv.slice(1));
-  const flags = readFlags(argv);
+  const flags = readCommandLine(argv);
   if (flags.information === "help") {
     return { type: "help", command: argv[0] === flags.command ? flags.command : undefined };
   }
   if (flags.information === "version") return { type: "version", text: `${options.version}\n` };
 
-  const base = readFlags(options.base ?? []);
-  const fileName = flags.settings["command.config"] ?? base.settings["command.config"] ?? "";
+  const base = readCommandLine(options.base ?? []);
+  const fileName = flags.settings.configFile ?? base.settings.configFile ?? "";
   const file = await loadFile(fileName, options);
   const settings = mergeSettings(
-    mergeSettings(file.settings, withoutCommand(base.settings)),
+    mergeSettings(file.settings, base.settings),
     flags.settings,
   );
   const configuration = completeSettings(settings);
@@ -124,13 +123,6 @@ function helpFor([word, ...others]: readonly string[]): Invocation {
   return wrong === undefined || wrong === "--help" || wrong === "-h"
     ? { type: "help", command }
     : { type: "errors", errors: [`help: ${unexpectedWord(wrong)}`], warnings: [] };
-}
-
-/** Returns the settings of a command line without those of its command. */
-function withoutCommand(settings: GivenSettings): GivenSettings {
-  return Object.fromEntries(
-    Object.entries(settings).filter(([path]) => !path.startsWith("command.")),
-  );
 }
 
 async function loadFile(name: string, { readFile }: LoadOptions): Promise<FileResult> {

@@ -6,7 +6,7 @@
  */
 import type { Scheduler } from "../model/cluster/scheduler.ts";
 import type { Mode } from "../model/configuration.ts";
-import type { Sender } from "../config/flags/command.ts";
+import type { Sender } from "../config/command.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
 import type { EndpointReport } from "./service/endpoints.ts";

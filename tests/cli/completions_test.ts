@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { completions, completionScript } from "../../lib/cli/completions.ts";
-import { SHELLS } from "../../lib/config/flags/arguments.ts";
-import { COMMAND_FACTS } from "../../lib/config/flags/commands.ts";
-import { COMMANDS } from "../../lib/config/flags/flag.ts";
+import { SHELLS } from "../../lib/config/arguments.ts";
+import { COMMAND_ROWS } from "../../lib/config/commands.ts";
+import { COMMANDS } from "../../lib/config/commands.ts";
 import { locateProgram } from "../../tools/programs.ts";
 import { run } from "../support/command.ts";
 import { world } from "./runtime.ts";
@@ -39,7 +39,7 @@ Deno.test("shells that show descriptions get those of commands and flags", async
   assertEquals(
     (await printed("fish", [""])).split("\n"),
     [
-      ...COMMANDS.map((name) => `${name}\t${COMMAND_FACTS[name].summary}`),
+      ...COMMANDS.map((name) => `${name}\t${COMMAND_ROWS[name].summary}`),
       "help\tshow help texts",
       "",
     ],

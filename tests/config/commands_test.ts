@@ -1,10 +1,10 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { COMMANDS } from "../../lib/config/flags/flag.ts";
+import { COMMANDS } from "../../lib/config/commands.ts";
 import { errorsOf, helpOf, load, runOf } from "./support.ts";
 
 const EXPLAIN = {
   name: "explain",
-  from: undefined,
+  from: "",
   trace: false,
   conntrack: false,
   timeout: 10_000,

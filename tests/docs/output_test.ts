@@ -9,7 +9,7 @@ import { readConnections, readStatus } from "../../lib/daemon/objects/client.ts"
 import type { CheckReport } from "../../lib/cli/check/report.ts";
 import { checkTable } from "../../lib/cli/check/table.ts";
 import { verificationTable } from "../../lib/cli/verify/table.ts";
-import { COMMAND_FACTS } from "../../lib/config/flags/commands.ts";
+import { COMMAND_ROWS } from "../../lib/config/commands.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
 
 const TEXT = Deno.readTextFileSync(new URL("../../docs/output.md", import.meta.url));
@@ -84,7 +84,7 @@ Deno.test("the example of connections is one, and prints as the table beside it"
 Deno.test("the exit codes are those of the help texts", () => {
   for (const name of ["check", "status", "top", "verify"] as const) {
     const rows = section(`signpost ${name}`).replaceAll("`", "");
-    for (const [code, meaning] of COMMAND_FACTS[name].exitCodes) {
+    for (const [code, meaning] of COMMAND_ROWS[name].exitCodes) {
       const row = rows.split("\n").find((line) => line.startsWith(`| ${code} |`)) ?? "";
       const words = (text: string) =>
         text.replace(/[,;:.|]/g, "").trim().split(/\s+/).slice(0, 6).join(" ");

@@ -7,7 +7,7 @@
 import type { Backend } from "../../backend/backend.ts";
 import { likelyBackend, type OpenBackend, openBackend } from "../../backend/choose.ts";
 import { kubeProxyProcesses } from "../../backend/take_over.ts";
-import type { Command } from "../../config/flags/command.ts";
+import type { CommandOf } from "../../config/command.ts";
 import { readRuleset, readSystem } from "../../daemon/reports/node_findings.ts";
 import { readState } from "../../daemon/start/read_state.ts";
 import type { NodeFacts } from "../../findings/facts.ts";
@@ -30,7 +30,7 @@ const OBJECTS_LIMIT = 1_000;
  * @returns 2 with an error, 1 with a warning, else 0
  */
 export async function check(
-  { output }: Extract<Command, { readonly name: "check" }>,
+  { output }: CommandOf<"check">,
   context: QueryContext,
 ): Promise<number> {
   const report = await look(context);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Command } from "../../config/flags/command.ts";
+import type { CommandOf } from "../../config/command.ts";
 import { conflictLines } from "../../policy/claimed.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import { FatalError } from "../../model/values/errors.ts";
@@ -15,7 +15,7 @@ import { overlay, Proposed } from "./proposed.ts";
 import { renderDiff } from "./render.ts";
 import { DIFF_VERSION, type DiffReport } from "../../verify/diff_report.ts";
 
-type DiffCommand = Extract<Command, { readonly name: "diff" }>;
+type DiffCommand = CommandOf<"diff">;
 
 /**
  * Prints the changes.

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { PacketTarget, ServiceTarget } from "../../config/flags/arguments.ts";
-import type { Command } from "../../config/flags/command.ts";
+import type { PacketTarget, ServiceTarget } from "../../config/arguments.ts";
+import type { CommandOf } from "../../config/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
 import type { Finding as NodeFinding } from "../../model/status.ts";
 import { objectKey } from "../../model/cluster/names.ts";
@@ -31,7 +31,7 @@ import { traceConnection } from "../../explain/packet/trace_run.ts";
 import { lookAt } from "./look.ts";
 
 /** What is asked. */
-export type ExplainCommand = Extract<Command, { readonly name: "explain" }>;
+export type ExplainCommand = CommandOf<"explain">;
 
 /**
  * Explains a Service or a packet on the standard output.
@@ -122,7 +122,7 @@ async function printPacket(target: PacketTarget, asked: Asked): Promise<number> 
   const ports = match ? [match.servicePort] : [];
   const inputs = {
     target,
-    from: command.from,
+    from: command.from || undefined,
     state,
     world,
     nodeName,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { ServiceTarget } from "../../config/flags/arguments.ts";
+import type { ServiceTarget } from "../../config/arguments.ts";
 import { findApiServer, readSource } from "../../daemon/objects/source.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import { FatalError } from "../../model/values/errors.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Command } from "../../config/flags/command.ts";
+import type { CommandOf } from "../../config/command.ts";
 import type { Status } from "../../model/status.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { plain } from "../../model/values/text.ts";
@@ -15,7 +15,7 @@ import type { AskContext } from "../query.ts";
 import { redraw } from "../live.ts";
 import { statusLine, statusTable } from "./table.ts";
 
-type StatusQuery = Extract<Command, { readonly name: "status" }>;
+type StatusQuery = CommandOf<"status">;
 
 /** Milliseconds between two looks. */
 const INTERVAL = 1_000;

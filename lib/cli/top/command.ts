@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { Command } from "../../config/flags/command.ts";
+import type { CommandOf } from "../../config/command.ts";
 import { askConnections } from "../../daemon/objects/client.ts";
 import type { ConnectionsReport } from "../../model/connections.ts";
 import { FatalError } from "../../model/values/errors.ts";
@@ -16,7 +16,7 @@ import { renderReport } from "../output.ts";
 import type { AskContext } from "../query.ts";
 import { topTable } from "./table.ts";
 
-type TopQuery = Extract<Command, { readonly name: "top" }>;
+type TopQuery = CommandOf<"top">;
 
 /** Readings that are waited for until there is a rate: there are two, unless the daemon has just begun. */
 const MOST_READINGS = 4;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Comparison } from "../../backend/backend.ts";
-import type { Command } from "../../config/flags/command.ts";
+import type { CommandOf } from "../../config/command.ts";
 import { ApplyError } from "../../model/kernel/dataplane.ts";
 import {
   type HeldBackPorts,
@@ -34,7 +34,7 @@ const LONGEST_PAUSE = 10_000;
  * @throws {FatalError} where it cannot be told
  */
 export async function verify(
-  query: Extract<Command, { readonly name: "verify" }>,
+  query: CommandOf<"verify">,
   context: QueryContext,
 ): Promise<number> {
   const { report, parts } = await verification(query, context).catch((error) => {

@@ -21,7 +21,7 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
     ...checkIpvsScheduler(configuration, origin),
     ...checkDetectLocal(configuration, origin),
     ...checkNodePortWords(origin),
-    ...checkCommand(origin),
+    ...checkManifests(origin),
   ];
   // One flag may set both modes.
   return [...new Set(errors)];
@@ -110,13 +110,7 @@ function checkNodePortWords(origin: Origin): string[] {
   );
 }
 
-function checkCommand({ settings }: Origin): string[] {
-  const errors: string[] = [];
-  if (settings["command.output"] && !settings["command.once"]) {
-    errors.push("--output: only with --once");
-  }
-  if (settings["signpost.manifests"]?.includes("")) {
-    errors.push("--manifests: must be a file, a folder or -, is empty");
-  }
-  return errors;
+function checkManifests({ settings }: Origin): string[] {
+  const isEmpty = settings["signpost.manifests"]?.includes("");
+  return isEmpty ? ["--manifests: must be a file, a folder or -, is empty"] : [];
 }

@@ -5,7 +5,7 @@
  */
 import { hasEffect } from "./feature_gates.ts";
 import { ipvsWarnings } from "../ipvs.ts";
-import { FLAGS } from "../flags/table.ts";
+import { FLAGS } from "../flags.ts";
 import { type Origin, placeOf } from "../origin.ts";
 import { type SettingPath, SETTINGS } from "../settings/table.ts";
 

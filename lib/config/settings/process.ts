@@ -171,7 +171,6 @@ export const PROCESS_GROUP = group({
     }),
     "signpost.wait": flagOnly(boolean, false, {
       name: "wait",
-      only: ["run"],
       help: "Where another signpost writes this node's rules, wait for its end, then start.",
     }),
     "signpost.socket": flagOnly(path, "/run/signpost/signpost.sock", {

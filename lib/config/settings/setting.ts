@@ -7,7 +7,6 @@
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { duration as readDuration, type Reader } from "../file/fields.ts";
-import type { Flag } from "../flags/flag.ts";
 
 /** A value that `JSON.stringify` prints unchanged. */
 export type Json =
@@ -17,6 +16,56 @@ export type Json =
   | null
   | readonly Json[]
   | { readonly [key: string]: Json };
+
+/**
+ * How the text after a flag is read. `boolean` may stand without a value; `list` is parted by
+ * commas, `words` is not, both may be repeated; `map` is `Name=true,Name=false`.
+ */
+export type FlagKind = "boolean" | "text" | "integer" | "number" | "list" | "words" | "map";
+
+/** What stands for a value in the help text. */
+export type ValueName =
+  | "BIT"
+  | "CIDRS"
+  | "DURATION"
+  | "FILE"
+  | "FORMAT"
+  | "IP"
+  | "IP:PORT"
+  | "LEVEL"
+  | "MODE"
+  | "N"
+  | "NAME"
+  | "NAME=BOOL"
+  | "PATH"
+  | "PORT"
+  | "PREFIX"
+  | "SOURCE"
+  | "URL"
+  | "VALUE";
+
+/** One flag. */
+export interface Flag {
+  /** Without the dashes. */
+  readonly name: string;
+  /** The letter of its short form. */
+  readonly letter?: string;
+  readonly kind: FlagKind;
+  /** `undefined`: a boolean flag's. */
+  readonly value?: ValueName;
+  /** The paths of the settings that it sets, or the name of a command's option; empty: none. */
+  readonly sets: readonly string[];
+  /** One line for the help text. */
+  readonly help: string;
+  /** The values that it takes, for shell completion. */
+  readonly choices?: readonly string[];
+}
+
+/** Flags under one title of the help text. */
+export interface FlagGroup {
+  readonly title: string;
+  readonly flags: readonly Flag[];
+}
 
 /** The flag of a setting. */
 export type SettingFlag = Omit<Flag, "kind" | "sets"> & {
@@ -104,6 +153,16 @@ export function switches(
 ): Setting<Readonly<Record<string, boolean>>> {
   const print = (value: Readonly<Record<string, boolean>>) => value;
   return { ...options, shape: "switches", read: (each) => each, default: {}, print };
+}
+
+/** Returns the flags of settings. */
+export function flagsOf(settings: Readonly<Record<string, Setting<unknown>>>): readonly Flag[] {
+  return Object.entries(settings).flatMap(([path, { flag }]): Flag[] => {
+    if (flag === undefined) return [];
+    const { alsoSets = [], ...rest } = flag;
+    const kind = rest.value === undefined ? "boolean" : "text";
+    return [{ kind, ...rest, sets: [path, ...alsoSets] }];
+  });
 }
 
 /** Settings whose flags have one title in the help text. */

@@ -7,18 +7,16 @@
  *
  * @module
  */
-import type { Flag, FlagGroup } from "../flags/flag.ts";
 import { LIMIT_GROUP } from "./limits.ts";
 import { CONNTRACK_GROUP, HEALTH_GROUP, PROCESS_GROUP } from "./process.ts";
 import { RULE_GROUP } from "./rules.ts";
 import { SCHEDULER_GROUP } from "./schedulers.ts";
-import type { Setting, SettingGroup } from "./setting.ts";
-import { COMMAND_GROUP, SOURCE_GROUP } from "./sources.ts";
+import { type FlagGroup, flagsOf, type Setting } from "./setting.ts";
+import { SOURCE_GROUP } from "./sources.ts";
 import { UNUSED_GROUP } from "./unused.ts";
 
 /** Every setting, by its path. */
 export const SETTINGS = {
-  ...COMMAND_GROUP.settings,
   ...SOURCE_GROUP.settings,
   ...RULE_GROUP.settings,
   ...SCHEDULER_GROUP.settings,
@@ -50,7 +48,6 @@ export type Section<T, S extends string> = {
 
 /** The groups of flags in the order of the help text. */
 export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = [
-  COMMAND_GROUP,
   SOURCE_GROUP,
   RULE_GROUP,
   SCHEDULER_GROUP,
@@ -59,22 +56,10 @@ export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = [
   CONNTRACK_GROUP,
   PROCESS_GROUP,
   UNUSED_GROUP,
-].map(flagGroup);
+].map(({ title, settings, flags = [] }) => ({ title, flags: [...flagsOf(settings), ...flags] }));
 
 /** The title of the flags without effect. */
 export const UNUSED_TITLE = UNUSED_GROUP.title;
-
-function flagGroup(
-  { title, settings, flags = [] }: SettingGroup<Readonly<Record<string, Setting<unknown>>>>,
-): FlagGroup {
-  const own = Object.entries(settings).flatMap(([path, { flag }]): Flag[] => {
-    if (flag === undefined) return [];
-    const { alsoSets = [], ...rest } = flag;
-    const kind = rest.value === undefined ? "boolean" : "text";
-    return [{ kind, ...rest, sets: [path, ...alsoSets] }];
-  });
-  return { title, flags: [...own, ...flags] };
-}
 
 /** Values by their names, in sections. */
 export interface Sections<T> {
@@ -94,19 +79,4 @@ export function inSections<T>(
     section[last] = value;
   }
   return result;
-}
-
-/**
- * Returns the settings of a section.
- *
- * @param section for example `command`
- */
-export function sectionOf<S extends string>(
-  settings: GivenSettings,
-  section: S,
-): Section<GivenSettings, S> {
-  const prefix = `${section}.`;
-  const entries = Object.entries(settings).filter(([path]) => path.startsWith(prefix))
-    .map(([path, value]) => [path.slice(prefix.length), value]);
-  return Object.fromEntries(entries) as Section<GivenSettings, S>;
 }

@@ -14,8 +14,7 @@ import {
   quantity,
   text,
 } from "../file/fields.ts";
-import type { Flag } from "../flags/flag.ts";
-import { duration, group, list, value } from "./setting.ts";
+import { duration, type Flag, group, list, value } from "./setting.ts";
 
 const SECOND = 1_000;
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Sender } from "../../config/flags/command.ts";
+import type { Sender } from "../../config/command.ts";
 import { type LocalDetector, usedEndpoints } from "../../model/kernel/desired.ts";
 import type { Match } from "../../policy/frontend.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Scheduler } from "../../model/cluster/scheduler.ts";
-import type { Sender } from "../../config/flags/command.ts";
+import type { Sender } from "../../config/command.ts";
 import type { TrafficPolicy } from "../../model/cluster/objects.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { MatchOptions, PacketDestination } from "../frontend.ts";

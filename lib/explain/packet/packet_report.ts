@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { PacketTarget } from "../../config/flags/arguments.ts";
-import type { Sender } from "../../config/flags/command.ts";
+import type { PacketTarget } from "../../config/arguments.ts";
+import type { Sender } from "../../config/command.ts";
 import { familyOf } from "../../model/values/address.ts";
 import type { State } from "../../policy/state.ts";
 import { connectionFindings } from "../kernel/connections.ts";

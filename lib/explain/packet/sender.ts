@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Sender } from "../../config/flags/command.ts";
+import type { Sender } from "../../config/command.ts";
 import { cidrContains, familyOf } from "../../model/values/address.ts";
 import type { DesiredNode } from "../../model/kernel/desired.ts";
 import type { EndpointSlice, Node } from "../../model/cluster/objects.ts";

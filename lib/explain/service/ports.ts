@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Sender } from "../../config/flags/command.ts";
+import type { Sender } from "../../config/command.ts";
 import { findCandidates, indexPorts, slicesOf, topologyMode } from "../../policy/endpoints.ts";
 import { nodePortClaim } from "../../policy/claimed.ts";
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch, assertNotMatch, assertStringIncludes } from 
 import { parse } from "@std/yaml";
 import type { Ask } from "../../../lib/daemon/objects/client.ts";
 import { status } from "../../../lib/cli/status/command.ts";
-import type { OutputFormat } from "../../../lib/config/flags/command.ts";
+import type { OutputFormat } from "../../../lib/config/command.ts";
 import type { Runtime } from "../../../lib/model/ports/runtime.ts";
 import { FINDING, STATUS } from "../../observe/page/contents.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { top } from "../../../lib/cli/top/command.ts";
-import type { OutputFormat } from "../../../lib/config/flags/command.ts";
+import type { OutputFormat } from "../../../lib/config/command.ts";
 import { type Ask, readConnections } from "../../../lib/daemon/objects/client.ts";
 import type { ConnectionsReport } from "../../../lib/model/connections.ts";
 import type { Runtime } from "../../../lib/model/ports/runtime.ts";

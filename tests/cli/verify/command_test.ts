@@ -3,7 +3,7 @@ import { parse } from "@std/yaml";
 import { serveSocket } from "../../../lib/system/socket.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { verify } from "../../../lib/cli/verify/command.ts";
-import type { OutputFormat } from "../../../lib/config/flags/command.ts";
+import type { OutputFormat } from "../../../lib/config/command.ts";
 import type { Verification } from "../../../lib/model/kernel/differences.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { CONNECTIONS, STATUS } from "../../observe/page/contents.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Configuration } from "../../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/model/configuration.ts";
 import {
   configurationOf,
   errorsOf,
@@ -10,7 +10,19 @@ import {
   runOf,
   SIGNPOST,
   UNUSED,
-} from "../support.ts";
+} from "./support.ts";
+
+/** The command of a command line without words and flags. */
+const RUN = {
+  name: "run",
+  once: false,
+  output: "script",
+  cleanup: false,
+  initOnly: false,
+  writeConfigTo: "",
+};
+
+const CLEANUP = { name: "cleanup", cleanup: false, kubeProxy: false, dryRun: false, force: false };
 
 Deno.test("without flags everything has kube-proxy's default", async () => {
   const mode = {
@@ -21,7 +33,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
   };
   assertEquals(await load([]), {
     type: "run",
-    command: { name: "run", once: false, output: "script" },
+    command: RUN,
     given: [],
     settings: { featureGates: {} },
     configuration: {
@@ -253,8 +265,8 @@ const WRONG: readonly [readonly string[], string][] = [
   [["--once", "--output=xml"], '--output: must be script or json, is "xml"'],
   [["-o", "json"], "--output: only with --once"],
   [["--dry-run"], "--dry-run: is only for the command cleanup, not for run"],
-  [["cleanup", "--once"], "--once: is only for the command run, not for cleanup"],
-  [["--cleanup", "--once"], "--once: is only for the command run, not for cleanup"],
+  [["cleanup", "--once"], "--once: is only for the commands run, top, not for cleanup"],
+  [["--cleanup", "--once"], "--once: is only for the commands run, top, not for cleanup"],
   [
     ["explain", "a/b", "--cleanup"],
     "--cleanup: is only for the commands run, cleanup, not for explain",
@@ -339,29 +351,19 @@ Deno.test("problems of flags and of the file are reported together", async () =>
 
 Deno.test("commands have their own options", async () => {
   const cases: readonly [readonly string[], unknown][] = [
-    [["run"], { name: "run", once: false, output: "script" }],
-    [["--once"], { name: "run", once: true, output: "script" }],
-    [["run", "--once", "-o=json"], { name: "run", once: true, output: "json" }],
-    [["--once", "-ojson"], { name: "run", once: true, output: "json" }],
-    [["--init-only"], { name: "init-only" }],
-    [["--init-only=false"], { name: "run", once: false, output: "script" }],
-    [["--write-config-to=/x", "--init-only"], { name: "write-config", path: "/x" }],
-    [["--write-config-to="], { name: "run", once: false, output: "script" }],
-    [["cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false, force: false }],
-    [["--cleanup"], { name: "cleanup", kubeProxy: false, dryRun: false, force: false }],
-    [["--cleanup=true", "--dry-run"], {
-      name: "cleanup",
-      kubeProxy: false,
-      dryRun: true,
-      force: false,
-    }],
-    [["--cleanup=false"], { name: "run", once: false, output: "script" }],
-    [["cleanup", "--kube-proxy", "--force"], {
-      name: "cleanup",
-      kubeProxy: true,
-      dryRun: false,
-      force: true,
-    }],
+    [["run"], RUN],
+    [["--once"], { ...RUN, once: true }],
+    [["run", "--once", "-o=json"], { ...RUN, once: true, output: "json" }],
+    [["--once", "-ojson"], { ...RUN, once: true, output: "json" }],
+    [["--init-only"], { ...RUN, initOnly: true }],
+    [["--init-only=false"], RUN],
+    [["--write-config-to=/x"], { ...RUN, writeConfigTo: "/x" }],
+    [["--write-config-to="], RUN],
+    [["cleanup"], CLEANUP],
+    [["--cleanup"], { ...CLEANUP, cleanup: true }],
+    [["--cleanup=true", "--dry-run"], { ...CLEANUP, cleanup: true, dryRun: true }],
+    [["--cleanup=false"], RUN],
+    [["cleanup", "--kube-proxy", "--force"], { ...CLEANUP, kubeProxy: true, force: true }],
   ];
   for (const [argv, command] of cases) {
     assertEquals(runOf(await load(argv)).command, command);

@@ -1,13 +1,16 @@
 /**
- * What help texts, completion and the man page say of each command.
+ * The tree of commands. Each row has the command's texts and its own flags. Parser, help texts,
+ * completion and the man page follow from it.
  *
  * @module
  */
-import type { CommandName } from "./flag.ts";
+import { boolean } from "./file/fields.ts";
+import { oneOf, path } from "./file/readers.ts";
+import { duration, flagOnly, type Setting, word } from "./settings/setting.ts";
 
 /** A command of the tree. */
-export interface CommandFacts {
-  /** The group that it stands in, in the overview. */
+interface CommandRow {
+  /** Its group in the overview. */
   readonly group: "The daemon" | "This node" | "The program";
   /** Says in a few words what it does. */
   readonly summary: string;
@@ -16,15 +19,17 @@ export interface CommandFacts {
   /** Says more, in paragraphs; `""`: nothing more. */
   readonly about: string;
   readonly examples: readonly string[];
-  /** By code, what it means. */
+  /** The meaning of each code. */
   readonly exitCodes: readonly (readonly [code: number, meaning: string])[];
-  /** Tells if other words than flags may follow it. */
+  /** True if words other than flags may follow it. */
   readonly takesWords: boolean;
   /** The daemon's flags that its help shows beside its own. It takes the others, too. */
   readonly shares: readonly string[] | "all";
+  /** Its own flags, by the names of its options. */
+  readonly flags: Readonly<Record<string, Setting<unknown>>>;
 }
 
-const RUN_CODES: CommandFacts["exitCodes"] = [
+const RUN_CODES: CommandRow["exitCodes"] = [
   [0, "done, or stopped by a signal; rules stay in the kernel"],
   [1, "cannot work: no nft or iptables, no permission, a kernel without what is needed"],
   [2, "the command line or the configuration is wrong; nothing was touched"],
@@ -32,7 +37,7 @@ const RUN_CODES: CommandFacts["exitCodes"] = [
 
 const CANNOT = "the command line is wrong, or the objects or the kernel cannot be read";
 
-const PRINTED: CommandFacts["exitCodes"] = [[0, "printed"], [2, "the command line is wrong"]];
+const PRINTED: CommandRow["exitCodes"] = [[0, "printed"], [2, "the command line is wrong"]];
 
 /** Name the cluster, if it is not that of this node's daemon. */
 const CLUSTER = ["config", "kubeconfig", "master", "manifests"];
@@ -45,8 +50,31 @@ const DAEMON_FLAGS =
 daemon that runs on this node, which it asks at --socket. If none answers, it reads the objects that
 /etc/signpost/config.yaml names, for --timeout at most, else the state file. Nothing is changed.`;
 
+const OUTPUT = word(oneOf("table", "json", "yaml"), "table", {
+  flag: {
+    name: "output",
+    letter: "o",
+    value: "FORMAT",
+    choices: ["table", "json", "yaml"],
+    help: "table (default) for people; json or yaml for programs, see docs/output.md.",
+  },
+});
+
+const TIMEOUT = duration(10_000, {
+  flag: {
+    name: "timeout",
+    value: "DURATION",
+    help: "How long to wait for the objects. Default 10s.",
+  },
+});
+
+const CLEANUP = flagOnly(boolean, false, {
+  name: "cleanup",
+  help: "The same as the command cleanup.",
+});
+
 /** All commands in the order of the help text. */
-export const COMMAND_FACTS: Readonly<Record<CommandName, CommandFacts>> = {
+export const COMMAND_TREE = {
   run: {
     group: "The daemon",
     summary: "run the daemon",
@@ -62,6 +90,32 @@ A switch stands alone or has =true or =false.`,
     exitCodes: RUN_CODES,
     takesWords: false,
     shares: "all",
+    flags: {
+      once: flagOnly(boolean, false, {
+        name: "once",
+        help: "Print the script for the present state and exit; touch nothing.",
+      }),
+      output: word(oneOf("script", "json"), "script", {
+        flag: {
+          name: "output",
+          letter: "o",
+          value: "FORMAT",
+          choices: ["script", "json"],
+          help: "With --once: script (default), or json for the desired state as data.",
+        },
+      }),
+      cleanup: CLEANUP,
+      initOnly: flagOnly(boolean, false, {
+        name: "init-only",
+        help: "Only make the kernel settings that need full root, and exit.",
+      }),
+      writeConfigTo: flagOnly(path, "", {
+        name: "write-config-to",
+        value: "FILE",
+        help:
+          "Only write what flags and file say, with defaults, as a KubeProxyConfiguration, and exit.",
+      }),
+    },
   },
   check: {
     group: "This node",
@@ -85,6 +139,7 @@ on this node, which it asks at --socket, else that of /etc/signpost/config.yaml.
     ],
     takesWords: false,
     shares: NODE,
+    flags: { output: OUTPUT },
   },
   cleanup: {
     group: "The daemon",
@@ -95,6 +150,21 @@ on this node, which it asks at --socket, else that of /etc/signpost/config.yaml.
     exitCodes: RUN_CODES,
     takesWords: false,
     shares: ["config", "proxy-mode", "socket", "v"],
+    flags: {
+      cleanup: CLEANUP,
+      kubeProxy: flagOnly(boolean, false, {
+        name: "kube-proxy",
+        help: "Remove kube-proxy's rules too.",
+      }),
+      dryRun: flagOnly(boolean, false, {
+        name: "dry-run",
+        help: "Print what would be removed; touch nothing.",
+      }),
+      force: flagOnly(boolean, false, {
+        name: "force",
+        help: "Remove the rules beside a running daemon, too; it writes them again.",
+      }),
+    },
   },
   explain: {
     group: "This node",
@@ -123,6 +193,24 @@ ${DAEMON_FLAGS}`,
     ],
     takesWords: true,
     shares: NODE,
+    flags: {
+      output: OUTPUT,
+      from: flagOnly(oneOf("pod", "node", "external"), "", {
+        name: "from",
+        value: "SOURCE",
+        choices: ["pod", "node", "external"],
+        help: "Who sends the packet: a pod of this node, this node itself, or any other host.",
+      }),
+      trace: flagOnly(boolean, false, {
+        name: "trace",
+        help: "Send one packet from this node and show which rules of the kernel it meets.",
+      }),
+      conntrack: flagOnly(boolean, false, {
+        name: "conntrack",
+        help: "Show conntrack entries, too.",
+      }),
+      timeout: TIMEOUT,
+    },
   },
   verify: {
     group: "This node",
@@ -137,6 +225,14 @@ ${DAEMON_FLAGS}`,
     ],
     takesWords: false,
     shares: NODE,
+    flags: {
+      output: OUTPUT,
+      fix: flagOnly(boolean, false, {
+        name: "fix",
+        help: "Ask the daemon for a full sync where rules differ.",
+      }),
+      timeout: TIMEOUT,
+    },
   },
   status: {
     group: "This node",
@@ -151,6 +247,13 @@ ${DAEMON_FLAGS}`,
     ],
     takesWords: false,
     shares: ["socket"],
+    flags: {
+      output: OUTPUT,
+      watch: flagOnly(boolean, false, {
+        name: "watch",
+        help: "Show it again and again until interrupted.",
+      }),
+    },
   },
   top: {
     group: "This node",
@@ -168,6 +271,13 @@ one table. --service-metrics=false has nothing counted.`,
     ],
     takesWords: false,
     shares: ["socket"],
+    flags: {
+      output: OUTPUT,
+      once: flagOnly(boolean, false, {
+        name: "once",
+        help: "Print one table, also in a terminal.",
+      }),
+    },
   },
   diff: {
     group: "This node",
@@ -190,6 +300,7 @@ are compared with what the kernel holds of the Services that they name. Nothing 
     ],
     takesWords: true,
     shares: NODE,
+    flags: { output: OUTPUT, timeout: TIMEOUT },
   },
   completions: {
     group: "The program",
@@ -205,6 +316,7 @@ are compared with what the kernel holds of the Services that they name. Nothing 
     exitCodes: PRINTED,
     takesWords: true,
     shares: [],
+    flags: {},
   },
   version: {
     group: "The program",
@@ -217,6 +329,7 @@ the machine that it was made for, one on a line. signpost --version prints the f
     exitCodes: PRINTED,
     takesWords: false,
     shares: [],
+    flags: {},
   },
   licenses: {
     group: "The program",
@@ -228,5 +341,21 @@ the machine that it was made for, one on a line. signpost --version prints the f
     exitCodes: PRINTED,
     takesWords: false,
     shares: [],
+    flags: {},
   },
+} satisfies Readonly<Record<string, CommandRow>>;
+
+/** The name of a command. */
+export type CommandName = keyof typeof COMMAND_TREE;
+
+/** The names of all commands. */
+export const COMMANDS: readonly CommandName[] = Object.keys(COMMAND_TREE) as CommandName[];
+
+/** The rows with a common type. */
+export const COMMAND_ROWS: Readonly<Record<CommandName, CommandRow>> = COMMAND_TREE;
+
+/** The options of a command: the values of its own flags, or their defaults. */
+export type OptionsOf<N extends CommandName> = {
+  readonly [P in keyof (typeof COMMAND_TREE)[N]["flags"]]:
+    (typeof COMMAND_TREE)[N]["flags"][P] extends Setting<infer T> ? T : never;
 };

@@ -1,12 +1,12 @@
 /**
- * What the words after a command name: a Service, a packet, a shell.
+ * Reads the words after a command: a Service, a packet, a shell.
  *
  * @module
  */
-import { familyOf, parseAddress } from "../../model/values/address.ts";
-import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
-import { show } from "../../model/values/text.ts";
-import { isDnsName, unbracketed } from "../../model/cluster/names.ts";
+import { familyOf, parseAddress } from "../model/values/address.ts";
+import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
+import { show } from "../model/values/text.ts";
+import { isDnsName, unbracketed } from "../model/cluster/names.ts";
 
 /** A Service, and maybe one of its ports. */
 export interface ServiceTarget {

@@ -1,0 +1,275 @@
+/**
+ * The command line: words in, checked settings and options of a command out, and all problems.
+ *
+ * It is split as pflag does it for kube-proxy: `--flag=value`, `--flag value`, `--switch`, `-v4`, `-v=4`,
+ * `-v 4`, `_` for `-` in names, and `--` before words that are no flags.
+ *
+ * @module
+ */
+import { append } from "../model/values/lists.ts";
+import { isRecord } from "../model/values/record.ts";
+import { nearest, plain, show } from "../model/values/text.ts";
+import { COMMAND_ROWS, type CommandName, COMMANDS } from "./commands.ts";
+import { checkValue, formatPath, type ProblemLine } from "./file/issues.ts";
+import { findFlag, FLAGS, ownersOf, ownFlagsOf } from "./flags.ts";
+import type { Flag, Setting } from "./settings/setting.ts";
+import { type GivenSettings, ROWS } from "./settings/table.ts";
+
+/** The result of a command line. */
+export interface CommandLineResult {
+  readonly command: CommandName;
+  /** The words after the command that are no flags. */
+  readonly words: readonly string[];
+  /** Set if `--help` or `--version` is there. */
+  readonly information: "help" | "version" | undefined;
+  /** The valid settings. */
+  readonly settings: GivenSettings;
+  /** The valid options of the command, by their names. */
+  readonly options: Readonly<Record<string, unknown>>;
+  /** The flag that set a path: `conntrack.min` to `--conntrack-min`. */
+  readonly setBy: ReadonlyMap<string, string>;
+  /** All flags that were given, as `--name`. */
+  readonly given: readonly string[];
+  /** The errors of the command line, whatever the settings; one line each. */
+  readonly errors: readonly string[];
+  /** The problems of the settings: `--cluster-cidr: must be …`. */
+  readonly problems: readonly ProblemLine[];
+}
+
+/** Reads a command line without the program's name. */
+export function readCommandLine(argv: readonly string[]): CommandLineResult {
+  const { command: word, words, given, errors } = scan(argv);
+  const names = given.filter(({ text }) => text !== "false").map(({ flag }) => flag.name);
+  const command = word === "run" && names.includes("cleanup") ? "cleanup" : word;
+  const own = ownFlagsOf(command).map(({ name }) => name);
+  const [options, settings] = [
+    readValues(given.filter(({ flag }) => own.includes(flag.name)), {
+      rows: new Map(Object.entries(COMMAND_ROWS[command].flags)),
+    }),
+    readValues(given.filter(({ flag }) => ownersOf(flag).length === 0), { rows: ROWS }),
+  ];
+  const wrong = [
+    ...errors,
+    ...options.errors,
+    ...settings.errors,
+    ...given.flatMap(({ flag }) => misplaced(flag, command)),
+  ];
+  return {
+    command,
+    words,
+    information: names.includes("help")
+      ? "help"
+      : names.includes("version")
+      ? "version"
+      : undefined,
+    // Each value was read by the reader of its row.
+    settings: settings.values as GivenSettings,
+    options: options.values,
+    setBy: settings.setBy,
+    given: [...new Set(given.map(({ flag }) => `--${flag.name}`))],
+    errors: [...new Set(wrong)],
+    problems: [...options.problems, ...settings.problems],
+  };
+}
+
+function misplaced(flag: Flag, command: CommandName): string[] {
+  const owners = ownersOf(flag);
+  if (owners.length === 0 || owners.includes(command)) return [];
+  const commands = owners.length === 1 ? "command" : "commands";
+  return [`--${flag.name}: is only for the ${commands} ${owners.join(", ")}, not for ${command}`];
+}
+
+/** A flag on the command line and its text. */
+interface GivenFlag {
+  readonly flag: Flag;
+  readonly text: string;
+}
+
+/** A command line in pieces. */
+interface Scan extends Pick<CommandLineResult, "command" | "words" | "errors"> {
+  /** In the order of the command line. */
+  readonly given: readonly GivenFlag[];
+}
+
+/** Splits a command line. Names are checked, values are not. */
+function scan(argv: readonly string[]): Scan {
+  const given: GivenFlag[] = [];
+  const words: string[] = [];
+  const errors: string[] = [];
+  const [first] = argv;
+  const named = COMMANDS.find((name) => name === first);
+  const command = named ?? "run";
+  const { takesWords } = COMMAND_ROWS[command];
+  const rest = argv.slice(named === undefined ? 0 : 1);
+  for (let position = 0; position < rest.length; position++) {
+    const token = rest[position] ?? "";
+    if (takesWords && token === "--") {
+      append(words, rest.slice(position + 1));
+      break;
+    }
+    if (takesWords && isWord(token)) {
+      words.push(token);
+      continue;
+    }
+    if (isWord(token) || token === "--") {
+      errors.push(unexpected(token, token === first ? undefined : given.at(-1)));
+      continue;
+    }
+    const { flag, name, text } = splitFlag(token, command);
+    const next = rest[position + 1];
+    if (flag === undefined) {
+      errors.push(unknown(name));
+      if (text === undefined && next !== undefined && !next.startsWith("-")) position++;
+    } else if (text !== undefined || flag.kind === "boolean") {
+      given.push({ flag, text: text ?? "true" });
+    } else if (next === undefined || splitFlag(next, command).flag !== undefined) {
+      errors.push(`--${flag.name}: needs a value (${flag.value ?? "VALUE"})`);
+    } else {
+      given.push({ flag, text: next });
+      position++;
+    }
+  }
+  return { command, words, given, errors };
+}
+
+/** Returns true if a token is no flag: an arrow is not, nor is a lone dash. */
+function isWord(token: string): boolean {
+  return !token.startsWith("-") || token === "-" || token.startsWith("->");
+}
+
+interface Token {
+  readonly flag: Flag | undefined;
+  /** As it was written, with its dashes. */
+  readonly name: string;
+  readonly text: string | undefined;
+}
+
+/** Returns the flag that a token names, and the text that it brings. */
+export function splitFlag(token: string, command: CommandName): Token {
+  const [name, text] = cut(token);
+  if (name.startsWith("--")) {
+    return { flag: findFlag(name.slice(2).replaceAll("_", "-"), command), name, text };
+  }
+  const isLong = name.length > 2 && FLAGS.some((flag) => flag.name === name.slice(1));
+  const letter = isLong || !name.startsWith("-") ? "" : name[1];
+  const flag = letter ? findFlag(nameOf(letter, command), command) : undefined;
+  if (flag === undefined || name.length === 2) return { flag, name, text };
+  return { flag, name: name.slice(0, 2), text: token.slice(2) };
+}
+
+/** Returns the name of the flag with that letter; `""` if there is none. */
+function nameOf(letter: string, command: CommandName): string {
+  return [...ownFlagsOf(command), ...FLAGS].find((flag) => flag.letter === letter)?.name ?? "";
+}
+
+function cut(token: string): [string, string | undefined] {
+  const equals = token.indexOf("=");
+  return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
+function unknown(name: string): string {
+  const meant = nearest(name.replace(/^-+/, ""), FLAGS.map((flag) => flag.name));
+  return `${plain(name)}: unknown flag${meant === undefined ? "" : ` (did you mean --${meant}?)`}`;
+}
+
+function unexpected(word: string, before: GivenFlag | undefined): string {
+  if (before?.flag.kind === "boolean" && (word === "true" || word === "false")) {
+    return `${word}: unexpected word (write --${before.flag.name}=${word})`;
+  }
+  const isCommand = COMMANDS.some((name) => name === word);
+  return isCommand ? `${word}: the command must be the first word` : unexpectedWord(word);
+}
+
+/** Says that a word is no command, and names the nearest. */
+export function unexpectedWord(word: string): string {
+  const meant = nearest(word, [...COMMANDS, "help"]);
+  const hint = meant === undefined ? `commands: ${COMMANDS.join(", ")}` : `did you mean ${meant}?`;
+  return `${show(word)}: unknown command or unexpected word (${hint})`;
+}
+
+interface Values extends Pick<CommandLineResult, "errors" | "problems" | "setBy"> {
+  readonly values: Readonly<Record<string, unknown>>;
+}
+
+/** Reads the texts of flags, and checks the values by their rows. Problems name the flag. */
+function readValues(
+  given: readonly GivenFlag[],
+  { rows }: { readonly rows: ReadonlyMap<string, Setting<unknown>> },
+): Values {
+  const texts = new Map<string, unknown>();
+  const setBy = new Map<string, string>();
+  const errors: string[] = [];
+  for (const { flag, text } of given) {
+    const value = READ[flag.kind](text);
+    if (value === undefined) {
+      errors.push(`--${flag.name}: ${RULES[flag.kind]}, is ${show(text)}`);
+      continue;
+    }
+    for (const path of flag.sets) {
+      texts.set(path, added(texts.get(path), { flag, value }));
+      setBy.set(path, `--${flag.name}`);
+    }
+  }
+  const values: Record<string, unknown> = {};
+  const problems: ProblemLine[] = [];
+  for (const [path, value] of texts) {
+    const row = rows.get(path);
+    const checked = row === undefined ? undefined : checkValue(row, value);
+    if (checked?.type === "value") values[path] = checked.value;
+    for (const problem of checked?.type === "problems" ? checked.problems : []) {
+      const inside = problem.path.filter((key) => typeof key !== "number");
+      const place = inside.length === 0 ? "" : `${formatPath(inside)}: `;
+      const line = `${setBy.get(path)}: ${place}${problem.message}`;
+      problems.push({ setting: path, kind: problem.kind, line });
+    }
+  }
+  return { values, setBy, errors, problems };
+}
+
+/** Returns the value of a flag that may be repeated: lists grow, all else is replaced. */
+function added(
+  old: unknown,
+  { flag, value }: { readonly flag: Flag; readonly value: unknown },
+): unknown {
+  if (Array.isArray(old) && Array.isArray(value)) return [...old, ...value];
+  return flag.kind === "map" && isRecord(old) && isRecord(value) ? { ...old, ...value } : value;
+}
+
+/** Reads the text of a flag; `undefined` if it is not of that kind. */
+const READ: Readonly<Record<Flag["kind"], (input: string) => unknown>> = {
+  text: (input) => input,
+  words: (input) => [input],
+  list: (input) => input === "" ? [] : input.split(",").map((item) => item.trim()),
+  integer: (input) => /^[+-]?\d+$/.test(input) ? Number(input) : undefined,
+  number: (input) => /^[+-]?\d+(\.\d+)?$/.test(input) ? Number(input) : undefined,
+  boolean: readBoolean,
+  map: readSwitches,
+};
+
+const RULES: Readonly<Record<Flag["kind"], string>> = {
+  text: "must be text",
+  words: "must be text",
+  list: "must be a list",
+  integer: "must be a whole number",
+  number: "must be a number",
+  boolean: "must be true or false",
+  map: "must be a list such as Name=true,Other=false",
+};
+
+/** Reads what Go's `strconv.ParseBool` accepts. */
+function readBoolean(input: string): boolean | undefined {
+  if (["1", "t", "T", "true", "True", "TRUE"].includes(input)) return true;
+  if (["0", "f", "F", "false", "False", "FALSE"].includes(input)) return false;
+  return undefined;
+}
+
+function readSwitches(input: string): Readonly<Record<string, boolean>> | undefined {
+  const entries: [string, boolean][] = [];
+  for (const part of input.split(",").filter((part) => part.trim() !== "")) {
+    const [name = "", state = ""] = part.split("=").map((side) => side.trim());
+    const on = readBoolean(state);
+    if (name === "" || on === undefined) return undefined;
+    entries.push([name, on]);
+  }
+  return Object.fromEntries(entries);
+}
