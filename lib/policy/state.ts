@@ -15,9 +15,9 @@ import {
   type StreamedState,
 } from "../model/kernel/desired.ts";
 import type { ModeTraits, RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
-import type { Refusal, Service } from "../model/cluster/objects.ts";
+import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
 import { atOnce, copying, resultOf, sorting } from "../model/ports/in_turns.ts";
-import { only, union } from "../model/values/lists.ts";
+import { only, sameItems, union } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { claimsOf, SurroundingsFollower, type SurroundingsOptions } from "./claimed.ts";
 import { Claims, type Conflict } from "./claims.ts";
@@ -73,6 +73,14 @@ interface NodeFacts {
   readonly addresses: Readonly<Record<Family, string | undefined>>;
 }
 
+/** The ports that the objects of a growing Service ask for. */
+interface Wanted {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
+  readonly facts: NodeFacts;
+  readonly ports: readonly DesiredServicePort[];
+}
+
 /** The number of service ports, by the policy that is Local. */
 export interface NoLocal {
   internal: number;
@@ -96,6 +104,8 @@ export class Desired implements DesiredState {
   #services = new Map<string, readonly DesiredServicePort[]>();
   /** The earlier ports of Services whose rules stay unchanged, since lost claims may come back. */
   readonly #frozen = new Map<string, readonly DesiredServicePort[]>();
+  /** Services with more additions than one step allows, which are worked out once for all steps. */
+  readonly #growing = new Map<string, Wanted>();
   readonly #healthChecks = new Map<string, HealthCheck>();
   readonly #claims = new Claims();
   /** Services that lost claims, with the number of conflicts. */
@@ -220,6 +230,7 @@ export class Desired implements DesiredState {
       // An unchanged object costs the later stages nothing.
       const grown = limitGrowth(before, { wanted, most: growth });
       if (grown !== wanted) growing.add(key);
+      else this.#growing.delete(key);
       const after = sameValue(before, grown) ? before : grown;
       services.set(key, { before, after });
       this.#conflictCount += lost.length - (this.#losers.get(key) ?? 0);
@@ -268,7 +279,7 @@ export class Desired implements DesiredState {
     };
     const all = !sameValue(facts, this.#facts);
     if (!sameValue(after, this.#nextNode)) this.#nextNode = after;
-    this.#facts = facts;
+    if (all) this.#facts = facts;
     return all;
   }
 
@@ -324,9 +335,15 @@ export class Desired implements DesiredState {
       return { before, after: frozen.map((port) => withoutLost(port, lost)) };
     }
     this.#frozen.delete(key);
-    const { zone, addresses: nodeAddresses } = this.#facts;
+    const slices = slicesOf(objects, key);
+    const facts = this.#facts;
+    const last = this.#growing.get(key);
+    const isSame = last?.service === service && last.facts === facts && lost.size === 0 &&
+      sameItems(last.slices, slices);
+    if (isSame) return { before, after: last.ports };
+    const { zone, addresses: nodeAddresses } = facts;
     const [{ nodeName }, { ipFamilies }] = [this.#options, this.#nextNode];
-    const endpoints = indexPorts(slicesOf(objects, key));
+    const endpoints = indexPorts(slices);
     const healthCheck = healthCheckOf(service, { endpoints, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
     else this.#healthChecks.delete(key);
@@ -345,6 +362,7 @@ export class Desired implements DesiredState {
     });
     if (unsupported.length === 0) this.#unsupported.delete(key);
     else this.#unsupported.set(key, unsupported);
+    if (lost.size === 0) this.#growing.set(key, { service, slices, facts, ports });
     return { before, after: ports };
   }
 }

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { Pipeline } from "../support/pipeline.ts";
 import { limitGrowth } from "../../lib/policy/limits.ts";
 import type { DesiredServicePort } from "../../lib/model/kernel/desired.ts";
-import { service, slice } from "./objects.ts";
+import { node, service, slice } from "./objects.ts";
 
 type Ports = readonly DesiredServicePort[];
 
@@ -91,4 +91,53 @@ Deno.test("each step adds something, however little it may add", () => {
   const steps = stepsTo(wanted, { most: 1 });
   assertEquals(steps.at(-1) === wanted, true);
   assertEquals(sizes(steps[0] ?? []), [[1, 1]]);
+});
+
+/** The desired endpoints of `default/web`, sorted. */
+const endpointsOf = ({ desired }: Pipeline) =>
+  (desired.services.get("default/web")?.[0]?.clusterEndpoints ?? [])
+    .map(({ address }) => address).sort();
+
+/** Runs steps of at most 40 elements until nothing is left. @returns their number */
+function grow(pipeline: Pipeline): number {
+  for (let steps = 1;; steps++) {
+    const { growing } = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
+    if (growing.size === 0) return steps;
+    pipeline.cache.putBack(growing);
+  }
+}
+
+Deno.test("a Service that changes while it grows ends with the endpoints of the change", () => {
+  const addresses = (from: number, to: number) =>
+    range(to - from).map((i) => `10.244.0.${from + i}`);
+  const pipeline = new Pipeline();
+  pipeline.deliver([service("web"), slice("web", addresses(0, 150))]);
+  const first = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
+  assertEquals([...first.growing], ["default/web"]);
+  assertEquals(endpointsOf(pipeline).length, 40);
+  pipeline.deliver([service("web"), slice("web", addresses(20, 200))]);
+  assertEquals(grow(pipeline), 4);
+  assertEquals(endpointsOf(pipeline), addresses(20, 200).sort());
+});
+
+Deno.test("a Service grows to other endpoints if the node's zone changes", () => {
+  const inZone = (zone: string, from: number) =>
+    range(100).map((i) => ({
+      addresses: [`10.244.0.${from + i}`],
+      zone,
+      hints: { forZones: [{ name: zone }] },
+    }));
+  const endpoints = [...inZone("a", 0), ...inZone("b", 100)];
+  const objects = (zone: string) => [
+    node(["192.0.2.1"], { "topology.kubernetes.io/zone": zone }),
+    service("web"),
+    slice("web", [], { addressType: "IPv4", endpoints }),
+  ];
+  const pipeline = new Pipeline();
+  pipeline.deliver(objects("a"));
+  const { growing } = pipeline.desired.update(pipeline.cache, pipeline.cache.takeDirty(), 40);
+  pipeline.cache.putBack(growing);
+  pipeline.deliver(objects("b"));
+  grow(pipeline);
+  assertEquals(endpointsOf(pipeline), inZone("b", 100).flatMap((each) => each.addresses).sort());
 });
