@@ -6,8 +6,7 @@
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import { kindOf } from "../../lib/source/objects/tables.ts";
 import { StatusError, WatchError } from "../../lib/source/api/failure.ts";
-import { SplitError, splitFrames, splitLines } from "../../lib/source/api/pieces.ts";
-import { parseWatchEvent } from "../../lib/source/api/watch_stream.ts";
+import { parseWatchEvent, splitFrames, splitLines } from "../../lib/source/api/watch_events.ts";
 import type { ApiObject } from "../support/pipeline.ts";
 import { encodeEvent, encodeObject } from "../support/protobuf.ts";
 import type { Random } from "../support/random.ts";
@@ -15,7 +14,7 @@ import { anyObject, mutate, pick } from "./hostile.ts";
 import { assertHarmless, checkObjects } from "./objects.ts";
 
 /** Errors with which a stream may end. */
-const EXPECTED = [SplitError, WatchError, StatusError];
+const EXPECTED = [WatchError, StatusError];
 
 const TYPES = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "NEW"];
 

@@ -2,34 +2,32 @@
  * Lists the objects of one kind, then watches them through any failure of the API server.
  *
  * A failure never removes an object. Delivered objects stay until a newer state arrives.
- *
  * @module
  */
 import { Backoff, type BackoffLimits } from "../../model/values/timing.ts";
-import type { Decoder, EventSink, Kind } from "../../model/cluster/objects.ts";
+import type {
+  Decoded,
+  Decoder,
+  EventSink,
+  Kind,
+  ObjectEvent,
+} from "../../model/cluster/objects.ts";
+import { PROTOBUF } from "../../model/configuration.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
-import type { ApiClient } from "./api_client.ts";
+import { errorText } from "../../model/values/text.ts";
+import { type ApiClient, type ApiStream, IdleLimit } from "./api_client.ts";
 import { StatusError, WatchError } from "./failure.ts";
+import { listPages, MAX_OBJECTS, Snapshot, TooManyObjectsError } from "./list.ts";
 import { type WatchObserver, WatchReport } from "./report.ts";
 import { type Resource, resourceOf, selecting, withoutFieldSelector } from "./resources.ts";
-import { listPages, MAX_OBJECTS, Snapshot } from "./list.ts";
-import { errorText } from "../../model/values/text.ts";
-import {
-  fallbackFrom,
-  followStream,
-  mayWorkInJson,
-  refusesFieldSelector,
-  type StreamOptions,
-} from "./watch_stream.ts";
+import { parseWatchEvent, piecesOf, type WatchEvent } from "./watch_events.ts";
 
 /** The limits of a watch; times are milliseconds. */
 export interface WatchLimits {
   /** The longest silence of a watch. The API server sends a bookmark about every minute. */
   readonly stall: number;
-  /**
-   * The longest time without a new object before the end of a streaming list. The API server waits
-   * at most 3 seconds for its cache.
-   */
+  /** The longest time without a new object in a streaming list. The server waits 3 s for its cache. */
   readonly initialQuiet: number;
   /** The delay of a retry if the server does not know the resource. */
   readonly absent: number;
@@ -50,8 +48,9 @@ export const DEFAULT_LIMITS: WatchLimits = {
   maxObjects: MAX_OBJECTS,
 };
 
-/** The options of a reflector. */
-interface ReflectorOptions {
+/** The kinds, and the options of each watch. */
+interface WatchOptions {
+  readonly kinds: readonly Kind[];
   readonly client: ApiClient;
   /** The name of the Node to watch. */
   readonly nodeName: string;
@@ -62,20 +61,42 @@ interface ReflectorOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: WatchObserver;
-  /** Ends the watch. */
+  /** Ends the watches. */
   readonly signal: AbortSignal;
   readonly limits?: Partial<WatchLimits>;
   /** Returns 0 to 1; `Math.random` by default. */
   readonly random?: () => number;
 }
 
+/**
+ * Lists and watches every kind until the signal aborts. Never rejects: failures are retried. Each
+ * kind's first event is a `replace`. It is empty if the cluster lacks the kind.
+ */
+export async function watchAll(options: WatchOptions): Promise<void> {
+  await Promise.all(options.kinds.map((kind) => new Reflector(kind, options).run()));
+}
+
 /** Failures in a row, without progress, before the resource version is dropped. */
 const FAILURES_BEFORE_RELIST = 5;
+
 /** Milliseconds after which a stream without events counts as a success. */
 const GOOD_STREAM = 30_000;
 
 /** The longest delay in milliseconds that a server can ask for. */
 const LONGEST_RETRY_AFTER = 120_000;
+
+/** Lines or frames that are taken without a break. */
+const BATCH = 16;
+
+/** One watch stream. */
+interface Stream<K extends Kind> {
+  /** Collects the initial state until its end. */
+  snapshot: Snapshot<K> | undefined;
+  /** Limits the time without a new object in the initial state. */
+  quiet: IdleLimit | undefined;
+  isOpen: boolean;
+  hasProgress: boolean;
+}
 
 /** Lists and watches one kind. */
 class Reflector<K extends Kind> {
@@ -87,7 +108,7 @@ class Reflector<K extends Kind> {
   readonly #relists: Backoff;
   readonly #random: () => number;
   readonly #report: WatchReport;
-  /** `""` if a list is due. */
+  /** The version of the last delivered event; `""` if a list is due. */
   #resourceVersion = "";
   /** The monotonic time of the last list, event or bookmark. */
   #progressed = -Infinity;
@@ -100,18 +121,14 @@ class Reflector<K extends Kind> {
   #relisted = -Infinity;
   #protobuf: boolean;
 
-  constructor(private readonly kind: K, private readonly options: ReflectorOptions) {
+  constructor(private readonly kind: K, private readonly options: WatchOptions) {
     this.#collection = resourceOf(kind, options.nodeName);
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#random = options.random ?? Math.random;
     this.#protobuf = options.protobuf;
     this.#backoff = new Backoff(this.#limits.backoff, this.#random);
     this.#relists = new Backoff(this.#limits.backoff, this.#random);
-    this.#report = new WatchReport(kind, {
-      clock: options.clock,
-      logger: options.logger,
-      observer: options.observer,
-    });
+    this.#report = new WatchReport(kind, options);
   }
 
   /** Lists and watches until the signal aborts. Never rejects. */
@@ -130,23 +147,18 @@ class Reflector<K extends Kind> {
   async #listAndWatch(): Promise<void> {
     if (this.#resourceVersion === "" && this.#streamingList) {
       try {
-        return await this.#watch({ initial: true });
+        return await this.#watch(new Snapshot(this.kind, this.#limits.maxObjects));
       } catch (error) {
         const fallback = this.#resourceVersion === "" ? fallbackFrom(error) : undefined;
         if (fallback === undefined || this.options.signal.aborted) throw error;
         if (this.#selectsFields && refusesFieldSelector(error)) throw error;
         this.#streamingList = fallback !== "for good";
-        this.options.logger.debug(
-          1,
-          `no streaming list of ${this.kind} objects, listing in pages`,
-          {
-            error: errorText(error),
-          },
-        );
+        const message = `no streaming list of ${this.kind} objects, listing in pages`;
+        this.options.logger.debug(1, message, { error: errorText(error) });
       }
     }
     if (this.#resourceVersion === "") await this.#list();
-    await this.#watch({ initial: false });
+    await this.#watch();
   }
 
   async #list(): Promise<void> {
@@ -159,77 +171,168 @@ class Reflector<K extends Kind> {
       pageSize: this.#limits.pageSize,
       maxObjects: this.#limits.maxObjects,
     });
-    if (signal.aborted) return;
-    this.options.sink(snapshot.toEvent());
-    this.#listed(snapshot, resourceVersion);
+    if (!signal.aborted) this.#listed(snapshot, resourceVersion);
   }
 
   #listed(snapshot: Snapshot<K>, resourceVersion: string): void {
+    this.options.sink(snapshot.toEvent());
     this.#known = snapshot.keys;
     this.#progressed = this.options.clock.monotonic();
     this.#resourceVersion = resourceVersion;
     this.#report.listed(resourceVersion, snapshot.size);
   }
 
-  /** Follows one stream to its end. */
-  async #watch({ initial }: { readonly initial: boolean }): Promise<void> {
-    const { clock } = this.options;
-    this.#report.state(initial ? "listing" : "connecting");
+  /**
+   * Follows one stream to its end.
+   * @param snapshot collects the initial state, if the stream begins with that
+   */
+  async #watch(snapshot?: Snapshot<K>): Promise<void> {
+    const { clock, signal } = this.options;
+    this.#report.state(snapshot ? "listing" : "connecting");
     const start = clock.monotonic();
-    let isOpen = false;
-    let progress = false;
+    const stream = { snapshot, quiet: undefined, isOpen: false, hasProgress: false };
     try {
-      await followStream(this.kind, {
-        ...this.#streamOptions(initial),
-        onListed: (snapshot, resourceVersion) => this.#listed(snapshot, resourceVersion),
-        onProgress: (resourceVersion) => {
-          progress = true;
-          this.#progressed = clock.monotonic();
-          this.#resourceVersion = resourceVersion;
-          this.#backoff.reset();
-          this.#report.alive(resourceVersion);
-        },
-        onOpen: () => {
-          isOpen = true;
-          if (!initial) this.#report.state("watching");
-        },
-      });
+      await this.#follow(stream);
     } catch (error) {
       // The abort ends the body at any place.
-      if (this.options.signal.aborted) return;
+      if (signal.aborted) return;
       if (this.#protobuf && mayWorkInJson(error)) this.#leaveProtobuf(error);
       throw error;
     } finally {
       const end = clock.monotonic();
       if (end - start >= GOOD_STREAM) this.#backoff.reset();
       // A restored server with a lower version sends nothing until it has passed this one.
-      const isSilent = isOpen && !progress && end - this.#progressed >= this.#limits.stall;
+      const isSilent = stream.isOpen && !stream.hasProgress &&
+        end - this.#progressed >= this.#limits.stall;
       if (isSilent) this.#resourceVersion = "";
     }
-    if (this.options.signal.aborted) return;
-    if (!progress && clock.monotonic() - start < GOOD_STREAM) {
+    if (signal.aborted) return;
+    if (!stream.hasProgress && clock.monotonic() - start < GOOD_STREAM) {
       throw new WatchError("dropped", "the watch was closed by the server at once");
     }
     this.#report.state("connecting");
-    await clock.sleep(this.#limits.backoff.first * this.#random(), this.options.signal);
+    await clock.sleep(this.#limits.backoff.first * this.#random(), signal);
   }
 
-  #streamOptions(initial: boolean): Omit<StreamOptions<K>, "onListed" | "onProgress" | "onOpen"> {
-    const { client, sink, signal, clock } = this.options;
-    return {
-      client,
-      sink,
+  async #follow(stream: Stream<K>): Promise<void> {
+    const { client, signal, clock } = this.options;
+    const { stall } = this.#limits;
+    const { resource, decode } = this.#selection();
+    const answer = await client.open(resource.path, {
+      query: this.#query(resource, stream),
+      ...(this.#protobuf && { accept: `${PROTOBUF}, application/json` }),
       signal,
-      clock,
-      ...this.#selection(),
-      protobuf: this.#protobuf,
-      known: () => this.#known,
-      maxObjects: this.#limits.maxObjects,
-      resourceVersion: initial ? undefined : this.#resourceVersion,
-      timeoutSeconds: 300 + Math.floor(300 * this.#random()),
-      stall: this.#limits.stall,
-      initialQuiet: this.#limits.initialQuiet,
+      idleLimit: stall,
+      headerLimit: Math.min(stall, 90_000),
+    });
+    stream.isOpen = true;
+    if (stream.snapshot) stream.quiet = this.#limitQuiet(answer);
+    else this.#report.state("watching");
+    const turns = new Turns(clock);
+    try {
+      for await (const pieces of piecesOf(answer)) {
+        if (signal.aborted) return;
+        for (let i = 0; i < pieces.length; i += BATCH) {
+          this.#take(pieces.slice(i, i + BATCH), stream, decode);
+          if (!stream.snapshot) continue;
+          await turns.giveWay();
+          if (signal.aborted) return;
+        }
+      }
+      if (stream.snapshot) throw new WatchError("dropped", "the initial list ended unfinished");
+    } finally {
+      stream.quiet?.stop();
+      answer.close();
+    }
+  }
+
+  #query(resource: Resource, { snapshot }: Stream<K>): Record<string, string> {
+    return {
+      ...resource.selectors,
+      watch: "true",
+      allowWatchBookmarks: "true",
+      timeoutSeconds: String(300 + Math.floor(300 * this.#random())),
+      ...snapshot
+        ? { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }
+        : { resourceVersion: this.#resourceVersion },
     };
+  }
+
+  #limitQuiet(stream: ApiStream): IdleLimit {
+    const message = "the server does not mark the end of the initial list";
+    return new IdleLimit(this.#limits.initialQuiet, {
+      clock: this.options.clock,
+      onIdle: () => stream.fail(new UnmarkedListError("garbage", message)),
+    });
+  }
+
+  /** Takes some lines or frames. */
+  #take(pieces: readonly (string | Uint8Array)[], stream: Stream<K>, decode: Decoder): void {
+    let hasProgress = false;
+    try {
+      for (const piece of pieces) {
+        const event = parseWatchEvent(piece);
+        if (event === undefined) continue;
+        if (stream.snapshot) hasProgress = this.#gather(event, stream, decode);
+        else {
+          this.#pass(event, decode);
+          hasProgress = true;
+        }
+      }
+    } finally {
+      // Events before a bad piece are delivered, so the next watch continues after them.
+      if (hasProgress) {
+        stream.hasProgress = true;
+        this.#progressed = this.options.clock.monotonic();
+        this.#backoff.reset();
+        this.#report.alive(this.#resourceVersion);
+      }
+    }
+  }
+
+  /** Takes an event of the initial state. @returns true at its end */
+  #gather(event: WatchEvent, stream: Stream<K>, decode: Decoder): boolean {
+    const { snapshot, quiet } = stream;
+    if (event.type === "bookmark") {
+      if (!event.initialEventsEnd || !snapshot) return false;
+      stream.snapshot = undefined;
+      quiet?.stop();
+      this.#listed(snapshot, event.resourceVersion);
+      return true;
+    }
+    const decoded = decode(this.kind, event.object);
+    if (event.type === "deleted") snapshot?.remove(decoded.key);
+    else if (snapshot?.put(decoded)) quiet?.touch();
+    return false;
+  }
+
+  /** Delivers an event after the initial state. */
+  #pass(event: WatchEvent, decode: Decoder): void {
+    const { kind } = this;
+    if (isLower(event.resourceVersion, this.#resourceVersion)) {
+      const step = `from ${this.#resourceVersion} to ${event.resourceVersion}`;
+      throw new WatchError("reverted", `the resource version went back ${step}`);
+    }
+    if (event.type !== "bookmark") {
+      const decoded = decode(kind, event.object);
+      const { key } = decoded;
+      const change = changeEvent(
+        kind,
+        event.type === "deleted" ? { type: "ignored", key } : decoded,
+      );
+      if (change.type === "delete") this.#known.delete(key);
+      else this.#know(key);
+      this.options.sink(change);
+    }
+    this.#resourceVersion = event.resourceVersion;
+  }
+
+  #know(key: string): void {
+    const { maxObjects } = this.#limits;
+    if (this.#known.size >= maxObjects && !this.#known.has(key)) {
+      throw new TooManyObjectsError(this.kind, maxObjects);
+    }
+    this.#known.add(key);
   }
 
   /** Returns the selectors of requests, and the decoder that applies the selectors left out. */
@@ -329,15 +432,66 @@ class Reflector<K extends Kind> {
   }
 }
 
-/** The kinds, and the options of each watch. */
-interface WatchAllOptions extends ReflectorOptions {
-  readonly kinds: readonly Kind[];
+/** Thrown if the server accepts a streaming list but does not mark its end. */
+class UnmarkedListError extends WatchError {
+  override name = "UnmarkedListError";
+}
+
+/** Statuses of servers that refuse unknown parameters. */
+const REFUSALS: readonly number[] = [400, 405, 406, 415, 422, 501];
+
+/** Returns true if a failed protobuf stream may work in JSON. */
+function mayWorkInJson(error: unknown): boolean {
+  if (error instanceof StatusError) return error.status === 406 || error.status === 415;
+  return error instanceof WatchError && error.reason === "garbage" &&
+    !(error instanceof UnmarkedListError || error instanceof TooManyObjectsError);
+}
+
+/** Returns true if the server names the field selector as the reason of a refusal. */
+function refusesFieldSelector(error: unknown): boolean {
+  return error instanceof StatusError && error.status === 400 &&
+    /field (?:selector|label)/i.test(error.message);
 }
 
 /**
- * Lists and watches every kind until the signal aborts. Never rejects: failures are retried. Each
- * kind's first event is a `replace`. It is empty if the cluster lacks the kind.
+ * Returns the kind of failure after which a paged list follows at once.
+ *
+ * `for good`: the server does not know streaming lists. `for now`: the failure may be temporary.
+ * `undefined`: a paged list would fail too.
  */
-export async function watchAll(options: WatchAllOptions): Promise<void> {
-  await Promise.all(options.kinds.map((kind) => new Reflector(kind, options).run()));
+function fallbackFrom(error: unknown): "for good" | "for now" | undefined {
+  if (error instanceof UnmarkedListError) return "for good";
+  if (error instanceof TooManyObjectsError) return undefined;
+  if (error instanceof StatusError) {
+    if (REFUSALS.includes(error.status)) return "for good";
+    return error.status === 403 ? "for now" : undefined;
+  }
+  const isBroken = error instanceof WatchError &&
+    (error.reason === "garbage" || error.reason === "dropped");
+  return isBroken ? "for now" : undefined;
+}
+
+/** A decimal number without leading zeros. */
+const COMPARABLE = /^[1-9][0-9]*$/;
+
+/**
+ * Returns true if a resource version is lower than another of the same resource. Non-numeric
+ * versions have no order (KEP-5504).
+ */
+function isLower(version: string, other: string): boolean {
+  if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;
+  return version.length < other.length || version.length === other.length && version < other;
+}
+
+/** Returns the event of one changed object. An ignored object counts as deleted. */
+function changeEvent<K extends Kind>(kind: K, decoded: Decoded<K>): ObjectEvent {
+  const { key } = decoded;
+  switch (decoded.type) {
+    case "object":
+      return { type: "upsert", kind, key, object: decoded.object } as ObjectEvent;
+    case "refused":
+      return { type: "refuse", kind, key, reason: decoded.reason };
+    case "ignored":
+      return { type: "delete", kind, key };
+  }
 }

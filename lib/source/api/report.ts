@@ -65,7 +65,7 @@ export interface WatchObserver {
 interface ReportOptions {
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly observer: WatchObserver | undefined;
+  readonly observer?: WatchObserver;
 }
 
 /** Keeps the status of one watch and logs its changes. */

@@ -10,9 +10,8 @@ import {
   type HttpRequest,
 } from "../../../lib/source/api/api_client.ts";
 import { listPages } from "../../../lib/source/api/list.ts";
-import { Remainder } from "../../../lib/source/api/pieces.ts";
 import { resourceOf } from "../../../lib/source/api/resources.ts";
-import { parseWatchEvent } from "../../../lib/source/api/watch_stream.ts";
+import { parseWatchEvent, Remainder } from "../../../lib/source/api/watch_events.ts";
 import { createDecoder } from "../../../lib/source/objects/decode.ts";
 import { eventually } from "../../support/eventually.ts";
 import { encodeEvent } from "../../support/protobuf.ts";

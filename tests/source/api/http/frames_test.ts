@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { SplitError, splitFrames } from "../../../../lib/source/api/pieces.ts";
+import { WatchError } from "../../../../lib/source/api/failure.ts";
+import { splitFrames } from "../../../../lib/source/api/watch_events.ts";
 import { chunks, cutBy } from "../streams.ts";
 
 async function split(parts: Iterable<Uint8Array>, maxFrame?: number): Promise<Uint8Array[]> {
@@ -33,9 +34,9 @@ Deno.test("frames are the same however the stream is cut into chunks", async () 
 Deno.test("half a frame at the end and a frame too long are errors", async () => {
   const whole = framed([1, 2, 3]);
   for (const length of [1, 4, 6]) {
-    await assertRejects(() => split([whole.slice(0, length)]), SplitError, "within a frame");
+    await assertRejects(() => split([whole.slice(0, length)]), WatchError, "within a frame");
   }
-  await assertRejects(() => split([framed([1, 2, 3])], 2), SplitError, "longer than 2");
+  await assertRejects(() => split([framed([1, 2, 3])], 2), WatchError, "longer than 2");
   const html = new TextEncoder().encode("<html>");
-  await assertRejects(() => split([html]), SplitError, "longer than 16777216");
+  await assertRejects(() => split([html]), WatchError, "longer than 16777216");
 });

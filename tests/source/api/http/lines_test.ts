@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import fc from "fast-check";
-import { SplitError, splitLines } from "../../../../lib/source/api/pieces.ts";
+import { WatchError } from "../../../../lib/source/api/failure.ts";
+import { splitLines } from "../../../../lib/source/api/watch_events.ts";
 import { chunks, cutBy } from "../streams.ts";
 
 async function split(parts: Iterable<Uint8Array>, maxLine?: number): Promise<string[]> {
@@ -35,9 +36,9 @@ Deno.test("the lines that a chunk completes come together, empty ones not at all
 });
 
 Deno.test("half a line at the end, a line too long and broken UTF-8 are errors", async () => {
-  await assertRejects(() => split([bytes("a\nb")]), SplitError, "within a line");
-  await assertRejects(() => split([bytes("abc"), bytes("defg\n")], 6), SplitError, "longer than 6");
-  await assertRejects(() => split([new Uint8Array([0xff, 0x0a])]), SplitError, "no UTF-8");
+  await assertRejects(() => split([bytes("a\nb")]), WatchError, "within a line");
+  await assertRejects(() => split([bytes("abc"), bytes("defg\n")], 6), WatchError, "longer than 6");
+  await assertRejects(() => split([new Uint8Array([0xff, 0x0a])]), WatchError, "no UTF-8");
 });
 
 Deno.test("what came before a bad line is not lost", async () => {
@@ -45,6 +46,6 @@ Deno.test("what came before a bad line is not lost", async () => {
   const error = await (async () => {
     for await (const batch of splitLines(chunks([bytes("a\n"), bytes("b")]))) seen.push(...batch);
   })().catch((cause: unknown) => cause);
-  assert(error instanceof SplitError);
+  assert(error instanceof WatchError);
   assertEquals(seen, ["a"]);
 });

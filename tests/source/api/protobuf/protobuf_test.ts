@@ -8,8 +8,11 @@ import fc from "fast-check";
 import { createDecoder } from "../../../../lib/source/objects/decode.ts";
 import type { Kind } from "../../../../lib/model/cluster/objects.ts";
 import { StatusError, WatchError } from "../../../../lib/source/api/failure.ts";
-import { readApiObject } from "../../../../lib/source/api/protobuf.ts";
-import { parseWatchEvent, type WatchEvent } from "../../../../lib/source/api/watch_stream.ts";
+import {
+  parseWatchEvent,
+  readApiObject,
+  type WatchEvent,
+} from "../../../../lib/source/api/watch_events.ts";
 import { cluster } from "../../../support/arbitrary.ts";
 import type { ApiObject } from "../../../support/api_store.ts";
 import { encodeEvent, encodeObject } from "../../../support/protobuf.ts";

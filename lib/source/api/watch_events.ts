@@ -1,0 +1,411 @@
+/**
+ * Reads the API server's answers: bytes to lines of JSON or frames of protobuf, these to objects and
+ * watch events (k8s.io/apimachinery: pkg/util/framer, pkg/apis/meta/v1, pkg/runtime).
+ * @module
+ */
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { PROTOBUF } from "../../model/configuration.ts";
+import { fieldAt, isRecord, type Json } from "../../model/values/record.ts";
+import { errorText, oneLine } from "../../model/values/text.ts";
+import {
+  bytes,
+  type Fields,
+  integer,
+  long,
+  one,
+  type Scalar,
+  string,
+  TABLES,
+} from "../objects/tables.ts";
+import { StatusError, WatchError } from "./failure.ts";
+
+/** The longest line or frame in bytes. The largest object in etcd has 1.5 MiB. */
+const MAX_PIECE = 16 * 1024 * 1024;
+
+/** Collects the parts of an incomplete piece. */
+export class Remainder {
+  /** Doubles when full. Bytes beyond `#length` are free. */
+  #buffer = new Uint8Array();
+  #length = 0;
+
+  /** The number of bytes collected. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Adds a copy of a part, because its chunk will be overwritten. */
+  keep(part: Uint8Array): void {
+    const length = this.#length + part.length;
+    if (length > this.#buffer.length) {
+      const buffer = new Uint8Array(Math.max(length, 2 * this.#buffer.length));
+      buffer.set(this.#buffer.subarray(0, this.#length));
+      this.#buffer = buffer;
+    }
+    this.#buffer.set(part, this.#length);
+    this.#length = length;
+  }
+
+  /** Returns the complete piece with its last part, and starts a new one. */
+  join(last: Uint8Array): Uint8Array {
+    if (this.#length === 0) return last;
+    this.keep(last);
+    const piece = this.#buffer.subarray(0, this.#length);
+    this.#buffer = new Uint8Array();
+    this.#length = 0;
+    return piece;
+  }
+}
+
+const NEWLINE = 0x0a;
+
+/** Returns the lines or frames of a stream, as its content type says. */
+export function piecesOf(
+  { contentType, body }: { readonly contentType: string; readonly body: AsyncIterable<Uint8Array> },
+): AsyncIterable<readonly (string | Uint8Array)[]> {
+  return contentType.startsWith(PROTOBUF) ? splitFrames(body) : splitLines(body);
+}
+
+/**
+ * Yields the lines that each chunk completes. Only complete lines are decoded, because a character may
+ * be split between chunks.
+ * @param options `maxLine`: the longest line in bytes
+ * @throws {WatchError} if a line is too long or no UTF-8, or the last line is incomplete
+ */
+export async function* splitLines(
+  chunks: AsyncIterable<Uint8Array>,
+  { maxLine = MAX_PIECE }: { readonly maxLine?: number } = {},
+): AsyncGenerator<readonly string[]> {
+  const remainder = new Remainder();
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  const checkLength = (more: number) => {
+    if (remainder.length + more <= maxLine) return;
+    throw new WatchError("garbage", `a line is longer than ${maxLine} bytes`);
+  };
+  for await (const chunk of chunks) {
+    const lines: string[] = [];
+    let start = 0;
+    for (let end; (end = chunk.indexOf(NEWLINE, start)) >= 0; start = end + 1) {
+      checkLength(end - start);
+      const line = decodeLine(decoder, remainder.join(chunk.subarray(start, end)));
+      if (line !== "" && line !== "\r") lines.push(line);
+    }
+    checkLength(chunk.length - start);
+    remainder.keep(chunk.subarray(start));
+    if (lines.length > 0) yield lines;
+  }
+  if (remainder.length > 0) {
+    throw new WatchError(
+      "garbage",
+      `the stream ended within a line, after ${remainder.length} bytes of it`,
+    );
+  }
+}
+
+function decodeLine(decoder: TextDecoder, bytes: Uint8Array): string {
+  try {
+    return decoder.decode(bytes);
+  } catch (cause) {
+    throw new WatchError("garbage", "a line is no UTF-8", { cause });
+  }
+}
+
+/** The bytes of a frame's length. */
+const HEADER = 4;
+
+/**
+ * Yields the frames that each chunk completes; they are valid until the next call. A big-endian length
+ * of four bytes precedes each frame.
+ * @param options `maxFrame`: the longest frame in bytes
+ * @throws {WatchError} if a frame is too long, or the last one is incomplete
+ */
+export async function* splitFrames(
+  chunks: AsyncIterable<Uint8Array>,
+  { maxFrame = MAX_PIECE }: { readonly maxFrame?: number } = {},
+): AsyncGenerator<readonly Uint8Array[]> {
+  const remainder = new Remainder();
+  /** The length of the next frame; `undefined` while its header is incomplete. */
+  let length: number | undefined;
+  for await (const chunk of chunks) {
+    const frames: Uint8Array[] = [];
+    let start = 0;
+    for (;;) {
+      const end = start + (length ?? HEADER) - remainder.length;
+      if (end > chunk.length) break;
+      const piece = remainder.join(chunk.subarray(start, end));
+      start = end;
+      if (length === undefined) {
+        length = new DataView(piece.buffer, piece.byteOffset, HEADER).getUint32(0);
+        if (length > maxFrame) {
+          throw new WatchError("garbage", `a frame is longer than ${maxFrame} bytes`);
+        }
+      } else {
+        frames.push(piece);
+        length = undefined;
+      }
+    }
+    remainder.keep(chunk.subarray(start));
+    if (frames.length > 0) yield frames;
+  }
+  if (length !== undefined || remainder.length > 0) {
+    throw new WatchError(
+      "garbage",
+      `the stream ended within a frame, after ${remainder.length} bytes of it`,
+    );
+  }
+}
+
+/** One line or frame of a watch stream. */
+export type WatchEvent =
+  | {
+    /** `changed` is ADDED or MODIFIED. */
+    readonly type: "changed" | "deleted";
+    readonly object: unknown;
+    readonly resourceVersion: string;
+  }
+  | {
+    readonly type: "bookmark";
+    readonly resourceVersion: string;
+    /** True if all initial objects were sent (KEP-3157). */
+    readonly initialEventsEnd: boolean;
+  };
+
+const INITIAL_EVENTS_END = "k8s.io/initial-events-end";
+
+/**
+ * Parses one line or frame of a watch stream.
+ * @returns the event, or `undefined` for an unknown type
+ * @throws {StatusError} at an ERROR event, with its code
+ * @throws {WatchError} if the piece is no watch event
+ */
+export function parseWatchEvent(piece: string | Uint8Array): WatchEvent | undefined {
+  const event = typeof piece === "string" ? parseJson(piece) : parseFrame(piece);
+  const type = fieldAt(event, "type");
+  const object = fieldAt(event, "object");
+  if (typeof type !== "string" || !isRecord(object)) throw garbage("no watch event", piece);
+  if (type === "ERROR") throw statusError(object);
+  const resourceVersion = fieldAt(object, "metadata", "resourceVersion");
+  if (typeof resourceVersion !== "string" || resourceVersion === "") {
+    throw garbage("no resourceVersion in the object", piece);
+  }
+  switch (type) {
+    case "ADDED":
+    case "MODIFIED":
+      return { type: "changed", object, resourceVersion };
+    case "DELETED":
+      return { type: "deleted", object, resourceVersion };
+    case "BOOKMARK": {
+      const initialEventsEnd =
+        fieldAt(object, "metadata", "annotations", INITIAL_EVENTS_END) === "true";
+      return { type: "bookmark", resourceVersion, initialEventsEnd };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function statusError(status: Json): StatusError {
+  const code = typeof status["code"] === "number" ? status["code"] : 500;
+  const seconds = fieldAt(status, "details", "retryAfterSeconds");
+  return new StatusError(
+    `the watch was ended by the server: ${code} ${oneLine(String(status["message"] ?? ""))}`,
+    {
+      status: code,
+      retryAfter: typeof seconds === "number" && seconds > 0 ? seconds * 1000 : undefined,
+    },
+  );
+}
+
+/** The most values in a line: about one a byte of the largest etcd object. More could take hundreds of MB. */
+const MAX_VALUES = 2_000_000;
+
+/** Returns true if a line has more commas and opening brackets than any stored object. */
+function hasTooManyValues(line: string): boolean {
+  if (line.length <= MAX_VALUES) return false;
+  let values = 0;
+  for (let i = 0; i < line.length; i++) {
+    const code = line.charCodeAt(i);
+    if (code === 0x2c || code === 0x5b || code === 0x7b) values++;
+  }
+  return values > MAX_VALUES;
+}
+
+function parseJson(line: string): unknown {
+  if (hasTooManyValues(line)) throw garbage(`more than ${MAX_VALUES} values`, line);
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw garbage("no JSON", line);
+  }
+}
+
+/** @returns an object with the shape of a line */
+function parseFrame(frame: Uint8Array): unknown {
+  try {
+    const { type, object } = readMessage(frame, WATCH_EVENT);
+    const raw = fieldAt(object, "raw");
+    return { type, object: raw instanceof Uint8Array ? readApiObject(raw) : undefined };
+  } catch (cause) {
+    throw new WatchError("garbage", `no frame of a watch stream: ${errorText(cause)}`, { cause });
+  }
+}
+
+function garbage(what: string, piece: string | Uint8Array): WatchError {
+  const shown = typeof piece === "string" ? oneLine(piece, 80) : `a frame of ${piece.length} bytes`;
+  return new WatchError("garbage", `${what} in the watch stream: ${shown}`);
+}
+
+/** Fields by their numbers. */
+type Message = Readonly<Record<number, NumberedField>>;
+
+/** One field of a message. */
+interface NumberedField {
+  /** The field's JSON name. */
+  readonly name: string;
+  readonly value: Scalar | Message;
+  readonly repeated: boolean;
+}
+
+/** Returns the message of a table of fields. */
+function messageOf(fields: Fields): Message {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, { number, value, repeated }]) => [
+      number,
+      { name, value: typeof value === "string" ? value : messageOf(value), repeated },
+    ]),
+  );
+}
+
+/** A parsed message: JSON values, `Uint8Array`, and `Date` for a time. */
+type MessageObject = Record<string, unknown>;
+
+/** The most values in a message. A value takes at least two bytes, and etcd objects have at most 1.5 MiB. */
+const MAX_FIELDS = 800_000;
+
+/**
+ * Reads a message.
+ * @throws {Error} if it ends within a field, a field has the wrong type, or there are too many values
+ */
+function readMessage(bytes: Uint8Array, message: Message): MessageObject {
+  return readFields(new CountingReader(bytes), bytes.length, message);
+}
+
+/** Counts the values that were read. */
+class CountingReader extends BinaryReader {
+  #values = 0;
+
+  count(): void {
+    if (++this.#values > MAX_FIELDS) throw new Error(`it has more than ${MAX_FIELDS} values`);
+  }
+}
+
+function readFields(reader: CountingReader, end: number, message: Message): MessageObject {
+  const object: MessageObject = {};
+  while (reader.pos < end) {
+    const tag = reader.uint32();
+    const field = message[tag >>> 3];
+    const wireType = tag & 7;
+    if (field === undefined) reader.skip(wireType, tag >>> 3);
+    else if (wireType === wireTypeOf(field)) readField(reader, field, object);
+    else throw new Error(`the field ${field.name} is of wire type ${wireType}`);
+  }
+  if (reader.pos !== end) throw new Error("a field reaches beyond its message");
+  return object;
+}
+
+function wireTypeOf({ value }: NumberedField): WireType {
+  const isVarint = value === "integer" || value === "long" || value === "boolean";
+  return isVarint ? WireType.Varint : WireType.LengthDelimited;
+}
+
+function readField(reader: CountingReader, field: NumberedField, object: MessageObject): void {
+  const { name, value, repeated } = field;
+  reader.count();
+  if (value === "map") readEntry(reader, (object[name] ??= {}) as MessageObject);
+  else if (repeated) ((object[name] ??= []) as unknown[]).push(readValue(reader, value));
+  else object[name] = readValue(reader, value);
+}
+
+function readValue(reader: CountingReader, value: Exclude<NumberedField["value"], "map">): unknown {
+  switch (value) {
+    case "string":
+      return reader.string();
+    case "integer":
+      return reader.int32();
+    case "long":
+      return Number(reader.int64());
+    case "boolean":
+      return reader.bool();
+    case "bytes":
+      return reader.bytes();
+    case "time":
+      return readTime(reader);
+    default:
+      return readNested(reader, value);
+  }
+}
+
+/** Reads a length and the message or map entry after it. */
+function readNested(reader: CountingReader, message: Message): MessageObject {
+  const length = reader.uint32();
+  return readFields(reader, reader.pos + length, message);
+}
+
+const ENTRY: Message = messageOf({ key: string(1), value: string(2) });
+
+function readEntry(reader: CountingReader, map: MessageObject): void {
+  const { key = "", value = "" } = readNested(reader, ENTRY);
+  map[key as string] = value;
+}
+
+const TIME: Message = messageOf({ seconds: long(1) });
+
+/** Returns an invalid date if the value is out of range. */
+function readTime(reader: CountingReader): Date {
+  const { seconds = 0 } = readNested(reader, TIME);
+  return new Date(seconds as number * 1000);
+}
+
+/** meta/v1 WatchEvent: one frame of a watch stream. */
+const WATCH_EVENT: Message = messageOf({
+  type: string(1),
+  object: one(2, { raw: bytes(1) }),
+});
+
+/** runtime Unknown: any object. */
+const UNKNOWN: Message = messageOf({
+  typeMeta: one(1, { kind: string(2) }),
+  raw: bytes(2),
+});
+
+/** meta/v1 Status. */
+const STATUS = {
+  message: string(3),
+  details: one(5, { retryAfterSeconds: integer(5) }),
+  code: integer(6),
+};
+
+/** The messages of a server's answers, by kind. */
+const OBJECTS: ReadonlyMap<unknown, Message> = new Map(
+  Object.entries({ ...TABLES, Status: STATUS }).map(([kind, fields]) => [kind, messageOf(fields)]),
+);
+
+/** The prefix of any object: `k8s\0`. */
+const PREFIX: readonly number[] = [0x6b, 0x38, 0x73, 0x00];
+
+/** Returns true if the bytes are an object in protobuf. */
+export function isApiObject(bytes: Uint8Array): boolean {
+  return PREFIX.every((byte, i) => bytes[i] === byte);
+}
+
+/**
+ * Reads an object of a known kind, or a Status.
+ * @throws {Error} if it is neither
+ */
+export function readApiObject(bytes: Uint8Array): MessageObject {
+  if (!isApiObject(bytes)) throw new Error("an object without its prefix");
+  const { typeMeta, raw } = readMessage(bytes.subarray(PREFIX.length), UNKNOWN);
+  const kind = (typeMeta as MessageObject | undefined)?.["kind"];
+  const message = OBJECTS.get(kind);
+  if (message === undefined) throw new Error(`an object of kind ${JSON.stringify(kind ?? null)}`);
+  return readMessage(raw instanceof Uint8Array ? raw : new Uint8Array(), message);
+}
