@@ -1,9 +1,8 @@
 /**
  * Defines the backend port: one object for each mode, with everything that depends on the mode.
  *
- * A backend is created without touching the kernel. Only the daemon applies scripts, and only after
- * `probe`. All other methods may be called at any time.
- *
+ * A backend is created without touching the kernel. Only the daemon applies scripts, and only after `probe`. All
+ * other methods may be called at any time.
  * @module
  */
 import type { RulesetFacts } from "../findings/facts.ts";
@@ -131,32 +130,28 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   readonly foreignRules: ForeignRules;
   /**
    * Checks if the kernel supports the rules, without writing.
-   *
    * @throws {ApplyError} that names what is missing
    */
   probe(): Promise<Probed>;
   /**
-   * Returns a script that repairs only the drift from the applied state; `undefined` asks for a
-   * full sync. No script may be in progress. Never rejects with an `ApplyError`.
+   * Returns a script that repairs only the drift from the applied state; `undefined` asks for a full sync. No
+   * script may be in progress. Never rejects with an `ApplyError`.
    */
   repair(applied: DesiredState): Promise<S | undefined>;
   /** Reports changes by other programs until the signal aborts. */
   watchDrift(options: DriftOptions): Promise<void>;
   /**
    * Reads signpost's rules from the kernel.
-   *
    * @throws {ApplyError} if they cannot be read
    */
   read(): Promise<KernelRules>;
   /**
    * Reads the kernel's rules of some service ports. Absent if `read` is as fast.
-   *
    * @throws {ApplyError} if they cannot be read
    */
   readPorts?(about: PortsOfNode): Promise<PortRules>;
   /**
    * Reads the rules of other programs that ours depend on.
-   *
    * @throws {ApplyError} if they cannot be read
    */
   readRuleset(): Promise<RulesetFacts>;
@@ -166,7 +161,6 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   changesFrom(state: DesiredState): (step: DesiredStep) => Change[];
   /**
    * Removes signpost's rules, and kube-proxy's if asked.
-   *
    * @returns the failures; a missing program has no rules
    */
   cleanup(options: CleanupOptions): Promise<ApplyError[]>;

@@ -1,6 +1,5 @@
 /**
  * Chooses the backend. No other module lists the backends.
- *
  * @module
  */
 import { finding } from "../findings/finding.ts";
@@ -38,8 +37,8 @@ export function likelyBackend(options: BackendOptions): Backend {
 }
 
 /**
- * Returns the backend that a daemon with this configuration uses here, for commands that only read.
- * If the kernel cannot be asked, it is the last one.
+ * Returns the backend that a daemon with this configuration uses here, for commands that only read. If the kernel
+ * cannot be asked, it is the last one.
  */
 export async function usedBackend(options: BackendOptions): Promise<Backend> {
   const backend = likelyBackend(options);
@@ -67,9 +66,8 @@ export async function couldUseFirst(options: BackendOptions): Promise<boolean> {
 }
 
 /**
- * Opens the backend of the configured mode. If none is set, it is nftables if this kernel and nft
- * support the rules, else iptables.
- *
+ * Opens the backend of the configured mode. If none is set, it is nftables if this kernel and nft support the
+ * rules, else iptables.
  * @throws {FatalError} that names what is missing
  */
 export async function openBackend(options: BackendOptions): Promise<OpenBackend> {

@@ -1,6 +1,5 @@
 /**
  * The connections that came to each Service: read from the kernel when they are asked for.
- *
  * @module
  */
 import {
@@ -23,8 +22,8 @@ import { frontendsOf } from "../policy/frontend.ts";
 export const MOST_FRONTENDS = 20_000;
 
 /**
- * How long a reading holds, by the time that it took: iptables-legacy copies all of the nat table for one, under the
- * lock that its writers take, too.
+ * How long a reading holds, by the time that it took: iptables-legacy copies all of the nat table for one, under
+ * the lock that its writers take, too.
  */
 export const TIMES_AS_LONG: Readonly<Record<Interest, number>> = { scrape: 50, live: 10 };
 
@@ -86,8 +85,8 @@ export class Connections {
   }
 
   /**
-   * Begins to count, once the rules are in the kernel: what was counted before this process is not told again, or
-   * a restart would count it twice. Rules that this process wrote are not read for that. Never rejects.
+   * Begins to count, once the rules are in the kernel: what was counted before this process is not told again, or a
+   * restart would count it twice. Rules that this process wrote are not read for that. Never rejects.
    */
   async begin(): Promise<void> {
     this.#hasBegun = true;
@@ -120,7 +119,6 @@ export class Connections {
 
   /**
    * The busiest, and the sums of all. Never rejects.
-   *
    * @param most how many are wanted, up to `MOST_REPORTED`
    */
   async report(interest: Interest, most = MOST_REPORTED): Promise<ConnectionsReport> {
@@ -216,9 +214,9 @@ export class ConnectionsByService {
   /**
    * Takes a reading in. Adds the difference to the last one, or all of a counter that was reset: a change of the
    * frontend writes its element again, and what came between the last reading and that is lost.
-   *
    * @param counts the counts of all frontends
-   * @param seconds since the last reading; `undefined`: this is the first one, and its counts are of an older process
+   * @param seconds since the last reading; `undefined`: this is the first one, and its counts are of an older
+   *   process
    * @returns how many frontends there are
    * @yields where other work can be done
    */

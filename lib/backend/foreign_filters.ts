@@ -1,6 +1,5 @@
 /**
  * Reads the filter chains of other programs: of iptables-legacy, which nft does not list, and in iptables mode.
- *
  * @module
  */
 import type { ForeignChain } from "../findings/facts.ts";
@@ -16,9 +15,8 @@ import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts"
 import { programName } from "./iptables/script/script.ts";
 
 /**
- * Reads the chains of the family `inet`; none if nft cannot. The families `ip` and `ip6` are
- * usually iptables': their `nat` table may be large, and `filter` in iptables mode accepts Service
- * packets.
+ * Reads the chains of the family `inet`; none if nft cannot. The families `ip` and `ip6` are usually iptables':
+ * their `nat` table may be large, and `filter` in iptables mode accepts Service packets.
  */
 export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]> {
   try {
@@ -31,7 +29,6 @@ export async function inetChains(runner: ProcessRunner): Promise<ForeignChain[]>
 
 /**
  * Reads the filter chains of both families that iptables-legacy holds.
- *
  * @throws {ApplyError} if a program does not end
  */
 export async function legacyChains(runner: ProcessRunner): Promise<ForeignChain[]> {

@@ -1,6 +1,5 @@
 /**
  * Finds the IP families of this node's kernel.
- *
  * @module
  */
 import { FAMILIES, type Family } from "../model/values/address.ts";

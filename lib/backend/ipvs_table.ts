@@ -1,11 +1,7 @@
 /**
  * Names the table that exists while connections of kube-proxy's ipvs mode keep working.
- *
  * @module
  */
 
-/**
- * The table of `ipvs/guard.ts`. It is separate because it lives only as long as another program's
- * leftovers.
- */
+/** The table of `ipvs/guard.ts`. It is separate because it lives only as long as another program's leftovers. */
 export const IPVS_TABLE = "inet ipvs-signpost";

@@ -1,6 +1,5 @@
 /**
  * Runs `signpost cleanup --kube-proxy` after kube-proxy's ipvs mode, without a grace period.
- *
  * @module
  */
 import { hostPort } from "../model/cluster/names.ts";
@@ -18,7 +17,6 @@ export interface IpvsCleanupOptions extends Pick<CleanupOptions, "dryRun" | "rem
 
 /**
  * Removes virtual servers, `kube-ipvs0` and sets. No rule may use the sets any more.
- *
  * @returns an error with advice if a part failed
  */
 export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]> {

@@ -1,7 +1,6 @@
 /**
- * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Without a protecting
- * rule, it lets neighbours reach local listeners (CVE-2020-8558).
- *
+ * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Without a protecting rule, it lets
+ * neighbours reach local listeners (CVE-2020-8558).
  * @module
  */
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
@@ -24,7 +23,6 @@ export interface RouteLocalnetOptions {
 
 /**
  * Sets it to 1.
- *
  * @throws {Error} if it cannot be set
  */
 export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
@@ -35,8 +33,8 @@ export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
 }
 
 /**
- * Returns a function that sets it without delaying a sync for long. If that fails (a read-only
- * /proc/sys), a node finding reports it; all other rules work without it.
+ * Returns a function that sets it without delaying a sync for long. If that fails (a read-only /proc/sys), a node
+ * finding reports it; all other rules work without it.
  */
 export function routeLocalnet(
   { runner, clock }: RouteLocalnetOptions,

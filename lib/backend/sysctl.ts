@@ -1,7 +1,5 @@
 /**
- * Reads and writes kernel settings with the program `sysctl`. Deno writes below `/proc` only with
- * all permissions.
- *
+ * Reads and writes kernel settings with the program `sysctl`. Deno writes below `/proc` only with all permissions.
  * @module
  */
 import { type ProcessRunner, ProgramMissingError } from "../model/ports/ports.ts";
@@ -13,7 +11,6 @@ export class Sysctl {
 
   /**
    * Reads a setting.
-   *
    * @throws {Error} if there is no such setting, or no `sysctl`
    */
   async read(name: string): Promise<string> {
@@ -22,7 +19,6 @@ export class Sysctl {
 
   /**
    * Writes a setting.
-   *
    * @throws {Error} if the kernel or the container refuses it
    */
   async write(name: string, value: string): Promise<void> {

@@ -1,7 +1,6 @@
 /**
- * Takes over from kube-proxy, or from signpost's other mode, without a gap. Signpost's rules are
- * written before, or in the same transaction as, the removal.
- *
+ * Takes over from kube-proxy, or from signpost's other mode, without a gap. Signpost's rules are written before, or
+ * in the same transaction as, the removal.
  * @module
  */
 import { IPVS_TABLE } from "./ipvs_table.ts";
@@ -108,17 +107,16 @@ export class HandOver {
   }
 
   /**
-   * Removes kube-proxy's ipvs leftovers when no connection needs them, until none is left or the
-   * signal aborts. Called again after each check, which may have found new ones.
+   * Removes kube-proxy's ipvs leftovers when no connection needs them, until none is left or the signal aborts.
+   * Called again after each check, which may have found new ones.
    */
   follow(signal: AbortSignal): Promise<void> {
     return this.#ipvs.run(signal);
   }
 
   /**
-   * Retries failed removals, and looks for a kube-proxy that writes its rules again. When its
-   * process has ended, its rules are removed too. Never rejects.
-   *
+   * Retries failed removals, and looks for a kube-proxy that writes its rules again. When its process has ended,
+   * its rules are removed too. Never rejects.
    * @returns true if signpost's rules were overwritten and must be written again
    */
   async check(): Promise<boolean> {
@@ -169,7 +167,6 @@ export class HandOver {
 
   /**
    * Removes the iptables chains, and sets the state `done` if nothing failed.
-   *
    * @returns the removed chains, in words
    */
   async #removeChains(): Promise<string[]> {
@@ -220,8 +217,8 @@ export class HandOver {
   }
 
   /**
-   * Returns the reason to wait while a kube-proxy runs, since it would restore removed parts.
-   * Rejects if that is unknown.
+   * Returns the reason to wait while a kube-proxy runs, since it would restore removed parts. Rejects if that is
+   * unknown.
    */
   async #liveProxy(): Promise<string | undefined> {
     const [process] = await kubeProxyProcesses(this.#options);
@@ -283,9 +280,8 @@ function describe({ program, owner }: RemovedRules): string {
 }
 
 /**
- * Returns root's processes called kube-proxy in this network namespace, each as `kube-proxy (pid
- * 4711)`. A process in its own PID namespace, or inside another program (as in k3s), cannot be
- * seen.
+ * Returns root's processes called kube-proxy in this network namespace, each as `kube-proxy (pid 4711)`. A process
+ * in its own PID namespace, or inside another program (as in k3s), cannot be seen.
  */
 export async function kubeProxyProcesses(
   { runner, pid }: Pick<Runtime, "runner" | "pid">,

@@ -1,6 +1,5 @@
 /**
  * Traces packets of this node. nft does it in every mode.
- *
  * @module
  */
 import type { Protocol } from "../model/cluster/objects.ts";
@@ -25,7 +24,6 @@ interface Destination {
 
 /**
  * Traces this node's new connections to a destination.
- *
  * @param source an address of this node; `undefined` for any
  * @throws {ApplyError} if the kernel refuses it
  */

@@ -1,6 +1,5 @@
 /**
  * Subtracts lists that may contain equal entries.
- *
  * @module
  */
 

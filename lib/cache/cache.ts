@@ -2,7 +2,6 @@
  * Keeps the last good state of every object, and the Services that changes affect.
  *
  * Changes coalesce: at most one entry for each Service waits for the next sync.
- *
  * @module
  */
 import {
@@ -64,22 +63,18 @@ export class ObjectCache implements Snapshot {
   #dirtyNode = false;
   #node: Node | undefined;
 
-  /** @inheritdoc */
   get services(): ReadonlyMap<string, Service> {
     return this.#objects.Service;
   }
 
-  /** @inheritdoc */
   get slices(): ReadonlyMap<string, EndpointSlice> {
     return this.#objects.EndpointSlice;
   }
 
-  /** @inheritdoc */
   get serviceCIDRs(): ReadonlyMap<string, ServiceCIDR> {
     return this.#objects.ServiceCIDR;
   }
 
-  /** @inheritdoc */
   get node(): Node | undefined {
     return this.#node;
   }
@@ -124,14 +119,12 @@ export class ObjectCache implements Snapshot {
     return this.#objects[kind].get(key);
   }
 
-  /** @inheritdoc */
   slicesOf(service: string): readonly EndpointSlice[] {
     return this.#slicesByService.get(service) ?? [];
   }
 
   /**
    * Applies one event.
-   *
    * @returns new refusals, and those with a new reason, to log once each
    */
   apply(event: ObjectEvent): Refusal[] {
@@ -139,9 +132,8 @@ export class ObjectCache implements Snapshot {
   }
 
   /**
-   * Applies one event in turns, because a full state may have very many objects. Until the end the
-   * cache is inconsistent and takes no other event.
-   *
+   * Applies one event in turns, because a full state may have very many objects. Until the end the cache is
+   * inconsistent and takes no other event.
    * @yields when other work can run
    */
   *applying(event: ObjectEvent): Generator<undefined, Refusal[]> {
@@ -166,7 +158,6 @@ export class ObjectCache implements Snapshot {
 
   /**
    * Stores the objects of a state file, which stay until the sources have delivered.
-   *
    * @yields when other work can run
    */
   *restoring(events: readonly ReplaceEvent[]): Generator<undefined, void> {
@@ -176,7 +167,6 @@ export class ObjectCache implements Snapshot {
 
   /**
    * Takes the changes since the last call.
-   *
    * @param share a bound, which does not apply if the node changed
    */
   takeDirty(share?: Share): Dirty {
@@ -292,9 +282,9 @@ function refusalKey({ kind, key }: { readonly kind: Kind; readonly key: string }
 }
 
 /**
- * Returns the Node, with earlier facts in place of missing ones. A Node that is registered again
- * first lacks addresses, pod CIDRs and zone, while its pods run on. kube-proxy never forgets its
- * Node either (`pkg/proxy/node.go`).
+ * Returns the Node, with earlier facts in place of missing ones. A Node that is registered again first lacks
+ * addresses, pod CIDRs and zone, while its pods run on. kube-proxy never forgets its Node either
+ * (`pkg/proxy/node.go`).
  */
 function keepKnown(node: Node, known: Node | undefined): Node {
   if (known === undefined) return node;

@@ -1,6 +1,5 @@
 /**
  * Queues Services for syncs, with fair turns for their namespaces.
- *
  * @module
  */
 import { splitKey } from "../model/cluster/names.ts";
@@ -46,9 +45,8 @@ export class FairQueue {
   }
 
   /**
-   * Takes Services, one of each namespace in turn, up to the cost of one share. A Service that costs
-   * more is taken alone: others would wait for all that it writes.
-   *
+   * Takes Services, one of each namespace in turn, up to the cost of one share. A Service that costs more is taken
+   * alone: others would wait for all that it writes.
    * @param share without it, all are taken
    */
   take({ most, costOf }: Share = { most: Infinity, costOf: () => 0 }): ReadonlySet<string> {

@@ -1,6 +1,5 @@
 /**
  * Adapter: the machine's clocks. Tests of no program use it too, so it stands alone.
- *
  * @module
  */
 import type { Clock } from "../model/ports/ports.ts";
@@ -10,17 +9,14 @@ const MAX_TIMER = 2 ** 31 - 1;
 
 /** Real time. */
 export class SystemClock implements Clock {
-  /** @inheritdoc */
   now(): number {
     return Date.now();
   }
 
-  /** @inheritdoc */
   monotonic(): number {
     return performance.now();
   }
 
-  /** @inheritdoc */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) return Promise.resolve();
     return new Promise((resolve) => {

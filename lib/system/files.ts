@@ -1,6 +1,5 @@
 /**
  * The adapter of `Files` and `FileWatcher` on Deno.
- *
  * @module
  */
 import type { FileInfo, Files, FileWatcher } from "../source/manifests/manifest_loader.ts";

@@ -1,6 +1,5 @@
 /**
  * Adapter: the HTTP client for the API server, chosen by what a connection needs.
- *
  * @module
  */
 import { type Proxies, PROXY_VARIABLES } from "../source/api/access/access_source.ts";
@@ -12,9 +11,7 @@ import process from "node:process";
 
 /**
  * Makes a client for any server that a kubeconfig can name.
- *
- * @param options `proxies`: those that requests go through, whatever the environment names; none
- *   by default
+ * @param options `proxies`: those that requests go through, whatever the environment names; none by default
  */
 export function createHttpClient(options: { readonly proxies?: Proxies } = {}): HttpClient {
   const { proxies = {} } = options;
@@ -37,8 +34,8 @@ interface Taken<C> {
 }
 
 /**
- * Keeps the client that was used last. After a change of the TLS settings the next request gets a
- * new client, and the old one ends with the requests that use it.
+ * Keeps the client that was used last. After a change of the TLS settings the next request gets a new client, and
+ * the old one ends with the requests that use it.
  */
 class ClientPool<C, R> {
   #latest: { readonly key: string; readonly client: C; readonly users: Set<symbol> } | undefined;
@@ -89,9 +86,9 @@ function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
 }
 
 /**
- * Makes a client over `fetch` that keeps connections alive. Chunks of a body are valid until the next
- * is read. `node:https` of Deno 2.9 reads on however far behind the reader is: a list of 36 MB takes
- * it 110 MB beside the heap, and `fetch` 3 MB.
+ * Makes a client over `fetch` that keeps connections alive. Chunks of a body are valid until the next is read.
+ * `node:https` of Deno 2.9 reads on however far behind the reader is: a list of 36 MB takes it 110 MB beside the
+ * heap, and `fetch` 3 MB.
  */
 function createFetchHttpClient(proxies: Proxies): HttpClient {
   trustGivenAuthoritiesOnly();
@@ -107,8 +104,8 @@ function createFetchHttpClient(proxies: Proxies): HttpClient {
 }
 
 /**
- * Deno adds the given authorities to those of a store, Mozilla's by default; a kubeconfig's are
- * meant to be the only ones. The store is chosen by this variable when the process first needs it.
+ * Deno adds the given authorities to those of a store, Mozilla's by default; a kubeconfig's are meant to be the
+ * only ones. The store is chosen by this variable when the process first needs it.
  */
 function trustGivenAuthoritiesOnly(): void {
   Deno.env.set("DENO_TLS_CA_STORE", ",");
@@ -181,8 +178,8 @@ async function orAborted(signal: AbortSignal, answer: Promise<Response>): Promis
 }
 
 /**
- * The chunks of a body. An abort ends it here: `fetch` follows the signal through another one that
- * it holds weakly, and once that is collected the abort is lost (Deno 2.9.6).
+ * The chunks of a body. An abort ends it here: `fetch` follows the signal through another one that it holds weakly,
+ * and once that is collected the abort is lost (Deno 2.9.6).
  */
 async function* readBody(
   body: ReadableStream<Uint8Array> | null,

@@ -1,6 +1,5 @@
 /**
  * Adapter: HTTP ports over `Deno.serve`.
- *
  * @module
  */
 import { messageOf } from "../model/values/errors.ts";
@@ -30,9 +29,8 @@ export interface HttpListenOptions {
 }
 
 /**
- * Makes a way to listen. Descriptors are the only bound of connections, as in kube-proxy. When none is
- * free, the connections of all ports end: idle clients must not keep out probes, nor pipes to `nft`.
- *
+ * Makes a way to listen. Descriptors are the only bound of connections, as in kube-proxy. When none is free, the
+ * connections of all ports end: idle clients must not keep out probes, nor pipes to `nft`.
  * @returns throws `Deno.errors.AddrInUse` and other errors of bind(2)
  */
 export function httpListen({ clock, logger }: HttpListenOptions): HttpListen {
@@ -166,9 +164,7 @@ export interface ServeOptions {
 
 /**
  * Serves until the signal aborts. Binding is tried again every five seconds.
- *
  * @param address where to listen; `0.0.0.0` and `::` are all addresses of both families, as in Go
- * @param options see there
  * @throws {Error} where binding fails and `hardFail` is set
  */
 export async function serveHttp(address: ListenAddress, options: ServeOptions): Promise<void> {

@@ -1,6 +1,5 @@
 /**
  * Adapter: gives memory back to the machine when the daemon rests.
- *
  * @module
  */
 import type { Clock } from "../model/ports/ports.ts";
@@ -9,8 +8,8 @@ import type { Clock } from "../model/ports/ports.ts";
 const REST = 1_000;
 
 /**
- * Bytes of objects up to which memory is given back: it is done at one go, and twice, in 50 ms for so
- * many. Above, V8 collects in steps when little has been allocated for some 20 s (its memory reducer).
+ * Bytes of objects up to which memory is given back: it is done at one go, and twice, in 50 ms for so many. Above,
+ * V8 collects in steps when little has been allocated for some 20 s (its memory reducer).
  */
 const MOST = 30e6;
 

@@ -1,8 +1,7 @@
 /**
- * Adapter: the lock is an abstract Unix socket. It belongs to the network namespace, as the rules
- * do, needs no file, and goes with its process, however that ends. It is a datagram socket that nobody
- * reads: the kernel refuses connections, and who sends waits. The name of a second one says who holds it.
- *
+ * Adapter: the lock is an abstract Unix socket. It belongs to the network namespace, as the rules do, needs no
+ * file, and goes with its process, however that ends. It is a datagram socket that nobody reads: the kernel refuses
+ * connections, and who sends waits. The name of a second one says who holds it.
  * @module
  */
 import type { LockHolder, NodeLock } from "../model/ports/runtime.ts";
@@ -21,7 +20,6 @@ export class AbstractSocketLock implements NodeLock {
     this.#runner = runner;
   }
 
-  /** @inheritdoc */
   take({ pid, version, since }: LockHolder): boolean {
     if (this.#isHeld) return true;
     try {
@@ -39,7 +37,6 @@ export class AbstractSocketLock implements NodeLock {
     return true;
   }
 
-  /** @inheritdoc */
   async holder(): Promise<LockHolder | undefined> {
     try {
       return parseHolders((await this.#runner.run(["cat", "/proc/net/unix"])).stdout);

@@ -1,6 +1,5 @@
 /**
  * Adapter: runs programs with `Deno.Command`.
- *
  * @module
  */
 import { messageOf } from "../model/values/errors.ts";
@@ -51,7 +50,6 @@ export class DenoProcessRunner implements ProcessRunner {
     );
   }
 
-  /** @inheritdoc */
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const [program, ...args] = argv;
     const child = this.#spawn(program, args, stdin === undefined ? "null" : "piped");
@@ -218,9 +216,9 @@ class Deadline {
 }
 
 /**
- * Bytes that are read at once, through one buffer. `child.output()` would take 64 KiB
- * again for each stream, for a program that says nothing too: at 30 programs a second that is all
- * that the garbage collector has to do, and malloc does not give it back.
+ * Bytes that are read at once, through one buffer. `child.output()` would take 64 KiB again for each stream, for a
+ * program that says nothing too: at 30 programs a second that is all that the garbage collector has to do, and
+ * malloc does not give it back.
  */
 const READ_CHUNK = 16 * 1024;
 

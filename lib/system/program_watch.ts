@@ -1,6 +1,5 @@
 /**
  * The adapter around a runner of programs: logs programs that take long, and counts those that fail.
- *
  * @module
  */
 import {
@@ -41,7 +40,6 @@ export class ProgramWatch implements ProcessRunner {
     this.#listener = listener;
   }
 
-  /** @inheritdoc */
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
     const { runner, clock, logger } = this.options;
     const over = new AbortController();

@@ -1,6 +1,5 @@
 /**
  * Adapter: everything that the commands need of this process and machine.
- *
  * @module
  */
 import process from "node:process";
@@ -104,7 +103,6 @@ function hasIpv6(): boolean {
 /**
  * Waits for one of some keys. Meanwhile the terminal shows no keys and gives each one at once; Ctrl-C stays a
  * signal. When the signal aborts, the terminal is as before.
- *
  * @returns resolves when the key is typed; never where the standard input is no terminal
  */
 export async function keyTyped(keys: string, signal: AbortSignal): Promise<void> {
@@ -123,8 +121,8 @@ export async function keyTyped(keys: string, signal: AbortSignal): Promise<void>
 }
 
 /**
- * Opens a TCP connection and closes it, or sends an empty UDP datagram. That no answer comes is no
- * error. SCTP is not sent: Deno cannot.
+ * Opens a TCP connection and closes it, or sends an empty UDP datagram. That no answer comes is no error. SCTP is
+ * not sent: Deno cannot.
  */
 export async function sendProbe(request: ProbeRequest): Promise<void> {
   if (request.protocol === "tcp") await sendTcp(request);

@@ -134,7 +134,6 @@ export interface DaemonRequest {
 
 /**
  * Asks the daemon behind a socket.
- *
  * @param path of the socket
  * @returns what was read of the answer
  * @throws {Error} where no daemon listens or answers in time, or the daemon does not know the request

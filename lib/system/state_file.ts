@@ -1,6 +1,5 @@
 /**
  * Adapter: the state file on disk, gzip'd, replaced atomically.
- *
  * @module
  */
 import { basename, dirname, join } from "node:path/posix";
@@ -52,9 +51,8 @@ export interface ReadStateOptions {
 /**
  * Replaces the state file, mode 0600, by the state that the objects have now.
  *
- * The new one is written beside it, flushed to the disk and renamed (rename(2) is atomic), and then
- * the folder is flushed: at any moment, a loss of power included, one complete file is there.
- *
+ * The new one is written beside it, flushed to the disk and renamed (rename(2) is atomic), and then the folder is
+ * flushed: at any moment, a loss of power included, one complete file is there.
  * @throws {StateError} where it could not be written; the message is one line that says what to do
  */
 export async function writeStateFile(
@@ -88,10 +86,8 @@ export async function stateFileTime(path: string): Promise<number | undefined> {
 
 /**
  * Reads the state file.
- *
  * @returns `undefined` where there is none
- * @throws {StateError} where it cannot be used; the message is one line: the file, and what is
- *   wrong with it
+ * @throws {StateError} where it cannot be used; the message is one line: the file, and what is wrong with it
  */
 export async function readStateFile(
   path: string,
@@ -108,8 +104,8 @@ export async function readStateFile(
 }
 
 /**
- * Opens the file where only root or this process's user can have made it. A link is not followed:
- * it may lead to a file that was made for another purpose.
+ * Opens the file where only root or this process's user can have made it. A link is not followed: it may lead to a
+ * file that was made for another purpose.
  */
 async function openTrusted(path: string): Promise<Deno.FsFile> {
   const found = await Deno.lstat(path);
@@ -130,7 +126,6 @@ async function openTrusted(path: string): Promise<Deno.FsFile> {
 
 /**
  * Reads the text of a state.
- *
  * @throws {StateError} where it cannot be used
  */
 export async function readStateText(

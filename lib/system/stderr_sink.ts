@@ -1,6 +1,5 @@
 /**
  * Adapter: log lines to standard error.
- *
  * @module
  */
 import process from "node:process";
@@ -8,8 +7,8 @@ import process from "node:process";
 /**
  * A sink for `createLogger` that writes to standard error.
  *
- * A line that cannot be written (the reader has gone, the disk is full) is lost: a node proxy does
- * not stop for its log.
+ * A line that cannot be written (the reader has gone, the disk is full) is lost: a node proxy does not stop for its
+ * log.
  */
 export function stderrSink(): (line: string) => void {
   const encoder = new TextEncoder();
@@ -25,9 +24,8 @@ export function stderrSink(): (line: string) => void {
 
 /**
  * Returns true if standard error goes to journald, which then reads priorities at the beginning of lines.
- *
- * @param journalStream JOURNAL_STREAM of the environment: device and inode, `8:1234`; it is
- *   inherited, so it counts only if standard error is still that stream (systemd.exec(5))
+ * @param journalStream JOURNAL_STREAM of the environment: device and inode, `8:1234`; it is inherited, so it counts
+ *   only if standard error is still that stream (systemd.exec(5))
  */
 export function stderrIsJournal(journalStream: string | undefined): boolean {
   if (journalStream === undefined) return false;

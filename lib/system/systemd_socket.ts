@@ -1,17 +1,15 @@
 /**
  * Adapter: datagrams to systemd's notification socket.
  *
- * Deno opens AF_UNIX datagram sockets with `Deno.listenDatagram` (unstable feature `net`). It must
- * bind a name of its own before it can send; an abstract one (unix(7)) leaves no file behind.
- * Permissions: network for the own name and an abstract address, writing for a path.
- *
+ * Deno opens AF_UNIX datagram sockets with `Deno.listenDatagram` (unstable feature `net`). It must bind a name of
+ * its own before it can send; an abstract one (unix(7)) leaves no file behind. Permissions: network for the own
+ * name and an abstract address, writing for a path.
  * @module
  */
 import type { NotifySocket } from "../observe/systemd.ts";
 
 /**
  * Opens a socket to send from.
- *
  * @param address a path, or `@` and an abstract name, as NOTIFY_SOCKET has it
  * @throws where no socket can be made or it is not permitted
  */

@@ -1,6 +1,5 @@
 /**
  * Adapter: TCP listeners and connections, and the pump between two connections.
- *
  * @module
  */
 import type { Tcp, TcpAddress, TcpConnection, TcpListener } from "../model/ports/ports.ts";

@@ -1,6 +1,5 @@
 /**
  * Implements the iptables mode with kube-proxy's chains.
- *
  * @module
  */
 import type { RulesetFacts } from "../../findings/facts.ts";
@@ -57,7 +56,6 @@ export class IptablesBackend implements Backend<IptablesScript> {
   readonly metrics: BackendMetrics;
   readonly foreignRules: HandOver;
   readonly describe = iptablesNames;
-  /** @inheritdoc */
   readonly connections = new RuleCounters(() => this.#dataplane);
   readonly #options: BackendOptions;
   #found: Iptables | undefined;
@@ -76,7 +74,6 @@ export class IptablesBackend implements Backend<IptablesScript> {
     this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane: () => this.#dataplane });
   }
 
-  /** @inheritdoc */
   async probe(): Promise<Probed> {
     const found = await this.#find();
     const { reason, mixed, missing, version } = found;
@@ -98,12 +95,10 @@ export class IptablesBackend implements Backend<IptablesScript> {
     };
   }
 
-  /** @inheritdoc */
   full(state: DesiredState): IptablesScript {
     return this.#dataplane.full(state);
   }
 
-  /** @inheritdoc */
   changing(
     change: StateChange,
     state: DesiredState,
@@ -111,7 +106,6 @@ export class IptablesBackend implements Backend<IptablesScript> {
     return this.#dataplane.changing(change, state);
   }
 
-  /** @inheritdoc */
   async apply(script: IptablesScript, checkpoint?: () => void): Promise<void> {
     await this.foreignRules.prepare();
     await this.#dataplane.apply(script, checkpoint);
@@ -135,7 +129,6 @@ export class IptablesBackend implements Backend<IptablesScript> {
     }
   }
 
-  /** @inheritdoc */
   async read(): Promise<KernelRules> {
     const found = await this.#find();
     const dataplane = this.#dataplaneOf(found);
@@ -144,7 +137,6 @@ export class IptablesBackend implements Backend<IptablesScript> {
     return iptablesRules(held, found.abilities);
   }
 
-  /** @inheritdoc */
   async readRuleset(): Promise<RulesetFacts> {
     const { runner } = this.#options.runtime;
     const inet = await inetChains(runner);
@@ -154,12 +146,10 @@ export class IptablesBackend implements Backend<IptablesScript> {
     return { nft: "", unreadable: [], chains: [...inet, ...legacy] };
   }
 
-  /** @inheritdoc */
   changesFrom(): typeof iptablesChanges {
     return iptablesChanges;
   }
 
-  /** @inheritdoc */
   async cleanup(options: CleanupOptions): Promise<ApplyError[]> {
     const entries = await cleanUpKernel(this.#options.runtime.runner, options);
     for (const entry of entries) if (!entry.failure) await this.#report(entry, options);
@@ -221,7 +211,6 @@ class RuleCounters implements ConnectionCounters {
     this.#dataplane = dataplane;
   }
 
-  /** @inheritdoc */
   async read(): Promise<Iterable<FrontendCount>> {
     return allOf(await this.#dataplane().listFrontends());
   }

@@ -1,6 +1,5 @@
 /**
  * Applies scripts with `iptables-restore` and `ip6tables-restore`.
- *
  * @module
  */
 import type { Family } from "../../model/values/address.ts";
@@ -39,8 +38,7 @@ export interface IptablesDataplaneOptions {
   /** The result of `findIptables`. */
   readonly iptables: Pick<Iptables, "backend" | "families" | "abilities">;
   /**
-   * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Must be quick and
-   * never reject.
+   * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Must be quick and never reject.
    */
   readonly routeLocalnet: () => Promise<void>;
 }
@@ -60,7 +58,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
 
   /**
    * Checks if the administrator changed a sysctl that the rules depend on.
-   *
    * @returns the reason for a full sync, or `undefined`
    */
   async refresh(): Promise<string | undefined> {
@@ -76,7 +73,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     return fullScript(state, this.#iptables);
   }
 
-  /** @inheritdoc */
   *changing(
     change: StateChange,
     state: DesiredState,
@@ -88,7 +84,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
 
   /**
    * Gives the script to the kernel. A full one is adapted to the kernel's rules first.
-   *
    * @param checkpoint called after each family
    * @throws {ApplyError} if a restore program did not take it
    */
@@ -117,7 +112,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
 
   /**
    * Reads the packet counters.
-   *
    * @throws {ApplyError} if the programs are missing
    */
   async readPackets(): Promise<void> {
@@ -133,7 +127,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
 
   /**
    * Lists the chains with frontend rules and their counters, by family.
-   *
    * @throws {ApplyError} if the programs are missing
    */
   async listFrontends(): Promise<ReadonlyMap<Family, string>> {
@@ -161,7 +154,6 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
 
   /**
    * Reads the kernel's rules of one family.
-   *
    * @throws {ApplyError} if they cannot be read
    */
   async saved(family: Family): Promise<Saved> {
@@ -185,9 +177,8 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   }
 
   /**
-   * Returns the tables without a canary chain, for example `iptables nat`. Another program has
-   * flushed them, and a full script must follow. Locked tables are checked next time.
-   *
+   * Returns the tables without a canary chain, for example `iptables nat`. Another program has flushed them, and a
+   * full script must follow. Locked tables are checked next time.
    * @throws {ApplyError} if the programs are missing
    */
   async missingCanaries(): Promise<readonly string[]> {

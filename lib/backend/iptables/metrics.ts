@@ -1,6 +1,5 @@
 /**
  * Defines kube-proxy's metrics of iptables mode.
- *
  * @module
  */
 import type { Clock } from "../../model/ports/ports.ts";
@@ -20,8 +19,8 @@ interface MetricsOptions {
 const PREFIX = "kubeproxy_sync_proxy_rules_iptables";
 
 /**
- * Returns the metrics. kube-proxy counts packets with nfacct; signpost reads rule counters, which
- * need no kernel module.
+ * Returns the metrics. kube-proxy counts packets with nfacct; signpost reads rule counters, which need no kernel
+ * module.
  */
 export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMetrics {
   const rules = (name: string, help: string, read: (count: RuleCount) => number) => ({

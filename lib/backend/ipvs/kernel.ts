@@ -1,11 +1,10 @@
 /**
- * Reads and removes the kernel state of kube-proxy's ipvs mode besides rules: the interface
- * `kube-ipvs0`, virtual servers, and ipset sets.
+ * Reads and removes the kernel state of kube-proxy's ipvs mode besides rules: the interface `kube-ipvs0`, virtual
+ * servers, and ipset sets.
  *
- * It reads with `ip`, and with `cat` from `/proc/net/ip_vs` and `ip_vs_conn`, which Deno may not
- * read (Linux, `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`; hexadecimal addresses and
- * ports). Only `ipvsadm` can remove virtual servers.
- *
+ * It reads with `ip`, and with `cat` from `/proc/net/ip_vs` and `ip_vs_conn`, which Deno may not read (Linux,
+ * `net/netfilter/ipvs/ip_vs_ctl.c` and `ip_vs_conn.c`; hexadecimal addresses and ports). Only `ipvsadm` can remove
+ * virtual servers.
  * @module
  */
 import { append } from "../../model/values/lists.ts";
@@ -30,10 +29,7 @@ export const IPVS_INTERFACE = "kube-ipvs0";
 
 /** The kernel state of kube-proxy's ipvs mode. */
 export interface IpvsState {
-  /**
-   * The addresses that only `kube-ipvs0` has, canonical. An address of another interface is the
-   * node's own too.
-   */
+  /** The addresses that only `kube-ipvs0` has, canonical. An address of another interface is the node's own too. */
   readonly vips: readonly string[];
   /** Its virtual servers outside excluded ranges. */
   readonly servers: readonly VirtualServer[];
@@ -55,8 +51,7 @@ export class IpvsKernel {
 
   /**
    * @param runner runs `ip`, `cat`, `ipvsadm`, `ipset` and `conntrack`
-   * @param excluded canonical CIDRs whose virtual servers are not kube-proxy's
-   * (`ipvs.excludeCIDRs`)
+   * @param excluded canonical CIDRs whose virtual servers are not kube-proxy's (`ipvs.excludeCIDRs`)
    */
   constructor(runner: ProcessRunner, excluded: readonly string[] = []) {
     this.#runner = runner;
@@ -65,7 +60,6 @@ export class IpvsKernel {
 
   /**
    * Reads the state, or returns `undefined` if there is none.
-   *
    * @throws {Error} if `ip` fails, or is not installed and `kube-ipvs0` exists
    */
   async look(): Promise<IpvsState | undefined> {
@@ -90,7 +84,6 @@ export class IpvsKernel {
 
   /**
    * Reads the connections in IPVS.
-   *
    * @throws {Error} if they cannot be read
    */
   async connections({ servers }: IpvsState): Promise<readonly IpvsConnection[]> {
@@ -106,9 +99,8 @@ export class IpvsKernel {
   }
 
   /**
-   * Removes the virtual servers, the interface, and then conntrack entries of open connections.
-   * These entries would send the next packet to an address that is gone.
-   *
+   * Removes the virtual servers, the interface, and then conntrack entries of open connections. These entries would
+   * send the next packet to an address that is gone.
    * @returns a line for each part that could not be removed
    * @throws {Error} if connections cannot be read; then everything stays
    */
@@ -125,9 +117,7 @@ export class IpvsKernel {
   }
 
   /**
-   * Removes kube-proxy's sets, which no rule may use any more. Without `ipset` they stay, which is
-   * harmless.
-   *
+   * Removes kube-proxy's sets, which no rule may use any more. Without `ipset` they stay, which is harmless.
    * @returns a line for each set that could not be removed
    */
   async removeSets(): Promise<string[]> {
@@ -145,8 +135,8 @@ export class IpvsKernel {
   }
 
   /**
-   * Removes virtual servers until none is left. If other network namespaces have some, the kernel
-   * omits those that do not fit into a page (`ip_vs_info_seq_next`).
+   * Removes virtual servers until none is left. If other network namespaces have some, the kernel omits those that
+   * do not fit into a page (`ip_vs_info_seq_next`).
    */
   async #removeServers(first: readonly ServerAddress[]): Promise<string[]> {
     let before = "";
@@ -167,9 +157,8 @@ export class IpvsKernel {
   }
 
   /**
-   * Deletes conntrack entries. Each deletion walks the whole table, so their number is limited.
-   * Deletion by virtual server also hits flows that are signpost's by now, and loses a pending
-   * answer.
+   * Deletes conntrack entries. Each deletion walks the whole table, so their number is limited. Deletion by virtual
+   * server also hits flows that are signpost's by now, and loses a pending answer.
    */
   async #forget(connections: readonly IpvsConnection[]): Promise<void> {
     const isUdp = ({ protocol }: IpvsConnection) => protocol === "udp";
@@ -203,9 +192,8 @@ export class IpvsKernel {
   }
 
   /**
-   * Returns true for a server in an excluded range. All others are kube-proxy's, which deletes
-   * foreign ones. Some have addresses outside its interface: node ports, and load balancers at a
-   * node address.
+   * Returns true for a server in an excluded range. All others are kube-proxy's, which deletes foreign ones. Some
+   * have addresses outside its interface: node ports, and load balancers at a node address.
    */
   #isExcluded({ address }: ServerAddress): boolean {
     return this.#excluded.some((cidr) => cidrContains(cidr, address));

@@ -1,10 +1,8 @@
 /**
- * Takes over from kube-proxy's ipvs mode. From the first transaction on, signpost serves new
- * connections.
+ * Takes over from kube-proxy's ipvs mode. From the first transaction on, signpost serves new connections.
  *
- * Existing IPVS connections keep working until they end, for at most the grace period. Then the
- * virtual servers, the interface and the sets are removed.
- *
+ * Existing IPVS connections keep working until they end, for at most the grace period. Then the virtual servers,
+ * the interface and the sets are removed.
  * @module
  */
 import { messageOf } from "../../model/values/errors.ts";
@@ -35,12 +33,12 @@ interface Guarded {
 }
 
 /**
- * Returns the commands that create or replace the guard's table. It keeps new connections from
- * virtual servers, and from the node's own ports at an address of `kube-ipvs0`.
+ * Returns the commands that create or replace the guard's table. It keeps new connections from virtual servers, and
+ * from the node's own ports at an address of `kube-ipvs0`.
  *
- * IPVS sees packets in the input hook at priority 98, and in the output hook at -98, after DNAT at
- * -100. Packets that our DNAT redirected meet neither. The guard refuses the others before IPVS
- * sees them, but not packets of open connections.
+ * IPVS sees packets in the input hook at priority 98, and in the output hook at -98, after DNAT at -100. Packets
+ * that our DNAT redirected meet neither. The guard refuses the others before IPVS sees them, but not packets of
+ * open connections.
  */
 export function guardScript(guarded: Guarded): string {
   return `add table ${IPVS_TABLE}
@@ -85,8 +83,8 @@ function set(name: string, type: string, elements: readonly string[]): string {
 }
 
 /**
- * Returns the rules of a family. They skip node ports: a load balancer may use a health-check port
- * at a virtual IP, and signpost's own table knows these.
+ * Returns the rules of a family. They skip node ports: a load balancer may use a health-check port at a virtual IP,
+ * and signpost's own table knows these.
  */
 function rules(family: Family, { refusesServers }: Guarded): string {
   const daddr = `${IP[family]} daddr`;
@@ -98,8 +96,8 @@ function rules(family: Family, { refusesServers }: Guarded): string {
 }
 
 /**
- * Resets connections of IPVS that have no route left. While `kube-ipvs0` exists, packets to virtual
- * IPs are not forwarded, and the node's own stay on `lo`.
+ * Resets connections of IPVS that have no route left. While `kube-ipvs0` exists, packets to virtual IPs are not
+ * forwarded, and the node's own stay on `lo`.
  */
 function reset(family: Family, way = ""): string {
   return `    ${way}${
@@ -108,8 +106,7 @@ function reset(family: Family, way = ""): string {
 }
 
 /**
- * Masquerades the node's own connections: a local virtual IP as the source would make the endpoint
- * answer itself.
+ * Masquerades the node's own connections: a local virtual IP as the source would make the endpoint answer itself.
  */
 function masquerade(family: Family): string {
   return `    ${IP[family]} saddr @vips${family} masquerade fully-random\n`;
@@ -140,8 +137,8 @@ export interface Progress {
 const IDLE_LOOKS = 2;
 
 /**
- * Two sync periods of kube-proxy (30 s by default). If its process cannot be seen, the rules that
- * it rewrites reveal it.
+ * Two sync periods of kube-proxy (30 s by default). If its process cannot be seen, the rules that it rewrites
+ * reveal it.
  */
 const KUBE_PROXY_SYNCS = 60_000;
 
@@ -231,8 +228,8 @@ export class IpvsTakeOver {
   }
 
   /**
-   * Writes the guard before rules in iptables mode, so that no virtual IP exposes the node's own
-   * ports. Never rejects.
+   * Writes the guard before rules in iptables mode, so that no virtual IP exposes the node's own ports. Never
+   * rejects.
    */
   async prepare(): Promise<void> {
     const state = await this.#look();
@@ -242,8 +239,8 @@ export class IpvsTakeOver {
   }
 
   /**
-   * Starts the grace period. Called after signpost's rules are written, before others' rules are
-   * removed. A second call starts the grace period again. Never rejects.
+   * Starts the grace period. Called after signpost's rules are written, before others' rules are removed. A second
+   * call starts the grace period again. Never rejects.
    */
   async takeOver(): Promise<void> {
     const state = await this.#look();
@@ -313,8 +310,8 @@ export class IpvsTakeOver {
   }
 
   /**
-   * Removes kube-proxy's sets if nothing else is left: an earlier signpost was killed during the
-   * removal. Called when no rule uses them. Never rejects.
+   * Removes kube-proxy's sets if nothing else is left: an earlier signpost was killed during the removal. Called
+   * when no rule uses them. Never rejects.
    */
   async removeSets(): Promise<void> {
     if (this.isUnderWay) return;

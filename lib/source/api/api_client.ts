@@ -1,6 +1,5 @@
 /**
  * Sends requests to the API server, with credentials, deadlines and classified errors.
- *
  * @module
  */
 import type { Clock } from "../../model/ports/ports.ts";
@@ -110,7 +109,6 @@ export class ApiClient {
 
   /**
    * Sends a request and waits for the headers of the answer.
-   *
    * @throws {StatusError} at any status but 2xx
    * @throws {WatchError} if there is no answer
    */
@@ -128,7 +126,6 @@ export class ApiClient {
 
   /**
    * Sends a request and reads the answer as JSON.
-   *
    * @throws {StatusError} at any status but 2xx
    * @throws {WatchError} if there is no answer or it is no JSON
    */
@@ -371,7 +368,6 @@ export class IdleLimit {
 
   /**
    * Starts to count.
-   *
    * @param milliseconds the longest idle time
    * @param options the clock, and the callback
    */

@@ -1,6 +1,5 @@
 /**
  * The failures of requests and watches.
- *
  * @module
  */
 

@@ -1,7 +1,6 @@
 /**
  * Collects the complete state of a kind, and lists it in pages from servers without streaming lists
  * (kubernetes.io/docs/reference/using-api/api-concepts).
- *
  * @module
  */
 import type { Decoded, Decoder, Kind, KindMap, ObjectEvent } from "../../model/cluster/objects.ts";
@@ -11,8 +10,8 @@ import type { Resource } from "./resources.ts";
 import { fieldAt } from "../../model/values/record.ts";
 
 /**
- * The most objects of a kind to keep. Kubernetes supports 150,000 pods and 5,000 nodes. The bound
- * protects memory from a faulty server.
+ * The most objects of a kind to keep. Kubernetes supports 150,000 pods and 5,000 nodes. The bound protects memory
+ * from a faulty server.
  */
 export const MAX_OBJECTS = 500_000;
 
@@ -43,7 +42,6 @@ export class Snapshot<K extends Kind> {
 
   /**
    * Takes the current state of an object.
-   *
    * @returns true if its key is new
    * @throws {TooManyObjectsError} if there are too many objects
    */
@@ -110,9 +108,8 @@ interface Listed<K extends Kind> {
 }
 
 /**
- * Lists all objects of a kind. If a continue token has expired (410), everything is listed again in
- * one page, as in client-go: a second paged list might expire too.
- *
+ * Lists all objects of a kind. If a continue token has expired (410), everything is listed again in one page, as in
+ * client-go: a second paged list might expire too.
  * @throws {WatchError} at the first failure
  */
 export async function listPages<K extends Kind>(
@@ -163,7 +160,6 @@ interface ListPage {
 
 /**
  * Reads one page of a list.
- *
  * @param body the answer, as parsed JSON
  * @throws {WatchError} if it is no list
  */

@@ -69,8 +69,8 @@ interface WatchOptions {
 }
 
 /**
- * Lists and watches every kind until the signal aborts. Never rejects: failures are retried. Each
- * kind's first event is a `replace`. It is empty if the cluster lacks the kind.
+ * Lists and watches every kind until the signal aborts. Never rejects: failures are retried. Each kind's first
+ * event is a `replace`. It is empty if the cluster lacks the kind.
  */
 export async function watchAll(options: WatchOptions): Promise<void> {
   await Promise.all(options.kinds.map((kind) => new Reflector(kind, options).run()));
@@ -379,8 +379,8 @@ class Reflector<K extends Kind> {
   }
 
   /**
-   * Resets the delays of earlier failures after an expired resource version: the server works
-   * again. If versions expire repeatedly, the delays grow.
+   * Resets the delays of earlier failures after an expired resource version: the server works again. If versions
+   * expire repeatedly, the delays grow.
    */
   #forgetOutage(): void {
     if (this.options.clock.monotonic() - this.#relisted < GOOD_STREAM) return;
@@ -389,9 +389,7 @@ class Reflector<K extends Kind> {
   }
 
   /**
-   * Drops the field selector if the server refuses the request, and restores it if the refusal has
-   * another reason.
-   *
+   * Drops the field selector if the server refuses the request, and restores it if the refusal has another reason.
    * @returns true if an immediate retry is useful
    */
   #changeSelection(error: WatchError): boolean {
@@ -420,8 +418,8 @@ class Reflector<K extends Kind> {
   }
 
   /**
-   * Delivers an empty first state if the cluster lacks an optional resource or the right to read
-   * it. An earlier state stays.
+   * Delivers an empty first state if the cluster lacks an optional resource or the right to read it. An earlier
+   * state stays.
    */
   #deliverNothing({ reason }: WatchError): void {
     const isDenied = reason === "not-found" || reason === "forbidden";
@@ -456,8 +454,8 @@ function refusesFieldSelector(error: unknown): boolean {
 /**
  * Returns the kind of failure after which a paged list follows at once.
  *
- * `for good`: the server does not know streaming lists. `for now`: the failure may be temporary.
- * `undefined`: a paged list would fail too.
+ * `for good`: the server does not know streaming lists. `for now`: the failure may be temporary. `undefined`: a
+ * paged list would fail too.
  */
 function fallbackFrom(error: unknown): "for good" | "for now" | undefined {
   if (error instanceof UnmarkedListError) return "for good";
@@ -475,8 +473,8 @@ function fallbackFrom(error: unknown): "for good" | "for now" | undefined {
 const COMPARABLE = /^[1-9][0-9]*$/;
 
 /**
- * Returns true if a resource version is lower than another of the same resource. Non-numeric
- * versions have no order (KEP-5504).
+ * Returns true if a resource version is lower than another of the same resource. Non-numeric versions have no order
+ * (KEP-5504).
  */
 function isLower(version: string, other: string): boolean {
   if (!COMPARABLE.test(version) || !COMPARABLE.test(other)) return false;

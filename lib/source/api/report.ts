@@ -1,6 +1,5 @@
 /**
  * The reports of watches to metrics and `signpost status`.
- *
  * @module
  */
 import type { Kind } from "../../model/cluster/objects.ts";
@@ -117,7 +116,6 @@ export class WatchReport {
 
   /**
    * Notes a failure after which the watch continues.
-   *
    * @param consequence the next state, and its delay in milliseconds
    */
   failed(

@@ -1,6 +1,5 @@
 /**
  * The API path of each kind, and the selectors of its requests.
- *
  * @module
  */
 import type { Decoder, Kind } from "../../model/cluster/objects.ts";
@@ -30,7 +29,6 @@ export interface Resource {
 
 /**
  * Returns the collection of a kind, with kube-proxy's selectors (cmd/kube-proxy/app/server.go).
- *
  * @param nodeName the name of the only Node to select
  */
 export function resourceOf(kind: Kind, nodeName: string): Resource {
@@ -75,8 +73,8 @@ function hasLabel(raw: unknown, name: string): boolean {
 }
 
 /**
- * Removes the field selector: Kubernetes before 1.31 has none for cluster IPs
- * (kubernetes/kubernetes#123905). `selecting` replaces it.
+ * Removes the field selector: Kubernetes before 1.31 has none for cluster IPs (kubernetes/kubernetes#123905).
+ * `selecting` replaces it.
  */
 export function withoutFieldSelector(resource: Resource): Resource {
   const { fieldSelector: _, ...selectors } = resource.selectors;

@@ -1,6 +1,6 @@
 /**
- * Reads the API server's answers: bytes to lines of JSON or frames of protobuf, these to objects and
- * watch events (k8s.io/apimachinery: pkg/util/framer, pkg/apis/meta/v1, pkg/runtime).
+ * Reads the API server's answers: bytes to lines of JSON or frames of protobuf, these to objects and watch events
+ * (k8s.io/apimachinery: pkg/util/framer, pkg/apis/meta/v1, pkg/runtime).
  * @module
  */
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
@@ -66,8 +66,8 @@ export function piecesOf(
 }
 
 /**
- * Yields the lines that each chunk completes. Only complete lines are decoded, because a character may
- * be split between chunks.
+ * Yields the lines that each chunk completes. Only complete lines are decoded, because a character may be split
+ * between chunks.
  * @param options `maxLine`: the longest line in bytes
  * @throws {WatchError} if a line is too long or no UTF-8, or the last line is incomplete
  */
@@ -113,8 +113,8 @@ function decodeLine(decoder: TextDecoder, bytes: Uint8Array): string {
 const HEADER = 4;
 
 /**
- * Yields the frames that each chunk completes; they are valid until the next call. A big-endian length
- * of four bytes precedes each frame.
+ * Yields the frames that each chunk completes; they are valid until the next call. A big-endian length of four
+ * bytes precedes each frame.
  * @param options `maxFrame`: the longest frame in bytes
  * @throws {WatchError} if a frame is too long, or the last one is incomplete
  */

@@ -1,6 +1,5 @@
 /**
  * Turns manifest files and folders into events, once or as they change.
- *
  * @module
  */
 import { dirname, join } from "node:path/posix";
@@ -28,10 +27,7 @@ export interface Files {
 
 /** Reports changes below some folders. */
 export interface FileWatcher {
-  /**
-   * Calls back until the signal aborts. It may call too often, and may miss changes, so polling
-   * supplements it.
-   */
+  /** Calls back until the signal aborts. It may call too often, and may miss changes, so polling supplements it. */
   watch(
     folders: readonly string[],
     options: { readonly onChange: () => void; readonly signal: AbortSignal },
@@ -65,7 +61,6 @@ interface FollowOptions extends ManifestSourceOptions {
 
 /**
  * Loads everything once and delivers a `replace` for each kind.
- *
  * @throws {ManifestError} at the first unusable path or file, with nothing delivered
  */
 export async function loadManifests(options: ManifestSourceOptions): Promise<void> {
@@ -78,9 +73,8 @@ export async function loadManifests(options: ManifestSourceOptions): Promise<voi
 /**
  * Loads everything, then follows changes until the signal aborts.
  *
- * A file that breaks later keeps its last good state, with one warning. A file that is broken at
- * the start is an error, because the state was never complete.
- *
+ * A file that breaks later keeps its last good state, with one warning. A file that is broken at the start is an
+ * error, because the state was never complete.
  * @throws {ManifestError} at the start only
  */
 export async function followManifests(options: FollowOptions): Promise<void> {

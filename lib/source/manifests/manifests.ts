@@ -1,6 +1,5 @@
 /**
  * Parses manifests: the text of a file in, decoded objects out.
- *
  * @module
  */
 import { parse as parseYaml } from "@std/yaml";
@@ -44,9 +43,8 @@ const MAX_DEPTH = 4;
 /**
  * Parses one file: YAML or JSON, one document or many, lists included.
  *
- * Objects are selected as by the API server: no Services or slices of other proxies, no headless
- * Services, only this Node. The default namespace is `default`.
- *
+ * Objects are selected as by the API server: no Services or slices of other proxies, no headless Services, only
+ * this Node. The default namespace is `default`.
  * @throws {ManifestError} if the file is no YAML or JSON, or holds a value that is no object
  */
 export function parseManifest(text: string, options: ManifestOptions): Manifest {

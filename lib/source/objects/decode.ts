@@ -1,6 +1,5 @@
 /**
  * Decodes an API object from JSON into the model, or returns the reason to refuse it.
- *
  * @module
  */
 import type {
@@ -126,8 +125,8 @@ function nameOf(raw: unknown): unknown {
 export type Known = <K extends Kind>(kind: K, key: string) => KindMap[K] | undefined;
 
 /**
- * Returns a decoder that returns the known object if the decoded one is equal. After a relist,
- * unchanged objects then cause no work.
+ * Returns a decoder that returns the known object if the decoded one is equal. After a relist, unchanged objects
+ * then cause no work.
  */
 export function sharing(decode: Decoder, known: Known): Decoder {
   return <K extends Kind>(kind: K, raw: unknown): Decoded<K> => {

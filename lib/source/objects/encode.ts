@@ -1,7 +1,6 @@
 /**
- * Encodes an object of the model as an API object that decodes to the same value. A new field of the
- * model must be encoded to compile (see `complete`).
- *
+ * Encodes an object of the model as an API object that decodes to the same value. A new field of the model must be
+ * encoded to compile (see `complete`).
  * @module
  */
 import type {
@@ -155,8 +154,8 @@ type WrittenOfEndpoint =
   | "nodeHints";
 
 /**
- * Encodes an endpoint and leaves out default conditions. The parameter type checks that all fields
- * are written, at no runtime cost.
+ * Encodes an endpoint and leaves out default conditions. The parameter type checks that all fields are written, at
+ * no runtime cost.
  */
 function encodeEndpoint(endpoint: Only<Endpoint, WrittenOfEndpoint>): Encoded {
   const { address, nodeName, ready, serving, terminating, zoneHints, nodeHints } = endpoint;
@@ -176,8 +175,8 @@ function encodeEndpoint(endpoint: Only<Endpoint, WrittenOfEndpoint>): Encoded {
 }
 
 /**
- * Encodes a Node as an API object that decodes to it. All addresses become internal ones, and
- * `deleting` becomes the taint.
+ * Encodes a Node as an API object that decodes to it. All addresses become internal ones, and `deleting` becomes
+ * the taint.
  */
 function encodeNode(node: Node): Encoded {
   const { name, uid, addresses, podCIDRs, zone, deleting, omitted: _, ...rest } = node;

@@ -1,6 +1,5 @@
 /**
  * Decodes EndpointSlices (Kubernetes API, discovery.k8s.io/v1 EndpointSlice).
- *
  * @module
  */
 import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
@@ -39,11 +38,8 @@ type PlaceFields = EndpointFields["hints"]["value"]["forZones"]["value"];
 const NO_HINTS: readonly string[] = [];
 
 /**
- * Decodes an EndpointSlice. Unusable list entries and hints are left out. Without hints, all
- * endpoints are used.
- *
- * @returns `undefined` for a slice without rules: of host names, of a headless Service, or of no
- * Service
+ * Decodes an EndpointSlice. Unusable list entries and hints are left out. Without hints, all endpoints are used.
+ * @returns `undefined` for a slice without rules: of host names, of a headless Service, or of no Service
  * @throws {MalformedError} if the slice cannot be used
  */
 export function decodeEndpointSlice(

@@ -1,6 +1,5 @@
 /**
  * Reads facts of an object that the model does not keep, for `explain`.
- *
  * @module
  */
 import { plain } from "../../model/values/text.ts";

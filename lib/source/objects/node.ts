@@ -1,6 +1,5 @@
 /**
  * Decodes Nodes (core/v1 Node) and ServiceCIDRs (networking.k8s.io/v1 ServiceCIDR).
- *
  * @module
  */
 import type { Node, ServiceCIDR } from "../../model/cluster/objects.ts";
@@ -27,7 +26,6 @@ export const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /**
  * Decodes a Node. Unusable list entries and an unusable zone are left out.
- *
  * @throws {MalformedError} if the Node cannot be used
  */
 export function decodeNode(
@@ -56,7 +54,6 @@ export function decodeNode(
 
 /**
  * Decodes a ServiceCIDR. Unusable ranges are left out.
- *
  * @throws {MalformedError} if the ServiceCIDR cannot be used
  */
 export function decodeServiceCIDR(

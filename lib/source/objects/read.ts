@@ -1,6 +1,5 @@
 /**
  * Reads fields of untrusted JSON. Each function throws a `MalformedError` that names the path.
- *
  * @module
  */
 import { parseAddress, parseCidr } from "../../model/values/address.ts";
@@ -53,10 +52,7 @@ export class Omissions {
     if (this.#lines.length < MAX_OMISSIONS) this.#lines.push(message);
   }
 
-  /**
-   * Returns a line for each of the first omissions, and the number of the rest; `undefined` if
-   * there are none.
-   */
+  /** Returns a line for each of the first omissions, and the number of the rest; `undefined` if there are none. */
   get lines(): readonly string[] | undefined {
     if (this.#count === 0) return undefined;
     const more = this.#count - this.#lines.length;
@@ -100,7 +96,6 @@ export function readArray(value: unknown, path: string): readonly unknown[] {
 
 /**
  * Reads the usable entries of a list. As in kube-proxy, malformed entries are left out.
- *
  * @throws {MalformedError} if the value is no list
  */
 export function readEntries<V extends Scalar | Fields, T>(

@@ -1,6 +1,5 @@
 /**
  * Decodes Services (Kubernetes API, core/v1 Service).
- *
  * @module
  */
 import { canBeVirtual, FAMILIES, type Family, familyOf } from "../../model/values/address.ts";
@@ -39,9 +38,8 @@ type Status = Raw<(typeof SERVICE)["status"]["value"]>;
 
 /**
  * Decodes a Service. Unusable list entries are left out.
- *
- * @returns `undefined` for a Service without rules: headless, ExternalName, without a cluster IP,
- * or of another proxy (label `service.kubernetes.io/service-proxy-name`)
+ * @returns `undefined` for a Service without rules: headless, ExternalName, without a cluster IP, or of another
+ *   proxy (label `service.kubernetes.io/service-proxy-name`)
  * @throws {MalformedError} if the Service cannot be used
  */
 export function decodeService(
@@ -162,9 +160,9 @@ function readLoadBalancerIPs(status: Status, omissions: Omissions): readonly str
 }
 
 /**
- * Reads the source ranges and leaves out unusable ones, as in kube-proxy. If only unusable ones
- * remain, the Service is refused: an empty list would accept every source. A family without a range
- * accepts all its sources, as in kube-proxy, with a warning.
+ * Reads the source ranges and leaves out unusable ones, as in kube-proxy. If only unusable ones remain, the Service
+ * is refused: an empty list would accept every source. A family without a range accepts all its sources, as in
+ * kube-proxy, with a warning.
  */
 function readSourceRanges(
   spec: Spec,

@@ -1,11 +1,10 @@
 /**
- * The fields that signpost reads of API objects, for the protobuf reader and the decoders. Numbers
- * and names are from the API's generated.proto files (k8s.io/api/core/v1, discovery/v1,
- * networking/v1, k8s.io/apimachinery/pkg/apis/meta/v1).
+ * The fields that signpost reads of API objects, for the protobuf reader and the decoders. Numbers and names are
+ * from the API's generated.proto files (k8s.io/api/core/v1, discovery/v1, networking/v1,
+ * k8s.io/apimachinery/pkg/apis/meta/v1).
  *
- * A decoder that reads a field outside its table does not compile. A new field goes here, into the
- * model, into the decoder of its kind, and into `encode.ts`.
- *
+ * A decoder that reads a field outside its table does not compile. A new field goes here, into the model, into the
+ * decoder of its kind, and into `encode.ts`.
  * @module
  */
 import type { Kind } from "../../model/cluster/objects.ts";

@@ -98,9 +98,8 @@ const OLD_START = '{"signpost":"state",';
 /**
  * Yields the lines of a state, each with its line end.
  *
- * The objects are those at the time of the first line. The caches may change while the lines are
- * written, but objects never do.
- *
+ * The objects are those at the time of the first line. The caches may change while the lines are written, but
+ * objects never do.
  * @throws {StateError} if a line would be too long to be read again
  */
 export function* stateLines(objects: StateObjects, header: StateHeader): Generator<string> {
@@ -153,7 +152,6 @@ export class StateReader {
 
   /**
    * Takes the next piece of text.
-   *
    * @throws {StateError} if the text is no state file, or not usable here
    */
   push(text: string): void {
@@ -169,7 +167,6 @@ export class StateReader {
 
   /**
    * Returns the state after the last piece.
-   *
    * @throws {StateError} if the text ends too early
    */
   finish(): SavedState {

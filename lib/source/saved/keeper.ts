@@ -1,6 +1,5 @@
 /**
  * Schedules writes of the state file: rarely, one at a time, and without delaying syncs.
- *
  * @module
  */
 import { messageOf } from "../../model/values/errors.ts";
@@ -27,9 +26,8 @@ export interface StateKeeperOptions {
   /** The time at which the existing state file was written, milliseconds since the epoch. */
   readonly lastWritten?: number | undefined;
   /**
-   * The least milliseconds from the end of one write to the next; a minute by default. A longer
-   * period saves flash writes. After a crash the kernel has the rules, and the watches correct an
-   * old state.
+   * The least milliseconds from the end of one write to the next; a minute by default. A longer period saves flash
+   * writes. After a crash the kernel has the rules, and the watches correct an old state.
    */
   readonly period?: number;
 }
@@ -43,8 +41,8 @@ const REST = 50;
 const LONGEST_REST = 600_000;
 
 /**
- * Milliseconds from a first change to its write, so that one write has a whole burst. A daemon that
- * crashes at its start does not write each time.
+ * Milliseconds from a first change to its write, so that one write has a whole burst. A daemon that crashes at its
+ * start does not write each time.
  */
 const DELAY = 5_000;
 
@@ -81,8 +79,7 @@ export class StateKeeper {
   /**
    * Notes that the kernel holds a newer state than the file.
    *
-   * Called after a sync, once every source has delivered. A state from the file must not be written
-   * as a new one.
+   * Called after a sync, once every source has delivered. A state from the file must not be written as a new one.
    */
   changed(): void {
     this.#waitingSince ??= this.#options.clock.monotonic();
@@ -96,8 +93,8 @@ export class StateKeeper {
   }
 
   /**
-   * Writes pending changes, then no more. Resolves within the limit: a slower write is given up,
-   * and the old file stays.
+   * Writes pending changes, then no more. Resolves within the limit: a slower write is given up, and the old file
+   * stays.
    */
   async stop(): Promise<void> {
     const { clock } = this.#options;

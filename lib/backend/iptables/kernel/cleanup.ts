@@ -1,7 +1,6 @@
 /**
- * Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed
- * variant of iptables, in both families.
- *
+ * Finds the rules of signpost and kube-proxy, and no others, and removes them with every installed variant of
+ * iptables, in both families.
  * @module
  */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
@@ -43,9 +42,8 @@ export interface CleanupOptions {
   /** True to remove kube-proxy's rules too. */
   readonly kubeProxy: boolean;
   /**
-   * True if signpost's nftables rules follow. Then `KUBE-MARK-MASQ` stays if other rules use it (as
-   * CNI's portmap can). `KUBE-FORWARD` stays if FORWARD refuses the rest: nftables cannot accept a
-   * packet that iptables refuses.
+   * True if signpost's nftables rules follow. Then `KUBE-MARK-MASQ` stays if other rules use it (as CNI's portmap
+   * can). `KUBE-FORWARD` stays if FORWARD refuses the rest: nftables cannot accept a packet that iptables refuses.
    */
   readonly successor?: boolean;
 }
@@ -53,8 +51,8 @@ export interface CleanupOptions {
 /**
  * Finds the rules of signpost, or also of kube-proxy, whose names are the same.
  *
- * Kubelet's chains stay, and so do foreign chains, rules and jumps. A jump is signpost's if it
- * stands in a built-in chain, leads to such a chain, and has kube-proxy's comment.
+ * Kubelet's chains stay, and so do foreign chains, rules and jumps. A jump is signpost's if it stands in a built-in
+ * chain, leads to such a chain, and has kube-proxy's comment.
  */
 export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
   const { family, kubeProxy, successor = false } = options;
@@ -112,8 +110,8 @@ function isSignposts(saved: Saved): boolean {
 }
 
 /**
- * Returns true if kube-proxy's ipvs mode started over signpost's rules. It replaces some of the
- * chains. The others refuse its traffic, because its virtual IPs are addresses of the node.
+ * Returns true if kube-proxy's ipvs mode started over signpost's rules. It replaces some of the chains. The others
+ * refuse its traffic, because its virtual IPs are addresses of the node.
  */
 function isBesideIpvs(saved: Saved): boolean {
   const chains = saved.get("nat")?.chains;
@@ -171,9 +169,8 @@ interface CleanUpOptions extends Pick<CleanupOptions, "kubeProxy" | "successor">
 /**
  * Removes the rules of signpost and kube-proxy, and no others.
  *
- * iptables-nft creates built-in chains and tables on first use, so empty ones are removed too. With
- * a successor they stay, because other programs may be writing to them.
- *
+ * iptables-nft creates built-in chains and tables on first use, so empty ones are removed too. With a successor
+ * they stay, because other programs may be writing to them.
  * @returns one entry for each program that had rules to remove, or failed; the others still ran
  */
 export async function cleanUpKernel(
@@ -243,7 +240,6 @@ async function cleanUpFamily(
 
 /**
  * Returns true if kube-proxy has replaced signpost's rules in our variant.
- *
  * @throws {ApplyError} if the rules cannot be read
  */
 export async function isOverwritten(runner: ProcessRunner, backend: Variant): Promise<boolean> {
@@ -275,8 +271,8 @@ async function restore(runner: ProcessRunner, program: string, text: string): Pr
 }
 
 /**
- * Removes built-in chains that held only our jumps, and then an empty table. A failure
- * (iptables-nft before 1.8.8, a crash of nft) is harmless: there are no rules left.
+ * Removes built-in chains that held only our jumps, and then an empty table. A failure (iptables-nft before 1.8.8,
+ * a crash of nft) is harmless: there are no rules left.
  */
 async function removeEmptyChains(
   runner: ProcessRunner,

@@ -1,6 +1,5 @@
 /**
  * Counts the rules that signpost wrote, and reads the packet counters of some of them.
- *
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
@@ -178,7 +177,6 @@ const FRONTEND_RULE = new RegExp(
 
 /**
  * Yields the counts in a listing one by one.
- *
  * @param listing the output of `iptables -v -S`
  */
 export function* countsIn(family: Family, listing: string): Iterable<FrontendCount> {

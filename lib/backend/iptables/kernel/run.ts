@@ -1,6 +1,5 @@
 /**
  * Runs the iptables programs and classifies their errors.
- *
  * @module
  */
 import {
@@ -17,7 +16,6 @@ import { oneLine } from "../../../model/values/text.ts";
 
 /**
  * Returns the program's result, or `undefined` if it is not installed.
- *
  * @throws {ApplyError} if it could not run to its end
  */
 export async function runIfInstalled(
@@ -67,7 +65,6 @@ const ADVICE: Readonly<Record<ApplyFailure, string>> = {
 
 /**
  * Returns the error of a program that failed.
- *
  * @param program its name
  * @param input its input, from which the faulty line is quoted
  */

@@ -1,6 +1,5 @@
 /**
  * Parses the output of `iptables-save`.
- *
  * @module
  */
 import { eachLine } from "../../../model/values/text.ts";
@@ -33,9 +32,7 @@ const COUNTERS = /^\[\d+:\d+\] /;
 const BATCH = 200;
 
 /**
- * Parses the output of `iptables-save` or `ip6tables-save`, with or without counters. Unknown lines
- * are skipped.
- *
+ * Parses the output of `iptables-save` or `ip6tables-save`, with or without counters. Unknown lines are skipped.
  * @yields when other work can run
  */
 export function* parseSaved(text: string): Generator<undefined, Saved> {
@@ -126,8 +123,8 @@ export function isOwnChain(name: string): boolean {
 }
 
 /**
- * Returns true for a jump of signpost or kube-proxy: it stands in a built-in chain, leads to one of
- * their chains, and has kube-proxy's comment.
+ * Returns true for a jump of signpost or kube-proxy: it stands in a built-in chain, leads to one of their chains,
+ * and has kube-proxy's comment.
  */
 export function isOurJump(table: SavedTable, { chain, rule }: SavedRule): boolean {
   if (!table.builtIn.has(chain)) return false;

@@ -1,9 +1,8 @@
 /**
  * Finds the iptables variant of this node.
  *
- * Rules of iptables-nft and iptables-legacy do not see each other. A program with the wrong variant
- * breaks the order of rules that others rely on.
- *
+ * Rules of iptables-nft and iptables-legacy do not see each other. A program with the wrong variant breaks the
+ * order of rules that others rely on.
  * @module
  */
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
@@ -35,7 +34,6 @@ export interface Iptables {
 
 /**
  * Finds the variant to use, the families that work, and the programs' abilities.
- *
  * @param wanted the families of the node
  * @throws {ApplyError} if iptables works for no family
  */
@@ -96,8 +94,8 @@ export interface BackendRules {
 const KUBELET_HINTS = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"] as const;
 
 /**
- * Chooses a variant like the iptables wrappers of Kubernetes' images: the one with kubelet's hint
- * (KEP-3178), else the one with more rules, else the system's `iptables`.
+ * Chooses a variant like the iptables wrappers of Kubernetes' images: the one with kubelet's hint (KEP-3178), else
+ * the one with more rules, else the system's `iptables`.
  */
 export function backendOf(rules: BackendRules): Pick<Iptables, "backend" | "reason" | "mixed"> {
   const count = { nft: countRules(rules.nft), legacy: countRules(rules.legacy) };

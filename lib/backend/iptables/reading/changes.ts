@@ -1,6 +1,5 @@
 /**
  * Places the iptables rules of service ports, and compares two sets of them.
- *
  * @module
  */
 import { serviceRules } from "../script/service_rules.ts";

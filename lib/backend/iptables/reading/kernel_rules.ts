@@ -1,6 +1,5 @@
 /**
  * Compares the kernel's rules with the desired ones.
- *
  * @module
  */
 import { append } from "../../../model/values/lists.ts";
@@ -129,9 +128,8 @@ function entry(place: string, rule: string, state: KernelEntry["state"]): Kernel
 }
 
 /**
- * Returns the step from the kernel's rules to those of some Services. The comment of a rule names
- * its service port, else its chain does.
- *
+ * Returns the step from the kernel's rules to those of some Services. The comment of a rule names its service port,
+ * else its chain does.
  * @param state the Services of the manifests only
  */
 export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies): Change[] {
@@ -179,9 +177,8 @@ function isSame(a: PlacedRule, b: PlacedRule): boolean {
 }
 
 /**
- * Returns all differences of one family, by table and chain. It ignores other programs' rules in
- * built-in chains, and any order that has no effect.
- *
+ * Returns all differences of one family, by table and chain. It ignores other programs' rules in built-in chains,
+ * and any order that has no effect.
  * @param desired the result of `fullInput`
  */
 export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
@@ -220,8 +217,8 @@ function compareTable(input: TableInput, held: SavedTable, place: string): Diffe
 }
 
 /**
- * Compares the jumps: each must be in its built-in chain once, among the rules of other programs. A
- * rule with a jump's comment that leads to our chain counts as a jump.
+ * Compares the jumps: each must be in its built-in chain once, among the rules of other programs. A rule with a
+ * jump's comment that leads to our chain counts as a jump.
  */
 function compareJumps({ inserted }: TableInput, held: SavedTable, place: string): Difference[] {
   const wanted = Map.groupBy(inserted, (jump) => jump.slice(0, jump.indexOf(" ")));

@@ -1,6 +1,5 @@
 /**
  * Names the iptables rules that decide about packets.
- *
  * @module
  */
 import { ADDRESS_BITS } from "../../../model/values/address.ts";

@@ -1,7 +1,6 @@
 /**
- * Builds the rules that do not depend on Services, as in kube-proxy's iptables mode: masquerading,
- * forwarding, node ports.
- *
+ * Builds the rules that do not depend on Services, as in kube-proxy's iptables mode: masquerading, forwarding, node
+ * ports.
  * @module
  */
 import {

@@ -1,6 +1,5 @@
 /**
  * Builds the full input: the desired state for any state of the kernel.
- *
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
@@ -35,7 +34,6 @@ import { comment, rule } from "./rule.ts";
  * Returns the input that builds one family's tables from nothing: chains, rules and jumps.
  *
  * Services are ordered by name, so that the same state gives the same input.
- *
  * @yields when other work can run; meanwhile the state must not change
  */
 export function* fullInput(
@@ -98,9 +96,9 @@ function withSharedRules(
 }
 
 /**
- * Adapts the full input to the kernel's rules. Existing jumps are not inserted again. Stale chains
- * and jumps are removed: of an earlier run, or of kube-proxy's other versions and modes. New
- * refusals come first, then each table in one transaction.
+ * Adapts the full input to the kernel's rules. Existing jumps are not inserted again. Stale chains and jumps are
+ * removed: of an earlier run, or of kube-proxy's other versions and modes. New refusals come first, then each table
+ * in one transaction.
  */
 export function fitToSaved(input: FamilyInput, saved: Saved): FamilyInput {
   const fitted = input.tables.map((table) => {
@@ -121,9 +119,8 @@ const EXTERNAL_CHAIN = "KUBE-EXTERNAL-SERVICES";
 const REFUSING_CHAINS: readonly string[] = [EXTERNAL_CHAIN, "KUBE-SERVICES", "KUBE-PROXY-FIREWALL"];
 
 /**
- * Returns refusals that the kernel lacks: their packets may have found an endpoint until now. After
- * kube-proxy's ipvs mode there are none, because they would refuse all traffic of IPVS before table
- * `nat` is written.
+ * Returns refusals that the kernel lacks: their packets may have found an endpoint until now. After kube-proxy's
+ * ipvs mode there are none, because they would refuse all traffic of IPVS before table `nat` is written.
  */
 function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   const table = "filter";
@@ -182,8 +179,8 @@ const SERVICES = leadTo("KUBE-SERVICES", "service portals");
 const POSTROUTING = leadTo("KUBE-POSTROUTING", "postrouting rules");
 
 /**
- * The jumps, equal to kube-proxy's, so that a hand-over finds them in place. Each is inserted at
- * the head of its chain, so the last one comes first.
+ * The jumps, equal to kube-proxy's, so that a hand-over finds them in place. Each is inserted at the head of its
+ * chain, so the last one comes first.
  *
  * Refusals see only new connections, to spare established ones the lookup.
  */

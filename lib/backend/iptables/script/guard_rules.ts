@@ -1,10 +1,8 @@
 /**
  * Builds the rules that keep virtual IPs from leading to the node's own ports.
  *
- * A virtual IP can be an address of the node: of kube-proxy's ipvs interface, on `lo` for BGP, or
- * by a cloud's routes. A packet to a port that no Service has would reach a listener on all
- * addresses, such as sshd.
- *
+ * A virtual IP can be an address of the node: of kube-proxy's ipvs interface, on `lo` for BGP, or by a cloud's
+ * routes. A packet to a port that no Service has would reach a listener on all addresses, such as sshd.
  * @module
  */
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";

@@ -1,6 +1,5 @@
 /**
  * Names the chains as kube-proxy does, for runbooks and other programs.
- *
  * @module
  */
 import { shortHash } from "../../../model/values/hash.ts";
@@ -14,8 +13,8 @@ export type Table = "filter" | "nat";
 /**
  * Both tables in the order of restoring, each in one transaction.
  *
- * A packet that found an endpoint meets no refusal, but a packet without one must. So new refusals
- * come before both tables, and old ones go after `nat`.
+ * A packet that found an endpoint meets no refusal, but a packet without one must. So new refusals come before both
+ * tables, and old ones go after `nat`.
  */
 export const TABLES: readonly Table[] = ["nat", "filter"];
 
@@ -26,8 +25,8 @@ export const CANARY_CHAIN = "KUBE-PROXY-CANARY";
 const HASH_LENGTH = 16;
 
 /**
- * The comment on the rule in KUBE-MARK-MASQ. It tells signpost's chains from kube-proxy's: a
- * kube-proxy that takes over rewrites that chain.
+ * The comment on the rule in KUBE-MARK-MASQ. It tells signpost's chains from kube-proxy's: a kube-proxy that takes
+ * over rewrites that chain.
  */
 export const OWNER = "signpost";
 
@@ -39,8 +38,7 @@ export const OWNER = "signpost";
 export const HAIRPIN_CHAIN = "KUBE-SEP-HAIRPIN";
 
 /**
- * The chain that keeps virtual IPs from leading to the node's own ports. kube-proxy empties the
- * chain before it.
+ * The chain that keeps virtual IPs from leading to the node's own ports. kube-proxy empties the chain before it.
  */
 export const VIRTUAL_IP_CHAIN = "KUBE-VIRTUAL-IPS";
 
@@ -101,9 +99,8 @@ export interface ServiceChainNames {
 /**
  * Returns the chains of a service port.
  *
- * As in kube-proxy, the name is a prefix and the first 16 letters of base32(sha256(name +
- * protocol)). Chain names have at most 28 letters.
- *
+ * As in kube-proxy, the name is a prefix and the first 16 letters of base32(sha256(name + protocol)). Chain names
+ * have at most 28 letters.
  * @param name `namespace/name:port`
  */
 export function serviceChainNames(name: string, protocol: Protocol): ServiceChainNames {
@@ -118,7 +115,6 @@ export function serviceChainNames(name: string, protocol: Protocol): ServiceChai
 
 /**
  * Returns the chain and `recent` list of one endpoint with session affinity.
- *
  * @param servicePort its `namespace/name:port` and protocol
  */
 export function endpointChainName(

@@ -1,6 +1,5 @@
 /**
  * Writes the words of a rule in the spelling and order of `iptables-save`, to compare rules as text.
- *
  * @module
  */
 import { ADDRESS_BITS, type Family } from "../../../model/values/address.ts";
@@ -70,8 +69,8 @@ function interfaceName(name: string, wildcard: "" | "+" = ""): string {
 }
 
 /**
- * Quotes an argument as `iptables-save` does. Every character outside printable ASCII becomes `?`,
- * so an argument cannot end its line or quotes.
+ * Quotes an argument as `iptables-save` does. Every character outside printable ASCII becomes `?`, so an argument
+ * cannot end its line or quotes.
  */
 export function quote(text: string): string {
   const printable = text.replace(/[^\x20-\x7e]/g, "?");

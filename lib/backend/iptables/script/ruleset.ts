@@ -1,6 +1,5 @@
 /**
  * Defines rules as data, and renders them as input of `iptables-restore`.
- *
  * @module
  */
 import type { Family } from "../../../model/values/address.ts";
@@ -13,9 +12,8 @@ export interface SharedRule {
   /** The rule without `-A chain`. */
   readonly rule: string;
   /**
-   * The place of the rule. Service rules of one chain match different destinations, so their order
-   * has no effect. Rules for addresses precede node ports, and refusals precede the guards of
-   * virtual IPs.
+   * The place of the rule. Service rules of one chain match different destinations, so their order has no effect.
+   * Rules for addresses precede node ports, and refusals precede the guards of virtual IPs.
    */
   readonly place: "first" | "last";
 }
@@ -95,7 +93,6 @@ function* linesOf(input: TableInput): Generator<string, void> {
 
 /**
  * Renders the tables of one family as one input of its restore program.
- *
  * @yields when other work can run
  */
 export function* renderFamily(input: FamilyInput): Generator<undefined, string> {

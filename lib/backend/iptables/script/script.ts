@@ -1,6 +1,5 @@
 /**
  * Builds the scripts that `--once` prints and the daemon applies.
- *
  * @module
  */
 import {
@@ -31,8 +30,8 @@ import type { Table } from "./names.ts";
 import { nodeGuards } from "./guard_rules.ts";
 
 /**
- * A script for both families. Its `text` has the input of each family after a line `#
- * iptables-restore` or `# ip6tables-restore`. A family without operations is left out.
+ * A script for both families. Its `text` has the input of each family after a line `# iptables-restore` or `#
+ * ip6tables-restore`. A family without operations is left out.
  *
  * A full script's text is for tables without our rules. `apply` adapts it to the kernel.
  */
@@ -41,7 +40,6 @@ export interface IptablesScript extends Script {
   bytes: number;
   /**
    * Computes the script once, in turns. An earlier access computes it without a break.
-   *
    * @yields when other work can run
    */
   making(): Generator<undefined, readonly FamilyInput[]>;
@@ -131,11 +129,9 @@ class LazyScript implements IptablesScript {
 }
 
 /**
- * Returns the input for one family's step between two states. It needs the earlier state in the
- * kernel, because it deletes rules.
- *
- * @param change must not change more of the node than its ServiceCIDRs and own addresses; see
- * `changesFixedRules`
+ * Returns the input for one family's step between two states. It needs the earlier state in the kernel, because it
+ * deletes rules.
+ * @param change must not change more of the node than its ServiceCIDRs and own addresses; see `changesFixedRules`
  * @yields when other work can run
  */
 export function* partialInput(

@@ -1,9 +1,8 @@
 /**
  * Builds the rules of one service port, from its addresses to its endpoints.
  *
- * Behaviour and chain names are those of kube-proxy's iptables mode. But endpoints without session
- * affinity have no chains: the Service's chain has the DNAT rules.
- *
+ * Behaviour and chain names are those of kube-proxy's iptables mode. But endpoints without session affinity have no
+ * chains: the Service's chain has the DNAT rules.
  * @module
  */
 import {
@@ -45,10 +44,7 @@ export function serviceRules(servicePort: DesiredServicePort, node: DesiredNode)
   return { chains, shared: sharedRules(context) };
 }
 
-/**
- * Masquerades connections to the cluster IP that are not from pods, since they may be routed
- * through this node.
- */
+/** Masquerades connections to the cluster IP that are not from pods, since they may be routed through this node. */
 function masqueradeRules({ servicePort, node }: ServiceContext, policy: TrafficPolicy): string[] {
   const { family, clusterIPs, protocol, name, internalTrafficPolicy } = servicePort;
   const detector = node.families[family].localDetector;
@@ -70,8 +66,8 @@ function masqueradeRules({ servicePort, node }: ServiceContext, policy: TrafficP
 }
 
 /**
- * Returns the chain of external addresses and node ports. It masquerades, or sends pods and the
- * node to the Cluster policy.
+ * Returns the chain of external addresses and node ports. It masquerades, or sends pods and the node to the Cluster
+ * policy.
  */
 function externalRules(context: ServiceContext): string[] {
   const { servicePort: { name, family, externalTrafficPolicy }, names, node } = context;
@@ -135,8 +131,8 @@ function policyChain({ names }: ServiceContext, policy: TrafficPolicy): string {
 }
 
 /**
- * Returns true if a policy's chain exists: it has endpoints, and a rule leads to it. Pods and the
- * node itself reach external addresses under the Cluster policy in any case.
+ * Returns true if a policy's chain exists: it has endpoints, and a rule leads to it. Pods and the node itself reach
+ * external addresses under the Cluster policy in any case.
  */
 function isUsed(context: ServiceContext, policy: TrafficPolicy): boolean {
   const { servicePort, usesExternalChain } = context;
@@ -192,8 +188,8 @@ function externalAddressRules(context: ServiceContext): SharedRule[] {
 }
 
 /**
- * Refuses external traffic if its policy has no endpoint here. Packets of pods and the node may
- * have an endpoint's address already, and then match none of these rules.
+ * Refuses external traffic if its policy has no endpoint here. Packets of pods and the node may have an endpoint's
+ * address already, and then match none of these rules.
  */
 function refusalRules(context: ServiceContext): SharedRule[] {
   const { servicePort } = context;
@@ -213,10 +209,7 @@ function refusalRules(context: ServiceContext): SharedRule[] {
   return rules;
 }
 
-/**
- * Drops packets that the Service's firewall chain did not accept: they still have the load
- * balancer's address.
- */
+/** Drops packets that the Service's firewall chain did not accept: they still have the load balancer's address. */
 function firewallDrops(context: ServiceContext): SharedRule[] {
   if (!context.usesFirewall) return [];
   return context.servicePort.loadBalancerIPs.map((address) =>
@@ -303,12 +296,11 @@ interface EndpointRules {
 }
 
 /**
- * Returns one rule for each endpoint. The rule takes a random share of the connections that reach
- * it, or every nth one.
+ * Returns one rule for each endpoint. The rule takes a random share of the connections that reach it, or every nth
+ * one.
  *
- * With session affinity, rules with `-m recent` come first, with one list for each endpoint. A list
- * lives as long as a rule names it. So a client keeps its endpoint across syncs, until the endpoint
- * goes.
+ * With session affinity, rules with `-m recent` come first, with one list for each endpoint. A list lives as long
+ * as a rule names it. So a client keeps its endpoint across syncs, until the endpoint goes.
  */
 export function endpointRules(
   servicePort: DesiredServicePort,

@@ -1,6 +1,5 @@
 /**
  * The access to the API server: its address, the trusted authorities, the credentials.
- *
  * @module
  */
 import { messageOf } from "../../../model/values/errors.ts";
@@ -65,11 +64,8 @@ const TOKEN = /^[\x21-\x7e]+$/;
 /**
  * Reads the files that the access names.
  *
- * Called before each request, so that a renewed token or certificate is used from the next
- * connection on.
- *
- * @throws {AccessError} if a file cannot be read, has the wrong content, or holds no authority that
- * is valid now
+ * Called before each request, so that a renewed token or certificate is used from the next connection on.
+ * @throws {AccessError} if a file cannot be read, has the wrong content, or holds no authority that is valid now
  */
 export async function readCredentials(
   access: ApiAccess,
@@ -161,8 +157,8 @@ interface Authorities {
 }
 
 /**
- * Splits authorities into valid and invalid ones, as Go does; `fetch` and `node:https` check no
- * dates. An unreadable authority counts as valid: TLS reports its fault.
+ * Splits authorities into valid and invalid ones, as Go does; `fetch` and `node:https` check no dates. An
+ * unreadable authority counts as valid: TLS reports its fault.
  */
 function judgeAuthorities(certificates: readonly string[], now: number): Authorities {
   const judged = certificates.map((pem) => ({ pem, problem: problemOf(pem, now) }));

@@ -1,6 +1,5 @@
 /**
  * Finds the access to the API server: a kubeconfig, `--master`, or the pod's service account.
- *
  * @module
  */
 import { hostPort } from "../../../model/cluster/names.ts";
@@ -9,8 +8,8 @@ import { parseKubeconfig, parseServer } from "./kubeconfig.ts";
 import { errorText, oneLine } from "../../../model/values/text.ts";
 
 /**
- * The folder that kubelet mounts into every pod (Kubernetes documentation, "Accessing the
- * Kubernetes API from a Pod").
+ * The folder that kubelet mounts into every pod (Kubernetes documentation, "Accessing the Kubernetes API from a
+ * Pod").
  */
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -37,13 +36,12 @@ export interface AccessOptions {
 }
 
 /**
- * Finds the access to the API server. Called before each request, so that a changed kubeconfig is
- * used from the next connection on.
+ * Finds the access to the API server. Called before each request, so that a changed kubeconfig is used from the
+ * next connection on.
  *
- * As in kube-proxy, the kubeconfig comes first, then the in-cluster settings. `master` overrides
- * the server of both. `master` alone, outside of a pod, is used without credentials. Without a
- * certificate authority, the system's are trusted.
- *
+ * As in kube-proxy, the kubeconfig comes first, then the in-cluster settings. `master` overrides the server of
+ * both. `master` alone, outside of a pod, is used without credentials. Without a certificate authority, the
+ * system's are trusted.
  * @throws {AccessError} with every problem found
  */
 export async function loadAccess(options: AccessOptions): Promise<ApiAccess> {
@@ -82,7 +80,6 @@ async function readAccess(options: AccessOptions): Promise<ApiAccess> {
 
 /**
  * Returns the in-cluster access.
- *
  * @throws {AccessError} outside of a pod without a usable `master`, or with a bad `master`
  */
 export function inClusterAccess(environment: Environment, master: string): ApiAccess {
@@ -129,8 +126,7 @@ export const PROXY_VARIABLES: readonly string[] = [...NAMES, "ALL_PROXY", "NO_PR
 ) => [name, name.toLowerCase()]);
 
 /**
- * Returns the proxies of the environment: HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower
- * case as in Go.
+ * Returns the proxies of the environment: HTTP_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower case as in Go.
  */
 export function proxiesIn(environment: Environment): Proxies {
   const read = (name: string) => environment(name) || environment(name.toLowerCase()) || "";

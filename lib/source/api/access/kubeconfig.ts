@@ -1,6 +1,5 @@
 /**
- * Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access
- * out.
+ * Parses kubeconfig files (kubernetes.io/docs/reference/config-api/kubeconfig.v1): text in, access out.
  * @module
  */
 import { dirname, isAbsolute, join } from "node:path/posix";
@@ -48,8 +47,8 @@ export function parseKubeconfig(
 }
 
 /**
- * Parses the URL of an API server, from a kubeconfig or `--master`.
- * As in client-go, the default scheme is `https` with TLS settings, else `http`.
+ * Parses the URL of an API server, from a kubeconfig or `--master`. As in client-go, the default scheme is `https`
+ * with TLS settings, else `http`.
  * @returns the URL, or one line that says what is wrong with it
  */
 export function parseServer(server: string, options: { readonly tls: boolean }): URL | string {

@@ -1,7 +1,6 @@
 /**
- * Judges the API server's address: is the connection safe, and does the server work before the
- * proxy has written rules?
- *
+ * Judges the API server's address: is the connection safe, and does the server work before the proxy has written
+ * rules?
  * @module
  */
 import { unbracketed } from "../../../model/cluster/names.ts";
@@ -46,8 +45,8 @@ interface ClusterIPKnowledge {
 const CLUSTER_NAME = /^kubernetes(?:\.default(?:\.svc(?:\.[a-z0-9.-]+)?)?)?\.?$/i;
 
 /**
- * Returns the reason to refuse an API server that is reachable only through its own cluster IP, in
- * one line. The proxy would need its own rules to learn them (cilium/cilium#9089).
+ * Returns the reason to refuse an API server that is reachable only through its own cluster IP, in one line. The
+ * proxy would need its own rules to learn them (cilium/cilium#9089).
  *
  * The first call has only kubelet's environment variables, the second one the first list of Services.
  */
