@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
 import { unpackedPackages } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
-import { findHelm } from "../examples/helm.ts";
+import { findHelm, template } from "../examples/helm.ts";
 import { objectsIn } from "../examples/installed_objects.ts";
 import { typeErrors } from "../examples/kubernetes_types.ts";
 import { archiveFiles, readContent } from "../../tools/package/content.ts";
@@ -120,7 +120,7 @@ ${KUBE_PROXY}
 ${undone}
 echo "after:"; nft list tables`);
   const both = "table ip kube-proxy\ntable ip6 kube-proxy\n";
-  assertStringIncludes(printed, `before:\n${both}`);
+  assertStringIncludes(printed.slice(0, printed.indexOf("taken:")), both);
   assertStringIncludes(printed.slice(printed.indexOf("taken:")), "\ntable inet signpost\n");
   assertEquals(printed.slice(printed.indexOf("after:")), `after:\n${both}`);
 });
@@ -149,6 +149,47 @@ chmod 0755 /usr/local/bin/helm
   const printed = await walk(wrapper + await commandsOf("helm.md", "helm"));
   assertEquals(printed.match(/^kind: DaemonSet$/gm)?.length, 2);
   assertStringIncludes(printed, "0 chart(s) failed");
+});
+
+Deno.test("k3s-rke2.md: signpost takes the configuration with k3s' own kubeconfig", async () => {
+  const [configuration] = await blocks("k3s-rke2.md", "k3sconfig");
+  await walk(`mkdir -p /etc/signpost
+cat > /etc/signpost/config.yaml <<'END'
+${configuration}END
+signpost --once --config=/etc/signpost/config.yaml | nft -c -f -`);
+});
+
+Deno.test("k3s-rke2.md: the chart takes the values of the HelmChart", async () => {
+  const helm = await findHelm();
+  if (helm === undefined) return;
+  const [manifest = ""] = await blocks("k3s-rke2.md", "helmchart");
+  const { spec } = parse(manifest) as { readonly spec: { readonly valuesContent: string } };
+  const values = await Deno.makeTempFile({ prefix: "signpost-values-" });
+  try {
+    await Deno.writeTextFile(values, spec.valuesContent);
+    const { code, stdout, stderr } = await template(helm, ["-f", values]);
+    assertEquals(code, 0, stderr);
+    assertStringIncludes(stdout, "https://127.0.0.1:6444");
+  } finally {
+    await Deno.remove(values);
+  }
+});
+
+Deno.test("the playbook does each step in order, and stops at the first node that fails", async () => {
+  const [play] = parse(await Deno.readTextFile(`${ROOT}examples/install/ansible.yaml`)) as {
+    readonly serial: number;
+    readonly any_errors_fatal: boolean;
+    readonly tasks: readonly Readonly<Record<string, unknown>>[];
+  }[];
+  assertEquals([play?.serial, play?.any_errors_fatal], [1, true]);
+  const commands = (play?.tasks ?? []).flatMap((task) => task["ansible.builtin.command"] ?? []);
+  assertEquals(commands.map((command) => String(command).split(" ").slice(0, 4).join(" ")), [
+    "signpost check",
+    "kubectl label --overwrite node",
+    "kubectl -n kube-system wait",
+    "signpost verify",
+    "signpost status",
+  ]);
 });
 
 Deno.test("the guides' objects are those that Kubernetes knows", async () => {
