@@ -6,7 +6,7 @@
  * @module
  */
 import type { RulesetFacts } from "../findings/facts.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Finding } from "../model/status.ts";
 import type {
   Change,

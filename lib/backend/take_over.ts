@@ -6,7 +6,7 @@
 import { IPVS_TABLE } from "./ipvs_table.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
 import type { TakeOverReport } from "../model/status.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/variant.ts";
 import { cleanUpKernel, isOverwritten, type RemovedRules } from "./iptables/kernel/cleanup.ts";

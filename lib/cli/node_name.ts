@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 
 /** As kubelet finds it: the override, else the host name in small letters. */

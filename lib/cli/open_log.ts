@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { createLogger } from "../observe/log.ts";

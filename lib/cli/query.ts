@@ -6,7 +6,7 @@
 import type { ConfiguredBy } from "../config/load.ts";
 import type { Command } from "../config/command.ts";
 import type { Ask } from "../daemon/objects/client.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 

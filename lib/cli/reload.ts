@@ -6,7 +6,7 @@
  */
 import { loadConfiguration } from "../config/load.ts";
 import { checkSource } from "../daemon/objects/source.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { FatalError } from "../model/values/errors.ts";

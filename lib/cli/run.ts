@@ -7,7 +7,7 @@ import { runDaemon } from "../daemon/start/run.ts";
 import { openServiceManager } from "../daemon/reports/service_manager.ts";
 import { LocalhostListeners } from "../localhost/listeners.ts";
 import { TCP } from "../system/tcp.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { CommandContext } from "./context.ts";
 import type { ConfigurationFile } from "./configuration_file.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { plain } from "../model/values/text.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 

@@ -7,26 +7,11 @@
  * @module
  */
 import { familyOf, parseAddress } from "../model/values/address.ts";
-import type { AskedMode, Configuration } from "../model/configuration.ts";
+import type { AskedConfiguration, Configuration, Nested } from "./configuration.ts";
 import { hostPort } from "../model/cluster/names.ts";
 import { ipvsSettings } from "./ipvs.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./settings/process.ts";
-import {
-  type GivenSettings,
-  inSections,
-  ROWS,
-  type Section,
-  type Settings,
-} from "./settings/table.ts";
-
-/** Turns paths into nested sections: `conntrack.min` is `min` in `conntrack`. */
-type Nested<T> = {
-  readonly [H in keyof T as H extends string ? First<H> : never]: First<H> extends keyof T
-    ? T[First<H>]
-    : First<H> extends string ? Nested<Section<T, First<H>>>
-    : never;
-};
-type First<P> = P extends `${infer Head}.${string}` ? Head : P;
+import { type GivenSettings, inSections, ROWS, type Settings } from "./settings/table.ts";
 
 /** Merges the settings of file and flags. Flags override the file. */
 export function mergeSettings(file: GivenSettings, flags: GivenSettings): GivenSettings {
@@ -34,19 +19,10 @@ export function mergeSettings(file: GivenSettings, flags: GivenSettings): GivenS
   return { ...file, ...flags, featureGates };
 }
 
-/** The configuration of file, flags and defaults, with the configured mode. */
-export type AskedConfiguration = Omit<Configuration, "mode"> & { readonly mode: AskedMode };
-
 /** Fills in defaults, and the settings that the mode takes from others. */
 export function completeSettings(given: GivenSettings): Configuration {
-  const isIpvs = given.mode === "ipvs";
   const asked = withDefaults({ ...given, ...modeSettings(given) });
-  const tcpFinWaitTimeout = isIpvs ? asked.ipvs.tcpFinTimeout : 0;
-  return {
-    ...asked,
-    mode: asked.mode === "ipvs" ? "nftables" : asked.mode,
-    conntrack: { ...asked.conntrack, tcpFinWaitTimeout },
-  };
+  return { ...asked, mode: asked.mode === "ipvs" ? "nftables" : asked.mode };
 }
 
 /** Fills in the defaults. */
@@ -56,10 +32,8 @@ export function withDefaults(given: GivenSettings): AskedConfiguration {
   );
   return {
     ...settings,
-    conntrack: { ...settings.conntrack, tcpFinWaitTimeout: 0 },
     ...completeServers(given, settings.bindAddress),
     clusterCIDRs: clusterCIDR,
-    detectLocal: { ...settings.detectLocal, clusterCIDRs: clusterCIDR },
     nodePortAddresses: [...new Set(settings.nodePortAddresses)],
   };
 }

@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { type Configuration, type MinSyncPeriod, nodePortEntries } from "../model/configuration.ts";
+import type { AskedConfiguration, Configuration } from "./configuration.ts";
+import { type MinSyncPeriod, nodePortEntries } from "../model/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import type { AskedConfiguration } from "./complete.ts";
+
 import { formatDuration } from "./file/durations.ts";
 import { API_VERSION, KIND } from "./file/file.ts";
 import type { Json, Setting } from "./settings/setting.ts";

@@ -80,6 +80,7 @@ export function ipvsSettings(given: GivenSettings): GivenSettings {
       given["conntrack.tcpEstablishedTimeout"],
       given["ipvs.tcpTimeout"],
     ),
+    "conntrack.tcpFinWaitTimeout": given["ipvs.tcpFinTimeout"],
     "conntrack.udpTimeout": timeout(given["conntrack.udpTimeout"], udp),
     "conntrack.udpStreamTimeout": timeout(given["conntrack.udpStreamTimeout"], udp),
   };

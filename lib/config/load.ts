@@ -7,7 +7,7 @@
  */
 import { append } from "../model/values/lists.ts";
 import { messageOf } from "../model/values/errors.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "./configuration.ts";
 import { checkCombinations } from "./checks/combinations.ts";
 import { type Command, readCommand } from "./command.ts";
 import { completeSettings, mergeSettings } from "./complete.ts";

@@ -6,7 +6,7 @@
  */
 import { messageOf } from "../model/values/errors.ts";
 import type { SettingFailure } from "../findings/facts.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
 import { Sysctl } from "../backend/sysctl.ts";
@@ -45,7 +45,6 @@ async function setOomScore(
   { configuration, runtime, logger }: KernelSettingsOptions,
 ): Promise<void> {
   const score = configuration.oomScoreAdj;
-  if (score === undefined) return;
   const choom = (...args: string[]) =>
     runtime.runner.run(["choom", ...args, "-p", `${runtime.pid}`]);
   try {

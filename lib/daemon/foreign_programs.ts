@@ -4,7 +4,7 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
 import type { Drift } from "../model/kernel/differences.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";

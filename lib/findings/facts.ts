@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { DesiredServicePort, DesiredState } from "../model/kernel/desired.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
 import type { Finding, LocalhostFailure } from "../model/status.ts";

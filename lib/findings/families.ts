@@ -7,7 +7,8 @@
 import { type Family, familyOf, isSpecialAddress, parseAddress } from "../model/values/address.ts";
 import { inEffect } from "../config/configz.ts";
 import { splitHostPort } from "../model/cluster/names.ts";
-import { type Configuration, NODE_PORT_WORDS } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { NODE_PORT_WORDS } from "../model/configuration.ts";
 import type { NodeFacts } from "./facts.ts";
 import { type Finding, finding } from "./finding.ts";
 

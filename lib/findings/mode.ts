@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { type Configuration, isLoopbackRange, nodePortRanges } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { isLoopbackRange, nodePortRanges } from "../model/configuration.ts";
 import { cidrContains } from "../model/values/address.ts";
 import type { NodeFacts } from "./facts.ts";
 import { type Finding, finding } from "./finding.ts";

@@ -13,7 +13,7 @@ import { findCandidates, type PortIndex, slicesOf } from "./endpoints.ts";
 import { nodeAddress, takesNodePorts } from "./node.ts";
 import type { Claim, Conflict, OwnPort, Reservation } from "./claims.ts";
 import { append } from "../model/values/lists.ts";
-import type { Configuration } from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Snapshot } from "../cache/cache.ts";
 
 /** The node's facts that claims depend on. */

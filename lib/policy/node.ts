@@ -19,12 +19,8 @@ import {
   mergeCidrs,
 } from "../model/values/address.ts";
 import { LOCALHOST_GATE } from "../config/checks/feature_gates.ts";
-import {
-  type Configuration,
-  isLoopbackRange,
-  nodePortEntries,
-  nodePortRanges,
-} from "../model/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { isLoopbackRange, nodePortEntries, nodePortRanges } from "../model/configuration.ts";
 import type { ModeTraits, RefusedFeatures } from "../model/kernel/traits.ts";
 import type {
   DesiredFamily,

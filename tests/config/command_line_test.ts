@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
 import {
   configurationOf,
   errorsOf,
@@ -53,7 +53,7 @@ Deno.test("without flags everything has kube-proxy's default", async () => {
       mode: "",
       clusterCIDRs: [],
       detectLocalMode: "ClusterCIDR",
-      detectLocal: { bridgeInterface: "", interfaceNamePrefix: "", clusterCIDRs: [] },
+      detectLocal: { bridgeInterface: "", interfaceNamePrefix: "" },
       hostnameOverride: "",
       nodePortAddresses: [],
       oomScoreAdj: -999,
@@ -90,7 +90,7 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
   [["--proxy-mode", "iptables"], (c) => c.mode, "iptables"],
   [["--proxy-mode="], (c) => c.mode, ""],
   [["--cluster-cidr=10.0.0.0/8,fd00::/8"], (c) => c.clusterCIDRs, ["10.0.0.0/8", "fd00::/8"]],
-  [["--cluster-cidr", "10.0.0.0/8"], (c) => c.detectLocal.clusterCIDRs, ["10.0.0.0/8"]],
+  [["--cluster-cidr", "10.0.0.0/8"], (c) => c.clusterCIDRs, ["10.0.0.0/8"]],
   [["--cluster_cidr=10.0.0.0/8"], (c) => c.clusterCIDRs, ["10.0.0.0/8"]],
   [["--detect-local-mode=NodeCIDR"], (c) => c.detectLocalMode, "NodeCIDR"],
   [

@@ -6,11 +6,8 @@
 import { assertEquals } from "@std/assert";
 import { helpText } from "../../lib/cli/help.ts";
 import { type Invocation, loadConfiguration } from "../../lib/config/load.ts";
-import {
-  type Configuration,
-  DEFAULT_LIMITS,
-  type UnusedConfiguration,
-} from "../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
+import { DEFAULT_LIMITS } from "../../lib/model/configuration.ts";
 
 /** The name of the file that `loadFile` gives its text. */
 export const FILE = "/etc/x.yaml";
@@ -18,7 +15,7 @@ export const FILE = "/etc/x.yaml";
 const HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
 /** What of a configuration has no effect, where nothing sets it. */
-export const UNUSED: UnusedConfiguration = {
+export const UNUSED = {
   enableProfiling: false,
   showHiddenMetricsForVersion: "",
   portRange: "",

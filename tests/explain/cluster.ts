@@ -13,7 +13,7 @@ import { explainService } from "../../lib/explain/service/service.ts";
 import type { State } from "../../lib/policy/state.ts";
 import type { PacketTarget } from "../../lib/config/arguments.ts";
 import type { Sender } from "../../lib/config/command.ts";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
 import type { Finding, ServiceStatus } from "../../lib/model/status.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/traits.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { checkMode } from "../../lib/findings/mode.ts";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
 import { configurationOf, load, loadFile, runOf } from "../config/support.ts";
 import type { Mode } from "../support/modes.ts";
 import { factsOf } from "./facts.ts";

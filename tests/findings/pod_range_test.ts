@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { checkPodDetection, checkPodRange } from "../../lib/findings/pod_range.ts";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { service, slice } from "../policy/objects.ts";
 import { DEFAULTS } from "../support/configuration.ts";

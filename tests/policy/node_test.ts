@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { desiredNode, nodeAddress, takesNodePorts } from "../../lib/policy/node.ts";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
 import type { DesiredNode } from "../../lib/model/kernel/desired.ts";
 import type { Node } from "../../lib/model/cluster/objects.ts";
 import { configuration, DEFAULTS } from "../support/configuration.ts";
@@ -68,7 +68,7 @@ Deno.test("NodeCIDR: the first pod CIDR of each family is local", () => {
 });
 
 Deno.test("BridgeInterface and InterfaceNamePrefix: what comes in there is local, in both families", () => {
-  const detectLocal = { bridgeInterface: "cni0", interfaceNamePrefix: "cali", clusterCIDRs: [] };
+  const detectLocal = { bridgeInterface: "cni0", interfaceNamePrefix: "cali" };
   const bridge = { type: "interface", name: "cni0" } as const;
   assertEquals(detectors({ detectLocalMode: "BridgeInterface", detectLocal }), [bridge, bridge]);
   const prefix = { type: "interfacePrefix", prefix: "cali" } as const;

@@ -4,7 +4,7 @@
  * @module
  */
 import { completeSettings } from "../../lib/config/complete.ts";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
 
 const KUBE_PROXY = completeSettings({});
 
@@ -14,7 +14,7 @@ export const DEFAULTS: Configuration = {
   healthzBindAddress: "",
   metricsBindAddress: "",
   mode: "nftables",
-  oomScoreAdj: undefined,
+  oomScoreAdj: 0,
   conntrack: {
     ...KUBE_PROXY.conntrack,
     maxPerCore: 0,

@@ -13,7 +13,7 @@ import {
 } from "../../lib/policy/state.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/traits.ts";
 import type { Family } from "../../lib/model/values/address.ts";
-import type { Configuration } from "../../lib/model/configuration.ts";
+import type { Configuration } from "../../lib/config/configuration.ts";
 import {
   type Kind,
   type KindMap,

@@ -4,11 +4,8 @@
  *
  * @module
  */
-import {
-  type Configuration,
-  type ModeSections,
-  NODE_PORT_WORDS,
-} from "../../model/configuration.ts";
+import type { Configuration } from "../configuration.ts";
+import { type Mode, MODES, NODE_PORT_WORDS } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
 import { IPVS_SCHEDULERS, isIpvsScheduler } from "../ipvs.ts";
 import { show } from "../../model/values/text.ts";
@@ -27,18 +24,16 @@ export function checkCombinations(configuration: Configuration, origin: Origin):
   return [...new Set(errors)];
 }
 
-const MODE_SECTIONS: readonly (keyof ModeSections)[] = ["nftables", "iptables"];
-
 /** A section with sync periods. */
-type Section = keyof ModeSections | "ipvs";
+type Section = Mode | "ipvs";
 
 /** Checks the periods of the section in use. kube-proxy ignores the others too. */
 function checkPeriods(configuration: Configuration, origin: Origin): string[] {
   const errors: string[] = [];
   const asked = origin.settings.mode ?? "";
   // A mode without its own section uses the periods of another.
-  const own = [...MODE_SECTIONS, "ipvs" as const].find((section) => section === asked);
-  const sections: readonly Section[] = own ? [own] : MODE_SECTIONS;
+  const own = [...MODES, "ipvs" as const].find((section) => section === asked);
+  const sections: readonly Section[] = own ? [own] : MODES;
   for (const section of sections) {
     const { syncPeriod, minSyncPeriod } = configuration[section];
     if (syncPeriod <= 0) {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Configuration } from "../../model/configuration.ts";
+import type { Configuration } from "../configuration.ts";
 import { type Origin, placeOf } from "../origin.ts";
 import { nearest, plain } from "../../model/values/text.ts";
 

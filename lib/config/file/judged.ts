@@ -4,7 +4,8 @@
  *
  * @module
  */
-import type { AskedMode, Configuration } from "../../model/configuration.ts";
+import type { Configuration } from "../configuration.ts";
+import type { AskedMode } from "../../model/configuration.ts";
 import type { ProblemLine } from "./issues.ts";
 
 /** The sections that only one mode reads. */

@@ -118,6 +118,8 @@ export const CONNTRACK_GROUP = group({
         help: "Take TCP packets out of window for valid (nf_conntrack_tcp_be_liberal).",
       },
     }),
+    // Set by ipvs.tcpFinTimeout if the mode is ipvs.
+    "conntrack.tcpFinWaitTimeout": duration(0, { inFile: false }),
     "conntrack.udpTimeout": duration(0, {
       flag: {
         name: "conntrack-udp-timeout",

@@ -1,9 +1,9 @@
 /**
  * Builds the table of all settings, their types and their flags.
  *
- * A new setting is one row in a group, and a field in `model/configuration.ts`. The row defines its
- * flag, its default, and its place in the file and `/configz`. Help texts, completion and the
- * manual page follow from it. Without the row, `completeSettings` does not compile.
+ * A new setting is one row in a group. The row defines its flag, its default, and its place in the
+ * file and `/configz`. The type of the configuration, help texts, completion and the manual page
+ * follow from it.
  *
  * @module
  */

@@ -7,7 +7,7 @@
  */
 import { isSpecialAddress, parseAddress } from "../../model/values/address.ts";
 import { splitHostPort, unbracketed } from "../../model/cluster/names.ts";
-import type { Configuration } from "../../model/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import { sameValue } from "../../model/values/record.ts";
 import type { OwnPort } from "../../policy/claims.ts";

@@ -4,7 +4,8 @@
  * @module
  */
 import { createDecoder, type Known, sharing } from "../../source/objects/decode.ts";
-import { type ClientConnection, type Configuration, PROTOBUF } from "../../model/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { PROTOBUF } from "../../model/configuration.ts";
 import { type Decoder, type Kind, KINDS, type ObjectEvent } from "../../model/cluster/objects.ts";
 import { API_SERVICE } from "../../model/cluster/names.ts";
 import type { Logger } from "../../model/ports/ports.ts";
@@ -210,7 +211,9 @@ async function watchApiServer(server: ApiServer, options: SourceOptions): Promis
 }
 
 /** As client-go reads these settings: the one for answers, else the one for requests. */
-function acceptsProtobuf({ acceptContentTypes, contentType }: ClientConnection): boolean {
+function acceptsProtobuf(
+  { acceptContentTypes, contentType }: Configuration["clientConnection"],
+): boolean {
   return (acceptContentTypes || contentType).split(",").some((type) => type.trim() === PROTOBUF);
 }
 

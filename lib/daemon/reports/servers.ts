@@ -5,7 +5,7 @@
  */
 import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../../config/configz.ts";
 import { splitHostPort } from "../../model/cluster/names.ts";
-import type { Configuration } from "../../model/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { Finding } from "../../model/status.ts";
 import { type EventReport, serverFailedEvent } from "../../observe/events.ts";

@@ -5,7 +5,8 @@
  */
 import type { OpenBackend } from "../../backend/choose.ts";
 import type { LocalhostListeners } from "../../localhost/listeners.ts";
-import type { CommandLine, Configuration } from "../../model/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import type { CommandLine } from "../../model/configuration.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import type { ProgramWatch } from "../../system/program_watch.ts";

@@ -6,7 +6,7 @@
  */
 import { ObjectCache } from "../../cache/cache.ts";
 import { Desired, type State } from "../../policy/state.ts";
-import type { Configuration } from "../../model/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import type { Family } from "../../model/values/address.ts";

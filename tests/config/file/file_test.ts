@@ -133,7 +133,6 @@ logging: {verbosity: 4, format: json}
     detectLocal: {
       bridgeInterface: "cni0",
       interfaceNamePrefix: "cali",
-      clusterCIDRs: ["fd00::/8", "10.0.0.0/8"],
     },
     hostnameOverride: "node-1.example",
     nodePortAddresses: ["10.0.0.0/8", "fd00::/64"],

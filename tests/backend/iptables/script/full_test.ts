@@ -5,7 +5,7 @@ import { fitToSaved, fullInput } from "../../../../lib/backend/iptables/script/f
 import { renderFamily } from "../../../../lib/backend/iptables/script/ruleset.ts";
 import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
-import type { Configuration } from "../../../../lib/model/configuration.ts";
+import type { Configuration } from "../../../../lib/config/configuration.ts";
 import { DEFAULTS } from "../../../support/configuration.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { EXAMPLE } from "../example.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { desiredNode } from "../../../../lib/policy/node.ts";
-import type { Configuration } from "../../../../lib/model/configuration.ts";
+import type { Configuration } from "../../../../lib/config/configuration.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { FullScript } from "../../../../lib/backend/nftables/script/full_script.ts";
 import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
