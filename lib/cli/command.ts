@@ -51,6 +51,7 @@ export async function runCommand(
 
 /** Commands that are typed on a node without flags and mean its daemon. */
 const OF_THE_NODE: ReadonlySet<string> = new Set([
+  "bundle",
   "check",
   "cleanup",
   "diff",
@@ -134,6 +135,10 @@ async function perform(
     case "check": {
       const { check } = await import("./check/command.ts");
       return await check(command, context);
+    }
+    case "bundle": {
+      const { bundle } = await import("./bundle/command.ts");
+      return await bundle(command, { ...context, settings });
     }
     case "cleanup": {
       const { cleanup } = await import("./cleanup.ts");

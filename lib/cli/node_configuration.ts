@@ -40,15 +40,19 @@ export interface NodeConfigurationOptions {
  * @throws {FatalError} where the command cannot do without
  */
 export async function nodeConfiguration(options: NodeConfigurationOptions): Promise<Invocation> {
-  const { invocation } = options;
+  const { invocation, runtime } = options;
+  // Rules can be removed all the same, and a bug be reported.
+  const isNeeded = !["bundle", "cleanup"].includes(invocation.command.name);
+  const complain = (line: string) => runtime.complain(`signpost: ${line}`);
   try {
     const found = await find(options);
-    // Rules can be removed all the same.
-    return found.type === "errors" && invocation.command.name === "cleanup" ? invocation : found;
+    if (found.type !== "errors" || isNeeded) return found;
+    found.errors.forEach(complain);
   } catch (error) {
-    if (error instanceof FatalError && invocation.command.name === "cleanup") return invocation;
-    throw error;
+    if (!(error instanceof FatalError) || isNeeded) throw error;
+    complain(error.message);
   }
+  return invocation;
 }
 
 async function find(options: NodeConfigurationOptions): Promise<Invocation> {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { boolean } from "./file/fields.ts";
+import { boolean, text } from "./file/fields.ts";
 import { oneOf, path } from "./file/readers.ts";
 import { duration, flagOnly, type Setting, word } from "./settings/setting.ts";
 
@@ -140,6 +140,36 @@ on this node, which it asks at --socket, else that of /etc/signpost/config.yaml.
     takesWords: false,
     shares: NODE,
     flags: { output: OUTPUT },
+  },
+  bundle: {
+    group: "This node",
+    summary: "gather what a bug report needs in one archive",
+    usage: ["bundle [-o FILE] [flags]"],
+    about:
+      `The archive (.tar.gz) has versions, the configuration, what status, check and verify say, signpost's tables
+without elements, the chains of other programs with the number of their rules, what kube-proxy left,
+and numbers of connection tracking. Names and addresses are in it; Secrets, tokens, keys, passwords,
+variables of the environment, annotations and comments of rules are not. Its files are listed before it
+is written. A part that cannot be read says why, so it needs no daemon and no API server.`,
+    examples: [
+      "signpost bundle",
+      "signpost bundle -o - > bundle.tar.gz",
+      "kubectl exec -n kube-system POD -- signpost bundle -o - > bundle.tar.gz",
+    ],
+    exitCodes: [
+      [0, "written"],
+      [2, "the command line is wrong, or the archive cannot be written"],
+    ],
+    takesWords: false,
+    shares: NODE,
+    flags: {
+      output: flagOnly(text, "", {
+        name: "output",
+        letter: "o",
+        value: "FILE",
+        help: "The archive, - for the standard output. Default: a new file in /var/lib/signpost.",
+      }),
+    },
   },
   cleanup: {
     group: "The daemon",

@@ -40,8 +40,8 @@ export function systemRuntime(): Runtime {
       (await lookup(host, { all: true })).flatMap(({ address }) => parseAddress(address) ?? []),
     workingDirectory: () => Deno.cwd(),
     readFile: (path) => Deno.readTextFile(path),
-    writeFile: (path, text) => Deno.writeTextFile(path, text),
-    print: (text) => writeAll(Deno.stdout, text),
+    writeFile,
+    print: (data) => writeAll(Deno.stdout, data),
     sendProbe,
     isTerminal: () => Deno.stdout.isTerminal(),
     terminalSize,
@@ -66,8 +66,17 @@ function interfaceReader(): Runtime["interfaces"] {
   };
 }
 
-async function writeAll(out: typeof Deno.stdout, text: string): Promise<void> {
-  let rest = new TextEncoder().encode(text);
+const writeFile: Runtime["writeFile"] = async (path, data) => {
+  const mode = typeof data === "string" ? 0o644 : 0o600;
+  using file = await Deno.open(path, { write: true, create: true, truncate: true, mode });
+  await writeAll(file, data);
+};
+
+async function writeAll(
+  out: Pick<typeof Deno.stdout, "write">,
+  data: string | Uint8Array,
+): Promise<void> {
+  let rest = typeof data === "string" ? new TextEncoder().encode(data) : data;
   try {
     while (rest.length > 0) rest = rest.subarray(await out.write(rest));
   } catch (error) {

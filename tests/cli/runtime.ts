@@ -44,7 +44,7 @@ export function world(changes: Partial<Runtime> = {}): World {
     isTerminal: () => false,
     terminalSize: () => ({ columns: 80, rows: 24 }),
     print: (text) => {
-      printed.push(text);
+      printed.push(String(text));
       return Promise.resolve();
     },
     complain: (line) => complaints.push(line),

@@ -13,7 +13,7 @@ Deno.test("--write-config-to writes a file that is read as the same configuratio
   const written: string[] = [];
   const { runtime, logger } = world({
     writeFile: (path, text) => {
-      written.push(path, text);
+      written.push(path, String(text));
       return Promise.resolve();
     },
   });

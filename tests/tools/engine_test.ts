@@ -83,10 +83,10 @@ Deno.test("nothing is asked of Intl, parts of which are stubs in QuickJS", async
 });
 
 const GLOBALS: readonly string[] =
-  "AbortController AbortSignal DecompressionStream Deno ReadableStream ReadableStreamBYOBReader Response TextDecoder TextDecoderStream TextEncoder TextEncoderStream URL URLSearchParams WritableStream WritableStreamDefaultWriter atob btoa clearTimeout crypto fetch performance setTimeout"
+  "AbortController AbortSignal CompressionStream DecompressionStream Deno ReadableStream ReadableStreamBYOBReader Response TextDecoder TextDecoderStream TextEncoder TextEncoderStream URL URLSearchParams WritableStream WritableStreamDefaultWriter atob btoa clearTimeout crypto fetch performance setTimeout"
     .split(" ");
 const DENO: readonly string[] =
-  "ChildProcess Command FsFile FsWatcher HttpClient Signal TcpConn TcpListener addSignalListener args build chmod connect consoleSize createHttpClient cwd env errors exit hostname listen listenDatagram lstat memoryUsage mkdir networkInterfaces open osRelease pid readDir readTextFile remove rename serve stat stderr stdin stdout uid version watchFs writeTextFile"
+  "ChildProcess Command FsFile FsWatcher HttpClient Signal TcpConn TcpListener addSignalListener args build chmod connect consoleSize createHttpClient cwd env errors exit hostname listen listenDatagram lstat memoryUsage mkdir networkInterfaces open osRelease pid readDir readTextFile remove rename serve stat stderr stdin stdout uid version watchFs"
     .split(" ");
 const NODE: readonly string[] =
   "node:crypto node:dns/promises node:fs node:https node:net node:os node:path/posix node:process node:stream/promises node:zlib"

@@ -40,7 +40,8 @@ export async function check(
   return severities.has("error") ? 2 : severities.has("warning") ? 1 : 0;
 }
 
-async function look(context: QueryContext): Promise<CheckReport> {
+/** Looks at the node. */
+export async function look(context: QueryContext): Promise<CheckReport> {
   const { configuration, nodeName, runtime } = context;
   const [opened, apiServer, daemon, system] = await Promise.all([
     openBackend(context).catch(cannotWrite),

@@ -50,7 +50,12 @@ export async function verify(
   return report.same || isFixed ? 0 : 1;
 }
 
-async function verification(
+/**
+ * Compares, and has it fixed if asked.
+ *
+ * @throws {ApplyError | FatalError} if objects or kernel cannot be read
+ */
+export async function verification(
   query: { readonly fix: boolean; readonly timeout: number },
   context: QueryContext,
 ): Promise<{ readonly report: Verification; readonly parts: string }> {

@@ -75,9 +75,9 @@ export interface Runtime {
   /** Resolves a host name to canonical addresses. @throws if it cannot be resolved */
   resolve(host: string): Promise<readonly string[]>;
   readFile(path: string): Promise<string>;
-  /** Writes a text file, if signpost may write there. */
-  writeFile(path: string, text: string): Promise<void>;
-  print(text: string): Promise<void>;
+  /** Writes a text, or bytes that only root reads, if signpost may write there. */
+  writeFile(path: string, data: string | Uint8Array): Promise<void>;
+  print(data: string | Uint8Array): Promise<void>;
   isTerminal(): boolean;
   /** Returns the size of the terminal, or 80 by 24 if unknown. */
   terminalSize(): { readonly columns: number; readonly rows: number };

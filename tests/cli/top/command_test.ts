@@ -73,7 +73,7 @@ Deno.test("a terminal shows it again and again in the room that it has, until q 
       terminalSize: () => ({ columns: 40, rows: 6 }),
       keyTyped: () => typed.promise,
       print: (text) => {
-        screens.push(text);
+        screens.push(String(text));
         if (++shown === 3) typed.resolve();
         return Promise.resolve();
       },
@@ -107,7 +107,7 @@ Deno.test("what is shown again is asked for as far as there is room, and the sum
       keyTyped: () => new Promise(() => {}),
       terminalSize: () => ({ columns: 99, rows: 6 }),
       print: (text) => {
-        screens.push(text);
+        screens.push(String(text));
         if (screens.length === 2) stop.abort();
         return Promise.resolve();
       },
@@ -144,7 +144,7 @@ Deno.test("in a terminal a daemon that is started again is waited for", async ()
       isTerminal: () => true,
       keyTyped: () => new Promise(() => {}),
       print: (text) => {
-        screens.push(text);
+        screens.push(String(text));
         if (screens.length === 3) stop.abort();
         return Promise.resolve();
       },

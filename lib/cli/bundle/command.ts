@@ -1,0 +1,174 @@
+/**
+ * `signpost bundle`: what a bug report needs to know of this node, in one archive without secrets.
+ *
+ * @module
+ */
+import { stringify } from "@std/yaml/stringify";
+import { likelyBackend } from "../../backend/choose.ts";
+import { iptablesStructure, nftStructure } from "../../backend/structure.ts";
+import { kubeProxyProcesses } from "../../backend/take_over.ts";
+import { openPaths, withDefaults } from "../../config/complete.ts";
+import { toKubeProxyConfiguration } from "../../config/configz.ts";
+import type { CommandOf } from "../../config/command.ts";
+import type { GivenSettings } from "../../config/settings/table.ts";
+import { askStatus } from "../../daemon/objects/client.ts";
+import { readSystem } from "../../daemon/reports/node_findings.ts";
+import { FatalError, messageOf } from "../../model/values/errors.ts";
+import { count, plain } from "../../model/values/text.ts";
+import { formatSize } from "../../observe/human.ts";
+import { redactSecrets } from "../../observe/redact.ts";
+import { look } from "../check/command.ts";
+import { textTable } from "../output.ts";
+import type { QueryContext } from "../query.ts";
+import { verification } from "../verify/command.ts";
+import { versionReport } from "../version.ts";
+import { gzip, tarOf } from "./tar.ts";
+
+/** What `bundle` works with. */
+export interface BundleContext extends QueryContext {
+  /** What file and flags say. */
+  readonly settings: GivenSettings;
+}
+
+/** Milliseconds to wait for the objects. */
+const TIMEOUT = 5_000;
+
+/** Differences that are told. */
+const MOST_DIFFERENCES = 1_000;
+
+/** Writes to the standard output. */
+const STDOUT = "-";
+
+/**
+ * Gathers, shows what it has, and writes it.
+ *
+ * @returns 0
+ * @throws {FatalError} if the archive cannot be written
+ */
+export async function bundle(
+  { output }: CommandOf<"bundle">,
+  context: BundleContext,
+): Promise<number> {
+  const { nodeName, runtime } = context;
+  const now = runtime.clock.now();
+  const stamp = new Date(now).toISOString().replaceAll(/[-:]|\.\d+/g, "");
+  const name = `signpost-${plain(nodeName).replaceAll(/[^\w.-]/g, "_").slice(0, 50)}-${stamp}`;
+  const texts = await Promise.all(
+    PARTS.map(async ({ path, about, read }) => ({
+      path,
+      about,
+      text: redactSecrets(await readOrExplain(read, context)),
+    })),
+  );
+  const archive = await gzip(
+    tarOf(texts.map(({ path, text }) => ({ path: `${name}/${path}`, text })), now),
+  );
+  const list =
+    `${count(texts.length, "file")} about ${plain(nodeName)}, without Secrets, tokens, ` +
+    `keys, passwords and comments of rules. Names and addresses are in them.\n` +
+    textTable(texts.map(({ path, about, text }) => [path, about, formatSize(text.length)]), "  ");
+  if (output === STDOUT) {
+    for (const line of list.trimEnd().split("\n")) runtime.complain(line);
+    if (runtime.isTerminal()) {
+      throw new FatalError("--output -: a terminal cannot show an archive; lead it into a file");
+    }
+    await runtime.print(archive);
+    return 0;
+  }
+  const path = output || `/var/lib/signpost/${name}.tar.gz`;
+  await runtime.print(list);
+  try {
+    await runtime.writeFile(path, archive);
+  } catch (error) {
+    const reason = plain(messageOf(error).split("\n")[0] ?? "");
+    throw new FatalError(
+      `--output: ${plain(path)} cannot be written: ${reason}; signpost may write below ` +
+        "/run/signpost and /var/lib/signpost only, or: signpost bundle -o - > FILE",
+      { cause: error },
+    );
+  }
+  await runtime.print(`Written to ${plain(path)}\n`);
+  return 0;
+}
+
+/** Returns a part's text, or why there is none: a bundle is for nodes on which things fail. */
+async function readOrExplain(read: Part["read"], context: BundleContext): Promise<string> {
+  try {
+    return await read(context);
+  } catch (error) {
+    return `could not be read: ${plain(messageOf(error))}\n`;
+  }
+}
+
+/** A file of the bundle. */
+interface Part {
+  readonly path: string;
+  readonly about: string;
+  readonly read: (context: BundleContext) => string | Promise<string>;
+}
+
+const PARTS: readonly Part[] = [
+  {
+    path: "versions.txt",
+    about: "signpost, Deno and the kernel",
+    read: ({ runtime }) => `${versionReport(runtime.build)}kernel: ${runtime.osRelease()}\n`,
+  },
+  {
+    path: "configuration.yaml",
+    about: "flags and file with defaults",
+    read: ({ settings }) =>
+      stringify(toKubeProxyConfiguration(withDefaults(settings), openPaths(settings)), {
+        lineWidth: -1,
+      }),
+  },
+  {
+    path: "status.json",
+    about: "signpost status",
+    read: async ({ configuration }) => json(await askStatus(configuration.signpost.socket)),
+  },
+  {
+    path: "check.json",
+    about: "signpost check, with all findings",
+    read: async (context) => json(await look(context)),
+  },
+  {
+    path: "verify.json",
+    about: "signpost verify",
+    read: async (context) => {
+      const { report } = await verification({ fix: false, timeout: TIMEOUT }, context);
+      return json({ ...report, differences: report.differences.slice(0, MOST_DIFFERENCES) });
+    },
+  },
+  {
+    path: "nft.txt",
+    about: "signpost's tables without elements, and other chains",
+    read: ({ runtime }) => nftStructure(runtime.runner),
+  },
+  {
+    path: "iptables.txt",
+    about: "chains and numbers of rules",
+    read: ({ runtime }) => iptablesStructure(runtime.runner),
+  },
+  {
+    path: "kube-proxy.json",
+    about: "processes and rules of kube-proxy",
+    read: async (context) =>
+      json({
+        processes: await kubeProxyProcesses(context.runtime),
+        rules: await likelyBackend(context).foreignRules.findProxy(),
+      }),
+  },
+  {
+    path: "conntrack.txt",
+    about: "numbers of connection tracking",
+    read: async (context) => {
+      const { conntrack } = await readSystem(context);
+      const { stdout } = await context.runtime.runner.run(["conntrack", "-S"]);
+      return `entries: ${conntrack?.entries ?? "?"} of ${conntrack?.max ?? "?"}\n${stdout}`;
+    },
+  },
+];
+
+function json(data: object): string {
+  return `${JSON.stringify(data, undefined, 2)}\n`;
+}
