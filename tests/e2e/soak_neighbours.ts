@@ -8,7 +8,7 @@
 import { ADDRESSES, type Manifest, PORT, service, slice } from "./cluster.ts";
 import { addressToInteger, integerToAddress } from "../../lib/model/values/address.ts";
 import { formatTimes, moveEndpoint, removeOthers, sleep } from "./soak_tenants.ts";
-import { Stage } from "./stage.ts";
+import { Stage, syncs } from "./stage.ts";
 
 const a = ADDRESSES[4];
 /** Endpoints of a slice, as the API server allows. */
@@ -22,16 +22,22 @@ const BETWEEN_OBJECTS = 10;
 const POLL = 500;
 
 /** Milliseconds from a change of one endpoint until connections reach the new one. */
-export interface NeighbourReport {
+interface NeighbourTimes {
   readonly alone: readonly number[];
   readonly added: readonly number[];
   readonly deleted: readonly number[];
 }
 
+/** The times, and the daemon's full syncs. */
+export interface NeighbourReport extends NeighbourTimes {
+  /** The first one included. Changes wait for each. */
+  readonly fullSyncs: number;
+}
+
 /** Adds and deletes so many elements of other tenants. */
 export async function soakNeighbours(elements: number): Promise<NeighbourReport> {
   await using stage = await Stage.create({ objects: [service(a), slice(a, ["local1"])] });
-  await using _signpost = await stage.startSynced();
+  await using signpost = await stage.startSynced();
   const objects = [...costlyObjects(elements)];
   let round = 0;
   const during = async (work: () => Promise<void>) => {
@@ -48,7 +54,7 @@ export async function soakNeighbours(elements: number): Promise<NeighbourReport>
   const until = async (holds: (elements: number) => boolean) => {
     while (!holds(await stage.metric('signpost_elements{map="endpoints-tcp4"}'))) await sleep(POLL);
   };
-  return {
+  const times = {
     alone: await during(() => sleep(5_000)),
     added: await during(async () => {
       for (const object of objects) {
@@ -62,6 +68,7 @@ export async function soakNeighbours(elements: number): Promise<NeighbourReport>
       await until((held) => held < SLICE);
     }),
   };
+  return { ...times, fullSyncs: syncs(signpost, "full") };
 }
 
 /** Returns large Services with one port and one address each. */
@@ -104,8 +111,7 @@ function address(first: string, more: number): string {
 }
 
 /** Formats the report for people. */
-export function formatNeighbourReport(report: NeighbourReport): string {
-  return Object.entries(report).map(([phase, times]) => `${phase}: ${formatTimes(times)}\n`).join(
-    "",
-  );
+export function formatNeighbourReport({ fullSyncs, ...phases }: NeighbourReport): string {
+  const lines = Object.entries(phases).map(([phase, times]) => `${phase}: ${formatTimes(times)}`);
+  return [...lines, `full syncs: ${fullSyncs}`].map((line) => `${line}\n`).join("");
 }
