@@ -15,17 +15,18 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "libpthread.so.0": "libc6",
   "librt.so.1": "libc6",
   "libgcc_s.so.1": "libgcc-s1",
-  "libstdc++.so.6": "libstdc++6",
   "libz.so.1": "zlib1g",
 };
 
-/** Returns the libraries that a file names, and its loader; none for a file that is no ELF file. */
-export async function neededLibraries(path: string): Promise<string[]> {
-  const { code, stdout } = await execute(["readelf", "-W", "-d", "-l", path]);
-  if (code !== 0) return [];
-  const loader = /\[Requesting program interpreter: .*\/(.+)\]/.exec(stdout)?.[1];
-  const needed = [...stdout.matchAll(/\(NEEDED\).*\[(.+)\]/g)].map(([, name = ""]) => name);
-  return [...new Set([...loader === undefined ? [] : [loader], ...needed])];
+/** The libraries that runtimes need beside those of libc6. */
+export const RUNTIME_LIBRARIES: readonly string[] = ["libgcc_s.so.1", "libz.so.1"];
+
+/** Returns the libraries that files name, and their loaders; none for a file that is no ELF file. */
+export async function neededLibraries(paths: readonly string[]): Promise<string[]> {
+  const { stdout } = await execute(["readelf", "-W", "-d", "-l", ...paths]);
+  const loaders = stdout.matchAll(/\[Requesting program interpreter: .*\/(.+)\]/g);
+  const needed = stdout.matchAll(/\(NEEDED\).*\[(.+)\]/g);
+  return [...new Set([...loaders, ...needed].map(([, name = ""]) => name))];
 }
 
 /**
@@ -34,7 +35,7 @@ export async function neededLibraries(path: string): Promise<string[]> {
  * @throws {Error} for a library that no known package has
  */
 export async function packagesNeeded(path: string): Promise<string[]> {
-  const libraries = await neededLibraries(path);
+  const libraries = await neededLibraries([path]);
   const packages = libraries.map((library) => {
     const name = PACKAGES[library];
     if (name !== undefined) return name;

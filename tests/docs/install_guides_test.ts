@@ -75,7 +75,7 @@ ${stop}`);
 
 /** Programs that need a cluster: they look whether the files are there, and record how they were called. */
 const CLUSTER = `
-for name in kubectl kubeadm helm podman skopeo; do
+for name in kubectl kubeadm helm skopeo; do
   cat > /usr/local/bin/$name <<'END'
 #!/bin/sh
 echo "$(basename $0) $*" >> /run/calls
@@ -131,8 +131,8 @@ for (const guide of ["kubeadm.md", "k3s-rke2.md", "daemonset.md"]) {
       ["k3s", "rke2", "image", "cluster"].map((mark) => commandsOf(guide, mark)),
     )).join("\n");
     const printed = await walk(`${CLUSTER}\n${commands}\ncat /run/calls`);
-    const written = commands.match(/^(?:\S.*\| )?(?:kubectl|kubeadm|helm|podman) /gm) ?? [];
-    const called = printed.match(/^(?:kubectl|kubeadm|helm|podman) /gm) ?? [];
+    const written = commands.match(/^(?:\S.*\| )?(?:kubectl|kubeadm|helm|skopeo) /gm) ?? [];
+    const called = printed.match(/^(?:kubectl|kubeadm|helm|skopeo) /gm) ?? [];
     assertEquals(called.length, written.length, printed);
   });
 }

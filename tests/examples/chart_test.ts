@@ -77,7 +77,7 @@ Deno.test({
     const text = JSON.stringify(objects);
     for (
       const part of [
-        `"image":"registry.example.com/signpost:0.1.0-edge"`,
+        `"image":"ghcr.io/OWNER/signpost:0.1.0-edge"`,
         `"server":"https://127.0.0.1:6444"`,
         `"mode":"iptables"`,
         `"detectLocal":{"bridgeInterface":"cni0"}`,
@@ -103,7 +103,7 @@ Deno.test({
       const [setting, words] of [
         ["apiServer=", "apiServer: name the API server's own address"],
         ["clusterCIDR=", "clusterCIDR: name the range of all pods"],
-        ["image.repository=", "image.repository: name your image"],
+        ["image.repository=", "image.repository: name the image"],
         ["mode=userspace", "mode"],
         ["tolerance=x", "tolerance"],
       ] as const

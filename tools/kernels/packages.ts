@@ -43,6 +43,23 @@ export class Packages {
   }
 
   /**
+   * Returns where the newest files of packages are.
+   *
+   * @throws {NotAvailable}
+   */
+  async files(
+    suite: Suite,
+    names: readonly string[],
+    architecture: Architecture,
+  ): Promise<{ readonly uri: string; readonly file: string; readonly sha256: string }[]> {
+    const asked = { suite, architecture, args: ["download", "--print-uris", ...names] };
+    const uris = await this.#apt("apt-get", asked);
+    return [...uris.matchAll(/^'([^']*)' (\S+_\S+\.deb) \d+ SHA256:(\w+)/gm)].map(
+      ([, uri = "", file = "", sha256 = ""]) => ({ uri, file, sha256 }),
+    );
+  }
+
+  /**
    * Downloads and unpacks packages into a folder named after the first one's file.
    *
    * @returns the folder
@@ -55,9 +72,7 @@ export class Packages {
   ): Promise<string> {
     const debs = `${this.#folder}/debs/${suite}-${architecture}`;
     await Deno.mkdir(debs, { recursive: true });
-    const asked = { suite, architecture, args: ["download", "--print-uris", ...names] };
-    const uris = await this.#apt("apt-get", asked);
-    const files = [...uris.matchAll(/^'[^']*' (\S+_\S+\.deb) /gm)].map(([, file = ""]) => file);
+    const files = (await this.files(suite, names, architecture)).map(({ file }) => file);
     const first = files.find((file) => file.startsWith(`${names[0]}_`)) ?? files[0];
     if (first === undefined) throw new NotAvailable(`${suite} has no ${names.join(", ")}`);
     const target = `${this.#folder}/unpacked/${suite}-${first.replace(/\.deb$/, "")}`;

@@ -7,9 +7,10 @@ import { createHash } from "node:crypto";
 import { run } from "../../tests/support/command.ts";
 import { packagesNeeded } from "../libraries.ts";
 import { archiveFiles, type Content } from "./content.ts";
-import { controlFiles, type Maintainer, type PackageFile, packageFiles } from "./debian.ts";
+import { controlFiles, type Maintainer, packageFiles } from "./debian.ts";
 import { ARCHITECTURES, debianVersion, type Release, upstreamVersion } from "./release.ts";
 import { MAINTAINER_SCRIPTS } from "./scripts.ts";
+import { inTree, makeTar, type PackageFile } from "./tree.ts";
 
 /** What is needed to make a package. */
 export interface BuildOptions {
@@ -34,7 +35,7 @@ export async function buildDebian(options: BuildOptions): Promise<string> {
   const control = controlFiles({ release, maintainer, size, libraries });
   const architecture = ARCHITECTURES[release.target];
   const name = `signpost_${debianVersion(release)}_${architecture}.deb`;
-  await inTree([...files, ...control, ...MAINTAINER_SCRIPTS], release, async (root) => {
+  await inTree([...files, ...control, ...MAINTAINER_SCRIPTS], release.commit.time, async (root) => {
     // One thread: how xz cuts its blocks follows from their number.
     const flags = ["--root-owner-group", "-Zxz", "--threads-max=1"];
     await run(["dpkg-deb", ...flags, "--build", root, `${output}/${name}`], {
@@ -58,21 +59,8 @@ export async function buildArchive(options: BuildOptions): Promise<string> {
     { path: `${top}/signpost`, data: await Deno.readFile(binary), mode: 0o755 },
   ];
   const name = `${top}.tar.gz`;
-  await inTree(files, release, async (root) => {
-    const plain = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar"];
-    const time = `--mtime=@${release.commit.time}`;
-    await run([
-      "tar",
-      "-C",
-      root,
-      ...plain,
-      time,
-      "-I",
-      "gzip -9n",
-      "-cf",
-      `${output}/${name}`,
-      top,
-    ]);
+  await inTree(files, release.commit.time, async (root) => {
+    await makeTar(root, { names: [top], time: release.commit.time, output: `${output}/${name}` });
   });
   return name;
 }
@@ -86,36 +74,4 @@ export async function writeSums(folder: string, names: readonly string[]): Promi
     }),
   );
   await Deno.writeTextFile(`${folder}/SHA256SUMS`, lines.join(""));
-}
-
-/** A tree of the files for as long as `use` takes, everything in it with the commit's time. */
-async function inTree(
-  files: readonly PackageFile[],
-  { commit }: Release,
-  use: (root: string) => Promise<void>,
-): Promise<void> {
-  const root = await Deno.makeTempDir({ prefix: "signpost-package-" });
-  try {
-    await Deno.chmod(root, 0o755);
-    const folders = new Set<string>([root]);
-    for (const { path, data, mode = 0o644 } of files) {
-      const steps = path.split("/").slice(0, -1);
-      for (const [index] of steps.entries()) {
-        const folder = `${root}/${steps.slice(0, index + 1).join("/")}`;
-        if (folders.has(folder)) continue;
-        await Deno.mkdir(folder);
-        // Whatever the umask is.
-        await Deno.chmod(folder, 0o755);
-        folders.add(folder);
-      }
-      const file = `${root}/${path}`;
-      await Deno.writeFile(file, typeof data === "string" ? new TextEncoder().encode(data) : data);
-      await Deno.chmod(file, mode);
-      await Deno.utime(file, commit.time, commit.time);
-    }
-    for (const folder of folders) await Deno.utime(folder, commit.time, commit.time);
-    await use(root);
-  } finally {
-    await Deno.remove(root, { recursive: true });
-  }
 }

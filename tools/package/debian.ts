@@ -6,15 +6,7 @@
 import { gzipSync } from "node:zlib";
 import type { Content } from "./content.ts";
 import { ARCHITECTURES, debianVersion, type Release } from "./release.ts";
-
-/** A file of a package. */
-export interface PackageFile {
-  /** Below the root, without a slash in front. */
-  readonly path: string;
-  readonly data: string | Uint8Array;
-  /** 0644 by default. */
-  readonly mode?: number;
-}
+import type { PackageFile } from "./tree.ts";
 
 /** Whom users of the package write to: Debian's own variables, or a name without an address. */
 export interface Maintainer {

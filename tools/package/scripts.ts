@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { PackageFile } from "./debian.ts";
+import type { PackageFile } from "./tree.ts";
 
 const HEAD = "#!/bin/sh\nset -e\n\n";
 

@@ -15,7 +15,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "signpost.image" -}}
-{{- $repository := required "image.repository: name your image, see examples/install/Containerfile" .Values.image.repository -}}
+{{- $repository := required "image.repository: name the image, such as ghcr.io/OWNER/signpost" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
 {{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
