@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { wholeInput } from "./command.ts";
 import type { Backend, BackendOptions } from "../../lib/backend/backend.ts";
 import { likelyBackend } from "../../lib/backend/choose.ts";
 import { type Mode, MODES } from "../../lib/model/configuration.ts";
@@ -13,9 +14,12 @@ import { configuration } from "./configuration.ts";
 
 export { type Mode, MODES };
 
-/** A runner whose every program succeeds and says nothing. */
+/** A runner whose every program reads its input, succeeds and says nothing. */
 export const SILENT_RUNNER: ProcessRunner = {
-  run: () => Promise.resolve({ code: 0, stdout: "", stderr: "" }),
+  run: async (_argv, stdin = "") => {
+    await wholeInput(stdin);
+    return { code: 0, stdout: "", stderr: "" };
+  },
 };
 
 /** The backend of a mode on a node where every program succeeds and says nothing. */

@@ -6,60 +6,59 @@
 import type { Dataplane, Progress } from "../../model/kernel/dataplane.ts";
 import {
   changesFixedRules,
-  type DesiredNode,
   type DesiredState,
   type StateChange,
   type StreamedState,
 } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
-import { diffingServices, type Operations } from "./script/diff.ts";
+import {
+  additionOf,
+  Counts,
+  type Delta,
+  diffing,
+  isLargeChange,
+  nodeElementChanges,
+  NOTHING,
+} from "./delta.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
 import type { Marks } from "./drift/marks.ts";
-import {
-  countElements,
-  countRules,
-  NO_COUNTS,
-  type PartialScript,
-  setCount,
-  toPartialScript,
-} from "./script/partial_script.ts";
-import { FullScript, PORTION_WEIGHT } from "./script/full_script.ts";
-import { fixedChains } from "./script/layout.ts";
 import type { Nft } from "./kernel/nft.ts";
-import { type PortionsOptions, writePortions } from "./portions.ts";
 import { reconcile } from "./reconcile.ts";
-import { type ObjectId, TABLE } from "./script/objects.ts";
-import { nodeElementChanges } from "./script/script.ts";
-import { renderStickyClients } from "./script/sticky.ts";
-import { isLargeChange } from "./script/weight.ts";
+import { TABLE } from "./script/objects.ts";
+import {
+  FullScript,
+  type PartialScript,
+  PORTION_WEIGHT,
+  type PortionsOptions,
+  replacing,
+  toPartialScript,
+  writePortions,
+} from "./write.ts";
 
-/** What the dataplane works with besides nft. */
+/** Inputs of the dataplane besides nft. */
 export interface NftablesOptions {
-  /** Gives the commands that mark a transaction as ours. */
+  /** Returns the commands that mark a transaction as ours. */
   readonly marks?: Pick<Marks, "next">;
-  /**
-   * Gives commands that go, before ours, into the transaction from which on packets meet a full
-   * script: the end of another proxy's tables.
-   */
+  /** Returns commands that go first in the transaction from which on packets meet a full script. */
   readonly prologue?: () => Promise<string>;
-  /** The most elements that one step deletes, if packets do not reach them; absent: no bound. */
+  /** The limit of elements that one step deletes, if packets do not reach them; absent: no limit. */
   readonly share?: number | undefined;
-  /** How to write and read large tables; without it, a full script is always one transaction. */
+  /** Options for large tables; absent: a full script is always one transaction. */
   readonly portions?: Portions;
 }
 
-/** How large tables are written, and read back. */
+/** Options for writing large tables and reading them back. */
 export interface Portions extends Pick<PortionsOptions, "clock" | "logger"> {
-  /** See `FullScript`. */
+  /** The weight of one portion. */
   readonly weight?: number;
 }
 
 type InParts = Portions & Pick<PortionsOptions, "checkpoint">;
 
-/** What the dataplane makes and applies. */
+/** A script that the dataplane makes and applies. */
 export type NftScript = FullScript | PartialScript;
 
-/** All work is done at one go. */
+/** Never gives way. */
 const NO_TURNS = { monotonic: () => 0, sleep: () => Promise.resolve() };
 
 /** A reading that is under way. */
@@ -69,17 +68,11 @@ interface Beside {
   readonly done: () => Promise<void>;
 }
 
-/**
- * The table of all services. A full script is the difference from nothing, so both kinds of
- * script come out of one code path.
- */
+/** The table of all services. Both kinds of script are deltas; a full script is the delta from no table. */
 export class NftablesDataplane implements Dataplane<NftScript> {
   readonly #nft: Nft;
   readonly #options: NftablesOptions;
-  #references = new Map<ObjectId, number>();
-  #elements = new Map<string, number>();
-  /** By chain that services share, how many rules it has; by set or map, 0. */
-  #rules = new Map<string, number>();
+  #counts = new Counts();
   readonly #deferred = new DeferredDeletes();
   #hasWritten = false;
   #applied: symbol | undefined;
@@ -98,14 +91,14 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** The number of elements in each set and map, after the last applied script. */
   get elements(): ReadonlyMap<string, number> {
-    return this.#elements;
+    return this.#counts.elements;
   }
 
   /** Returns true if the table is written and read in portions. It is never listed whole. */
   get isLarge(): boolean {
     const { portions } = this.#options;
     let sum = 0;
-    for (const count of this.#elements.values()) sum += count;
+    for (const count of this.#counts.elements.values()) sum += count;
     return portions !== undefined && sum > this.#weight;
   }
 
@@ -134,13 +127,9 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#applied;
   }
 
-  /**
-   * All chains, sets and maps that the table has after the last applied script, with the number of
-   * their rules (0 for sets and maps).
-   */
-  *ruleCounts(node: DesiredNode): Iterable<readonly [name: string, rules: number]> {
-    for (const { name, rules } of fixedChains(node)) yield [name, rules.length];
-    yield* this.#rules;
+  /** The number of rules of each chain after the last applied script; 0 for each set and map. */
+  get ruleCounts(): ReadonlyMap<string, number> {
+    return this.#counts.rules;
   }
 
   /** @inheritdoc */
@@ -150,7 +139,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   /** @inheritdoc */
   full(state: DesiredState | StreamedState): FullScript {
-    return new FullScript(state, { portionWeight: this.#options.portions?.weight });
+    return new FullScript(state);
   }
 
   /** @inheritdoc */
@@ -161,20 +150,19 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     // The state is ahead of the kernel from here on.
     this.#applied = undefined;
     if (changesFixedRules(change) || isLargeChange(change)) return undefined;
-    const { operations, references } = yield* diffingServices(change.services.values(), {
+    const delta = yield* diffing(change.services.values(), {
       node: state.node,
-      references: this.#references,
+      references: this.#counts.references,
     });
     const { share = Infinity } = this.#options;
-    const all = this.#deferred.limit(withNodeElements(operations, change), share);
-    const counts = { references, elements: countElements(all), rules: countRules(all) };
+    const limited = this.#deferred.limit(withNodeElements(delta, change), share);
     yield;
-    return yield* toPartialScript(all, { ...counts, weight: this.#weight });
+    return yield* toPartialScript(limited, this.#weight);
   }
 
-  /** A script that brings back what was applied last, and so changes none of what is known of that. */
-  repair(operations: Operations): PartialScript {
-    return atOnce(toPartialScript(operations, { ...NO_COUNTS, weight: this.#weight }));
+  /** Returns a script that brings back what was applied last, and so changes no counts. */
+  repair(delta: Delta): PartialScript {
+    return { ...atOnce(toPartialScript(delta, this.#weight)), delta: NOTHING };
   }
 
   /**
@@ -220,62 +208,73 @@ export class NftablesDataplane implements Dataplane<NftScript> {
 
   async #replace(script: FullScript, checkpoint: () => void): Promise<void> {
     const { portions } = this.#options;
-    // What led to it was long, too.
-    if (script.isLong) await portions?.clock.sleep(0);
     const turns = new Turns(portions?.clock ?? NO_TURNS);
-    const isDone = portions !== undefined &&
-      (await turns.run(script.exceedingPortion()) || this.isLarge) &&
-      await this.#replaceLarge(script, { ...portions, checkpoint });
-    if (!isDone) {
-      const hasAffinity = await turns.run(script.reading());
-      checkpoint();
-      const prologue = await this.#prologue();
-      const mark = this.#mark();
-      const clients = hasAffinity ? await this.#nft.listSets() : "";
-      await this.#nft.stream(() => withClients(script, { prologue, clients, mark }));
-      this.#hasWritten = true;
-    }
+    const isLarge = portions !== undefined &&
+      (await turns.run(script.exceeding(this.#weight)) || this.isLarge);
+    this.#counts = isLarge && await this.#replaceLarge(script, { ...portions, checkpoint }) ||
+      await this.#replaceAtOnce(script, { turns, checkpoint });
     this.#deferred.clear();
-    const { references, elements, rules } = script.contents;
-    this.#references = references;
-    this.#elements = elements;
-    this.#rules = rules;
   }
 
-  async #replaceLarge(script: FullScript, portions: InParts): Promise<boolean> {
+  /** Replaces the table in one transaction. */
+  async #replaceAtOnce(
+    script: FullScript,
+    { turns, checkpoint }: { readonly turns: Turns; readonly checkpoint: () => void },
+  ): Promise<Counts> {
+    const hasAffinity = await turns.run(script.hasAffinity());
+    checkpoint();
+    const prologue = await this.#prologue();
+    const mark = this.#mark();
+    // Clients must stay on their endpoints.
+    const clients = hasAffinity ? await this.#nft.listSets() : "";
+    let counts = new Counts();
+    await this.#nft.stream(() => {
+      counts = new Counts();
+      return replacing(script, { prologue, clients, mark, counts });
+    });
+    this.#hasWritten = true;
+    return counts;
+  }
+
+  /** @returns `undefined` if the table has to be replaced in one transaction */
+  async #replaceLarge(script: FullScript, portions: InParts): Promise<Counts | undefined> {
     return (await this.#nft.listHookedTables()).includes(TABLE)
       ? await this.#reconcile(script, portions)
       : await this.#writePortions(script, portions);
   }
 
-  /** Reads a table back that packets meet. @returns whether it is in the state: else it has to be replaced */
+  /** Reads a table back that packets meet, and writes what differs. */
   async #reconcile(
     script: FullScript,
     { clock, logger, checkpoint }: InParts,
-  ): Promise<boolean> {
+  ): Promise<Counts | undefined> {
     const [mark, weight] = [() => this.#mark(), this.#weight];
-    const found = await reconcile(script, { nft: this.#nft, clock, weight, mark, checkpoint });
-    if (!found) return false;
+    const table = await reconcile(script, { nft: this.#nft, clock, weight, mark, checkpoint });
+    if (!table) return undefined;
     // Not before: until our table is in the state, another proxy's may know more of it.
     const prologue = await this.#prologue();
     if (prologue !== "") await this.#nft.apply(prologue);
-    script.reached(found.objects, found.written);
-    const { operations } = found.written;
+    const { operations } = script;
     if (operations > 0) logger.info("read the table back, and wrote what differed", { operations });
-    return true;
+    const counts = new Counts();
+    counts.add(additionOf(table));
+    return counts;
   }
 
-  async #writePortions(script: FullScript, portions: InParts): Promise<boolean> {
+  async #writePortions(script: FullScript, portions: InParts): Promise<Counts> {
+    const counts = new Counts();
     try {
       await writePortions(script, {
         ...portions,
         nft: this.#nft,
+        most: this.#weight,
+        counts,
         prologue: () => this.#prologue(),
         mark: () => this.#mark(),
         onProgress: (progress) => this.#progress = progress,
       });
       this.#hasWritten = true;
-      return true;
+      return counts;
     } finally {
       this.#progress = undefined;
     }
@@ -289,37 +288,19 @@ export class NftablesDataplane implements Dataplane<NftScript> {
     return this.#options.marks?.next() ?? "";
   }
 
-  async #step(script: PartialScript): Promise<void> {
-    const { transactions, references, elements, rules } = script;
-    // What is known is that of before where one of them fails: everything is replaced then.
+  async #step({ transactions, delta }: PartialScript): Promise<void> {
+    // If a transaction fails, the counts stay as they were, and a full script follows.
     for (const text of transactions) await this.#nft.apply(text + this.#mark());
-    for (const [id, count] of references) setCount(this.#references, id, count);
-    for (const [name, count] of rules) {
-      if (count === undefined) this.#rules.delete(name);
-      else this.#rules.set(name, count);
-    }
-    for (const [set, more] of elements) {
-      setCount(this.#elements, set, (this.#elements.get(set) ?? 0) + more);
-    }
+    this.#counts.add(delta);
   }
 }
 
-/** Replacing the table must not forget who is on which endpoint; the mark goes last. */
-function* withClients(
-  script: FullScript,
-  options: { readonly prologue: string; readonly clients: string; readonly mark: string },
-): Generator<string, void> {
-  const { affinitySets } = yield* script.pieces(options.prologue);
-  if (affinitySets.length > 0) yield renderStickyClients(options.clients, affinitySets);
-  if (options.mark !== "") yield options.mark;
-}
-
-function withNodeElements(operations: Operations, { node }: StateChange): Operations {
-  if (!node) return operations;
+function withNodeElements(delta: Delta, { node }: StateChange): Delta {
+  if (!node) return delta;
   const { deleteElements, addElements } = nodeElementChanges(node.before, node.after);
   return {
-    ...operations,
-    deleteElements: [...operations.deleteElements, ...deleteElements],
-    addElements: [...operations.addElements, ...addElements],
+    ...delta,
+    deleteElements: [...delta.deleteElements, ...deleteElements],
+    addElements: [...delta.addElements, ...addElements],
   };
 }

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Operations } from "./script/diff.ts";
-import { type Element, elementId } from "./script/objects.ts";
+import type { Delta } from "./delta.ts";
+import { type Element, elementId, elementsOf } from "./script/objects.ts";
 
 /** Elements that nothing leads to once their frontend is gone or has fewer endpoints. */
 const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "hairpins"]);
@@ -30,11 +30,12 @@ export class DeferredDeletes {
    *
    * @param most elements
    */
-  limit(operations: Operations, most: number): Operations {
-    const { deleteElements, addElements, deleteSets } = operations;
-    if (this.isEmpty && deleteElements.length <= most) return operations;
+  limit(delta: Delta, most: number): Delta {
+    const { deleteElements, addElements, deleteSets } = delta;
+    if (this.isEmpty && deleteElements.length <= most) return delta;
     const goingSets = new Set(deleteSets.map(({ name }) => name));
-    const added = new Set(addElements.map(elementId));
+    const added = new Set<string>();
+    for (const each of elementsOf(addElements)) added.add(elementId(each));
     const due: Element[] = [];
     for (const id of added) {
       const element = this.#waiting.get(id);
@@ -56,6 +57,6 @@ export class DeferredDeletes {
       this.#waiting.delete(id);
       due.push(element);
     }
-    return { ...operations, deleteElements: due };
+    return { ...delta, deleteElements: due };
   }
 }

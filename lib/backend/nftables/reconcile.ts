@@ -4,16 +4,22 @@
  *
  * @module
  */
+import type { Difference } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
+import { countOperations, cut, type Delta, fits, NOTHING } from "./delta.ts";
 import { mend } from "./drift/mend.ts";
+import { compareElement, comparing, isCounting, isOfKernel } from "./kernel/compare.ts";
+import {
+  type Contents,
+  elementKey,
+  type ListedElement,
+  parsingListing,
+  readingTable,
+} from "./kernel/contents.ts";
 import { type Nft, readable } from "./kernel/nft.ts";
-import { heldBack } from "./portions.ts";
-import type { Operations } from "./script/diff.ts";
-import type { FullScript, TableContents, TableObjects } from "./script/full_script.ts";
-import type { Element } from "./script/objects.ts";
-import { inParts, isOnePart, NOTHING } from "./script/partial_script.ts";
-import { commentOf, countOperations, renderingStep } from "./script/script.ts";
+import type { Element, Table } from "./script/objects.ts";
+import { setNamed, type TableSet } from "./script/sets.ts";
 import {
   deleteLeftSlots,
   type HeldSlots,
@@ -22,57 +28,51 @@ import {
   leadsToSlots,
   putSlots,
 } from "./slots.ts";
-import type { Difference } from "../../model/kernel/differences.ts";
-import { compareElement, comparing, isCounting, isOfKernel } from "./kernel/compare.ts";
-import {
-  type Contents,
-  elementKey,
-  type ListedElement,
-  parsingListing,
-  readingObjects,
-} from "./kernel/contents.ts";
-import { setNamed, type TableSet } from "./script/sets.ts";
+import { commentOf, renderingDelta } from "./text.ts";
+import { type FullScript, heldBack } from "./write.ts";
 
-/** What it takes to reconcile. */
+/** Inputs of `reconcile`. */
 export interface ReconcileOptions {
   readonly nft: Pick<Nft, "apply" | "stream" | "listStructure" | "listSet">;
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** Elements that one transaction adds or deletes, more or less: `nft` takes 2 kB for each. */
+  /** The number of elements that one transaction adds or deletes: `nft` takes 2 kB for each. */
   readonly weight: number;
-  /** The commands that mark one more transaction as ours. */
+  /** Returns the commands that mark one more transaction as ours. */
   readonly mark: () => string;
   /** Called when a set was read, or a part was written; what it throws ends the work. */
   readonly checkpoint: () => void;
 }
 
-/** A state that the kernel holds now. */
-export interface Reconciled {
-  readonly objects: TableObjects;
-  /** What differed, but for slots. */
-  readonly written: Pick<TableContents, "bytes" | "operations">;
-}
-
 /**
  * Compares the kernel's table with a state, and writes what differs. New slots come before what leads
- * to them, those that are left go after it.
+ * to them, old ones go after it. The script counts what differed, but for slots.
  *
- * @returns `undefined` where everything has to be replaced: nft cannot read the table, or it differs in
+ * @returns the table; `undefined` if everything has to be replaced: nft cannot read the table, or it differs in
  *   what parts cannot mend
  */
 export async function reconcile(
   script: FullScript,
   { nft, clock, weight, mark, checkpoint }: ReconcileOptions,
-): Promise<Reconciled | undefined> {
+): Promise<Table | undefined> {
   const turns = new Turns(clock);
-  const objects = await turns.run(script.objects());
-  const found = await readBack(objects, { nft, turns, checkpoint });
+  const table = await turns.run(script.table());
+  const slots = table.elements.filter((each) => each.type === "slots");
+  const elements = Map.groupBy(
+    table.elements.filter((each) => each.type === "element"),
+    ({ set }) => set.name,
+  );
+  const found = await readBack({ ...table, elements }, { nft, turns, checkpoint });
   if (!found) return undefined;
   const { structure, differences, slotsBefore } = found;
-  const elements = elementsIn(new Set(differences.map((each) => each.in)), objects);
-  const desired = { ...objects, elements };
-  const operations = mend({ desired, held: structure, differences, most: Infinity });
-  if (!operations) return undefined;
-  let bytes = 0;
+  const different = new Set(differences.map((each) => each.in));
+  const desired = {
+    ...table,
+    elements: [...different].flatMap((name) => elements.get(name) ?? []),
+  };
+  const delta = mend({ desired, held: structure, differences, most: Infinity });
+  if (!delta) return undefined;
+  script.bytes = 0;
+  script.operations = countOperations(delta);
   const apply = async (text: string) => {
     await nft.apply(text + mark());
     checkpoint();
@@ -81,35 +81,30 @@ export async function reconcile(
     await nft.stream(() => heldBack(text, { before, mark }));
     checkpoint();
   };
-  const step = async (part: Operations) => {
-    for (const text of await turns.run(renderingStep(part))) {
+  const step = async (part: Delta) => {
+    for (const text of await turns.run(renderingDelta(part))) {
       await apply(text);
-      bytes += text.length;
+      script.bytes += text.length;
     }
   };
   const writer = { apply, applyAfter, turns, portion: Math.ceil(weight / 2) };
-  const { addSets } = operations;
-  const others = { ...operations, addSets: [] };
+  const { addSets } = delta;
+  const others = { ...delta, addSets: [] };
   // Maps that go may be looked into until the chains that all packets meet are other ones.
-  const fitsOne = isOnePart(others, weight) && others.deleteSets.length === 0;
-  // Nothing would find those that an end in between left: no chain tells of them any more.
+  const isOnePart = fits(others, weight) && others.deleteSets.length === 0;
+  // Nothing would find the slots that an end in between left: no chain tells of them any more.
   const toTheEnd = (text: string) => nft.apply(text + mark());
   const isWritten = await isTaken(async () => {
     await step({ ...NOTHING, addSets });
-    await putSlots(objects.slots, slotsBefore, writer);
-    for (const part of fitsOne ? [others] : inParts(others, weight)) await step(part);
-    await deleteLeftSlots(objects, slotsBefore, { ...writer, apply: toTheEnd });
+    await putSlots(slots, slotsBefore, writer);
+    for (const part of isOnePart ? [others] : cut(others, weight)) await step(part);
+    const { sets } = table;
+    await deleteLeftSlots({ slots, sets }, slotsBefore, { ...writer, apply: toTheEnd });
   });
-  if (!isWritten) return undefined;
-  return { objects, written: { bytes, operations: countOperations(operations) } };
+  return isWritten ? table : undefined;
 }
 
-/** The elements of some sets. */
-function elementsIn(names: ReadonlySet<string>, { elements }: TableObjects): readonly Element[] {
-  return [...names].flatMap((name) => elements.get(name) ?? []);
-}
-
-/** Compares the kernel's table with the desired one. */
+/** The kernel's table beside the desired one. */
 export interface ReadBack {
   /** The chains and sets of the kernel's table, without elements. */
   readonly structure: Contents;
@@ -118,7 +113,7 @@ export interface ReadBack {
   readonly slotsBefore: ReadonlyMap<string, HeldSlots>;
 }
 
-/** Gives nft, clock and bounds to read a table back. */
+/** Inputs of `readBack`. */
 export interface ReadBackOptions {
   readonly nft: Pick<Nft, "listStructure" | "listSet">;
   readonly turns: Pick<Turns, "run">;
@@ -126,7 +121,7 @@ export interface ReadBackOptions {
   readonly checkpoint: () => void;
 }
 
-/** Elements that are looked at at one go. */
+/** Elements that are compared without a break. */
 const BATCH = 100;
 
 /**
@@ -136,14 +131,16 @@ const BATCH = 100;
  * @returns `undefined` if nft cannot read the table, or frontends are not where they should be
  */
 export async function readBack(
-  objects: TableObjects,
+  { sets, chains, elements }: Pick<Table, "sets" | "chains"> & {
+    /** All elements but slots, by set. */
+    readonly elements: ReadonlyMap<string, readonly Element[]>;
+  },
   { nft, turns, checkpoint }: ReadBackOptions,
 ): Promise<ReadBack | undefined> {
   const structure = await turns.run(parsingListing(await readable(() => nft.listStructure())));
   if (!structure) return undefined;
-  const { sets, chains, elements } = objects;
   if (lacksFrontends(sets, structure)) return undefined;
-  const wanted = await turns.run(readingObjects({ sets, chains, elements: [] }));
+  const wanted = await turns.run(readingTable({ sets, chains, elements: [] }));
   const differences = await turns.run(comparing(wanted, structure, { exactSlots: true }));
   const finder = new HeldSlotsFinder({ held: structure.chains, wanted: wanted.chains });
   for (const set of setsToRead(sets, structure)) {
@@ -160,7 +157,7 @@ export async function readBack(
   return { structure, differences, slotsBefore: finder.found };
 }
 
-/** Returns whether slots are there without their map of frontends, which tells how many: an older version's table. */
+/** Returns true for an older version's table: it has slots, but not the map of frontends, which tells how many. */
 function lacksFrontends(sets: readonly TableSet[], { sets: there }: Contents): boolean {
   const slots = [...there.keys()].flatMap((name) => setNamed(name) ?? [])
     .filter(({ keyType }) => keyType === "slot");

@@ -10,44 +10,41 @@
  */
 import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
 import type { Turns } from "../../model/ports/in_turns.ts";
-import { Overlap } from "./portions.ts";
-import { type FrontendKey, parseKey, slotPrinter } from "./script/keys.ts";
-import { elementId, slotData, type Slots } from "./script/objects.ts";
-import { elementCommand, renderPair } from "./script/script.ts";
-import { setNamed, type TableSet } from "./script/sets.ts";
+import { chunks } from "./delta.ts";
 import type { Contents } from "./kernel/contents.ts";
+import { type FrontendKey, parseKey } from "./script/keys.ts";
+import { elementId, slotElement, type Slots } from "./script/objects.ts";
+import { setNamed, type TableSet } from "./script/sets.ts";
+import { renderingElements } from "./text.ts";
+import { Overlap } from "./write.ts";
 
 /** Some slots of one frontend in a map. */
 interface Slice {
-  readonly set: string;
-  readonly key: FrontendKey;
-  /** By slot; none: the slots go. */
-  readonly destinations?: Slots["destinations"];
+  readonly slots: Pick<Slots, "set" | "key">;
+  /** The destinations of all slots of the frontend; empty if the slots go. */
+  readonly destinations: Slots["destinations"];
   readonly from: number;
   readonly to: number;
   /** The kernel should have so many slots of the frontend, with these destinations or others. */
   readonly held: number;
 }
 
-/** What writes slots. */
+/** Inputs of `putSlots`. */
 export interface SlotsOptions {
   /** Gives a transaction to the kernel. */
   readonly apply: (text: string) => Promise<void>;
-  /** The same, of a block that is read meanwhile, when another step has ended. */
+  /** Gives a transaction to the kernel when another step has ended; nft reads it before. */
   readonly applyAfter: (before: Promise<void>, text: string) => Promise<void>;
   readonly turns: Pick<Turns, "giveWay" | "run">;
-  /** Slots of one transaction, at most; to replace one is two operations. */
+  /** The limit of slots of one transaction; to replace a slot is two operations. */
   readonly portion: number;
 }
 
-/** Slices that are cut at one go. */
-const BATCH = 100;
-
 /**
- * Has the kernel hold these slots; packets find one of before or after all the time.
+ * Writes these slots. A packet always finds the old or the new endpoint.
  *
- * @param held of the frontends that led to other slots, see `HeldSlotsFinder`; all others had as many
- * @throws {ApplyError} where the kernel takes a slot in no way
+ * @param held the number of slots of frontends that led to other slots, see `HeldSlotsFinder`; all others had as many
+ * @throws {ApplyError} if the kernel takes a slot in no way
  */
 export async function putSlots(
   slots: readonly Slots[],
@@ -56,10 +53,10 @@ export async function putSlots(
 ): Promise<void> {
   const slices = function* () {
     for (const each of slots) {
-      const { set: { name: set }, key, destinations } = each;
+      const { destinations } = each;
       const to = destinations.length;
       const known = held.size > 0 ? held.get(elementId(each)) : undefined;
-      yield { set, key, destinations, from: 0, to, held: known?.count ?? to };
+      yield { slots: each, destinations, from: 0, to, held: known?.count ?? to };
     }
   };
   const overlap = new Overlap();
@@ -72,14 +69,12 @@ export async function putSlots(
     }
     const isTried = replacedUntried === 0;
     if (!isTried) replacedUntried--;
-    const text = await turns.run(
-      isTried ? rendering("add", each) : replacing(each, each.map(ofKernel)),
-    );
+    const text = await turns.run(isTried ? adding(each) : replacing(each, each.map(clampToHeld)));
     await overlap.begin(async (before) => {
-      const fits = await isTaken(() => applyAfter(before, text));
-      if (isTried) [replacedUntried, untried] = fits ? [0, 1] : [untried, untried * 2];
-      if (fits) return;
-      // Where nft ended before the step before.
+      const isDone = await isTaken(() => applyAfter(before, text));
+      if (isTried) [replacedUntried, untried] = isDone ? [0, 1] : [untried, untried * 2];
+      if (isDone) return;
+      // nft may have ended before the step before.
       await before;
       await (isTried ? replace : put)(each, write);
     });
@@ -88,9 +83,9 @@ export async function putSlots(
 }
 
 /**
- * Deletes what frontends have left, which no packet is led to any more.
+ * Deletes the slots to which nothing leads any more.
  *
- * @param slots that there should be; `sets`: those that there are
+ * @param wanted the slots and sets of the table
  */
 export async function deleteLeftSlots(
   { slots, sets }: { readonly slots: readonly Slots[]; readonly sets: readonly TableSet[] },
@@ -104,10 +99,11 @@ export async function deleteLeftSlots(
     if (held.has(id)) wanted.set(id, each.destinations.length);
   }
   const left = function* () {
-    for (const [id, { set: { name: set }, key, count: to }] of held) {
+    for (const [id, { set, key, count: to }] of held) {
       const from = wanted.get(id) ?? 0;
-      // Those of a map that goes went with it.
-      if (there.has(set) && from < to) yield { set, key, from, to, held: to };
+      // The slots of a map that goes went with it.
+      if (!there.has(set.name) || from >= to) continue;
+      yield { slots: { set, key }, destinations: [], from, to, held: to };
     }
   };
   for (const each of cut(left(), portion)) {
@@ -124,50 +120,42 @@ type Write = (
 /**
  * Cuts slices to portions of so many slots.
  *
- * @yields `undefined` where other work can be done
+ * @yields also `undefined` where other work can be done
  */
-function* cut(slices: Iterable<Slice>, size: number): Generator<readonly Slice[] | undefined> {
-  let portion: Slice[] = [];
-  let room = size;
+function cut(slices: Iterable<Slice>, most: number): Generator<readonly Slice[] | undefined, void> {
+  return chunks(pieces(slices, most), { weigh: ({ from, to }) => to - from, most });
+}
+
+/** Slices that are cut without a break. */
+const BATCH = 100;
+
+function* pieces(slices: Iterable<Slice>, most: number): Generator<Slice | undefined, void> {
+  let count = 0;
   for (const slice of slices) {
-    for (let { from } = slice; from < slice.to;) {
-      const to = Math.min(slice.to, from + room);
-      portion.push({ ...slice, from, to });
-      room -= to - from;
-      from = to;
-      if (room > 0 && portion.length % BATCH === 0) yield undefined;
-      if (room > 0) continue;
-      yield portion;
-      [portion, room] = [[], size];
+    if (++count % BATCH === 0) yield undefined;
+    for (let { from } = slice; from < slice.to; from += most) {
+      yield { ...slice, from, to: Math.min(slice.to, from + most) };
     }
   }
-  if (portion.length > 0) yield portion;
 }
 
 const put: Write = async (slices, options) => {
   const { apply, turns } = options;
-  const text = await turns.run(rendering("add", slices));
+  const text = await turns.run(adding(slices));
   if (!await isTaken(() => apply(text))) await replace(slices, options);
 };
 
 const replace: Write = async (slices, options) => {
   const { apply, turns } = options;
   if (countOf(slices) === 1) return await apply(await turns.run(replacing(slices, slices)));
-  const text = await turns.run(replacing(slices, slices.map(ofKernel)));
+  const text = await turns.run(replacing(slices, slices.map(clampToHeld)));
   // Another program may have deleted some, or left others where none should be.
   if (!await isTaken(() => apply(text))) await inHalves(slices, put, options);
 };
 
-function* replacing(
-  slices: readonly Slice[],
-  held: readonly Slice[],
-): Generator<undefined, string> {
-  return (yield* rendering("delete", held)) + (yield* rendering("add", slices));
-}
-
 const remove: Write = async (slices, options) => {
   const { apply, turns } = options;
-  const text = await turns.run(rendering("delete", slices));
+  const text = await turns.run(deleting(slices));
   try {
     await apply(text);
   } catch (error) {
@@ -193,14 +181,38 @@ function countOf(slices: readonly Slice[]): number {
   return slices.reduce((sum, { from, to }) => sum + to - from, 0);
 }
 
-/** What of some slots the kernel should have. */
-function ofKernel(slice: Slice): Slice {
+/** Returns the part of a slice that the kernel should have. */
+function clampToHeld(slice: Slice): Slice {
   return { ...slice, to: Math.max(slice.from, Math.min(slice.to, slice.held)) };
 }
 
+function* adding(slices: readonly Slice[]): Generator<undefined, string> {
+  const slots = slices.map(({ slots, destinations, from, to }): Slots => ({
+    ...slots,
+    type: "slots",
+    first: from,
+    destinations: destinations.slice(from, to),
+  }));
+  return (yield* renderingElements("add", slots)).join("");
+}
+
+function* deleting(slices: readonly Slice[]): Generator<undefined, string> {
+  const elements = slices.flatMap(({ slots, from, to }) =>
+    Array.from({ length: to - from }, (_, i) => slotElement(slots, from + i, ""))
+  );
+  return (yield* renderingElements("delete", elements)).join("");
+}
+
+function* replacing(
+  slices: readonly Slice[],
+  held: readonly Slice[],
+): Generator<undefined, string> {
+  return (yield* deleting(held)) + (yield* adding(slices));
+}
+
 /**
- * Returns true if a step was taken; where not, there is another way. The kernel tells of each element that does
- * not fit to what it holds, and very many are an error of another kind (ENOBUFS).
+ * Returns true if the kernel took a step, false if it refused it. The kernel reports each element that differs; too
+ * many reports are an error of another kind (ENOBUFS).
  */
 export async function isTaken(step: () => Promise<void>): Promise<boolean> {
   try {
@@ -224,35 +236,6 @@ const PROGRAM_FAILURES: ReadonlySet<ApplyFailure> = new Set([
   "not-permitted",
   "owned",
 ]);
-
-/** Slots that are written at one go. */
-const LINES = 100;
-
-/**
- * Writes commands that add or delete slots, one for each map.
- *
- * @yields where other work can be done
- */
-function* rendering(
-  verb: "add" | "delete",
-  slices: readonly Slice[],
-): Generator<undefined, string> {
-  const commands: string[] = [];
-  for (const [set, members] of Map.groupBy(slices, ({ set }) => set)) {
-    const lines: string[] = [];
-    for (const { key, destinations, from, to } of members) {
-      const keyOf = slotPrinter(key);
-      for (let slot = from; slot < to; slot++) {
-        const destination = verb === "add" ? destinations?.[slot] : undefined;
-        lines.push(destination ? renderPair(keyOf(slot), slotData(destination)) : keyOf(slot));
-        if (lines.length % LINES === 0) yield;
-      }
-    }
-    if (lines.length === 0) continue;
-    commands.push(elementCommand(verb, { set, lines }));
-  }
-  return commands.join("");
-}
 
 /** The slots that the kernel has of a frontend in a map. */
 export interface HeldSlots {

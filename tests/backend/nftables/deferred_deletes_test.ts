@@ -1,8 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { DeferredDeletes } from "../../../lib/backend/nftables/deferred_deletes.ts";
-import type { Operations } from "../../../lib/backend/nftables/script/diff.ts";
+import { type Delta, NOTHING } from "../../../lib/backend/nftables/delta.ts";
 import { element } from "../../../lib/backend/nftables/script/objects.ts";
-import { NOTHING } from "../../../lib/backend/nftables/script/partial_script.ts";
 import { tableSet } from "../../../lib/backend/nftables/script/sets.ts";
 
 const set = tableSet("endpoints", { frontend: "vip", family: 4, protocol: "tcp" });
@@ -13,7 +12,7 @@ function slot(number: number) {
 }
 
 const slots = (...numbers: readonly number[]) => numbers.map(slot);
-const deleting = (...numbers: readonly number[]): Operations => ({
+const deleting = (...numbers: readonly number[]): Delta => ({
   ...NOTHING,
   deleteElements: slots(...numbers),
 });

@@ -208,7 +208,7 @@ Deno.test("our own scripts, full and partial, do not look like drift", async () 
     fc.asyncProperty(steps, async (steps) => {
       for (const [objects, full] of steps) await fixture.sync(objects, { full });
       assertEquals(
-        new Map(fixture.dataplane.ruleCounts(fixture.pipeline.desired.node)),
+        new Map(fixture.dataplane.ruleCounts),
         await fixture.kernel.nft.ruleCounts(),
       );
       assertEquals((await fixture.reports(round++)).filter((report) => !OURS.test(report)), []);

@@ -6,8 +6,10 @@ import {
   type NftablesOptions,
 } from "../../../lib/backend/nftables/dataplane.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
-import { writePortions } from "../../../lib/backend/nftables/portions.ts";
-import { FullScript, type Portion } from "../../../lib/backend/nftables/script/full_script.ts";
+import { Counts } from "../../../lib/backend/nftables/delta.ts";
+import { CLOSE, OPEN, REPLACE } from "../../../lib/backend/nftables/text.ts";
+import { FullScript, portionsOf, writePortions } from "../../../lib/backend/nftables/write.ts";
+import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -17,12 +19,12 @@ import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
 
 const CLUSTER_CIDR = { clusterCIDRs: ["10.244.0.0/16", "fd00:10:244::/48"] };
-const PORTIONS = { clock: realClock, logger: new MemoryLogger(), weight: 5 };
+const PORTIONS = { clock: realClock, logger: new MemoryLogger(), weight: 8 };
 const HOOKED =
   "table inet signpost {\n\tchain nat-output {\n\t\ttype nat hook output priority -100;" +
   " policy accept;\n\t}\n}\n";
 
-/** Services with two endpoints each: with the weight 5, two go into one portion. */
+/** Services with two endpoints each: with the weight 8, two go into one portion. */
 function objects(count = 10): ApiObject[] {
   return Array.from({ length: count }, (_, i) => i).flatMap((i): ApiObject[] => [
     {
@@ -67,9 +69,15 @@ class FakeNft {
   });
 }
 
-/** The portions of a script. */
-function portionsOf(script: FullScript): Portion[] {
-  return [...script.portions()].filter((portion) => portion !== undefined);
+/** Returns the portions that a state is written in, and what they count. */
+function written(desired: DesiredState, most = PORTIONS.weight) {
+  const counts = new Counts();
+  const texts: string[] = [];
+  for (const portion of portionsOf(new FullScript(desired), { most, counts })) {
+    if (portion === undefined) continue;
+    texts.push((texts.length === 0 ? REPLACE : OPEN) + portion.blocks + CLOSE);
+  }
+  return { texts, counts };
 }
 
 function opened(options: Partial<NftablesOptions> = {}) {
@@ -86,9 +94,9 @@ Deno.test("where no packet meets the table it is written in portions, base chain
   });
   const script = dataplane.full(loaded(objects()).desired);
   await dataplane.apply(script);
-  assertEquals(fake.scripts.length, 5);
+  assertEquals(fake.scripts.length, 6);
   for (const [i, text] of fake.scripts.entries()) {
-    const isLast = i === 4;
+    const isLast = i === 5;
     assertEquals(/ hook /.test(text), isLast, text);
     assertEquals(text.startsWith("delete table ip kube-proxy\n"), isLast);
     assertEquals(text.includes("delete table inet signpost\n"), i === 0);
@@ -144,9 +152,11 @@ class WaitingNft {
 
 Deno.test("nft reads the next portion while the kernel takes one, and has its end when that is done", async () => {
   const { nft, read, taken } = new WaitingNft();
-  const script = new FullScript(loaded(objects()).desired, { portionWeight: 5 });
-  const written = writePortions(script, {
+  const { desired } = loaded(objects());
+  const writing = writePortions(new FullScript(desired), {
     ...PORTIONS,
+    most: PORTIONS.weight,
+    counts: new Counts(),
     nft,
     prologue: () => Promise.resolve("# prologue\n"),
     mark: () => "# mark\n",
@@ -154,7 +164,7 @@ Deno.test("nft reads the next portion while the kernel takes one, and has its en
     checkpoint: () => {},
   });
   const isWhole = () => read.map((text) => text.endsWith("\n}\n# mark\n"));
-  const { length } = portionsOf(script);
+  const { length } = written(desired).texts;
   for (let i = 0; i < length; i++) {
     const isLast = i === length - 1;
     const expected = [...Array(i + 1).fill(true), ...isLast ? [] : [false]];
@@ -165,15 +175,13 @@ Deno.test("nft reads the next portion while the kernel takes one, and has its en
     assertEquals(read.length, expected.length, "no third nft");
     taken[i]?.resolve(0);
   }
-  await written;
+  await writing;
   assert(read.at(-1)?.startsWith("# prologue\n"));
 });
 
 Deno.test("of a portion that is cut off before its end the kernel takes nothing", async () => {
   await using kernel = await Kernel.create();
-  const [first = "", second = ""] = portionsOf(
-    new FullScript(loaded(objects()).desired, { portionWeight: 5 }),
-  ).map(({ text }) => text);
+  const [first = "", second = ""] = written(loaded(objects()).desired).texts;
   await kernel.script(first);
   const before = await listTable(kernel.prefix);
   await assertRejects(() => kernel.script(second.slice(0, -2)));
@@ -205,8 +213,8 @@ Deno.test("nft has portions before all Services are worked out, and the state is
   await dataplane.apply(dataplane.full({ ...state, services: counted() }));
   assert((seen[0] ?? 100) < 20, `${seen[0]} are worked out when nft has the first portion`);
   assertEquals([workedOut, pipeline.desired.services.size], [100, 100]);
-  const texts = portionsOf(new FullScript(pipeline.desired, { portionWeight: 5 }));
-  assertEquals(fake.scripts, texts.map(({ text }) => text));
+  const { texts } = written(pipeline.desired);
+  assertEquals(fake.scripts, texts);
   assertEquals(new Set(estimates), new Set([texts.length]), "all are of one size");
 });
 
@@ -244,7 +252,7 @@ Deno.test("how far it is can be asked for, and is logged once after 10 s", async
   let now = 0;
   const clock = { monotonic: () => now, sleep: () => Promise.resolve() };
   const { dataplane } = opened({
-    portions: { clock, logger, weight: 5 },
+    portions: { clock, logger, weight: PORTIONS.weight },
     marks: {
       next: () => {
         now += 4_000;
@@ -253,36 +261,35 @@ Deno.test("how far it is can be asked for, and is logged once after 10 s", async
       },
     },
   });
-  const script = dataplane.full(loaded(objects()).desired);
-  await dataplane.apply(script);
-  const { length: of } = portionsOf(script);
+  const { desired } = loaded(objects());
+  await dataplane.apply(dataplane.full(desired));
+  const { length: of } = written(desired).texts;
   assertEquals(seen, Array.from({ length: of }, (_, done) => ({ done, of })));
   const lines = logger.lines.filter((line) => line.includes("portions"));
   assertEquals(lines.length, 1, logger.lines.join("\n"));
   assertMatch(lines[0] ?? "", new RegExp(`3 of ${of}`));
 });
 
-Deno.test("portions leave in the kernel what one transaction does, and no part of them has a hook", async () => {
+Deno.test("portions leave in the kernel what one transaction and the printed script do, and only the last one has a hook", async () => {
   await using kernel = await Kernel.create();
   await fc.assert(
     fc.asyncProperty(cluster, fc.integer({ min: 1, max: 12 }), async (all, weight) => {
       const { desired } = loaded(all);
       const flush = "add table inet signpost\ndelete table inet signpost\n";
       await kernel.script(flush);
-      const script = new FullScript(desired, { portionWeight: weight });
-      const portions = portionsOf(script);
-      for (const [i, { text, isLast }] of portions.entries()) {
+      const { texts } = written(desired, weight);
+      for (const [i, text] of texts.entries()) {
         await kernel.script(text);
-        assertEquals(isLast, i === portions.length - 1);
+        const isLast = i === texts.length - 1;
         assertEquals((await kernel.nft.listHookedTables()).length, isLast ? 1 : 0);
       }
       const inPortions = await listTable(kernel.prefix);
-      const whole = new FullScript(desired);
-      await kernel.script(flush + whole.text);
+      await kernel.script(flush + new FullScript(desired).text);
       assertEquals(inPortions, await listTable(kernel.prefix));
-      const { bytes: _, ...contents } = script.contents;
-      const { bytes: __, ...expected } = whole.contents;
-      assertEquals(contents, expected);
+      const dataplane = new NftablesDataplane(kernel.nft);
+      await dataplane.apply(dataplane.full(desired));
+      assertEquals(inPortions, await listTable(kernel.prefix));
+      assertEquals(written(desired, weight).counts, written(desired, Infinity).counts);
     }),
     { numRuns: Number(Deno.env.get("PROPERTY_RUNS") ?? 20) },
   );

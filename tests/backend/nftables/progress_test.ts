@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { writePortions } from "../../../lib/backend/nftables/portions.ts";
-import { FullScript } from "../../../lib/backend/nftables/script/full_script.ts";
+import { Counts } from "../../../lib/backend/nftables/delta.ts";
+import { FullScript, writePortions } from "../../../lib/backend/nftables/write.ts";
 import type { Progress } from "../../../lib/model/kernel/dataplane.ts";
 import { ManualClock, MemoryLogger } from "../../support/clock_and_log.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 
-/** Writes four portions, each of which takes nft so many milliseconds. */
+/** Writes five portions, each of which takes nft so many milliseconds. */
 async function write(milliseconds: number) {
   const pipeline = new Pipeline();
   pipeline.load(
@@ -16,7 +16,7 @@ async function write(milliseconds: number) {
     })),
   );
   const [clock, logger, told] = [new ManualClock(), new MemoryLogger(), [] as Progress[]];
-  await writePortions(new FullScript(pipeline.desired, { portionWeight: 1 }), {
+  await writePortions(new FullScript(pipeline.desired), {
     nft: {
       stream: async (pieces) => {
         await Array.fromAsync(pieces());
@@ -25,6 +25,8 @@ async function write(milliseconds: number) {
     },
     clock: { monotonic: () => clock.monotonic(), sleep: () => Promise.resolve() },
     logger,
+    most: 1,
+    counts: new Counts(),
     prologue: () => Promise.resolve(""),
     mark: () => "",
     checkpoint: () => {},
@@ -35,8 +37,8 @@ async function write(milliseconds: number) {
 
 Deno.test("a first sync that takes more than 10 s says in the log, once, how far it is", async () => {
   const { told, log } = await write(6_000);
-  assertEquals(told, ["0 of 4", "1 of 4", "2 of 4", "3 of 4", "4 of 4"]);
+  assertEquals(told, ["0 of 5", "1 of 5", "2 of 5", "3 of 5", "4 of 5", "5 of 5"]);
   assertEquals(log.length, 1);
-  assertEquals(/portions.*2 of 4/.test(log.join()), true, log.join());
+  assertEquals(/portions.*2 of 5/.test(log.join()), true, log.join());
   assertEquals((await write(1_000)).log, []);
 });

@@ -172,9 +172,9 @@ Deno.test("a live table of the same state is not written again, and clients stay
   ]);
   assertEquals(await kernel.nft.listStructure(), before);
   assertEquals((await kernel.nft.listSets()).includes("192.0.2.1 timeout 3h expires 1h59"), true);
-  const { bytes: _, operations: __, ...known } = first.script.contents;
-  const { bytes: ___, operations: ____, ...found } = second.script.contents;
-  assertEquals(found, known);
+  const [known, found] = [first, second].map(({ dataplane }) => dataplane);
+  assertEquals(found?.elements, known?.elements);
+  assertEquals(found?.ruleCounts, known?.ruleCounts);
 });
 
 Deno.test("what differs of a live table is written, and nothing else", async () => {

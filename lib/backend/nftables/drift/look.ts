@@ -8,7 +8,8 @@ import type { Difference, Drift } from "../../../model/kernel/differences.ts";
 import type { Clock } from "../../../model/ports/ports.ts";
 import { Turns } from "../../../model/ports/in_turns.ts";
 import { comparing, parsePlace } from "../kernel/compare.ts";
-import { gatheringObjects, parsingListing, readingObjects } from "../kernel/contents.ts";
+import { parsingListing, readingTable } from "../kernel/contents.ts";
+import { tableOf } from "../delta.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { NftablesDataplane } from "../dataplane.ts";
 import { inWords } from "./transactions.ts";
@@ -81,8 +82,8 @@ export class Look {
   }
 
   async #missingObjects(): Promise<readonly Finding[]> {
-    const { nft, dataplane, desired } = this.#options;
-    const expected = [...dataplane.ruleCounts(desired.node)];
+    const { nft, dataplane } = this.#options;
+    const expected = [...dataplane.ruleCounts];
     const found = await nft.ruleCounts();
     if (found.size === 0) return [WHOLE_TABLE];
     return expected.flatMap(([name, rules]) => {
@@ -98,7 +99,7 @@ export class Look {
     const turns = new Turns(clock);
     // The next sync changes the state while this one is looked at.
     const state = { node, services: new Map(services) };
-    const desired = await turns.run(readingObjects(await turns.run(gatheringObjects(state))));
+    const desired = await turns.run(readingTable(await turns.run(tableOf(state))));
     const held = await turns.run(parsingListing(await nft.listTable()));
     if (!held) return [WHOLE_TABLE];
     const differences = await turns.run(comparing(desired, held, { exactSlots: true }));

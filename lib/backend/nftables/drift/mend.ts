@@ -4,11 +4,11 @@
  * @module
  */
 import type { Difference } from "../../../model/kernel/differences.ts";
-import { type Contents, type DesiredObjects, elementKey } from "../kernel/contents.ts";
+import { type Contents, elementKey } from "../kernel/contents.ts";
 import { parsePlace, type Place } from "../kernel/compare.ts";
-import type { ChainRewrite, Operations } from "../script/diff.ts";
+import { type ChainRewrite, type Delta, NOTHING } from "../delta.ts";
 import { parseKey } from "../script/keys.ts";
-import type { Chain, Element } from "../script/objects.ts";
+import { type Chain, type Element, elementsOf, type Table } from "../script/objects.ts";
 import { setNamed, type TableSet } from "../script/sets.ts";
 
 /** Where more differs, all of it is written: that is done in pieces. */
@@ -17,7 +17,7 @@ export const MAX_MENDED = 10_000;
 /** What a mend goes by. */
 export interface MendOptions {
   /** What the table should hold. */
-  readonly desired: DesiredObjects;
+  readonly desired: Omit<Table, "references">;
   /** What it holds. */
   readonly held: Contents;
   /** How the two differ, slots to the number. */
@@ -35,7 +35,7 @@ export interface MendOptions {
  */
 export function mend(
   { desired, held, differences, most = MAX_MENDED }: MendOptions,
-): Operations | undefined {
+): Delta | undefined {
   if (differences.length > most) return undefined;
   const collector = new Collector(held, new Map(desired.chains.map((each) => [each.name, each])));
   for (const difference of differences) {
@@ -123,13 +123,14 @@ class Collector {
     return true;
   }
 
-  finish({ sets, elements }: DesiredObjects): Operations {
+  finish({ sets, elements }: MendOptions["desired"]): Delta {
     return {
+      ...NOTHING,
       addSets: sets.filter(({ name }) => this.#addSets.has(name)),
       addChains: [...this.#addChains.values()],
       rewriteChains: [...this.#rewriteChains.values()],
       deleteElements: this.#deleteElements,
-      addElements: elements.filter((element) =>
+      addElements: [...elementsOf(elements)].filter((element) =>
         this.#addSets.has(element.set.name) ||
         this.#addElements.get(element.set.name)?.has(elementKey(element))
       ),

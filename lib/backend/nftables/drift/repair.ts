@@ -10,17 +10,15 @@ import type { Clock } from "../../../model/ports/ports.ts";
 import { compareContents, comparing, isOfKernel } from "../kernel/compare.ts";
 import {
   type Contents,
-  type DesiredObjects,
   elementKey,
-  gatheringObjects,
   NO_CONTENTS,
   parsingListing,
-  readingObjects,
+  readingTable,
 } from "../kernel/contents.ts";
 import { type Nft, readable } from "../kernel/nft.ts";
-import type { Operations } from "../script/diff.ts";
-import type { Element } from "../script/objects.ts";
-import type { PartialScript } from "../script/partial_script.ts";
+import { type Delta, tableOf } from "../delta.ts";
+import { elementsOf, type Entry, type Table } from "../script/objects.ts";
+import type { PartialScript } from "../write.ts";
 import { mend } from "./mend.ts";
 import type { Touched, TouchedElements } from "./touched.ts";
 
@@ -48,7 +46,7 @@ export async function repairScript(
   state: DesiredState,
 ): Promise<PartialScript | undefined> {
   const turns = new Turns(clock);
-  const near = await turns.run(gatheringObjects(about(touched.words, state)));
+  const near = await turns.run(tableOf(about(touched.words, state)));
   const keys = await turns.run(keysOf(near.elements));
   // More may have been touched meanwhile.
   const { isElementsOnly } = touched;
@@ -59,11 +57,11 @@ export async function repairScript(
     return operations && dataplane.repair(operations);
   }
   // More than elements, or one that was deleted and is not known: all has to be looked at.
-  const all = await turns.run(gatheringObjects(state));
+  const all = await turns.run(tableOf(state));
   const listing = await readable(() => elements ? nft.listStructure() : nft.listTable());
   const held = await turns.run(parsingListing(listing));
   if (!held) return undefined;
-  const wanted = await turns.run(readingObjects(elements ? only(all, elements) : all));
+  const wanted = await turns.run(readingTable(elements ? only(all, elements) : all));
   const there = elements ? withElements(held, elements) : held;
   const differences = await turns.run(comparing(wanted, there, { exactSlots: true }));
   const operations = mend({ desired: all, held, differences });
@@ -73,9 +71,9 @@ export async function repairScript(
 /** Elements whose keys are printed at one go. */
 const BATCH = 200;
 
-function* keysOf(elements: readonly Element[]): Generator<undefined, ReadonlySet<string>> {
+function* keysOf(elements: readonly Entry[]): Generator<undefined, ReadonlySet<string>> {
   const keys = new Set<string>();
-  for (const each of elements) {
+  for (const each of elementsOf(elements)) {
     keys.add(`${each.set.name} ${elementKey(each)}`);
     if (keys.size % BATCH === 0) yield;
   }
@@ -96,11 +94,11 @@ function about(words: ReadonlySet<string>, { node, services }: DesiredState): De
 
 /** What puts elements back that were touched, where all else is as it was. */
 function mendElements(
-  desired: DesiredObjects,
+  desired: Table,
   touched: TouchedElements,
-): Operations | undefined {
+): Delta | undefined {
   const sets = new Map([...touched.keys()].map((name) => [name, new Map<string, string>()]));
-  const { sets: wanted, remarks, declarations } = atOnce(readingObjects(only(desired, touched)));
+  const { sets: wanted, remarks, declarations } = atOnce(readingTable(only(desired, touched)));
   const nothing: Contents = {
     ...NO_CONTENTS,
     sets,
@@ -120,8 +118,8 @@ function mendElements(
 }
 
 /** The objects without the elements that were not touched. */
-function only(desired: DesiredObjects, touched: TouchedElements): DesiredObjects {
-  const elements = desired.elements.filter((each) =>
+function only(desired: Table, touched: TouchedElements): Table {
+  const elements = [...elementsOf(desired.elements)].filter((each) =>
     touched.get(each.set.name)?.has(elementKey(each))
   );
   return { ...desired, elements };

@@ -3,15 +3,14 @@
  *
  * @module
  */
-import type { DesiredState, ServiceChange } from "../../../model/kernel/desired.ts";
-import { atOnce, sortingByKey } from "../../../model/ports/in_turns.ts";
+import type { DesiredState } from "../../../model/kernel/desired.ts";
+import { atOnce } from "../../../model/ports/in_turns.ts";
 import { eachLine } from "../../../model/values/text.ts";
-import { diffingServices } from "../script/diff.ts";
+import { tableOf } from "../delta.ts";
 import { parseKey, printListedKey } from "../script/keys.ts";
-import { fixedChains, nodeElements } from "../script/layout.ts";
-import type { Chain, Element } from "../script/objects.ts";
-import { commentOf } from "../script/script.ts";
-import { alwaysThere, setNamed, type TableSet } from "../script/sets.ts";
+import { type Chain, type Element, elementsOf, type Table } from "../script/objects.ts";
+import { commentOf } from "../text.ts";
+import { setNamed } from "../script/sets.ts";
 import { canonicalDeclaration, hookRule, parseHook } from "./declaration.ts";
 
 /** The contents of a table, comparable. */
@@ -43,38 +42,9 @@ export const NO_CONTENTS: Contents = {
   others: [],
 };
 
-/** The table's sets, elements and chains as objects. */
-export interface DesiredObjects {
-  readonly sets: readonly TableSet[];
-  readonly elements: readonly Element[];
-  readonly chains: readonly Chain[];
-}
-
-/**
- * The objects of a table that is in the desired state.
- *
- * @yields where other work can be done; meanwhile the state must not change
- */
-export function* gatheringObjects(state: DesiredState): Generator<undefined, DesiredObjects> {
-  const changes: ServiceChange[] = [];
-  for (const named of sortingByKey(state.services)) {
-    if (named) changes.push({ before: [], after: named[1] });
-    else yield;
-  }
-  const { operations } = yield* diffingServices(changes, {
-    node: state.node,
-    references: new Map(),
-  });
-  return {
-    sets: [...alwaysThere(state.node), ...operations.addSets],
-    elements: [...nodeElements(state.node), ...operations.addElements],
-    chains: [...fixedChains(state.node), ...operations.addChains],
-  };
-}
-
 /** What the table holds when it is in the desired state. */
 export function desiredContents(state: DesiredState): Contents {
-  return atOnce(readingObjects(atOnce(gatheringObjects(state))));
+  return atOnce(readingTable(atOnce(tableOf(state))));
 }
 
 /** The key of an element as listings have it. */
@@ -86,27 +56,30 @@ export function elementKey({ key }: Pick<Element, "key">): string {
 const BATCH = 100;
 
 /**
- * Objects of the table, comparable.
+ * Returns the contents that a table should have.
  *
  * @yields where other work can be done
  */
-export function* readingObjects(objects: DesiredObjects): Generator<undefined, Contents> {
+export function* readingTable(
+  table: Pick<Table, "sets" | "chains" | "elements">,
+): Generator<undefined, Contents> {
   const sets = new Map<string, Map<string, string>>();
   const declarations = new Map<string, string>();
   const remarks = new Map<string, Map<string, string>>();
-  for (const { kind, name, body } of objects.sets) {
+  for (const { kind, name, body } of table.sets) {
     sets.set(name, new Map());
     declarations.set(name, canonicalDeclaration(kind, body.split("; ")));
   }
-  for (const [i, element] of objects.elements.entries()) {
-    if (i % BATCH === BATCH - 1) yield;
+  let count = 0;
+  for (const element of elementsOf(table.elements)) {
+    if (++count % BATCH === 0) yield;
     const key = elementKey(element);
     sets.get(element.set.name)?.set(key, element.data);
     remark(remarks, { set: element.set.name, key, text: commentOf(element) });
   }
-  const rules = new Map(objects.chains.map((chain) => [chain.name, rulesOf(chain)]));
+  const rules = new Map(table.chains.map((chain) => [chain.name, rulesOf(chain)]));
   const lookUps = new Map(
-    objects.chains.flatMap(({ name, lookUps }) =>
+    table.chains.flatMap(({ name, lookUps }) =>
       lookUps === undefined ? [] : [[name, lookUps] as const]
     ),
   );

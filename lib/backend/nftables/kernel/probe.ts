@@ -6,7 +6,7 @@
 import { ApplyError, type ApplyFailure } from "../../../model/kernel/dataplane.ts";
 import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import type { Feature, RefusedFeatures } from "../../../model/kernel/traits.ts";
-import { FullScript } from "../script/full_script.ts";
+import { FullScript } from "../write.ts";
 import { TABLE } from "../script/objects.ts";
 import type { Nft } from "./nft.ts";
 import { oneLine } from "../../../model/values/text.ts";

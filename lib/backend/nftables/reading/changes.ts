@@ -4,10 +4,16 @@
  * @module
  */
 import type { DesiredNode, DesiredState, StateChange } from "../../../model/kernel/desired.ts";
-import { diffingServices, type References } from "../script/diff.ts";
-import { type Element, elementId, type ObjectId, objectId } from "../script/objects.ts";
+import { diffing, nodeElementChanges } from "../delta.ts";
+import {
+  type Element,
+  elementId,
+  elementsOf,
+  type ObjectId,
+  objectId,
+  type References,
+} from "../script/objects.ts";
 import { printKey } from "../script/keys.ts";
-import { nodeElementChanges } from "../script/script.ts";
 import { objectsOf } from "../script/service.ts";
 import type { Change } from "../../../model/kernel/differences.ts";
 import type { DesiredStep } from "../../backend.ts";
@@ -22,7 +28,7 @@ export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[
 function nftablesChanges({ change, node }: DesiredStep, references: References): Change[] {
   const owners = ownersOf(change, node);
   const of = (object: Parameters<typeof objectId>[0]) => owners.get(objectId(object)) ?? "";
-  const { operations } = atOnce(diffingServices(change.services.values(), { node, references }));
+  const delta = atOnce(diffing(change.services.values(), { node, references }));
   const nodeChange = change.node
     ? nodeElementChanges(change.node.before, change.node.after)
     : { deleteElements: [], addElements: [] };
@@ -37,19 +43,19 @@ function nftablesChanges({ change, node }: DesiredStep, references: References):
   const rules = (change: Change["change"], name: string, lines: readonly string[]) =>
     lines.map((key) => ({ change, type: "rule" as const, in: name, key, data: "", service: "" }));
   return [
-    ...[...operations.deleteElements, ...nodeChange.deleteElements].map(element("delete")),
-    ...operations.deleteChains.map(partChange("delete", "chain")),
-    ...operations.deleteSets.map(partChange("delete", "set")),
-    ...operations.rewriteChains.flatMap(({ before, after }) => [
+    ...[...delta.deleteElements, ...nodeChange.deleteElements].map(element("delete")),
+    ...delta.deleteChains.map(partChange("delete", "chain")),
+    ...delta.deleteSets.map(partChange("delete", "set")),
+    ...delta.rewriteChains.flatMap(({ before, after }) => [
       ...rules("delete", before.name, before.rules.filter((each) => !after.rules.includes(each))),
       ...rules("add", after.name, after.rules.filter((each) => !before.rules.includes(each))),
     ]),
-    ...operations.addSets.map(partChange("add", "set")),
-    ...operations.addChains.flatMap((chain) => [
+    ...delta.addSets.map(partChange("add", "set")),
+    ...delta.addChains.flatMap((chain) => [
       partChange("add", "chain")(chain),
       ...rules("add", chain.name, chain.rules),
     ]),
-    ...[...operations.addElements, ...nodeChange.addElements].map(element("add")),
+    ...[...elementsOf(delta.addElements), ...nodeChange.addElements].map(element("add")),
   ];
 }
 
@@ -64,7 +70,7 @@ export function partChange(
 /** How many services need each shared object of a state. */
 function referencesOf(state: DesiredState): References {
   const changes = [...state.services.values()].map((after) => ({ before: [], after }));
-  return atOnce(diffingServices(changes, { node: state.node, references: new Map() })).references;
+  return atOnce(diffing(changes, { node: state.node, references: new Map() })).references;
 }
 
 /** By the id of an object, the service port that it is for. */

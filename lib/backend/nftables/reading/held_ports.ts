@@ -6,16 +6,12 @@
  */
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import type { PortsOfNode } from "../../backend.ts";
-import {
-  type Contents,
-  gatheringObjects,
-  parsingListing,
-  readingObjects,
-} from "../kernel/contents.ts";
+import { tableOf } from "../delta.ts";
+import { type Contents, parsingListing, readingTable } from "../kernel/contents.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { nodeElements } from "../script/layout.ts";
-import { type Element, elementId, TABLE } from "../script/objects.ts";
-import { renderElementList } from "../script/script.ts";
+import { type Element, elementId, elementsOf, TABLE } from "../script/objects.ts";
+import { renderElement } from "../text.ts";
 
 /** Elements that are asked for; of more, the table is listed. */
 const MOST = 2_000;
@@ -34,11 +30,11 @@ export async function heldPorts(
   if (ports.some(({ affinitySeconds }) => affinitySeconds > 0)) return undefined;
   const structure = atOnce(parsingListing(await nft.listStructure()));
   if (!structure) return undefined;
-  const objects = atOnce(gatheringObjects({ node, services: new Map([["", ports]]) }));
+  const table = atOnce(tableOf({ node, services: new Map([["", ports]]) }));
   const fixed = new Set(nodeElements(node).map(elementId));
-  const elements = objects.elements.filter((each) => !fixed.has(elementId(each)));
+  const elements = [...elementsOf(table.elements)].filter((each) => !fixed.has(elementId(each)));
   if (elements.length > MOST || !await hasAll(nft, elements)) return undefined;
-  const wanted = atOnce(readingObjects({ ...objects, elements }));
+  const wanted = atOnce(readingTable({ ...table, elements }));
   return {
     ...structure,
     sets: new Map([...structure.sets.keys()].map((name) => [
@@ -61,7 +57,7 @@ async function hasAll(
   if (elements.some(({ set }) => set.body.includes("interval"))) return false;
   if (elements.length === 0) return true;
   const lines = elements.flatMap((each) => {
-    const place = `element ${TABLE} ${each.set.name} { ${renderElementList([each], "")} }\n`;
+    const place = `element ${TABLE} ${each.set.name} { ${renderElement(each)} }\n`;
     return [`create ${place}`, `add ${place}`];
   });
   const existing = await nft.existingLines(lines.join(""));

@@ -1,5 +1,5 @@
 /**
- * What signpost's table is made of, as data. Nothing here knows how nft spells a command.
+ * Describes signpost's table as data. Nothing here knows how nft spells a command.
  *
  * @module
  */
@@ -16,27 +16,32 @@ export interface Element {
   readonly type: "element";
   readonly set: TableSet;
   readonly key: Key;
-  /** What the key maps to; `""` in a set. */
+  /** The value of the key; `""` in a set. */
   readonly data: string;
-  /** Who it is for; `""`: no Service in particular. Names only, see `readName` in the decoders. */
+  /** The name of the service port; `""` if it is for none in particular. */
   readonly comment: string;
 }
 
-/** The slots of one frontend in an endpoint map, from 0 on. */
+/** Consecutive slots of one frontend in an endpoint map. */
 export interface Slots {
   readonly type: "slots";
   readonly set: TableSet;
   readonly key: FrontendKey;
+  /** The slot of the first destination. */
+  readonly first: number;
   readonly destinations: readonly Destination[];
 }
 
+/** An element, or many slots in one object: as elements, a large cluster's take much memory. */
+export type Entry = Element | Slots;
+
 /**
- * What a chain is for. `base`: the kernel calls it; `fixed`: every table has it; `frontend`: some
+ * Names the purpose of a chain. `base`: the kernel calls it; `fixed`: every table has it; `frontend`: some
  * frontends lead to it; `affinity`: it looks for a client's endpoint; `dnat`: it sends to an endpoint.
  */
 export type ChainRole = "base" | "fixed" | "frontend" | "affinity" | "dnat";
 
-/** A chain. Its name tells its rules: two chains of one name are the same. */
+/** A chain. Two chains of one name have the same rules. */
 export interface Chain {
   readonly type: "chain";
   readonly role: ChainRole;
@@ -44,17 +49,28 @@ export interface Chain {
   /** The hook of a base chain, such as `nat hook output priority -101`; absent: only rules jump to it. */
   readonly hook?: string;
   readonly rules: readonly string[];
-  /** How many rules at the beginning look for a client: their order does not matter. */
+  /** The number of rules at the beginning that look for a client: their order does not matter. */
   readonly lookUps?: number;
 }
 
 /** A part of the table that comes and goes with the services. */
-export type TableObject = Element | Slots | Chain | TableSet;
+export type TableObject = Entry | Chain | TableSet;
+
+/** The number of services that need each shared object, by id. */
+export type References = ReadonlyMap<ObjectId, number>;
+
+/** A table as a state wants it. */
+export interface Table {
+  readonly sets: readonly TableSet[];
+  readonly chains: readonly Chain[];
+  readonly elements: readonly Entry[];
+  readonly references: References;
+}
 
 /** A number for IPv4 cluster IPs, of which there are very many: see `vipId`. */
 export type ObjectId = string | number;
 
-/** What names an object in the table. */
+/** Returns the name of an object in the table. */
 export function objectId(object: TableObject): ObjectId {
   switch (object.type) {
     case "element":
@@ -67,17 +83,15 @@ export function objectId(object: TableObject): ObjectId {
   }
 }
 
-/** Of a cluster IP. Only those of IPv4 are numbers, so it says which set it is of. */
+/** Returns the id of an IPv4 cluster IP. Only these ids are numbers, so it names the set, too. */
 function clusterIPNumber({ set, key }: Element): number | undefined {
   return set.role === "clusterIPs" && key.type === "address" && familyOf(key.address) === 4
     ? ipv4Number(key.address)
     : undefined;
 }
 
-/** What names an element, or the slots of a frontend. */
-export function elementId(
-  { type, set, key }: Pick<Element | Slots, "type" | "set" | "key">,
-): string {
+/** Returns the name of an element, or of the slots of a frontend. */
+export function elementId({ type, set, key }: Pick<Entry, "type" | "set" | "key">): string {
   return `${type} ${set.name} ${printKey(key)}`;
 }
 
@@ -89,11 +103,11 @@ export function sameContent(a: TableObject, b: TableObject): boolean {
   if (a.type === "chain" && b.type === "chain") {
     return a.rules.length === b.rules.length && a.rules.every((rule, i) => rule === b.rules[i]);
   }
-  // Slots are compared one by one where they are written; sets have no content but their clients.
+  // Slots are compared one by one; sets have no content but their clients.
   return a.type === "set" && b.type === "set";
 }
 
-/** The data of a slot: `address . port`. */
+/** Returns the data of a slot: `address . port`. */
 export function slotData({ address, port }: Destination): string {
   return `${address} . ${port}`;
 }
@@ -105,4 +119,30 @@ export function element(
   options: { readonly data?: string; readonly comment?: string } = {},
 ): Element {
   return { type: "element", set, key, data: options.data ?? "", comment: options.comment ?? "" };
+}
+
+/** Returns the number of elements of an entry. */
+export function sizeOf(entry: Entry): number {
+  return entry.type === "slots" ? entry.destinations.length : 1;
+}
+
+/** Yields each entry as elements. */
+export function* elementsOf(entries: Iterable<Entry>): Generator<Element, void> {
+  for (const entry of entries) {
+    if (entry.type === "element") yield entry;
+    else {
+      for (const [i, destination] of entry.destinations.entries()) {
+        yield slotElement(entry, entry.first + i, slotData(destination));
+      }
+    }
+  }
+}
+
+/** Makes the element of one slot; `data` is empty to delete it. */
+export function slotElement(
+  { set, key: frontend }: Pick<Slots, "set" | "key">,
+  slot: number,
+  data: string,
+): Element {
+  return element(set, { type: "slot", frontend, slot }, { data });
 }

@@ -131,7 +131,7 @@ function slotPick(
     name: `pick-${set.stem}${suffix}`,
     rules: destinations.length === 1 ? [first] : [dnat(expression), first],
   };
-  const slots: Slots = { type: "slots", set, key, destinations };
+  const slots: Slots = { type: "slots", set, key, first: 0, destinations };
   return { chain: chain.name, suffix, objects: [set, chain, slots] };
 }
 

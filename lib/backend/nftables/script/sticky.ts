@@ -5,7 +5,7 @@
  * @module
  */
 import { parseAddress } from "../../../model/values/address.ts";
-import { elementCommand } from "./script.ts";
+import { elementCommand } from "../text.ts";
 import type { TableSet } from "./sets.ts";
 
 /** A client that stays on an endpoint. */

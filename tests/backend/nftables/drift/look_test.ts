@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { Look } from "../../../../lib/backend/nftables/drift/look.ts";
+import { Look, type LookOptions } from "../../../../lib/backend/nftables/drift/look.ts";
 import { realClock } from "../../../support/clock_and_log.ts";
 import { stateOf } from "../../../conntrack/states.ts";
 
@@ -10,14 +10,13 @@ function lookAt(dataplane: { readonly applied: symbol | undefined; mayDiffer: bo
       ruleCounts: () => Promise.resolve(new Map([["services", 1]])),
       listTable: () => Promise.resolve(""),
     },
-    dataplane: Object.assign(dataplane, {
-      isLarge: true,
-      ruleCounts: () => {
+    dataplane: Object.defineProperty(Object.assign(dataplane, { isLarge: true }), "ruleCounts", {
+      get: () => {
         // A full script begins while the table is looked at.
         if (dataplane.applied === undefined) dataplane.mayDiffer = true;
-        return [["gone", 0]] as const;
+        return new Map([["gone", 0]]);
       },
-    }),
+    }) as LookOptions["dataplane"],
     desired: stateOf([]),
     clock: { ...realClock, sleep: () => Promise.resolve() },
   });

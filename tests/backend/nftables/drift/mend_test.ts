@@ -1,13 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { MAX_MENDED, mend } from "../../../../lib/backend/nftables/drift/mend.ts";
 import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
-import {
-  type Contents,
-  gatheringObjects,
-  readingObjects,
-} from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { type Contents, readingTable } from "../../../../lib/backend/nftables/kernel/contents.ts";
 import { hookRule } from "../../../../lib/backend/nftables/kernel/declaration.ts";
-import { renderingStep } from "../../../../lib/backend/nftables/script/script.ts";
+import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
+import { renderingDelta } from "../../../../lib/backend/nftables/text.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { SERVICE } from "./web.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
@@ -25,8 +22,8 @@ interface Held extends Contents {
 function mended(damage: (held: Held) => void): string[] | undefined {
   const pipeline = new Pipeline();
   pipeline.load(SERVICE);
-  const desired = atOnce(gatheringObjects(pipeline.desired));
-  const { sets, declarations, chains, ...others } = atOnce(readingObjects(desired));
+  const desired = atOnce(tableOf(pipeline.desired));
+  const { sets, declarations, chains, ...others } = atOnce(readingTable(desired));
   const held: Held = {
     ...others,
     sets: new Map([...sets].map(([name, elements]) => [name, new Map(elements)])),
@@ -34,10 +31,10 @@ function mended(damage: (held: Held) => void): string[] | undefined {
     chains: new Map(chains),
   };
   damage(held);
-  const differences = compareContents(atOnce(readingObjects(desired)), held, { exactSlots: true });
-  const operations = mend({ desired, held, differences });
-  if (operations === undefined) return undefined;
-  return atOnce(renderingStep(operations)).join("").replaceAll(
+  const differences = compareContents(atOnce(readingTable(desired)), held, { exactSlots: true });
+  const delta = mend({ desired, held, differences });
+  if (delta === undefined) return undefined;
+  return atOnce(renderingDelta(delta)).join("").replaceAll(
     /\{\n\s*|\n\}/g,
     (brace) => brace.includes("{") ? "{ " : " }",
   )

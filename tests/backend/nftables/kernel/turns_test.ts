@@ -2,12 +2,12 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Look } from "../../../../lib/backend/nftables/drift/look.ts";
 import { repairScript } from "../../../../lib/backend/nftables/drift/repair.ts";
 import { Touched } from "../../../../lib/backend/nftables/drift/touched.ts";
+import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
 import { comparing } from "../../../../lib/backend/nftables/kernel/compare.ts";
 import {
   type Contents,
-  gatheringObjects,
   parsingListing,
-  readingObjects,
+  readingTable,
 } from "../../../../lib/backend/nftables/kernel/contents.ts";
 import { LongTurns } from "../../../support/clock_and_log.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
@@ -58,9 +58,9 @@ function manyServices(): Pipeline {
 
 Deno.test("a large table is read and compared in turns: others work between two of them", () => {
   const pipeline = manyServices();
-  const objects = count(gatheringObjects(pipeline.desired));
-  assert(objects.turns >= SERVICES / 2_000, `${objects.turns} turns`);
-  const desired = count(readingObjects(objects.result));
+  const table = count(tableOf(pipeline.desired));
+  assert(table.turns >= SERVICES / 2_000, `${table.turns} turns`);
+  const desired = count(readingTable(table.result));
   assert(desired.turns >= SERVICES / 2_000, `${desired.turns} turns`);
   const held = count(parsingListing(listingOf(desired.result)));
   assert(held.turns >= SERVICES / 2_000, `${held.turns} turns`);
@@ -78,7 +78,7 @@ Deno.test("a large table is read and compared in turns: others work between two 
 
 Deno.test("a look at a large table, and its repair, are done in turns", async () => {
   const { desired } = manyServices();
-  const listing = listingOf(atOnce(readingObjects(atOnce(gatheringObjects(desired)))));
+  const listing = listingOf(atOnce(readingTable(atOnce(tableOf(desired)))));
   const nft = {
     listTable: () => Promise.resolve(listing),
     listStructure: () => Promise.resolve(listing),
@@ -88,7 +88,7 @@ Deno.test("a look at a large table, and its repair, are done in turns", async ()
   const applied = Symbol("applied");
   const look = new Look({
     nft,
-    dataplane: { applied, mayDiffer: false, ruleCounts: () => [], isLarge: false },
+    dataplane: { applied, mayDiffer: false, ruleCounts: new Map(), isLarge: false },
     desired,
     clock,
   });

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { desiredNode } from "../../../../lib/policy/node.ts";
 import type { Configuration } from "../../../../lib/config/configuration.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
-import { FullScript } from "../../../../lib/backend/nftables/script/full_script.ts";
+import { FullScript } from "../../../../lib/backend/nftables/write.ts";
 import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe.ts";
 import { run } from "../../../support/command.ts";

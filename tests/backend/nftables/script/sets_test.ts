@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { gatheringObjects } from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
+import { elementsOf } from "../../../../lib/backend/nftables/script/objects.ts";
 import {
   type FrontendKey,
   type Key,
@@ -167,7 +168,7 @@ Deno.test("every element of the golden cases has a key of its set's type", async
   let count = 0;
   for (const golden of readCases()) {
     for await (const { desired } of runCase(golden, backendOf("nftables"))) {
-      for (const { set, key } of atOnce(gatheringObjects(desired)).elements) {
+      for (const { set, key } of elementsOf(atOnce(tableOf(desired)).elements)) {
         const text = printListedKey(key);
         const parsed = parseKey(set, text);
         assertEquals(key.type, set.keyType, set.name);

@@ -1,0 +1,479 @@
+/**
+ * Compares sets of service ports, and says what to add to the table and to delete.
+ *
+ * @module
+ */
+import type {
+  DesiredNode,
+  DesiredServicePort,
+  DesiredState,
+  ServiceChange,
+  StateChange,
+} from "../../model/kernel/desired.ts";
+import { slotsFor } from "../../model/cluster/scheduler.ts";
+import { sortingByKey } from "../../model/ports/in_turns.ts";
+import { frontendOfKey, printKey } from "./script/keys.ts";
+import { fixedChains, nodeElements } from "./script/layout.ts";
+import {
+  type Chain,
+  type ChainRole,
+  type Element,
+  elementId,
+  type Entry,
+  type ObjectId,
+  objectId,
+  type References,
+  sameContent,
+  sizeOf,
+  slotData,
+  slotElement,
+  type Slots,
+  type Table,
+  type TableObject,
+} from "./script/objects.ts";
+import { objectsOf } from "./script/service.ts";
+import { alwaysThere, type TableSet } from "./script/sets.ts";
+
+/** A chain before and after. */
+export interface ChainRewrite {
+  readonly before: Chain;
+  readonly after: Chain;
+}
+
+/** A change of the table. Each list is in the order of the services. */
+export interface Delta {
+  readonly addSets: readonly TableSet[];
+  readonly addChains: readonly Chain[];
+  /** Chains that stay and get other rules. */
+  readonly rewriteChains: readonly ChainRewrite[];
+  readonly deleteElements: readonly Element[];
+  readonly addElements: readonly Entry[];
+  readonly deleteChains: readonly Chain[];
+  readonly deleteSets: readonly Pick<TableSet, "kind" | "name">[];
+  /** New counts of the shared objects whose count changes; 0: gone. */
+  readonly references: References;
+}
+
+/** No change. */
+export const NOTHING: Delta = {
+  addSets: [],
+  addChains: [],
+  rewriteChains: [],
+  deleteElements: [],
+  addElements: [],
+  deleteChains: [],
+  deleteSets: [],
+  references: new Map(),
+};
+
+/** Returns the number of objects that a change adds, rewrites or deletes. */
+export function countOperations(delta: Delta): number {
+  return countElements(delta) + delta.addSets.length + delta.addChains.length +
+    delta.rewriteChains.length + delta.deleteChains.length + delta.deleteSets.length;
+}
+
+/** Returns the number of elements that a change adds or deletes. */
+function countElements({ addElements, deleteElements }: Delta): number {
+  return addElements.reduce((sum, each) => sum + sizeOf(each), deleteElements.length);
+}
+
+/** Counts what the kernel's table holds, change by change. */
+export class Counts {
+  readonly references = new Map<ObjectId, number>();
+  /** The number of elements of each set and map that has any. */
+  readonly elements = new Map<string, number>();
+  /** The number of rules of each chain; 0 for each set and map. */
+  readonly rules = new Map<string, number>();
+
+  /** Counts a change that the kernel has made. */
+  add(delta: Delta): void {
+    for (const [id, count] of delta.references) setCount(this.references, id, count);
+    for (const { set: { name } } of delta.deleteElements) this.#countElements(name, -1);
+    for (const each of delta.addElements) this.#countElements(each.set.name, sizeOf(each));
+    for (const { name } of delta.deleteChains) this.rules.delete(name);
+    for (const { name } of delta.deleteSets) {
+      this.rules.delete(name);
+      this.elements.delete(name);
+    }
+    for (const { name } of delta.addSets) this.rules.set(name, 0);
+    for (const { name, rules } of delta.addChains) this.rules.set(name, rules.length);
+    for (const { after: { name, rules } } of delta.rewriteChains) {
+      this.rules.set(name, rules.length);
+    }
+  }
+
+  #countElements(set: string, more: number): void {
+    setCount(this.elements, set, (this.elements.get(set) ?? 0) + more);
+  }
+}
+
+function setCount<K>(counts: Map<K, number>, key: K, count: number): void {
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
+}
+
+/** The inputs of a comparison besides the changes. */
+export interface DiffOptions {
+  /** The same before and after: if the node changes, everything is written again. */
+  readonly node: DesiredNode;
+  /** The references of the applied state; empty for a first load. */
+  readonly references: References;
+}
+
+/** Objects that are compared without a break. */
+const BATCH = 200;
+
+/**
+ * Returns the delta for some services' changes; its work follows their size alone.
+ *
+ * @yields where other work can be done
+ */
+export function* diffing(
+  changes: Iterable<ServiceChange>,
+  { node, references }: DiffOptions,
+): Generator<undefined, Delta> {
+  const collector = new Collector();
+  let weight = 0;
+  for (const { before, after } of changes) {
+    if (before === after) continue;
+    if (weight >= BATCH) {
+      weight = 0;
+      yield;
+    }
+    weight += weightOf(before) + weightOf(after);
+    if (before.length === 0) {
+      collector.addNew(after.flatMap((port) => objectsOf(port, node)));
+      continue;
+    }
+    const old = objectsById(before, node);
+    const wanted = objectsById(after, node);
+    for (const named of old) {
+      if (!wanted.has(named[0])) collector.remove(named);
+    }
+    for (const named of wanted) {
+      const previous = old.get(named[0]);
+      if (previous === undefined) collector.add(named);
+      else collector.change(previous, named);
+    }
+  }
+  return collector.finish(references);
+}
+
+/** The ports of one Service. */
+export type ServicePorts = readonly DesiredServicePort[];
+
+/** Yields the Services of a state in the order of their names; `undefined` where other work can be done. */
+export function* sorted(
+  services: Iterable<readonly [name: string, ports: ServicePorts]>,
+): Generator<ServicePorts | undefined, void> {
+  for (const named of sortingByKey(services)) yield named?.[1];
+}
+
+/**
+ * Returns the table of a state.
+ *
+ * @yields where other work can be done; meanwhile the state must not change
+ */
+export function tableOf({ node, services }: DesiredState): Generator<undefined, Table> {
+  return gatheringTable(node, sorted(services));
+}
+
+/**
+ * Returns the table of a node and some Services.
+ *
+ * @yields where other work can be done
+ */
+export function* gatheringTable(
+  node: DesiredNode,
+  services: Iterable<ServicePorts | undefined>,
+): Generator<undefined, Table> {
+  const changes: ServiceChange[] = [];
+  for (const after of services) {
+    if (after) changes.push({ before: [], after });
+    else yield;
+  }
+  const delta = yield* diffing(changes, { node, references: new Map() });
+  return {
+    sets: [...alwaysThere(node), ...delta.addSets],
+    chains: [...delta.addChains, ...fixedChains(node)],
+    elements: [...nodeElements(node), ...delta.addElements],
+    references: delta.references,
+  };
+}
+
+/** Returns the change from no table to a table. */
+export function additionOf({ sets, chains, elements, references }: Table): Delta {
+  return { ...NOTHING, addSets: sets, addChains: chains, addElements: elements, references };
+}
+
+/** Returns the change of the node's own elements. */
+export function nodeElementChanges(
+  before: DesiredNode,
+  after: DesiredNode,
+): Pick<Delta, "deleteElements" | "addElements"> & { readonly addElements: readonly Element[] } {
+  const old = nodeElements(before);
+  const wanted = nodeElements(after);
+  const missingIn = (list: readonly Element[]) => (element: Element) =>
+    !list.some((each) => elementId(each) === elementId(element));
+  return {
+    deleteElements: old.filter(missingIn(wanted)),
+    addElements: wanted.filter(missingIn(old)),
+  };
+}
+
+/** The weight of a client set and a chain of session affinity, in elements: nft takes as much memory for them. */
+const AFFINITY_WEIGHT = 10;
+
+/** Estimates the elements of these ports: each frontend with each of its endpoints, and source ranges. */
+export function weightOf(ports: readonly DesiredServicePort[]): number {
+  let weight = 0;
+  for (const port of ports) {
+    const { clusterIPs, loadBalancerIPs, externalIPs, nodePort, sourceRanges } = port;
+    const frontends = clusterIPs.length + loadBalancerIPs.length + externalIPs.length +
+      (nodePort === 0 ? 0 : 1);
+    const endpoints = slotsFor(port.clusterEndpoints.length, port.scheduler) +
+      slotsFor(port.localEndpoints.length, port.scheduler);
+    const each = port.affinitySeconds > 0 ? AFFINITY_WEIGHT : frontends;
+    weight += frontends + clusterIPs.length + each * endpoints +
+      loadBalancerIPs.length * sourceRanges.length;
+  }
+  return weight;
+}
+
+/** The weight of the largest partial script. A full script is made in pieces, and other work is done between them. */
+const LARGE_CHANGE = 250_000;
+
+/** Returns true if a change is so large that everything is written. */
+export function isLargeChange({ services }: StateChange): boolean {
+  let weight = 0;
+  for (const { before, after } of services.values()) {
+    if (before === after) continue;
+    weight += weightOf(before) + weightOf(after);
+    if (weight > LARGE_CHANGE) return true;
+  }
+  return false;
+}
+
+/**
+ * Cuts a list to chunks. Only a chunk of one item weighs more than `most`.
+ *
+ * @yields also `undefined` where other work can be done, as `items` do
+ */
+export function* chunks<T extends NonNullable<unknown>>(
+  items: Iterable<T | undefined>,
+  { weigh, most }: { readonly weigh: (item: T) => number; readonly most: number },
+): Generator<readonly T[] | undefined, void> {
+  let chunk: T[] = [];
+  let weight = 0;
+  for (const item of items) {
+    if (item === undefined) {
+      yield undefined;
+      continue;
+    }
+    const more = weigh(item);
+    if (chunk.length > 0 && weight + more > most) {
+      yield chunk;
+      [chunk, weight] = [[], 0];
+    }
+    chunk.push(item);
+    weight += more;
+  }
+  if (chunk.length > 0) yield chunk;
+}
+
+/** Returns true if a change adds and deletes at most so many elements. */
+export function fits(delta: Delta, most: number): boolean {
+  return countElements(delta) <= most;
+}
+
+/** The elements of one frontend. */
+interface FrontendChange {
+  readonly addElements: Entry[];
+  readonly deleteElements: Element[];
+}
+
+/**
+ * Cuts a change for a table that packets meet. All elements of a frontend stay in one part. The rules that every
+ * packet meets change after all elements: new maps are full then, and old maps are still there.
+ *
+ * @param most elements of a part
+ * @yields chains and sets, then elements, then the chains that all packets meet, then deletions; a part may be empty
+ */
+export function* cut(delta: Delta, most: number): Generator<Delta> {
+  const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;
+  const going = new Set(deleteChains.map(({ name }) => name));
+  const whenOf = ({ after: { name, role } }: ChainRewrite) =>
+    going.has(name) ? "last" : role === "fixed" || role === "base" ? "between" : "first";
+  const rewrites = Map.groupBy(rewriteChains, whenOf);
+  const rewritten = (when: ReturnType<typeof whenOf>) => rewrites.get(when) ?? [];
+  yield { ...NOTHING, addSets, addChains, rewriteChains: rewritten("first") };
+  const weigh = ({ addElements, deleteElements }: FrontendChange) =>
+    countElements({ ...NOTHING, addElements, deleteElements });
+  for (const chunk of chunks(byFrontend(delta).values(), { weigh, most })) {
+    yield {
+      ...NOTHING,
+      addElements: chunk?.flatMap(({ addElements }) => addElements) ?? [],
+      deleteElements: chunk?.flatMap(({ deleteElements }) => deleteElements) ?? [],
+    };
+  }
+  yield { ...NOTHING, rewriteChains: rewritten("between") };
+  yield { ...NOTHING, rewriteChains: rewritten("last"), deleteChains, deleteSets };
+}
+
+function byFrontend(
+  { addElements, deleteElements }: Delta,
+): ReadonlyMap<string, FrontendChange> {
+  const changes = new Map<string, FrontendChange>();
+  const changeOf = ({ key }: Entry) => {
+    const name = printKey(frontendOfKey(key) ?? key);
+    const known = changes.get(name) ?? { addElements: [], deleteElements: [] };
+    changes.set(name, known);
+    return known;
+  };
+  for (const each of deleteElements) changeOf(each).deleteElements.push(each);
+  for (const each of addElements) changeOf(each).addElements.push(each);
+  return changes;
+}
+
+/** An object that several services may need: it is there while one of them does. */
+type SharedObject = Element | Chain | TableSet;
+
+function objectsById(
+  ports: readonly DesiredServicePort[],
+  node: DesiredNode,
+): Map<ObjectId, TableObject> {
+  const objects = new Map<ObjectId, TableObject>();
+  for (const port of ports) {
+    for (const object of objectsOf(port, node)) objects.set(objectId(object), object);
+  }
+  return objects;
+}
+
+/** An object and its `objectId`. */
+type Named = readonly [id: ObjectId, object: TableObject];
+
+/** Gathers single steps; shared objects are counted, and decided at the end. */
+class Collector {
+  readonly #addSlots: Slots[] = [];
+  readonly #addElements: Element[] = [];
+  readonly #deleteElements: Element[] = [];
+  readonly #rewriteChains: ChainRewrite[] = [];
+  readonly #shared = new Map<ObjectId, { readonly object: SharedObject; count: number }>();
+
+  /**
+   * Adds the objects of a Service that had none. Only shared objects get an id: V8 looks through all keys of a
+   * map in every collection.
+   */
+  addNew(objects: readonly TableObject[]): void {
+    const shared = new Map<ObjectId, SharedObject>();
+    for (const each of objects) {
+      const object = this.#addOwn(each);
+      if (object) shared.set(objectId(object), object);
+    }
+    for (const [id, object] of shared) this.#count(id, { object, step: 1 });
+  }
+
+  add([id, each]: Named): void {
+    const object = this.#addOwn(each);
+    if (object) this.#count(id, { object, step: 1 });
+  }
+
+  /** Adds an object that one Service alone has. @returns the object, if services share it */
+  #addOwn(object: TableObject): SharedObject | undefined {
+    if (object.type === "slots") this.#addSlots.push(object);
+    else if (isPrivate(object)) this.#addElements.push(object);
+    else return object;
+    return undefined;
+  }
+
+  remove([id, object]: Named): void {
+    if (object.type === "slots") this.#writeSlots(object, undefined);
+    else if (isPrivate(object)) this.#deleteElements.push(object);
+    else this.#count(id, { object, step: -1 });
+  }
+
+  change(before: TableObject, [id, after]: Named): void {
+    if (after.type === "slots") {
+      this.#writeSlots(before.type === "slots" ? before : undefined, after);
+    } else if (sameContent(before, after)) {
+      return;
+    } else if (before.type === "chain" && after.type === "chain") {
+      this.#rewriteChains.push({ before, after });
+    } else {
+      this.remove([id, before]);
+      this.add([id, after]);
+    }
+  }
+
+  finish(applied: References): Delta {
+    const references = new Map<ObjectId, number>();
+    const appeared: SharedObject[] = [];
+    const vanished: SharedObject[] = [];
+    for (const [id, { object, count }] of this.#shared) {
+      if (count === 0) continue;
+      const before = applied.get(id) ?? 0;
+      references.set(id, before + count);
+      if (before === 0) appeared.push(object);
+      else if (before + count === 0) vanished.push(object);
+    }
+    return {
+      addSets: appeared.filter((each) => each.type === "set"),
+      addChains: appeared.filter((each) => each.type === "chain"),
+      rewriteChains: this.#rewriteChains,
+      deleteElements: [
+        ...this.#deleteElements,
+        ...vanished.filter((each) => each.type === "element"),
+      ],
+      addElements: [
+        ...this.#addSlots,
+        ...this.#addElements,
+        ...appeared.filter((each) => each.type === "element"),
+      ],
+      deleteChains: vanished.filter((each) => each.type === "chain").sort(jumpersFirst),
+      deleteSets: vanished.filter((each) => each.type === "set"),
+      references,
+    };
+  }
+
+  #count(
+    id: ObjectId,
+    { object, step }: { readonly object: SharedObject; readonly step: 1 | -1 },
+  ): void {
+    const known = this.#shared.get(id);
+    if (known) known.count += step;
+    else this.#shared.set(id, { object, count: step });
+  }
+
+  /** Touches only the slots that differ. */
+  #writeSlots(before: Slots | undefined, after: Slots | undefined): void {
+    const old = before?.destinations ?? [];
+    const wanted = after?.destinations ?? [];
+    const frontend = after ?? before;
+    if (frontend === undefined) return;
+    for (let slot = 0; slot < Math.max(old.length, wanted.length); slot++) {
+      const was = old[slot];
+      const is = wanted[slot];
+      if (was && is && was.address === is.address && was.port === is.port) continue;
+      if (was) this.#deleteElements.push(slotElement(frontend, slot, slotData(was)));
+      if (is) this.#addElements.push(slotElement(frontend, slot, slotData(is)));
+    }
+  }
+}
+
+/** Returns true for an element that one service port alone can have, because it holds the claim to its key. */
+function isPrivate(object: Exclude<TableObject, Slots>): object is Element {
+  return object.type === "element" && object.set.filledBy !== "services";
+}
+
+/** The order of deletions: the kernel deletes a chain only when nothing jumps to it any more. */
+const JUMPERS_FIRST: Readonly<Record<ChainRole, number>> = {
+  base: 0,
+  fixed: 1,
+  frontend: 1,
+  affinity: 2,
+  dnat: 3,
+};
+
+function jumpersFirst(a: Chain, b: Chain): number {
+  return JUMPERS_FIRST[a.role] - JUMPERS_FIRST[b.role];
+}

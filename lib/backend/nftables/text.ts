@@ -1,0 +1,216 @@
+/**
+ * Renders tables and changes as text for `nft`.
+ *
+ * @module
+ */
+import type { Delta } from "./delta.ts";
+import { frontendOfKey, printKey, slotPrinter } from "./script/keys.ts";
+import {
+  type Chain,
+  type Element,
+  type Entry,
+  slotData,
+  TABLE,
+  type Table,
+} from "./script/objects.ts";
+import { COUNTING_ROLE, type TableSet } from "./script/sets.ts";
+
+/** Deletes the table. `add` before `delete`: the delete finds a table on a fresh kernel too. */
+const DELETE = `add table ${TABLE}\ndelete table ${TABLE}\n`;
+
+/**
+ * The beginning of a script that adds to the table. Up to `CLOSE`, nft takes blocks of any order, and an input that ends
+ * before is an error: commands would be taken as far as they come.
+ */
+export const OPEN = `table ${TABLE} {\n`;
+/** The end of such a script. */
+export const CLOSE = "}\n";
+
+/** The beginning of a script that replaces the table. */
+export const REPLACE = `${DELETE}${OPEN}`;
+
+/** Returns the script that makes a table from nothing. */
+export function printTable(table: Table): string {
+  const declared = new Map(table.sets.map((set) => [set.name, set]));
+  return `${REPLACE}${printBlocks(table, declared)}${CLOSE}`;
+}
+
+/**
+ * Returns sets, elements and chains as blocks.
+ *
+ * @param declared the sets so far, by name. A set may be declared again: to the kernel, that is one declaration
+ */
+export function printBlocks(
+  { sets, chains, elements }: Pick<Table, "sets" | "chains" | "elements">,
+  declared: ReadonlyMap<string, TableSet>,
+): string {
+  const bySet = Map.groupBy(elements, ({ set }) => set.name);
+  const more = [...bySet.keys()].flatMap((name) => declared.get(name) ?? []);
+  const blocks = [...new Set([...sets, ...more])].map(({ kind, name, body }) => {
+    const lines = (bySet.get(name) ?? []).flatMap((each) => renderEntry("add", each));
+    const list = lines.map((line) => `      ${line}`).join(",\n");
+    const block = lines.length === 0 ? "" : `    elements = {\n${list}\n    }\n`;
+    return `  ${kind} ${name} {\n    ${body}\n${block}  }\n\n`;
+  });
+  return blocks.join("") + chains.map(printChain).join("\n");
+}
+
+function printChain({ name, hook, rules }: Chain): string {
+  const lines = hook === undefined ? rules : [`type ${hook};`, ...rules];
+  return `  chain ${name} {\n${lines.map((line) => `    ${line}\n`).join("")}  }\n`;
+}
+
+/**
+ * Renders one change of a table that is there, as transactions.
+ *
+ * A packet that is under way while a transaction commits keeps the rules that it began with, but looks
+ * into maps as they are (kernel 6.18; see `nft_do_chain` and `nf_tables_commit_chain` in
+ * net/netfilter). So new chains and sets come first, in a transaction of their own: it would find a new
+ * chain empty, and its service gone. Elements of frontends that moved go last, in a third one: it would
+ * find its slots gone, and be refused. Chains and sets go when nothing names them any more.
+ *
+ * @yields where other work can be done
+ * @returns the transactions in their order; none is empty
+ */
+export function* renderingDelta(delta: Delta): Generator<undefined, string[]> {
+  const { addSets, addChains, rewriteChains, deleteChains, deleteSets } = delta;
+  const left = leftBehind(delta);
+  const emptied = new Set(delta.deleteElements.map(({ set: { name } }) => name));
+  yield;
+  const stays = delta.deleteElements.filter((each) => !left.has(each));
+  const preparation = [
+    ...addSets.map(({ kind, name, body }) => `add ${kind} ${TABLE} ${name} { ${body}; }\n`),
+    ...addChains.map(renderChain),
+    ...addChains.map(renderRules),
+  ];
+  const change = [
+    ...rewriteChains.map(({ after }) => `flush chain ${TABLE} ${after.name}\n`),
+    // The kernel does not change a hook: the chain is deleted and added again.
+    ...rewriteChains.filter(({ before, after }) => before.hook !== after.hook).map(({ after }) =>
+      `delete chain ${TABLE} ${after.name}\n${renderChain(after)}`
+    ),
+    ...rewriteChains.map(({ after }) => renderRules(after)),
+    ...yield* renderingElements("delete", stays),
+    ...yield* renderingElements("add", delta.addElements),
+  ];
+  const cleanup = [
+    ...yield* renderingElements("delete", [...left]),
+    // The elements of another program's map are not known: they may lead to the chains.
+    ...deleteSets.filter(({ kind, name }) => kind === "map" && !emptied.has(name))
+      .map(({ name }) => `flush map ${TABLE} ${name}\n`),
+    ...deleteChains.map(({ name }) => `delete chain ${TABLE} ${name}\n`),
+    ...deleteSets.map(({ kind, name }) => `delete ${kind} ${TABLE} ${name}\n`),
+  ];
+  const transactions = left.size === 0
+    ? [preparation, [...change, ...cleanup]]
+    : [preparation, change, cleanup];
+  return transactions.map((commands) => commands.join("")).filter((text) => text !== "");
+}
+
+function renderChain({ name, hook }: Chain): string {
+  return `add chain ${TABLE} ${name}${hook === undefined ? "" : ` { type ${hook}; }`}\n`;
+}
+
+function renderRules({ name, rules }: Chain): string {
+  return rules.map((rule) => `add rule ${TABLE} ${name} ${rule}\n`).join("");
+}
+
+/** Lines that are rendered without a break. */
+const BATCH = 200;
+
+/**
+ * Renders a command for each set or map whose elements change. Slots are deleted whatever they lead to.
+ *
+ * @yields where other work can be done
+ */
+export function* renderingElements(
+  verb: "add" | "delete",
+  entries: readonly Entry[],
+): Generator<undefined, string[]> {
+  const commands: string[] = [];
+  for (const [set, members] of Map.groupBy(entries, ({ set }) => set.name)) {
+    const lines: string[] = [];
+    let turn = BATCH;
+    for (const entry of members) {
+      for (const line of renderEntry(verb, entry)) lines.push(`  ${line}`);
+      if (lines.length < turn) continue;
+      turn = lines.length + BATCH;
+      yield;
+    }
+    commands.push(elementCommand(verb, { set, lines }));
+  }
+  return commands;
+}
+
+/** Returns the command that adds or deletes elements of a set or map. @param elements not empty */
+export function elementCommand(
+  verb: "add" | "delete",
+  { set, lines }: { readonly set: string; readonly lines: readonly string[] },
+): string {
+  return `${verb} element ${TABLE} ${set} {\n${lines.join(",\n")}\n}\n`;
+}
+
+/** Returns the text of each element of an entry. */
+function renderEntry(verb: "add" | "delete", entry: Entry): readonly string[] {
+  if (entry.type === "element") return [renderElement(entry)];
+  const keyOf = slotPrinter(entry.key);
+  return entry.destinations.map((destination, i) =>
+    renderPair(keyOf(entry.first + i), verb === "add" ? slotData(destination) : "")
+  );
+}
+
+/** nft takes comments of up to 128 bytes; names are ASCII. */
+const MAX_COMMENT = 127;
+
+/** Returns an element's comment as nft takes and prints it; `""` if it has none. */
+export function commentOf({ comment }: Pick<Element, "comment">): string {
+  return comment === "" ? "" : `comment "${comment.slice(0, MAX_COMMENT)}"`;
+}
+
+/** Returns an element's text. */
+export function renderElement(element: Element): string {
+  const key = printKey(element.key);
+  const remark = commentOf(element);
+  return renderPair(remark === "" ? key : `${key} ${remark}`, element.data);
+}
+
+function renderPair(key: string, data: string): string {
+  return data === "" ? key : `${key} : ${data}`;
+}
+
+/**
+ * Finds the elements of frontends that leave a map and are served on: by another map's slots, or by
+ * session affinity. Packets under way still look there.
+ */
+function leftBehind(
+  { deleteElements, addElements }: Pick<Delta, "deleteElements" | "addElements">,
+): ReadonlySet<Element> {
+  const added = new Set(addElements.filter(isFirst).map(placeOf));
+  const gone = deleteElements.filter(({ set }) => set.role === COUNTING_ROLE);
+  const unserved = new Set(gone.filter((each) => !added.has(placeOf(each))).map(frontendOf));
+  const left = deleteElements.filter(isFirst).filter((each) =>
+    LOOKED_UP.has(each.set.role) && !added.has(placeOf(each)) && !unserved.has(frontendOf(each))
+  );
+  if (left.length === 0) return new Set();
+  const places = new Set(left.map(placeOf));
+  return new Set(deleteElements.filter((each) => places.has(placeOf(each))));
+}
+
+/** Lists the roles of maps that a packet reads after it found its frontend. */
+const LOOKED_UP: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "shortCircuits"]);
+
+/** Returns true for slot 0, which each frontend in a map has. */
+function isFirst(entry: Entry): boolean {
+  if (entry.type === "slots") return entry.first === 0;
+  return entry.key.type !== "slot" || entry.key.slot === 0;
+}
+
+/** Names a frontend in a map. */
+function placeOf(entry: Entry): string {
+  return `${entry.set.name} ${frontendOf(entry)}`;
+}
+
+/** Names a frontend. Node ports of both families have the same key. */
+function frontendOf({ set, key }: Entry): string {
+  return `${set.family} ${printKey(frontendOfKey(key) ?? key)}`;
+}

@@ -1,0 +1,334 @@
+/**
+ * Makes scripts of changes, and gives large ones to `nft` in portions.
+ *
+ * @module
+ */
+import type { Progress, Script } from "../../model/kernel/dataplane.ts";
+import type { DesiredNode, DesiredState, StreamedState } from "../../model/kernel/desired.ts";
+import { atOnce, Turns } from "../../model/ports/in_turns.ts";
+import type { Clock, Logger } from "../../model/ports/ports.ts";
+import { append } from "../../model/values/lists.ts";
+import {
+  chunks,
+  countOperations,
+  type Counts,
+  cut,
+  type Delta,
+  diffing,
+  fits,
+  gatheringTable,
+  NOTHING,
+  type ServicePorts,
+  sorted,
+  weightOf,
+} from "./delta.ts";
+import type { Nft } from "./kernel/nft.ts";
+import { fixedChains, nodeElements } from "./script/layout.ts";
+import type { Chain, Table } from "./script/objects.ts";
+import { alwaysThere, setNamed, type TableSet } from "./script/sets.ts";
+import { renderStickyClients } from "./script/sticky.ts";
+import { CLOSE, OPEN, printBlocks, printTable, renderingDelta, REPLACE } from "./text.ts";
+
+/** A change of the applied state. */
+export interface PartialScript extends Script {
+  readonly kind: "partial";
+  /** The text, cut to transactions. */
+  readonly transactions: readonly string[];
+  readonly delta: Delta;
+}
+
+/**
+ * Renders a change; a change of very many elements in parts: nft takes 2 kB for each element of a transaction.
+ *
+ * @param most elements of a part
+ * @yields where other work can be done
+ */
+export function* toPartialScript(
+  delta: Delta,
+  most: number,
+): Generator<undefined, PartialScript> {
+  const transactions: string[] = [];
+  for (const part of fits(delta, most) ? [delta] : cut(delta, most)) {
+    append(transactions, yield* renderingDelta(part));
+  }
+  const text = transactions.join("");
+  const operations = countOperations(delta);
+  return { kind: "partial", transactions, text, bytes: text.length, operations, delta };
+}
+
+/** The weight of one portion: nft takes 53 MB for 25,000 elements. Larger portions are slower, and come later. */
+export const PORTION_WEIGHT = 25_000;
+
+/** Replaces the table. */
+export class FullScript implements Script {
+  readonly kind = "full";
+  bytes = 0;
+  operations = 0;
+  readonly node: DesiredNode;
+  readonly services: ServiceList;
+
+  /** @param state the wanted state; Services of a stream are asked for when they are needed */
+  constructor(state: DesiredState | StreamedState) {
+    this.node = state.node;
+    this.services = new ServiceList("size" in state ? state : state.services);
+  }
+
+  /** The whole script. nft gets it in portions or in pieces. */
+  get text(): string {
+    return printTable(atOnce(this.table()));
+  }
+
+  /**
+   * Returns the whole table.
+   *
+   * @yields where other work can be done
+   */
+  table(): Generator<undefined, Table> {
+    return gatheringTable(this.node, this.services.all());
+  }
+
+  /**
+   * Returns true if the Services weigh more than that. A stream is asked for no more of them than it takes to know.
+   *
+   * @yields where other work can be done
+   */
+  *exceeding(most: number): Generator<undefined, boolean> {
+    let weight = 0;
+    for (const ports of this.services.all()) {
+      if (ports === undefined) yield;
+      else if ((weight += weightOf(ports)) > most) return true;
+    }
+    return false;
+  }
+
+  /**
+   * Returns true if there can be clients of session affinity.
+   *
+   * @yields where other work can be done
+   */
+  *hasAffinity(): Generator<undefined, boolean> {
+    let hasAffinity = false;
+    for (const ports of this.services.all()) {
+      if (ports === undefined) yield;
+      else hasAffinity ||= ports.some((port) => port.affinitySeconds > 0);
+    }
+    return hasAffinity;
+  }
+}
+
+/** Gives the Services of a state in the order of their names. Each is read of the stream when it is first needed. */
+class ServiceList {
+  readonly #known: ServicePorts[] = [];
+  readonly #rest: StreamedState["services"];
+  /** The number of Services. */
+  readonly size: number;
+
+  /** @param services of a stream, or of a complete state, whose later changes do not count */
+  constructor(services: Pick<StreamedState, "services" | "size"> | DesiredState["services"]) {
+    this.size = services.size;
+    this.#rest = "services" in services ? services.services : sorted([...services]);
+  }
+
+  /** Yields all Services, from the beginning at each call; `undefined` where other work can be done. */
+  *all(): Generator<ServicePorts | undefined, void> {
+    for (let i = 0;; i++) {
+      while (i === this.#known.length) {
+        const { done, value } = this.#rest.next();
+        if (done) return;
+        if (value) this.#known.push(value);
+        else yield undefined;
+      }
+      yield this.#known[i];
+    }
+  }
+}
+
+/** A part of a table that is made from nothing. */
+interface Portion {
+  /** Blocks, for a script between `OPEN` and `CLOSE`. */
+  readonly blocks: string;
+  /** Packets meet the table from then on. */
+  readonly isLast: boolean;
+  /** The number of portions: an estimate by the number of Services until the last one. */
+  readonly of: number;
+}
+
+/**
+ * Yields all of a table in portions. Base chains come last: no packet meets the portions before. The script counts
+ * what is written.
+ *
+ * @param counts counts all portions
+ * @yields `undefined` where other work can be done
+ */
+export function* portionsOf(
+  script: FullScript,
+  { most, counts }: { readonly most: number; readonly counts: Counts },
+): Generator<Portion | undefined, void> {
+  const { node, services } = script;
+  script.bytes = REPLACE.length + CLOSE.length;
+  script.operations = 0;
+  const isBase = ({ hook }: Chain) => hook !== undefined;
+  const isOther = (chain: Chain) => !isBase(chain);
+  const fixed = fixedChains(node);
+  const baseChains = fixed.filter(isBase);
+  const declared = new Map<string, TableSet>();
+  const print = (delta: Delta) => {
+    counts.add(delta);
+    for (const set of delta.addSets) declared.set(set.name, set);
+    const { addSets: sets, addChains: chains, addElements: elements } = delta;
+    const blocks = printBlocks({ sets, chains, elements }, declared);
+    script.bytes += blocks.length;
+    script.operations += countOperations(delta);
+    return blocks;
+  };
+  let before = print({
+    ...NOTHING,
+    addSets: alwaysThere(node),
+    addChains: fixed.filter(isOther),
+    addElements: nodeElements(node),
+  });
+  let [number, count] = [1, 0];
+  for (const chunk of chunks(services.all(), { weigh: weightOf, most })) {
+    if (chunk === undefined) {
+      yield undefined;
+      continue;
+    }
+    const changes = chunk.map((after) => ({ before: [], after }));
+    const delta = yield* diffing(changes, { node, references: counts.references });
+    append(baseChains, delta.addChains.filter(isBase));
+    const blocks = before + print({ ...delta, addChains: delta.addChains.filter(isOther) });
+    before = "";
+    count += chunk.length;
+    const of = 1 + Math.max(number, Math.ceil(number * services.size / count));
+    yield { blocks, isLast: false, of };
+    number++;
+  }
+  const blocks = before + print({ ...NOTHING, addChains: baseChains });
+  yield { blocks, isLast: true, of: number };
+}
+
+/** The weight of one piece of a transaction. nft reads it while the next one is made. */
+const PIECE_WEIGHT = 500;
+
+/**
+ * Yields the transaction that replaces the table, in pieces. Clients of session affinity stay; the mark goes last.
+ *
+ * @param options `prologue`: commands that go first; `clients`: the listing of the old table's sets
+ */
+export function* replacing(
+  script: FullScript,
+  { prologue, clients, mark, counts }: {
+    readonly prologue: string;
+    readonly clients: string;
+    readonly mark: string;
+    readonly counts: Counts;
+  },
+): Generator<string, void> {
+  yield prologue + REPLACE;
+  for (const portion of portionsOf(script, { most: PIECE_WEIGHT, counts })) {
+    if (portion) yield portion.blocks;
+  }
+  const sets = [...counts.rules.keys()].flatMap((name) => setNamed(name) ?? [])
+    .filter(({ role }) => role === "affinityClients");
+  yield CLOSE + renderStickyClients(clients, sets) + mark;
+}
+
+/** Inputs of `writePortions`. */
+export interface PortionsOptions {
+  readonly nft: Pick<Nft, "stream">;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
+  readonly logger: Pick<Logger, "info">;
+  /** The weight of one portion. */
+  readonly most: number;
+  readonly counts: Counts;
+  /** Returns commands that go first in the last transaction: packets meet the table from then on. */
+  readonly prologue: () => Promise<string>;
+  /** Returns commands that end a transaction. */
+  readonly mark: () => string;
+  /** Called with the number of portions that nft has taken. */
+  readonly onProgress: (progress: Progress) => void;
+  /** Called when nft has taken a portion; an error that it throws ends the writing. */
+  readonly checkpoint: () => void;
+}
+
+/** Milliseconds after which the log says, once, that the rules are still being written. */
+const LONG = 10_000;
+
+/**
+ * Writes a large table that no packet meets yet, each portion by an nft of its own, whose memory ends with it: one
+ * transaction would take 2 kB of nft's memory for each element, and twice the time. Other work is done between
+ * two parts of it.
+ *
+ * @throws {ApplyError} if nft or the kernel refuses a portion; no packet meets the portions before
+ */
+export async function writePortions(
+  script: FullScript,
+  { nft, clock, logger, most, counts, prologue, mark, onProgress, checkpoint }: PortionsOptions,
+): Promise<void> {
+  const started = clock.monotonic();
+  let [of, done, isTold] = [0, 0, false];
+  const write = async (text: string, isLast: boolean, before: Promise<void>) => {
+    const head = isLast ? await prologue() : "";
+    await nft.stream(() => heldBack(head + text, { before, mark }));
+    onProgress({ done: ++done, of });
+    checkpoint();
+    if (isTold || isLast || clock.monotonic() - started < LONG) return;
+    isTold = true;
+    logger.info("the rules are written in portions; packets meet them with the last one", {
+      portions: `${done} of ${of}`,
+    });
+  };
+  const overlap = new Overlap();
+  const turns = new Turns(clock);
+  for (const portion of portionsOf(script, { most, counts })) {
+    if (portion === undefined) {
+      await turns.giveWay();
+      continue;
+    }
+    const { blocks, isLast } = portion;
+    const text = `${of === 0 ? REPLACE : OPEN}${blocks}${CLOSE}`;
+    if (of === 0) onProgress({ done, of: portion.of });
+    of = portion.of;
+    await overlap.begin((before) => write(text, isLast, before));
+  }
+  await overlap.end();
+}
+
+/** Runs two steps at most: `nft` reads the next transaction, half of its work, while the kernel takes one. */
+export class Overlap {
+  #before = Promise.resolve();
+  #last = Promise.resolve();
+
+  /**
+   * Begins a step. A failure of it is thrown when the next but one begins, or at the end.
+   *
+   * @param step receives the end of the step before, which fails if that step failed
+   * @throws the error of an earlier step
+   */
+  async begin(step: (before: Promise<void>) => Promise<void>): Promise<void> {
+    await this.#before;
+    [this.#before, this.#last] = [this.#last, step(this.#last)];
+    this.#last.catch(() => {});
+  }
+
+  /** Waits for all steps. @throws the error of a step */
+  async end(): Promise<void> {
+    await this.#before;
+    await this.#last;
+  }
+}
+
+/**
+ * Yields a script whose last brace nft gets when another step has ended. Until then nft only reads.
+ *
+ * @param options `mark`: returns the commands that end the transaction
+ * @throws the error of the other step
+ */
+export async function* heldBack(
+  script: string,
+  { before, mark }: { readonly before: Promise<void>; readonly mark: () => string },
+): AsyncGenerator<string> {
+  yield script.slice(0, -CLOSE.length);
+  await before;
+  yield CLOSE + mark();
+}
