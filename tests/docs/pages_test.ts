@@ -78,6 +78,20 @@ Deno.test("no two pages have a sentence in common", async () => {
   assertEquals([...owners].filter(([, names]) => names.size > 1), []);
 });
 
+Deno.test("a measured figure stands on one page", async () => {
+  const owners = new Map<string, Set<string>>();
+  for (const [name, text] of await pages()) {
+    if (name === "CHANGELOG.md") continue;
+    const prose = proseOf(text.replace(/`[^`\n]*`/g, ""));
+    for (const [figure] of prose.matchAll(/(?<![\w.])\d[\d.,]* (?:ms|kB|MB|GB|%)(?!\w)/g)) {
+      owners.set(figure, (owners.get(figure) ?? new Set()).add(name));
+    }
+  }
+  // A setting of the measurements, a time of the kernel, and a result.
+  owners.delete("10 ms");
+  assertEquals([...owners].filter(([, names]) => names.size > 1), []);
+});
+
 Deno.test("at most one sentence in seven of a page has more than 20 words", async () => {
   for (const [name, text] of await pages()) {
     if (name === "CHANGELOG.md") continue;
