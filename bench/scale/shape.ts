@@ -14,7 +14,7 @@ import { Churn, measureChanges } from "../parts/changes.ts";
 import { PeakWatch } from "../peaks.ts";
 import { readCpu, readMemory } from "../processes.ts";
 import { Stage } from "../stage.ts";
-import { requestFullSync } from "../../lib/daemon/objects/client.ts";
+import { requestFullSync } from "../../lib/cli/client.ts";
 import { MemoryGroup, unitMemoryMax } from "./cgroup.ts";
 import { HealthPoll } from "./health.ts";
 import type { Silence } from "./health_process.ts";

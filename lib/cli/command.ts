@@ -8,11 +8,8 @@ import { FatalError } from "../model/values/errors.ts";
 import type { Logger } from "../model/ports/ports.ts";
 import { VERSION_TEXT } from "../model/version.ts";
 import { ConfigurationFile } from "./configuration_file.ts";
-import type { CommandContext } from "./context.ts";
-import { nodeNameOf } from "./node_name.ts";
-import { openLog } from "./open_log.ts";
-import { isQuery } from "./query.ts";
-import { terseLog } from "./terse_log.ts";
+import { type CommandContext, isQuery, nodeNameOf } from "./context.ts";
+import { openLog, terseLog } from "./log.ts";
 
 /**
  * Does what the command line says.
@@ -133,7 +130,7 @@ async function perform(
       return 0;
     }
     case "check": {
-      const { check } = await import("./check/command.ts");
+      const { check } = await import("./check.ts");
       return await check(command, context);
     }
     case "bundle": {
@@ -150,19 +147,19 @@ async function perform(
       return await explain(command, context);
     }
     case "diff": {
-      const { diff } = await import("./diff/command.ts");
+      const { diff } = await import("./diff.ts");
       return await diff(command, context);
     }
     case "status": {
-      const { status } = await import("./status/command.ts");
+      const { status } = await import("./status.ts");
       return await status(command, context);
     }
     case "top": {
-      const { top } = await import("./top/command.ts");
+      const { top } = await import("./top.ts");
       return await top(command, context);
     }
     case "verify": {
-      const { verify } = await import("./verify/command.ts");
+      const { verify } = await import("./verify.ts");
       return await verify(command, context);
     }
     case "completions": {

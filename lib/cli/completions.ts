@@ -4,10 +4,8 @@
  *
  * @module
  */
-import type { CommandOf } from "../config/command.ts";
-import { type Shell, SHELLS } from "../config/arguments.ts";
-import { COMMAND_ROWS } from "../config/commands.ts";
-import { type CommandName, COMMANDS } from "../config/commands.ts";
+import { type CommandOf, type Shell, SHELLS } from "../config/command.ts";
+import { COMMAND_ROWS, type CommandName, COMMANDS } from "../config/commands.ts";
 import type { Flag } from "../config/settings/setting.ts";
 import { splitFlag } from "../config/command_line.ts";
 import { flagGroupsOf } from "../config/flags.ts";

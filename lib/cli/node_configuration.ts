@@ -6,7 +6,7 @@
  */
 import { isAbsolute, join } from "node:path/posix";
 import { type ConfiguredBy, type Invocation, loadConfiguration } from "../config/load.ts";
-import { type Ask, askCommandLine } from "../daemon/objects/client.ts";
+import { type Ask, askCommandLine } from "./client.ts";
 import { FatalError } from "../model/values/errors.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { plain } from "../model/values/text.ts";

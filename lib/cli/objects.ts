@@ -6,19 +6,21 @@
 import type { Backend } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
-import { askObjects } from "../daemon/objects/client.ts";
-import { readState, type StateOptions, workOut } from "../daemon/start/read_state.ts";
+import { type Ask, askObjects, askStatus } from "./client.ts";
+import { readState, type StateOptions, workOut } from "./read_state.ts";
 import type { ProxyMode } from "../model/configuration.ts";
 import { FatalError, messageOf } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
-import type { ObjectsOrigin, Status } from "../model/status.ts";
+import type { Finding, ObjectsOrigin, Status } from "../model/status.ts";
 import { formatAgo } from "../observe/human.ts";
 import type { State } from "../policy/state.ts";
 import { createDecoder } from "../source/objects/decode.ts";
 import type { SavedState } from "../source/saved/format.ts";
 import { readStateFile } from "../system/state_file.ts";
-import { askDaemonOf } from "./check/findings.ts";
-import type { QueryContext } from "./query.ts";
+import type { QueryContext } from "./context.ts";
+import type { NodeFacts, ObjectFacts } from "../findings/facts.ts";
+import { findAll, findingKey, sortFindings } from "../findings/findings.ts";
+import { atOnce } from "../model/ports/in_turns.ts";
 
 /** How the objects are read. */
 export interface ObjectsOptions extends QueryContext {
@@ -144,4 +146,37 @@ function tellOfAge(origin: ObjectsOrigin, runtime: QueryContext["runtime"]): voi
 /** Tells if the objects are of now. */
 export function isCurrent({ asOf }: ObjectsOrigin, now: number): boolean {
   return now - Date.parse(asOf) < OLD;
+}
+
+/** Asks the daemon; `undefined`: none answers, or it runs for another node. */
+export async function askDaemonOf(
+  nodeName: string,
+  { socket, ask, service }: {
+    readonly socket: string;
+    readonly ask?: Ask | undefined;
+    /** The Service whose status is wanted, too. */
+    readonly service?: string | undefined;
+  },
+): Promise<Status | undefined> {
+  try {
+    const status = await askStatus(socket, ask, service);
+    return status.node === nodeName ? status : undefined;
+  } catch (error) {
+    if (error instanceof FatalError) return undefined;
+    throw error;
+  }
+}
+
+/** Works findings out from facts, and adds those that only the daemon knows. */
+export function findingsOf(facts: NodeFacts, daemon: Status | undefined): Finding[] {
+  const all = new Map<string, Finding>();
+  for (const each of [...atOnce(findAll(facts)), ...daemon?.findings ?? []]) {
+    all.set(findingKey(each), each);
+  }
+  return sortFindings([...all.values()]);
+}
+
+/** Takes from a state what findings are worked out from. */
+export function objectFacts({ cache, desired }: Pick<State, "cache" | "desired">): ObjectFacts {
+  return { node: cache.node, desired, healthChecks: desired.healthChecks };
 }

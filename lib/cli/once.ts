@@ -8,12 +8,12 @@ import { likelyBackend } from "../backend/choose.ts";
 import { FAMILIES } from "../model/values/address.ts";
 import { unsupportedLine } from "../model/kernel/traits.ts";
 import type { DesiredState } from "../model/kernel/desired.ts";
-import { objectFacts } from "./check/findings.ts";
+import { objectFacts } from "./objects.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";
-import { readState } from "../daemon/start/read_state.ts";
+import { readState } from "./read_state.ts";
 import { checkMode } from "../findings/mode.ts";
 import { checkNodeAddress } from "../findings/node_address.ts";
-import type { QueryContext } from "./query.ts";
+import type { QueryContext } from "./context.ts";
 
 /**
  * Waits for the full state, prints it on the standard output, and ends.

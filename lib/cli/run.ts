@@ -9,11 +9,15 @@ import { LocalhostListeners } from "../localhost/listeners.ts";
 import { TCP } from "../system/tcp.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Logger } from "../model/ports/ports.ts";
-import type { CommandContext } from "./context.ts";
+import { type CommandContext, nodeNameOf } from "./context.ts";
 import type { ConfigurationFile } from "./configuration_file.ts";
-import { nodeNameOf } from "./node_name.ts";
-import { openLog } from "./open_log.ts";
-import { nextConfiguration, ReloadRequest } from "./reload.ts";
+import { openLog } from "./log.ts";
+import { loadConfiguration } from "../config/load.ts";
+import { checkSource } from "../daemon/objects/source.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
+import { FatalError } from "../model/values/errors.ts";
+import { VERSION_TEXT } from "../model/version.ts";
+import type { ServiceManager } from "../observe/systemd.ts";
 
 /** What the daemon is started with. */
 export interface RunOptions extends CommandContext {
@@ -61,4 +65,119 @@ export async function run(options: RunOptions): Promise<void> {
   }
   await manager.stopping();
   logger.info("stopped, the rules stay");
+}
+
+/** Milliseconds between two looks at the configuration file. */
+const LOOK_PERIOD = 1_000;
+
+/** Milliseconds between two looks at a kubeconfig or manifests that cannot be used. */
+const SOURCE_PERIOD = 5_000;
+
+/** Remembers that the configuration is to be read again, also while it is read. */
+export class ReloadRequest {
+  #asked = Promise.withResolvers<void>();
+  #isPending = false;
+
+  /** Asks for a reading. */
+  readonly ask = (): void => {
+    this.#isPending = true;
+    this.#asked.resolve();
+  };
+
+  /** Resolves when one is asked for. */
+  get asked(): Promise<void> {
+    return this.#asked.promise;
+  }
+
+  /** Returns whether one is asked for; the reading that follows answers it. */
+  take(): boolean {
+    const isPending = this.#isPending;
+    if (isPending) this.#asked = Promise.withResolvers();
+    this.#isPending = false;
+    return isPending;
+  }
+}
+
+/** What a reload works with. */
+export interface ReloadOptions {
+  readonly argv: readonly string[];
+  readonly file: ConfigurationFile;
+  /** What the daemon runs with. */
+  readonly configuration: Configuration;
+  readonly runtime: Runtime;
+  readonly logger: Logger;
+  readonly manager: Pick<ServiceManager, "reloading" | "reloaded">;
+  /** Made by SIGHUP. */
+  readonly request: ReloadRequest;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Reads the configuration when that is asked for, or its file changes.
+ *
+ * @returns the first one that is good and differs; `undefined`: the signal has aborted
+ */
+export async function nextConfiguration(
+  options: ReloadOptions,
+): Promise<Configuration | undefined> {
+  const { file, runtime: { clock }, logger, manager, request, signal } = options;
+  /** Its kubeconfig or manifests cannot be used. */
+  let refused: Configuration | undefined;
+  let checked = 0;
+  for (;;) {
+    await Promise.race([clock.sleep(LOOK_PERIOD, signal), request.asked]);
+    if (signal.aborted) return undefined;
+    const isAsked = request.take();
+    if (isAsked || await file.hasChanged()) {
+      if (!isAsked) logger.info("the configuration file has changed");
+      await manager.reloading();
+      refused = await load(options);
+      const problem = refused && await sourceProblem(refused, options);
+      if (refused && problem === undefined) return refused;
+      if (problem) refuse(`${problem}; it is used as soon as that is fixed`, logger);
+      await manager.reloaded();
+    } else if (!refused || clock.monotonic() - checked < SOURCE_PERIOD) {
+      continue;
+    } else if (await sourceProblem(refused, options) === undefined) {
+      return refused;
+    }
+    checked = clock.monotonic();
+  }
+}
+
+/** @returns the new configuration, if it is good and differs */
+async function load(
+  { argv, file, logger, configuration }: ReloadOptions,
+): Promise<Configuration | undefined> {
+  const loaded = await loadConfiguration(argv, { readFile: file.read, version: VERSION_TEXT });
+  if (loaded.type === "errors") {
+    for (const error of loaded.errors) refuse(error, logger);
+    return undefined;
+  }
+  if (loaded.type !== "run") return undefined;
+  for (const warning of loaded.warnings) logger.warn(warning);
+  if (JSON.stringify(loaded.configuration) !== JSON.stringify(configuration)) {
+    return loaded.configuration;
+  }
+  logger.info("the configuration has not changed");
+  return undefined;
+}
+
+/** Returns why a start with this configuration would end the process. */
+async function sourceProblem(
+  configuration: Configuration,
+  options: ReloadOptions,
+): Promise<string | undefined> {
+  const nodeName = nodeNameOf(configuration, options.runtime);
+  try {
+    await checkSource({ ...options, configuration, nodeName });
+    return undefined;
+  } catch (error) {
+    if (error instanceof FatalError) return error.message;
+    throw error;
+  }
+}
+
+function refuse(error: string, logger: Logger): void {
+  logger.error(`the new configuration is refused, the old one is kept: ${error}`);
 }

@@ -3,15 +3,12 @@
  *
  * @module
  */
-import {
-  type Argument,
-  type CompletionsRequest,
-  type ExplainTarget,
-  readCompletions,
-  readExplainTarget,
-} from "./arguments.ts";
 import type { CommandLineResult } from "./command_line.ts";
 import { COMMAND_ROWS, type CommandName, type OptionsOf } from "./commands.ts";
+import { familyOf, parseAddress } from "../model/values/address.ts";
+import { type Protocol, PROTOCOLS } from "../model/cluster/objects.ts";
+import { show } from "../model/values/text.ts";
+import { isDnsName, unbracketed } from "../model/cluster/names.ts";
 
 /** The form of a report. */
 export type OutputFormat = OptionsOf<"check">["output"];
@@ -103,4 +100,132 @@ function andThen<T>(
 
 function errors(...errors: readonly string[]): CommandResult {
   return { type: "errors", errors };
+}
+
+/** A Service, and maybe one of its ports. */
+export interface ServiceTarget {
+  readonly type: "service";
+  readonly namespace: string;
+  readonly name: string;
+  /** Name or number; `undefined`: all ports. */
+  readonly port: string | undefined;
+}
+
+/** The first packet of a connection. */
+export interface PacketTarget {
+  readonly type: "packet";
+  /** Canonical; `undefined`: not told. */
+  readonly source: string | undefined;
+  /** Canonical. */
+  readonly address: string;
+  readonly port: number;
+  readonly protocol: Protocol;
+}
+
+/** What `explain` is asked about. */
+export type ExplainTarget = ServiceTarget | PacketTarget;
+
+/** The shells that completion scripts are there for. */
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+
+/** One of `SHELLS`. */
+export type Shell = typeof SHELLS[number];
+
+/** A value, or one line that says what is wrong with the words. */
+export type Argument<T> =
+  | { readonly type: "value"; readonly value: T }
+  | { readonly type: "error"; readonly message: string };
+
+const FORMS =
+  "give a Service (namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
+
+/** Reads the words after `explain`. */
+export function readExplainTarget(words: readonly string[]): Argument<ExplainTarget> {
+  // One quoted argument is the same as several words.
+  const all = words.flatMap((word) => word.split(/\s+/)).filter((word) => word !== "");
+  if (all.length === 0) return wrong(`needs an argument: ${FORMS}`);
+  if (all.includes("-")) {
+    return wrong(`the shell took > for a redirection: write to, or '->' in quotes`);
+  }
+  const arrow = all.findIndex((word) => word === "->" || word === "to");
+  if (arrow >= 0) return readPacket(all.slice(0, arrow), all.slice(arrow + 1));
+  const [word = "", ...others] = all;
+  if (others.length > 0) return wrong(`${show(others[0])}: unexpected word; ${FORMS}`);
+  return readEndpoint(word) === undefined ? readService(word) : readPacket([], all);
+}
+
+/** A script for a shell, or what may stand at the end of a command line. */
+export interface CompletionsRequest {
+  readonly shell: Shell;
+  /** The words after `signpost`, the last of which is to be completed; `undefined`: the script. */
+  readonly line: readonly string[] | undefined;
+}
+
+/** Reads the words after `completions`: a shell, and what its script calls signpost with. */
+export function readCompletions(words: readonly string[]): Argument<CompletionsRequest> {
+  const [word, ...line] = words;
+  const forms = `give ${SHELLS.slice(0, -1).join(", ")} or ${SHELLS.at(-1)}`;
+  if (word === undefined) return wrong(`needs the name of a shell: ${forms}`);
+  const shell = SHELLS.find((name) => name === word);
+  if (shell === undefined) return wrong(`${show(word)}: no such shell; ${forms}`);
+  return value({ shell, line: line.length === 0 ? undefined : line });
+}
+
+function readPacket(
+  before: readonly string[],
+  after: readonly string[],
+): Argument<PacketTarget> {
+  if (before.length > 1 || after.length !== 1) {
+    return wrong("a packet is SOURCE to IP:PORT/PROTOCOL, such as 10.244.0.7 to 10.96.0.10:80/tcp");
+  }
+  const [from] = before;
+  const [to = ""] = after;
+  const destination = readEndpoint(to);
+  if (destination === undefined) {
+    return wrong(
+      `${show(to)}: must be an address and a port, such as 10.96.0.10:80/tcp or ` +
+        "[fd00::a]:53/udp",
+    );
+  }
+  const source = parseAddress(from && unbracketed(from));
+  if (from !== undefined && source === undefined) {
+    return wrong(`${show(from)}: the source must be an IP address`);
+  }
+  if (source !== undefined && familyOf(source) !== familyOf(destination.address)) {
+    return wrong(`${source} and ${destination.address} are of different IP families`);
+  }
+  return value({ type: "packet", source, ...destination });
+}
+
+/** `10.0.0.1:80/tcp`, `[fd00::1]:53/udp`; the protocol may be left out. */
+function readEndpoint(
+  word: string,
+): Pick<PacketTarget, "address" | "port" | "protocol"> | undefined {
+  const match = /^(?:\[([^\]]*)\]|([^:[\]]*)):(\d{1,5})(?:\/([a-z]+))?$/i.exec(word);
+  const address = parseAddress(match?.[1] ?? match?.[2]);
+  const port = Number(match?.[3]);
+  const protocol = PROTOCOLS.find((name) => name === (match?.[4] ?? "tcp").toLowerCase());
+  if (address === undefined || protocol === undefined || port < 1 || port > 65535) return undefined;
+  return { address, port, protocol };
+}
+
+function readService(word: string): Argument<ServiceTarget> {
+  const match = /^([^/:]*)\/([^/:]*)(?::([^/:]*))?$/.exec(word);
+  if (match === null) {
+    const meant = isDnsName(word) ? ` (did you mean default/${word}?)` : "";
+    return wrong(`${show(word)}: is no Service and no packet${meant}; ${FORMS}`);
+  }
+  const [, namespace = "", name = "", port] = match;
+  for (const part of [namespace, name, port ?? "x"]) {
+    if (!isDnsName(part)) return wrong(`${show(word)}: ${show(part)} is not a name`);
+  }
+  return value({ type: "service", namespace, name, port });
+}
+
+function value<T>(value: T): Argument<T> {
+  return { type: "value", value };
+}
+
+function wrong<T>(message: string): Argument<T> {
+  return { type: "error", message };
 }

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { boolean, text } from "./file/fields.ts";
-import { oneOf, path } from "./file/readers.ts";
+import { boolean, oneOf, path, text } from "./file/readers.ts";
 import { duration, flagOnly, type Setting, word } from "./settings/setting.ts";
 
 /** A command of the tree. */

@@ -4,8 +4,7 @@
  * @module
  */
 import type { HashSource, SchedulerName } from "../model/cluster/scheduler.ts";
-import { type Origin, placeOf } from "./origin.ts";
-import type { GivenSettings } from "./settings/table.ts";
+import { type GivenSettings, type Origin, placeOf } from "./settings/table.ts";
 
 /** The replacement of an IPVS scheduler. */
 interface Successor {

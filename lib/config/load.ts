@@ -8,17 +8,14 @@
 import { append } from "../model/values/lists.ts";
 import { messageOf } from "../model/values/errors.ts";
 import type { Configuration } from "./configuration.ts";
-import { checkCombinations } from "./checks/combinations.ts";
+import { checkCombinations, checkFeatureGates, isJudged, warningsOf } from "./checks.ts";
 import { type Command, readCommand } from "./command.ts";
 import { completeSettings, mergeSettings } from "./complete.ts";
 import { type FileResult, NO_FILE, readConfigurationFile } from "./file/file.ts";
-import { checkFeatureGates } from "./checks/feature_gates.ts";
 import { readCommandLine, unexpectedWord } from "./command_line.ts";
 import { type CommandName, COMMANDS } from "./commands.ts";
-import { isJudged } from "./file/judged.ts";
 import { plain } from "../model/values/text.ts";
 import type { GivenSettings } from "./settings/table.ts";
-import { warningsOf } from "./checks/warnings.ts";
 
 /** The source of the configuration of a command that names no cluster. */
 export type ConfiguredBy = "daemon" | "file";

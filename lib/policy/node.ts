@@ -18,7 +18,7 @@ import {
   isSpecialAddress,
   mergeCidrs,
 } from "../model/values/address.ts";
-import { LOCALHOST_GATE } from "../config/checks/feature_gates.ts";
+import { LOCALHOST_GATE } from "../config/checks.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { isLoopbackRange, nodePortEntries, nodePortRanges } from "../model/configuration.ts";
 import type { ModeTraits, RefusedFeatures } from "../model/kernel/traits.ts";

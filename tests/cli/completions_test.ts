@@ -1,8 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { completions, completionScript } from "../../lib/cli/completions.ts";
-import { SHELLS } from "../../lib/config/arguments.ts";
-import { COMMAND_ROWS } from "../../lib/config/commands.ts";
-import { COMMANDS } from "../../lib/config/commands.ts";
+import { SHELLS } from "../../lib/config/command.ts";
+import { COMMAND_ROWS, COMMANDS } from "../../lib/config/commands.ts";
 import { locateProgram } from "../../tools/programs.ts";
 import { run } from "../support/command.ts";
 import { world } from "./runtime.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ConfigurationFile } from "../../lib/cli/configuration_file.ts";
-import { nextConfiguration, ReloadRequest } from "../../lib/cli/reload.ts";
+import { nextConfiguration, ReloadRequest } from "../../lib/cli/run.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { VERSION_TEXT } from "../../lib/model/version.ts";
 import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";

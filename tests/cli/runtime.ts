@@ -5,7 +5,7 @@
  */
 import type { Runtime } from "../../lib/model/ports/runtime.ts";
 import { systemRuntime } from "../../lib/system/runtime.ts";
-import { terseLog } from "../../lib/cli/terse_log.ts";
+import { terseLog } from "../../lib/cli/log.ts";
 import type { Logger } from "../../lib/model/ports/ports.ts";
 
 /** The wall-clock time of all tests. */

@@ -4,11 +4,10 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { topTable } from "../../lib/cli/top/table.ts";
-import { readConnections, readStatus } from "../../lib/daemon/objects/client.ts";
-import type { CheckReport } from "../../lib/cli/check/report.ts";
-import { checkTable } from "../../lib/cli/check/table.ts";
-import { verificationTable } from "../../lib/cli/verify/table.ts";
+import { topTable } from "../../lib/cli/top.ts";
+import { readConnections, readStatus } from "../../lib/cli/client.ts";
+import { type CheckReport, checkTable } from "../../lib/cli/check.ts";
+import { verificationTable } from "../../lib/cli/verify.ts";
 import { COMMAND_ROWS } from "../../lib/config/commands.ts";
 import type { Verification } from "../../lib/model/kernel/differences.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { CheckReport } from "../../lib/cli/check/report.ts";
+import type { CheckReport } from "../../lib/cli/check.ts";
 import { execute } from "../support/command.ts";
 import { runSignpost, signpostCommand } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { ConnectionsReport } from "../../lib/model/connections.ts";
-import { readConnections } from "../../lib/daemon/objects/client.ts";
+import { readConnections } from "../../lib/cli/client.ts";
 import { runSignpost, type Signpost } from "../support/signpost.ts";
 import {
   ADDRESSES,

@@ -1,7 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
-import { renderPacket } from "../../lib/cli/explain/render_packet.ts";
-import { renderService } from "../../lib/cli/explain/render_service.ts";
+import { renderPacket, renderService } from "../../lib/cli/explain/render.ts";
 import { painter } from "../../lib/cli/output.ts";
 import { FINDING } from "../observe/page/contents.ts";
 import { assertGolden } from "../cli/golden.ts";

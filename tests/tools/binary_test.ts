@@ -73,7 +73,7 @@ Deno.test("a bundle has each module once, none that is unused, and the same byte
 
     const modules = modulesOf(bundle);
     assertEquals(modules.filter((path) => /^tests|^tools|fast-check|std\/assert/.test(path)), []);
-    for (const path of ["main.ts", "lib/cli/help.ts", "lib/cli/diff/command.ts"]) {
+    for (const path of ["main.ts", "lib/cli/help.ts", "lib/cli/diff.ts"]) {
       assertEquals(modules.includes(path), true, path);
     }
     assertEquals(modules.filter((path) => path.startsWith("..")), []);

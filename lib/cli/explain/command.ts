@@ -3,14 +3,13 @@
  *
  * @module
  */
-import type { PacketTarget, ServiceTarget } from "../../config/arguments.ts";
-import type { CommandOf } from "../../config/command.ts";
+import type { CommandOf, PacketTarget, ServiceTarget } from "../../config/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
 import type { Finding as NodeFinding } from "../../model/status.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import { type Paint, renderReport } from "../output.ts";
-import type { QueryContext } from "../query.ts";
+import type { QueryContext } from "../context.ts";
 import { connectionsOf } from "../../explain/kernel/connections.ts";
 import { findFrontend } from "../../explain/frontend.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
@@ -22,13 +21,14 @@ import {
   type PacketInputs,
   senderOfPacket,
 } from "../../explain/packet/packet_report.ts";
-import { isCurrent, type NodeState, readNodeState } from "../objects.ts";
-import { findingsOf, objectFacts } from "../check/findings.ts";
-import { renderPacket } from "./render_packet.ts";
-import { renderService } from "./render_service.ts";
+import { findingsOf, isCurrent, type NodeState, objectFacts, readNodeState } from "../objects.ts";
+import { renderPacket, renderService } from "./render.ts";
 import { explainService } from "../../explain/service/service.ts";
 import { traceConnection } from "../../explain/packet/trace_run.ts";
-import { lookAt } from "./look.ts";
+import { findApiServer, readSource } from "../../daemon/objects/source.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
+import { fieldAt } from "../../model/values/record.ts";
+import { WatchError } from "../../source/api/failure.ts";
 
 /** What is asked. */
 export type ExplainCommand = CommandOf<"explain">;
@@ -178,4 +178,54 @@ async function print<Report extends object>(
 ): Promise<void> {
   const { output } = command;
   await runtime.print(renderReport(report, { output, runtime, table: render }));
+}
+
+/** Milliseconds for the answers. */
+const TIMEOUT = 1_000;
+
+/**
+ * Shows the Service and its slices to the inspector.
+ *
+ * @returns whether they could be looked at
+ */
+export async function lookAt(
+  { namespace, name }: ServiceTarget,
+  context: QueryContext & { readonly inspector: Inspector },
+): Promise<boolean> {
+  const { configuration: { signpost: { manifests } }, runtime, inspector } = context;
+  if (manifests.includes("-")) return false;
+  const inspect = (kind: Kind, raw: unknown) => inspector.look(kind, raw);
+  if (manifests.length > 0) {
+    await readSource({ ...context, observer: {}, sink: () => {}, inspect });
+    return true;
+  }
+  const over = new AbortController();
+  const signal = AbortSignal.any([context.signal, over.signal]);
+  const waiting = runtime.clock.sleep(TIMEOUT, signal).then(() => over.abort());
+  try {
+    const { client } = await findApiServer({ ...context, observer: {} });
+    // Lists, for nodes need no permission to get single objects.
+    const show = async (kind: Kind, path: string, query: Record<string, string>) => {
+      for (const item of itemsOf(await client.json(path, { query, signal }))) inspect(kind, item);
+    };
+    const slices = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+    await Promise.all([
+      show("Service", `/api/v1/namespaces/${namespace}/services`, {
+        fieldSelector: `metadata.name=${name}`,
+      }),
+      show("EndpointSlice", slices, { labelSelector: `kubernetes.io/service-name=${name}` }),
+    ]);
+    return true;
+  } catch (error) {
+    if (!(error instanceof WatchError || error instanceof FatalError)) throw error;
+    return false;
+  } finally {
+    over.abort();
+    await waiting;
+  }
+}
+
+function itemsOf(list: unknown): readonly unknown[] {
+  const items = fieldAt(list, "items");
+  return Array.isArray(items) ? items : [];
 }

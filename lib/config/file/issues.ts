@@ -6,7 +6,7 @@
  */
 import { append } from "../../model/values/lists.ts";
 import { nearest, plain, show } from "../../model/values/text.ts";
-import { boolean, Fault } from "./fields.ts";
+import { boolean, Fault } from "./readers.ts";
 import type { Setting } from "../settings/setting.ts";
 import { isRecord } from "../../model/values/record.ts";
 

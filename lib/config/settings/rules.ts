@@ -7,10 +7,11 @@
  * @module
  */
 import { type AskedMode, type DetectLocalMode, MODES } from "../../model/configuration.ts";
-import { boolean, integer } from "../file/fields.ts";
 import {
+  boolean,
   clusterCidrs,
   detectLocalMode,
+  integer,
   interfaceName,
   nodePortAddress,
   proxyMode,

@@ -9,8 +9,7 @@ import {
   type SchedulerName,
   SCHEDULERS,
 } from "../../model/cluster/scheduler.ts";
-import { boolean, text } from "../file/fields.ts";
-import { cidr, oneOf, prime } from "../file/readers.ts";
+import { boolean, cidr, oneOf, prime, text } from "../file/readers.ts";
 import { duration, group, list, minSyncPeriod, value, word } from "./setting.ts";
 
 const SECOND = 1_000;

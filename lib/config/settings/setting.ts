@@ -6,7 +6,7 @@
  */
 import type { MinSyncPeriod } from "../../model/configuration.ts";
 import { formatDuration } from "../file/durations.ts";
-import { duration as readDuration, type Reader } from "../file/fields.ts";
+import { duration as readDuration, type Reader } from "../file/readers.ts";
 
 /** A value that `JSON.stringify` prints unchanged. */
 export type Json =

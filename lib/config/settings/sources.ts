@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { boolean, text } from "../file/fields.ts";
-import { nodeName, path, serverUrl } from "../file/readers.ts";
+import { boolean, nodeName, path, serverUrl, text } from "../file/readers.ts";
 import { PROTOBUF } from "../../model/configuration.ts";
 import { duration, flagOnly, group, list, value, word } from "./setting.ts";
 

@@ -7,13 +7,13 @@
  *
  * @module
  */
-import { LIMIT_GROUP } from "./limits.ts";
-import { CONNTRACK_GROUP, HEALTH_GROUP, PROCESS_GROUP } from "./process.ts";
+import { CONNTRACK_GROUP, HEALTH_GROUP, LIMIT_GROUP, PROCESS_GROUP } from "./process.ts";
 import { RULE_GROUP } from "./rules.ts";
 import { SCHEDULER_GROUP } from "./schedulers.ts";
 import { type FlagGroup, flagsOf, type Setting } from "./setting.ts";
 import { SOURCE_GROUP } from "./sources.ts";
 import { UNUSED_GROUP } from "./unused.ts";
+import { plain } from "../../model/values/text.ts";
 
 /** Every setting, by its path. */
 export const SETTINGS = {
@@ -79,4 +79,25 @@ export function inSections<T>(
     section[last] = value;
   }
   return result;
+}
+
+/** The settings and their places. */
+export interface Origin {
+  /** The merged settings. */
+  readonly settings: GivenSettings;
+  readonly file: GivenSettings;
+  /** `""` if there is no file. */
+  readonly fileName: string;
+  /** The flag that set a path. */
+  readonly setBy: ReadonlyMap<string, string>;
+}
+
+/** Returns true if the file or a flag sets a path, such as `conntrack.min`. */
+export function isSet(origin: Origin, path: SettingPath): boolean {
+  return origin.settings[path] !== undefined;
+}
+
+/** Returns the place of a path: `--conntrack-min`, `/etc/x.yaml: conntrack.min`, or the path itself. */
+export function placeOf({ file, fileName, setBy }: Origin, path: SettingPath): string {
+  return setBy.get(path) ?? (file[path] !== undefined ? `${plain(fileName)}: ${path}` : path);
 }

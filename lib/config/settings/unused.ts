@@ -13,7 +13,7 @@ import {
   number,
   quantity,
   text,
-} from "../file/fields.ts";
+} from "../file/readers.ts";
 import { duration, type Flag, group, list, value } from "./setting.ts";
 
 const SECOND = 1_000;

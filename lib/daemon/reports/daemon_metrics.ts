@@ -4,7 +4,7 @@
  * @module
  */
 import { familiesBut } from "../../backend/ip_families.ts";
-import { knownGates } from "../../config/checks/feature_gates.ts";
+import { knownGates } from "../../config/checks.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { VERSION } from "../../model/version.ts";
 import { createMetrics, type Metrics, type MetricsOptions } from "../../observe/metrics/metrics.ts";

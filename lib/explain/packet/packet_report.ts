@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { PacketTarget } from "../../config/arguments.ts";
-import type { Sender } from "../../config/command.ts";
+import type { PacketTarget, Sender } from "../../config/command.ts";
 import { familyOf } from "../../model/values/address.ts";
 import type { State } from "../../policy/state.ts";
 import { connectionFindings } from "../kernel/connections.ts";

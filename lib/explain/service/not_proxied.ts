@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ServiceTarget } from "../../config/arguments.ts";
+import type { ServiceTarget } from "../../config/command.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Refusal } from "../../model/cluster/objects.ts";
 import { error, note } from "./finding.ts";

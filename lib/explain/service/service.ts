@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ServiceTarget } from "../../config/arguments.ts";
+import type { ServiceTarget } from "../../config/command.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import { objectKey } from "../../model/cluster/names.ts";
 import type { Service, ServicePort } from "../../model/cluster/objects.ts";

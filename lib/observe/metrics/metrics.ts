@@ -19,7 +19,7 @@ import {
   signpostMetrics,
   type SignpostMetricsOptions,
 } from "./signpost_metrics.ts";
-import type { KnownGate } from "../../config/checks/feature_gates.ts";
+import type { KnownGate } from "../../config/checks.ts";
 import { KUBERNETES_VERSION } from "../../model/version.ts";
 
 /** Recorders of all metrics, and their text. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { knownGates } from "../../../lib/config/checks/feature_gates.ts";
+import { knownGates } from "../../../lib/config/checks.ts";
 import {
   configurationOf,
   errorsOf,

@@ -4,20 +4,20 @@
  *
  * @module
  */
-import { ObjectCache } from "../../cache/cache.ts";
-import { Desired, type State } from "../../policy/state.ts";
-import type { Configuration } from "../../config/configuration.ts";
-import type { Logger } from "../../model/ports/ports.ts";
-import type { Runtime } from "../../model/ports/runtime.ts";
-import type { Family } from "../../model/values/address.ts";
-import type { Backend } from "../../backend/backend.ts";
-import { familiesBut, missingFamilies } from "../../backend/ip_families.ts";
-import { ApplyError } from "../../model/kernel/dataplane.ts";
-import type { RefusedFeatures } from "../../model/kernel/traits.ts";
-import type { Service } from "../../model/cluster/objects.ts";
-import { FatalError } from "../../model/values/errors.ts";
-import { OwnPorts } from "../objects/own_ports.ts";
-import { findApiServer, readSource, type SourceOptions } from "../objects/source.ts";
+import { ObjectCache } from "../cache/cache.ts";
+import { Desired, type State } from "../policy/state.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { Logger } from "../model/ports/ports.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
+import type { Family } from "../model/values/address.ts";
+import type { Backend } from "../backend/backend.ts";
+import { familiesBut, missingFamilies } from "../backend/ip_families.ts";
+import { ApplyError } from "../model/kernel/dataplane.ts";
+import type { RefusedFeatures } from "../model/kernel/traits.ts";
+import type { Service } from "../model/cluster/objects.ts";
+import { FatalError } from "../model/values/errors.ts";
+import { OwnPorts } from "../daemon/objects/own_ports.ts";
+import { findApiServer, readSource, type SourceOptions } from "../daemon/objects/source.ts";
 
 /** Gives the configuration and ports to read the objects. */
 export interface CacheOptions extends Pick<SourceOptions, "inspect"> {

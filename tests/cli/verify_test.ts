@@ -1,18 +1,18 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { parse } from "@std/yaml";
-import { serveSocket } from "../../../lib/system/socket.ts";
-import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { verify } from "../../../lib/cli/verify/command.ts";
-import type { OutputFormat } from "../../../lib/config/command.ts";
-import type { Verification } from "../../../lib/model/kernel/differences.ts";
-import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
-import { CONNECTIONS, STATUS } from "../../observe/page/contents.ts";
-import { Kernel } from "../../backend/nftables/kernel.ts";
-import { realClock } from "../../support/clock_and_log.ts";
-import { configuration, DEFAULTS } from "../../support/configuration.ts";
-import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
-import { type World, world } from "../runtime.ts";
-import { WEB_SERVICE, webSlice } from "../../support/web_service.ts";
+import { serveSocket } from "../../lib/system/socket.ts";
+import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
+import { verify } from "../../lib/cli/verify.ts";
+import type { OutputFormat } from "../../lib/config/command.ts";
+import type { Verification } from "../../lib/model/kernel/differences.ts";
+import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
+import { CONNECTIONS, STATUS } from "../observe/page/contents.ts";
+import { Kernel } from "../backend/nftables/kernel.ts";
+import { realClock } from "../support/clock_and_log.ts";
+import { configuration, DEFAULTS } from "../support/configuration.ts";
+import { type ApiObject, Pipeline } from "../support/pipeline.ts";
+import { type World, world } from "./runtime.ts";
+import { WEB_SERVICE, webSlice } from "../support/web_service.ts";
 
 /** A kernel, manifests, and a socket's path. */
 class Node implements AsyncDisposable {

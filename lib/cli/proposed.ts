@@ -3,19 +3,19 @@
  *
  * @module
  */
-import type { ObjectCache } from "../../cache/cache.ts";
-import { objectKey } from "../../model/cluster/names.ts";
-import { createDecoder } from "../../source/objects/decode.ts";
-import { plain } from "../../model/values/text.ts";
-import type { Decoded, Kind, KindMap, ObjectEvent } from "../../model/cluster/objects.ts";
-import { denoFiles } from "../../system/files.ts";
-import { loadManifests } from "../../source/manifests/manifest_loader.ts";
-import { ManifestError } from "../../source/manifests/manifests.ts";
-import { Inspector } from "../../source/objects/inspect.ts";
-import { FatalError } from "../../model/values/errors.ts";
-import type { QueryContext } from "../query.ts";
-import { withAllocatedFields } from "../../verify/overlay.ts";
-import { fieldAt } from "../../model/values/record.ts";
+import type { ObjectCache } from "../cache/cache.ts";
+import { objectKey } from "../model/cluster/names.ts";
+import { createDecoder } from "../source/objects/decode.ts";
+import { plain } from "../model/values/text.ts";
+import type { Decoded, Kind, KindMap, ObjectEvent } from "../model/cluster/objects.ts";
+import { denoFiles } from "../system/files.ts";
+import { loadManifests } from "../source/manifests/manifest_loader.ts";
+import { ManifestError } from "../source/manifests/manifests.ts";
+import { Inspector } from "../source/objects/inspect.ts";
+import { FatalError } from "../model/values/errors.ts";
+import type { QueryContext } from "./context.ts";
+import { withAllocatedFields } from "../verify/overlay.ts";
+import { fieldAt } from "../model/values/record.ts";
 
 /** The names of the objects that manifests hold, and what is odd about them. */
 export class Proposed {

@@ -1,13 +1,28 @@
 /**
- * What commands that end at once say on the standard error: short lines for the person who typed
- * the command, without time and priority.
+ * The log of the commands that do something.
  *
  * @module
  */
-import { plain } from "../model/values/text.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { LogFields, Logger } from "../model/ports/ports.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
+import { createLogger } from "../observe/log.ts";
+import { stderrIsJournal, stderrSink } from "../system/stderr_sink.ts";
+import { plain } from "../model/values/text.ts";
+
+/** Opens the log on standard error, as the configuration asks for it. */
+export function openLog(
+  { logging: { format, verbosity } }: Pick<Configuration, "logging">,
+  runtime: Pick<Runtime, "clock" | "environment">,
+): Logger {
+  return createLogger({
+    clock: runtime.clock,
+    sink: stderrSink(),
+    format,
+    verbosity,
+    journald: stderrIsJournal(runtime.environment("JOURNAL_STREAM")),
+  });
+}
 
 /** A logger of lines such as `signpost: warning: object refused: kind=Service, key=a/b`. */
 export function terseLog(

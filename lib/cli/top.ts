@@ -6,15 +6,14 @@
  *
  * @module
  */
-import type { CommandOf } from "../../config/command.ts";
-import { askConnections } from "../../daemon/objects/client.ts";
-import type { ConnectionsReport } from "../../model/connections.ts";
-import { FatalError } from "../../model/values/errors.ts";
-import { plain } from "../../model/values/text.ts";
-import { redraw } from "../live.ts";
-import { renderReport } from "../output.ts";
-import type { AskContext } from "../query.ts";
-import { topTable } from "./table.ts";
+import type { CommandOf } from "../config/command.ts";
+import { askConnections } from "./client.ts";
+import type { ConnectionsReport } from "../model/connections.ts";
+import { FatalError } from "../model/values/errors.ts";
+import { grouped, plain } from "../model/values/text.ts";
+import { colourTable, type Paint, redraw, renderReport } from "./output.ts";
+import type { AskContext } from "./context.ts";
+import { formatRate } from "../observe/human.ts";
 
 type TopQuery = CommandOf<"top">;
 
@@ -99,4 +98,37 @@ function render(
   { runtime }: AskContext,
 ): string {
   return renderReport(report, { output, runtime, table: topTable });
+}
+
+/**
+ * What `signpost top` prints for people.
+ */
+const HEAD = ["SERVICE", "PORT", "FRONTEND", "PER SECOND", "IN ALL"];
+/** The columns of numbers. */
+const RIGHT: readonly number[] = [3, 4];
+
+/** The connections as text, the busiest first. */
+export function topTable(
+  { node, services, overSeconds, total }: ConnectionsReport,
+  paint: Paint,
+): string {
+  const over = overSeconds === 0 ? "" : `, over the last ${formatRate(overSeconds)} s`;
+  const title =
+    `signpost on ${node}: ${formatRate(total.perSecond)} new connections a second${over}; ` +
+    `${grouped(total.connections)} in all\n\n`;
+  if (services.length === 0) return `${title}no connection to a Service yet\n`;
+  const rows = services.map((each) => [
+    `${each.namespace}/${each.service}`,
+    `${each.port}/${each.protocol}`,
+    each.frontend,
+    formatRate(each.perSecond),
+    grouped(each.connections),
+  ]);
+  const widths = RIGHT.map((column) =>
+    [HEAD, ...rows].reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0)
+  );
+  const aligned = [HEAD, ...rows].map((row) =>
+    row.map((cell, column) => cell.padStart(widths[RIGHT.indexOf(column)] ?? 0))
+  );
+  return title + colourTable(aligned, { paint });
 }

@@ -4,20 +4,20 @@
  * @module
  */
 import * as z from "zod/mini";
-import { type CommandLine, MODES } from "../../model/configuration.ts";
-import { plain } from "../../model/values/text.ts";
-import { KINDS, PROTOCOLS } from "../../model/cluster/objects.ts";
-import { HASH_SOURCES } from "../../model/cluster/scheduler.ts";
-import { CONNECTIONS_VERSION, type ConnectionsReport } from "../../model/connections.ts";
-import { type Status, STATUS_VERSION } from "../../model/status.ts";
-import type { HeldBackPorts } from "../../model/kernel/differences.ts";
-import { FatalError } from "../../model/values/errors.ts";
-import { FEATURES } from "../../model/kernel/traits.ts";
-import { createDecoder } from "../../source/objects/decode.ts";
-import type { SavedState } from "../../source/saved/format.ts";
-import { askDaemon } from "../../system/socket.ts";
-import { readStateText } from "../../system/state_file.ts";
-import { fieldAt } from "../../model/values/record.ts";
+import { type CommandLine, MODES } from "../model/configuration.ts";
+import { plain } from "../model/values/text.ts";
+import { KINDS, PROTOCOLS } from "../model/cluster/objects.ts";
+import { HASH_SOURCES } from "../model/cluster/scheduler.ts";
+import { CONNECTIONS_VERSION, type ConnectionsReport } from "../model/connections.ts";
+import { type Status, STATUS_VERSION } from "../model/status.ts";
+import type { HeldBackPorts } from "../model/kernel/differences.ts";
+import { FatalError } from "../model/values/errors.ts";
+import { FEATURES } from "../model/kernel/traits.ts";
+import { createDecoder } from "../source/objects/decode.ts";
+import type { SavedState } from "../source/saved/format.ts";
+import { askDaemon } from "../system/socket.ts";
+import { readStateText } from "../system/state_file.ts";
+import { fieldAt } from "../model/values/record.ts";
 
 /** Asks the daemon; in tests, something else. */
 export type Ask = typeof askDaemon;

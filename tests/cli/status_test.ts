@@ -1,12 +1,12 @@
 import { assertEquals, assertMatch, assertNotMatch, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml";
-import type { Ask } from "../../../lib/daemon/objects/client.ts";
-import { status } from "../../../lib/cli/status/command.ts";
-import type { OutputFormat } from "../../../lib/config/command.ts";
-import type { Runtime } from "../../../lib/model/ports/runtime.ts";
-import { FINDING, STATUS } from "../../observe/page/contents.ts";
-import { configuration, DEFAULTS } from "../../support/configuration.ts";
-import { type World, world } from "../runtime.ts";
+import type { Ask } from "../../lib/cli/client.ts";
+import { status } from "../../lib/cli/status.ts";
+import type { OutputFormat } from "../../lib/config/command.ts";
+import type { Runtime } from "../../lib/model/ports/runtime.ts";
+import { FINDING, STATUS } from "../observe/page/contents.ts";
+import { configuration, DEFAULTS } from "../support/configuration.ts";
+import { type World, world } from "./runtime.ts";
 
 interface Run extends World {
   readonly code: number;

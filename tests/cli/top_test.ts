@@ -1,12 +1,12 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { top } from "../../../lib/cli/top/command.ts";
-import type { OutputFormat } from "../../../lib/config/command.ts";
-import { type Ask, readConnections } from "../../../lib/daemon/objects/client.ts";
-import type { ConnectionsReport } from "../../../lib/model/connections.ts";
-import type { Runtime } from "../../../lib/model/ports/runtime.ts";
-import { CONNECTIONS } from "../../observe/page/contents.ts";
-import { configuration, DEFAULTS } from "../../support/configuration.ts";
-import { type World, world } from "../runtime.ts";
+import { top } from "../../lib/cli/top.ts";
+import type { OutputFormat } from "../../lib/config/command.ts";
+import { type Ask, readConnections } from "../../lib/cli/client.ts";
+import type { ConnectionsReport } from "../../lib/model/connections.ts";
+import type { Runtime } from "../../lib/model/ports/runtime.ts";
+import { CONNECTIONS } from "../observe/page/contents.ts";
+import { configuration, DEFAULTS } from "../support/configuration.ts";
+import { type World, world } from "./runtime.ts";
 
 interface RunOptions {
   readonly ask: Ask;

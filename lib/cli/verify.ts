@@ -3,25 +3,28 @@
  *
  * @module
  */
-import type { Comparison } from "../../backend/backend.ts";
-import type { CommandOf } from "../../config/command.ts";
-import { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { Comparison } from "../backend/backend.ts";
+import type { CommandOf } from "../config/command.ts";
+import { ApplyError } from "../model/kernel/dataplane.ts";
 import {
+  type FixOutcome,
   type HeldBackPorts,
   type ServiceDifference,
   type Verification,
   VERIFY_VERSION,
-} from "../../model/kernel/differences.ts";
-import { FatalError } from "../../model/values/errors.ts";
-import { renderReport } from "../output.ts";
-import { type NodeState, type ObjectsOptions, readNodeState } from "../objects.ts";
-import type { QueryContext } from "../query.ts";
-import { askHeldBack } from "../../daemon/objects/client.ts";
-import { ownAddresses } from "../../daemon/objects/own_ports.ts";
-import { missingListeners, wantedListeners } from "../../verify/listeners.ts";
-import { fix } from "./fix.ts";
-import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../../sync/state.ts";
-import { verificationTable } from "./table.ts";
+} from "../model/kernel/differences.ts";
+import { FatalError } from "../model/values/errors.ts";
+import { type Paint, renderReport, textTable } from "./output.ts";
+import { type NodeState, type ObjectsOptions, readNodeState } from "./objects.ts";
+import type { QueryContext } from "./context.ts";
+import { askHeldBack, askStatus, requestFullSync } from "./client.ts";
+import { ownAddresses } from "../daemon/objects/own_ports.ts";
+import { missingListeners, wantedListeners } from "../verify/listeners.ts";
+import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/state.ts";
+import { plain } from "../model/values/text.ts";
+import type { Clock } from "../model/ports/ports.ts";
+import type { Status, SyncSummary } from "../model/status.ts";
+import { formatDuration } from "../observe/human.ts";
 
 /** Milliseconds that the daemon gets for a change besides the min sync period, and at most in all. */
 const GRACE = 500;
@@ -197,4 +200,136 @@ function addressesInFlight(
       key,
     ) => ({ type: "extra", ...row, key } as const)),
   ];
+}
+
+/**
+ * What `signpost verify` prints for people.
+ */
+const COLOURS = { missing: "red", extra: "yellow", wrong: "red" } as const;
+
+/**
+ * The report as text.
+ *
+ * @param options `parts`: what the rules are made of, in the plural
+ */
+export function verificationTable(
+  report: Verification,
+  { paint, parts }: { readonly paint: Paint; readonly parts: string },
+): string {
+  const {
+    node,
+    mode,
+    services,
+    servicePorts,
+    compared,
+    differences,
+    inFlight,
+    heldBack,
+    otherProxies,
+  } = report;
+  const scope = `${mode} on ${plain(node)}: ${services} services with ${servicePorts} ports, ` +
+    `${compared} ${parts}`;
+  const count = differences.length;
+  const verdict = report.same
+    ? paint("the kernel holds what it should", "green")
+    : count === 0
+    ? paint("the kernel holds what it should, and another proxy's rules", "yellow")
+    : paint(count === 1 ? "1 difference" : `${count} differences`, "red");
+  return [
+    `${scope}\n${verdict}\n`,
+    ...listed(differences),
+    ...inFlight.length === 0 ? [] : [
+      "\nin flight: the daemon writes this within a moment, a change of the node's addresses within 30 s\n",
+      ...listed(inFlight),
+    ],
+    ...heldBack.length === 0 ? [] : [
+      "\nheld back: the daemon keeps the last good rules of these Services, and they count as right\n",
+      textTable(heldBack.map(({ service, reason }) => [service, reason]), "  "),
+    ],
+    ...otherProxies.length === 0 ? [] : [
+      "\nanother proxy has rules on this node; stop it, then its rules go\n",
+      textTable(otherProxies.map((rules) => [rules]), "  "),
+    ],
+    ...report.fix ? [`\n${plain(report.fix.message)}\n`] : [],
+  ].join("").replace(
+    /^ {2}(missing|extra|wrong)/gm,
+    (_, type: keyof typeof COLOURS) => `  ${paint(type, COLOURS[type])}`,
+  );
+}
+
+function listed(differences: readonly ServiceDifference[]): string[] {
+  return [...Map.groupBy(differences, (each) => each.in)].map(([place, list]) =>
+    `\n${plain(place)}\n${textTable(list.map(toRow), "  ")}`
+  );
+}
+
+function toRow({ type, key, desired, held, service }: ServiceDifference): string[] {
+  const what = type === "missing"
+    ? join(key, desired)
+    : type === "extra"
+    ? join(key, held)
+    : `${key === "" ? "" : `${key} : `}${held} (should be ${desired || "nothing"})`;
+  return [type, what, service];
+}
+
+function join(key: string, data: string): string {
+  return [key === "" ? "all of it" : key, ...data === "" ? [] : [data]].join(" : ");
+}
+
+/** What it takes to have things fixed. */
+export interface FixOptions {
+  readonly socket: string;
+  readonly clock: Clock;
+  /** Looks again whether the kernel holds what it should. */
+  readonly isSame: () => Promise<boolean>;
+  readonly signal: AbortSignal;
+}
+
+/** Milliseconds to wait for the sync, and between two questions. */
+const DEADLINE = 30_000;
+const INTERVAL = 200;
+
+/** Asks the daemon for a full sync, and says what came of it. */
+export async function fix(options: FixOptions): Promise<FixOutcome> {
+  const { socket } = options;
+  try {
+    const before = lastFull(await askStatus(socket));
+    await requestFullSync(socket);
+    const sync = await nextFull(before, options);
+    if (!sync) {
+      return { result: "failed", message: "the daemon has made no full sync: see its log" };
+    }
+    const { seconds, operations } = sync;
+    const done = `the daemon has made a full sync (${operations} operations in ${
+      formatDuration(seconds)
+    })`;
+    return await options.isSame()
+      ? { result: "fixed", message: `${done}; the kernel now holds what it should` }
+      : {
+        result: "differs",
+        message:
+          `${done}, and the kernel still differs: does the daemon run with the same flags, and does no other program write there?`,
+      };
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    return { result: "failed", message: error.message };
+  }
+}
+
+function lastFull({ syncs }: Status): SyncSummary | undefined {
+  return syncs.findLast(({ kind }) => kind === "full");
+}
+
+/** The first full sync after that one; `undefined`: there was none in time. */
+async function nextFull(
+  before: SyncSummary | undefined,
+  { socket, clock, signal }: FixOptions,
+): Promise<SyncSummary | undefined> {
+  const end = clock.monotonic() + DEADLINE;
+  while (clock.monotonic() < end && !signal.aborted) {
+    const sync = lastFull(await askStatus(socket));
+    if (sync && sync.at !== before?.at) return sync;
+    await clock.sleep(INTERVAL, signal);
+  }
+  return undefined;
 }

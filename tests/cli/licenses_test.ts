@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { NOTICES } from "../../../lib/cli/licenses/notices.ts";
-import { licensesReport } from "../../../lib/cli/licenses/report.ts";
-import { readNotices } from "../../../tools/notices/read.ts";
+import { NOTICES } from "../../lib/cli/licenses/notices.ts";
+import { licensesReport } from "../../lib/cli/licenses/report.ts";
+import { readNotices } from "../../tools/notices/read.ts";
 
 Deno.test("the notices are those of the packages in deno.lock", async () => {
   const isSame = JSON.stringify(NOTICES) === JSON.stringify(await readNotices());

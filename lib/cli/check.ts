@@ -1,0 +1,223 @@
+/**
+ * `signpost check`: looks for what would keep signpost from working on this node. Changes nothing, and
+ * needs neither a daemon nor an API server.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import { likelyBackend, type OpenBackend, openBackend } from "../backend/choose.ts";
+import { kubeProxyProcesses } from "../backend/take_over.ts";
+import type { CommandOf } from "../config/command.ts";
+import { readRuleset, readSystem } from "../daemon/reports/node_findings.ts";
+import { readState } from "./read_state.ts";
+import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
+import { finding } from "../findings/finding.ts";
+import { FatalError } from "../model/values/errors.ts";
+import type { State } from "../policy/state.ts";
+import { type Colour, type Paint, renderReport, textTable } from "./output.ts";
+import type { QueryContext } from "./context.ts";
+import { askDaemonOf, findingsOf, objectFacts } from "./objects.ts";
+import type { Mode } from "../model/configuration.ts";
+import type { Finding, Severity } from "../model/status.ts";
+import { count, plain } from "../model/values/text.ts";
+import { programOf } from "../observe/human.ts";
+import { findApiServer } from "../daemon/objects/source.ts";
+import { type Kind, KINDS } from "../model/cluster/objects.ts";
+import type { ApiClient } from "../source/api/api_client.ts";
+import { WatchError } from "../source/api/failure.ts";
+import { resourceOf } from "../source/api/resources.ts";
+
+/** Milliseconds for the objects. */
+const OBJECTS_LIMIT = 1_000;
+
+/**
+ * Looks, and prints what it found.
+ *
+ * @returns 2 with an error, 1 with a warning, else 0
+ */
+export async function check(
+  { output }: CommandOf<"check">,
+  context: QueryContext,
+): Promise<number> {
+  const report = await look(context);
+  const { runtime } = context;
+  await runtime.print(renderReport(report, { output, runtime, table: checkTable }));
+  const severities = new Set(report.findings.map(({ severity }) => severity));
+  return severities.has("error") ? 2 : severities.has("warning") ? 1 : 0;
+}
+
+/** Looks at the node. */
+export async function look(context: QueryContext): Promise<CheckReport> {
+  const { configuration, nodeName, runtime } = context;
+  const [opened, apiServer, daemon, system] = await Promise.all([
+    openBackend(context).catch(cannotWrite),
+    askApiServer(context),
+    askDaemonOf(nodeName, configuration.signpost),
+    readSystem(context),
+  ]);
+  const backend = "backend" in opened ? opened.backend : likelyBackend(context);
+  const isReachable = apiServer === undefined || apiServer.failures.length === 0;
+  const [rival, ruleset, state] = await Promise.all([
+    findRival(backend, context),
+    readRuleset(backend),
+    // The daemon has them, and its findings.
+    daemon || !isReachable ? undefined : readObjects(backend, context),
+  ]);
+  const facts: NodeFacts = {
+    nodeName,
+    configuration,
+    traits: backend.traits,
+    interfaceAddresses: runtime.addresses(),
+    apiServerAddresses: state?.apiServerAddresses,
+    // A daemon switches it on at its start, and looks itself.
+    system: system.routeLocalnet === "0" ? { ...system, routeLocalnet: undefined } : system,
+    apiServer,
+    rival,
+    ruleset,
+    objects: state && objectFacts(state),
+    probed: opened.findings,
+  };
+  return {
+    checkVersion: CHECK_VERSION,
+    node: nodeName,
+    mode: backend.traits.name,
+    kernel: runtime.osRelease(),
+    program: "version" in opened ? opened.version : "",
+    apiServer: apiServer?.where ?? "",
+    daemon: daemon !== undefined,
+    objects: daemon !== undefined || state !== undefined,
+    findings: findingsOf(facts, daemon),
+  };
+}
+
+/** Returns the facts that are left if no rules can be written. */
+function cannotWrite(error: unknown): Pick<OpenBackend, "findings"> {
+  if (!(error instanceof FatalError)) throw error;
+  return {
+    findings: [finding("rules-cannot-be-written", { what: error.message, where: "mode" })],
+  };
+}
+
+/** Rules alone are what signpost takes over; with a process, they come back. */
+async function findRival(
+  backend: Backend,
+  { runtime }: Pick<QueryContext, "runtime">,
+): Promise<NodeFacts["rival"]> {
+  const processes = await kubeProxyProcesses(runtime);
+  return processes.length === 0
+    ? undefined
+    : { rules: await backend.foreignRules.findProxy(), processes };
+}
+
+async function readObjects(backend: Backend, context: QueryContext): Promise<State | undefined> {
+  try {
+    return await readState({ ...context, backend, timeout: OBJECTS_LIMIT, isHere: true });
+  } catch (error) {
+    if (error instanceof FatalError) return undefined;
+    throw error;
+  }
+}
+
+/** The version of the format; it changes only where a field goes or changes its meaning. */
+export const CHECK_VERSION = 1;
+
+/** The facts that were checked, and the findings. */
+export interface CheckReport {
+  readonly checkVersion: typeof CHECK_VERSION;
+  readonly node: string;
+  /** The mode that is or would be used. */
+  readonly mode: Mode;
+  /** The kernel's release. */
+  readonly kernel: string;
+  /** Version of the program that writes the rules; `""`: no rules can be written. */
+  readonly program: string;
+  /** URL of the API server, or `kubeconfig` if that names none; `""`: the objects come from manifests. */
+  readonly apiServer: string;
+  /** A daemon answered, and its findings are among these. */
+  readonly daemon: boolean;
+  /** The objects were looked at, here or by the daemon. */
+  readonly objects: boolean;
+  /** Errors first. */
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * The answer of `signpost check` as text for people.
+ */
+const COLOURS: Readonly<Record<Severity, Colour>> = {
+  error: "red",
+  warning: "yellow",
+  info: "faint",
+};
+
+/** What was looked at, then each finding. */
+export function checkTable(report: CheckReport, paint: Paint): string {
+  const { node, mode, kernel, program, apiServer, daemon, objects, findings } = report;
+  const facts = [
+    ["mode", `${mode} (${programOf({ nft: program }) || "not usable"}), kernel ${kernel}`],
+    ["API server", apiServer || "not asked, objects come from manifests"],
+    ["daemon", daemon ? "runs, and its findings are here" : "does not run"],
+    ["objects", objects ? "checked" : "not read, so addresses and Services are not checked"],
+  ];
+  const head = `signpost check on ${node}: ${summary(findings, paint)}\n${textTable(facts, "  ")}`;
+  return findings.length === 0 ? head : `${head}\n${renderFindings(findings, paint)}`;
+}
+
+function summary(findings: readonly Finding[], paint: Paint): string {
+  const counted = (["error", "warning"] as const).flatMap((severity) => {
+    const { length } = findings.filter((each) => each.severity === severity);
+    return length === 0 ? [] : [paint(count(length, severity), COLOURS[severity])];
+  });
+  return counted.length === 0 ? paint("all is well", "green") : counted.join(", ");
+}
+
+/** Each finding in two lines: what is wrong, and what to do. */
+export function renderFindings(findings: readonly Finding[], paint: Paint): string {
+  return findings.map(({ id, severity, what, remedy }) =>
+    `${paint(severity, COLOURS[severity])} ${plain(what)} [${id}]\n` +
+    `  ${paint(plain(remedy), "faint")}\n`
+  ).join("");
+}
+
+/** Milliseconds for an answer. */
+const LIMIT = 1_000;
+
+/** Asks. `undefined`: the objects come from manifests. */
+export async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer"]> {
+  if (context.configuration.signpost.manifests.length > 0) return undefined;
+  try {
+    const { client, url, warnings, close } = await findApiServer({ ...context, observer: {} });
+    try {
+      const asking = KINDS.map((kind) => ask(client, { kind, ...context }));
+      return { where: url.origin, warnings, failures: (await Promise.all(asking)).flat() };
+    } finally {
+      close();
+    }
+  } catch (error) {
+    if (!(error instanceof FatalError)) throw error;
+    const failure = { kind: "", message: error.message, isRefusal: false };
+    return { where: "kubeconfig", warnings: [], failures: [failure] };
+  }
+}
+
+async function ask(
+  client: ApiClient,
+  { kind, nodeName, signal }: Pick<QueryContext, "nodeName" | "signal"> & { readonly kind: Kind },
+): Promise<ApiFailure[]> {
+  const { path, selectors, optional } = resourceOf(kind, nodeName);
+  const limits = { signal, headerLimit: LIMIT, idleLimit: LIMIT };
+  try {
+    // `resourceVersion=0`: from the server's memory, not from etcd.
+    await client.json(path, {
+      query: { ...selectors, limit: "1", resourceVersion: "0" },
+      ...limits,
+    });
+    (await client.open(path, { query: { ...selectors, watch: "true" }, ...limits })).close();
+    return [];
+  } catch (error) {
+    if (!(error instanceof WatchError)) throw error;
+    const { reason, message } = error;
+    if (optional && reason === "not-found") return [];
+    return [{ kind, message, isRefusal: reason === "forbidden" || reason === "unauthorized" }];
+  }
+}

@@ -1,0 +1,262 @@
+/**
+ * Checks combinations of settings, as kube-proxy does (pkg/proxy/apis/config/validation), and
+ * signpost's own.
+ *
+ * @module
+ */
+import type { Configuration } from "./configuration.ts";
+import { type AskedMode, type Mode, MODES, NODE_PORT_WORDS } from "../model/configuration.ts";
+import { formatDuration } from "./file/durations.ts";
+import { IPVS_SCHEDULERS, ipvsWarnings, isIpvsScheduler } from "./ipvs.ts";
+import { nearest, plain, show } from "../model/values/text.ts";
+import { isSet, type Origin, placeOf, type SettingPath, SETTINGS } from "./settings/table.ts";
+import type { ProblemLine } from "./file/issues.ts";
+import { FLAGS } from "./flags.ts";
+
+/** Returns one line for every impossible combination. */
+export function checkCombinations(configuration: Configuration, origin: Origin): string[] {
+  const errors = [
+    ...checkPeriods(configuration, origin),
+    ...checkIpvsScheduler(configuration, origin),
+    ...checkDetectLocal(configuration, origin),
+    ...checkNodePortWords(origin),
+    ...checkManifests(origin),
+  ];
+  // One flag may set both modes.
+  return [...new Set(errors)];
+}
+
+/** A section with sync periods. */
+type Section = Mode | "ipvs";
+
+/** Checks the periods of the section in use. kube-proxy ignores the others too. */
+function checkPeriods(configuration: Configuration, origin: Origin): string[] {
+  const errors: string[] = [];
+  const asked = origin.settings.mode ?? "";
+  // A mode without its own section uses the periods of another.
+  const own = [...MODES, "ipvs" as const].find((section) => section === asked);
+  const sections: readonly Section[] = own ? [own] : MODES;
+  for (const section of sections) {
+    const { syncPeriod, minSyncPeriod } = configuration[section];
+    if (syncPeriod <= 0) {
+      errors.push(`${placeOf(origin, `${section}.syncPeriod`)}: must be above 0`);
+      continue;
+    }
+    const set = minSyncPeriodOf(section, origin);
+    if (set !== undefined && minSyncPeriod !== "adaptive" && minSyncPeriod > syncPeriod) {
+      const [sync, min] = [formatDuration(syncPeriod), formatDuration(minSyncPeriod)];
+      errors.push(
+        `${placeOf(origin, set)}: must not be longer than the sync period (${sync}), is ${min}`,
+      );
+    }
+  }
+  if (configuration.configSyncPeriod <= 0) {
+    errors.push(`${placeOf(origin, "configSyncPeriod")}: must be above 0`);
+  }
+  if (configuration.signpost.fullSyncPeriod <= 0) {
+    errors.push(`${placeOf(origin, "signpost.fullSyncPeriod")}: must be above 0`);
+  }
+  return errors;
+}
+
+/** Returns the setting of a section's min sync period, or `undefined` if it is adaptive. */
+function minSyncPeriodOf(section: Section, origin: Origin) {
+  // Without a mode, nftables uses the periods of the iptables section.
+  const paths = section === "nftables"
+    ? ["nftables.minSyncPeriod", "iptables.minSyncPeriod"] as const
+    : [`${section}.minSyncPeriod`] as const;
+  return paths.find((path) => isSet(origin, path));
+}
+
+/** Checks the scheduler. kube-proxy fails at its start if the kernel refuses it. */
+function checkIpvsScheduler({ ipvs }: Configuration, origin: Origin): string[] {
+  const { scheduler } = ipvs;
+  if (origin.settings.mode !== "ipvs" || isIpvsScheduler(scheduler)) return [];
+  return [
+    `${placeOf(origin, "ipvs.scheduler")}: must be one of ${IPVS_SCHEDULERS.join(", ")}, ` +
+    `is ${show(scheduler)}`,
+  ];
+}
+
+function checkDetectLocal(configuration: Configuration, origin: Origin): string[] {
+  const { detectLocalMode, detectLocal } = configuration;
+  const place = placeOf(origin, "detectLocalMode");
+  if (detectLocalMode === "BridgeInterface" && detectLocal.bridgeInterface === "") {
+    return [
+      `${place}: BridgeInterface needs --pod-bridge-interface or detectLocal.bridgeInterface`,
+    ];
+  }
+  if (detectLocalMode === "InterfaceNamePrefix" && detectLocal.interfaceNamePrefix === "") {
+    return [
+      `${place}: InterfaceNamePrefix needs --pod-interface-name-prefix or ` +
+      `detectLocal.interfaceNamePrefix`,
+    ];
+  }
+  return [];
+}
+
+/** Checks for repeated words. As in kube-proxy, a CIDR may be repeated. */
+function checkNodePortWords(origin: Origin): string[] {
+  const entries = origin.settings.nodePortAddresses ?? [];
+  const place = placeOf(origin, "nodePortAddresses");
+  const isFlag = origin.setBy.has("nodePortAddresses");
+  return entries.flatMap((entry, i) =>
+    NODE_PORT_WORDS.includes(entry) && entries.indexOf(entry) < i
+      ? [`${place}${isFlag ? "" : `[${i}]`}: Duplicate value: ${show(entry)}`]
+      : []
+  );
+}
+
+function checkManifests({ settings }: Origin): string[] {
+  const isEmpty = settings["signpost.manifests"]?.includes("");
+  return isEmpty ? ["--manifests: must be a file, a folder or -, is empty"] : [];
+}
+
+/** The sections that only one mode reads. */
+const MODE_SECTIONS = ["nftables", "iptables", "ipvs", "winkernel"];
+
+/**
+ * Returns true if a problem is an error. A field of another type always is.
+ *
+ * A bad value is no error in the section of an unused mode, or in an unused cluster CIDR. An
+ * unknown field is none, because kube-proxy decodes its file leniently.
+ *
+ * @param settings `mode`: the configured one; without one it may become nftables or iptables
+ */
+export function isJudged(
+  { setting, kind }: ProblemLine,
+  { mode, detectLocalMode }: {
+    readonly mode: AskedMode;
+    readonly detectLocalMode: Configuration["detectLocalMode"];
+  },
+): boolean {
+  if (kind !== "value") return kind === "type";
+  if (setting === "clusterCIDR") return detectLocalMode === "ClusterCIDR";
+  const [section = ""] = setting.split(".");
+  if (!MODE_SECTIONS.includes(section)) return true;
+  return mode === "" ? section === "nftables" || section === "iptables" : section === mode;
+}
+
+/**
+ * Returns the warnings of a valid configuration.
+ *
+ * @param inputs `origin`: the settings and their places; `given`: all flags of the command line, as
+ * `--name`
+ * @returns one line each; all settings without effect share one
+ */
+export function warningsOf(
+  { origin, given }: { readonly origin: Origin; readonly given: readonly string[] },
+): string[] {
+  const warnings = ipvsWarnings(origin);
+  const unused = withoutEffect(origin, given);
+  if (unused.length > 0) {
+    warnings.push(`without effect in signpost: ${unused.join(", ")}`);
+  }
+  for (const name of ["healthz", "metrics"]) {
+    if (!given.includes(`--${name}-port`)) continue;
+    warnings.push(`--${name}-port: deprecated, use --${name}-bind-address`);
+  }
+  const localhost = "iptables.localhostNodePorts";
+  if (origin.settings.mode === "nftables" && origin.settings[localhost]) {
+    warnings.push(
+      `${placeOf(origin, localhost)}: without effect in nftables mode; add localhost to ` +
+        "nodePortAddresses to have node ports on loopback",
+    );
+  }
+  return warnings;
+}
+
+function withoutEffect(origin: Origin, given: readonly string[]): string[] {
+  const unused = (Object.keys(SETTINGS) as SettingPath[])
+    .filter((path) =>
+      isUnused(path, origin) && isChosen(origin.settings[path], SETTINGS[path].default)
+    )
+    .map((path) => placeOf(origin, path));
+  const gates = Object.keys(origin.settings.featureGates ?? {})
+    .filter((name) => !hasEffect(name))
+    .map((name) => `${placeOf(origin, "featureGates")}.${name}`);
+  const unset = FLAGS.filter(({ sets, help }) => sets.length === 0 && help === "No effect.")
+    .map(({ name }) => `--${name}`)
+    .filter((name) => given.includes(name));
+  return [...unused, ...gates, ...unset];
+}
+
+function isUnused(path: SettingPath, { settings }: Origin): boolean {
+  const { unused } = SETTINGS[path];
+  return unused === "outside ipvs mode" ? settings.mode !== "ipvs" : unused === true;
+}
+
+/** Returns true if a value differs from kube-proxy's default. Empty and zero values do not count. */
+function isChosen(value: unknown, fallback: unknown): boolean {
+  return Array.isArray(value) ? value.length > 0 : Boolean(value) && value !== fallback;
+}
+
+/** A gate of kube-proxy 1.37 (pkg/features/kube_features.go). */
+interface Gate {
+  /** `""` is generally available. */
+  readonly stage: "" | "ALPHA" | "BETA" | "DEPRECATED";
+  readonly isOn: boolean;
+  /** @default false */
+  readonly isLocked?: boolean;
+  /** True if signpost uses it. @default false */
+  readonly hasEffect?: boolean;
+}
+
+/** The gate that rejects and counts node ports on loopback if loopback is not configured. */
+export const LOCALHOST_GATE = "KubeProxyNFTablesLocalhostNodePorts";
+
+const LOCKED_ON: Gate = { stage: "", isOn: true, isLocked: true };
+
+/** kube-proxy's gates that affect the rules. */
+const GATES: ReadonlyMap<string, Gate> = new Map<string, Gate>([
+  ["AllowServiceExternalIPs", { stage: "", isOn: true, hasEffect: true }],
+  ["KubeProxyIPVS", { stage: "DEPRECATED", isOn: true, hasEffect: true }],
+  [LOCALHOST_GATE, { stage: "ALPHA", isOn: false, hasEffect: true }],
+  ["MultiCIDRServiceAllocator", LOCKED_ON],
+  ["NFTablesNetlink", { stage: "BETA", isOn: true }],
+  ["NFTablesProxyMode", LOCKED_ON],
+  ["PreferSameTrafficDistribution", LOCKED_ON],
+  ["RelaxedServiceNameValidation", LOCKED_ON],
+]);
+
+/** A known gate, for `kubernetes_feature_enabled`. */
+export interface KnownGate extends Pick<Gate, "stage"> {
+  readonly name: string;
+  readonly enabled: boolean;
+}
+
+/** Returns the gates that affect the rules, with their values. */
+export function knownGates({ featureGates }: Pick<Configuration, "featureGates">): KnownGate[] {
+  return [...GATES].map(([name, { stage, isOn }]) => ({
+    name,
+    stage,
+    enabled: featureGates[name] ?? isOn,
+  }));
+}
+
+/** Returns true if signpost uses the gate. */
+export function hasEffect(name: string): boolean {
+  return GATES.get(name)?.hasEffect ?? false;
+}
+
+/**
+ * Returns errors for gates that kube-proxy surely refuses: a misspelt known name, an invalid name,
+ * a locked gate, and `mode: ipvs` without its gate. Other names may be gates of other releases or
+ * components, so they get warnings.
+ */
+export function checkFeatureGates(origin: Origin): string[] {
+  const gates = origin.settings.featureGates ?? {};
+  const errors = Object.entries(gates).flatMap(([name, on]) => {
+    const place = `${placeOf(origin, "featureGates")}.${plain(name)}`;
+    const known = GATES.get(name);
+    if (known) return known.isLocked && !on ? [`${place}: is locked to true, leave it out`] : [];
+    const meant = nearest(name, GATES.keys());
+    if (meant !== undefined) return [`${place}: is not a feature gate (did you mean ${meant}?)`];
+    return /^[A-Z][A-Za-z0-9]+$/.test(name) ? [] : [`${place}: is not a feature gate`];
+  });
+  if (origin.settings.mode === "ipvs" && gates["KubeProxyIPVS"] === false) {
+    const reason = "cannot be ipvs while the feature gate KubeProxyIPVS is false: use nftables";
+    errors.push(`${placeOf(origin, "mode")}: ${reason}`);
+  }
+  return errors;
+}
