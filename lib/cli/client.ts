@@ -268,6 +268,7 @@ const heldBack: z.ZodMiniType<HeldBackPorts[]> = z.array(z.object({
         tableSize: number,
       }),
     ])),
+    accelerated: z.exactOptional(z.literal(true)),
     clusterEndpoints: destinations,
     localEndpoints: destinations,
     otherServingEndpoints: z.exactOptional(z.array(z.object(destination))),

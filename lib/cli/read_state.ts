@@ -108,8 +108,8 @@ async function refusedFeatures(
     readonly services: Iterable<Service>;
   },
 ): Promise<RefusedFeatures> {
-  const { serviceMetrics, scheduler } = configuration.signpost;
-  const isNeeded = serviceMetrics || scheduler !== "random" ||
+  const { serviceMetrics, scheduler, acceleration } = configuration.signpost;
+  const isNeeded = serviceMetrics || scheduler !== "random" || acceleration.interfaces.length > 0 ||
     [...services].some(({ sourceRanges, affinitySeconds, scheduler }) =>
       sourceRanges.length > 0 || affinitySeconds > 0 || scheduler !== undefined
     );

@@ -103,6 +103,13 @@ export const CATALOG = {
       "nft or the kernel refuses counters on elements, so connections are not counted by Service.",
     remedy: "Use the nft or kernel that the finding names, or set --service-metrics=false.",
   },
+  "acceleration-unavailable": {
+    severity: "warning",
+    summary:
+      "signpost.acceleration is set, and long connections do not take the kernel's fast path.",
+    remedy:
+      "Load what the finding names, or use nftables mode; or unset signpost.acceleration (--acceleration-interfaces).",
+  },
   "another-proxy": {
     severity: "warning",
     summary: "Another proxy writes its rules on this node.",

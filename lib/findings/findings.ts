@@ -13,7 +13,7 @@ import { checkLocalhost } from "./localhost.ts";
 import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
 import { checkMovedConnections } from "./moved_connections.ts";
 import { checkHealthCheckPorts } from "./health_check_ports.ts";
-import { checkMode } from "./mode.ts";
+import { checkAcceleration, checkMode } from "./mode.ts";
 import { checkRouteLocalnet, checkSystem } from "./system.ts";
 import { checkNodeAddress } from "./node_address.ts";
 import { checkPodDetection, checkPodRange } from "./pod_range.ts";
@@ -27,6 +27,7 @@ export type Check = (
 const CHECKS: readonly Check[] = [
   ({ probed }) => probed,
   checkMode,
+  checkAcceleration,
   checkSystem,
   checkRouteLocalnet,
   checkApiServer,

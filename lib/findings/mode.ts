@@ -23,6 +23,16 @@ export function checkMode({ configuration, traits, system }: NodeFacts): Finding
   return what === undefined ? [] : [finding("mode-is-open", { what, where })];
 }
 
+/** Tells that the mode has no fast path. What nft or the kernel refuses is a finding of the probe. */
+export function checkAcceleration({ configuration, traits }: NodeFacts): Finding[] {
+  const reason = traits.refuses.get("acceleration");
+  if (reason === undefined || configuration.signpost.acceleration.interfaces.length === 0) {
+    return [];
+  }
+  const what = `long connections do not take the fast path in ${traits.name} mode: ${reason}`;
+  return [finding("acceleration-unavailable", { what, where: "mode" })];
+}
+
 const LOCALHOST = "127.0.0.1";
 
 /** Tells how node ports differ because nftables was chosen; `undefined`: a mode is set, or nothing differs. */

@@ -40,6 +40,19 @@ export interface Limits {
 /** Counts elements. The largest published cluster costs 260,000 in one namespace. */
 export const DEFAULT_LIMITS: Limits = { service: 100_000, namespace: 500_000 };
 
+/** The Services whose connections take the fast path: all, or those that ask for it. */
+export const ACCELERATED_SERVICES = ["all", "annotated"] as const;
+
+/** The fast path of the kernel for long connections (nftables mode). */
+export interface Acceleration {
+  /** Names of interfaces, with `*` for any characters; empty: there is no fast path. */
+  readonly interfaces: readonly string[];
+  /** Packets of a connection, of both directions together, on the usual path. */
+  readonly packets: number;
+  /** A Service's annotation `signpost.dev/acceleration` overrides it. */
+  readonly services: typeof ACCELERATED_SERVICES[number];
+}
+
 /** The arguments and file in use. They hold paths of credentials, not credentials. */
 export interface CommandLine {
   readonly argv: readonly string[];

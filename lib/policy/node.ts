@@ -63,7 +63,17 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
     tcpBeLiberal: configuration.conntrack.tcpBeLiberal,
     countsConnections: configuration.signpost.serviceMetrics &&
       inputs.refusedFeatures?.has("connection-counters") !== true,
+    ...acceleration(inputs),
   };
+}
+
+/** Returns the packets before the fast path, where the mode has one, and nothing refuses it. */
+function acceleration(
+  { configuration, traits, refusedFeatures }: NodeInputs,
+): Pick<DesiredNode, "acceleratesAfter"> {
+  const { interfaces, packets } = configuration.signpost.acceleration;
+  const isRefused = traits.refuses.has("acceleration") || refusedFeatures?.has("acceleration");
+  return interfaces.length === 0 || isRefused ? {} : { acceleratesAfter: packets };
 }
 
 /** Returns the node's own address in a family: `bindAddress` if it names one, else the Node's first. */

@@ -11,6 +11,7 @@ import {
   isEveryAddress,
   mergeCidrs,
 } from "../model/values/address.ts";
+import type { Acceleration } from "../model/configuration.ts";
 import type { DesiredServicePort } from "../model/kernel/desired.ts";
 import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
 import { compact, only } from "../model/values/lists.ts";
@@ -45,6 +46,8 @@ export interface ServiceInputs {
   readonly lost: ReadonlySet<string>;
   /** The scheduler of Services that name none. */
   readonly schedulers: SchedulerDefaults;
+  /** The Services that take the fast path; `undefined` if this node has none. */
+  readonly accelerated?: Acceleration["services"] | undefined;
   /** The desired ports of the last sync, whose endpoints keep their slots. */
   readonly previous: readonly DesiredServicePort[];
 }
@@ -151,6 +154,7 @@ function desiredServicePort(
     }),
     hasEndpoints: chosen.hasEndpoints,
     ...scheduling(service, inputs),
+    ...accelerating(service, protocol, inputs),
     ...otherServing(protocol, candidates, chosen),
     ...(service.healthCheckNodePort !== 0 && { healthCheckNodePort: service.healthCheckNodePort }),
   };
@@ -195,6 +199,17 @@ function scheduling(
 ): Pick<DesiredServicePort, "scheduler"> | undefined {
   const scheduler = affinitySeconds > 0 ? undefined : schedulerOf(asked, schedulers);
   return scheduler && { scheduler };
+}
+
+/** Returns true if connections take the fast path. The kernel has it for TCP and UDP. */
+function accelerating(
+  { acceleration }: Service,
+  protocol: Protocol,
+  { accelerated }: ServiceInputs,
+): Pick<DesiredServicePort, "accelerated"> | undefined {
+  if (accelerated === undefined || protocol === "sctp") return undefined;
+  const isOn = accelerated === "all" ? acceleration !== "off" : acceleration === "on";
+  return isOn ? { accelerated: true } : undefined;
 }
 
 /** Returns endpoints that take no new flows but still serve existing ones, for UDP only. */

@@ -32,6 +32,8 @@ export interface GoldenCase {
   readonly description: string;
   /** Settings of nftables mode hold in the other modes, too. */
   readonly configuration: NonNullable<PipelineOptions["configuration"]>;
+  /** A kernel without flowtables refuses the scripts of nftables mode. */
+  readonly needsFlowtables?: true;
   readonly objects: readonly ApiObject[];
   readonly steps?: readonly GoldenStep[];
 }

@@ -66,6 +66,7 @@ Deno.test("TestConfigz: the configuration prints as a KubeProxyConfiguration, ev
     oomScoreAdj: -999,
     portRange: "",
     signpost: {
+      acceleration: { interfaces: [], packets: 20, services: "all" },
       hash: "source",
       hashTableSize: 251,
       limits: DEFAULT_LIMITS,

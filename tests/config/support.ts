@@ -61,6 +61,7 @@ export const SIGNPOST: Configuration["signpost"] = {
   statusPage: "auto",
   serviceMetrics: true,
   limits: DEFAULT_LIMITS,
+  acceleration: { interfaces: [], packets: 20, services: "all" },
   scheduler: "random",
   hash: "source",
   hashTableSize: 251,

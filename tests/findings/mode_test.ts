@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { checkMode } from "../../lib/findings/mode.ts";
+import { checkAcceleration, checkMode } from "../../lib/findings/mode.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
 import { configurationOf, load, loadFile, runOf } from "../config/support.ts";
 import type { Mode } from "../support/modes.ts";
@@ -33,6 +33,15 @@ Deno.test("where node ports are the same, or a mode is set, nothing is said", as
   for (const mode of ["nftables", "iptables"]) {
     assertEquals(await saidOf(`--proxy-mode=${mode}`), "");
   }
+});
+
+Deno.test("acceleration that the mode does not have is worth knowing", async () => {
+  const configuration = configurationOf(await load(["--acceleration-interfaces=eth0,veth*"]));
+  assertEquals(configuration.signpost.acceleration.interfaces, ["eth0", "veth*"]);
+  const ids = (mode: Mode) =>
+    checkAcceleration({ ...factsOf([], { mode }), configuration }).map(({ id }) => id);
+  assertEquals(ids("iptables"), ["acceleration-unavailable"]);
+  assertEquals(ids("nftables"), []);
 });
 
 Deno.test("an open mode that became iptables is kube-proxy's", async () => {

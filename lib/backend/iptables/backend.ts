@@ -39,7 +39,10 @@ const TRAITS: ModeTraits = {
   primaryNodePorts: false,
   localhostNodePorts: "rules",
   guardsClusterIPs: false,
-  refuses: new Map([["hash", "iptables cannot, nftables can"]]),
+  refuses: new Map([
+    ["hash", "iptables cannot, nftables can"],
+    ["acceleration", "iptables cannot, nftables can"],
+  ]),
   parts: "rules",
 };
 

@@ -26,6 +26,7 @@ import { familiesBut, missingFamilies } from "../ip_families.ts";
 import { HandOver } from "../take_over.ts";
 import { ElementCounters } from "./connections.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";
+import { Devices } from "./devices.ts";
 import { DriftWatch } from "./drift/drift.ts";
 import { Look } from "./drift/look.ts";
 import { Marks } from "./drift/marks.ts";
@@ -65,6 +66,7 @@ export class NftablesBackend implements Backend<NftScript> {
   readonly #marks = new Marks(randomMark());
   readonly #touched = new Touched();
   readonly #dataplane: NftablesDataplane;
+  readonly #devices: Devices;
   /** @inheritdoc */
   readonly connections: ConnectionCounters;
 
@@ -78,6 +80,13 @@ export class NftablesBackend implements Backend<NftScript> {
       share: TRAITS.share,
       prologue: () => this.foreignRules.prologue(),
       portions: { clock: options.runtime.clock, logger: options.logger },
+    });
+    this.#devices = new Devices({
+      ...options.runtime,
+      // One without marks: the monitor passes over changes of devices.
+      nft: new Nft(options.runtime.runner),
+      logger: options.logger,
+      patterns: options.configuration.signpost.acceleration.interfaces,
     });
     this.connections = new ElementCounters({
       ...options.runtime,
@@ -107,14 +116,21 @@ export class NftablesBackend implements Backend<NftScript> {
     version.catch(() => {});
     const refusedFeatures = await probe(this.#nft, { node, kernel: runtime.osRelease() });
     const uncounted = refusedFeatures.get("connection-counters");
+    const notAccelerated = refusedFeatures.get("acceleration");
     return {
       version: await version,
       missing,
       refusedFeatures,
-      findings: uncounted === undefined ? [] : [finding("connections-not-counted", {
-        what: `connections are not counted by Service: ${uncounted}`,
-        where: "nft",
-      })],
+      findings: [
+        ...uncounted === undefined ? [] : [finding("connections-not-counted", {
+          what: `connections are not counted by Service: ${uncounted}`,
+          where: "nft",
+        })],
+        ...notAccelerated === undefined ? [] : [finding("acceleration-unavailable", {
+          what: `long connections do not take the fast path: ${notAccelerated}`,
+          where: "nft",
+        })],
+      ],
       choice: "",
     };
   }
@@ -148,10 +164,11 @@ export class NftablesBackend implements Backend<NftScript> {
   }
 
   /** @inheritdoc */
-  apply(script: NftScript, checkpoint?: () => void): Promise<void> {
+  async apply(script: NftScript, checkpoint?: () => void): Promise<void> {
     // What others did before is read back, or replaced.
     if (script.kind === "full") this.#touched.clear();
-    return this.#dataplane.apply(script, checkpoint);
+    await this.#dataplane.apply(script, checkpoint);
+    if (script.kind === "full") this.#devices.replaced();
   }
 
   /** @inheritdoc */
@@ -162,10 +179,10 @@ export class NftablesBackend implements Backend<NftScript> {
   }
 
   /** @inheritdoc */
-  watchDrift({ desired, onDrift, onChange, signal }: DriftOptions): Promise<void> {
+  async watchDrift({ desired, onDrift, onChange, signal }: DriftOptions): Promise<void> {
     const { configuration, runtime: { streamer, clock }, logger } = this.#options;
     const [nft, dataplane] = [this.#nft, this.#dataplane];
-    return new DriftWatch({
+    const watch = new DriftWatch({
       streamer,
       nft,
       marks: this.#marks,
@@ -177,7 +194,12 @@ export class NftablesBackend implements Backend<NftScript> {
       checkPeriod: configuration.nftables.syncPeriod,
       onDrift,
       onMissed: onChange,
-    }).run(signal);
+    });
+    const isAccelerated = desired.node.acceleratesAfter !== undefined;
+    await Promise.all([
+      watch.run(signal),
+      ...isAccelerated ? [this.#devices.follow(signal)] : [],
+    ]);
   }
 
   /** @inheritdoc */

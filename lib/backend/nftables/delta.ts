@@ -234,7 +234,7 @@ export function weightOf(ports: readonly DesiredServicePort[]): number {
     const endpoints = slotsFor(port.clusterEndpoints.length, port.scheduler) +
       slotsFor(port.localEndpoints.length, port.scheduler);
     const each = port.affinitySeconds > 0 ? AFFINITY_WEIGHT : frontends;
-    weight += frontends + clusterIPs.length + each * endpoints +
+    weight += (port.accelerated ? 2 : 1) * frontends + clusterIPs.length + each * endpoints +
       loadBalancerIPs.length * sourceRanges.length;
   }
   return weight;

@@ -235,6 +235,13 @@ export function interfaceName(value: unknown): string | Fault {
     : new Fault("must be an interface name, at most 15 letters, digits or _ . : @ = -");
 }
 
+/** Reads a pattern of interface names: `*` stands for any characters. */
+export function interfacePattern(value: unknown): string | Fault {
+  return typeof value === "string" && /^[A-Za-z0-9_.@=*-]{1,15}$/.test(value)
+    ? value
+    : new Fault("must be an interface name, in which * stands for any characters");
+}
+
 /** Reads the API server's URL in canonical form without a slash at its end, or empty. */
 export function serverUrl(value: unknown): string | Fault {
   if (value === "") return "";

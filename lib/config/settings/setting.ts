@@ -38,6 +38,7 @@ export type ValueName =
   | "NAME"
   | "NAME=BOOL"
   | "PATH"
+  | "PATTERNS"
   | "PORT"
   | "PREFIX"
   | "SOURCE"

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { ACCELERATION_GROUP } from "./acceleration.ts";
 import { CONNTRACK_GROUP, HEALTH_GROUP, LIMIT_GROUP, PROCESS_GROUP } from "./process.ts";
 import { RULE_GROUP } from "./rules.ts";
 import { SCHEDULER_GROUP } from "./schedulers.ts";
@@ -20,6 +21,7 @@ export const SETTINGS = {
   ...SOURCE_GROUP.settings,
   ...RULE_GROUP.settings,
   ...SCHEDULER_GROUP.settings,
+  ...ACCELERATION_GROUP.settings,
   ...LIMIT_GROUP.settings,
   ...HEALTH_GROUP.settings,
   ...CONNTRACK_GROUP.settings,
@@ -51,6 +53,7 @@ export const SETTING_FLAG_GROUPS: readonly FlagGroup[] = [
   SOURCE_GROUP,
   RULE_GROUP,
   SCHEDULER_GROUP,
+  ACCELERATION_GROUP,
   LIMIT_GROUP,
   HEALTH_GROUP,
   CONNTRACK_GROUP,

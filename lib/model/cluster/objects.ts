@@ -58,6 +58,8 @@ export interface Service extends Omitting {
   readonly healthCheckNodePort: number;
   /** Annotations `signpost.dev/scheduler` and `signpost.dev/hash`; absent if the Service has neither. */
   readonly scheduler?: AskedScheduler;
+  /** Annotation `signpost.dev/acceleration`; absent if the Service has none. */
+  readonly acceleration?: "on" | "off";
 }
 
 /** One entry of an EndpointSlice's `ports` that has a port number. */

@@ -55,6 +55,8 @@ export interface DesiredServicePort {
    * (`pkg/proxy/conntrack`), and new ones do not go there.
    */
   readonly otherServingEndpoints?: readonly Pick<Destination, "address" | "port">[];
+  /** True if long connections to it take the kernel's fast path; absent if not. */
+  readonly accelerated?: true;
   /** True if an endpoint in the cluster can take traffic. Then Local without one drops, else it rejects. */
   readonly hasEndpoints: boolean;
 }
@@ -105,6 +107,8 @@ export interface DesiredNode {
   readonly tcpBeLiberal: boolean;
   /** True if frontend elements count connections (nftables mode; iptables rules always do). */
   readonly countsConnections: boolean;
+  /** The packets of a connection before it takes the kernel's fast path; absent: there is none (nftables mode). */
+  readonly acceleratesAfter?: number;
 }
 
 /** The complete desired state: the ports of both families by `namespace/name` of the Service. */

@@ -28,13 +28,14 @@ export const FEATURES = [
   "session-affinity",
   "hash",
   "connection-counters",
+  "acceleration",
 ] as const;
 
 /** A feature that nft or the kernel may refuse. */
 export type Feature = typeof FEATURES[number];
 
 /** A feature that some Services need. */
-export type ServiceFeature = Exclude<Feature, "connection-counters">;
+export type ServiceFeature = Exclude<Feature, "connection-counters" | "acceleration">;
 
 /** The refused features, each with one line that says who refuses what. */
 export type RefusedFeatures = ReadonlyMap<Feature, string>;

@@ -17,7 +17,7 @@ import type {
 } from "../../model/cluster/objects.ts";
 import { CHANGE_TRIGGER, SERVICE_NAME } from "./endpoint_slice.ts";
 import { AUTOSCALER_TAINT, ZONE_LABEL } from "./node.ts";
-import { HASH_ANNOTATION, SCHEDULER_ANNOTATION } from "./service.ts";
+import { ACCELERATION_ANNOTATION, HASH_ANNOTATION, SCHEDULER_ANNOTATION } from "./service.ts";
 import { API_VERSION } from "./tables.ts";
 
 /** An API object as JSON. Fields that are `undefined` are omitted from its text. */
@@ -62,7 +62,8 @@ function encodeService(service: Service): Encoded {
   const { namespace, name, uid, created, clusterIPs, externalIPs, loadBalancerIPs, ...other } =
     service;
   const { sourceRanges, ports, internalTrafficPolicy, externalTrafficPolicy, ...last } = other;
-  const { affinitySeconds, healthCheckNodePort, scheduler, omitted: _, ...rest } = last;
+  const { affinitySeconds, healthCheckNodePort, scheduler, acceleration, ...others } = last;
+  const { omitted: _, ...rest } = others;
   complete(rest);
   return {
     metadata: {
@@ -70,9 +71,10 @@ function encodeService(service: Service): Encoded {
       name,
       uid: uid || undefined,
       creationTimestamp: timeOf(created),
-      annotations: scheduler && {
-        [SCHEDULER_ANNOTATION]: scheduler.name || undefined,
-        [HASH_ANNOTATION]: scheduler.hash || undefined,
+      annotations: (scheduler || acceleration) && {
+        [SCHEDULER_ANNOTATION]: scheduler?.name || undefined,
+        [HASH_ANNOTATION]: scheduler?.hash || undefined,
+        [ACCELERATION_ANNOTATION]: acceleration,
       },
     },
     spec: {

@@ -88,6 +88,7 @@ export function decodeService(
       ? readPort(spec.healthCheckNodePort, "spec.healthCheckNodePort")
       : 0,
     ...readScheduler(metadata, omissions),
+    ...readAcceleration(metadata, omissions),
   };
 }
 
@@ -109,6 +110,21 @@ function readScheduler(
   const name = read(SCHEDULER_ANNOTATION, SCHEDULERS);
   const hash = read(HASH_ANNOTATION, HASH_SOURCES);
   return name === "" && hash === "" ? {} : { scheduler: { name, hash } };
+}
+
+/** The annotation that takes a Service into the fast path, or out of it. */
+export const ACCELERATION_ANNOTATION = "signpost.dev/acceleration";
+
+function readAcceleration(
+  { annotations }: Metadata,
+  omissions: Omissions,
+): Pick<Service, "acceleration"> {
+  const path = `metadata.annotations[${ACCELERATION_ANNOTATION}]`;
+  const acceleration = readOrOmit(
+    () => readOptionalChoice(annotations[ACCELERATION_ANNOTATION], path, ["on", "off"] as const),
+    omissions,
+  );
+  return acceleration ? { acceleration } : {};
 }
 
 function readVirtualIP(value: unknown, path: string): string {

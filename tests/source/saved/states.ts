@@ -100,9 +100,11 @@ const service: fc.Arbitrary<Service> = fc.record<EveryField>({
   affinitySeconds: fc.nat(86_400),
   healthCheckNodePort: portOrNone,
   scheduler,
-}).map(({ healthCheckNodePort, scheduler, ...rest }) => ({
+  acceleration: fc.constantFrom("on", "off", undefined),
+}).map(({ healthCheckNodePort, scheduler, acceleration, ...rest }) => ({
   ...rest,
   ...scheduler && { scheduler },
+  ...acceleration && { acceleration },
   healthCheckNodePort: rest.externalTrafficPolicy === "Local" ? healthCheckNodePort : 0,
 }));
 

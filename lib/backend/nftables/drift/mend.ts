@@ -104,7 +104,8 @@ class Collector {
       this.#addSets.add(name);
       return true;
     }
-    const kind = this.#held.declarations.get(name)?.startsWith("map") ? "map" : "set";
+    const declared = this.#held.declarations.get(name) ?? "";
+    const kind = (["map", "flowtable"] as const).find((each) => declared.startsWith(each)) ?? "set";
     this.#deleteSets.push({ kind, name });
     return true;
   }

@@ -65,7 +65,8 @@ export class TransactionReader {
       return;
     }
     const [, verb, kind = "", name = ""] = CHANGE.exec(line) ?? [];
-    if (verb === undefined || ANONYMOUS.test(name)) return;
+    // The devices of our flowtable come and go; it cannot be deleted while our rule names it.
+    if (verb === undefined || ANONYMOUS.test(name) || kind === "flowtable") return;
     if (verb === "add" && (kind === "set" || kind === "map")) this.#newSets.push(name);
     if (kind === "element" && this.#elementLines?.push(line) === MAX_TOUCHED + 1) {
       this.#elementLines = undefined;

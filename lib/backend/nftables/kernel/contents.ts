@@ -132,7 +132,7 @@ export function* parsingListing(
 }
 
 const BLOCK = /^\t(\S.*) \{(?: # .*)?$/;
-const NAMED = /^(set|map|chain) (\S+)$/;
+const NAMED = /^(set|map|flowtable|chain) (\S+)$/;
 
 /** nft 1.1.7 says behind a set's size how many elements it has. */
 const COUNT = /\s+# count \d+$/;

@@ -9,13 +9,14 @@ import { milliseconds } from "./fingerprint.ts";
 const DYNAMIC_SIZE = "size 65535";
 
 /**
- * A set's or map's declaration without its elements, canonical: `map; flags interval; type …`.
+ * The declaration of a set, map or flowtable without its elements or devices, canonical: `map; flags interval; type …`.
  *
- * @param kind `set` or `map`
+ * @param kind `set`, `map` or `flowtable`
  * @param statements such as `typeof ip daddr` and `flags interval`, in any order
  */
 export function canonicalDeclaration(kind: string, statements: readonly string[]): string {
-  const all = statements.map(canonicalStatement);
+  const all = statements.filter((each) => !each.startsWith("devices = "))
+    .map(canonicalStatement);
   const isDynamic = all.some((each) => /^flags .*\bdynamic\b/.test(each));
   if (isDynamic && !all.some((each) => each.startsWith("size "))) all.push(DYNAMIC_SIZE);
   return [kind, ...all.sort()].join("; ");
@@ -29,6 +30,8 @@ function canonicalStatement(statement: string): string {
       return `type ${rest.split(/( \. | : )/).map((each) => TYPES[each] ?? each).join("")}`;
     case "flags":
       return `flags ${rest.split(/, ?/).sort().join(",")}`;
+    case "hook":
+      return statement.replace(/(?<=priority ).*/, (text) => `${priorityNumber(text)}`);
     case "timeout":
     case "gc-interval":
       return `${word} ${milliseconds(rest) ?? rest}`;

@@ -18,12 +18,10 @@ import {
 } from "../../../model/ports/ports.ts";
 import { unreadableTablesFinding } from "../../../findings/unreadable_tables.ts";
 import { TABLE } from "../script/objects.ts";
+import { type TableSet, tableSet } from "../script/sets.ts";
 
 /** A set or map, by the word that nft has for it. */
-export interface ListedSet {
-  readonly kind: "set" | "map";
-  readonly name: string;
-}
+export type ListedSet = Pick<TableSet, "kind" | "name">;
 
 /** The part of `nft` that signpost uses. JSON is not needed: some builds lack it. */
 export class Nft {
@@ -220,10 +218,21 @@ export class Nft {
     );
   }
 
+  /** Returns the devices of our flowtable; `undefined` if there is no flowtable. No element is read for it. */
+  async listDevices(): Promise<readonly string[] | undefined> {
+    const { name } = tableSet("fastPath", {});
+    const text = await this.#list(["flowtable", ...TABLE.split(" "), name]);
+    if (text === "") return undefined;
+    const [, devices = ""] = /^\t\tdevices = \{ (.*) \}$/m.exec(text) ?? [];
+    return devices.split(", ").map((each) => each.replaceAll('"', "")).filter((each) =>
+      each !== ""
+    );
+  }
+
   /** The blocks of our table: kind, name and body. */
   async #structure(): Promise<Iterable<RegExpExecArray>> {
     const table = await this.listStructure();
-    return table.matchAll(/^\t(chain|set|map) (\S+) \{\n([^]*?)^\t\}/gm);
+    return table.matchAll(/^\t(chain|set|map|flowtable) (\S+) \{\n([^]*?)^\t\}/gm);
   }
 
   async #run(argv: readonly [string, ...string[]], stdin?: string): Promise<ProcessResult> {

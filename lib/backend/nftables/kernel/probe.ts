@@ -68,6 +68,7 @@ const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
     node: { ...node, countsConnections: false },
     services,
   }),
+  acceleration: ({ node: { acceleratesAfter: _, ...node }, services }) => ({ node, services }),
 };
 const FEATURES = Object.keys(WITHOUT) as Feature[];
 
@@ -97,7 +98,9 @@ export async function probe(nft: Nft, { node, kernel }: ProbeOptions): Promise<R
   const refused = new Map<Feature, string>();
   for (const feature of FEATURES) {
     const error = await checkTable(nft, node, [feature]);
-    if (error) refused.set(feature, `${refusalOf(error, versions)}; ${adviceFor(error)}`);
+    if (!error) continue;
+    const advice = feature === "acceleration" ? FLOWTABLE_ADVICE : adviceFor(error);
+    refused.set(feature, `${refusalOf(error, versions)}; ${advice}`);
   }
   return refused;
 }
@@ -196,6 +199,9 @@ export const NFTABLES_MODULES: readonly string[] = [
   "nft_fib_inet",
   "nft_reject_inet",
 ];
+
+const FLOWTABLE_ADVICE = "a kernel module may be missing: run modprobe -a nft_flow_offload " +
+  "nf_flow_table_inet on the node itself, and restart signpost";
 
 /**
  * Returns what the user can do about a refusal.

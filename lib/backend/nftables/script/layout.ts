@@ -67,6 +67,7 @@ export function fixedChains(node: DesiredNode): Chain[] {
     ]),
     base("filter-forward", "filter hook forward priority 0", CLUSTER_IP_GUARD),
     base("filter-output", "filter hook output priority 0", CLUSTER_IP_GUARD),
+    ...fastPathChains(node),
     base(LAST_CHAIN, "nat hook postrouting priority 100", [
       `meta mark & ${mark} == ${mark} meta mark set meta mark ^ ${mark} masquerade fully-random`,
       ...node.ipFamilies.map((family) => {
@@ -194,6 +195,37 @@ export const NODE_PORT = "meta l4proto . th dport";
 /** The expression that reads a virtual IP's key from a packet. */
 export function vipOf(family: Family): string {
   return `${NFT_FAMILY[family]} daddr . meta l4proto . th dport`;
+}
+
+/**
+ * Long connections to accelerated frontends take the fast path, behind the filters of other programs
+ * (priority 60). `ct packets` turns conntrack's counters on. Without the protocol before it,
+ * `proto-dst` has no type.
+ */
+function fastPathChains(node: DesiredNode): Chain[] {
+  if (node.acceleratesAfter === undefined) return [];
+  const flowAdd = `flow add @${tableSet("fastPath", {}).name}`;
+  const rules = node.ipFamilies.flatMap((family) => {
+    const sets = tableSet("accelerated", { frontend: "vip", family });
+    const nodePorts = tableSet("accelerated", { frontend: "nodeport", family });
+    const original = `ct original ${NFT_FAMILY[family]} daddr`;
+    const port = "meta l4proto . ct original proto-dst";
+    const addresses = node.families[family].nodePortAddresses;
+    const onNode = addresses.type === "all" ? "" : `${original} { ${addresses.cidrs.join(", ")} } `;
+    const hasNodePorts = addresses.type === "all" || addresses.cidrs.length > 0;
+    return ["tcp", "udp"].flatMap((protocol) => [
+      `meta l4proto ${protocol} ${original} . ${port} @${sets.name} ${flowAdd}`,
+      ...hasNodePorts
+        ? [`meta l4proto ${protocol} ${onNode}${port} @${nodePorts.name} ${flowAdd}`]
+        : [],
+    ]);
+  });
+  return [
+    chain("accelerate", rules),
+    base("filter-forward-established", "filter hook forward priority 60", [
+      `ct status dnat ct packets > ${node.acceleratesAfter} goto accelerate`,
+    ]),
+  ];
 }
 
 function chain(name: string, rules: readonly string[]): Chain {

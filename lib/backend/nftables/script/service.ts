@@ -34,6 +34,9 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
     kind: "nodeport",
     key: { type: "frontend", address: undefined, protocol, port: nodePort },
   }];
+  const accelerated = port.accelerated
+    ? [...port.clusterIPs.map(vip), ...external, ...nodePorts]
+    : [];
   return [
     ...port.clusterIPs.flatMap((address) => [
       element(tableSet("clusterIPs", { family: port.family }), { type: "address", address }),
@@ -44,6 +47,11 @@ export function objectsOf(port: DesiredServicePort, node: DesiredNode): TableObj
     ...firewallObjects(port, node),
     ...localhostObjects(port, node),
     ...hairpinObjects(port),
+    ...accelerated.map(({ kind, key }) =>
+      element(tableSet("accelerated", { frontend: kind, family: port.family }), key, {
+        comment: port.name,
+      })
+    ),
   ];
 }
 

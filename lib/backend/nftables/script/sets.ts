@@ -50,8 +50,12 @@ interface Row {
    * and timeouts, so that no state says what it should hold.
    */
   readonly filledBy: "owner" | "services" | "node" | "kernel";
-  /** `always`: it is in every table; `needed`: it is there while a service port needs it. */
-  readonly lifetime: "always" | "needed";
+  /**
+   * `always`: it is in every table; `accelerated`: in every table with the fast path; `needed`: it is
+   * there while a service port needs it.
+   */
+  readonly lifetime: "always" | "accelerated" | "needed";
+  readonly kind?: "flowtable";
 }
 
 /**
@@ -198,6 +202,25 @@ export const ROWS = {
     filledBy: "owner",
     lifetime: "needed",
   },
+  /** Carries long connections past the other hooks. Its devices come and go, see `Devices`. */
+  fastPath: {
+    stems: { all: "fast-path" },
+    by: [],
+    key: "foreign",
+    body: "hook ingress priority 0; counter",
+    filledBy: "kernel",
+    lifetime: "accelerated",
+    kind: "flowtable",
+  },
+  /** Holds the frontends whose long connections take the fast path. */
+  accelerated: {
+    stems: { vip: "accelerated", nodeport: "accelerated-nodeports" },
+    by: ["frontend", "family"],
+    key: "frontend",
+    body: "typeof IP daddr . meta l4proto . tcp dport",
+    filledBy: "owner",
+    lifetime: "accelerated",
+  },
   /** Holds the clients that session affinity keeps on an endpoint. */
   affinityClients: {
     stems: { all: "affinity" },
@@ -220,7 +243,7 @@ type AnyPlace = { readonly [K in keyof Place]?: Place[K] | undefined };
 /** Describes a set or map of the table. */
 export interface TableSet {
   readonly type: "set";
-  readonly kind: "set" | "map";
+  readonly kind: "set" | "map" | "flowtable";
   readonly role: SetRole;
   readonly name: string;
   /** The name without protocol and family, for the names of chains. */
@@ -258,13 +281,13 @@ function allSets(role: SetRole, { frontend }: Pick<AnyPlace, "frontend">): Table
 }
 
 function makeSet(role: SetRole, place: AnyPlace): TableSet {
-  const { key, body, filledBy }: Row = ROWS[role];
+  const { key, body, filledBy, kind }: Row = ROWS[role];
   const { frontend, family, protocol } = place;
   const ip = NFT_FAMILY[family ?? 4];
   const declared = frontend === "nodeport" ? body.replace("IP daddr . ", "") : body;
   return {
     type: "set",
-    kind: body.includes(" : ") ? "map" : "set",
+    kind: kind ?? (body.includes(" : ") ? "map" : "set"),
     role,
     name: nameOf(role, place),
     stem: stemOf(role, place),
@@ -310,9 +333,15 @@ export const COUNTING_ROLE = "services";
 
 /** Returns the sets that every table of this node has, in the order of their printing. */
 export function alwaysThere(
-  { ipFamilies, countsConnections }: Pick<DesiredNode, "ipFamilies" | "countsConnections">,
+  { ipFamilies, countsConnections, acceleratesAfter }: Pick<
+    DesiredNode,
+    "ipFamilies" | "countsConnections" | "acceleratesAfter"
+  >,
 ): readonly TableSet[] {
-  const all = [...SETS_BY_NAME.values()].filter(({ role }) => ROWS[role].lifetime === "always")
+  const isThere = ({ role }: TableSet) =>
+    ROWS[role].lifetime === "always" ||
+    (ROWS[role].lifetime === "accelerated" && acceleratesAfter !== undefined);
+  const all = [...SETS_BY_NAME.values()].filter(isThere)
     .map((set) =>
       countsConnections && set.role === COUNTING_ROLE
         ? { ...set, body: `${set.body}; ${COUNTER}` }

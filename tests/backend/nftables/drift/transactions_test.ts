@@ -43,6 +43,16 @@ Deno.test("maps, and sets that come, count as sets; sets within rules do not cou
   );
 });
 
+Deno.test("devices of the flowtable come and go without a word", () => {
+  assertEquals(
+    read(
+      'add flowtable inet signpost fast-path { hook ingress priority filter; devices = { "eth0" }; counter; }',
+      "# new generation 7 by process 1 (nft)",
+    ),
+    ["- + by nft (pid 1)"],
+  );
+});
+
 Deno.test("where the whole table is gone, its parts are not listed", () => {
   assertEquals(
     read(

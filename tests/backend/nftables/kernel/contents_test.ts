@@ -1,10 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertNotEquals } from "@std/assert";
 import { parsingListing } from "../../../../lib/backend/nftables/kernel/contents.ts";
 import {
   canonicalDeclaration,
   parseHook,
 } from "../../../../lib/backend/nftables/kernel/declaration.ts";
 import { fingerprint } from "../../../../lib/backend/nftables/kernel/fingerprint.ts";
+import { tableSet } from "../../../../lib/backend/nftables/script/sets.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** As nft 1.1.3 prints it: protocols as numbers, one element a line, types in the place of names. */
@@ -225,4 +226,18 @@ Deno.test("what else stands in a table, and what elements have besides, is read"
     ["10.96.0.1", 'counter packets 0 bytes 0 comment "a, b : c"'],
     ["10.96.0.3", "timeout 1h expires 59m"],
   ]);
+});
+
+Deno.test("a flowtable is compared without its devices, by either spelling", () => {
+  const listing = (...lines: readonly string[]) =>
+    atOnce(parsingListing(
+      `table inet signpost {\n\tflowtable fast-path {\n${
+        lines.map((line) => `\t\t${line}\n`).join("")
+      }\t}\n}\n`,
+    ))?.declarations.get("fast-path");
+  const wanted = canonicalDeclaration("flowtable", tableSet("fastPath", {}).body.split("; "));
+  const hook = "hook ingress priority filter";
+  assertEquals(listing(hook, "counter"), wanted);
+  assertEquals(listing(hook, 'devices = { "eth0", veth1 }', "counter"), wanted);
+  assertNotEquals(listing(hook, "devices = { eth0 }"), wanted);
 });

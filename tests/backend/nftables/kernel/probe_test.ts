@@ -135,6 +135,19 @@ for (
   });
 }
 
+Deno.test("where flowtables are refused, the table is taken without, and their modules are named", async () => {
+  const { nft } = refusing(
+    /flow add/,
+    "/dev/stdin:9:1-2: Error: Could not process rule: No such file or directory\n    the rule\n",
+  );
+  const acceleration = { interfaces: ["eth0"], packets: 20, services: "all" } as const;
+  const node = nodeOf({ signpost: { ...DEFAULTS.signpost, acceleration } });
+  const refused = await probeNode(nft, node);
+  assertEquals([...refused.keys()], ["acceleration"]);
+  assertMatch(refused.get("acceleration") ?? "", /modprobe -a nft_flow_offload nf_flow_table_inet/);
+  assertEquals([...await probeNode(nft)], []);
+});
+
 Deno.test("a missing permission or program is reported as such", async () => {
   const { nft } = refusing(/./, "Error: Could not process rule: Operation not permitted");
   const denied = await assertRejects(() => probeNode(nft), ApplyError);

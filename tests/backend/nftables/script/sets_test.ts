@@ -124,6 +124,19 @@ const CASES: readonly (readonly [TableSet, string, Key, string])[] = [
     { type: "sourceRange", frontend: VIP6, range: "fd00::/64" },
     "fd00::1 . 443 . fd00::/64",
   ],
+  [tableSet("fastPath", {}), "fast-path", { type: "foreign", text: "eth0" }, "eth0"],
+  [
+    tableSet("accelerated", { frontend: "vip", family: 4 }),
+    "accelerated4",
+    VIP,
+    "10.96.0.1 . udp . 53",
+  ],
+  [
+    tableSet("accelerated", { frontend: "nodeport", family: 6 }),
+    "accelerated-nodeports6",
+    NODE_PORT,
+    "sctp . 30053",
+  ],
   [
     tableSet("affinityClients", { family: 4, endpoint: "5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80" }),
     "affinity4-5OJB2KTY-ns/svc/tcp/http__10.0.0.1.80",

@@ -1,0 +1,142 @@
+/**
+ * Keeps the devices of the flowtable: the node's interfaces whose names match the configured patterns.
+ *
+ * Interfaces come and go with pods, and nft refuses a transaction that names a missing one. So devices
+ * have transactions of their own, and none of them delays or fails a sync of rules.
+ *
+ * @module
+ */
+import { ApplyError } from "../../model/kernel/dataplane.ts";
+import {
+  type Clock,
+  type Logger,
+  type ProcessRunner,
+  ProgramFailedError,
+  ProgramMissingError,
+} from "../../model/ports/ports.ts";
+import { sameValue } from "../../model/values/record.ts";
+import type { Nft } from "./kernel/nft.ts";
+import { TABLE } from "./script/objects.ts";
+import { tableSet } from "./script/sets.ts";
+
+/** Gives nft, a reader of the interfaces, and the patterns of their names. */
+export interface DevicesOptions {
+  readonly nft: Pick<Nft, "apply" | "listDevices">;
+  /** Runs `cat`: Deno may not read below `/proc`. */
+  readonly runner: ProcessRunner;
+  readonly clock: Clock;
+  readonly logger: Pick<Logger, "warn">;
+  /** See `Acceleration`. */
+  readonly patterns: readonly string[];
+}
+
+/** Milliseconds between two looks at the interfaces. */
+const PERIOD = 2_000;
+/** Milliseconds after which the flowtable is read again, though no interface came or went. */
+const READ_PERIOD = 30_000;
+/** The most devices of one transaction. */
+const MOST = 200;
+
+/** Follows the interfaces of the node. */
+export class Devices {
+  readonly #options: DevicesOptions;
+  /** The interfaces that the flowtable had at the last look; `undefined` if that is not known. */
+  #known: readonly string[] | undefined;
+  #read = -Infinity;
+  /** Interfaces that nft refuses for another reason than that they went. */
+  readonly #refused = new Set<string>();
+
+  /** @param options what to work with */
+  constructor(options: DevicesOptions) {
+    this.#options = options;
+  }
+
+  /** Has the next look read the flowtable: the table was replaced. */
+  replaced(): void {
+    this.#known = undefined;
+  }
+
+  /** Looks again and again until the signal aborts. Never rejects. */
+  async follow(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.look();
+      await this.#options.clock.sleep(PERIOD, signal);
+    }
+  }
+
+  /** Adds the interfaces that came, and takes out those that no pattern names. */
+  async look(): Promise<void> {
+    const { nft, clock } = this.#options;
+    const present = await this.#present();
+    const now = clock.monotonic();
+    if (sameValue(present, this.#known) && now - this.#read < READ_PERIOD) return;
+    try {
+      const held = await nft.listDevices();
+      if (held === undefined) return;
+      for (const name of this.#refused) if (!present.includes(name)) this.#refused.delete(name);
+      const missing = present.filter((name) => !held.includes(name) && !this.#refused.has(name));
+      for (let i = 0; i < missing.length; i += MOST) await this.#add(missing.slice(i, i + MOST));
+      const extra = held.filter((name) => !present.includes(name));
+      if (extra.length > 0) await nft.apply(command("delete", extra));
+      [this.#known, this.#read] = [present, now];
+    } catch (error) {
+      // An interface went meanwhile, or the table did: the next look sees what is there.
+      if (!(error instanceof ApplyError)) throw error;
+    }
+  }
+
+  /** Adds all at once; if nft refuses that, one by one. */
+  async #add(names: readonly string[]): Promise<void> {
+    const { nft, logger } = this.#options;
+    try {
+      await nft.apply(command("add", names));
+    } catch (error) {
+      if (!(error instanceof ApplyError)) throw error;
+      if (names.length > 1) {
+        for (const name of names) await this.#add([name]);
+        return;
+      }
+      const [name = ""] = names;
+      if (!(await this.#present()).includes(name)) return;
+      this.#refused.add(name);
+      logger.warn("an interface cannot take the fast path, and keeps the usual one", {
+        interface: name,
+        error: error.message,
+      });
+    }
+  }
+
+  /** Returns the interfaces that match, sorted. */
+  async #present(): Promise<readonly string[]> {
+    const { runner, patterns } = this.#options;
+    try {
+      const { stdout } = await runner.run(["cat", "/proc/net/dev"]);
+      return matchingInterfaces(stdout, patterns);
+    } catch (error) {
+      if (error instanceof ProgramFailedError || error instanceof ProgramMissingError) return [];
+      throw error;
+    }
+  }
+}
+
+/** A name that needs no escapes in a script. */
+const PLAIN_NAME = /^[A-Za-z0-9_.@=-]{1,15}$/;
+
+/** Returns the interfaces of `/proc/net/dev` that match a pattern, sorted, without `lo`. */
+export function matchingInterfaces(text: string, patterns: readonly string[]): string[] {
+  const expressions = patterns.map((pattern) => {
+    const parts = pattern.split("*").map((part) => RegExp.escape(part));
+    return new RegExp(`^${parts.join(".*")}$`);
+  });
+  const names = [...text.matchAll(/^ *([^\s:]+):/gm)].map(([, name = ""]) => name);
+  return names.filter((name) =>
+    name !== "lo" && PLAIN_NAME.test(name) && expressions.some((each) => each.test(name))
+  ).sort();
+}
+
+function command(verb: "add" | "delete", names: readonly string[]): string {
+  const { name, body } = tableSet("fastPath", {});
+  const devices = names.map((each) => `"${each}"`).join(", ");
+  // Without the flags of the declaration, the kernel would take them away.
+  return `${verb} flowtable ${TABLE} ${name} { ${body}; devices = { ${devices} }; }\n`;
+}

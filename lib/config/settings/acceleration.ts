@@ -1,0 +1,49 @@
+/**
+ * Defines the settings of the kernel's fast path for long connections. kube-proxy has none.
+ *
+ * @module
+ */
+import { ACCELERATED_SERVICES, type Acceleration } from "../../model/configuration.ts";
+import { INT32_MAX, integer } from "../file/fields.ts";
+import { interfacePattern, oneOf } from "../file/readers.ts";
+import { group, list, value, word } from "./setting.ts";
+
+/** Short connections lose by the fast path: 20 packets are an exchange of a few kilobytes. */
+const PACKETS = 20;
+
+/** The fast path is off until interfaces are named. */
+export const ACCELERATION_GROUP = group({
+  title: "Acceleration",
+  settings: {
+    "signpost.acceleration.interfaces": list(interfacePattern, {
+      flag: {
+        name: "acceleration-interfaces",
+        kind: "list",
+        value: "PATTERNS",
+        help:
+          "Long connections between these interfaces take the kernel's fast path (nftables mode), such as eth0,veth*; see docs/acceleration.md. Default: none.",
+      },
+    }),
+    "signpost.acceleration.packets": value(integer(1, INT32_MAX), PACKETS, {
+      flag: {
+        name: "acceleration-packets",
+        kind: "integer",
+        value: "N",
+        help: "Packets of a connection before it takes the fast path. Default 20.",
+      },
+    }),
+    "signpost.acceleration.services": word<Acceleration["services"]>(
+      oneOf(...ACCELERATED_SERVICES),
+      "all",
+      {
+        flag: {
+          name: "acceleration-services",
+          value: "NAME",
+          choices: ACCELERATED_SERVICES,
+          help:
+            "Services whose connections may take it: all (default), or annotated; the annotation signpost.dev/acceleration is on or off for one.",
+        },
+      },
+    ),
+  },
+});

@@ -1,0 +1,108 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { Devices, matchingInterfaces } from "../../../lib/backend/nftables/devices.ts";
+import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
+
+/** What `/proc/net/dev` says of some interfaces. */
+function table(...names: readonly string[]): string {
+  const lines = names.map((name) => `${name.padStart(6)}: 84 1 0 0 0 0 0 0 84 1 0 0 0 0 0 0`);
+  return ["Inter-|   Receive  |  Transmit", " face |bytes packets|bytes", ...lines].join("\n");
+}
+
+/** A kernel with interfaces, and with a flowtable that refuses some devices. */
+function stage(options: { readonly refuses?: readonly string[] } = {}) {
+  const kernel = { interfaces: ["lo", "eth0"], devices: [] as string[] | undefined, now: 0 };
+  const scripts: string[] = [];
+  const warnings: string[] = [];
+  const devices = new Devices({
+    nft: {
+      listDevices: () => Promise.resolve(kernel.devices && [...kernel.devices]),
+      apply: (script) => {
+        scripts.push(script);
+        const names = [...script.matchAll(/"([^"]+)"/g)].map(([, name = ""]) => name);
+        const { devices = [], interfaces } = kernel;
+        if (names.some((name) => options.refuses?.includes(name) || !interfaces.includes(name))) {
+          if (script.startsWith("add")) {
+            return Promise.reject(new ApplyError("conflict", "No such file or directory"));
+          }
+        }
+        kernel.devices = script.startsWith("add")
+          ? [...new Set([...devices, ...names])]
+          : devices.filter((name) => !names.includes(name));
+        return Promise.resolve();
+      },
+    },
+    runner: {
+      run: () => Promise.resolve({ code: 0, stdout: table(...kernel.interfaces), stderr: "" }),
+    },
+    clock: {
+      now: () => kernel.now,
+      monotonic: () => kernel.now,
+      sleep: () => Promise.resolve(),
+    },
+    logger: { warn: (message, fields) => warnings.push(`${message} ${JSON.stringify(fields)}`) },
+    patterns: ["eth0", "veth*"],
+  });
+  return { kernel, scripts, warnings, devices };
+}
+
+Deno.test("interfaces that match a pattern become devices, and the flags are kept", async () => {
+  const { kernel, scripts, devices } = stage();
+  kernel.interfaces.push("veth1", "cni0");
+  await devices.look();
+  assertEquals(scripts, [
+    'add flowtable inet signpost fast-path { hook ingress priority 0; counter; devices = { "eth0", "veth1" }; }\n',
+  ]);
+});
+
+Deno.test("an interface that comes is added, one that went is taken out", async () => {
+  const { kernel, devices } = stage();
+  await devices.look();
+  kernel.interfaces = ["lo", "veth2"];
+  await devices.look();
+  assertEquals(kernel.devices, ["veth2"]);
+});
+
+Deno.test("while no interface comes or goes, the flowtable is read every 30 seconds", async () => {
+  const { kernel, devices } = stage();
+  await devices.look();
+  kernel.devices = [];
+  kernel.now = 29_000;
+  await devices.look();
+  assertEquals(kernel.devices, []);
+  kernel.now = 31_000;
+  await devices.look();
+  assertEquals(kernel.devices, ["eth0"]);
+});
+
+Deno.test("a table that was replaced gets its devices at the next look", async () => {
+  const { kernel, devices } = stage();
+  await devices.look();
+  kernel.devices = [];
+  devices.replaced();
+  await devices.look();
+  assertEquals(kernel.devices, ["eth0"]);
+});
+
+Deno.test("without a flowtable nothing is written", async () => {
+  const { kernel, scripts, devices } = stage();
+  kernel.devices = undefined;
+  await devices.look();
+  assertEquals(scripts, []);
+});
+
+Deno.test("a refused interface keeps no other one out, and is named once", async () => {
+  const { kernel, warnings, devices } = stage({ refuses: ["veth1"] });
+  kernel.interfaces.push("veth1", "veth2");
+  await devices.look();
+  devices.replaced();
+  await devices.look();
+  assertEquals(kernel.devices, ["eth0", "veth2"]);
+  assertEquals(warnings.length, 1);
+  assertMatch(warnings[0] ?? "", /"interface":"veth1"/);
+});
+
+Deno.test("a name that could end a quoted name, and lo, match no pattern", () => {
+  const text = table("lo", 'veth"}', "veth1", "veth.5", "vethX");
+  assertEquals(matchingInterfaces(text, ["*"]), ["veth.5", "veth1", "vethX"]);
+  assertEquals(matchingInterfaces(text, ["veth.*"]), ["veth.5"]);
+});
