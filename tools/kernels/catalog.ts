@@ -30,9 +30,14 @@ export interface MachineRun {
   readonly isNftablesOnly?: true;
   /** Tries the take-over from kube-proxy's ipvs mode, and nothing else. */
   readonly isIpvs?: true;
+  /** Tries the fast path for long connections, and nothing else. */
+  readonly isFlowtables?: true;
   /** What is special about it, for the list and the table. */
   readonly note: string;
 }
+
+/** Selects the runs of the fast path together. */
+const FLOWTABLES = "flowtables";
 
 /** All of them. The names of the suites stay; the versions of what they offer do not. */
 export const MACHINE_RUNS: readonly MachineRun[] = [
@@ -119,6 +124,14 @@ export const MACHINE_RUNS: readonly MachineRun[] = [
     isIpvs: true,
     note: "Debian 12; the take-over from kube-proxy's ipvs mode",
   },
+  ...SUITES.map((suite) => ({
+    name: `${FLOWTABLES}-${suite}`,
+    suite,
+    package: "linux-image-amd64",
+    nft: suite === "bullseye" ? "bookworm" as const : suite,
+    isFlowtables: true as const,
+    note: `the fast path for long connections on the kernel of ${suite}`,
+  })),
 ];
 
 /** The run that boots nothing: `--once` under qemu's user mode. */
@@ -139,16 +152,21 @@ export function isWithoutIpv6(run: MachineRun): boolean {
  * @throws {Error} where one of them is unknown
  */
 export function selectNames(wanted: readonly string[]): string[] {
-  const unknown = wanted.filter((name) => !NAMES.includes(name));
+  const isGroup = (name: string) => name === FLOWTABLES;
+  const unknown = wanted.filter((name) => !NAMES.includes(name) && !isGroup(name));
   if (unknown.length > 0) {
     throw new Error(`there is no ${unknown.join(", ")}: the names are ${NAMES.join(", ")}`);
   }
-  return wanted.length === 0 ? [...NAMES] : NAMES.filter((name) => wanted.includes(name));
+  return wanted.length === 0
+    ? [...NAMES]
+    : NAMES.filter((name) =>
+      wanted.some((each) => each === name || (isGroup(each) && name.startsWith(`${each}-`)))
+    );
 }
 
 /**
  * The run of a day: the next one each day, none of the series that the machine itself runs, and not
- * the long one of ipvs mode.
+ * the long ones of ipvs mode and the fast path.
  *
  * @param dayOfYear 1 to 366
  * @param release of the machine's kernel, as `uname -r` prints it
@@ -156,7 +174,7 @@ export function selectNames(wanted: readonly string[]): string[] {
 export function runOfDay(dayOfYear: number, release: string): MachineRun {
   const series = /^\d+\.\d+/.exec(release)?.[0];
   const others = MACHINE_RUNS.filter((run) =>
-    run.isIpvs === undefined && (run.series === undefined || run.series !== series)
+    !run.isIpvs && !run.isFlowtables && (run.series === undefined || run.series !== series)
   );
   const run = others[dayOfYear % others.length];
   if (run === undefined) throw new Error("there are no kernels to choose from");

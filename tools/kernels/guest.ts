@@ -7,6 +7,7 @@ import type { Family } from "../../lib/model/values/address.ts";
 import { execute, run } from "../../tests/support/command.ts";
 import { say } from "../terminal.ts";
 import { DaemonLife, type LifePart } from "./guest_daemon.ts";
+import { tryFlowtables } from "./flowtables/scenario.ts";
 import { Findings } from "./ipvs/findings.ts";
 import type { Recording } from "./ipvs/recording.ts";
 import { takeOverFromIpvs } from "./ipvs/scenario.ts";
@@ -24,6 +25,8 @@ export interface Plan {
   readonly foreignNft?: string;
   /** A program to take over from, in the place of what it has left in a recording. */
   readonly kubeProxy?: string;
+  /** The path of `flowtables/traffic.py`. */
+  readonly traffic: string;
 }
 
 const LONGEST_DETAIL = 1_000;
@@ -44,7 +47,13 @@ async function main(folder: string): Promise<void> {
     if (parts.includes("ipvs")) {
       await record(await judge({ backend, part: "ipvs" }, () => runIpvs(backend, plan, folder)));
     }
-    const life = parts.filter((part) => part !== "flows" && part !== "ipvs");
+    if (parts.includes("flowtables")) {
+      const step = { backend, part: "flowtables" } as const;
+      await record(await judge(step, () => runFlowtables(plan, folder)));
+    }
+    const life = parts.filter((part) =>
+      part !== "flows" && part !== "ipvs" && part !== "flowtables"
+    );
     await runLife(backend, { parts: life, plan, record });
   }
 }
@@ -94,6 +103,17 @@ async function runIpvs(
   } finally {
     const text = `${backend}:\n${findings}\n`;
     await Deno.writeTextFile(`${folder}/report`, text, { append: true });
+  }
+  if (findings.problems.length > 0) throw new Error(findings.problems.join("; "));
+  return "";
+}
+
+async function runFlowtables(plan: Plan, folder: string): Promise<string> {
+  const findings = new Findings(say);
+  try {
+    await tryFlowtables(plan, findings);
+  } finally {
+    await Deno.writeTextFile(`${folder}/report`, `${findings}\n`);
   }
   if (findings.problems.length > 0) throw new Error(findings.problems.join("; "));
   return "";

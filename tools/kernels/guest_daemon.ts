@@ -18,7 +18,7 @@ import type { Plan } from "./guest.ts";
 import type { Backend, Part } from "./steps.ts";
 
 /** A part of the daemon's life; the flows are another. */
-export type LifePart = Exclude<Part, "flows" | "ipvs">;
+export type LifePart = Exclude<Part, "flows" | "ipvs" | "flowtables">;
 
 /** Milliseconds. A machine by emulation is slow, and slower beside other work. */
 const DEADLINE = 600_000;

@@ -107,5 +107,5 @@ function selectBackends(wanted: readonly string[]): Backend[] {
 export function renderList(): string {
   const rows = MACHINE_RUNS.map(({ name, note }) => [name, note] as const);
   const all = [...rows, ["aarch64", "--once on another processor (qemu's user mode)"] as const];
-  return all.map(([name, note]) => `${name.padEnd(16)}${note}\n`).join("");
+  return all.map(([name, note]) => `${name.padEnd(20)}${note}\n`).join("");
 }

@@ -39,6 +39,7 @@ const KERNEL_PACKAGE = /^linux-(?:image|binary|modules|base)-\d+\.\d+\.\d+/;
 const IPVS_PROGRAMS = ["ipvsadm", "ipset"];
 /** What kube-proxy's ipvs mode left last. */
 const RECORDING = new URL("ipvs/recording.json", import.meta.url).pathname;
+const TRAFFIC = new URL("flowtables/traffic.py", import.meta.url).pathname;
 const CONSOLE_LINES = 3;
 const TIME_LIMIT = "not tried: the run was ended before";
 
@@ -79,6 +80,7 @@ export async function runKernel(
     families: isWithoutIpv6(run) ? [4] : [4, 6],
     conformance: shop.flows?.conformance ?? "",
     rules: shop.flows?.rules ?? "",
+    traffic: TRAFFIC,
     ...(run.foreignNft && { foreignNft: `${await prepareNft(shop.packages, run.foreignNft)}/nft` }),
     ...(shop.kubeProxy !== undefined && { kubeProxy: shop.kubeProxy }),
   };

@@ -14,8 +14,8 @@ export type Backend = typeof BACKENDS[number];
 /** The recorded packet flows, or a part of the daemon's life. */
 export const PARTS = ["flows", "start", "drift", "restart", "cleanup"] as const;
 
-/** One of them, or the take-over from kube-proxy's ipvs mode, which has a machine of its own. */
-export type Part = typeof PARTS[number] | "ipvs";
+/** One of them, or what has a machine of its own: the take-over from kube-proxy's ipvs mode, the fast path. */
+export type Part = typeof PARTS[number] | "ipvs" | "flowtables";
 
 /** One thing that is tried; `once` is the text that `--once` prints, on another processor. */
 export interface Step {
@@ -74,6 +74,7 @@ export function stepsOf(
   const hasFlows = options.hasFlows && !isWithoutIpv6(run) && !run.foreignNft;
   const only = run.isNftablesOnly ? "nftables" : run.foreignNft && "iptables";
   const backends = options.backends.filter((each) => only === undefined || each === only);
+  if (run.isFlowtables) return [{ backend: "nftables", part: "flowtables" }];
   if (run.isIpvs) return backends.map((backend) => ({ backend, part: "ipvs" }));
   return backends.flatMap((backend) =>
     PARTS.filter((part) => part !== "flows" || hasFlows).map((part) => ({ backend, part }))
