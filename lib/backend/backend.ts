@@ -7,7 +7,7 @@
  */
 import type { RulesetFacts } from "../findings/facts.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { Finding } from "../model/status.ts";
+import type { AccelerationSummary, Finding } from "../model/status.ts";
 import type {
   Change,
   Drift,
@@ -128,6 +128,8 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   /** The connection counts of frontends. */
   readonly connections: ConnectionCounters;
   readonly foreignRules: ForeignRules;
+  /** The fast path for long connections; absent if the mode or this node has none. */
+  readonly acceleration?: AccelerationSummary | undefined;
   /**
    * Checks if the kernel supports the rules, without writing.
    * @throws {ApplyError} that names what is missing

@@ -65,6 +65,9 @@ const schema: z.ZodMiniType<Status> = z.object({
   driftRepairs: number,
   portions: z.exactOptional(z.object({ done: number, of: number })),
   localhostNodePorts: z.exactOptional(z.object({ listeners: number, connections: number })),
+  acceleration: z.exactOptional(
+    z.object({ packets: number, interfaces: z.array(text), connections: z.nullable(number) }),
+  ),
   takeOver: z.exactOptional(
     z.object({ from: z.literal("ipvs"), connections: number, until: text, obstacle: text }),
   ),

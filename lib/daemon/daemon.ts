@@ -449,6 +449,7 @@ export class Daemon {
       interfaceAddresses: this.#ownPorts.addresses,
       stale: this.#loop.stale,
       progress: this.#opened.backend.progress,
+      acceleration: this.#opened.backend.acceleration,
       takeOver: this.#opened.backend.foreignRules.ipvs,
       snapshotAge: this.#saved.age(),
       refusedFeatures: this.#opened.refusedFeatures,

@@ -74,6 +74,16 @@ export interface TakeOverSummary {
   readonly obstacle: string;
 }
 
+/** The kernel's fast path for long connections. */
+export interface AccelerationSummary {
+  /** The packets of a connection before it takes the fast path. */
+  readonly packets: number;
+  /** The interfaces between which connections take it. */
+  readonly interfaces: readonly string[];
+  /** The connections on it at the last count, of all programs; `null` if they cannot be counted. */
+  readonly connections: number | null;
+}
+
 /** A sync that wrote a Service. */
 export interface WrittenBy {
   /** Counts the syncs that the kernel took since the daemon's start. */
@@ -138,6 +148,8 @@ export interface Status {
   readonly endpoints: number;
   readonly driftRepairs: number;
   readonly localhostNodePorts?: LocalhostSummary;
+  /** Absent if there is no fast path. */
+  readonly acceleration?: AccelerationSummary;
   /** Absent if no take-over is in progress. */
   readonly takeOver?: TakeOverSummary;
   /** `null` if there is no state file. */

@@ -3,7 +3,12 @@
  *
  * @module
  */
-import type { LocalhostSummary, Status, TakeOverSummary } from "../model/status.ts";
+import type {
+  AccelerationSummary,
+  LocalhostSummary,
+  Status,
+  TakeOverSummary,
+} from "../model/status.ts";
 import { count } from "../model/values/text.ts";
 import { formatAge, formatAgo, formatDuration, formatSize, programOf } from "./human.ts";
 import { redactSecrets } from "./redact.ts";
@@ -73,7 +78,7 @@ export function statusView(status: Status, now: number): StatusView {
 
 function factsOf(status: Status, now: number): StatusView["facts"] {
   const program = status.nft === "" ? status.mode : `${status.mode} (${programOf(status)})`;
-  const { localhostNodePorts, takeOver, snapshotAgeSeconds: age } = status;
+  const { localhostNodePorts, acceleration, takeOver, snapshotAgeSeconds: age } = status;
   const minSyncPeriod = minSyncPeriodOf(status);
   return [
     ["mode", `${program}, kernel ${status.kernel}`],
@@ -84,6 +89,7 @@ function factsOf(status: Status, now: number): StatusView["facts"] {
     ["endpoints", `${status.endpoints} in ${status.endpointSlices} slices`],
     ["drift repairs", `${status.driftRepairs}`],
     ...localhostNodePorts ? [["on loopback", formatLocalhost(localhostNodePorts)] as const] : [],
+    ...acceleration ? [["fast path", formatAcceleration(acceleration)] as const] : [],
     ...takeOver ? [["take-over", formatTakeOver(takeOver)] as const] : [],
     ["state file", age === null ? "none" : `${formatAge(age)} old`],
   ];
@@ -99,6 +105,12 @@ function minSyncPeriodOf({ minSyncPeriod, syncPauseSeconds }: Status): string {
 /** Writes node ports on loopback in words: `2 listeners, 1 connection`. */
 function formatLocalhost({ listeners, connections }: LocalhostSummary): string {
   return `${count(listeners, "listener")}, ${count(connections, "connection")}`;
+}
+
+/** Words the fast path: `12 connections after 20 packets, 3 interfaces`. */
+function formatAcceleration({ packets, interfaces, connections }: AccelerationSummary): string {
+  const now = connections === null ? "connections" : count(connections, "connection");
+  return `${now} after ${count(packets, "packet")}, ${count(interfaces.length, "interface")}`;
 }
 
 /** Words a take-over: `from ipvs: waiting for 3 connections, until 04:55 UTC`. */

@@ -4,6 +4,7 @@
  * @module
  */
 import { finding } from "../../findings/finding.ts";
+import type { AccelerationSummary } from "../../model/status.ts";
 import type { ConnectionCounters } from "../../model/connections.ts";
 import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange, StreamedState } from "../../model/kernel/desired.ts";
@@ -86,7 +87,7 @@ export class NftablesBackend implements Backend<NftScript> {
       // One without marks: the monitor passes over changes of devices.
       nft: new Nft(options.runtime.runner),
       logger: options.logger,
-      patterns: options.configuration.signpost.acceleration.interfaces,
+      settings: options.configuration.signpost.acceleration,
     });
     this.connections = new ElementCounters({
       ...options.runtime,
@@ -96,6 +97,7 @@ export class NftablesBackend implements Backend<NftScript> {
     this.metrics = nftablesMetrics({
       nft: this.#nft,
       elements: () => this.#dataplane.elements,
+      accelerated: () => this.#devices.summary?.connections ?? undefined,
       clock: options.runtime.clock,
     });
   }
@@ -143,6 +145,11 @@ export class NftablesBackend implements Backend<NftScript> {
   /** @inheritdoc */
   get isUnfinished(): boolean {
     return this.#dataplane.isUnfinished;
+  }
+
+  /** @inheritdoc */
+  get acceleration(): AccelerationSummary | undefined {
+    return this.#devices.summary;
   }
 
   /** @inheritdoc */
@@ -250,7 +257,11 @@ function randomMark(): number {
   return (crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1;
 }
 
-function nftablesMetrics(options: LocalhostRejectsOptions): BackendMetrics {
+function nftablesMetrics(
+  { accelerated, ...options }: LocalhostRejectsOptions & {
+    readonly accelerated: () => number | undefined;
+  },
+): BackendMetrics {
   const prefix = "kubeproxy_sync_proxy_rules_nftables";
   return {
     failures: [
@@ -270,6 +281,11 @@ function nftablesMetrics(options: LocalhostRejectsOptions): BackendMetrics {
       definition: ["signpost_elements", "Elements of a map or set"],
       labels: ["map"],
       read: () => [...options.elements()].map(([map, value]) => ({ labels: { map }, value })),
+    }, {
+      definition: ["signpost_accelerated_connections", "Connections on the kernel's fast path"],
+      labels: [],
+      read: () =>
+        [accelerated()].flatMap((value) => value === undefined ? [] : [{ labels: {}, value }]),
     }],
     counters: [localhostRejects(options)],
   };

@@ -1,5 +1,6 @@
 /**
  * Keeps the devices of the flowtable: the node's interfaces whose names match the configured patterns.
+ * Counts the connections that take it.
  *
  * Interfaces come and go with pods, and nft refuses a transaction that names a missing one. So devices
  * have transactions of their own, and none of them delays or fails a sync of rules.
@@ -7,13 +8,17 @@
  * @module
  */
 import { ApplyError } from "../../model/kernel/dataplane.ts";
+import type { Acceleration } from "../../model/configuration.ts";
 import {
   type Clock,
   type Logger,
   type ProcessRunner,
+  type ProcessStreamer,
   ProgramFailedError,
   ProgramMissingError,
 } from "../../model/ports/ports.ts";
+import type { AccelerationSummary } from "../../model/status.ts";
+import { FAMILIES } from "../../model/values/address.ts";
 import { sameValue } from "../../model/values/record.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { TABLE } from "./script/objects.ts";
@@ -24,10 +29,11 @@ export interface DevicesOptions {
   readonly nft: Pick<Nft, "apply" | "listDevices">;
   /** Runs `cat`: Deno may not read below `/proc`. */
   readonly runner: ProcessRunner;
+  /** Runs `conntrack`, whose output may be long. */
+  readonly streamer: ProcessStreamer;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "warn">;
-  /** See `Acceleration`. */
-  readonly patterns: readonly string[];
+  readonly settings: Pick<Acceleration, "interfaces" | "packets">;
 }
 
 /** Milliseconds between two looks at the interfaces. */
@@ -36,15 +42,19 @@ const PERIOD = 2_000;
 const READ_PERIOD = 30_000;
 /** The most devices of one transaction. */
 const MOST = 200;
+/** Milliseconds between two counts of connections, at least, and by the time that one takes. */
+const COUNT_PERIOD = { least: 10_000, timesAsLong: 100 };
 
 /** Follows the interfaces of the node. */
 export class Devices {
   readonly #options: DevicesOptions;
-  /** The interfaces that the flowtable had at the last look; `undefined` if that is not known. */
+  /** The interfaces that matched at the last look; `undefined`: the flowtable must be read. */
   #known: readonly string[] | undefined;
+  #held: readonly string[] | undefined;
   #read = -Infinity;
   /** Interfaces that nft refuses for another reason than that they went. */
   readonly #refused = new Set<string>();
+  #connections: number | null = null;
 
   /** @param options what to work with */
   constructor(options: DevicesOptions) {
@@ -56,11 +66,46 @@ export class Devices {
     this.#known = undefined;
   }
 
+  /** What the flowtable has; `undefined` if there is none, or it was not read yet. */
+  get summary(): AccelerationSummary | undefined {
+    const { packets } = this.#options.settings;
+    return this.#held && { packets, interfaces: this.#held, connections: this.#connections };
+  }
+
   /** Looks again and again until the signal aborts. Never rejects. */
   async follow(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#followInterfaces(signal), this.#followConnections(signal)]);
+  }
+
+  async #followInterfaces(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.look();
       await this.#options.clock.sleep(PERIOD, signal);
+    }
+  }
+
+  async #followConnections(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!signal.aborted) {
+      const started = clock.monotonic();
+      this.#connections = await this.#count(signal);
+      const pause = COUNT_PERIOD.timesAsLong * (clock.monotonic() - started);
+      await clock.sleep(Math.max(COUNT_PERIOD.least, pause), signal);
+    }
+  }
+
+  /** Counts the connections that take a fast path; `null` if conntrack cannot list them. */
+  async #count(signal: AbortSignal): Promise<number | null> {
+    let count = 0;
+    try {
+      for (const family of FAMILIES) {
+        const argv = ["conntrack", "-L", "-f", `ipv${family}`, "-u", "OFFLOAD"] as const;
+        for await (const _ of this.#options.streamer.lines([...argv], signal)) count++;
+      }
+      return count;
+    } catch (error) {
+      if (error instanceof ProgramFailedError || error instanceof ProgramMissingError) return null;
+      throw error;
     }
   }
 
@@ -79,6 +124,8 @@ export class Devices {
       const extra = held.filter((name) => !present.includes(name));
       if (extra.length > 0) await nft.apply(command("delete", extra));
       [this.#known, this.#read] = [present, now];
+      this.#held = [...held.filter((name) => !extra.includes(name)), ...missing]
+        .filter((name) => !this.#refused.has(name)).sort();
     } catch (error) {
       // An interface went meanwhile, or the table did: the next look sees what is there.
       if (!(error instanceof ApplyError)) throw error;
@@ -108,10 +155,10 @@ export class Devices {
 
   /** Returns the interfaces that match, sorted. */
   async #present(): Promise<readonly string[]> {
-    const { runner, patterns } = this.#options;
+    const { runner, settings } = this.#options;
     try {
       const { stdout } = await runner.run(["cat", "/proc/net/dev"]);
-      return matchingInterfaces(stdout, patterns);
+      return matchingInterfaces(stdout, settings.interfaces);
     } catch (error) {
       if (error instanceof ProgramFailedError || error instanceof ProgramMissingError) return [];
       throw error;

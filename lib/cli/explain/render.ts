@@ -268,6 +268,12 @@ export function renderPacket(report: PacketReport, paint: Paint): string {
       outcome.affinitySeconds > 0 ? `clients stay for ${outcome.affinitySeconds} s` : "",
     ],
     ["scheduler", outcome.scheduler ? describeScheduler(outcome.scheduler) : ""],
+    [
+      "offload",
+      outcome.acceleratedAfter === undefined
+        ? ""
+        : `the fast path after ${outcome.acceleratedAfter} packets, past later rules`,
+    ],
     ["stays on", stickyEndpoint ? hostPort(stickyEndpoint.address, stickyEndpoint.port) : ""],
   ];
   const head = `${paint(`Packet from ${from} to ${to}`, "bold")} ${paint(summary, colour)}\n` +

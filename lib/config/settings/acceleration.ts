@@ -4,8 +4,7 @@
  * @module
  */
 import { ACCELERATED_SERVICES, type Acceleration } from "../../model/configuration.ts";
-import { INT32_MAX, integer } from "../file/fields.ts";
-import { interfacePattern, oneOf } from "../file/readers.ts";
+import { INT32_MAX, integer, interfacePattern, oneOf } from "../file/readers.ts";
 import { group, list, value, word } from "./setting.ts";
 
 /** Short connections lose by the fast path: 20 packets are an exchange of a few kilobytes. */
@@ -24,7 +23,7 @@ export const ACCELERATION_GROUP = group({
           "Long connections between these interfaces take the kernel's fast path (nftables mode), such as eth0,veth*; see docs/acceleration.md. Default: none.",
       },
     }),
-    "signpost.acceleration.packets": value(integer(1, INT32_MAX), PACKETS, {
+    "signpost.acceleration.packets": value<number>(integer(1, INT32_MAX), PACKETS, {
       flag: {
         name: "acceleration-packets",
         kind: "integer",

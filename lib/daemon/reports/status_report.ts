@@ -7,6 +7,7 @@ import type { ObjectCache } from "../../cache/cache.ts";
 import type { Desired } from "../../policy/state.ts";
 import type { RefusedFeatures } from "../../model/kernel/traits.ts";
 import {
+  type AccelerationSummary,
   type LocalhostSummary,
   type Status,
   STATUS_VERSION,
@@ -47,6 +48,7 @@ export interface StatusSources {
   readonly localhost: LocalhostSummary | undefined;
   /** How far a large table is that is written in portions. */
   readonly progress: Progress | undefined;
+  readonly acceleration: AccelerationSummary | undefined;
   /** From kube-proxy's ipvs mode; `undefined`: none is under way. */
   readonly takeOver: TakeOverReport | undefined;
   /** Seconds; `undefined`: there is no state file. */
@@ -85,6 +87,7 @@ export function statusReport(sources: StatusSources): Status {
     endpoints: sum(cache.slices.values(), ({ endpoints }) => endpoints.length),
     driftRepairs: observation.driftRepairs,
     ...sources.localhost && { localhostNodePorts: sources.localhost },
+    ...sources.acceleration && { acceleration: sources.acceleration },
     ...sources.takeOver && { takeOver: takeOverSummary(sources.takeOver) },
     snapshotAgeSeconds: sources.snapshotAge ?? null,
     ...sources.refusedFeatures.size > 0 && {

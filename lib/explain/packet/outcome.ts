@@ -60,6 +60,8 @@ export interface Outcome {
   /** How new connections are spread; `null`: at random. */
   readonly scheduler: Scheduler | null;
   readonly masquerade: Masquerade | null;
+  /** The packets after which a connection may take the kernel's fast path; absent: it does not. */
+  readonly acceleratedAfter?: number;
   /** What the verdict depends on, where the packet's source is not known. */
   readonly conditions: readonly string[];
 }

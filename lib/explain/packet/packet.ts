@@ -132,6 +132,8 @@ function delivered(
     affinitySeconds: servicePort.affinitySeconds,
     scheduler: servicePort.scheduler ?? null,
     masquerade,
+    ...servicePort.accelerated && node.acceleratesAfter !== undefined &&
+      { acceleratedAfter: node.acceleratesAfter },
   };
 }
 

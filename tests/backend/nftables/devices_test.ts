@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { Devices, matchingInterfaces } from "../../../lib/backend/nftables/devices.ts";
+import { eventually } from "../../support/eventually.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 
 /** What `/proc/net/dev` says of some interfaces. */
@@ -37,10 +38,16 @@ function stage(options: { readonly refuses?: readonly string[] } = {}) {
     clock: {
       now: () => kernel.now,
       monotonic: () => kernel.now,
-      sleep: () => Promise.resolve(),
+      sleep: () => new Promise((resolve) => setTimeout(resolve, 1)),
     },
     logger: { warn: (message, fields) => warnings.push(`${message} ${JSON.stringify(fields)}`) },
-    patterns: ["eth0", "veth*"],
+    streamer: {
+      async *lines(argv) {
+        await Promise.resolve();
+        if (argv.includes("ipv4")) yield "tcp 6 src=10.244.0.2 [OFFLOAD] mark=0 use=2";
+      },
+    },
+    settings: { interfaces: ["eth0", "veth*"], packets: 20 },
   });
   return { kernel, scripts, warnings, devices };
 }
@@ -88,6 +95,17 @@ Deno.test("without a flowtable nothing is written", async () => {
   kernel.devices = undefined;
   await devices.look();
   assertEquals(scripts, []);
+});
+
+Deno.test("interfaces and connections are counted", async () => {
+  const { devices } = stage();
+  assertEquals(devices.summary, undefined);
+  const ending = new AbortController();
+  const following = devices.follow(ending.signal);
+  await eventually("a count", () => devices.summary?.connections !== null && devices.summary);
+  ending.abort();
+  await following;
+  assertEquals(devices.summary, { packets: 20, interfaces: ["eth0"], connections: 1 });
 });
 
 Deno.test("a refused interface keeps no other one out, and is named once", async () => {
