@@ -25,7 +25,7 @@ import { FairQueue, type Share } from "./fair_queue.ts";
 export interface Dirty {
   /** The Services, by `namespace/name`, that changed themselves or in their slices. */
   readonly services: ReadonlySet<string>;
-  /** True if the Node or the ServiceCIDRs changed. */
+  /** True if the Node, the ServiceCIDRs or the machine's addresses changed. */
   readonly node: boolean;
 }
 
@@ -60,7 +60,8 @@ export class ObjectCache implements Snapshot {
   readonly #delivered = new Set<Kind>();
   #isRestored = false;
   readonly #dirtyServices = new FairQueue();
-  #dirtyNode = false;
+  /** True at first: the machine has addresses even if no object names them. */
+  #dirtyNode = true;
   #node: Node | undefined;
 
   get services(): ReadonlyMap<string, Service> {
@@ -178,6 +179,11 @@ export class ObjectCache implements Snapshot {
   /** Marks Services, by `namespace/name`, for the next sync. */
   putBack(services: Iterable<string>): void {
     for (const key of services) this.#dirtyServices.add(key);
+  }
+
+  /** Marks the node for the next sync: an address of its interfaces changed, or a port that it needs. */
+  markNode(): void {
+    this.#dirtyNode = true;
   }
 
   /** Returns new or changed omissions since the last call, to log once each. */

@@ -20,7 +20,7 @@ import type { QueryContext } from "./context.ts";
 import { askHeldBack, askStatus, requestFullSync } from "./client.ts";
 import { ownAddresses } from "../daemon/objects/own_ports.ts";
 import { missingListeners, wantedListeners } from "../verify/listeners.ts";
-import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/state.ts";
+import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/pause.ts";
 import { plain } from "../model/values/text.ts";
 import type { Clock } from "../model/ports/ports.ts";
 import type { Status, SyncSummary } from "../model/status.ts";

@@ -15,6 +15,7 @@ import {
   servingEndpoints,
   type StateChange,
 } from "../model/kernel/desired.ts";
+import type { Script } from "../model/kernel/dataplane.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import {
   type Clock,
@@ -96,17 +97,20 @@ export class ConntrackCleaner {
   /**
    * Notes what a sync may have made stale, and starts a clean-up if the kernel took the sync. Does not wait for it.
    *
-   * @param sync `done`: the kernel has the change; `full`: the kernel may have held something else before
+   * @param sync `applied`: the kind of script that the kernel took; `isFull`: it may have held something else before
    * @yields where other work can be done
    */
   *following(
-    sync: { readonly change: StateChange; readonly done: boolean; readonly full: boolean },
+    { change, applied, isFull }: {
+      readonly change: StateChange;
+      readonly applied: Script["kind"] | undefined;
+      readonly isFull: boolean;
+    },
   ): Generator<undefined, void> {
     if (this.#isMissing) return;
     this.#isSynced = false;
-    const { change, done, full } = sync;
     // Other addresses of the node may take node ports where the fixed rules change.
-    const isAll = full || changesFixedRules(change);
+    const isAll = isFull || changesFixedRules(change);
     const present = isAll ? this.#options.state.services : [];
     let count = 0;
     for (const services of [change.services, addedBy(present)]) {
@@ -119,7 +123,7 @@ export class ConntrackCleaner {
         }
       }
     }
-    this.#isSynced = done;
+    this.#isSynced = applied !== undefined;
     if (!this.#isRunning) void this.#run();
   }
 

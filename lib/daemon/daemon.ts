@@ -7,6 +7,7 @@ import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../findings/facts.ts";
 import type { ObjectEvent } from "../model/cluster/objects.ts";
+import type { Script } from "../model/kernel/dataplane.ts";
 import type { Status } from "../model/status.ts";
 import { EventRecorder, type EventReport, startingEvent } from "../observe/events.ts";
 import { ProxyHealth } from "../observe/health.ts";
@@ -15,7 +16,6 @@ import type { HttpListen } from "../model/ports/http.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
 import type { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListen } from "../system/http_servers.ts";
-import type { SyncReport } from "../sync/reports.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { ConntrackCleaner } from "../conntrack/conntrack.ts";
@@ -24,7 +24,7 @@ import type { Connections } from "../backend/connections.ts";
 import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
 import { NodeFindings, readRuleset, readSystem } from "./reports/node_findings.ts";
 import { Observation } from "./reports/observation.ts";
-import { type OthersOptions, repairDrift, takeOver } from "./foreign_programs.ts";
+import { takeOver } from "./foreign_programs.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
 import { SavedState } from "./objects/saved_state.ts";
 import { objectsOf } from "../source/saved/format.ts";
@@ -188,12 +188,12 @@ export class Daemon {
         // One step, for between two of them others have their turn.
         (outcome) => {
           this.#services.follow(outcome);
-          if (outcome.report) this.#synced(outcome.report);
+          if (outcome.applied) this.#synced(outcome.applied);
         },
-        ({ report, full }) =>
-          report && !full ? this.#findings.changed() : this.#findings.suspected(),
-        ({ done }) => {
-          if (done) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
+        ({ applied, isFull }) =>
+          applied && !isFull ? this.#findings.changed() : this.#findings.suspected(),
+        ({ applied }) => {
+          if (applied) void this.#healthChecks.sync(new Map(this.#desired.healthChecks));
         },
         (outcome, turns) => turns.run(conntrack.following(outcome)),
         async (outcome, turns) => {
@@ -231,9 +231,10 @@ export class Daemon {
     });
     const firstSync = this.#firstSync.promise;
     const answering = this.#answer(signal);
-    const restored = this.#restore();
-    const delivering = restored.then(deliver);
-    const writing = restored.then(() => this.#runLoop(signal));
+    const begun = Promise.all([this.#restore(), this.#ownPorts.begin(signal)]);
+    // The loop comes first: it takes the objects of the state file before an event does.
+    const writing = begun.then(() => this.#loop.run());
+    const delivering = begun.then(deliver);
     const ended = new AbortController();
     const serving = serveAll({
       nodeName: this.#options.nodeName,
@@ -273,10 +274,10 @@ export class Daemon {
         serving,
         answering,
         announceReady(manager, waiting),
-        this.#ownPorts.follow(() => this.#loop.requestRound(), signal),
+        this.#ownPorts.follow(() => this.#loop.nodeChanged(), signal),
         manager.feedWatchdog(() => this.#loop.busy < STUCK, ended.signal),
-        firstSync.then(() => repairDrift(this.#others())),
-        firstSync.then(() => this.#takingOver = takeOver(this.#others())),
+        firstSync.then(() => this.#watchDrift()),
+        firstSync.then(() => this.#takingOver = this.#takeOver()),
         firstSync.then(async () => {
           this.#settingFailures = await applyKernelSettings(this.#options);
           this.#findings.changed();
@@ -360,12 +361,7 @@ export class Daemon {
     if (node) this.#health.setNode(node);
   }
 
-  async #runLoop(signal: AbortSignal): Promise<void> {
-    await this.#ownPorts.begin(signal);
-    await this.#loop.run();
-  }
-
-  #synced({ script }: SyncReport): void {
+  #synced(kind: Script["kind"]): void {
     const { runtime, logger, signal } = this.#options;
     if (!this.#isReady) {
       this.#isReady = true;
@@ -373,7 +369,7 @@ export class Daemon {
       logger.info("ready", { services, in: `${runtime.clock.now() - this.#started}ms` });
     }
     this.#firstSync.resolve();
-    runtime.releaseMemory(script.kind === "full" ? "large" : "small", signal);
+    runtime.releaseMemory(kind === "full" ? "large" : "small", signal);
     // What came from the state file is not to be written back as if it were new.
     if (!this.#cache.complete) return;
     this.#saved.changed();
@@ -388,17 +384,23 @@ export class Daemon {
     await Promise.race([this.#events.flushed(), enough]);
   }
 
-  #others(): OthersOptions {
-    return {
+  #watchDrift(): Promise<void> {
+    return this.#opened.backend.watchDrift({
+      desired: this.#desired,
+      onDrift: (drift) => this.#loop.drifted(drift),
+      onChange: (reason) => this.#loop.requestFull(reason),
+      signal: this.#options.signal,
+    });
+  }
+
+  #takeOver(): Promise<void> {
+    return takeOver({
       ...this.#options,
       clock: this.#options.runtime.clock,
       backend: this.#opened.backend,
-      desired: this.#desired,
-      drifted: () => this.observation.drifted(),
       looked: () => this.#findings.changed(),
       requestFull: (reason) => this.#loop.requestFull(reason),
-      requestRepair: () => this.#loop.requestRepair(),
-    };
+    });
   }
 
   /** Without an API server there is no receiver of Events. */

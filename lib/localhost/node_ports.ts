@@ -52,10 +52,10 @@ export class LocalhostNodePorts {
 
   /** Follows the outcome of a sync. @yields when other work can run */
   *following(
-    { change, done, full }: Pick<SyncOutcome, "change" | "done" | "full">,
+    { change, applied, isFull }: SyncOutcome,
   ): Generator<undefined, void> {
-    this.#isBehind ||= full || !done || change.node !== undefined;
-    if (!done) return;
+    this.#isBehind ||= isFull || applied === undefined || change.node !== undefined;
+    if (applied === undefined) return;
     const { node, services } = this.state;
     const isServed = node.ipFamilies.some((family) =>
       node.families[family].loopback === "listeners"

@@ -12,11 +12,10 @@ import {
   endpointCount,
   type ServiceChange,
   type StateChange,
-  type StreamedState,
 } from "../model/kernel/desired.ts";
 import type { ModeTraits, RefusedFeatures, Unsupported } from "../model/kernel/traits.ts";
 import type { EndpointSlice, Refusal, Service } from "../model/cluster/objects.ts";
-import { atOnce, copying, resultOf, sorting } from "../model/ports/in_turns.ts";
+import { atOnce, copying } from "../model/ports/in_turns.ts";
 import { only, sameItems, union } from "../model/values/lists.ts";
 import { sameValue } from "../model/values/record.ts";
 import { claimsOf, SurroundingsFollower, type SurroundingsOptions } from "./claimed.ts";
@@ -55,15 +54,8 @@ export interface Step {
   readonly growing: ReadonlySet<string>;
 }
 
-/** A step to a first state, whose Services are yielded as they are computed. */
-export interface StreamedStep extends StreamedState {
-  /** Ends with the step, and the desired state is then the new one. */
-  readonly services: Working;
-}
-
 /** `undefined` when other work can run. */
 type Keys = Iterable<string | undefined>;
-type Working = Generator<readonly DesiredServicePort[] | undefined, Step>;
 type Changes = StateChange["services"];
 
 /** The node's facts that Services depend on. If they change, all Services are computed again. */
@@ -120,8 +112,6 @@ export class Desired implements DesiredState {
   /** The node of the update in progress. */
   #nextNode: DesiredNode;
   #facts: NodeFacts = { zone: "", addresses: { 4: undefined, 6: undefined } };
-  /** This machine's addresses and ports at the last step. */
-  #around: readonly unknown[] = [];
 
   constructor(options: DesiredOptions) {
     this.#options = options;
@@ -190,30 +180,9 @@ export class Desired implements DesiredState {
     changed: Dirty,
     growth = Infinity,
   ): Generator<undefined, Step> {
-    const dirty = yield* this.#settle(objects, changed);
-    return yield* resultOf(this.#workOut(objects, dirty, growth));
-  }
-
-  /** Computes the first state. Its Services are yielded one by one. @yields when other work can run */
-  *streaming(objects: Snapshot, changed: Dirty): Generator<undefined, StreamedStep> {
-    const dirty = yield* this.#settle(objects, changed);
-    const services = this.#workOut(objects, sorting(dirty, (a, b) => a < b ? -1 : 1));
-    return { node: this.#nextNode, size: objects.services.size, services };
-  }
-
-  /** Updates the node and the claims. @returns the Services to compute */
-  *#settle(objects: Snapshot, changed: Dirty): Generator<undefined, Keys> {
-    const { interfaceAddresses, ownPorts } = this.#options;
-    const around = [interfaceAddresses?.(), ownPorts?.()];
-    const moved = around.some((each, i) => each !== this.#around[i]);
-    this.#around = around;
-    const all = (changed.node || moved) && this.#updateNode(objects);
+    const all = changed.node && this.#updateNode(objects);
     const alsoDirty = all ? objects.services.keys() : [];
-    return yield* this.#settleClaims(objects, alsoDirty, changed.services);
-  }
-
-  /** Computes Services, yields the ports of each existing one, and then stores the new state. */
-  *#workOut(objects: Snapshot, dirty: Keys, growth = Infinity): Working {
+    const dirty = yield* this.#settleClaims(objects, alsoDirty, changed.services);
     const services = new Map<string, ServiceChange>();
     const conflicts: Conflict[] = [];
     const overLimit: OverLimit[] = [];
@@ -241,7 +210,6 @@ export class Desired implements DesiredState {
       for (const each of this.#unsupported.get(key) ?? []) unsupported.push(each);
       const over = this.#admission.over.get(key);
       if (over) overLimit.push(over);
-      if (objects.services.has(key)) yield after;
       weight += 1 + ENDPOINT_WEIGHT * endpointCount(after);
       if (weight < BATCH_WEIGHT) continue;
       yield;

@@ -1,5 +1,5 @@
 /**
- * Tells the log and the observer what Services do not get, each thing once.
+ * Reports what Services do not get to the log and the observer, each fact once.
  *
  * @module
  */
@@ -14,84 +14,91 @@ import type { ApplyError, Script } from "../model/kernel/dataplane.ts";
 import type { StateChange } from "../model/kernel/desired.ts";
 import type { Turns } from "../model/ports/in_turns.ts";
 
-/** Describes a script that the kernel took. */
-export interface SyncReport {
+/** A script that the kernel took. */
+export interface SyncWritten {
   readonly script: Script;
-  /** Seconds from the start of the computation until the kernel had it. */
+  /** From the start of the sync. */
   readonly seconds: number;
-  /** `namespace/name` of the Services that the step was about. */
-  readonly step: Step;
 }
 
-/** Learns what the loop does, for metrics, health and Events; does nothing. Every member may be left out. */
+/** Hears of the loop's work, for metrics, health and Events. */
 export interface SyncObserver extends StepObserver {
   /** Something waits for a sync from now on. */
   queued?(): void;
-  /** A sync took all changes so far. Later ones wait for the next sync. */
+  /** A sync takes all changes so far. Later ones wait for the next sync. */
   started?(): void;
-  /** A script was applied. */
-  synced?(report: SyncReport): void;
+  /** The kernel took a script. */
+  synced?(sync: SyncWritten): void;
   /** A part of a script was written, or compared. */
   moved?(): void;
-  /** A script was refused. */
+  /** The kernel refused a script. */
   failed?(failure: { readonly kind: Script["kind"]; readonly error: ApplyError }): void;
+  /** Another program changed the rules; a repair follows. */
+  drifted?(): void;
   /** A part of an object cannot be used and is left out; each state of it is reported once. */
   omitted?(omission: Omission): void;
 }
 
-/** Describes the end of a sync, applied or failed. */
+/** The result of a sync. */
 export interface SyncOutcome {
-  /** The change that the sync wrote. */
   readonly change: StateChange;
-  /** The kernel has it. */
-  readonly done: boolean;
-  /** The kernel may have held something else before: at a start, after failures and drift. */
-  readonly full: boolean;
-  /** The applied script; `undefined` if the kernel did not take it. */
-  readonly report: SyncReport | undefined;
+  /** True if the kernel may have held something else before: at a start, after failures and drift. */
+  readonly isFull: boolean;
+  /** The kind of the last script that the kernel took; `undefined` if the sync failed. */
+  readonly applied: Script["kind"] | undefined;
 }
 
-/** Something that has to be done after a try to sync, what is long of it in turns. Must not reject. */
+/** A step after a try to sync; its long work runs in turns. Must not reject. */
 export type SyncStep = (
   outcome: SyncOutcome,
   turns: Pick<Turns, "run">,
 ) => Promise<void> | void;
 
-/** Hears of what Services do not get. Every member may be left out. */
+/** Hears of what Services do not get. */
 export interface StepObserver {
-  /** A step was worked out; the kernel does not have it yet. */
+  /** A step was computed; the kernel does not have it yet. */
   stepped?(step: Step): void;
   /** An object cannot be used; each state of it is reported once. */
   refused?(refusal: Refusal): void;
-  /** A Service does not get all that it asks for; all that is new of it, once. */
+  /** A Service loses claims; all its new conflicts, once. */
   conflicts?(service: string, conflicts: readonly Conflict[]): void;
   /** A Service needs what nft or the kernel refuses; once for each feature. */
   unsupported?(unsupported: Unsupported): void;
 }
 
-/** Who is told. */
-export interface StepReportsOptions {
-  readonly logger: Logger;
-  readonly observer: StepObserver;
-}
-
-/** Remembers what was told of, until it is over. */
+/** Remembers reported facts until they are over. */
 export class StepReports {
-  /** What was warned of, by the Service that lost: what it asked for, and who had it. */
-  readonly #conflicts = new Map<string, ReadonlyMap<string, string>>();
-  readonly #unsupported = new Map<string, ReadonlySet<string>>();
-  /** Services over a limit that were warned of, with the limit. */
-  readonly #overLimit = new Map<string, string>();
+  /** The reported facts, by Service. Few Services have any. */
+  readonly #known = new Map<string, Set<string>>();
 
-  /** @param options who is told */
-  constructor(private readonly options: StepReportsOptions) {}
+  /** @param options the receivers */
+  constructor(
+    private readonly options: { readonly logger: Logger; readonly observer: StepObserver },
+  ) {}
 
-  /** Reports what is new in a step. */
+  /** Reports the new facts of a step. */
   report(step: Step): void {
-    this.options.observer.stepped?.(step);
-    this.#reportConflicts(step);
-    this.#reportUnsupported(step);
-    this.#reportOverLimit(step);
+    const { logger, observer } = this.options;
+    observer.stepped?.(step);
+    const before = this.#forget(step.change.services);
+    const isNew = (service: string, fact: string) => {
+      const facts = this.#known.get(service) ?? new Set();
+      this.#known.set(service, facts.add(fact));
+      return before.get(service)?.has(fact) !== true;
+    };
+    for (const [loser, lost] of Map.groupBy(step.conflicts, ({ loser }) => loser)) {
+      const fresh = lost.filter(({ claim, holder }) => isNew(loser, `${claim} of ${holder}`));
+      if (fresh.length === 0) continue;
+      logger.warn(conflictLine(loser, fresh));
+      observer.conflicts?.(loser, fresh);
+    }
+    for (const each of step.unsupported) {
+      if (!isNew(each.service, each.feature)) continue;
+      logger.warn(unsupportedLine(each));
+      observer.unsupported?.(each);
+    }
+    // The number over the limit may change with each endpoint.
+    for (const each of step.overLimit) if (isNew(each.key, each.limit)) this.refuse(each);
   }
 
   /** Reports an object that cannot be used. */
@@ -101,48 +108,13 @@ export class StepReports {
     observer.refused?.({ kind, key, reason });
   }
 
-  /** How far a Service is over the limit may change with each endpoint. */
-  #reportOverLimit({ change, overLimit }: Step): void {
-    const known = takeOut(this.#overLimit, change);
-    for (const refusal of overLimit) {
-      const { key, limit } = refusal;
-      if (known.get(key) !== limit) this.refuse(refusal);
-      this.#overLimit.set(key, limit);
+  /** Forgets the facts of some Services. @returns these facts */
+  #forget(services: Step["change"]["services"]): ReadonlyMap<string, ReadonlySet<string>> {
+    const forgotten = new Map<string, ReadonlySet<string>>();
+    for (const service of sharedKeys(this.#known, services)) {
+      forgotten.set(service, this.#known.get(service) ?? new Set());
+      this.#known.delete(service);
     }
+    return forgotten;
   }
-
-  /** Warns once of what a Service does not get, in one line however much it is, until it is over. */
-  #reportConflicts({ change, conflicts }: Step): void {
-    const known = takeOut(this.#conflicts, change);
-    for (const [loser, lost] of Map.groupBy(conflicts, ({ loser }) => loser)) {
-      this.#conflicts.set(loser, new Map(lost.map((each) => [each.claim, each.holder])));
-      const fresh = lost.filter(({ claim, holder }) => known.get(loser)?.get(claim) !== holder);
-      if (fresh.length === 0) continue;
-      this.options.logger.warn(conflictLine(loser, fresh));
-      this.options.observer.conflicts?.(loser, fresh);
-    }
-  }
-
-  /** Warns once of a Service that needs what nft or the kernel refuses, until it does no more. */
-  #reportUnsupported({ change, unsupported }: Step): void {
-    const known = takeOut(this.#unsupported, change);
-    for (const [service, list] of Map.groupBy(unsupported, ({ service }) => service)) {
-      this.#unsupported.set(service, new Set(list.map(({ feature }) => feature)));
-      for (const each of list.filter(({ feature }) => !known.get(service)?.has(feature))) {
-        this.options.logger.warn(unsupportedLine(each));
-        this.options.observer.unsupported?.(each);
-      }
-    }
-  }
-}
-
-/** Takes out what is known of the Services of a step: few of very many have anything to tell of. */
-function takeOut<T>(all: Map<string, T>, { services }: Step["change"]): ReadonlyMap<string, T> {
-  const taken = new Map<string, T>();
-  for (const service of sharedKeys(all, services)) {
-    const known = all.get(service);
-    if (known !== undefined) taken.set(service, known);
-    all.delete(service);
-  }
-  return taken;
 }

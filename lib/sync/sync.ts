@@ -1,405 +1,341 @@
 /**
- * The sync loop: takes changes in, works out the desired state, and holds the kernel to it.
+ * The sync loop: takes changes in, computes the desired state, and holds the kernel to it.
  *
  * @module
  */
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import type { Backend } from "../backend/backend.ts";
-import { ApplyError, type Script } from "../model/kernel/dataplane.ts";
-import type { ObjectEvent, Refusal, ReplaceEvent } from "../model/cluster/objects.ts";
-import { resultOf, Turns } from "../model/ports/in_turns.ts";
+import type { MinSyncPeriod } from "../config/configuration.ts";
+import { ApplyError, type ApplyFailure, type Script } from "../model/kernel/dataplane.ts";
+import type { Drift } from "../model/kernel/differences.ts";
+import type { ObjectEvent, ReplaceEvent } from "../model/cluster/objects.ts";
+import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import {
-  describeFull,
-  hasWork,
-  initialState,
-  next,
-  pauseInForce,
-  plan,
-  type SyncEvent,
-  type SyncPeriods,
-  type SyncState,
-} from "./state.ts";
-import {
-  StepReports,
-  type SyncObserver,
-  type SyncOutcome,
-  type SyncReport,
-  type SyncStep,
-} from "./reports.ts";
 import { AutoResetEvent } from "./auto_reset_event.ts";
+import { RepairPauses, SyncPauses } from "./pause.ts";
+import { StepReports, type SyncObserver, type SyncOutcome, type SyncStep } from "./reports.ts";
 
-/** What the loop works with. */
-export interface SyncOptions extends SyncPeriods {
+/** The parts and periods of the loop. Periods are milliseconds. */
+export interface SyncOptions {
   readonly cache: ObjectCache;
   readonly desired: Desired;
   /** Makes and applies the scripts. */
-  readonly backend: Pick<
-    Backend,
-    "full" | "streamed" | "changing" | "isUnfinished" | "apply" | "repair"
-  >;
+  readonly backend: Pick<Backend, "full" | "changing" | "isUnfinished" | "apply" | "repair">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: SyncObserver;
+  /** From the end of a sync until the next one may begin; changes are gathered meanwhile. */
+  readonly minSyncPeriod: MinSyncPeriod;
+  /** Everything is replaced after so long without a full sync. */
+  readonly fullSyncPeriod: number;
   /** The cost that one partial sync writes, in elements, while other Services wait; absent: no bound. */
   readonly share: number | undefined;
-  /** What has to be done after a try to sync and before the next one, in this order. */
+  /** Steps after each try to sync and before the next one, in this order. */
   readonly afterSync: readonly SyncStep[];
-  /** Ends the loop; of a sync that is under way, no further part is begun. */
+  /** Ends the loop; no further part of a running sync is begun. */
   readonly signal: AbortSignal;
 }
 
-/** Owns what was applied. One sync runs at a time; what comes meanwhile waits in the cache, merged. */
+/** A step that the loop is about to write. */
+interface Planned {
+  readonly step: Step;
+  /** `undefined`: only a full script leads there. */
+  readonly partial: Script | undefined;
+}
+
+/** Owns the applied state. One sync runs at a time; the cache merges changes that come meanwhile. */
 export class SyncLoop {
   readonly #options: SyncOptions;
-  readonly #requested: AutoResetEvent;
+  readonly #wake: AutoResetEvent;
   readonly #reports: StepReports;
-  readonly #intake: Intake;
-  #state: SyncState;
-  /** Monotonic time at which a script got on. */
+  readonly #pauses: SyncPauses;
+  readonly #repairPauses = new RepairPauses();
+  /** Ends the last work on the objects. */
+  #objects: Promise<unknown> = Promise.resolve();
+  /** The reason why the next sync replaces everything; `undefined`: a partial one is enough. */
+  #full: string | undefined = "start";
+  #lastFull = Infinity;
+  /** The time of the next repair; `Infinity`: no other program has changed the rules. */
+  #repairAt = Infinity;
+  #isStale = false;
+  /** The last sync took a share of the changes. */
+  #hasBacklog = false;
+  /** The start of the running sync; `undefined` while the loop waits. */
+  #began: number | undefined;
+  /** The end of the last part of a script. */
   #moved = -Infinity;
 
   /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
     this.#options = options;
     this.#reports = new StepReports(options);
-    this.#intake = new Intake({ ...options, onTaken: (refusals) => this.#taken(refusals) });
-    this.#state = initialState(options.clock.monotonic());
-    this.#requested = new AutoResetEvent(options.clock);
+    this.#pauses = new SyncPauses(options.minSyncPeriod);
+    this.#wake = new AutoResetEvent(options.clock);
+    this.#began = options.clock.monotonic();
   }
 
-  /** Takes an event of a source in. */
+  /** Takes an event of a source into the cache. */
   handle(event: ObjectEvent): void {
-    this.#intake.handle(event);
+    void this.#alone(async (turns) => {
+      const { cache, logger, observer } = this.#options;
+      for (const refusal of await turns.run(cache.applying(event))) this.#reports.refuse(refusal);
+      for (const omission of cache.takeOmissions()) {
+        logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
+        observer.omitted?.(omission);
+      }
+      this.#wake.set();
+    });
   }
 
-  #taken(refusals: readonly Refusal[]): void {
-    const { cache, observer, logger } = this.#options;
-    for (const refusal of refusals) this.#reports.refuse(refusal);
-    for (const omission of cache.takeOmissions()) {
-      logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
-      observer.omitted?.(omission);
-    }
-    if (cache.complete && (cache.isDirty || !this.#state.complete)) this.#take({ type: "changed" });
-    if (!hasWork(this.#state)) return;
-    observer.queued?.();
-    this.#requested.set();
+  /** Takes in that the node's addresses changed, or the ports that no Service may have. */
+  nodeChanged(): void {
+    void this.#alone(() => {
+      this.#options.cache.markNode();
+      this.#wake.set();
+    });
   }
 
   /** Asks for a replacement of everything, without waiting for the min sync period. */
   requestFull(reason: string): void {
-    this.#request({ type: "full-requested", reason });
+    this.#full ??= reason;
+    this.#wake.set();
   }
 
-  /** Asks that what another program has changed be put back, without waiting for the min sync period. */
-  requestRepair(): void {
-    this.#request({ type: "repair-requested" });
-  }
-
-  /** Asks for a sync though no object has changed: policy and `afterSync` look at the node's addresses. */
-  requestRound(): void {
-    // What the policy asks around it was asked when the Services' turn began.
-    this.#intake.inTurn(() => {
-      this.#take({ type: "round-requested" });
-      this.#requested.set();
+  /** Asks for a repair after a change by another program, at once or after a pause. */
+  drifted({ missing, added, by }: Drift): void {
+    const { clock, logger, observer } = this.#options;
+    const now = clock.monotonic();
+    if (this.#repairAt < Infinity && this.#repairAt > now) return;
+    const { pause, at } = this.#repairPauses.next(now);
+    const what = "another program has changed our rules";
+    const message = pause === 0
+      ? `${what}; repairing what differs`
+      : `${what} again and again; repairs wait ${pause / 1000} s: find that program and stop it`;
+    logger.warn(message, {
+      ...missing !== "" && { missing },
+      ...added !== "" && { added },
+      ...by !== "" && { by },
     });
+    this.#repairAt = at;
+    observer.drifted?.();
+    this.#wake.set();
   }
 
   /**
-   * Takes the objects of a state file in, before `run` and any event: the first sync is about them, and the rules
-   * stay so until the sources have delivered everything.
+   * Takes the objects of a state file in, before `run`. The first sync writes them, whatever event comes
+   * after `run`, and the rules stay until the sources have delivered everything.
    */
   async restore(events: readonly ReplaceEvent[]): Promise<void> {
-    const { cache, clock } = this.#options;
-    await new Turns(clock).run(cache.restoring(events));
-    // The first sync opens it when it has taken these objects.
-    await this.#intake.close();
-    this.#take({ type: "restored" });
+    this.#isStale = true;
+    await this.#alone((turns) => turns.run(this.#options.cache.restoring(events)));
   }
 
   /**
-   * Milliseconds that the round at hand has taken so far, `afterSync` included, or the time from the
-   * start until `run`, or since its script got on; 0 while the loop waits for changes.
+   * Milliseconds since the running sync began or last made progress, or from the start until `run`;
+   * 0 while the loop waits.
    */
   get busy(): number {
-    const { phase } = this.#state;
-    if (phase.name === "waiting") return 0;
-    return this.#options.clock.monotonic() - Math.max(phase.since, this.#moved);
+    if (this.#began === undefined) return 0;
+    return this.#options.clock.monotonic() - Math.max(this.#began, this.#moved);
   }
 
-  /** Milliseconds that changes are gathered for after the last sync. */
+  /** Milliseconds from the end of the last sync in which changes are gathered. */
   get pause(): number {
-    return pauseInForce(this.#state, this.#options);
+    return this.#pauses.usual;
   }
 
   /** Returns true if the rules are of a state from before the start. */
   get stale(): boolean {
-    return this.#state.stale;
+    return this.#isStale;
   }
 
-  /**
-   * Runs until the signal aborts, and ends when the transaction that is under way has. The rules stay
-   * in the kernel.
-   */
+  /** Runs until the signal aborts and the running transaction has ended. The rules stay in the kernel. */
   async run(): Promise<void> {
-    const { clock, fullSyncPeriod, signal } = this.#options;
-    signal.addEventListener("abort", () => this.#requested.set(), { once: true });
-    this.#take({ type: "running" });
+    const { clock, fullSyncPeriod, observer, signal } = this.#options;
+    signal.addEventListener("abort", () => this.#wake.set(), { once: true });
+    this.#began = undefined;
     while (!signal.aborted) {
-      const { action, at } = plan(this.#state, this.#options);
-      const milliseconds = Math.max(0, at - clock.monotonic());
-      if (action === "sync") {
-        await clock.sleep(milliseconds, signal);
-        if (!signal.aborted) await this.#sync().catch(unlessEnded(signal));
-      } else {
-        await this.#requested.wait(milliseconds);
+      const now = clock.monotonic();
+      if (now >= this.#lastFull + fullSyncPeriod) this.#full ??= "full sync period";
+      if (!this.#hasWork) {
+        await this.#wake.wait(Math.min(this.#lastFull + fullSyncPeriod, this.#repairAt) - now);
+        continue;
       }
-      // Changes may come with each sync: then the loop never waits.
-      this.#take({ type: "period-checked", at: clock.monotonic(), fullSyncPeriod });
+      observer.queued?.();
+      const next = this.#pauses.next({
+        isUrgent: this.#isUrgent,
+        isUnfinished: this.#isUnfinished,
+      });
+      // Changes of one turn are gathered. Only the first sync begins at once, before an event comes.
+      if (next > -Infinity) await clock.sleep(Math.max(0, next - now), signal);
+      if (signal.aborted) break;
+      await this.#sync().catch((error) => {
+        if (error !== signal.reason) throw error;
+      });
+      this.#began = undefined;
     }
   }
 
-  /** Takes a request that is work of its own. */
-  #request(event: SyncEvent): void {
-    this.#take(event);
-    this.#options.observer.queued?.();
-    this.#requested.set();
+  /** True if there is anything to sync, and objects to make rules of. */
+  get #hasWork(): boolean {
+    const { cache } = this.#options;
+    if (this.#isUrgent) return cache.complete || this.#isStale;
+    const isChanged = cache.isDirty || this.#isUnfinished || this.#isStale && cache.complete;
+    return cache.consistent && isChanged;
   }
 
-  #take(event: SyncEvent): void {
-    this.#state = next(this.#state, event);
+  get #isUrgent(): boolean {
+    return this.#full !== undefined || this.#isRepairDue;
   }
 
-  /** Brings the kernel to the state of the objects. */
+  get #isRepairDue(): boolean {
+    return this.#options.clock.monotonic() >= this.#repairAt;
+  }
+
+  /** True if the last sync left changes or deletions to the next one. */
+  get #isUnfinished(): boolean {
+    return this.#hasBacklog || this.#options.backend.isUnfinished === true;
+  }
+
+  /** Brings the kernel to the state of the objects, whatever asked for it. */
   async #sync(): Promise<void> {
-    const { cache, desired, backend, clock, observer } = this.#options;
-    const started = clock.monotonic();
-    const repaired = await this.#repair(started);
-    if (this.#state.phase.name === "after-sync") {
-      if (repaired) {
-        await this.#follow({ change: repaired.step.change, full: true, report: repaired });
-      }
-      this.#take({ type: "followed" });
-      return;
+    const { clock } = this.#options;
+    const began = this.#began = clock.monotonic();
+    this.#pauses.begin(began);
+    const isRepair = this.#isRepairDue && this.#full === undefined;
+    const repaired = isRepair ? await this.#repair(began) : undefined;
+    let [applied, step, isFull] = [repaired, noStep(), repaired !== undefined];
+    if (this.#hasWork) {
+      const planned = await this.#alone((turns) => turns.run(this.#planning()));
+      step = planned.step;
+      applied = await this.#write(planned.partial, began);
+      isFull ||= applied?.kind === "full";
     }
-    await this.#intake.close();
-    observer.started?.();
-    const turns = new Turns(clock);
-    const isConsistent = cache.consistent;
-    if (isConsistent && this.#state.full !== undefined && desired.services.size === 0) {
-      this.#take({ type: "sync-started", at: started, hasPartial: false, isUnfinished: false });
-      await this.#writeFirst(started);
-      this.#take({ type: "followed" });
-      return;
+    const isFailed = this.#full === FAILED;
+    this.#pauses.end(clock.monotonic(), { began, isFailed });
+    if (applied || isFailed) {
+      await this.#follow({ change: step.change, isFull, applied: applied?.kind });
     }
-    // Between the state file and the last of the first lists the rules stay as they are.
-    const step = isConsistent ? await turns.run(this.#nextStep()) : noStep();
-    // No turn ends here: from now on the desired state is ahead of the kernel, and only a script
-    // that is being made says so to those who compare the two.
-    this.#reports.report(step);
-    const partial = this.#state.full === undefined
-      ? await turns.run(backend.changing(step.change, desired))
-      : undefined;
-    const isUnfinished = isConsistent && (cache.isDirty || backend.isUnfinished === true);
-    // It may have been asked for while the partial script was made.
-    const isFull = this.#state.full !== undefined;
-    const hasPartial = partial !== undefined;
-    this.#take({ type: "sync-started", at: started, hasPartial, isUnfinished });
-    this.#intake.open();
-    let report = partial && !isFull
-      ? await this.#apply(partial, { step: () => step, started })
-      : undefined;
-    if (this.#state.phase.name === "full") {
-      report = await this.#apply(backend.full(desired), { step: () => step, started });
-    }
-    const isFallback = partial !== undefined && report?.script.kind === "full";
-    const full = isFull || isFallback || repaired !== undefined;
-    await this.#follow({ change: step.change, full, report });
-    if (isUnfinished) observer.queued?.();
-    this.#take({ type: "followed" });
   }
 
-  /** Works out the next step: a fair share of what changed. What is left of it waits for the next sync. */
-  *#nextStep(): Generator<undefined, Step> {
-    const { cache, desired, share: most } = this.#options;
+  /** Repairs by parts what another program changed, or asks for a full sync. */
+  async #repair(began: number): Promise<Script | undefined> {
+    const { desired, backend, logger } = this.#options;
+    this.#repairAt = Infinity;
+    const script = await backend.repair(desired);
+    if (script?.text === "") {
+      logger.debug(2, "nothing differs from what was written");
+      return undefined;
+    }
+    const failure = script ? await this.#apply(script, began) : "unknown";
+    if (failure === undefined) return script;
+    this.#full ??= "drift";
+    return undefined;
+  }
+
+  /** Computes the next step, and its partial script. The state is ahead of the kernel afterwards. */
+  *#planning(): Generator<undefined, Planned> {
+    const { cache, desired, backend, observer } = this.#options;
+    observer.started?.();
+    // Between the state file and the last of the first lists the rules stay.
+    if (!cache.consistent) return { step: noStep(), partial: undefined };
+    this.#isStale &&= !cache.complete;
+    const isFirst = this.#full !== undefined && desired.services.size === 0;
+    const most = isFirst ? undefined : this.#options.share;
     const share = most === undefined
       ? undefined
       : { most, costOf: (key: string) => desired.costOf(cache, key) };
     const step = yield* desired.updating(cache, cache.takeDirty(share), most);
     cache.putBack(step.growing);
-    return step;
+    this.#hasBacklog = cache.isDirty;
+    // No turn ends here: a script in progress tells others that the kernel is behind.
+    this.#reports.report(step);
+    const partial = this.#full === undefined
+      ? yield* backend.changing(step.change, desired)
+      : undefined;
+    return { step, partial };
   }
 
   /**
-   * Puts back what another program has changed: by parts before the next step, where that is possible
-   * and the kernel takes it, else everything with that step.
+   * Gives the partial script to the kernel, or replaces everything: if asked, if there is no partial
+   * script, or at once after the kernel refused it.
    *
-   * @returns what was put back; `undefined`: nothing
+   * @returns the applied script; `undefined`: the kernel keeps its state
    */
-  async #repair(started: number): Promise<SyncReport | undefined> {
-    if (!this.#state.repair || this.#state.full !== undefined) return undefined;
-    const { desired, backend, logger } = this.#options;
-    this.#take({ type: "repair-started", at: started });
-    const script = await backend.repair(desired);
-    const isSame = script?.text === "";
-    if (isSame) logger.debug(2, "nothing differs from what was written");
-    const report = script && !isSame
-      ? await this.#apply(script, { step: noStep, started })
-      : undefined;
-    const isDone = isSame || report !== undefined;
-    this.#take({ type: "repair-ended", at: this.#options.clock.monotonic(), isDone });
-    return report;
-  }
-
-  /** Works all Services out, and writes them; where the backend can, some while others are worked out. */
-  async #writeFirst(started: number): Promise<void> {
-    const { cache, desired, backend, clock } = this.#options;
-    const turns = new Turns(clock);
-    const streamed = await turns.run(desired.streaming(cache, cache.takeDirty()));
-    let step = noStep();
-    const report = (all: Step) => {
-      step = all;
-      this.#reports.report(all);
-      this.#intake.open();
-    };
-    const services = (function* () {
-      report(yield* streamed.services);
-    })();
-    if (!backend.streamed) await turns.run(resultOf(services));
-    const script = backend.streamed?.({ ...streamed, services }) ?? backend.full(desired);
-    const applied = await this.#apply(script, { step: () => step, started });
-    // Where it failed, the desired state is complete all the same.
-    await turns.run(resultOf(services));
-    await this.#follow({ change: step.change, full: true, report: applied });
-  }
-
-  /** Takes the steps that follow a try. */
-  async #follow(outcome: Omit<SyncOutcome, "done">): Promise<void> {
-    const { afterSync, signal } = this.#options;
-    const done = outcome.report !== undefined;
-    const turns = new Turns(this.#options.clock);
-    for (const step of afterSync) {
-      await turns.giveWay();
-      signal.throwIfAborted();
-      await step({ ...outcome, done }, turns);
+  async #write(partial: Script | undefined, began: number): Promise<Script | undefined> {
+    const { backend, desired, clock, logger } = this.#options;
+    let reason = this.#full ?? "the node changed, or very much";
+    if (partial && this.#full === undefined) {
+      const failure = await this.#apply(partial, began);
+      if (failure === undefined) return partial;
+      if (failure === "program-failed") return void (this.#full = FAILED);
+      reason = "the partial sync failed";
     }
+    this.#full = undefined;
+    this.#repairAt = Infinity;
+    const script = backend.full(desired);
+    if (await this.#apply(script, began)) return void (this.#full = FAILED);
+    logger.debug(2, "full sync", { reason });
+    this.#lastFull = clock.monotonic();
+    return script;
   }
 
-  /** Called after each part of a script. */
-  readonly #checkpoint = () => {
-    const { clock, observer, signal } = this.#options;
-    signal.throwIfAborted();
-    this.#moved = clock.monotonic();
-    observer.moved?.();
-  };
-
-  async #apply(
-    script: Script,
-    { step, started }: { readonly step: () => Step; readonly started: number },
-  ): Promise<SyncReport | undefined> {
+  /** Gives a script to the kernel. @returns the failure, if there is one */
+  async #apply(script: Script, began: number): Promise<ApplyFailure | undefined> {
     const { backend, clock, logger, observer, signal } = this.#options;
+    const checkpoint = () => {
+      signal.throwIfAborted();
+      this.#moved = clock.monotonic();
+      observer.moved?.();
+    };
+    const { kind } = script;
     signal.throwIfAborted();
     try {
-      await backend.apply(script, this.#checkpoint);
+      await backend.apply(script, checkpoint);
     } catch (error) {
       // Another daemon follows, or the process ends, and its programs with it.
       signal.throwIfAborted();
       if (!(error instanceof ApplyError)) throw error;
-      this.#take({ type: "failed", at: clock.monotonic(), failure: error.failure });
-      const { name } = this.#state.phase;
-      const retry = name === "full" || name === "repair"
+      const { failure } = error;
+      const retry = kind === "partial" && failure !== "program-failed"
         ? "replacing everything"
         : "the kernel keeps what it had; trying again";
-      logger.error(`${script.kind} sync failed: ${error.message}; ${retry}`, {
-        failure: error.failure,
-      });
-      observer.failed?.({ kind: script.kind, error });
-      return undefined;
+      logger.error(`${kind} sync failed: ${error.message}; ${retry}`, { failure });
+      observer.failed?.({ kind, error });
+      return failure;
     }
+    const seconds = (clock.monotonic() - began) / 1000;
+    const { operations, bytes } = script;
+    logger.debug(2, "synced", { kind, operations, bytes, seconds });
+    observer.synced?.({ script, seconds });
+    return undefined;
+  }
+
+  /** Takes the steps after a try. */
+  async #follow(outcome: SyncOutcome): Promise<void> {
+    const { afterSync, clock, signal } = this.#options;
     const turns = new Turns(clock);
-    const seconds = (clock.monotonic() - started) / 1000;
-    logger.debug(2, "synced", {
-      kind: script.kind,
-      operations: script.operations,
-      bytes: script.bytes,
-      seconds,
-    });
-    const report = { script, seconds, step: step() };
-    observer.synced?.(report);
-    const reason = describeFull(this.#state.phase);
-    if (reason !== undefined) logger.debug(2, "full sync", { reason });
-    this.#take({ type: "applied", at: clock.monotonic() });
-    await turns.giveWay();
-    return report;
+    for (const step of afterSync) {
+      await turns.giveWay();
+      signal.throwIfAborted();
+      await step(outcome, turns);
+    }
+  }
+
+  /** Runs work on the objects in turns, after all such work that was asked for before. */
+  #alone<T>(work: (turns: Turns) => T | Promise<T>): Promise<T> {
+    const done = this.#objects.then(() => work(new Turns(this.#options.clock)));
+    this.#objects = done.catch(() => {});
+    return done;
   }
 }
 
-function unlessEnded(signal: AbortSignal): (error: unknown) => void {
-  return (error) => {
-    if (error !== signal.reason) throw error;
-  };
-}
+/** The reason for a full sync after a failure. */
+const FAILED = "the last sync failed";
 
-/** Where the desired state stays as it was. */
+/** Returns a step that leaves the desired state as it was. */
 function noStep(): Step {
   const change = { node: undefined, services: new Map() };
   return { change, conflicts: [], unsupported: [], overLimit: [], growing: new Set() };
-}
-
-/** Gives the cache that takes events, and who is called after it. */
-export interface IntakeOptions {
-  readonly cache: Pick<ObjectCache, "applying">;
-  readonly clock: Clock;
-  /** Called when the cache has taken an event in. */
-  readonly onTaken: (refusals: readonly Refusal[]) => void;
-}
-
-/** The way into the cache. What comes while it is closed, or while it takes many objects in, waits. */
-export class Intake {
-  readonly #options: IntakeOptions;
-  /** Events that wait; `undefined` if none has to. */
-  #held: (() => void)[] | undefined;
-  /** The cache takes many objects in. */
-  #filling: Promise<void> | undefined;
-
-  /** @param options what takes events, and hears of it */
-  constructor(options: IntakeOptions) {
-    this.#options = options;
-  }
-
-  /** Takes an event in, many objects in turns. */
-  handle(event: ObjectEvent): void {
-    if (this.#held) return void this.#held.push(() => this.handle(event));
-    const { cache, clock, onTaken } = this.#options;
-    const taking = cache.applying(event);
-    const { done, value } = taking.next();
-    if (done) return onTaken(value);
-    this.#held = [];
-    this.#filling = new Turns(clock).run(taking).then((refusals) => {
-      this.#filling = undefined;
-      onTaken(refusals);
-      this.open();
-    });
-  }
-
-  /** Does something in its turn: where events wait, after those that came before. */
-  inTurn(action: () => void): void {
-    if (this.#held) this.#held.push(action);
-    else action();
-  }
-
-  /** Has the cache stay as it is, once what is under way has been taken in. */
-  async close(): Promise<void> {
-    while (this.#filling) await this.#filling;
-    this.#held ??= [];
-  }
-
-  /** Takes in what has waited, and what comes; where the cache takes many objects in, after that. */
-  open(): void {
-    if (this.#filling) return;
-    const held = this.#held ?? [];
-    this.#held = undefined;
-    for (const take of held) take();
-  }
 }

@@ -64,7 +64,11 @@ class Bench {
   async sync(next: DesiredState, { done = true, full = false } = {}): Promise<void> {
     const change = changeOf({ ...this.state }, next);
     Object.assign(this.state, next);
-    atOnce(this.#cleaner.following({ change, done, full }));
+    atOnce(this.#cleaner.following({
+      change,
+      applied: done ? "partial" : undefined,
+      isFull: full,
+    }));
     await settle();
   }
 

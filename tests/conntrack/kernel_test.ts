@@ -143,7 +143,7 @@ class Bench implements AsyncDisposable {
     this.#isFirst = false;
     if (!options.clean) return 0;
     this.#cleaned = Promise.withResolvers();
-    atOnce(this.#cleaner.following({ change, done: true, full }));
+    atOnce(this.#cleaner.following({ change, applied: "partial", isFull: full }));
     return await this.#cleaned.promise;
   }
 

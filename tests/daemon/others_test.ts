@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { takeOver } from "../../lib/daemon/foreign_programs.ts";
-import { stateOf } from "../conntrack/states.ts";
-import { ManualClock, MemoryLogger, settle } from "../support/clock_and_log.ts";
+import { ManualClock, settle } from "../support/clock_and_log.ts";
 import { configuration } from "../support/configuration.ts";
 import { FakeBackend } from "../support/fake_backend.ts";
 
@@ -15,7 +14,6 @@ Deno.test("what a check finds again of another proxy is followed, beside the che
   const others = takeOver({
     backend: {
       traits,
-      watchDrift: () => Promise.resolve(),
       foreignRules: {
         ...foreignRules,
         ipvs: undefined,
@@ -25,13 +23,9 @@ Deno.test("what a check finds again of another proxy is followed, beside the che
       },
     },
     configuration: configuration(),
-    desired: stateOf([]),
     clock,
-    logger: new MemoryLogger(),
-    drifted: () => {},
     looked: () => call("looked"),
     requestFull: (reason) => void full.push(reason),
-    requestRepair: () => {},
     signal: stop.signal,
   });
   await settle();

@@ -81,7 +81,11 @@ class Stage {
   }
 
   #follow(change: StateChange, { done = true, full = false } = {}): void {
-    atOnce(this.ports.following({ change, done, full }));
+    atOnce(this.ports.following({
+      change,
+      applied: done ? "partial" : undefined,
+      isFull: full,
+    }));
   }
 }
 

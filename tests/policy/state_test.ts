@@ -211,25 +211,6 @@ Deno.test("a change of the node that no rule depends on changes nothing", () => 
   assertEquals([change.node, [...change.services.keys()]], [undefined, []]);
 });
 
-Deno.test("Services of a first state come as they are worked out, in the order of their names; the node's part is there before", () => {
-  const objects = [node(["192.0.2.10"]), ...many(12), slice("none", ["10.244.9.9"])];
-  const [streaming, whole] = [new Pipeline(), new Pipeline()];
-  const step = whole.load(objects);
-  const { node: first, size, services } = streaming.stream(objects);
-  assertEquals([first, size], [whole.desired.node, 12]);
-  const names: string[] = [];
-  let result = services.next();
-  for (; !result.done; result = services.next()) {
-    if (result.value) names.push(result.value[0]?.name ?? "");
-    assertEquals(streaming.desired.services.size, 0);
-  }
-  const inOrder = [...whole.desired.services.keys()].sort();
-  assertEquals(names, inOrder);
-  assertEquals(streaming.desired.services, whole.desired.services);
-  assertEquals(streaming.desired.node, whole.desired.node);
-  assertEquals(result.value.change.services, step.change.services);
-});
-
 Deno.test("a new zone of the node has its Services worked out again", () => {
   const hinted = (suffix: string, address: string, zone: string) =>
     slice("web", [address], {

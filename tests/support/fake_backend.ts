@@ -22,7 +22,6 @@ import type {
   DesiredServicePort,
   DesiredState,
   StateChange,
-  StreamedState,
 } from "../../lib/model/kernel/desired.ts";
 import type { ModeTraits } from "../../lib/model/kernel/traits.ts";
 
@@ -32,8 +31,6 @@ const SET = "services";
 /** A script of `FakeBackend`: Services and their ports as JSON, `undefined` where one goes. */
 export interface FakeScript extends Script {
   readonly services: ReadonlyMap<string, string | undefined>;
-  /** Gives the Services in their place, as they are worked out. */
-  readonly coming?: () => Iterable<readonly [name: string, value: string]>;
 }
 
 /** A kernel that keeps Services by name, and fails when it is told to. */
@@ -73,16 +70,8 @@ export class FakeBackend implements Backend<FakeScript> {
   #isThere = false;
   #onDrift: (drift: Drift) => void = () => {};
 
-  /** Takes Services as they are worked out, and calls `during` before it asks for them. */
-  readonly streamed?: (state: StreamedState) => FakeScript;
-
-  /**
-   * @param options `repairs`: it repairs by parts; otherwise everything is replaced; `streams`: it has no need
-   *   of all Services at once
-   */
-  constructor(private readonly options: { readonly repairs: boolean; readonly streams?: boolean }) {
-    if (options.streams) this.streamed = streamedScript;
-  }
+  /** @param options `repairs`: it repairs by parts; otherwise everything is replaced */
+  constructor(private readonly options: { readonly repairs: boolean }) {}
 
   /** Another program deletes a Service, or everything. */
   deleteByOther(name?: string): void {
@@ -122,14 +111,8 @@ export class FakeBackend implements Backend<FakeScript> {
     return script("partial", new Map(services));
   }
 
-  async apply({ kind, services, coming }: FakeScript, checkpoint = () => {}): Promise<void> {
+  async apply({ kind, services }: FakeScript, checkpoint = () => {}): Promise<void> {
     const failure = this.failures.shift();
-    if (coming) {
-      this.log.push("streamed");
-      await this.during(checkpoint);
-      if (failure !== undefined) throw new ApplyError(failure, `no, ${failure}`);
-      return this.apply(script("full", new Map(coming())), checkpoint);
-    }
     const names = [...services.keys()].sort().join(" ");
     this.log.push(`${kind}: ${names}${failure === undefined ? "" : ` (${failure})`}`);
     await this.during(checkpoint);
@@ -231,16 +214,6 @@ function rulesOf(held: ReadonlyMap<string, string>, isEmpty: boolean): KernelRul
 function script(kind: Script["kind"], services: FakeScript["services"]): FakeScript {
   const text = [...services.keys()].join();
   return { kind, text, bytes: text.length, operations: services.size, services };
-}
-
-function streamedScript({ services }: StreamedState): FakeScript {
-  const coming = function* () {
-    for (const ports of services) {
-      const [first] = ports ?? [];
-      if (first) yield [serviceOf(first), JSON.stringify(ports)] as const;
-    }
-  };
-  return { ...script("full", new Map()), coming };
 }
 
 /** A Service without ports has no rules. */

@@ -5,12 +5,7 @@
  */
 import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
-import {
-  Desired,
-  type DesiredOptions,
-  type Step,
-  type StreamedStep,
-} from "../../lib/policy/state.ts";
+import { Desired, type DesiredOptions, type Step } from "../../lib/policy/state.ts";
 import type { RefusedFeatures } from "../../lib/model/kernel/traits.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
@@ -21,7 +16,6 @@ import {
   type ObjectEvent,
   type Refusal,
 } from "../../lib/model/cluster/objects.ts";
-import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import type { ApiObject } from "./api_store.ts";
 import { configuration } from "./configuration.ts";
 import { type Mode, traitsOf } from "./modes.ts";
@@ -61,12 +55,6 @@ export class Pipeline {
   load(objects: readonly ApiObject[]): Step & { readonly refused: readonly Refusal[] } {
     const refused = this.deliver(objects);
     return { ...this.desired.update(this.cache, this.cache.takeDirty()), refused };
-  }
-
-  /** Makes these the first objects; their Services are worked out as they are asked for. */
-  stream(objects: readonly ApiObject[]): StreamedStep {
-    this.deliver(objects);
-    return atOnce(this.desired.streaming(this.cache, this.cache.takeDirty()));
   }
 
   /** Makes these the only objects of the cache; the desired state is not updated. */

@@ -7,7 +7,7 @@ import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { OwnPort } from "../../lib/policy/claims.ts";
 import { Desired } from "../../lib/policy/state.ts";
-import type { MinSyncPeriod } from "../../lib/model/configuration.ts";
+import type { MinSyncPeriod } from "../../lib/config/configuration.ts";
 import {
   type Kind,
   KINDS,
@@ -27,6 +27,7 @@ function recordingObserver(lines: string[]): SyncObserver {
   return {
     queued: () => lines.push("queued"),
     synced: ({ script, seconds }) => lines.push(`synced ${script.kind} in ${seconds}`),
+    drifted: () => lines.push("drifted"),
     moved: () => lines.push("moved"),
     failed: ({ kind, error }) => lines.push(`failed ${kind}: ${error.failure}`),
     refused: ({ kind, key }) => lines.push(`refused ${kind} ${key}`),
@@ -48,8 +49,6 @@ export interface FixtureOptions {
   readonly share?: number;
   /** The backend repairs by parts; otherwise everything is replaced. */
   readonly repairs?: boolean;
-  /** The backend takes Services as they are worked out. */
-  readonly streams?: boolean;
 }
 
 /** A loop that runs until it is disposed. */
@@ -100,8 +99,8 @@ export class SyncFixture implements AsyncDisposable {
           this.outcomes.push(outcome);
           return this.finish();
         },
-        ({ done }) => {
-          this.followed.push(done);
+        ({ applied }) => {
+          this.followed.push(applied !== undefined);
         },
       ],
       signal: this.stop.signal,

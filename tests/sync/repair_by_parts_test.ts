@@ -1,6 +1,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { service, SyncFixture } from "./fixture.ts";
 
+const DRIFT = { missing: "a Service", added: "", by: "" };
+
 /** A loop that has synced one Service; another program has deleted it, unless `isGone` is false. */
 async function synced({ repairs = true, isGone = true } = {}): Promise<SyncFixture> {
   const fixture = await SyncFixture.synced([service(1)], { repairs });
@@ -15,18 +17,24 @@ Deno.test("a repair writes what differs, without waiting for the min sync period
   await fixture.pass(1_000);
   outcomes.length = 0;
   fixture.upsert(service(3));
-  loop.requestRepair();
+  loop.drifted(DRIFT);
   await fixture.pass(100);
   assertEquals(backend.log.slice(2), ["partial: default/s1", "partial: default/s3"]);
-  assertEquals(outcomes.map(({ done, full }) => [done, full]), [[true, true]]);
+  assertEquals(outcomes.map(({ applied, isFull }) => [applied !== undefined, isFull]), [[
+    true,
+    true,
+  ]]);
   fixture.upsert(service(4));
   await fixture.pass(1_000);
-  assertEquals(outcomes.map(({ done, full }) => [done, full]).slice(1), [[true, false]]);
+  assertEquals(outcomes.map(({ applied, isFull }) => [applied !== undefined, isFull]).slice(1), [[
+    true,
+    false,
+  ]]);
 });
 
 Deno.test("a repair where nothing differs writes nothing", async () => {
   await using fixture = await synced({ isGone: false });
-  fixture.loop.requestRepair();
+  fixture.loop.drifted(DRIFT);
   await fixture.pass(100);
   assertEquals(fixture.backend.log.slice(1), []);
   assertMatch(fixture.logger.at("debug").join(), /nothing differs/);
@@ -39,22 +47,24 @@ Deno.test("a repair is followed by no empty sync: it is the last sync that statu
   outcomes.length = 0;
   for (const milliseconds of [100, 1_000]) {
     backend.deleteByOther("default/s1");
-    loop.requestRepair();
+    loop.drifted(DRIFT);
     await fixture.pass(milliseconds);
   }
   assertEquals(backend.log.slice(1), ["partial: default/s1", "partial: default/s1"]);
-  assertEquals(outcomes.map(({ done, full }) => [done, full]), [[true, true], [true, true]]);
-  assertEquals(outcomes.map(({ report }) => report?.script.operations), [1, 1]);
+  assertEquals(outcomes.map(({ applied, isFull }) => [applied !== undefined, isFull]), [[
+    true,
+    true,
+  ], [true, true]]);
   assertEquals(loop.busy, 0);
 });
 
 Deno.test("repairs that another program makes necessary again and again have pauses", async () => {
   await using fixture = await synced();
   const { backend, loop } = fixture;
-  loop.requestRepair();
+  loop.drifted(DRIFT);
   await fixture.pass(100);
   backend.deleteByOther("default/s1");
-  loop.requestRepair();
+  loop.drifted(DRIFT);
   await fixture.pass(99);
   assertEquals(backend.log.length, 2);
   await fixture.pass(1);
@@ -63,16 +73,16 @@ Deno.test("repairs that another program makes necessary again and again have pau
 
 Deno.test("where parts do not suffice, everything is replaced", async () => {
   await using fixture = await synced({ repairs: false });
-  fixture.loop.requestRepair();
+  fixture.loop.drifted(DRIFT);
   await fixture.pass(100);
   assertEquals(fixture.backend.log.slice(1), ["full: default/s1"]);
-  assertEquals(fixture.outcomes.at(-1)?.full, true);
+  assertEquals(fixture.outcomes.at(-1)?.isFull, true);
 });
 
 Deno.test("where the kernel refuses the parts, everything is replaced at once", async () => {
   await using fixture = await synced();
   fixture.backend.failures.push("conflict");
-  fixture.loop.requestRepair();
+  fixture.loop.drifted(DRIFT);
   await fixture.pass(100);
   assertEquals(fixture.backend.log.slice(1), [
     "partial: default/s1 (conflict)",
@@ -84,7 +94,7 @@ Deno.test("where the kernel refuses the parts, everything is replaced at once", 
 
 Deno.test("a full sync that is due is the repair", async () => {
   await using fixture = await synced();
-  fixture.loop.requestRepair();
+  fixture.loop.drifted(DRIFT);
   fixture.loop.requestFull("a test");
   await fixture.pass(1_000);
   assertEquals(fixture.backend.log.slice(1), ["full: default/s1"]);

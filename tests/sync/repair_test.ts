@@ -16,7 +16,7 @@ Deno.test("after a partial script has failed, everything is replaced at once", a
   fixture.upsert(service(3));
   await fixture.pass(1_000);
   assertEquals(backend.log.slice(3), ["partial: default/s3"]);
-  assertEquals(fixture.outcomes.map(({ full }) => full), [true, true, false]);
+  assertEquals(fixture.outcomes.map(({ isFull }) => isFull), [true, true, false]);
 });
 
 Deno.test("a program that hung or could not be started is not asked again before a pause", async () => {

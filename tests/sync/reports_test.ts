@@ -12,6 +12,7 @@ Deno.test("each refusal is warned of once, and the Service keeps its last good r
   assertEquals(told.filter((each) => each.startsWith("refused")), ["refused Service default/s1"]);
   assertEquals(backend.kernel, before);
   fixture.upsert(service(1, { ports: [{ port: 0 }] }));
+  await fixture.pass(0);
   assertEquals(logger.at("warn").length, 2);
 });
 
@@ -53,8 +54,8 @@ Deno.test("the observer hears of what waits, what was applied and what failed", 
 
 /** Outcomes as the Services that changed, what became of it, and whether it was about everything. */
 function outcomesOf({ outcomes }: SyncFixture): string[] {
-  return outcomes.splice(0).map(({ change, done, full }) =>
-    `${[...change.services.keys()].sort()} ${done ? "done" : "failed"}${full ? " full" : ""}`
+  return outcomes.splice(0).map(({ change, applied, isFull }) =>
+    `${[...change.services.keys()].sort()} ${applied ? "done" : "failed"}${isFull ? " full" : ""}`
   );
 }
 
@@ -91,7 +92,7 @@ Deno.test("what follows a sync is done in order, and the next sync waits for it"
 Deno.test("a round can be asked for though nothing has changed", async () => {
   await using fixture = await SyncFixture.synced([service(1)]);
   outcomesOf(fixture);
-  fixture.loop.requestRound();
+  fixture.loop.nodeChanged();
   await fixture.pass(1_000);
   assertEquals(outcomesOf(fixture), [" done"]);
   await fixture.pass(60_000);
@@ -238,7 +239,7 @@ Deno.test("a state from before the start lets go of what the process needs itsel
     address: "192.0.2.6",
     port: 80,
   }];
-  loop.requestRound();
+  loop.nodeChanged();
   await fixture.pass(0);
   await fixture.pass(1_000);
   assertEquals(backend.kernel.get("default/s1")?.includes("192.0.2.6"), false);

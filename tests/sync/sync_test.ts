@@ -168,8 +168,9 @@ Deno.test("a list that comes before the first sync waits for it", async () => {
   await using fixture = new SyncFixture();
   const { backend, loop } = fixture;
   await loop.restore(stored([service(1)]));
+  const starting = fixture.start();
   fixture.deliver([service(2)], ["Service"]);
-  await fixture.start();
+  await starting;
   await fixture.pass(0);
   await fixture.pass(60_000);
   assertEquals(backend.log, ["full: default/s1"]);

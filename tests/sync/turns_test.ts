@@ -63,7 +63,7 @@ Deno.test("a round that is asked for between two turns comes after the sync, and
     address,
     port: 1_024,
   }];
-  fixture.loop.requestRound();
+  fixture.loop.nodeChanged();
   while (fixture.backend.log.length === 0) await fixture.clock.advance(0);
   await fixture.pass(1_000);
   for (let turn = 0; turn < MANY / 100; turn++) await fixture.clock.advance(0);
@@ -106,7 +106,7 @@ Deno.test("a full sync that is asked for while a partial script is being made re
   clock.work = 0;
   await fixture.pass(1_000);
   assertEquals(backend.log.filter((line) => line.startsWith("partial")), []);
-  assertEquals(fixture.outcomes.at(-1)?.full, true);
+  assertEquals(fixture.outcomes.at(-1)?.isFull, true);
   assertEquals(backend.kernel, fixture.wanted);
 });
 

@@ -7,7 +7,7 @@ import { finding } from "../../findings/finding.ts";
 import type { AccelerationSummary } from "../../model/status.ts";
 import type { ConnectionCounters } from "../../model/connections.ts";
 import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";
-import type { DesiredState, StateChange, StreamedState } from "../../model/kernel/desired.ts";
+import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
 import type { ModeTraits } from "../../model/kernel/traits.ts";
 import type { RulesetFacts } from "../../findings/facts.ts";
 import { desiredNode } from "../../policy/node.ts";
@@ -154,11 +154,6 @@ export class NftablesBackend implements Backend<NftScript> {
 
   /** @inheritdoc */
   full(state: DesiredState): NftScript {
-    return this.#dataplane.full(state);
-  }
-
-  /** @inheritdoc */
-  streamed(state: StreamedState): NftScript {
     return this.#dataplane.full(state);
   }
 

@@ -8,7 +8,6 @@ import {
   changesFixedRules,
   type DesiredState,
   type StateChange,
-  type StreamedState,
 } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import {
@@ -138,7 +137,7 @@ export class NftablesDataplane implements Dataplane<NftScript> {
   }
 
   /** @inheritdoc */
-  full(state: DesiredState | StreamedState): FullScript {
+  full(state: DesiredState): FullScript {
     return new FullScript(state);
   }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Progress, Script } from "../../model/kernel/dataplane.ts";
-import type { DesiredNode, DesiredState, StreamedState } from "../../model/kernel/desired.ts";
+import type { DesiredNode, DesiredState } from "../../model/kernel/desired.ts";
 import { atOnce, Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { append } from "../../model/values/lists.ts";
@@ -67,10 +67,10 @@ export class FullScript implements Script {
   readonly node: DesiredNode;
   readonly services: ServiceList;
 
-  /** @param state the wanted state; Services of a stream are asked for when they are needed */
-  constructor(state: DesiredState | StreamedState) {
+  /** @param state the wanted state */
+  constructor(state: DesiredState) {
     this.node = state.node;
-    this.services = new ServiceList("size" in state ? state : state.services);
+    this.services = new ServiceList(state.services);
   }
 
   /** The whole script. nft gets it in portions or in pieces. */
@@ -88,7 +88,7 @@ export class FullScript implements Script {
   }
 
   /**
-   * Returns true if the Services weigh more than that. A stream is asked for no more of them than it takes to know.
+   * Returns true if the Services weigh more than that.
    *
    * @yields where other work can be done
    */
@@ -116,17 +116,17 @@ export class FullScript implements Script {
   }
 }
 
-/** Gives the Services of a state in the order of their names. Each is read of the stream when it is first needed. */
+/** Gives the Services of a state in the order of their names. They are sorted when they are first needed. */
 class ServiceList {
   readonly #known: ServicePorts[] = [];
-  readonly #rest: StreamedState["services"];
+  readonly #rest: Generator<ServicePorts | undefined, void>;
   /** The number of Services. */
   readonly size: number;
 
-  /** @param services of a stream, or of a complete state, whose later changes do not count */
-  constructor(services: Pick<StreamedState, "services" | "size"> | DesiredState["services"]) {
+  /** @param services of a state, whose later changes do not count */
+  constructor(services: DesiredState["services"]) {
     this.size = services.size;
-    this.#rest = "services" in services ? services.services : sorted([...services]);
+    this.#rest = sorted([...services]);
   }
 
   /** Yields all Services, from the beginning at each call; `undefined` where other work can be done. */

@@ -18,7 +18,7 @@ import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import type { ServiceStatuses } from "./service_status.ts";
-import type { SyncObserver, SyncReport } from "../../sync/reports.ts";
+import type { SyncObserver, SyncWritten } from "../../sync/reports.ts";
 import type {
   RequestResult,
   ResponseRead,
@@ -136,8 +136,7 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /** @inheritdoc */
-  synced(sync: SyncReport): void {
-    const { script, seconds } = sync;
+  synced({ script, seconds }: SyncWritten): void {
     const { metrics, health, clock } = this.#options;
     const { kind, operations, bytes } = script;
     this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes });

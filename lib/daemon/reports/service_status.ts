@@ -46,13 +46,12 @@ export class ServiceStatuses {
   }
 
   /** Follows a try to sync. */
-  follow({ change, done, report }: Pick<SyncOutcome, "change" | "done" | "report">): void {
+  follow({ change, applied: kind }: Pick<SyncOutcome, "change" | "applied">): void {
     this.#writing = new Map();
-    if (!done || !report) {
+    if (kind === undefined) {
       for (const key of change.services.keys()) this.#failed.add(key);
       return;
     }
-    const { kind } = report.script;
     const written = { number: ++this.#syncs, kind, at: this.#sources.clock.now() };
     if (!this.#first) {
       this.#first = written;

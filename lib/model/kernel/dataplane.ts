@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DesiredState, StateChange, StreamedState } from "./desired.ts";
+import type { DesiredState, StateChange } from "./desired.ts";
 import { ProgramFailedError } from "../ports/ports.ts";
 
 /** A transaction for `nft` or the restore tools. The text of a long one may be computed on access. */
@@ -19,7 +19,7 @@ export interface Script {
 /** The progress of a script that is written in portions. */
 export interface Progress {
   readonly done: number;
-  /** An estimate until all Services are computed. */
+  /** An estimate until the last portion. */
   readonly of: number;
 }
 
@@ -30,8 +30,6 @@ export interface Progress {
 export interface Dataplane<S extends Script = Script> {
   /** Returns a script that leads to this state, whatever the kernel holds. */
   full(state: DesiredState): S;
-  /** Returns a full script whose Services are computed while it is applied. */
-  streamed?(state: StreamedState): S;
   /**
    * Returns a script from the applied state to `state`; `undefined` if that needs a full script.
    * @yields when other work can run; meanwhile `state` must not change

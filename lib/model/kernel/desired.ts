@@ -117,15 +117,6 @@ export interface DesiredState {
   readonly services: ReadonlyMap<string, readonly DesiredServicePort[]>;
 }
 
-/** A complete desired state whose Services are computed while it is applied. */
-export interface StreamedState {
-  readonly node: DesiredNode;
-  /** The number of Services. */
-  readonly size: number;
-  /** The ports of each Service, ordered by `namespace/name`; `undefined` when other work can run. */
-  readonly services: Generator<readonly DesiredServicePort[] | undefined, unknown>;
-}
-
 /** One Service's change. An empty list means no rules. If both are the same list, nothing changes. */
 export interface ServiceChange {
   readonly before: readonly DesiredServicePort[];

@@ -6,15 +6,6 @@
 import { placeOf } from "../values/lists.ts";
 import type { Clock } from "./ports.ts";
 
-/** Runs work that yields results, ignores these, and passes on each `undefined`. */
-export function* resultOf<T>(work: Generator<unknown, T>): Generator<undefined, T> {
-  for (;;) {
-    const next = work.next();
-    if (next.done) return next.value;
-    if (next.value === undefined) yield;
-  }
-}
-
 /** Runs work to its end without a break. */
 export function atOnce<T>(work: Generator<undefined, T>): T {
   for (;;) {

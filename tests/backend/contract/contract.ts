@@ -86,20 +86,6 @@ const CASES: Readonly<Record<string, (stage: Stage) => Promise<void> | void>> = 
     assertEquals(byParts, await stage.dump());
   },
 
-  "Services that are worked out meanwhile leave what a full script does": async (stage) => {
-    const { backend } = stage;
-    if (!backend.streamed) return;
-    await backend.probe();
-    const pipeline = new Pipeline({ mode: backend.traits.name });
-    const services = pipeline.stream(BEFORE);
-    await backend.apply(backend.streamed(services));
-    assertEquals(pipeline.desired.services.size, 2, "they are read to the end");
-    assertEquals(await differences(stage, pipeline.desired), []);
-    const streamed = await stage.dump();
-    await backend.apply(backend.full(pipeline.desired));
-    assertEquals(streamed, await stage.dump());
-  },
-
   "a script that is refused leaves what was there": async (stage) => {
     const { backend } = stage;
     const pipeline = await applied(stage);

@@ -188,50 +188,21 @@ Deno.test("of a portion that is cut off before its end the kernel takes nothing"
   assertEquals(await listTable(kernel.prefix), before);
 });
 
-Deno.test("nft has portions before all Services are worked out, and the state is complete with the last one", async () => {
-  const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
-  const { services, ...state } = pipeline.stream(objects(100));
-  let workedOut = 0;
-  const counted = function* () {
-    for (const ports of services) {
-      if (ports) workedOut++;
-      yield ports;
-    }
-  };
-  const seen: number[] = [];
+Deno.test("the number of portions is known from the first one if all Services are of one size", async () => {
+  const { desired } = loaded(objects(100));
   const estimates: number[] = [];
   const { fake, dataplane } = opened({
     marks: {
       next: () => {
-        seen.push(workedOut);
         estimates.push(dataplane.progress?.of ?? 0);
         return "";
       },
     },
   });
-  assertEquals(pipeline.desired.services.size, 0);
-  await dataplane.apply(dataplane.full({ ...state, services: counted() }));
-  assert((seen[0] ?? 100) < 20, `${seen[0]} are worked out when nft has the first portion`);
-  assertEquals([workedOut, pipeline.desired.services.size], [100, 100]);
-  const { texts } = written(pipeline.desired);
+  await dataplane.apply(dataplane.full(desired));
+  const { texts } = written(desired);
   assertEquals(fake.scripts, texts);
-  assertEquals(new Set(estimates), new Set([texts.length]), "all are of one size");
-});
-
-Deno.test("where packets meet a table, all Services of a stream are worked out before it is read back", async () => {
-  await using kernel = await Kernel.create();
-  const before = loaded(objects());
-  const dataplane = new NftablesDataplane(kernel.nft, { portions: PORTIONS });
-  await dataplane.apply(dataplane.full(before.desired));
-  const pipeline = new Pipeline({ configuration: CLUSTER_CIDR });
-  const next = new NftablesDataplane(kernel.nft, { portions: PORTIONS });
-  await next.apply(next.full(pipeline.stream(objects(12))));
-  assertEquals(next.hasWritten, false);
-  assertEquals(pipeline.desired.services.size, 12);
-  const read = await listTable(kernel.prefix);
-  const whole = new NftablesDataplane(kernel.nft);
-  await whole.apply(whole.full(pipeline.desired));
-  assertEquals(read, await listTable(kernel.prefix));
+  assertEquals(new Set(estimates), new Set([texts.length]));
 });
 
 Deno.test("writing ends between two portions where it is told to", async () => {

@@ -6,7 +6,6 @@ import type { EndpointSlice, Node, ObjectEvent } from "../../../lib/model/cluste
 import { healthServer } from "../../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../../lib/observe/health.ts";
 import { createMetrics } from "../../../lib/observe/metrics/metrics.ts";
-import type { SyncReport } from "../../../lib/sync/reports.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
 import { backendOf } from "../../support/modes.ts";
 
@@ -152,18 +151,11 @@ Deno.test("a Service that needs what the kernel refuses gets a Warning Event tha
   }]);
 });
 
-/** The report of a sync that changed nothing. */
-const SYNCED: SyncReport = {
+/** A sync that changed nothing. */
+const SYNCED = {
   script: { kind: "full", text: "", bytes: 0, operations: 0 },
   seconds: 0.1,
-  step: {
-    change: { node: undefined, services: new Map() },
-    conflicts: [],
-    overLimit: [],
-    unsupported: [],
-    growing: new Set(),
-  },
-};
+} as const;
 
 Deno.test("metrics tell what Services do not get, also where the sync of the change that led there failed", async () => {
   const { metrics, observation } = observe();

@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ServiceStatuses } from "../../../lib/daemon/reports/service_status.ts";
 import type { ServiceChange } from "../../../lib/model/kernel/desired.ts";
-import type { SyncOutcome } from "../../../lib/sync/reports.ts";
 import { servicePort } from "../../observe/page/contents.ts";
 
 const START = Date.parse("2026-01-02T03:04:05.000Z");
@@ -26,8 +25,10 @@ class Fake {
   /** Ends a sync that was about one change. */
   sync(kind: "full" | "partial", change: Partial<ServiceChange> = {}, done = true): void {
     const services = new Map([["shop/web", { before: OLD, after: OLD, ...change }]]);
-    const report = { script: { kind } } as SyncOutcome["report"];
-    this.statuses.follow({ change: { node: undefined, services }, done, report });
+    this.statuses.follow({
+      change: { node: undefined, services },
+      applied: done ? kind : undefined,
+    });
   }
 
   /** What is said of `shop/web`. */

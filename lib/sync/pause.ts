@@ -1,0 +1,99 @@
+/**
+ * Sets the pauses between syncs, and between repairs.
+ *
+ * @module
+ */
+import type { MinSyncPeriod } from "../config/configuration.ts";
+import { type BackoffLimits, delayAfter } from "../model/values/timing.ts";
+
+/** The longest adaptive pause in milliseconds. */
+export const LONGEST_PAUSE = 1_000;
+
+/** Pauses are this many times as long as syncs, so that syncs take a fifth of the time. */
+const FACTOR = 4;
+
+/** The number of syncs that set a pause. */
+const COUNTED = 3;
+
+/** A longer sync counts as this many milliseconds. */
+const LONGEST_COUNTED = LONGEST_PAUSE / FACTOR;
+
+/** Milliseconds of the longest pause before an urgent sync. */
+const URGENT_PAUSE = 100;
+
+/** The pauses after failures. */
+const BACKOFF: BackoffLimits = { first: 1_000, longest: 30_000 };
+
+/** Follows syncs, and returns the pauses between them. All times are monotonic milliseconds. */
+export class SyncPauses {
+  readonly #minSyncPeriod: MinSyncPeriod;
+  /** Milliseconds of the last syncs since a quiet second, the newest last. */
+  #durations: readonly number[] = [];
+  #failures = 0;
+  #ended = -Infinity;
+
+  /** @param minSyncPeriod `adaptive`: pauses follow the durations of syncs */
+  constructor(minSyncPeriod: MinSyncPeriod) {
+    this.#minSyncPeriod = minSyncPeriod;
+  }
+
+  /**
+   * Returns the pause if nothing is urgent and no sync failed. An adaptive one follows the mean of the
+   * last three syncs, so that a slow one is paid for in three pauses.
+   */
+  get usual(): number {
+    if (this.#minSyncPeriod !== "adaptive") return this.#minSyncPeriod;
+    const counted = this.#durations.map((each) => Math.min(each, LONGEST_COUNTED));
+    return counted.reduce((sum, each) => sum + each, 0) * FACTOR / COUNTED;
+  }
+
+  /** Returns the time at which the next sync may begin. `isUnfinished`: the last one left changes. */
+  next({ isUrgent, isUnfinished }: {
+    readonly isUrgent: boolean;
+    readonly isUnfinished: boolean;
+  }): number {
+    if (this.#failures > 0) {
+      return this.#ended + Math.max(this.usual, delayAfter(BACKOFF, this.#failures - 1));
+    }
+    if (isUnfinished) return this.#ended;
+    return this.#ended + (isUrgent ? Math.min(this.usual, URGENT_PAUSE) : this.usual);
+  }
+
+  /** Notes that a sync begins. A quiet second forgets the durations. */
+  begin(now: number): void {
+    if (now - this.#ended > LONGEST_PAUSE) this.#durations = [];
+  }
+
+  /** Notes the end of a sync. */
+  end(
+    now: number,
+    { began, isFailed }: { readonly began: number; readonly isFailed: boolean },
+  ): void {
+    this.#ended = now;
+    this.#durations = [...this.#durations, now - began].slice(-COUNTED);
+    this.#failures = isFailed ? this.#failures + 1 : 0;
+  }
+}
+
+/** Repairs in a row without a pause. */
+const AT_ONCE = 5;
+/** The pauses between those that follow. */
+const REPAIR_PAUSES: BackoffLimits = { first: 1_000, longest: 30_000 };
+/** Milliseconds without drift that end a row of repairs. */
+const QUIET = 30_000;
+
+/** Limits repairs: two programs that undo each other must not take all of the processor. */
+export class RepairPauses {
+  #inARow = 0;
+  #last = -Infinity;
+
+  /** Returns the pause before the next repair, and the time of that repair. */
+  next(now: number): { readonly pause: number; readonly at: number } {
+    if (now - this.#last > QUIET) this.#inARow = 0;
+    const more = this.#inARow - AT_ONCE;
+    const pause = more < 0 ? 0 : delayAfter(REPAIR_PAUSES, more);
+    this.#inARow++;
+    this.#last = Math.max(now, this.#last + pause);
+    return { pause, at: this.#last };
+  }
+}

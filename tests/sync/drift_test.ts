@@ -1,0 +1,67 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import type { Drift } from "../../lib/model/kernel/differences.ts";
+import { service, SyncFixture } from "./fixture.ts";
+
+const DRIFT: Drift = { missing: "the whole table", added: "", by: "nft (pid 4711)" };
+
+/** Has another program delete a Service again and again, and waits for each repair. */
+async function repaired(times: number): Promise<SyncFixture> {
+  const fixture = await SyncFixture.synced([service(1)], { repairs: true });
+  for (let time = 0; time < times; time++) {
+    fixture.backend.kernel.clear();
+    fixture.loop.drifted(DRIFT);
+    await fixture.pass(100);
+  }
+  return fixture;
+}
+
+/** How often rules were put back. */
+function repairs({ backend }: SyncFixture): number {
+  return backend.log.length - 1;
+}
+
+Deno.test("drift is repaired at once, and the log names who did it", async () => {
+  await using fixture = await repaired(1);
+  assertEquals(repairs(fixture), 1);
+  assertMatch(
+    fixture.logger.at("warn").join(),
+    /another program has changed our rules.*nft \(pid 4711\)/,
+  );
+  assertEquals(fixture.told.filter((line) => line === "drifted").length, 1);
+});
+
+Deno.test("after five repairs in a row, the next one waits, and one line says so", async () => {
+  await using fixture = await repaired(5);
+  const lines = fixture.logger.at("warn").length;
+  fixture.backend.kernel.clear();
+  for (let time = 0; time < 100; time++) fixture.loop.drifted(DRIFT);
+  await fixture.pass(890);
+  assertEquals([repairs(fixture), fixture.logger.at("warn").length], [5, lines + 1]);
+  await fixture.pass(110);
+  assertEquals(repairs(fixture), 6);
+});
+
+Deno.test("changes do not wait for a repair that is put off", async () => {
+  await using fixture = await repaired(5);
+  fixture.loop.drifted(DRIFT);
+  fixture.upsert(service(2));
+  await fixture.pass(1_000);
+  assertEquals(fixture.backend.log.slice(6), ["partial: default/s2"]);
+});
+
+Deno.test("after half a minute of peace, drift is repaired at once again", async () => {
+  await using fixture = await repaired(5);
+  await fixture.pass(30_001);
+  fixture.backend.kernel.clear();
+  fixture.loop.drifted(DRIFT);
+  await fixture.pass(0);
+  assertEquals(repairs(fixture), 6);
+});
+
+Deno.test("a loop that is told to end repairs no more", async () => {
+  const fixture = await repaired(5);
+  fixture.loop.drifted(DRIFT);
+  await fixture[Symbol.asyncDispose]();
+  await fixture.clock.advance(60_000);
+  assertEquals(repairs(fixture), 5);
+});
