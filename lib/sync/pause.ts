@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MinSyncPeriod } from "../config/configuration.ts";
+import type { MinSyncPeriod } from "../model/configuration.ts";
 import { type BackoffLimits, delayAfter } from "../model/values/timing.ts";
 
 /** The longest adaptive pause in milliseconds. */

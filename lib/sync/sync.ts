@@ -6,7 +6,7 @@
 import type { ObjectCache } from "../cache/cache.ts";
 import type { Desired, Step } from "../policy/state.ts";
 import type { Backend } from "../backend/backend.ts";
-import type { MinSyncPeriod } from "../config/configuration.ts";
+import type { MinSyncPeriod } from "../model/configuration.ts";
 import { ApplyError, type ApplyFailure, type Script } from "../model/kernel/dataplane.ts";
 import type { Drift } from "../model/kernel/differences.ts";
 import type { ObjectEvent, ReplaceEvent } from "../model/cluster/objects.ts";

@@ -7,7 +7,7 @@ import { ObjectCache } from "../../lib/cache/cache.ts";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
 import type { OwnPort } from "../../lib/policy/claims.ts";
 import { Desired } from "../../lib/policy/state.ts";
-import type { MinSyncPeriod } from "../../lib/config/configuration.ts";
+import type { MinSyncPeriod } from "../../lib/model/configuration.ts";
 import {
   type Kind,
   KINDS,
