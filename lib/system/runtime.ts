@@ -11,7 +11,7 @@ import { SystemClock } from "./clock.ts";
 import { MemoryRelease, v8Heap } from "./memory.ts";
 import { DenoProcessRunner, denoStreamer } from "./process.ts";
 import { AbstractSocketLock } from "./node_lock.ts";
-import type { ProcessUsage } from "../observe/metrics/metrics.ts";
+import type { ProcessUsage } from "../observe/metrics/readings.ts";
 
 /** The real one. */
 export function systemRuntime(): Runtime {

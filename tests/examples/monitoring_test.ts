@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { parse } from "@std/yaml";
 import { stringify } from "@std/yaml/stringify";
-import { createMetrics } from "../../lib/observe/metrics/metrics.ts";
+import { Metrics } from "../../lib/observe/metrics/metrics.ts";
 import { unpackedProgram } from "../../tools/unpacked.ts";
 import { run } from "../support/command.ts";
 import { EXAMPLES } from "./examples.ts";
@@ -47,7 +47,7 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
     const pipeline = new Pipeline({ mode });
     pipeline.load([service("web")]);
     await backend.apply(backend.full(pipeline.desired));
-    const metrics = createMetrics({
+    const metrics = new Metrics({
       backend: backend.metrics,
       families: [4, 6],
       now: () => 1000,
@@ -86,12 +86,11 @@ async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<string>
   return found;
 }
 
-function recordEverything(metrics: ReturnType<typeof createMetrics>): void {
+function recordEverything(metrics: Metrics): void {
   metrics.syncQueued();
   for (const kind of ["full", "partial"] as const) {
-    metrics.syncFinished({ kind, seconds: 1 });
+    metrics.synced({ kind, text: "", bytes: 1, operations: 1 }, 1);
     metrics.syncFailed(kind);
-    metrics.transaction(kind, 1);
   }
   metrics.cleanupFailed();
   metrics.networkProgrammed(1);
@@ -106,7 +105,7 @@ function recordEverything(metrics: ReturnType<typeof createMetrics>): void {
   metrics.objectRefused("Service");
   metrics.objectsRefusedNow("Service", 1);
   metrics.vipConflicts(1);
-  metrics.request({ verb: "GET", host: "h", code: "200", seconds: 1, size: 0 });
+  metrics.request({ verb: "GET", host: "h", code: "200", duration: 1_000, size: 0 });
 }
 
 const variables = dashboard.templating.list

@@ -7,7 +7,8 @@ import { familiesBut } from "../../backend/ip_families.ts";
 import { knownGates } from "../../config/checks.ts";
 import { COMMIT } from "../../model/commit.ts";
 import { VERSION } from "../../model/version.ts";
-import { createMetrics, type Metrics, type MetricsOptions } from "../../observe/metrics/metrics.ts";
+import { Metrics } from "../../observe/metrics/metrics.ts";
+import type { MetricsOptions } from "../../observe/metrics/readings.ts";
 import { Connections, type ConnectionsOptions } from "../../backend/connections.ts";
 import { processUsage } from "../../system/runtime.ts";
 import type { DaemonOptions, Opened } from "../start/options.ts";
@@ -39,7 +40,7 @@ export function openMetrics(
       readonly connections: Connections;
     },
 ): Metrics {
-  const metrics = createMetrics({
+  const metrics = new Metrics({
     backend: opened.backend.metrics,
     localhost: opened.backend.traits.localhostNodePorts === "listeners" ? localhost : undefined,
     families: familiesBut(opened.missing),

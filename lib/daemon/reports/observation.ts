@@ -141,8 +141,7 @@ export class Observation implements SyncObserver, WatchObserver {
     const { kind, operations, bytes } = script;
     this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes });
     health.updated();
-    metrics.syncFinished({ kind, seconds });
-    metrics.transaction(kind, bytes);
+    metrics.synced(script, seconds);
     for (const time of this.#triggers.splice(0, this.#taken)) {
       metrics.networkProgrammed(Math.max(0, clock.now() - time) / 1000);
     }
@@ -242,8 +241,8 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /** @inheritdoc */
-  requestDone({ duration, ...request }: RequestResult): void {
-    this.#options.metrics.request({ ...request, seconds: duration / 1000 });
+  requestDone(request: RequestResult): void {
+    this.#options.metrics.request(request);
   }
 
   /** @inheritdoc */

@@ -1,140 +1,323 @@
 /**
- * All metrics of one process, in a registry of their own.
+ * Defines and records all metrics, in a registry of their own.
+ *
+ * kube-proxy's (`pkg/proxy/metrics`) and client-go's (`component-base/metrics/prometheus/restclient`)
+ * have their names, labels and buckets, so that existing dashboards and alerts work. One transaction
+ * has the rules of both families, so a sync counts for each of them.
  *
  * @module
  */
-import { type MetricFactory, metricFactory, Registry } from "./metric_factory.ts";
-import {
-  type ClientMetrics,
-  clientMetrics,
-  type KubeProxyMetrics,
-  kubeProxyMetrics,
-  type KubeProxyMetricsOptions,
-} from "./kubeproxy_metrics.ts";
-import {
-  localhostMetrics,
-  type LocalhostMetricsOptions,
-  renderConnections,
-  type SignpostMetrics,
-  signpostMetrics,
-  type SignpostMetricsOptions,
-} from "./signpost_metrics.ts";
-import type { KnownGate } from "../../config/checks.ts";
-import { KUBERNETES_VERSION } from "../../model/version.ts";
+import { exponentialBuckets, linearBuckets, MetricFactory, Registry } from "./metric_factory.ts";
+import { defineReadings, type MetricsOptions, renderConnections } from "./readings.ts";
+import type { FailureMetric } from "../../backend/backend.ts";
+import type { Kind } from "../../model/cluster/objects.ts";
+import type { Script } from "../../model/kernel/dataplane.ts";
+import type { ProgramFailure } from "../../model/ports/ports.ts";
+import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
+import type { NoLocal } from "../../policy/state.ts";
+import type { RequestResult, ResponseRead } from "../../source/api/report.ts";
 
-/** Recorders of all metrics, and their text. */
-export interface Metrics extends KubeProxyMetrics, ClientMetrics, SignpostMetrics {
-  /** The metrics in Prometheus' text format. */
-  render(): Promise<{ readonly contentType: string; readonly body: string }>;
+/** Counts changes of EndpointSlices and Services. */
+interface ChangeCounts {
+  readonly endpoints: number;
+  readonly services: number;
 }
 
-/** What the metrics depend on and read. */
-export interface MetricsOptions
-  extends
-    KubeProxyMetricsOptions,
-    ProcessMetricsOptions,
-    SignpostMetricsOptions,
-    LocalhostMetricsOptions {}
+/** 1 ms to 16 s. */
+const SYNC_BUCKETS = exponentialBuckets(0.001, 2, 15);
+/** To one minute finely, to five coarsely. */
+const PROGRAMMING_BUCKETS = [
+  ...linearBuckets(0.25, 0.25, 2),
+  ...linearBuckets(1, 1, 59),
+  ...linearBuckets(60, 5, 12),
+  ...linearBuckets(120, 30, 7),
+];
+const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
+/** 64 bytes to 16 MiB. */
+const BODY_BUCKETS = [
+  ...[64, 256, 512, 1_024, 4_096, 16_384, 65_536, 262_144],
+  ...[1_048_576, 4_194_304, 16_777_216],
+];
+/** 256 bytes to 64 MiB. */
+const SCRIPT_BUCKETS = exponentialBuckets(256, 4, 10);
 
-/** Makes the metrics; nothing global is touched. */
-export function createMetrics(options: MetricsOptions): Metrics {
-  const registry = new Registry();
-  const make = metricFactory(registry);
-  processMetrics(make, options);
-  localhostMetrics(make, options);
-  return {
-    ...kubeProxyMetrics(make, options),
-    ...clientMetrics(make),
-    ...signpostMetrics(make, options),
-    render: async () => {
-      const { contentType } = registry;
-      const body = await registry.metrics();
-      const connections = options.connections?.();
-      return {
-        contentType,
-        body: connections ? `${body}\n${await renderConnections(connections)}\n` : body,
-      };
-    },
+const SYNC = "kubeproxy_sync_proxy_rules";
+
+/** Records events of the daemon. Durations are seconds. */
+export class Metrics {
+  readonly #options: MetricsOptions;
+  readonly #registry = new Registry();
+  readonly #make = new MetricFactory(this.#registry);
+  /** The labels of each family. */
+  readonly #families: readonly { readonly ip_family: string }[];
+  readonly #failures: readonly { of: FailureMetric["of"]; count: (more: number) => void }[];
+
+  readonly #queuedAt = this.#byFamily("last_queued_timestamp", "When a sync was last asked for");
+  readonly #syncedAt = this.#byFamily("last_timestamp", "When a sync last ended well");
+  readonly #duration = {
+    all: this.#durationOf("", "Duration of a sync, in seconds"),
+    full: this.#durationOf("full_", "Duration of a full sync, in seconds"),
+    partial: this.#durationOf("partial_", "Duration of a partial sync, in seconds"),
   };
-}
+  readonly #programming = this.#make.histogram([
+    "kubeproxy_network_programming_duration_seconds",
+    "From a change of endpoints until the kernel has it, in seconds",
+  ], { labels: ["ip_family"], buckets: PROGRAMMING_BUCKETS });
+  readonly #changes = {
+    endpoints: this.#changesOf("endpoint"),
+    services: this.#changesOf("service"),
+  };
+  readonly #noLocal = this.#make.gauge([
+    `${SYNC}_no_local_endpoints_total`,
+    "Service ports with a Local traffic policy and no local endpoint",
+  ], ["ip_family", "traffic_policy"]);
+  readonly #conntrackDuration = this.#make.histogram([
+    "kubeproxy_conntrack_reconciler_sync_duration_seconds",
+    "Duration of a clean-up of conntrack entries, in seconds",
+  ], { labels: ["ip_family"], buckets: SYNC_BUCKETS });
+  readonly #conntrackDeleted = this.#make.counter([
+    "kubeproxy_conntrack_reconciler_deleted_entries_total",
+    "Stale conntrack entries that were deleted",
+  ], ["ip_family"]);
+  readonly #answers = {
+    healthz: this.#make.counter(["kubeproxy_proxy_healthz_total", "Answers of /healthz"], ["code"]),
+    livez: this.#make.counter(["kubeproxy_proxy_livez_total", "Answers of /livez"], ["code"]),
+  };
 
-/** Reads the resources that the process uses. */
-export interface ProcessUsage {
-  /** Bytes of resident memory. */
-  residentMemory(): number;
-  /** Bytes of V8's heap: what it has taken, what objects fill, what is kept outside for them. */
-  heap(): { readonly total: number; readonly used: number; readonly external: number };
-  /** Seconds of processor time, user and system. */
-  cpu(): number;
-  /** When the process was started, seconds since the epoch. */
-  readonly started: number;
-  /** System and machine, for example `linux/amd64`. */
-  readonly platform: string;
-}
-
-/** Gives the values of these metrics. */
-export interface ProcessMetricsOptions {
-  readonly version: string;
-  readonly commit: string;
-  readonly featureGates: readonly KnownGate[];
-  readonly process: ProcessUsage;
-}
-
-/** Defines the metrics; all of them are read when they are asked for. */
-export function processMetrics(make: MetricFactory, options: ProcessMetricsOptions): void {
-  const { process } = options;
-  defineBuild(make, options);
-  const gates = make.gauge(
-    ["kubernetes_feature_enabled", "1 where a feature gate is on"],
-    ["name", "stage"],
+  readonly #requests = this.#make.counter(
+    ["rest_client_requests_total", "Requests to the API server"],
+    ["code", "host", "method"],
   );
-  for (const { name, stage, enabled } of options.featureGates) {
-    gates.set({ name, stage }, enabled ? 1 : 0);
+  readonly #retries = this.#make.counter(
+    ["rest_client_request_retries_total", "Requests that were sent again after a failure"],
+    ["code", "host", "verb"],
+  );
+  readonly #requestDuration = this.#clientOf(
+    ["request_duration_seconds", "Until the API server answered, in seconds"],
+    REQUEST_BUCKETS,
+  );
+  readonly #requestSize = this.#clientOf(
+    ["request_size_bytes", "Size of a request's body, in bytes"],
+    BODY_BUCKETS,
+  );
+  readonly #responseSize = this.#clientOf(
+    ["response_size_bytes", "Size of an answer's body, in bytes; watches do not count"],
+    BODY_BUCKETS,
+  );
+
+  readonly #scriptSize = this.#make.histogram(
+    ["signpost_transaction_bytes", "Size of a transaction"],
+    { labels: ["kind"], buckets: SCRIPT_BUCKETS },
+  );
+  readonly #repairs = this.#make.counter([
+    "signpost_drift_repairs_total",
+    "Repairs of rules that another program had changed",
+  ]);
+  readonly #programs = this.#make.counter([
+    "signpost_program_failures_total",
+    "Programs that could not be started, were ended by a signal, or did not end in time",
+  ], ["program", "reason"]);
+  readonly #watches = this.#make.gauge(
+    ["signpost_watch_connected", "1 while the watch is running"],
+    ["kind"],
+  );
+  readonly #watchActivity = this.#make.gauge(
+    ["signpost_watch_last_activity_timestamp_seconds", "When the watch last delivered anything"],
+    ["kind"],
+  );
+  readonly #relists = this.#make.counter(
+    ["signpost_watch_relists_total", "How often a watch started over with a list"],
+    ["kind"],
+  );
+  readonly #refusals = this.#make.counter(
+    ["signpost_objects_refused_total", "Objects that came in and could not be used"],
+    ["kind"],
+  );
+  readonly #refused = this.#make.gauge(
+    ["signpost_objects_refused", "Objects that cannot be used at present"],
+    ["kind"],
+  );
+  readonly #conflicts = this.#make.gauge([
+    "signpost_vip_conflicts",
+    "Virtual IPs and ports that more than one Service claims",
+  ]);
+  readonly #droppedEvents = this.#make.counter([
+    "signpost_events_dropped_total",
+    "Events that were not sent",
+  ]);
+
+  /** @param options the values that are read at each scrape */
+  constructor(options: MetricsOptions) {
+    this.#options = options;
+    this.#families = options.families.map((family) => ({ ip_family: FAMILY_NAMES[family] }));
+    this.#failures = options.backend.failures.map(({ of, definition }) => {
+      const counter = this.#make.counter(definition, ["ip_family"]);
+      const count = (more: number) => this.#families.forEach((labels) => counter.inc(labels, more));
+      count(0);
+      return { of, count };
+    });
+    defineReadings(this.#make, options);
   }
-  const gauges: readonly (readonly [string, string, () => number])[] = [
-    ["process_resident_memory_bytes", "Resident memory, in bytes", () => process.residentMemory()],
-    [
-      "process_start_time_seconds",
-      "When the process was started, seconds since the epoch",
-      () => process.started,
-    ],
-    ["nodejs_heap_size_total_bytes", "V8's heap, in bytes", () => process.heap().total],
-    ["nodejs_heap_size_used_bytes", "V8's heap in use, in bytes", () => process.heap().used],
-    [
-      "nodejs_external_memory_bytes",
-      "Memory that V8's objects hold outside of its heap, in bytes",
-      () => process.heap().external,
-    ],
-  ];
-  for (const [name, help, read] of gauges) make.readGauge([name, help], read);
-  make.readCounters(
-    ["process_cpu_seconds_total", "Processor time, user and system, in seconds"],
-    { labels: [], read: () => [{ labels: {}, value: process.cpu() }] },
-  );
-}
 
-/** Alerts compare `git_version` over all components: it begins with the kube-proxy that this is like. */
-function defineBuild(
-  make: MetricFactory,
-  { version, commit, process }: ProcessMetricsOptions,
-): void {
-  make.gauge(["signpost_build_info", "Version and commit; always 1"], ["version", "commit"])
-    .set({ version, commit }, 1);
-  const [major = "", minor = ""] = KUBERNETES_VERSION.split(".");
-  const labels = {
-    major,
-    minor,
-    git_version: `v${KUBERNETES_VERSION}+signpost.${version}`,
-    git_commit: commit,
-    git_tree_state: "",
-    build_date: "",
-    go_version: "",
-    compiler: "deno",
-    platform: process.platform,
-  };
-  const names = Object.keys(labels) as (keyof typeof labels)[];
-  make.gauge(
-    ["kubernetes_build_info", "The kube-proxy whose behaviour this is, and what it is built with"],
-    names,
-  ).set(labels, 1);
+  /** Returns the metrics in Prometheus' text format. */
+  async render(): Promise<{ readonly contentType: string; readonly body: string }> {
+    const { contentType } = this.#registry;
+    const body = await this.#registry.metrics();
+    const connections = this.#options.connections?.();
+    if (!connections) return { contentType, body };
+    return { contentType, body: `${body}\n${await renderConnections(connections)}\n` };
+  }
+
+  /** Notes that a sync was asked for. */
+  syncQueued(): void {
+    for (const labels of this.#families) this.#queuedAt.set(labels, this.#options.now());
+  }
+
+  /** Records a script that the kernel took. */
+  synced({ kind, bytes }: Script, seconds: number): void {
+    this.#scriptSize.observe({ kind }, bytes);
+    for (const labels of this.#families) {
+      this.#duration.all.observe(labels, seconds);
+      this.#duration[kind].observe(labels, seconds);
+      this.#syncedAt.set(labels, this.#options.now());
+    }
+  }
+
+  /** Counts a script that the kernel or the program refused. */
+  syncFailed(kind: Script["kind"]): void {
+    this.#fail("sync");
+    if (kind === "partial") this.#fail("partial sync");
+  }
+
+  /** Counts leftovers that could not be removed. */
+  cleanupFailed(): void {
+    this.#fail("clean-up");
+  }
+
+  /** Records the time from an endpoint's change until its rules were in the kernel. */
+  networkProgrammed(seconds: number): void {
+    for (const labels of this.#families) this.#programming.observe(labels, seconds);
+  }
+
+  /** Counts changes that came in. */
+  changesSeen({ endpoints, services }: ChangeCounts): void {
+    this.#changes.endpoints.total.inc(endpoints);
+    this.#changes.services.total.inc(services);
+  }
+
+  /** Sets the number of changes that the kernel does not have yet. */
+  changesPending({ endpoints, services }: ChangeCounts): void {
+    this.#changes.endpoints.pending.set(endpoints);
+    this.#changes.services.pending.set(services);
+  }
+
+  /** Sets the number of service ports with a Local traffic policy and no local endpoint. */
+  noLocalEndpoints(family: Family, { internal, external }: NoLocal): void {
+    const ip_family = FAMILY_NAMES[family];
+    this.#noLocal.set({ ip_family, traffic_policy: "internal" }, internal);
+    this.#noLocal.set({ ip_family, traffic_policy: "external" }, external);
+  }
+
+  /** Records a clean-up of stale conntrack entries. */
+  conntrackReconciled(
+    family: Family,
+    { seconds, deleted }: { readonly seconds: number; readonly deleted: number },
+  ): void {
+    const labels = { ip_family: FAMILY_NAMES[family] };
+    this.#conntrackDuration.observe(labels, seconds);
+    this.#conntrackDeleted.inc(labels, deleted);
+  }
+
+  /** Counts an answer of the health server. */
+  healthAnswered(path: "healthz" | "livez", status: number): void {
+    this.#answers[path].inc({ code: `${status}` });
+  }
+
+  /** Records a request to the API server that was answered, or failed. */
+  request({ verb, host, code, duration, size, retryOf }: RequestResult): void {
+    this.#requests.inc({ code, host, method: verb });
+    this.#requestDuration.observe({ host, verb }, duration / 1000);
+    this.#requestSize.observe({ host, verb }, size);
+    if (retryOf !== undefined) this.#retries.inc({ code: retryOf, host, verb });
+  }
+
+  /** Records the body of an answer that was read. */
+  response({ verb, host, size }: ResponseRead): void {
+    this.#responseSize.observe({ host, verb }, size);
+  }
+
+  /** Counts a repair of rules that another program had changed. */
+  driftRepaired(): void {
+    this.#repairs.inc();
+  }
+
+  /** Counts a program that could not be started, was killed, or did not end in time. */
+  programFailed(program: string, reason: ProgramFailure): void {
+    this.#programs.inc({ program, reason });
+  }
+
+  /** Notes if a watch is running. */
+  watch(kind: Kind, isConnected: boolean): void {
+    this.#watches.set({ kind }, isConnected ? 1 : 0);
+  }
+
+  /** Notes that a watch delivered something, bookmarks included. */
+  watchActive(kind: Kind): void {
+    this.#watchActivity.set({ kind }, this.#options.now());
+  }
+
+  /** Counts a watch that started over with a list. */
+  relisted(kind: Kind): void {
+    this.#relists.inc({ kind });
+  }
+
+  /** Counts an object that cannot be used. */
+  objectRefused(kind: Kind): void {
+    this.#refusals.inc({ kind });
+  }
+
+  /** Sets the number of objects that cannot be used. */
+  objectsRefusedNow(kind: Kind, count: number): void {
+    this.#refused.set({ kind }, count);
+  }
+
+  /** Sets the number of virtual IPs and ports that more than one Service claims. */
+  vipConflicts(count: number): void {
+    this.#conflicts.set(count);
+  }
+
+  /** Counts an Event that was not sent. */
+  eventDropped(): void {
+    this.#droppedEvents.inc();
+  }
+
+  #fail(of: FailureMetric["of"]): void {
+    for (const failure of this.#failures) if (failure.of === of) failure.count(1);
+  }
+
+  #byFamily(name: string, help: string) {
+    return this.#make.gauge([`${SYNC}_${name}_seconds`, help], ["ip_family"]);
+  }
+
+  #durationOf(kind: string, help: string) {
+    const name = `kubeproxy_sync_${kind}proxy_rules_duration_seconds`;
+    return this.#make.histogram([name, help], { labels: ["ip_family"], buckets: SYNC_BUCKETS });
+  }
+
+  #changesOf(kind: "endpoint" | "service") {
+    return {
+      total: this.#make.counter([`${SYNC}_${kind}_changes_total`, `Changes of ${kind}s seen`]),
+      pending: this.#make.gauge([
+        `${SYNC}_${kind}_changes_pending`,
+        `Changes of ${kind}s not yet in the kernel`,
+      ]),
+    };
+  }
+
+  #clientOf([name, help]: readonly [string, string], buckets: readonly number[]) {
+    return this.#make.histogram([`rest_client_${name}`, help], {
+      labels: ["host", "verb"],
+      buckets,
+    });
+  }
 }

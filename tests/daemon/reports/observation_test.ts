@@ -5,7 +5,7 @@ import type { EventReport } from "../../../lib/observe/events.ts";
 import type { EndpointSlice, Node, ObjectEvent } from "../../../lib/model/cluster/objects.ts";
 import { healthServer } from "../../../lib/observe/endpoints.ts";
 import { ProxyHealth } from "../../../lib/observe/health.ts";
-import { createMetrics } from "../../../lib/observe/metrics/metrics.ts";
+import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
 import { ManualClock, START } from "../../support/clock_and_log.ts";
 import { backendOf } from "../../support/modes.ts";
 
@@ -60,7 +60,7 @@ function observe(standInNode?: { readonly deleting: boolean }) {
   const cache = new ObjectCache();
   const health = new ProxyHealth({ clock, timeout: 60_000 });
   const events: EventReport[] = [];
-  const metrics = createMetrics({
+  const metrics = new Metrics({
     backend: backendOf("nftables").metrics,
     families: [4, 6],
     now: () => 0,

@@ -1,14 +1,15 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { CATALOG } from "../../../lib/findings/catalog.ts";
 import { finding } from "../../../lib/findings/finding.ts";
-import { createMetrics, type MetricsOptions } from "../../../lib/observe/metrics/metrics.ts";
+import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
+import type { MetricsOptions } from "../../../lib/observe/metrics/readings.ts";
 import { processUsage } from "../../../lib/system/runtime.ts";
 import { backendOf, type Mode } from "../../support/modes.ts";
 import { service } from "../../policy/objects.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 
 function start({ mode = "nftables", ...options }: Partial<MetricsOptions> & { mode?: Mode } = {}) {
-  return createMetrics({
+  return new Metrics({
     backend: backendOf(mode).metrics,
     families: [4, 6],
     now: () => 1_767_323_045,
@@ -136,7 +137,7 @@ Deno.test("listeners on loopback, their connections and failures are told by fam
 Deno.test("a sync counts for both families, in all and by its kind", async () => {
   const metrics = start();
   metrics.syncQueued();
-  metrics.syncFinished({ kind: "partial", seconds: 0.003 });
+  metrics.synced({ kind: "partial", text: "", bytes: 5_000, operations: 0 }, 0.003);
   const { body, contentType } = await metrics.render();
   assertStringIncludes(contentType, "text/plain; version=0.0.4");
   for (const kind of ["", "partial_"]) {
@@ -251,7 +252,7 @@ Deno.test("each mode counts what the kernel holds of us", async () => {
 
 Deno.test("requests have client-go's labels and buckets", async () => {
   const metrics = start();
-  const request = { verb: "GET", host: "api:6443", seconds: 0.02, size: 0 };
+  const request = { verb: "GET", host: "api:6443", duration: 20, size: 0 };
   metrics.request({ ...request, code: "200" });
   metrics.request({ ...request, code: "<error>", retryOf: "503" });
   metrics.request({ ...request, verb: "POST", code: "201", size: 300 });
@@ -299,7 +300,7 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
 Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
   const metrics = start();
   metrics.driftRepaired();
-  metrics.transaction("full", 5_000);
+  metrics.synced({ kind: "full", text: "", bytes: 5_000, operations: 0 }, 1);
   metrics.watch("Service", true);
   metrics.watchActive("Service");
   metrics.relisted("Service");

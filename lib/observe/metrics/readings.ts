@@ -1,0 +1,212 @@
+/**
+ * Defines the metrics that are read at each scrape.
+ *
+ * @module
+ */
+import { type MetricFactory, renderCounter } from "./metric_factory.ts";
+import { MOST_FRONTENDS, TIMES_AS_LONG } from "../../backend/connections.ts";
+import type { BackendMetrics, Sample } from "../../backend/backend.ts";
+import type { KnownGate } from "../../config/checks.ts";
+import { CATALOG } from "../../findings/catalog.ts";
+import type { FamilyCounts, LocalhostListeners } from "../../localhost/listeners.ts";
+import type { ServiceConnections } from "../../model/connections.ts";
+import type { Finding } from "../../model/status.ts";
+import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
+import { grouped } from "../../model/values/text.ts";
+import { KUBERNETES_VERSION } from "../../model/version.ts";
+
+/** Reads the resources that the process uses. */
+export interface ProcessUsage {
+  /** Bytes of resident memory. */
+  residentMemory(): number;
+  /** Bytes of V8's heap: taken, filled with objects, and kept outside for them. */
+  heap(): { readonly total: number; readonly used: number; readonly external: number };
+  /** Seconds of processor time, user and system. */
+  cpu(): number;
+  /** The start of the process, seconds since the epoch. */
+  readonly started: number;
+  /** System and machine, for example `linux/amd64`. */
+  readonly platform: string;
+}
+
+/** Gives the values that are read at each scrape, and the facts that metrics depend on. */
+export interface MetricsOptions {
+  readonly backend: BackendMetrics;
+  /** The families that this node serves. */
+  readonly families: readonly Family[];
+  /** Seconds since the epoch. */
+  readonly now: () => number;
+  readonly version: string;
+  readonly commit: string;
+  readonly featureGates: readonly KnownGate[];
+  readonly process: ProcessUsage;
+  /** Seconds since the state file was written; `undefined`: there is none. */
+  readonly snapshotAge: () => number | undefined;
+  /** True while the rules are those of the state file. */
+  readonly isStale: () => boolean;
+  readonly findings: () => readonly Finding[];
+  /** The connections of each Service, in batches with pauses between; `undefined`: they are not counted. */
+  readonly connections?: (() => AsyncIterable<readonly ServiceConnections[]>) | undefined;
+  /** `undefined`: this mode has no listeners on loopback. */
+  readonly localhost?: Pick<LocalhostListeners, "listeners" | "counts" | "connections"> | undefined;
+}
+
+const LOCALHOST = "kubeproxy_nftables_localhost_nodeport";
+
+const CONNECTIONS = [
+  "signpost_service_connections_total",
+  "New connections of a service port by kind of frontend, from the first one on. Read from the kernel at " +
+  `most every 5 s, above ${
+    grouped(MOST_FRONTENDS)
+  } frontends every 0.25 ms for each of them, and for ${TIMES_AS_LONG.scrape} times as long as the last reading took`,
+] as const;
+
+/** Defines the metrics of the backend, the process, the node and loopback. */
+export function defineReadings(make: MetricFactory, options: MetricsOptions): void {
+  for (const counter of options.backend.counters) make.readCounters(counter);
+  for (const gauge of options.backend.gauges) make.readGauges(gauge);
+  defineProcess(make, options);
+  defineBuild(make, options);
+  defineLocalhost(make, options);
+}
+
+/** Returns the text of the connection counters, the metric with most values. */
+export function renderConnections(
+  connections: AsyncIterable<readonly ServiceConnections[]>,
+): Promise<string> {
+  const labels = ["namespace", "service", "port", "protocol", "frontend"];
+  return renderCounter(CONNECTIONS, labels, toSamples(connections));
+}
+
+async function* toSamples(
+  connections: AsyncIterable<readonly ServiceConnections[]>,
+): AsyncGenerator<readonly Sample[]> {
+  for await (const batch of connections) {
+    yield batch.map(({ connections: value, perSecond: _, ...labels }) => ({
+      labels: { ...labels, port: `${labels.port}` },
+      value,
+    }));
+  }
+}
+
+function defineProcess(make: MetricFactory, options: MetricsOptions): void {
+  const { process, snapshotAge, isStale, findings } = options;
+  const gauges: readonly (readonly [string, string, () => number | undefined])[] = [
+    ["signpost_snapshot_age_seconds", "Seconds since the state file was written", snapshotAge],
+    [
+      "signpost_state_stale",
+      "1 while the rules are those of the state file",
+      () => isStale() ? 1 : 0,
+    ],
+    ["process_resident_memory_bytes", "Resident memory, in bytes", () => process.residentMemory()],
+    [
+      "process_start_time_seconds",
+      "When the process was started, seconds since the epoch",
+      () => process.started,
+    ],
+    ["nodejs_heap_size_total_bytes", "V8's heap, in bytes", () => process.heap().total],
+    ["nodejs_heap_size_used_bytes", "V8's heap in use, in bytes", () => process.heap().used],
+    [
+      "nodejs_external_memory_bytes",
+      "Memory that V8's objects hold outside of its heap, in bytes",
+      () => process.heap().external,
+    ],
+  ];
+  for (const [name, help, read] of gauges) make.readGauge([name, help], read);
+  make.readCounters({
+    definition: ["process_cpu_seconds_total", "Processor time, user and system, in seconds"],
+    labels: [],
+    read: () => [{ labels: {}, value: process.cpu() }],
+  });
+  make.readGauges({
+    definition: ["signpost_node_findings", "Findings on this node by kind, see docs/findings.md"],
+    labels: ["id", "severity"],
+    read: () => countFindings(findings()),
+  });
+}
+
+/** Every kind has a value, so that an alert can tell "none" from "not known". */
+function countFindings(findings: readonly Finding[]): Sample[] {
+  const counts = Map.groupBy(findings, ({ id }) => id);
+  return Object.entries(CATALOG).map(([id, { severity }]) => ({
+    labels: { id, severity },
+    value: counts.get(id)?.length ?? 0,
+  }));
+}
+
+/** Alerts compare `git_version` over all components: it begins with the kube-proxy that this is like. */
+function defineBuild(make: MetricFactory, options: MetricsOptions): void {
+  const { version, commit, featureGates, process } = options;
+  make.gauge(["signpost_build_info", "Version and commit; always 1"], ["version", "commit"])
+    .set({ version, commit }, 1);
+  const [major = "", minor = ""] = KUBERNETES_VERSION.split(".");
+  const labels = {
+    major,
+    minor,
+    git_version: `v${KUBERNETES_VERSION}+signpost.${version}`,
+    git_commit: commit,
+    git_tree_state: "",
+    build_date: "",
+    go_version: "",
+    compiler: "deno",
+    platform: process.platform,
+  };
+  make.gauge<string>(
+    ["kubernetes_build_info", "The kube-proxy whose behaviour this is, and what it is built with"],
+    Object.keys(labels),
+  ).set(labels, 1);
+  const gates = make.gauge(
+    ["kubernetes_feature_enabled", "1 where a feature gate is on"],
+    ["name", "stage"],
+  );
+  for (const { name, stage, enabled } of featureGates) gates.set({ name, stage }, enabled ? 1 : 0);
+}
+
+function defineLocalhost(make: MetricFactory, { families, localhost }: MetricsOptions): void {
+  if (!localhost) return;
+  const labels = ["ip_family"];
+  const byFamily = (read: (counts: FamilyCounts, family: Family) => number) => () =>
+    families.map((family) => ({
+      labels: { ip_family: FAMILY_NAMES[family] },
+      value: read(localhost.counts[family], family),
+    }));
+  make.readGauges({
+    definition: [`${LOCALHOST}_listeners`, "Listeners on loopback that are open"],
+    labels,
+    read: byFamily((_, family) => localhost.listeners(family)),
+  });
+  make.readCounters({
+    definition: [
+      `${LOCALHOST}_listener_creation_failures_total`,
+      "Listeners on loopback that could not be opened",
+    ],
+    labels,
+    read: byFamily(({ listenFailures }) => listenFailures),
+  });
+  make.readGauge(
+    ["signpost_localhost_nodeport_connections", "Connections through listeners on loopback"],
+    () => localhost.connections,
+  );
+  make.readCounters({
+    definition: [
+      "signpost_localhost_nodeport_connections_total",
+      "Connections that reached an endpoint",
+    ],
+    labels,
+    read: byFamily(({ connections }) => connections),
+  });
+  make.readCounters({
+    definition: [
+      "signpost_localhost_nodeport_connection_failures_total",
+      "Connections that were closed before they reached an endpoint",
+    ],
+    labels: [...labels, "reason"],
+    read: () =>
+      families.flatMap((family) =>
+        Object.entries(localhost.counts[family].failures).map(([reason, value]) => ({
+          labels: { ip_family: FAMILY_NAMES[family], reason },
+          value,
+        }))
+      ),
+  });
+}
