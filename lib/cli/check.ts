@@ -186,7 +186,7 @@ const LIMIT = 1_000;
 export async function askApiServer(context: QueryContext): Promise<NodeFacts["apiServer"]> {
   if (context.configuration.signpost.manifests.length > 0) return undefined;
   try {
-    const { client, url, warnings, close } = await findApiServer({ ...context, observer: {} });
+    const { client, url, warnings, close } = await findApiServer(context);
     try {
       const asking = KINDS.map((kind) => ask(client, { kind, ...context }));
       return { where: url.origin, warnings, failures: (await Promise.all(asking)).flat() };

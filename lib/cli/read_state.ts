@@ -60,9 +60,7 @@ export async function workOut(cache: ObjectCache, options: StateOptions): Promis
   const ipFamilies = options.ipFamilies ?? familiesBut(missingFamilies(runtime));
   const isLocal = configuration.signpost.manifests.length > 0;
   // The objects may come from a daemon or a state file; then there need not be a server.
-  const api = isLocal
-    ? undefined
-    : await findApiServer({ ...options, observer: {} }).catch(unlessFatal);
+  const api = isLocal ? undefined : await findApiServer(options).catch(unlessFatal);
   const isHere = !isLocal || options.isHere === true;
   const own = new OwnPorts({
     configuration,
@@ -132,10 +130,7 @@ export async function readCache(options: CacheOptions): Promise<ObjectCache> {
   const cache = new ObjectCache();
   const done = new AbortController();
   const stop = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
-  const reading = readSource({
-    ...options,
-    observer: {},
-    signal: stop,
+  const reading = readSource({ ...options, signal: stop }, {
     sink: (event) => {
       cache.apply(event);
       if (cache.complete) done.abort();

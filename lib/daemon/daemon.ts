@@ -6,7 +6,6 @@
 import { ObjectCache } from "../cache/cache.ts";
 import { Desired } from "../policy/state.ts";
 import type { NodeFacts, RulesetFacts, SettingFailure, SystemFacts } from "../findings/facts.ts";
-import type { ObjectEvent } from "../model/cluster/objects.ts";
 import type { Script } from "../model/kernel/dataplane.ts";
 import type { Status } from "../model/status.ts";
 import { EventRecorder, type EventReport, startingEvent } from "../observe/events.ts";
@@ -42,7 +41,6 @@ import {
 import { serveSocket } from "../system/socket.ts";
 import { heldBack, plainFacts, statusReport } from "./reports/status_report.ts";
 import { postJson } from "./objects/source.ts";
-import type { Known } from "../source/objects/decode.ts";
 import { VERSION } from "../model/version.ts";
 
 /** A sync that does not get on for so long, in milliseconds, is stuck: the watchdog is fed no more. */
@@ -64,8 +62,7 @@ export class Daemon {
   readonly #events: EventRecorder;
   readonly #listen: HttpListen;
   readonly #healthChecks: HealthCheckNodePorts;
-  /** Hears of the watches. */
-  readonly observation: Observation;
+  readonly #observation: Observation;
   readonly #firstSync = Promise.withResolvers<void>();
   readonly #findings: NodeFindings;
   readonly #services: ServiceStatuses;
@@ -115,11 +112,11 @@ export class Daemon {
     });
     this.#saved = new SavedState({
       ...options,
-      path: opened.api && (configuration.signpost.stateFile || undefined),
+      path: opened.source.api && (configuration.signpost.stateFile || undefined),
       foreignRules: backend.foreignRules,
       cache: this.#cache,
     });
-    this.#ownPorts = new OwnPorts({ ...options, locate: opened.api?.locate, isHere: true });
+    this.#ownPorts = new OwnPorts({ ...options, locate: opened.source.api?.locate, isHere: true });
     this.#desired = new Desired({
       configuration,
       traits,
@@ -129,7 +126,8 @@ export class Daemon {
       ...this.#ownPorts.around,
     });
     this.#events = new EventRecorder({
-      post: (path, body) => postJson(this.#opened.api, { path, body, signal: options.signal }),
+      post: (path, body) =>
+        postJson(this.#opened.source.api, { path, body, signal: options.signal }),
       clock,
       logger,
       instance: nodeName,
@@ -145,7 +143,7 @@ export class Daemon {
       changed: () => this.#findings.changed(),
     });
     this.#services = new ServiceStatuses({ cache: this.#cache, desired: this.#desired, clock });
-    this.observation = new Observation({
+    this.#observation = new Observation({
       services: this.#services,
       cache: this.#cache,
       nodeName,
@@ -164,7 +162,7 @@ export class Daemon {
         }
         return this.#facts();
       },
-      appeared: (finding) => this.observation.found(finding),
+      appeared: (finding) => this.#observation.found(finding),
       clock,
       logger,
     });
@@ -180,7 +178,7 @@ export class Daemon {
       backend,
       clock,
       logger,
-      observer: this.observation,
+      observer: this.#observation,
       minSyncPeriod: settings.minSyncPeriod,
       share: traits.share,
       fullSyncPeriod: configuration.signpost.fullSyncPeriod,
@@ -208,21 +206,8 @@ export class Daemon {
     });
   }
 
-  /** Takes an event of the source. */
-  take(event: ObjectEvent): void {
-    this.observation.eventSeen(event);
-    this.#loop.handle(event);
-  }
-
-  /** What it has of an object. */
-  readonly known: Known = (kind, key) => this.#cache.get(kind, key);
-
-  /**
-   * Runs all parts; the first that fails ends all.
-   *
-   * @param deliver runs the source
-   */
-  async run(deliver: () => Promise<void>): Promise<void> {
+  /** Runs all parts; the first that fails ends all. */
+  async run(): Promise<void> {
     const { configuration, runtime, logger, manager, signal } = this.#options;
     logger.info("started", {
       version: VERSION,
@@ -234,7 +219,16 @@ export class Daemon {
     const begun = Promise.all([this.#restore(), this.#ownPorts.begin(signal)]);
     // The loop comes first: it takes the objects of the state file before an event does.
     const writing = begun.then(() => this.#loop.run());
-    const delivering = begun.then(deliver);
+    const delivering = begun.then(() =>
+      this.#opened.source.run({
+        sink: (event) => {
+          this.#observation.eventSeen(event);
+          this.#loop.handle(event);
+        },
+        known: (kind, key) => this.#cache.get(kind, key),
+        observer: this.#observation,
+      })
+    );
     const ended = new AbortController();
     const serving = serveAll({
       nodeName: this.#options.nodeName,
@@ -341,7 +335,7 @@ export class Daemon {
   /** Returns the time whose objects these are, milliseconds since the epoch. */
   #asOf(): number {
     if (this.#loop.stale) return this.#restored;
-    const lost = [...this.observation.watches.values()]
+    const lost = [...this.#observation.watches.values()]
       .filter(({ state }) => state !== "watching" && state !== "absent");
     return Math.min(
       this.#options.runtime.clock.now(),
@@ -405,13 +399,13 @@ export class Daemon {
 
   /** Without an API server there is no receiver of Events. */
   #report(event: EventReport): void {
-    if (this.#opened.api) this.#events.record(event);
+    if (this.#opened.source.api) this.#events.record(event);
   }
 
   #facts(): NodeFacts {
     const { configuration, nodeName, runtime } = this.#options;
     const { node } = this.#cache;
-    const { backend, findings, api } = this.#opened;
+    const { backend, findings, source: { api } } = this.#opened;
     return {
       nodeName,
       configuration,
@@ -444,7 +438,7 @@ export class Daemon {
       started: this.#started,
       cache: this.#cache,
       desired: this.#desired,
-      observation: this.observation,
+      observation: this.#observation,
       health: this.#health,
       findings: this.#findings.list,
       localhost: this.#options.localhost.summary,

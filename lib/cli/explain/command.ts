@@ -196,14 +196,14 @@ export async function lookAt(
   if (manifests.includes("-")) return false;
   const inspect = (kind: Kind, raw: unknown) => inspector.look(kind, raw);
   if (manifests.length > 0) {
-    await readSource({ ...context, observer: {}, sink: () => {}, inspect });
+    await readSource({ ...context, inspect }, { sink: () => {} });
     return true;
   }
   const over = new AbortController();
   const signal = AbortSignal.any([context.signal, over.signal]);
   const waiting = runtime.clock.sleep(TIMEOUT, signal).then(() => over.abort());
   try {
-    const { client } = await findApiServer({ ...context, observer: {} });
+    const { client } = await findApiServer(context);
     // Lists, for nodes need no permission to get single objects.
     const show = async (kind: Kind, path: string, query: Record<string, string>) => {
       for (const item of itemsOf(await client.json(path, { query, signal }))) inspect(kind, item);

@@ -28,83 +28,81 @@ import { watchAll } from "../../source/api/reflector.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import { VERSION } from "../../model/version.ts";
 
-/** What a source needs. */
+/** The settings and ports of a source. */
 export interface SourceOptions {
   readonly configuration: Configuration;
   readonly nodeName: string;
   readonly runtime: Runtime;
   readonly logger: Logger;
-  readonly observer: WatchObserver;
-  /** Takes the events. */
-  readonly sink: (event: ObjectEvent) => void;
-  /** What the receiver has of an object: where an API server's comes again as it was, it is given this one. */
-  readonly known?: Known;
   readonly signal: AbortSignal;
-  /** Is shown every object as it came, before it is decoded. */
+  /** Gets every object before it is decoded. */
   readonly inspect?: (kind: Kind, raw: unknown) => void;
 }
 
-/** A source that is known to be usable, as far as that shows before it is used. */
+/** Takes what a source delivers. */
+export interface Receiver {
+  readonly sink: (event: ObjectEvent) => void;
+  /** Returns the known state of an object. The API server's unchanged objects become this one. */
+  readonly known?: Known;
+  readonly observer?: WatchObserver;
+}
+
+/** A source that looks usable. */
 export interface Source {
   /** `undefined`: manifests. */
   readonly api: ApiServer | undefined;
   /**
    * Delivers the full state, then follows changes until the signal aborts.
    *
-   * @throws {FatalError} where the source cannot be used
+   * @throws {FatalError} if the source cannot be used
    */
-  run(): Promise<void>;
+  run(receiver: Receiver): Promise<void>;
 }
 
 /**
- * Opens the source of the configuration.
+ * Opens the source of the configuration. Nothing is asked of an API server.
  *
- * @throws {FatalError} where it cannot be used
+ * @throws {FatalError} if it cannot be used
  */
 export async function openSource(options: SourceOptions): Promise<Source> {
   if (options.configuration.signpost.manifests.length === 0) {
     const api = await findApiServer(options);
-    return { api, run: () => watchApiServer(api, options) };
+    return { api, run: (receiver) => watchApiServer(api, options, receiver) };
   }
-  const run = () =>
+  const { runtime: { clock }, signal } = options;
+  const run = (receiver: Receiver) =>
     manifestErrors(followManifests({
-      ...manifestOptions(options),
+      ...manifestOptions(options, receiver),
       watcher: denoFileWatcher,
-      clock: options.runtime.clock,
-      signal: options.signal,
+      clock,
+      signal,
     }));
   return { api: undefined, run };
 }
 
 /**
- * Delivers the full state once.
+ * Delivers the full state of manifests once. An API server delivers until the signal aborts.
  *
- * @throws {FatalError} where the source cannot be used
+ * @throws {FatalError} if the source cannot be used
  */
-export async function readSource(options: SourceOptions): Promise<void> {
-  if (options.configuration.signpost.manifests.length === 0) {
-    return await watchApiServer(await findApiServer(options), options);
-  }
-  await manifestErrors(loadManifests(manifestOptions(options)));
+export async function readSource(options: SourceOptions, receiver: Receiver): Promise<void> {
+  const { api, run } = await openSource(options);
+  await (api ? run(receiver) : manifestErrors(loadManifests(manifestOptions(options, receiver))));
 }
 
 /**
- * Looks whether the source of a configuration could be opened. Nothing is asked of an API server.
+ * Checks if the source of a configuration could be opened. Nothing is asked of an API server.
  *
- * @throws {FatalError} where it could not
+ * @throws {FatalError} if it could not
  */
-export async function checkSource(
-  options: Omit<SourceOptions, "observer" | "sink" | "inspect">,
-): Promise<void> {
-  if (options.configuration.signpost.manifests.length === 0) {
-    const server = await findApiServer({ ...options, observer: {} });
-    return server.close();
-  }
-  await manifestErrors(loadManifests(manifestOptions({ ...options, observer: {}, sink() {} })));
+export async function checkSource(options: SourceOptions): Promise<void> {
+  const { api } = await openSource(options);
+  if (api) api.close();
+  else await manifestErrors(loadManifests(manifestOptions(options, { sink() {} })));
 }
 
-/** A decoder that shows what it is to decode. */
-function showing(decode: Decoder, inspect: SourceOptions["inspect"]): Decoder {
+function decoderOf({ inspect }: SourceOptions): Decoder {
+  const decode = createDecoder();
   if (!inspect) return decode;
   return (kind, raw) => {
     inspect(kind, raw);
@@ -112,9 +110,10 @@ function showing(decode: Decoder, inspect: SourceOptions["inspect"]): Decoder {
   };
 }
 
-function manifestOptions(options: SourceOptions): ManifestSourceOptions {
+function manifestOptions(options: SourceOptions, { sink }: Receiver): ManifestSourceOptions {
   return {
     ...options,
+    sink,
     paths: options.configuration.signpost.manifests,
     decode: createDecoder(),
     files: denoFiles,
@@ -147,9 +146,8 @@ export interface ApiServer {
  * @throws {FatalError} where the kubeconfig cannot be used, or the server is a cluster IP
  */
 export async function findApiServer(
-  options: Pick<SourceOptions, "configuration" | "runtime" | "observer">,
+  { configuration, runtime }: Pick<SourceOptions, "configuration" | "runtime">,
 ): Promise<ApiServer> {
-  const { configuration, runtime, observer } = options;
   const access = () =>
     loadAccess({
       kubeconfig: configuration.clientConnection.kubeconfig,
@@ -169,7 +167,6 @@ export async function findApiServer(
     access,
     readFile: runtime.readFile,
     clock: runtime.clock,
-    observer,
     userAgent: `signpost/${VERSION}`,
   });
   const locate = async () => (await access()).server;
@@ -183,8 +180,14 @@ export async function findApiServer(
  *
  * @throws {FatalError} if the first list of Services shows that the server is a cluster IP
  */
-async function watchApiServer(server: ApiServer, options: SourceOptions): Promise<void> {
-  const { nodeName, runtime, logger, observer, sink, known, signal } = options;
+async function watchApiServer(
+  server: ApiServer,
+  options: SourceOptions,
+  { sink, known, observer = {} }: Receiver,
+): Promise<void> {
+  const { nodeName, runtime, logger, signal } = options;
+  server.client.observer = observer;
+  const decode = decoderOf(options);
   const failed = Promise.withResolvers<never>();
   let isFirst = true;
   const guarded = (event: ObjectEvent) => {
@@ -198,7 +201,7 @@ async function watchApiServer(server: ApiServer, options: SourceOptions): Promis
     client: server.client,
     kinds: KINDS,
     nodeName,
-    decode: showing(known ? sharing(createDecoder(), known) : createDecoder(), options.inspect),
+    decode: known ? sharing(decode, known) : decode,
     // Who wants to see all fields of objects gets them in JSON.
     protobuf: !options.inspect && acceptsProtobuf(options.configuration.clientConnection),
     sink: guarded,

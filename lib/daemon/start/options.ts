@@ -11,7 +11,7 @@ import type { Logger } from "../../model/ports/ports.ts";
 import type { Runtime } from "../../model/ports/runtime.ts";
 import type { ProgramWatch } from "../../system/program_watch.ts";
 import type { ServiceManager } from "../../observe/systemd.ts";
-import type { ApiServer } from "../objects/source.ts";
+import type { Source } from "../objects/source.ts";
 
 /** What the daemon needs. */
 export interface DaemonOptions {
@@ -30,8 +30,7 @@ export interface DaemonOptions {
 
 /** What a daemon is made from. */
 export interface Opened extends OpenBackend {
-  /** `undefined`: manifests. */
-  readonly api: ApiServer | undefined;
+  readonly source: Source;
   /** Runs all programs. */
   readonly programs: ProgramWatch;
 }

@@ -38,21 +38,8 @@ async function start(given: DaemonOptions): Promise<void> {
   if (given.signal.aborted) return;
   const programs = new ProgramWatch({ ...runtime, logger });
   const options = { ...given, runtime: { ...runtime, runner: programs } };
-  // While nft is asked what the kernel can do, what leads to the API server is read.
-  const [opened, source] = await Promise.all([
-    openBackend(options),
-    openSource({
-      ...options,
-      observer: {
-        watchChanged: (status) => daemon.observation.watchChanged(status),
-        requestDone: (result) => daemon.observation.requestDone(result),
-        responseRead: (read) => daemon.observation.responseRead(read),
-      },
-      sink: (event) => daemon.take(event),
-      known: (kind, key) => daemon.known(kind, key),
-    }),
-  ]);
+  // The kubeconfig is read while nft is asked what the kernel can do.
+  const [opened, source] = await Promise.all([openBackend(options), openSource(options)]);
   if (options.signal.aborted) return;
-  const daemon: Daemon = new Daemon(options, { ...opened, programs, api: source.api });
-  await daemon.run(() => source.run());
+  await new Daemon(options, { ...opened, programs, source }).run();
 }

@@ -55,7 +55,6 @@ interface ApiClientOptions {
   readonly access: () => Promise<ApiAccess>;
   readonly readFile: ReadFile;
   readonly clock: Clock;
-  readonly observer?: WatchObserver;
   /** The `user-agent` header. */
   readonly userAgent: string;
 }
@@ -102,6 +101,8 @@ const MAX_REMEMBERED = 100;
 
 /** Talks to one API server. */
 export class ApiClient {
+  /** Takes reports of requests. */
+  observer: WatchObserver = {};
   /** The code of the last GET by path, if that failed: the next one is a retry. */
   readonly #failed = new BoundedMap<string, string>(MAX_REMEMBERED);
 
@@ -176,13 +177,13 @@ export class ApiClient {
     const response = await this.#exchange(sent);
     if (url.searchParams.has("watch")) return response;
     const report = { verb: sent.method, host: url.host };
-    const done = (size: number) => this.options.observer?.responseRead?.({ ...report, size });
+    const done = (size: number) => this.observer.responseRead?.({ ...report, size });
     return { ...response, body: counted(response.body, done) };
   }
 
   /** Sends a request, and reports it as client-go counts it. */
   async #exchange(request: HttpRequest): Promise<HttpResponse> {
-    const { http, clock, observer } = this.options;
+    const { http, clock } = this.options;
     const { method: verb, url: { host, pathname }, body = "" } = request;
     const start = clock.monotonic();
     const retryOf = verb === "GET" ? this.#failed.get(pathname) : undefined;
@@ -196,7 +197,7 @@ export class ApiClient {
         if (code.startsWith("2")) this.#failed.delete(pathname);
         else this.#failed.set(pathname, code);
       }
-      observer?.requestDone?.({
+      this.observer.requestDone?.({
         verb,
         host,
         code,

@@ -24,8 +24,6 @@ Deno.test("a server that cannot be verified comes with a warning, which holds no
     nodeName: "node-1",
     runtime: { ...runtime, readFile: () => Promise.resolve(KUBECONFIG) },
     logger,
-    observer: {},
-    sink: () => {},
     signal: new AbortController().signal,
   });
   api?.close();

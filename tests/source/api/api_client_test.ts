@@ -39,14 +39,15 @@ function client(
   clock = new ManualClock(),
   observer: WatchObserver = {},
 ): ApiClient {
-  return new ApiClient({
+  const client = new ApiClient({
     http,
     clock,
-    observer,
     access: () => Promise.resolve(ACCESS),
     readFile: () => Promise.reject(new Error("no files")),
     userAgent: "signpost/test",
   });
+  client.observer = observer;
+  return client;
 }
 
 async function* body(...parts: readonly (string | Promise<never>)[]): AsyncGenerator<Uint8Array> {

@@ -92,16 +92,11 @@ export async function withWatch(
   const readFile = (path: string) => Deno.readTextFile(path);
   const access = () =>
     loadAccess({ kubeconfig, master: "", environment: () => undefined, readFile });
+  const client = new ApiClient({ http, access, readFile, clock: realClock, userAgent: "test" });
+  client.observer = observer;
   const watching = watchAll({
     kinds: setup.kinds ?? [kind],
-    client: new ApiClient({
-      http,
-      access,
-      readFile,
-      clock: realClock,
-      observer,
-      userAgent: "test",
-    }),
+    client,
     nodeName: "node-1",
     decode: fakeDecode,
     protobuf: setup.protobuf ?? true,
