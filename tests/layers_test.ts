@@ -6,6 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { dirname, join, relative } from "node:path/posix";
+import { findTestFiles } from "../tools/test_files.ts";
 import { ROWS } from "../lib/backend/nftables/script/sets.ts";
 
 const ROOT = join(dirname(new URL(import.meta.url).pathname), "..");
@@ -300,4 +301,12 @@ Deno.test("every module and every exported symbol has a doc comment", () => {
     return [...module, ...bare.map(([, , declaration]) => `${path}: ${declaration}`)];
   });
   assertEquals(silent, []);
+});
+
+Deno.test("the tests of the pure folders are unit tests", async () => {
+  const { unit, system } = await findTestFiles(`${ROOT}/`);
+  const pure = /^tests\/(?:cache|config|explain|findings|policy|sync|verify)\//;
+  assertEquals(system.filter((path) => pure.test(path)), []);
+  assertEquals(unit.includes("tests/policy/service_test.ts"), true);
+  assertEquals(system.includes("tests/e2e/affinity_test.ts"), true);
 });

@@ -5,7 +5,7 @@
  */
 import type { ProcessResult, ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { ProgramMissingError } from "../../lib/model/ports/ports.ts";
-import { wholeInput } from "../support/command.ts";
+import { wholeInput } from "../support/whole_input.ts";
 
 /** Rules as kube-proxy's iptables mode has them, as `iptables-save` prints them. */
 export const KUBE_PROXY_RULES = `*nat

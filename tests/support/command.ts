@@ -5,6 +5,7 @@
  */
 
 import type { ProcessInput } from "../../lib/model/ports/ports.ts";
+import { wholeInput } from "./whole_input.ts";
 
 /** What a finished program left. */
 export interface CommandResult {
@@ -70,11 +71,6 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
   const result = await execute(argv, options);
   if (result.code !== 0) throw new CommandError(argv, result);
   return result.stdout;
-}
-
-/** All of a program's input as one text. */
-export async function wholeInput(input: ProcessInput): Promise<string> {
-  return typeof input === "string" ? input : (await Array.fromAsync(input)).join("");
 }
 
 /** Writes all of the text; a program that ends before it has read it is judged by its exit code. */

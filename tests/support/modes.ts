@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { wholeInput } from "./command.ts";
+import { wholeInput } from "./whole_input.ts";
 import type { Backend, BackendOptions } from "../../lib/backend/backend.ts";
 import { likelyBackend } from "../../lib/backend/choose.ts";
 import { type Mode, MODES } from "../../lib/model/configuration.ts";

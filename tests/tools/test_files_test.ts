@@ -1,8 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { findTestFiles } from "../../tools/test_files.ts";
 
-const ROOT = new URL("../../", import.meta.url).pathname;
-
 /** Sorts the tests of a project that consists of these files. */
 async function sort(files: Readonly<Record<string, string>>) {
   const root = await Deno.makeTempDir({ prefix: "signpost-test-files-" });
@@ -45,12 +43,4 @@ Deno.test("a test that imports the types alone of what starts programs is a unit
     }),
     { unit: ["tests/a_test.ts", "tests/b_test.ts"], system: [] },
   );
-});
-
-Deno.test("the tests of the pure folders are unit tests", async () => {
-  const { unit, system } = await findTestFiles(ROOT);
-  const pure = /^tests\/(?:cache|config|explain|findings|policy|sync|verify)\//;
-  assertEquals(system.filter((path) => pure.test(path)), []);
-  assertEquals(unit.includes("tests/policy/service_test.ts"), true);
-  assertEquals(system.includes("tests/e2e/affinity_test.ts"), true);
 });

@@ -9,7 +9,7 @@ import type { Variant } from "../../../lib/backend/iptables/kernel/variant.ts";
 import { CANARY_CHAIN } from "../../../lib/backend/iptables/script/names.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
-import { wholeInput } from "../../support/command.ts";
+import { wholeInput } from "../../support/whole_input.ts";
 import { MemoryLogger } from "../../support/clock_and_log.ts";
 import { configuration, DEFAULTS } from "../../support/configuration.ts";
 import { FakeBackend } from "../../support/fake_backend.ts";

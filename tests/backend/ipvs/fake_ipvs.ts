@@ -8,7 +8,7 @@ import {
   type ProcessRunner,
   ProgramMissingError,
 } from "../../../lib/model/ports/ports.ts";
-import { wholeInput } from "../../support/command.ts";
+import { wholeInput } from "../../support/whole_input.ts";
 
 /** What it has, which tests may change. */
 export class FakeIpvs {

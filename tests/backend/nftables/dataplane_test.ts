@@ -7,7 +7,7 @@ import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
 import { maglevTable } from "../../../lib/backend/nftables/script/pick.ts";
 import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
-import { wholeInput } from "../../support/command.ts";
+import { wholeInput } from "../../support/whole_input.ts";
 import { type ApiObject, NODE_NAME, Pipeline } from "../../support/pipeline.ts";
 import { SILENT_RUNNER } from "../../support/modes.ts";
 import { Kernel } from "./kernel.ts";

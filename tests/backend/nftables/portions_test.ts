@@ -13,7 +13,7 @@ import type { DesiredState } from "../../../lib/model/kernel/desired.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 import { eventually } from "../../support/eventually.ts";
-import { wholeInput } from "../../support/command.ts";
+import { wholeInput } from "../../support/whole_input.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";

@@ -5,7 +5,7 @@ import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
 import type { ProcessResult, ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
-import { wholeInput } from "../../support/command.ts";
+import { wholeInput } from "../../support/whole_input.ts";
 import { listTable } from "../../support/nft_table.ts";
 import { type ApiObject, Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";

@@ -5,7 +5,7 @@ import type { DesiredNode } from "../../../../lib/model/kernel/desired.ts";
 import { ProgramMissingError } from "../../../../lib/model/ports/ports.ts";
 import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
 import { probe } from "../../../../lib/backend/nftables/kernel/probe.ts";
-import { wholeInput } from "../../../support/command.ts";
+import { wholeInput } from "../../../support/whole_input.ts";
 import { configuration, DEFAULTS } from "../../../support/configuration.ts";
 import { Kernel } from "../kernel.ts";
 import { traitsOf } from "../../../support/modes.ts";
