@@ -39,7 +39,7 @@ import {
   waitingFor,
 } from "./reports/service_manager.ts";
 import { serveSocket } from "../system/socket.ts";
-import { heldBack, plainFacts, statusReport } from "./reports/status_report.ts";
+import { heldBack, statusReport } from "./reports/status_report.ts";
 import { postJson } from "./objects/source.ts";
 import { VERSION } from "../model/version.ts";
 
@@ -208,7 +208,7 @@ export class Daemon {
 
   /** Runs all parts; the first that fails ends all. */
   async run(): Promise<void> {
-    const { configuration, runtime, logger, manager, signal } = this.#options;
+    const { runtime, logger, manager, signal } = this.#options;
     logger.info("started", {
       version: VERSION,
       mode: this.#opened.backend.traits.name,
@@ -231,23 +231,21 @@ export class Daemon {
     );
     const ended = new AbortController();
     const serving = serveAll({
-      nodeName: this.#options.nodeName,
+      ...this.#options,
+      clock: runtime.clock,
       report: (event) => this.#report(event),
-      configuration,
       traits: this.#opened.backend.traits,
       listen: this.#listen,
       health: this.#health,
       metrics: this.#metrics,
       findings: () => this.#findings.list,
-      status: () => plainFacts(this.#status()),
+      status: () => this.#status(),
       page: async () => ({
         connections: await this.#connections.list("live"),
         status: this.#status(),
         services: this.#desired.services,
         now: runtime.clock.now(),
       }),
-      runtime,
-      logger,
       signal: ended.signal,
     });
     const waiting: Waiting = {

@@ -1,13 +1,16 @@
 /**
- * The paths of the health server (:10256) and of the metrics server (127.0.0.1:10249), with
- * kube-proxy's bodies, headers and status codes.
+ * Answers at the health server (:10256) and the metrics server (127.0.0.1:10249), with kube-proxy's
+ * bodies, headers and status codes.
  *
  * @module
  */
+import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../config/configz.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { ModeTraits } from "../model/kernel/traits.ts";
 import { FAMILY_NAMES } from "../model/values/address.ts";
-import type { Finding } from "../model/status.ts";
+import type { Finding, Status } from "../model/status.ts";
 import type { Clock } from "../model/ports/ports.ts";
-import type { HealthReport } from "./health.ts";
+import type { HealthReport, ProxyHealth } from "./health.ts";
 import { describeProgress } from "./human.ts";
 import {
   type HttpAnswer,
@@ -18,7 +21,9 @@ import {
 } from "../model/ports/http.ts";
 import { isLocalName } from "./local_names.ts";
 import { redactSecrets } from "./redact.ts";
-import { DATA_PATH } from "./page/handler.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import type { PageContents } from "./page/data.ts";
+import { DATA_PATH, pageHandler } from "./page/handler.ts";
 import { plain } from "../model/values/text.ts";
 
 /** What a time looks like that never was: Go's zero time. */
@@ -28,22 +33,23 @@ const NEVER = "0001-01-01T00:00:00Z";
 const OTHER_NAME =
   "This path answers http://localhost and addresses; for other names there is --status-page=on.\n";
 
-/** What the health server needs. */
+/** The sources of the health server. */
 export interface HealthServerOptions {
-  readonly report: () => HealthReport;
-  /** The present node findings. Their kinds are shown, not their values: whoever asks gets the answer. */
+  readonly health: Pick<ProxyHealth, "report">;
+  readonly metrics: Pick<Metrics, "healthAnswered">;
+  /** The present node findings. Anyone may ask, so only their kinds are shown. */
   readonly findings: () => readonly Finding[];
-  /** Counts an answer (`kubeproxy_proxy_healthz_total`, `kubeproxy_proxy_livez_total`). */
-  readonly count: (path: "healthz" | "livez", status: number) => void;
 }
 
-/** Handler of the health server: `/healthz` and `/livez` as kube-proxy has them, and `/readyz`. */
-export function healthServer({ report, findings, count }: HealthServerOptions): HttpHandler {
+/** Returns the handler of the health server: kube-proxy's `/healthz` and `/livez`, and `/readyz`. */
+export function healthServer(
+  { health: proxy, metrics, findings }: HealthServerOptions,
+): HttpHandler {
   const answer = (path: "healthz" | "livez") => (): HttpAnswer => {
-    const health = report();
+    const health = proxy.report();
     const isHealthy = health.healthy && (path === "livez" || health.nodeEligible);
     const status = isHealthy ? 200 : 503;
-    count(path, status);
+    metrics.healthAnswered(path, status);
     const wrong = findings().filter(({ severity }) => severity !== "info");
     const body = {
       ...healthBody(health, { path, isHealthy }),
@@ -60,7 +66,7 @@ export function healthServer({ report, findings, count }: HealthServerOptions): 
       [
         "/readyz",
         () =>
-          report().lastUpdated === undefined
+          proxy.report().lastUpdated === undefined
             ? textAnswer("no rules are written yet\n", 503)
             : textAnswer("ok\n"),
       ],
@@ -98,72 +104,59 @@ function formatTime(milliseconds: number | undefined): string {
   return milliseconds === undefined ? NEVER : new Date(milliseconds).toISOString();
 }
 
-interface MetricsText {
-  readonly contentType: string;
-  readonly body: string;
-}
-
-/** What the metrics server needs. */
+/** The sources of the metrics server. */
 export interface MetricsServerOptions {
-  /** The metrics in Prometheus' text format. */
-  readonly metrics: () => Promise<MetricsText>;
-  readonly clock: Pick<Clock, "sleep">;
-  /** Returns true if `/configz`, `/flagz` and `/statusz` answer whatever name the client asks for. */
-  readonly anyHost: () => boolean;
-  /** `nftables` or `iptables`. */
-  readonly proxyMode: () => string;
-  /** The configuration as KubeProxyConfiguration, without secrets. */
-  readonly configuration: () => unknown;
-  /** What KubeProxyConfiguration has no word for. */
-  readonly ownConfiguration: () => unknown;
-  /** Flags in force, by name. */
-  readonly flags: () => Readonly<Record<string, string>>;
-  /** Facts about the process, by name, for people. */
-  readonly status: () => Readonly<Record<string, string>>;
-  /** The status page and its JSON. */
-  readonly page: HttpHandler;
+  readonly metrics: Pick<Metrics, "render">;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
+  readonly configuration: Configuration;
+  readonly traits: ModeTraits;
+  readonly status: () => Status;
+  /** Returns the contents of the status page. */
+  readonly page: () => PageContents | Promise<PageContents>;
 }
 
-/** Handler of the metrics server. */
+/** Returns the handler of the metrics server. */
 export function metricsServer(options: MetricsServerOptions): HttpHandler {
+  const { configuration, traits, clock, page: contents } = options;
+  const { metricsBindAddress: bindAddress, signpost: { statusPage } } = configuration;
   const ok = () => textAnswer("ok");
-  const metrics = atMostOnceASecond(options.metrics, options.clock);
+  const metrics = atMostOnceASecond(() => options.metrics.render(), clock);
+  const page = pageHandler({ setting: statusPage, bindAddress, clock, contents });
   const local = (answer: () => HttpAnswer): HttpHandler => ({ host }) =>
-    options.anyHost() || isLocalName(host) ? answer() : textAnswer(OTHER_NAME, 403);
+    statusPage === "on" || isLocalName(host) ? answer() : textAnswer(OTHER_NAME, 403);
   return routePaths(
     new Map<string, HttpHandler>([
-      ["/", options.page],
-      [DATA_PATH, options.page],
+      ["/", page],
+      [DATA_PATH, page],
       ["/healthz", ok],
       ["/healthz/ping", ok],
       ["/metrics", async () => {
         const { contentType, body } = await metrics();
         return { status: 200, headers: { "Content-Type": contentType }, body };
       }],
-      ["/proxyMode", () => textAnswer(options.proxyMode())],
-      // The key is the API group, under which kube-proxy registers its configuration.
+      ["/proxyMode", () => textAnswer(traits.name)],
       [
         "/configz",
         local(() =>
           jsonAnswer(JSON.stringify({
-            "kubeproxy.config.k8s.io": options.configuration(),
-            signpost: options.ownConfiguration(),
+            // kube-proxy registers its configuration under the API group.
+            "kubeproxy.config.k8s.io": toKubeProxyConfiguration(inEffect(configuration, traits)),
+            signpost: ownConfiguration(configuration, traits),
           }))
         ),
       ],
-      [
-        "/flagz",
-        local(() => textAnswer(page("flagz", { facts: options.flags(), separator: "=" }))),
-      ],
+      ["/flagz", local(() => factsPage("flagz", { facts: configuration, separator: "=" }))],
       [
         "/statusz",
-        local(() => textAnswer(page("statusz", { facts: options.status(), separator: ": " }))),
+        local(() =>
+          factsPage("statusz", { facts: plainStatus(options.status()), separator: ": " })
+        ),
       ],
     ]),
   );
 }
 
-/** Shares a text among all who ask while it is worked out, and for a second from the first one on. */
+/** Shares a text among all who ask while it is rendered, and for a second from the first one on. */
 function atMostOnceASecond<T>(make: () => Promise<T>, clock: Pick<Clock, "sleep">) {
   let current: Promise<T> | undefined;
   return () => {
@@ -175,14 +168,19 @@ function atMostOnceASecond<T>(make: () => Promise<T>, clock: Pick<Clock, "sleep"
   };
 }
 
-interface PageOptions {
-  readonly facts: Readonly<Record<string, string>>;
-  readonly separator: string;
+/** Returns a status whose progress in portions is one text. */
+function plainStatus({ portions, ...status }: Status): object {
+  return { ...status, ...portions && { portions: `${portions.done} of ${portions.of}` } };
 }
 
-function page(title: string, { facts, separator }: PageOptions): string {
-  const lines = Object.entries(facts).map(([name, value]) =>
-    `${name}${separator}${plain(redactSecrets(value))}`
+/** Prints the facts that are one word or number. */
+function factsPage(
+  title: string,
+  { facts, separator }: { readonly facts: object; readonly separator: string },
+): HttpAnswer {
+  const lines = Object.entries(facts).filter(([, value]) => typeof value !== "object")
+    .map(([name, value]) => `${name}${separator}${plain(redactSecrets(String(value)))}\n`);
+  return textAnswer(
+    `signpost ${title}\nFor people to read; the format may change.\n\n${lines.join("")}`,
   );
-  return `signpost ${title}\nFor people to read; the format may change.\n\n${lines.join("\n")}\n`;
 }

@@ -1,24 +1,28 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { metricsServer, type MetricsServerOptions } from "../../lib/observe/endpoints.ts";
-import { textAnswer } from "../../lib/model/ports/http.ts";
-import { ManualClock, START } from "../support/clock_and_log.ts";
+import { configuration } from "../support/configuration.ts";
+import { traitsOf } from "../support/modes.ts";
+import { contents, STATUS } from "./page/contents.ts";
+import { ManualClock, realClock, START } from "../support/clock_and_log.ts";
 
 const OPTIONS: MetricsServerOptions = {
-  metrics: () => Promise.resolve({ contentType: "text/plain; version=0.0.4", body: "up 1\n" }),
+  metrics: {
+    render: () => Promise.resolve({ contentType: "text/plain; version=0.0.4", body: "up 1\n" }),
+  },
   clock: new ManualClock(START),
-  anyHost: () => false,
-  proxyMode: () => "nftables",
-  configuration: () => ({ kind: "KubeProxyConfiguration", mode: "nftables" }),
-  ownConfiguration: () => ({ minSyncPeriod: "adaptive" }),
-  flags: () => ({ v: "2", master: "https://user:secret@api:6443" }),
-  status: () => ({ Started: "today\nUp: never" }),
-  page: ({ search = "" }) => textAnswer(`the page ${search}`),
+  configuration: configuration({
+    master: "https://user:secret@api:6443",
+    metricsBindAddress: "127.0.0.1:10249",
+  }),
+  traits: traitsOf("nftables"),
+  status: () => ({ ...STATUS, started: "today\nUp: never", portions: { done: 1, of: 2 } }),
+  page: () => contents(),
 };
 const handler = metricsServer(OPTIONS);
 
 Deno.test("each path of the metrics server has kube-proxy's type and body", async () => {
   const answers: Record<string, unknown> = {};
-  for (const path of ["/healthz", "/metrics", "/proxyMode", "/configz"]) {
+  for (const path of ["/healthz", "/metrics", "/proxyMode"]) {
     const { status, headers, body } = await handler({ method: "GET", path });
     answers[path] = [status, headers["Content-Type"], body];
   }
@@ -26,23 +30,33 @@ Deno.test("each path of the metrics server has kube-proxy's type and body", asyn
     "/healthz": [200, "text/plain; charset=utf-8", "ok"],
     "/metrics": [200, "text/plain; version=0.0.4", "up 1\n"],
     "/proxyMode": [200, "text/plain; charset=utf-8", "nftables"],
-    "/configz": [
-      200,
-      "application/json",
-      '{"kubeproxy.config.k8s.io":{"kind":"KubeProxyConfiguration","mode":"nftables"},"signpost":{"minSyncPeriod":"adaptive"}}',
-    ],
   });
 });
 
+Deno.test("the configuration is shown under the API group of kube-proxy", async () => {
+  const { headers, body } = await handler({ method: "GET", path: "/configz" });
+  const { "kubeproxy.config.k8s.io": shown, signpost } = JSON.parse(body);
+  assertEquals(headers["Content-Type"], "application/json");
+  assertEquals([shown.kind, shown.mode], ["KubeProxyConfiguration", "nftables"]);
+  assertEquals(signpost, { minSyncPeriod: "adaptive" });
+});
+
 Deno.test("flags and status are one fact a line, without secrets", async () => {
-  const flags = await handler({ method: "GET", path: "/flagz" });
-  assertEquals(flags.body.split("\n").slice(3), [
-    "v=2",
+  const lines = async (path: string) =>
+    (await handler({ method: "GET", path })).body.split("\n").slice(3);
+  const flags = await lines("/flagz");
+  assertEquals(
+    flags.find((line) => line.startsWith("master")),
     "master=https://[redacted]@api:6443",
-    "",
-  ]);
-  const status = await handler({ method: "GET", path: "/statusz" });
-  assertEquals(status.body.split("\n").slice(3), ["Started: today\\nUp: never", ""]);
+  );
+  assertEquals(
+    flags.every((line) => line === "" || /^\w+=\S*$/.test(line)),
+    true,
+    flags.join("\n"),
+  );
+  const status = await lines("/statusz");
+  assertEquals(status.find((line) => line.startsWith("started")), "started: today\\nUp: never");
+  assertEquals(status.slice(-2), ["portions: 1 of 2", ""]);
 });
 
 Deno.test("other paths are not found", async () => {
@@ -59,9 +73,15 @@ Deno.test("only GET and HEAD are allowed", async () => {
   }
 });
 
-Deno.test("the root is the status page, and gets the query", async () => {
-  const { status, body } = await handler({ method: "GET", path: "/", search: "?q=web" });
-  assertEquals({ status, body }, { status: 200, body: "the page ?q=web" });
+Deno.test("the root is the status page, and its JSON gets the query", async () => {
+  const { headers } = await handler({ method: "GET", path: "/" });
+  assertEquals(headers["Content-Type"], "text/html; charset=utf-8");
+  const { body } = await metricsServer({ ...OPTIONS, clock: realClock })({
+    method: "GET",
+    path: "/page.json",
+    search: "?q=no-such-service",
+  });
+  assertEquals(JSON.parse(body).found.matches, 0);
 });
 
 Deno.test("the metrics are rendered at most once a second, and one at a time", async () => {
@@ -70,11 +90,13 @@ Deno.test("the metrics are rendered at most once a second, and one at a time", a
   const scraped = metricsServer({
     ...OPTIONS,
     clock,
-    metrics: async () => {
-      const render = Promise.withResolvers<void>();
-      const body = `render ${renders.push(render)}`;
-      await render.promise;
-      return { contentType: "text/plain", body };
+    metrics: {
+      render: async () => {
+        const render = Promise.withResolvers<void>();
+        const body = `render ${renders.push(render)}`;
+        await render.promise;
+        return { contentType: "text/plain", body };
+      },
     },
   });
   const ask = async () => (await scraped({ method: "GET", path: "/metrics" })).body;
@@ -108,7 +130,16 @@ Deno.test("configuration, flags and status are not for a foreign name that leads
       assertEquals(await status(path, host), 200, `${host}${path}`);
     }
     assertEquals(
-      await status(path, foreign, metricsServer({ ...OPTIONS, anyHost: () => true })),
+      await status(
+        path,
+        foreign,
+        metricsServer({
+          ...OPTIONS,
+          configuration: configuration({
+            signpost: { ...OPTIONS.configuration.signpost, statusPage: "on" },
+          }),
+        }),
+      ),
       200,
     );
   }

@@ -13,9 +13,9 @@ function start() {
   const counts: string[] = [];
   const found: Finding[] = [];
   const handler = healthServer({
-    report: () => health.report(),
+    health,
     findings: () => found,
-    count: (path, status) => counts.push(`${path} ${status}`),
+    metrics: { healthAnswered: (path, status) => void counts.push(`${path} ${status}`) },
   });
   const get = async (path: string) => {
     const { status, body } = await handler({ method: "GET", path });
@@ -145,9 +145,9 @@ Deno.test("a family without rules has no health, and the answer says why", async
   const clock = new ManualClock(START);
   const health = new ProxyHealth({ clock, timeout: TIMEOUT, missing });
   const handler = healthServer({
-    report: () => health.report(),
+    health,
     findings: () => [],
-    count: () => {},
+    metrics: { healthAnswered: () => {} },
   });
   health.queued();
   health.updated();

@@ -169,12 +169,3 @@ function sum<T>(values: Iterable<T>, size: (value: T) => number): number {
   for (const value of values) total += size(value);
   return total;
 }
-
-/** The facts of a status that are one word or number, and how far a table is that is written in portions. */
-export function plainFacts({ portions, ...status }: Status): Record<string, string> {
-  const plain = Object.entries(status).filter(([, value]) => typeof value !== "object");
-  return {
-    ...Object.fromEntries(plain.map(([name, value]) => [name, String(value)])),
-    ...portions && { portions: `${portions.done} of ${portions.of}` },
-  };
-}

@@ -103,9 +103,9 @@ async function healthzAfter(
     cache.apply(event);
   }
   const server = healthServer({
-    report: () => health.report(),
+    health,
     findings: () => [],
-    count: () => {},
+    metrics: { healthAnswered: () => {} },
   });
   return (await server({ method: "GET", path: "/healthz" })).status;
 }
