@@ -5,13 +5,13 @@
  */
 import { CATALOG, type FindingKind } from "../lib/findings/catalog.ts";
 
-const INTRODUCTION = `# Node findings
+const INTRODUCTION = `# Solve a problem that signpost found on a node
 
-A finding is something about this node that the daemon noticed and that an administrator can change. The same
-list is in the log (one line when a finding appears, one when it is gone), \`signpost check\`, \`signpost status\`, the
-status page, \`signpost explain\` (the findings that concern a Service) and the metric
-\`signpost_node_findings{id,severity}\`. \`signpost check\` works without a daemon, too.
-\`error\`: packets die or rules cannot be written. \`warning\`: some packets will die. \`info\`: worth knowing.
+Look the finding's word up in the table. A finding is a problem of this node that an administrator can solve. The log has a
+line when one appears and when it is gone. \`signpost check\`, \`signpost status\`, the status page and the metric
+\`signpost_node_findings{id,severity}\` list all; \`signpost explain\` lists those that concern a Service.
+
+\`error\`: packets are lost, or rules cannot be written. \`warning\`: some packets will be lost. \`info\`: good to know.
 
 | Finding | Severity | What it means | What to do |
 |---|---|---|---|
