@@ -426,27 +426,17 @@ export class Daemon {
 
   #status(): Status {
     return statusReport({
-      node: this.#options.nodeName,
-      mode: this.#opened.backend.traits.name,
-      kernel: this.#options.runtime.osRelease(),
-      nft: this.#opened.version,
-      missing: this.#opened.missing,
-      minSyncPeriod: this.#options.configuration[this.#opened.backend.traits.section].minSyncPeriod,
-      syncPause: this.#loop.pause,
-      started: this.#started,
+      options: this.#options,
+      opened: this.#opened,
       cache: this.#cache,
       desired: this.#desired,
+      loop: this.#loop,
       observation: this.#observation,
       health: this.#health,
-      findings: this.#findings.list,
-      localhost: this.#options.localhost.summary,
-      interfaceAddresses: this.#ownPorts.addresses,
-      stale: this.#loop.stale,
-      progress: this.#opened.backend.progress,
-      acceleration: this.#opened.backend.acceleration,
-      takeOver: this.#opened.backend.foreignRules.ipvs,
+      findings: this.#findings,
+      ownPorts: this.#ownPorts,
+      started: this.#started,
       snapshotAge: this.#saved.age(),
-      refusedFeatures: this.#opened.refusedFeatures,
     });
   }
 }

@@ -21,6 +21,12 @@ export interface SyncWritten {
   readonly seconds: number;
 }
 
+/** A script that the kernel or its program refused. */
+export interface SyncFailure {
+  readonly kind: Script["kind"];
+  readonly error: ApplyError;
+}
+
 /** Hears of the loop's work, for metrics, health and Events. */
 export interface SyncObserver extends StepObserver {
   /** Something waits for a sync from now on. */
@@ -32,7 +38,7 @@ export interface SyncObserver extends StepObserver {
   /** A part of a script was written, or compared. */
   moved?(): void;
   /** The kernel refused a script. */
-  failed?(failure: { readonly kind: Script["kind"]; readonly error: ApplyError }): void;
+  failed?(failure: SyncFailure): void;
   /** Another program changed the rules; a repair follows. */
   drifted?(): void;
   /** A part of an object cannot be used and is left out; each state of it is reported once. */

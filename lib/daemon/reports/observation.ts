@@ -1,5 +1,5 @@
 /**
- * What the sync loop and the watches do, told to metrics, health, Events and whoever asks.
+ * Passes the work of the sync loop and the watches on to metrics, health and Events.
  *
  * @module
  */
@@ -9,16 +9,17 @@ import { describeConflicts } from "../../policy/claimed.ts";
 import type { Conflict } from "../../policy/claims.ts";
 import type { Desired, Step } from "../../policy/state.ts";
 import { FAMILIES } from "../../model/values/address.ts";
-import type { ApplyError, Script } from "../../model/kernel/dataplane.ts";
+import type { Script } from "../../model/kernel/dataplane.ts";
 import { describeUnsupported, type Unsupported, worksWithout } from "../../model/kernel/traits.ts";
+import { splitKey } from "../../model/cluster/names.ts";
 import type { Kind, ObjectEvent, Omission, Refusal } from "../../model/cluster/objects.ts";
-import type { Finding } from "../../model/status.ts";
+import type { Finding, SyncSummary } from "../../model/status.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import type { EventReport } from "../../observe/events.ts";
 import type { ProxyHealth } from "../../observe/health.ts";
 import type { Metrics } from "../../observe/metrics/metrics.ts";
 import type { ServiceStatuses } from "./service_status.ts";
-import type { SyncObserver, SyncWritten } from "../../sync/reports.ts";
+import type { SyncFailure, SyncObserver, SyncWritten } from "../../sync/reports.ts";
 import type {
   RequestResult,
   ResponseRead,
@@ -26,7 +27,7 @@ import type {
   WatchStatus,
 } from "../../source/api/report.ts";
 
-/** What is told to. */
+/** The receivers, and the state that they are told of. */
 export interface ObservationOptions {
   readonly cache: ObjectCache;
   readonly nodeName: string;
@@ -34,42 +35,31 @@ export interface ObservationOptions {
   readonly services: Pick<ServiceStatuses, "stepped">;
   readonly health: ProxyHealth;
   readonly clock: Clock;
-  /** Knows what Services do not get, as of the last step. */
   readonly desired: Pick<Desired, "noLocal" | "conflictCount" | "overLimit">;
-  /** What counts as the Node where the source has none; manifests may do without. */
+  /** Stands for the Node if manifests have none. */
   readonly standInNode: { readonly deleting: boolean } | undefined;
   /** Sends an Event. */
   readonly report: (event: EventReport) => void;
 }
 
-/** The last sync, for people. */
-export interface LastSync {
-  readonly kind: Script["kind"];
-  /** Wall-clock time of its end, milliseconds since the epoch. */
-  readonly at: number;
-  readonly seconds: number;
-  readonly operations: number;
-  readonly bytes: number;
-}
-
-/** Changes whose latency is measured with one sync: while syncs fail, many more may come in. */
+/** Limits the changes whose latency one sync measures. While syncs fail, many more may come in. */
 const MAX_TRIGGERS = 10_000;
 
-/** Listens to the loop and the watches. */
+/** Observes the loop and the watches. */
 export class Observation implements SyncObserver, WatchObserver {
   readonly #options: ObservationOptions;
   readonly #started: number;
   readonly #watches = new Map<Kind, WatchStatus>();
-  readonly #lastSyncs = new Map<Script["kind"], LastSync>();
+  readonly #syncs = new Map<Script["kind"], SyncSummary>();
   /** Change trigger times of slices that wait for a sync, milliseconds since the epoch. */
   readonly #triggers: number[] = [];
   #pending = { endpoints: 0, services: 0 };
-  /** How many of those triggers are in the sync at hand, and the changes that wait for another one. */
+  /** The number of those triggers in the running sync, and the changes that came after its start. */
   #taken = 0;
   #later = { endpoints: 0, services: 0 };
   #driftRepairs = 0;
 
-  /** @param options what is told to */
+  /** @param options the receivers */
   constructor(options: ObservationOptions) {
     this.#options = options;
     this.#started = options.clock.now();
@@ -80,23 +70,23 @@ export class Observation implements SyncObserver, WatchObserver {
     return this.#watches;
   }
 
-  /** The last full and the last partial sync. */
-  get lastSyncs(): ReadonlyMap<Script["kind"], LastSync> {
-    return this.#lastSyncs;
+  /** The last full and the last partial sync, the older one first. */
+  get syncs(): readonly SyncSummary[] {
+    return [...this.#syncs.values()];
   }
 
-  /** How often another program's changes of our rules were undone. */
+  /** The number of repairs after changes by other programs. */
   get driftRepairs(): number {
     return this.#driftRepairs;
   }
 
-  /** Another program has changed our rules, and they are about to be written again. */
+  /** @inheritdoc */
   drifted(): void {
     this.#driftRepairs += 1;
     this.#options.metrics.driftRepaired();
   }
 
-  /** An event of a source has come in. */
+  /** Notes an event of a source, before the cache has it. */
   eventSeen(event: ObjectEvent): void {
     this.#followNode(event);
     const { metrics } = this.#options;
@@ -137,18 +127,29 @@ export class Observation implements SyncObserver, WatchObserver {
 
   /** @inheritdoc */
   synced({ script, seconds }: SyncWritten): void {
-    const { metrics, health, clock } = this.#options;
+    const { metrics, health, clock, desired } = this.#options;
     const { kind, operations, bytes } = script;
-    this.#lastSyncs.set(kind, { kind, at: clock.now(), seconds, operations, bytes });
+    const now = clock.now();
+    this.#syncs.delete(kind);
+    this.#syncs.set(kind, {
+      kind,
+      at: new Date(now).toISOString(),
+      // Microseconds are exact enough.
+      seconds: Math.round(seconds * 1e6) / 1e6,
+      operations,
+      bytes,
+    });
     health.updated();
     metrics.synced(script, seconds);
     for (const time of this.#triggers.splice(0, this.#taken)) {
-      metrics.networkProgrammed(Math.max(0, clock.now() - time) / 1000);
+      metrics.networkProgrammed(Math.max(0, now - time) / 1000);
     }
     this.#taken = 0;
     this.#pending = { ...this.#later };
     metrics.changesPending(this.#pending);
-    this.#countServices();
+    this.#countRefused("Service");
+    metrics.vipConflicts(desired.conflictCount);
+    for (const family of FAMILIES) metrics.noLocalEndpoints(family, desired.noLocal[family]);
   }
 
   /** @inheritdoc */
@@ -157,7 +158,7 @@ export class Observation implements SyncObserver, WatchObserver {
   }
 
   /** @inheritdoc */
-  failed({ kind, error }: { readonly kind: Script["kind"]; readonly error: ApplyError }): void {
+  failed({ kind, error }: SyncFailure): void {
     this.#options.metrics.syncFailed(kind);
     this.#options.health.failed();
     // Another program has changed the rules, and the full sync that follows at once is the repair.
@@ -166,29 +167,21 @@ export class Observation implements SyncObserver, WatchObserver {
 
   /** @inheritdoc */
   refused({ kind, key, reason }: Refusal): void {
-    const { metrics, report } = this.#options;
+    const { metrics, nodeName } = this.#options;
     metrics.objectRefused(kind);
-    metrics.objectsRefusedNow(kind, this.#countRefused(kind));
+    this.#countRefused(kind);
     if (kind !== "Service") return;
-    report({
-      ...this.#about(key),
-      reason: "Refused",
-      action: "Decode",
-      note:
-        `node ${this.#options.nodeName} refuses this Service and keeps its last good state: ${reason}`,
-    });
+    const note =
+      `node ${nodeName} cannot use this Service and keeps its last good state: ${reason}`;
+    this.#warn(key, { reason: "Refused", action: "Decode", note });
   }
 
   /** @inheritdoc */
   omitted({ kind, key, reason }: Omission): void {
     if (kind !== "Service") return;
-    this.#options.report({
-      ...this.#about(key),
-      reason: "Omitted",
-      action: "Decode",
-      note:
-        `node ${this.#options.nodeName} leaves out what it cannot use of this Service: ${reason}`,
-    });
+    const { nodeName } = this.#options;
+    const note = `node ${nodeName} leaves out what it cannot use of this Service: ${reason}`;
+    this.#warn(key, { reason: "Omitted", action: "Decode", note });
   }
 
   /** Sends an Event for each Service that a new finding concerns, if findings of its kind have one. */
@@ -196,38 +189,23 @@ export class Observation implements SyncObserver, WatchObserver {
     const kinds: Readonly<Record<string, FindingKind>> = CATALOG;
     const reason = kinds[id]?.event;
     if (reason === undefined) return;
-    for (const key of services) {
-      this.#options.report({
-        ...this.#about(key),
-        reason,
-        action: "Listen",
-        note: `node ${this.#options.nodeName}: ${what}`,
-      });
-    }
+    const note = `node ${this.#options.nodeName}: ${what}`;
+    for (const key of services) this.#warn(key, { reason, action: "Listen", note });
   }
 
   /** @inheritdoc */
   conflicts(service: string, conflicts: readonly Conflict[]): void {
-    this.#options.report({
-      ...this.#about(service),
-      reason: "Conflict",
-      action: "Claim",
-      note: `this Service does not get all that it asks for: ${describeConflicts(conflicts)}`,
-    });
+    const note = `not all that this Service asks for is its own: ${describeConflicts(conflicts)}`;
+    this.#warn(service, { reason: "Conflict", action: "Claim", note });
   }
 
   /** @inheritdoc */
   unsupported(refusal: Unsupported): void {
-    this.#options.report({
-      ...this.#about(refusal.service),
-      reason: "NotSupported",
-      action: "Apply",
-      note: `node ${this.#options.nodeName} ${
-        worksWithout(refusal.feature)
-          ? "does not serve this Service as it asks"
-          : "refuses this Service"
-      }: ${describeUnsupported(refusal)}`,
-    });
+    const consequence = worksWithout(refusal.feature)
+      ? "does not serve this Service as it asks"
+      : "refuses this Service";
+    const note = `node ${this.#options.nodeName} ${consequence}: ${describeUnsupported(refusal)}`;
+    this.#warn(refusal.service, { reason: "NotSupported", action: "Apply", note });
   }
 
   /** @inheritdoc */
@@ -257,38 +235,28 @@ export class Observation implements SyncObserver, WatchObserver {
   #followNode(event: ObjectEvent): void {
     if (event.kind !== "Node") return;
     const { health, cache, standInNode } = this.#options;
-    const nodes = event.type === "upsert"
-      ? [event.object]
-      : event.type === "replace"
-      ? [...event.objects.values()]
-      : [];
-    for (const node of nodes) health.setNode(node);
-    const isNone = event.type === "replace" && nodes.length === 0 && event.refused.size === 0;
+    if (event.type === "upsert") return health.setNode(event.object);
+    if (event.type !== "replace") return;
+    for (const node of event.objects.values()) health.setNode(node);
+    const isNone = event.objects.size === 0 && event.refused.size === 0;
     if (isNone && cache.node === undefined && standInNode) health.setNode(standInNode);
   }
 
-  #about(key: string): Pick<EventReport, "regarding" | "type"> {
-    const service = this.#options.cache.services.get(key);
-    const [namespace = "default", name = key] = key.split("/");
-    return {
-      regarding: { kind: "Service", namespace, name, uid: service?.uid ?? "" },
-      type: "Warning",
-    };
+  /** Sends a Warning Event about a Service. */
+  #warn(key: string, said: Pick<EventReport, "reason" | "action" | "note">): void {
+    const { cache, report } = this.#options;
+    const { namespace, name } = splitKey(key);
+    const uid = cache.services.get(key)?.uid ?? "";
+    report({ regarding: { kind: "Service", namespace, name, uid }, type: "Warning", ...said });
   }
 
-  #countRefused(kind: Kind): number {
-    return refusals(this.#options).filter((each) => each.kind === kind).length;
-  }
-
-  #countServices(): void {
-    const { metrics, desired } = this.#options;
-    metrics.objectsRefusedNow("Service", this.#countRefused("Service"));
-    metrics.vipConflicts(desired.conflictCount);
-    for (const family of FAMILIES) metrics.noLocalEndpoints(family, desired.noLocal[family]);
+  #countRefused(kind: Kind): void {
+    const count = refusals(this.#options).filter((each) => each.kind === kind).length;
+    this.#options.metrics.objectsRefusedNow(kind, count);
   }
 }
 
-/** All objects whose present state is not taken: none that parses, or one over a limit. */
+/** Returns all objects whose present state is not used: malformed ones, and those over a limit. */
 export function refusals(
   { cache, desired }: Pick<ObservationOptions, "cache" | "desired">,
 ): Refusal[] {

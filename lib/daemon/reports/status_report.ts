@@ -1,127 +1,102 @@
 /**
- * Gathers what the daemon tells of itself.
+ * Reports the status of the daemon.
  *
  * @module
  */
 import type { ObjectCache } from "../../cache/cache.ts";
-import type { Desired } from "../../policy/state.ts";
-import type { RefusedFeatures } from "../../model/kernel/traits.ts";
-import {
-  type AccelerationSummary,
-  type LocalhostSummary,
-  type Status,
-  STATUS_VERSION,
-  type TakeOverReport,
-  type TakeOverSummary,
-} from "../../model/status.ts";
-import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import { formatMinSyncPeriod } from "../../config/configz.ts";
-import type { MinSyncPeriod } from "../../model/configuration.ts";
-import { KINDS } from "../../model/cluster/objects.ts";
-import type { Progress } from "../../model/kernel/dataplane.ts";
-import type { HeldBackPorts } from "../../model/kernel/differences.ts";
-import type { ProxyHealth } from "../../observe/health.ts";
-import { type Observation, refusals } from "./observation.ts";
 import { COMMIT } from "../../model/commit.ts";
+import { KINDS } from "../../model/cluster/objects.ts";
+import type { HeldBackPorts } from "../../model/kernel/differences.ts";
+import { type Status, STATUS_VERSION } from "../../model/status.ts";
+import { FAMILY_NAMES } from "../../model/values/address.ts";
 import { VERSION } from "../../model/version.ts";
+import type { ProxyHealth } from "../../observe/health.ts";
+import type { Desired } from "../../policy/state.ts";
+import type { SyncLoop } from "../../sync/sync.ts";
+import type { OwnPorts } from "../objects/own_ports.ts";
+import type { DaemonOptions, Opened } from "../start/options.ts";
+import type { NodeFindings } from "./node_findings.ts";
+import { type Observation, refusals } from "./observation.ts";
 
-/** Where the parts of the answer come from. */
-export interface StatusSources {
-  readonly node: string;
-  readonly mode: Status["mode"];
-  readonly kernel: string;
-  readonly nft: string;
-  /** Families without rules, with the reason. */
-  readonly missing: ReadonlyMap<Family, string>;
-  readonly minSyncPeriod: MinSyncPeriod;
-  /** Milliseconds from the end of the last sync until the next one may begin. */
-  readonly syncPause: number;
-  /** Milliseconds since the epoch. */
-  readonly started: number;
+/** The parts of the daemon that have a status. */
+export interface StatusParts {
+  readonly options: DaemonOptions;
+  readonly opened: Opened;
   readonly cache: ObjectCache;
   readonly desired: Desired;
+  readonly loop: SyncLoop;
   readonly observation: Observation;
   readonly health: ProxyHealth;
-  readonly findings: Status["findings"];
-  readonly interfaceAddresses: readonly string[];
-  readonly stale: boolean;
-  readonly localhost: LocalhostSummary | undefined;
-  /** How far a large table is that is written in portions. */
-  readonly progress: Progress | undefined;
-  readonly acceleration: AccelerationSummary | undefined;
-  /** From kube-proxy's ipvs mode; `undefined`: none is under way. */
-  readonly takeOver: TakeOverReport | undefined;
-  /** Seconds; `undefined`: there is no state file. */
+  readonly findings: NodeFindings;
+  readonly ownPorts: OwnPorts;
+  /** The start of the daemon, milliseconds since the epoch. */
+  readonly started: number;
+  /** Seconds since the state file was written; `undefined`: there is none. */
   readonly snapshotAge: number | undefined;
-  readonly refusedFeatures: RefusedFeatures;
 }
 
-/** The status at this moment. */
-export function statusReport(sources: StatusSources): Status {
-  const { cache, desired, observation, health } = sources;
-  const { healthy, nodeEligible } = health.report();
+/** Returns the present status. */
+export function statusReport(parts: StatusParts): Status {
+  const { options, opened, cache, desired, loop, observation } = parts;
+  const { progress, acceleration, foreignRules, traits } = opened.backend;
+  const { healthy, nodeEligible } = parts.health.report();
+  const takeOver = foreignRules.ipvs;
+  const localhost = options.localhost.summary;
   return {
     statusVersion: STATUS_VERSION,
     version: VERSION,
     commit: COMMIT,
-    node: sources.node,
-    mode: sources.mode,
-    kernel: sources.kernel,
-    nft: sources.nft,
-    missingFamilies: [...sources.missing].map(([family, reason]) => ({
+    node: options.nodeName,
+    mode: traits.name,
+    kernel: options.runtime.osRelease(),
+    nft: opened.version,
+    missingFamilies: [...opened.missing].map(([family, reason]) => ({
       family: FAMILY_NAMES[family],
       reason,
     })),
-    minSyncPeriod: formatMinSyncPeriod(sources.minSyncPeriod),
-    syncPauseSeconds: inSeconds(sources.syncPause / 1000),
-    started: formatTime(sources.started),
+    minSyncPeriod: formatMinSyncPeriod(options.configuration[traits.section].minSyncPeriod),
+    syncPauseSeconds: Math.round(loop.pause * 1e3) / 1e6,
+    started: formatTime(parts.started),
     healthy,
     nodeEligible,
-    stale: sources.stale,
-    findings: sources.findings,
-    ...(sources.progress && { portions: sources.progress }),
-    interfaceAddresses: sources.interfaceAddresses,
+    stale: loop.stale,
+    findings: parts.findings.list,
+    ...progress && { portions: progress },
+    interfaceAddresses: parts.ownPorts.addresses,
     services: desired.services.size,
     servicePorts: sum(desired.services.values(), (ports) => ports.length),
     endpointSlices: cache.slices.size,
     endpoints: sum(cache.slices.values(), ({ endpoints }) => endpoints.length),
     driftRepairs: observation.driftRepairs,
-    ...sources.localhost && { localhostNodePorts: sources.localhost },
-    ...sources.acceleration && { acceleration: sources.acceleration },
-    ...sources.takeOver && { takeOver: takeOverSummary(sources.takeOver) },
-    snapshotAgeSeconds: sources.snapshotAge ?? null,
-    ...sources.refusedFeatures.size > 0 && {
-      refusedFeatures: [...sources.refusedFeatures].map(([feature, reason]) => ({
+    ...localhost && { localhostNodePorts: localhost },
+    ...acceleration && { acceleration },
+    ...takeOver && {
+      takeOver: {
+        from: "ipvs",
+        connections: takeOver.connections,
+        until: formatTime(takeOver.until),
+        obstacle: takeOver.obstacle ?? "",
+      },
+    },
+    snapshotAgeSeconds: parts.snapshotAge ?? null,
+    ...opened.refusedFeatures.size > 0 && {
+      refusedFeatures: [...opened.refusedFeatures].map(([feature, reason]) => ({
         feature,
         reason,
       })),
     },
-    watches: KINDS.flatMap((kind) => observation.watches.get(kind) ?? []).map((watch) => ({
-      kind: watch.kind,
-      state: watch.state,
-      resourceVersion: watch.resourceVersion,
-      lastEvent: formatTime(watch.lastEvent),
-      lists: watch.lists,
-      lastError: watch.lastError,
-    })),
-    syncs: [...observation.lastSyncs.values()].sort((a, b) => a.at - b.at)
-      .map((sync) => ({
-        ...sync,
-        at: formatTime(sync.at),
-        seconds: inSeconds(sync.seconds),
-      })),
-    refused: refusals(sources).map(({ kind, key, reason }) => ({
-      kind,
-      key,
-      reason,
-    })),
+    watches: KINDS.flatMap((kind) => observation.watches.get(kind) ?? [])
+      .map((watch) => ({ ...watch, lastEvent: formatTime(watch.lastEvent) })),
+    syncs: observation.syncs,
+    refused: refusals(parts).map(({ kind, key, reason }) => ({ kind, key, reason })),
     conflicts: shorten(desired.conflicts()),
   };
 }
 
 /** Returns the Services whose last good rules are kept, for themselves or an EndpointSlice are refused. */
 export function heldBack(
-  { cache, desired }: Pick<StatusSources, "cache" | "desired">,
+  { cache, desired }: Pick<StatusParts, "cache" | "desired">,
 ): HeldBackPorts[] {
   const reasons = new Map<string, string>();
   for (const { kind, key, reason } of refusals({ cache, desired })) {
@@ -138,11 +113,6 @@ export function heldBack(
   }));
 }
 
-function takeOverSummary(report: TakeOverReport): TakeOverSummary {
-  const { connections, until, obstacle } = report;
-  return { from: "ipvs", connections, until: formatTime(until), obstacle: obstacle ?? "" };
-}
-
 /** Conflicts of one Service that are listed. */
 const MOST_CONFLICTS = 20;
 
@@ -153,11 +123,6 @@ function shorten(conflicts: Status["conflicts"]): Status["conflicts"] {
     const rest = { claim: `… and ${more} more`, holder: "", loser, because: "" };
     return [...lost.slice(0, MOST_CONFLICTS), rest];
   });
-}
-
-/** Without digits that mean nothing. */
-function inSeconds(value: number): number {
-  return Math.round(value * 1e6) / 1e6;
 }
 
 function formatTime(milliseconds: number): string {
