@@ -25,7 +25,8 @@ import { NodeFindings, readRuleset, readSystem } from "./reports/node_findings.t
 import { Observation } from "./reports/observation.ts";
 import { takeOver } from "./foreign_programs.ts";
 import type { DaemonOptions, Opened } from "./start/options.ts";
-import { SavedState } from "./objects/saved_state.ts";
+import { openStateFile } from "./objects/saved_state.ts";
+import type { StateKeeper } from "../source/saved/keeper.ts";
 import { objectsOf } from "../source/saved/format.ts";
 import { stateText } from "../system/state_file.ts";
 import { Turns } from "../model/ports/in_turns.ts";
@@ -73,7 +74,7 @@ export class Daemon {
   #settingFailures: readonly SettingFailure[] = [];
   readonly #started: number;
   readonly #ownPorts: OwnPorts;
-  readonly #saved: SavedState;
+  #keeper: StateKeeper | undefined;
   #takingOver: Promise<void> | undefined;
   /** The kernel has the rules. */
   #isReady = false;
@@ -99,7 +100,7 @@ export class Daemon {
     });
     this.#metrics = openMetrics(options, {
       opened,
-      snapshotAge: () => this.#saved.age(),
+      snapshotAge: () => this.#keeper?.age(),
       isStale: () => this.#loop.stale,
       findings: () => this.#findings.list,
       connections: this.#connections,
@@ -109,12 +110,6 @@ export class Daemon {
       timeout: 2 * settings.syncPeriod,
       missing,
       progress: () => opened.backend.progress,
-    });
-    this.#saved = new SavedState({
-      ...options,
-      path: opened.source.api && (configuration.signpost.stateFile || undefined),
-      foreignRules: backend.foreignRules,
-      cache: this.#cache,
     });
     this.#ownPorts = new OwnPorts({ ...options, locate: opened.source.api?.locate, isHere: true });
     this.#desired = new Desired({
@@ -280,7 +275,7 @@ export class Daemon {
       ]);
     } finally {
       await Promise.all([
-        this.#saved.stop(),
+        this.#keeper?.stop(),
         // What ends the daemon may be told in an Event.
         signal.aborted ? undefined : this.#lastEvents(),
         // The socket is removed at the end; where another part failed, that is not yet.
@@ -343,7 +338,15 @@ export class Daemon {
 
   /** A node without rules gets those of the state file, before the source begins. */
   async #restore(): Promise<void> {
-    const found = await this.#saved.load();
+    const { stateFile: path } = this.#options.configuration.signpost;
+    if (path === "" || !this.#opened.source.api) return;
+    const { keeper, found } = await openStateFile({
+      ...this.#options,
+      path,
+      foreignRules: this.#opened.backend.foreignRules,
+      cache: this.#cache,
+    });
+    this.#keeper = keeper;
     if (found.type === "objects") {
       this.#restored = found.written;
       await this.#loop.restore(found.events);
@@ -364,7 +367,7 @@ export class Daemon {
     runtime.releaseMemory(kind === "full" ? "large" : "small", signal);
     // What came from the state file is not to be written back as if it were new.
     if (!this.#cache.complete) return;
-    this.#saved.changed();
+    this.#keeper?.changed();
     if (this.#isAnnounced) return;
     this.#isAnnounced = true;
     this.#report(startingEvent(this.#options.nodeName, this.#opened.backend.traits.name));
@@ -436,7 +439,7 @@ export class Daemon {
       findings: this.#findings,
       ownPorts: this.#ownPorts,
       started: this.#started,
-      snapshotAge: this.#saved.age(),
+      snapshotAge: this.#keeper?.age(),
     });
   }
 }

@@ -1,7 +1,6 @@
 /**
- * What the policy is to know of the daemon's own machine: the addresses of its interfaces, and the
- * addresses and ports that the daemon cannot do without, its API server's and its health server's. A
- * Service there would lock it out of the very place that tells when the Service goes.
+ * Follows the addresses of this machine, and the addresses and ports that the daemon needs itself: its
+ * API server's and its health server's. A Service there would lock it out.
  *
  * @module
  */
@@ -13,10 +12,10 @@ import { sameValue } from "../../model/values/record.ts";
 import type { OwnPort } from "../../policy/claims.ts";
 import type { DesiredOptions } from "../../policy/state.ts";
 
-/** What `OwnPorts` needs. */
+/** The sources of the addresses. */
 export interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
-  /** Where the API server is, as the kubeconfig says now; `undefined`: there is none, and no port is kept. */
+  /** Returns the API server by the kubeconfig; `undefined`: there is none, and no port is kept. */
   readonly locate: (() => Promise<URL>) | undefined;
   /** True if the rules are for this machine. Without an API server they may be meant for another one. */
   readonly isHere: boolean;
@@ -34,76 +33,72 @@ const FIRST_LOOK = 5_000;
 /** Milliseconds for which an address that is no longer named still counts: names may rotate. */
 const KEPT = 3_600_000;
 
+/** The facts of one look. */
+interface Machine {
+  readonly ports: readonly OwnPort[];
+  /** The node's own addresses. */
+  readonly addresses: readonly string[];
+  /** The addresses of all interfaces: health-check node ports listen on virtual IPs, too. */
+  readonly present: readonly string[];
+}
+
 /** Knows the daemon's own ports, and follows the API server's name. */
 export class OwnPorts {
   readonly #options: OwnPortsOptions;
-  /** By `address port`, when it was last seen, on the monotonic clock. */
+  /** By `address port`, with the time of the last look that found it, on the monotonic clock. */
   readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
-  #ports: readonly OwnPort[];
-  #addresses: readonly string[] = [];
-  /** Those of all interfaces: health-check node ports listen on virtual IPs, too. */
-  #present: readonly string[] = [];
+  #known: Machine;
 
-  /** @param options where to look */
+  /** @param options the sources */
   constructor(options: OwnPortsOptions) {
     this.#options = options;
-    this.#ports = this.#list();
-    if (!options.isHere) return;
-    this.#addresses = this.#readAddresses();
-    this.#present = presentAddresses(options.runtime);
+    this.#known = this.#read();
   }
 
   /** The interface addresses that the rules have. */
   get addresses(): readonly string[] {
-    return this.#addresses;
+    return this.#known.addresses;
   }
 
-  /** What the policy is to know of this machine. */
+  /** The facts of this machine for the policy. */
   get around(): Pick<DesiredOptions, "ownAddresses" | "interfaceAddresses" | "ownPorts"> {
     const { locate, runtime } = this.#options;
-    const interfaceAddresses = () => this.#addresses;
-    return locate
-      ? {
-        interfaceAddresses,
-        ownAddresses: () => runtime.addresses(),
-        ownPorts: () => this.#ports,
-      }
-      : { interfaceAddresses };
+    const interfaceAddresses = () => this.#known.addresses;
+    if (!locate) return { interfaceAddresses };
+    return {
+      interfaceAddresses,
+      ownAddresses: () => runtime.addresses(),
+      ownPorts: () => this.#known.ports,
+    };
   }
 
-  /** The API server's addresses, as far as they are known. */
+  /** The known addresses of the API server. */
   get serverAddresses(): readonly string[] {
     return [...this.#seen.values()].flatMap(({ port: { address } }) => address ?? []);
   }
 
-  /** Looks once, but not for long: what is not known by then is followed all the same. */
+  /** Looks once, but not for long. `follow` finds the rest. */
   async begin(signal: AbortSignal): Promise<void> {
     await Promise.race([this.look(), this.#options.runtime.clock.sleep(FIRST_LOOK, signal)]);
   }
 
   /**
-   * Looks once. What cannot be found out stays as it was.
+   * Looks once. If the server is not found, its last addresses stay.
    *
-   * @returns whether anything has changed
+   * @returns true if anything changed
    */
   async look(): Promise<boolean> {
     const { locate, runtime, isHere } = this.#options;
     if (!isHere) return false;
-    const now = runtime.clock.monotonic();
+    const at = runtime.clock.monotonic();
     const found = locate ? await findServer(locate, runtime).catch(() => []) : [];
-    for (const port of found) this.#seen.set(`${port.address} ${port.port}`, { port, at: now });
-    // While nothing is found, the last addresses are the best guess.
-    for (const [key, { at }] of found.length > 0 ? this.#seen : []) {
-      if (now - at > KEPT) this.#seen.delete(key);
+    for (const port of found) this.#seen.set(`${port.address} ${port.port}`, { port, at });
+    for (const [key, seen] of this.#seen) {
+      if (found.length > 0 && at - seen.at > KEPT) this.#seen.delete(key);
     }
-    const addresses = this.#readAddresses();
-    const present = presentAddresses(runtime);
-    const hasMoved = !sameValue([addresses, present], [this.#addresses, this.#present]);
-    if (!sameValue(addresses, this.#addresses)) this.#addresses = addresses;
-    this.#present = present;
-    const ports = this.#list();
-    if (sameValue(ports, this.#ports)) return hasMoved;
-    this.#ports = ports;
+    const known = this.#read();
+    if (sameValue(known, this.#known)) return false;
+    this.#known = known;
     return true;
   }
 
@@ -116,20 +111,21 @@ export class OwnPorts {
     }
   }
 
-  #readAddresses(): readonly string[] {
-    return this.#options.knownAddresses ?? ownAddresses(this.#options.runtime);
-  }
-
-  #list(): OwnPort[] {
-    const { configuration: { healthzBindAddress }, locate } = this.#options;
+  #read(): Machine {
+    const { configuration: { healthzBindAddress }, locate, isHere, knownAddresses, runtime } =
+      this.#options;
     const health = !locate || healthzBindAddress === "" ? [] : [healthPort(healthzBindAddress)];
-    return [...[...this.#seen.values()].map(({ port }) => port), ...health];
+    return {
+      ports: [...[...this.#seen.values()].map(({ port }) => port), ...health],
+      addresses: isHere ? knownAddresses ?? ownAddresses(runtime) : [],
+      present: isHere ? presentAddresses(runtime) : [],
+    };
   }
 }
 
 /**
- * Interfaces on which virtual IPs are put, where all others have the node's own addresses: `lo` and
- * dummies for routers that learn of them, kube-proxy's, PureLB's and kube-router's. An address may have a label of its own, `lo:0`.
+ * Matches interfaces with virtual IPs: `lo` and dummies for routers, kube-proxy's, PureLB's and
+ * kube-router's. An address may have a label of its own, `lo:0`.
  */
 const VIRTUAL = /^(?:lo|dummy.*|kube-ipvs0|kube-lb\d*|kube-dummy-if)(?::.*)?$/;
 

@@ -1,5 +1,5 @@
 /**
- * The state file in the life of the daemon: read at a start without rules, written as the kernel follows.
+ * Reads the state file at a start without rules, and opens its writer.
  *
  * @module
  */
@@ -32,14 +32,12 @@ export async function isServed(
   return false;
 }
 
-/** What the state file is for and about. */
+/** The state file and its content. */
 export interface SavedStateOptions {
-  /** `undefined`: there is none. */
-  readonly path: string | undefined;
+  readonly path: string;
   /** Rules in the kernel may be newer than the file. */
   readonly foreignRules: Pick<ForeignRules, "isServed">;
   readonly nodeName: string;
-  /** What is written. */
   readonly cache: StateObjects;
   readonly runtime: Pick<Runtime, "clock" | "releaseMemory">;
   readonly logger: Logger;
@@ -57,69 +55,44 @@ export type Found =
   }
   | { readonly type: "nothing" };
 
-/** The state file of one daemon. */
-export class SavedState {
-  readonly #options: SavedStateOptions;
-  #keeper: StateKeeper | undefined;
+/** Opens the writer of a state file, and reads the file if no rules serve the node. */
+export async function openStateFile(
+  options: SavedStateOptions,
+): Promise<{ readonly keeper: StateKeeper; readonly found: Found }> {
+  const { path, nodeName, cache, runtime, logger, signal } = options;
+  const lastWritten = await stateFileTime(path);
+  const keeper = new StateKeeper({
+    clock: runtime.clock,
+    logger,
+    lastWritten,
+    write: async (terms) => {
+      await writeStateFile(cache, { ...terms, path, nodeName });
+      runtime.releaseMemory("small", signal);
+    },
+  });
+  return { keeper, found: lastWritten === undefined ? { type: "nothing" } : await find(options) };
+}
 
-  /** @param options where it is, and what goes into it */
-  constructor(options: SavedStateOptions) {
-    this.#options = options;
+async function find(
+  { path, nodeName, foreignRules, runtime, logger }: SavedStateOptions,
+): Promise<Found> {
+  if (await isServed(foreignRules, { ...runtime, logger })) {
+    logger.info("the rules in the kernel stay until the API server's lists are in");
+    return { type: "rules" };
   }
-
-  /** Reads the file if no rules serve the node. From then on the file is kept up to date. */
-  async load(): Promise<Found> {
-    const { path, nodeName, foreignRules, cache, runtime, logger, signal } = this.#options;
-    if (path === undefined) return { type: "nothing" };
-    const lastWritten = await stateFileTime(path);
-    this.#keeper = new StateKeeper({
-      clock: runtime.clock,
-      logger,
-      lastWritten,
-      write: async (terms) => {
-        await writeStateFile(cache, { ...terms, path, nodeName });
-        runtime.releaseMemory("small", signal);
-      },
+  try {
+    const turns = new Turns(runtime.clock);
+    const pause = () => turns.giveWay();
+    const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
+    if (!saved) return { type: "nothing" };
+    logger.info("no rules are in the kernel: those of the state file are written", {
+      path,
+      at: new Date(saved.written).toISOString(),
     });
-    if (lastWritten === undefined) return { type: "nothing" };
-    if (await isServed(foreignRules, { ...runtime, logger })) {
-      logger.info("the rules in the kernel stay until the API server's lists are in");
-      return { type: "rules" };
-    }
-    return await this.#read(path);
-  }
-
-  /** Says that the kernel holds what the sources have delivered, all of them. */
-  changed(): void {
-    this.#keeper?.changed();
-  }
-
-  /** As `StateKeeper.age`. */
-  age(): number | undefined {
-    return this.#keeper?.age();
-  }
-
-  /** As `StateKeeper.stop`. */
-  async stop(): Promise<void> {
-    await this.#keeper?.stop();
-  }
-
-  async #read(path: string): Promise<Found> {
-    const { nodeName, runtime, logger } = this.#options;
-    try {
-      const turns = new Turns(runtime.clock);
-      const pause = () => turns.giveWay();
-      const saved = await readStateFile(path, { nodeName, decode: createDecoder(), pause });
-      if (!saved) return { type: "nothing" };
-      logger.info("no rules are in the kernel: those of the state file are written", {
-        path,
-        at: new Date(saved.written).toISOString(),
-      });
-      return { type: "objects", ...saved };
-    } catch (error) {
-      if (!(error instanceof StateError)) throw error;
-      logger.warn(`the state file is not used: ${error.message}`);
-      return { type: "nothing" };
-    }
+    return { type: "objects", ...saved };
+  } catch (error) {
+    if (!(error instanceof StateError)) throw error;
+    logger.warn(`the state file is not used: ${error.message}`);
+    return { type: "nothing" };
   }
 }
