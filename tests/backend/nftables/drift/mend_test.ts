@@ -5,6 +5,7 @@ import { type Contents, readingTable } from "../../../../lib/backend/nftables/ke
 import { hookRule } from "../../../../lib/backend/nftables/kernel/declaration.ts";
 import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
 import { renderingDelta } from "../../../../lib/backend/nftables/text.ts";
+import { DEFAULTS } from "../../../support/configuration.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { SERVICE } from "./web.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
@@ -19,8 +20,10 @@ interface Held extends Contents {
 }
 
 /** The script, a line for each command, that mends a table after some damage; `undefined`: parts do not suffice. */
-function mended(damage: (held: Held) => void): string[] | undefined {
-  const pipeline = new Pipeline();
+function mended(
+  damage: (held: Held) => void,
+  pipeline: Pipeline = new Pipeline(),
+): string[] | undefined {
   pipeline.load(SERVICE);
   const desired = atOnce(tableOf(pipeline.desired));
   const { sets, declarations, chains, ...others } = atOnce(readingTable(desired));
@@ -169,5 +172,31 @@ Deno.test("very much is not mended by parts", () => {
 Deno.test("an extra element whose key no Service can have is deleted as it was listed", () => {
   assertEquals(mended(({ sets }) => sets.get("services4")?.set("10.96.0.9 . 47 . 80", "drop")), [
     "delete element inet signpost services4 { 10.96.0.9 . 47 . 80 }",
+  ]);
+});
+
+Deno.test("the fast path comes and goes by parts, its flowtable before its rules and after them", () => {
+  const acceleration = { interfaces: ["eth0"], packets: 20, services: "all" } as const;
+  const signpost = { ...DEFAULTS.signpost, acceleration };
+  const parts = mended(({ sets, chains }) => {
+    for (const name of ["fast-path", "accelerated4", "accelerated-nodeports4"]) sets.delete(name);
+    for (const name of ["accelerate", "filter-forward-established"]) chains.delete(name);
+  }, new Pipeline({ configuration: { signpost } }));
+  assertEquals(parts?.slice(0, 5), [
+    "add flowtable inet signpost fast-path { hook ingress priority 0; counter; }",
+    "add set inet signpost accelerated4 { typeof ip daddr . meta l4proto . tcp dport; }",
+    "add set inet signpost accelerated-nodeports4 { typeof meta l4proto . tcp dport; }",
+    "add chain inet signpost accelerate",
+    "add chain inet signpost filter-forward-established { type filter hook forward priority 60; }",
+  ]);
+  const gone = mended(({ sets, declarations, chains }) => {
+    sets.set("fast-path", new Map());
+    declarations.set("fast-path", "flowtable; counter; hook ingress priority 0");
+    chains.set("filter-forward-established", ["goto accelerate"]);
+  });
+  assertEquals(gone, [
+    "flush chain inet signpost filter-forward-established",
+    "delete chain inet signpost filter-forward-established",
+    "delete flowtable inet signpost fast-path",
   ]);
 });
