@@ -45,7 +45,7 @@ export const ACCELERATED_SERVICES = ["all", "annotated"] as const;
 
 /** The fast path of the kernel for long connections (nftables mode). */
 export interface Acceleration {
-  /** Names of interfaces, with `*` for any characters; empty: there is no fast path. */
+  /** Names of interfaces, or beginnings with `*` after them; empty: there is no fast path. */
   readonly interfaces: readonly string[];
   /** Packets of a connection, of both directions together, on the usual path. */
   readonly packets: number;

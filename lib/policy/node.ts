@@ -67,13 +67,13 @@ export function desiredNode(inputs: NodeInputs): DesiredNode {
   };
 }
 
-/** Returns the packets before the fast path, where the mode has one, and nothing refuses it. */
+/** Returns the fast path, if the mode has one and nothing refuses it. */
 function acceleration(
   { configuration, traits, refusedFeatures }: NodeInputs,
-): Pick<DesiredNode, "acceleratesAfter"> {
+): Pick<DesiredNode, "acceleration"> {
   const { interfaces, packets } = configuration.signpost.acceleration;
   const isRefused = traits.refuses.has("acceleration") || refusedFeatures?.has("acceleration");
-  return interfaces.length === 0 || isRefused ? {} : { acceleratesAfter: packets };
+  return interfaces.length === 0 || isRefused ? {} : { acceleration: { packets, interfaces } };
 }
 
 /** Returns the node's own address in a family: `bindAddress` if it names one, else the Node's first. */

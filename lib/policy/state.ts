@@ -310,7 +310,7 @@ export class Desired implements DesiredState {
       sameItems(last.slices, slices);
     if (isSame) return { before, after: last.ports };
     const { zone, addresses: nodeAddresses } = facts;
-    const [{ nodeName }, { ipFamilies, acceleratesAfter }] = [this.#options, this.#nextNode];
+    const [{ nodeName }, { ipFamilies, acceleration }] = [this.#options, this.#nextNode];
     const endpoints = indexPorts(slices);
     const healthCheck = healthCheckOf(service, { endpoints, nodeName, ipFamilies });
     if (healthCheck) this.#healthChecks.set(key, healthCheck);
@@ -321,9 +321,7 @@ export class Desired implements DesiredState {
       nodeAddresses,
       lost,
       schedulers: this.#options.configuration.signpost,
-      accelerated: acceleratesAfter === undefined
-        ? undefined
-        : this.#options.configuration.signpost.acceleration.services,
+      accelerated: acceleration && this.#options.configuration.signpost.acceleration.services,
       previous: before,
     });
     const written = only(after, ({ family }) => ipFamilies.includes(family));

@@ -33,12 +33,15 @@ function acceleratedOf(...args: Parameters<typeof pipelineOf>): string[] {
 Deno.test("without interfaces nothing takes the fast path, whatever an annotation says", () => {
   const off = { ...ON, interfaces: [] };
   assertEquals(acceleratedOf(off, "on"), []);
-  assertEquals(pipelineOf(off, "on").desired.node.acceleratesAfter, undefined);
+  assertEquals(pipelineOf(off, "on").desired.node.acceleration, undefined);
 });
 
 Deno.test("TCP and UDP ports take the fast path, SCTP ports do not", () => {
   assertEquals(acceleratedOf(ON), ["tcp", "udp"]);
-  assertEquals(pipelineOf(ON).desired.node.acceleratesAfter, 20);
+  assertEquals(pipelineOf(ON).desired.node.acceleration, {
+    packets: 20,
+    interfaces: ["eth0"],
+  });
 });
 
 Deno.test("an annotation takes a Service out of the fast path", () => {

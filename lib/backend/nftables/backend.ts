@@ -197,7 +197,7 @@ export class NftablesBackend implements Backend<NftScript> {
       onDrift,
       onMissed: onChange,
     });
-    const isAccelerated = desired.node.acceleratesAfter !== undefined;
+    const isAccelerated = desired.node.acceleration !== undefined;
     await Promise.all([
       watch.run(signal),
       ...isAccelerated ? [this.#devices.follow(signal)] : [],

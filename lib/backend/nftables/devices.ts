@@ -171,14 +171,12 @@ const PLAIN_NAME = /^[A-Za-z0-9_.@=-]{1,15}$/;
 
 /** Returns the interfaces of `/proc/net/dev` that match a pattern, sorted, without `lo`. */
 export function matchingInterfaces(text: string, patterns: readonly string[]): string[] {
-  const expressions = patterns.map((pattern) => {
-    const parts = pattern.split("*").map((part) => RegExp.escape(part));
-    return new RegExp(`^${parts.join(".*")}$`);
-  });
+  const matches = (name: string) =>
+    patterns.some((pattern) =>
+      pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern
+    );
   const names = [...text.matchAll(/^ *([^\s:]+):/gm)].map(([, name = ""]) => name);
-  return names.filter((name) =>
-    name !== "lo" && PLAIN_NAME.test(name) && expressions.some((each) => each.test(name))
-  ).sort();
+  return names.filter((name) => name !== "lo" && PLAIN_NAME.test(name) && matches(name)).sort();
 }
 
 function command(verb: "add" | "delete", names: readonly string[]): string {

@@ -235,11 +235,11 @@ export function interfaceName(value: unknown): string | Fault {
     : new Fault("must be an interface name, at most 15 letters, digits or _ . : @ = -");
 }
 
-/** Reads a pattern of interface names: `*` stands for any characters. */
+/** Reads an interface name, or the beginning of names with `*` after it. */
 export function interfacePattern(value: unknown): string | Fault {
-  return typeof value === "string" && /^[A-Za-z0-9_.@=*-]{1,15}$/.test(value)
+  return typeof value === "string" && /^(?=.{1,15}$)[A-Za-z0-9_.@=-]*\*?$/.test(value)
     ? value
-    : new Fault("must be an interface name, in which * stands for any characters");
+    : new Fault("must be an interface name, or the beginning of names and *, such as veth*");
 }
 
 /** Reads the API server's URL in canonical form without a slash at its end, or empty. */

@@ -132,8 +132,8 @@ function delivered(
     affinitySeconds: servicePort.affinitySeconds,
     scheduler: servicePort.scheduler ?? null,
     masquerade,
-    ...servicePort.accelerated && node.acceleratesAfter !== undefined &&
-      { acceleratedAfter: node.acceleratesAfter },
+    ...servicePort.accelerated && node.acceleration &&
+      { acceleratedAfter: node.acceleration.packets },
   };
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { FAMILIES, type Family } from "../values/address.ts";
+import type { Acceleration } from "../configuration.ts";
 import type { Scheduler } from "../cluster/scheduler.ts";
 import type { Protocol, TrafficPolicy } from "../cluster/objects.ts";
 import { sameValue } from "../values/record.ts";
@@ -107,8 +108,8 @@ export interface DesiredNode {
   readonly tcpBeLiberal: boolean;
   /** True if frontend elements count connections (nftables mode; iptables rules always do). */
   readonly countsConnections: boolean;
-  /** The packets of a connection before it takes the kernel's fast path; absent: there is none (nftables mode). */
-  readonly acceleratesAfter?: number;
+  /** The kernel's fast path for long connections; absent if there is none (nftables mode). */
+  readonly acceleration?: Pick<Acceleration, "packets" | "interfaces">;
 }
 
 /** The complete desired state: the ports of both families by `namespace/name` of the Service. */

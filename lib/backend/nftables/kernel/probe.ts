@@ -68,7 +68,7 @@ const WITHOUT: Readonly<Record<Feature, (asked: Asked) => Asked>> = {
     node: { ...node, countsConnections: false },
     services,
   }),
-  acceleration: ({ node: { acceleratesAfter: _, ...node }, services }) => ({ node, services }),
+  acceleration: ({ node: { acceleration: _, ...node }, services }) => ({ node, services }),
 };
 const FEATURES = Object.keys(WITHOUT) as Feature[];
 

@@ -203,7 +203,8 @@ export function vipOf(family: Family): string {
  * `proto-dst` has no type.
  */
 function fastPathChains(node: DesiredNode): Chain[] {
-  if (node.acceleratesAfter === undefined) return [];
+  if (!node.acceleration) return [];
+  const { packets, interfaces } = node.acceleration;
   const flowAdd = `flow add @${tableSet("fastPath", {}).name}`;
   const rules = node.ipFamilies.flatMap((family) => {
     const sets = tableSet("accelerated", { frontend: "vip", family });
@@ -223,9 +224,22 @@ function fastPathChains(node: DesiredNode): Chain[] {
   return [
     chain("accelerate", rules),
     base("filter-forward-established", "filter hook forward priority 60", [
-      `ct status dnat ct packets > ${node.acceleratesAfter} goto accelerate`,
+      `ct status dnat ct packets > ${packets} ${between(interfaces)}goto accelerate`,
     ]),
   ];
+}
+
+/** Returns a match of packets from one of some interfaces to one of them; `*` alone is any. */
+function between(patterns: readonly string[]): string {
+  const covers = (wide: string, name: string) =>
+    wide !== name && wide.endsWith("*") && name.startsWith(wide.slice(0, -1));
+  const widest = [...new Set(patterns)].filter((name) =>
+    !patterns.some((wide) => covers(wide, name))
+  );
+  if (widest.includes("*")) return "";
+  const names = widest.map((each) => `"${each}"`).join(", ");
+  const match = widest.length === 1 ? names : `{ ${names} }`;
+  return `iifname ${match} oifname ${match} `;
 }
 
 function chain(name: string, rules: readonly string[]): Chain {

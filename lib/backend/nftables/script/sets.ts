@@ -333,14 +333,14 @@ export const COUNTING_ROLE = "services";
 
 /** Returns the sets that every table of this node has, in the order of their printing. */
 export function alwaysThere(
-  { ipFamilies, countsConnections, acceleratesAfter }: Pick<
+  { ipFamilies, countsConnections, acceleration }: Pick<
     DesiredNode,
-    "ipFamilies" | "countsConnections" | "acceleratesAfter"
+    "ipFamilies" | "countsConnections" | "acceleration"
   >,
 ): readonly TableSet[] {
   const isThere = ({ role }: TableSet) =>
     ROWS[role].lifetime === "always" ||
-    (ROWS[role].lifetime === "accelerated" && acceleratesAfter !== undefined);
+    (ROWS[role].lifetime === "accelerated" && acceleration !== undefined);
   const all = [...SETS_BY_NAME.values()].filter(isThere)
     .map((set) =>
       countsConnections && set.role === COUNTING_ROLE
