@@ -20,6 +20,7 @@ const FILES: readonly (readonly [string, string])[] = [
 ];
 
 const ENVIRONMENT: readonly (readonly [string, string])[] = [
+  ["FORCE_COLOR", "Not empty: colours also where there is no terminal; 0: none."],
   ["NO_COLOR", "Not empty: no colours, not even on a terminal."],
   [
     "KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT",

@@ -295,6 +295,23 @@ export async function askHeldBack(
 }
 
 /**
+ * Asks the daemon for the Services of a name in all namespaces.
+ *
+ * @returns `namespace/name` of each
+ * @throws {FatalError} if no daemon answers, or not as a daemon of this version does
+ */
+export async function askServices(
+  socket: string,
+  name: string,
+  ask: Ask = askDaemon,
+): Promise<readonly string[]> {
+  const path = `/v1/services?name=${encodeURIComponent(name)}`;
+  const checked = z.array(text).safeParse(await request(socket, { method: "GET", path }, ask));
+  if (!checked.success) throw new FatalError("what answers at the socket is no such signpost");
+  return checked.data;
+}
+
+/**
  * Asks the daemon for a full sync, which comes soon after.
  *
  * @throws {FatalError} where no daemon answers

@@ -102,7 +102,7 @@ async function guarded(invocation: Run, context: Given): Promise<number> {
 
 /** @returns the exit code */
 async function perform(
-  { command, configuration, settings, configuredBy }: Run,
+  { command, configuration, settings, configuredBy, given: flags }: Run,
   given: Given & { readonly logger: Logger },
 ): Promise<number> {
   const nodeName = nodeNameOf(configuration, given.runtime);
@@ -144,7 +144,9 @@ async function perform(
     }
     case "explain": {
       const { explain } = await import("./explain/command.ts");
-      return await explain(command, context);
+      // Not the daemon's own verbosity.
+      const isVerbose = flags.includes("--v") && configuration.logging.verbosity > 0;
+      return await explain(command, { ...context, isVerbose });
     }
     case "diff": {
       const { diff } = await import("./diff.ts");

@@ -6,9 +6,10 @@
 import type { Backend } from "../backend/backend.ts";
 import { usedBackend } from "../backend/choose.ts";
 import { ObjectCache } from "../cache/cache.ts";
-import { type Ask, askObjects, askStatus } from "./client.ts";
+import { type Ask, askHeldBack, askObjects, askStatus } from "./client.ts";
 import { readState, type StateOptions, workOut } from "./read_state.ts";
 import type { ProxyMode } from "../model/configuration.ts";
+import type { HeldBackPorts } from "../model/kernel/differences.ts";
 import { FatalError, messageOf } from "../model/values/errors.ts";
 import { plain } from "../model/values/text.ts";
 import type { Finding, ObjectsOrigin, Status } from "../model/status.ts";
@@ -41,6 +42,8 @@ export interface NodeState {
   readonly origin: ObjectsOrigin;
   /** `undefined`: none answers, or it runs for another node. */
   readonly daemon: Status | undefined;
+  /** Services whose last good rules the daemon keeps. The state has these. */
+  readonly heldBack: readonly HeldBackPorts[];
 }
 
 /** Milliseconds: older objects are worth a line. */
@@ -55,6 +58,11 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
   const { configuration, nodeName, runtime, service, configuredBy } = options;
   const { socket } = configuration.signpost;
   const daemon = await askDaemonOf(nodeName, { socket, service });
+  const heldBack = daemon ? await askHeldBack(socket).catch(unlessFatal) ?? [] : [];
+  const withHeldBack = (state: State) => {
+    state.desired.hold(heldBack.map(({ service, ports }) => [service, ports]));
+    return { state, heldBack };
+  };
   const saved = daemon && configuredBy === "daemon"
     ? await askObjects(socket, options).catch(unlessFatal)
     : undefined;
@@ -76,7 +84,7 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
       daemon.refusedFeatures?.map(({ feature, reason }) => [feature, reason]),
     );
     const state = await workOut(cacheOf(saved), { ...known, refusedFeatures });
-    return { state: { ...state, refused: daemon.refused }, backend, origin, daemon };
+    return { ...withHeldBack({ ...state, refused: daemon.refused }), backend, origin, daemon };
   }
   if (configuredBy === "daemon" && configuration.signpost.manifests.includes("-")) {
     throw new FatalError(
@@ -86,7 +94,8 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
   try {
     const state = await readState(known);
     const from = configuration.signpost.manifests.length > 0 ? "manifests" : "api";
-    return { state, backend, origin: originOf(from, { written: runtime.clock.now() }), daemon };
+    const origin = originOf(from, { written: runtime.clock.now() });
+    return { ...withHeldBack(state), backend, origin, daemon };
   } catch (error) {
     if (!(error instanceof FatalError) || configuredBy === undefined || options.signal.aborted) {
       throw error;
@@ -95,7 +104,7 @@ export async function readNodeState(options: ObjectsOptions): Promise<NodeState>
     const origin = originOf("state-file", file);
     runtime.complain(`signpost: ${error.message}`);
     tellOfAge(origin, runtime);
-    return { state: await workOut(cacheOf(file), known), backend, origin, daemon };
+    return { ...withHeldBack(await workOut(cacheOf(file), known)), backend, origin, daemon };
   }
 }
 

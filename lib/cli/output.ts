@@ -69,8 +69,10 @@ export function painter(isColoured: boolean): Paint {
   return (text, colour) => isColoured ? `\x1b[${COLOURS[colour]}m${text}\x1b[0m` : text;
 }
 
-/** Colours are for terminals, and for people who have not switched them off (no-color.org). */
+/** Returns the painter for a terminal, unless FORCE_COLOR or NO_COLOR says otherwise. */
 function paintFor(runtime: Pick<Runtime, "isTerminal" | "environment">): Paint {
+  const force = runtime.environment("FORCE_COLOR") ?? "";
+  if (force !== "") return painter(force !== "0");
   return painter(
     runtime.isTerminal() && (runtime.environment("NO_COLOR") ?? "") === "" &&
       runtime.environment("TERM") !== "dumb",
@@ -115,6 +117,19 @@ function inColumns(
 
 function textOf(cell: Cell): string {
   return plain(typeof cell === "string" ? cell : cell.text);
+}
+
+/** Runs in the alternate screen of the terminal, without a cursor. The terminal is as before at the end. */
+export async function inAlternateScreen(
+  { print }: Pick<Runtime, "print">,
+  show: () => Promise<void>,
+): Promise<void> {
+  await print("\x1b[?1049h\x1b[?25l");
+  try {
+    await show();
+  } finally {
+    await print("\x1b[?25h\x1b[?1049l");
+  }
 }
 
 /**

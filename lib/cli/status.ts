@@ -10,7 +10,14 @@ import { count, plain } from "../model/values/text.ts";
 import { openBackend } from "../backend/choose.ts";
 import { askStatus, NoDaemonError } from "./client.ts";
 import { FatalError } from "../model/values/errors.ts";
-import { jsonText, type Paint, redraw, renderReport, textTable } from "./output.ts";
+import {
+  inAlternateScreen,
+  jsonText,
+  type Paint,
+  redraw,
+  renderReport,
+  textTable,
+} from "./output.ts";
 import type { AskContext } from "./context.ts";
 import { formatAgo, formatDuration, healthOf } from "../observe/human.ts";
 import { statusView, type TextRows } from "../observe/status_view.ts";
@@ -31,7 +38,12 @@ export async function status(query: StatusQuery, context: AskContext): Promise<n
   const { configuration, runtime, logger, ask } = context;
   try {
     const first = await askStatus(configuration.signpost.socket, ask);
-    if (query.watch) return await follow(first, query, context);
+    if (query.watch) {
+      const isLive = runtime.isTerminal() && query.output === "table";
+      const watch = () => follow(first, query, { ...context, isLive });
+      await (isLive ? inAlternateScreen(runtime, watch) : watch());
+      return 0;
+    }
     await runtime.print(render(first, query, runtime));
     const { healthy, syncs, findings } = first;
     const isWell = healthy && syncs.length > 0 &&
@@ -59,9 +71,8 @@ async function explainAbsence(context: AskContext): Promise<void> {
 async function follow(
   first: Status,
   query: StatusQuery,
-  { configuration, runtime, signal, ask }: AskContext,
-): Promise<number> {
-  const isLive = runtime.isTerminal() && query.output === "table";
+  { configuration, runtime, signal, ask, isLive }: AskContext & { readonly isLive: boolean },
+): Promise<void> {
   const show = (text: string) =>
     runtime.print(isLive ? redraw(text, { runtime, hint: "Ctrl-C ends" }) : text);
   let status: Status | undefined = first;
@@ -76,13 +87,30 @@ async function follow(
       [status, problem] = [undefined, query.output === "table" ? `${plain(error.message)}\n` : ""];
     }
   }
-  return 0;
 }
 
-function render(status: Status, { output }: StatusQuery, runtime: Runtime): string {
+function render(
+  status: Status,
+  { output, namespace }: StatusQuery,
+  runtime: Runtime,
+): string {
   const table = (shown: Status, paint: Paint) =>
     statusTable(shown, { now: runtime.clock.now(), paint });
-  return renderReport(status, { output, runtime, table });
+  const shown = namespace === "" ? status : ofNamespace(status, namespace);
+  return renderReport(shown, { output, runtime, table });
+}
+
+/** Returns a status with the findings and objects of one namespace, and the findings of the node. */
+function ofNamespace(status: Status, namespace: string): Status {
+  const isOf = (key: string) => key.startsWith(`${namespace}/`);
+  return {
+    ...status,
+    findings: status.findings.filter(({ services }) =>
+      services.length === 0 || services.some(isOf)
+    ),
+    refused: status.refused.filter(({ key }) => isOf(key)),
+    conflicts: status.conflicts.filter(({ holder, loser }) => isOf(holder) || isOf(loser)),
+  };
 }
 
 /** One of many: a screen; or a line; or a document of a stream. */

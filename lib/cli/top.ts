@@ -11,7 +11,7 @@ import { askConnections } from "./client.ts";
 import type { ConnectionsReport } from "../model/connections.ts";
 import { FatalError } from "../model/values/errors.ts";
 import { grouped, plain } from "../model/values/text.ts";
-import { colourTable, type Paint, redraw, renderReport } from "./output.ts";
+import { colourTable, inAlternateScreen, type Paint, redraw, renderReport } from "./output.ts";
 import type { AskContext } from "./context.ts";
 import { formatRate } from "../observe/human.ts";
 
@@ -32,8 +32,8 @@ export async function top(query: TopQuery, context: AskContext): Promise<number>
     const first = await askConnections(configuration.signpost.socket, ask);
     if (first.off !== "") throw new FatalError(`connections are not counted: ${first.off}`);
     const isLive = !query.once && query.output === "table" && runtime.isTerminal();
-    if (isLive) await follow(first, context);
-    else await runtime.print(render(await withRates(first, context), query.output, context));
+    if (isLive) await inAlternateScreen(runtime, () => follow(first, query, context));
+    else await runtime.print(render(await withRates(first, context), query, context));
     return 0;
   } catch (error) {
     if (!(error instanceof FatalError)) throw error;
@@ -57,33 +57,41 @@ async function withRates(
 }
 
 /** Shows it until `q` is typed or the signal aborts. A daemon that is started again is waited for. */
-async function follow(first: ConnectionsReport, context: AskContext): Promise<void> {
+async function follow(
+  first: ConnectionsReport,
+  query: TopQuery,
+  context: AskContext,
+): Promise<void> {
   const end = new AbortController();
   const stop = () => end.abort();
   const signal = AbortSignal.any([context.signal, end.signal]);
   try {
     // A terminal that hangs up cannot be read any more.
     void context.runtime.keyTyped("qQ", signal).then(stop, stop);
-    await show(first, { ...context, signal });
+    await show(first, query, { ...context, signal });
   } finally {
     stop();
   }
 }
 
-async function show(first: ConnectionsReport, context: AskContext): Promise<void> {
+async function show(
+  first: ConnectionsReport,
+  query: TopQuery,
+  context: AskContext,
+): Promise<void> {
   const { configuration, runtime, signal, ask } = context;
   let everySeconds = first.everySeconds;
-  let text = render(first, "table", context);
+  let text = render(first, query, context);
   while (!signal.aborted) {
     await runtime.print(redraw(text, { runtime, hint: "q ends" }));
     await runtime.clock.sleep(1000 * everySeconds, signal);
     if (signal.aborted) return;
     try {
-      const { rows } = runtime.terminalSize();
-      const report = await askConnections(configuration.signpost.socket, ask, rows);
+      const most = query.namespace === "" ? runtime.terminalSize().rows : undefined;
+      const report = await askConnections(configuration.signpost.socket, ask, most);
       everySeconds = report.everySeconds;
       text = report.off === ""
-        ? render(report, "table", context)
+        ? render(report, query, context)
         : `connections are not counted: ${plain(report.off)}\n`;
     } catch (error) {
       if (!(error instanceof FatalError)) throw error;
@@ -94,15 +102,26 @@ async function show(first: ConnectionsReport, context: AskContext): Promise<void
 
 function render(
   report: ConnectionsReport,
-  output: TopQuery["output"],
+  { output, namespace }: TopQuery,
   { runtime }: AskContext,
 ): string {
-  return renderReport(report, { output, runtime, table: topTable });
+  const shown = namespace === "" ? report : ofNamespace(report, namespace);
+  return renderReport(shown, { output, runtime, table: topTable });
 }
 
 /**
  * What `signpost top` prints for people.
  */
+/** Returns what a report says of one namespace, with its sums. */
+function ofNamespace(report: ConnectionsReport, namespace: string): ConnectionsReport {
+  const services = report.services.filter((each) => each.namespace === namespace);
+  const total = {
+    connections: services.reduce((sum, each) => sum + each.connections, 0),
+    perSecond: services.reduce((sum, each) => sum + each.perSecond, 0),
+  };
+  return { ...report, services, total };
+}
+
 const HEAD = ["SERVICE", "PORT", "FRONTEND", "PER SECOND", "IN ALL"];
 /** The columns of numbers. */
 const RIGHT: readonly number[] = [3, 4];

@@ -8,7 +8,6 @@ import type { CommandOf } from "../config/command.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import {
   type FixOutcome,
-  type HeldBackPorts,
   type ServiceDifference,
   type Verification,
   VERIFY_VERSION,
@@ -17,7 +16,7 @@ import { FatalError } from "../model/values/errors.ts";
 import { type Paint, renderReport, textTable } from "./output.ts";
 import { type NodeState, type ObjectsOptions, readNodeState } from "./objects.ts";
 import type { QueryContext } from "./context.ts";
-import { askHeldBack, askStatus, requestFullSync } from "./client.ts";
+import { askStatus, requestFullSync } from "./client.ts";
 import { ownAddresses } from "../daemon/objects/own_ports.ts";
 import { missingListeners, wantedListeners } from "../verify/listeners.ts";
 import { LONGEST_PAUSE as LONGEST_ADAPTIVE } from "../sync/pause.ts";
@@ -64,8 +63,8 @@ export async function verification(
 ): Promise<{ readonly report: Verification; readonly parts: string }> {
   const { configuration, nodeName, runtime, signal } = context;
   const verifier = new Verifier({ ...context, ...query, isHere: true });
-  const { known: { state, backend, origin }, compared, differences, inFlight, heldBack } =
-    await verifier.look();
+  const { known, compared, differences, inFlight } = await verifier.look();
+  const { state, backend, origin, heldBack } = known;
   const otherProxies = await backend.foreignRules.findProxy();
   const isSame = differences.length === 0;
   const report: Verification = {
@@ -97,7 +96,6 @@ const UNNEEDED = { result: "unneeded", message: "there is nothing that a sync wo
 interface Look extends Comparison {
   readonly known: NodeState;
   readonly inFlight: readonly ServiceDifference[];
-  readonly heldBack: readonly HeldBackPorts[];
 }
 
 /** Looks at objects and kernel. */
@@ -137,10 +135,7 @@ class Verifier {
     const known = readsStdin && this.#known || await this.#read();
     this.#known = known;
     const { state, backend, daemon } = known;
-    const heldBack = await askHeldBack(configuration.signpost.socket).catch(() => []);
-    const held = heldBack.map(({ service, ports }) => [service, ports] as const);
-    const { node, services } = state.desired;
-    const desired = { node, services: new Map([...services, ...held]) };
+    const { desired } = state;
     const { compared, differences } = (await backend.read()).compare(desired);
     const wanted = wantedListeners(desired);
     const missing = wanted.length === 0 ? [] : missingListeners(wanted, await this.#sockets());
@@ -149,7 +144,6 @@ class Verifier {
       known,
       compared: compared + wanted.length,
       differences: [...differences, ...missing],
-      heldBack,
       inFlight: read.length > 0 ? addressesInFlight(read, ownAddresses(runtime)) : [],
     };
   }

@@ -52,7 +52,7 @@ export function readCommand(line: CommandLineResult): CommandResult {
         ? errors("--output: only with --once")
         : { type: "command", command };
     case "explain":
-      return andThen(readExplainTarget(words), command, (target) => {
+      return andThen(readExplainTarget(words, command), command, (target) => {
         const wrong = checkExplain(target, command);
         return wrong.length > 0
           ? errors(...wrong)
@@ -111,6 +111,12 @@ export interface ServiceTarget {
   readonly port: string | undefined;
 }
 
+/** A Service as it was typed. */
+export interface AskedService extends Omit<ServiceTarget, "namespace"> {
+  /** `undefined`: the Service of that name, in whatever namespace it is. */
+  readonly namespace: string | undefined;
+}
+
 /** The first packet of a connection. */
 export interface PacketTarget {
   readonly type: "packet";
@@ -123,7 +129,7 @@ export interface PacketTarget {
 }
 
 /** What `explain` is asked about. */
-export type ExplainTarget = ServiceTarget | PacketTarget;
+export type ExplainTarget = AskedService | PacketTarget;
 
 /** The shells that completion scripts are there for. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -137,10 +143,13 @@ export type Argument<T> =
   | { readonly type: "error"; readonly message: string };
 
 const FORMS =
-  "give a Service (namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
+  "give a Service (name, namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
 
 /** Reads the words after `explain`. */
-export function readExplainTarget(words: readonly string[]): Argument<ExplainTarget> {
+export function readExplainTarget(
+  words: readonly string[],
+  { namespace }: { readonly namespace: string },
+): Argument<ExplainTarget> {
   // One quoted argument is the same as several words.
   const all = words.flatMap((word) => word.split(/\s+/)).filter((word) => word !== "");
   if (all.length === 0) return wrong(`needs an argument: ${FORMS}`);
@@ -151,7 +160,7 @@ export function readExplainTarget(words: readonly string[]): Argument<ExplainTar
   if (arrow >= 0) return readPacket(all.slice(0, arrow), all.slice(arrow + 1));
   const [word = "", ...others] = all;
   if (others.length > 0) return wrong(`${show(others[0])}: unexpected word; ${FORMS}`);
-  return readEndpoint(word) === undefined ? readService(word) : readPacket([], all);
+  return readEndpoint(word) === undefined ? readService(word, namespace) : readPacket([], all);
 }
 
 /** A script for a shell, or what may stand at the end of a command line. */
@@ -209,17 +218,22 @@ function readEndpoint(
   return { address, port, protocol };
 }
 
-function readService(word: string): Argument<ServiceTarget> {
-  const match = /^([^/:]*)\/([^/:]*)(?::([^/:]*))?$/.exec(word);
-  if (match === null) {
-    const meant = isDnsName(word) ? ` (did you mean default/${word}?)` : "";
-    return wrong(`${show(word)}: is no Service and no packet${meant}; ${FORMS}`);
-  }
-  const [, namespace = "", name = "", port] = match;
-  for (const part of [namespace, name, port ?? "x"]) {
+/** The words of kubectl for a Service: `svc/web`. */
+const KINDS: readonly string[] = ["svc", "service", "services"];
+
+/** @param inNamespace of --namespace; `""`: none is given */
+function readService(word: string, inNamespace: string): Argument<AskedService> {
+  const match = /^(?:([^/:]*)\/)?([^/:]*)(?::([^/:]*))?$/.exec(word);
+  if (match === null) return wrong(`${show(word)}: is no Service and no packet; ${FORMS}`);
+  const [, before, name = "", port] = match;
+  const typed = before !== undefined && KINDS.includes(before) ? undefined : before;
+  for (const part of [typed ?? "x", name, port ?? "x"]) {
     if (!isDnsName(part)) return wrong(`${show(word)}: ${show(part)} is not a name`);
   }
-  return value({ type: "service", namespace, name, port });
+  if (typed !== undefined && inNamespace !== "" && typed !== inNamespace) {
+    return wrong(`${show(word)}: --namespace names another namespace, ${inNamespace}`);
+  }
+  return value({ type: "service", namespace: typed ?? (inNamespace || undefined), name, port });
 }
 
 function value<T>(value: T): Argument<T> {

@@ -122,6 +122,8 @@ function scan(argv: readonly string[]): Scan {
       if (text === undefined && next !== undefined && !next.startsWith("-")) position++;
     } else if (text !== undefined || flag.kind === "boolean") {
       given.push({ flag, text: text ?? "true" });
+    } else if (flag.alone !== undefined && !/^\d+$/.test(next ?? "")) {
+      given.push({ flag, text: flag.alone });
     } else if (next === undefined || splitFlag(next, command).flag !== undefined) {
       errors.push(`--${flag.name}: needs a value (${flag.value ?? "VALUE"})`);
     } else {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { boolean, oneOf, path, text } from "./file/readers.ts";
+import { boolean, objectName, oneOf, path, text } from "./file/readers.ts";
 import { duration, flagOnly, type Setting, word } from "./settings/setting.ts";
 
 /** A command of the tree. */
@@ -65,6 +65,13 @@ const TIMEOUT = duration(10_000, {
     value: "DURATION",
     help: "How long to wait for the objects. Default 10s.",
   },
+});
+
+const NAMESPACE = flagOnly(objectName, "", {
+  name: "namespace",
+  letter: "n",
+  value: "NAME",
+  help: "Only Services of this namespace.",
 });
 
 const CLEANUP = flagOnly(boolean, false, {
@@ -199,17 +206,20 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
     group: "This node",
     summary: "say what happens to a Service or a packet on this node, and why",
     usage: [
-      "explain NAMESPACE/SERVICE[:PORT] [--conntrack] [flags]",
+      "explain [NAMESPACE/]SERVICE[:PORT] [-v] [--conntrack] [flags]",
       "explain [SOURCE] to IP:PORT[/PROTOCOL] [--from SOURCE] [--trace] [flags]",
     ],
     about:
-      `PORT is a port's name or number, PROTOCOL is tcp (default), udp or sctp. In the place of "to"
+      `Without NAMESPACE, the Service of that name is looked for in all namespaces; svc/web is web.
+PORT is a port's name or number, PROTOCOL is tcp (default), udp or sctp. In the place of "to"
 an arrow may stand, in quotes ('->'), for shells take > as a redirection. Without --from,
 the source address tells whether the packet is this node's, a pod's or from outside.
+With -v, the kernel's entries that are as they should be are shown, too.
 
 ${DAEMON_FLAGS}`,
     examples: [
-      "signpost explain shop/web",
+      "signpost explain web",
+      "signpost explain shop/web -v",
       "signpost explain shop/web:http --conntrack -o json",
       "signpost explain 10.244.0.7 to 10.96.0.10:80/tcp",
       "signpost explain '203.0.113.9 -> 192.0.2.10:443/tcp'",
@@ -224,6 +234,7 @@ ${DAEMON_FLAGS}`,
     shares: NODE,
     flags: {
       output: OUTPUT,
+      namespace: NAMESPACE,
       from: flagOnly(oneOf("pod", "node", "external"), "", {
         name: "from",
         value: "SOURCE",
@@ -282,6 +293,7 @@ ${DAEMON_FLAGS}`,
         name: "watch",
         help: "Show it again and again until interrupted.",
       }),
+      namespace: NAMESPACE,
     },
   },
   top: {
@@ -306,6 +318,7 @@ one table. --service-metrics=false has nothing counted.`,
         name: "once",
         help: "Print one table, also in a terminal.",
       }),
+      namespace: NAMESPACE,
     },
   },
   diff: {

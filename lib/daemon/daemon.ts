@@ -302,6 +302,8 @@ export class Daemon {
         ...service !== undefined && { service: this.#services.of(service) },
       }),
       objects: (service) => this.#objects(service),
+      services: (name) =>
+        [...this.#cache.services.keys()].filter((key) => key.endsWith(`/${name}`)).sort(),
       connections: (most) => this.#connections.report("live", most),
       commandLine,
       heldBack: () => heldBack({ cache: this.#cache, desired: this.#desired }),

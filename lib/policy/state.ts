@@ -131,6 +131,11 @@ export class Desired implements DesiredState {
     return this.#services;
   }
 
+  /** Replaces the ports of Services by those that a running daemon keeps for them. */
+  hold(kept: Iterable<readonly [service: string, ports: readonly DesiredServicePort[]]>): void {
+    for (const [service, ports] of kept) this.#services.set(service, ports);
+  }
+
   /** Returns the health checks by `namespace/name` of the Service. */
   get healthChecks(): ReadonlyMap<string, HealthCheck> {
     return this.#healthChecks;

@@ -22,6 +22,8 @@ export interface SocketOptions {
   readonly status: (service?: string) => Status;
   /** Gives the objects as the text of a state, those of one Service or all; `undefined`: none are there yet. */
   readonly objects: (service?: string) => AsyncIterable<Uint8Array> | undefined;
+  /** Returns the Services of that name in all namespaces, as `namespace/name`. */
+  readonly services: (name: string) => readonly string[];
   /** Is given how many of the busiest are wanted; `undefined`: as many as it gives. */
   readonly connections: (most?: number) => Promise<ConnectionsReport>;
   /** What the daemon was started with, for commands that are to have its configuration. */
@@ -93,7 +95,7 @@ async function bind(folder: string, options: SocketOptions) {
 
 async function answer(
   request: Request,
-  { status, objects, connections, commandLine, heldBack, requestFull }: SocketOptions,
+  { status, objects, services, connections, commandLine, heldBack, requestFull }: SocketOptions,
 ): Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
   const service = searchParams.get("service") ?? undefined;
@@ -103,6 +105,9 @@ async function answer(
     return text
       ? new Response(ReadableStream.from(text))
       : Response.json({ error: "the objects are not complete yet" }, { status: 503 });
+  }
+  if (request.method === "GET" && pathname === "/v1/services") {
+    return Response.json(services(searchParams.get("name") ?? ""));
   }
   if (request.method === "GET" && pathname === "/v1/connections") {
     const top = searchParams.get("top") ?? "";
@@ -124,7 +129,7 @@ async function answer(
 /** A question to the daemon. */
 export interface DaemonRequest {
   readonly method: "GET" | "POST";
-  /** `/v1/status`, `/v1/objects`, `/v1/connections`, `/v1/command-line`, `/v1/held-back` or, to post, `/v1/full-sync`. */
+  /** `/v1/status`, `/v1/objects`, `/v1/services`, `/v1/connections`, `/v1/command-line`, `/v1/held-back` or, to post, `/v1/full-sync`. */
   readonly path: string;
   /** Reads the answer. @default as JSON */
   readonly read?: (body: AsyncIterable<Uint8Array<ArrayBuffer>>) => Promise<unknown>;

@@ -103,6 +103,8 @@ Deno.test("explain asks the API server, for Services that it does not list, too"
     "not-proxied",
     "headless",
   ]);
+  const named = await signpost(server, "explain", "web", "-o", "json");
+  assertEquals(JSON.parse(named.printed).service, "shop/web");
   const missing = await signpost(server, "explain", "shop/nobody");
   assertEquals(missing.code, 1);
 });

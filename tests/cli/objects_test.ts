@@ -32,6 +32,7 @@ async function onNode(
     args = ["--master=http://127.0.0.1:9"],
     age = 12,
     hasFile = false,
+    named = ["shop/web"],
   }: {
     readonly daemon?: boolean;
     /** The daemon has no objects yet. */
@@ -40,6 +41,8 @@ async function onNode(
     readonly args?: readonly string[];
     readonly age?: number;
     readonly hasFile?: boolean;
+    /** Services of the name that is asked about. */
+    readonly named?: readonly string[];
   } = {},
 ) {
   const folder = await Deno.makeTempDir({ prefix: "signpost-objects-" });
@@ -87,6 +90,7 @@ async function onNode(
       connections: () => Promise.resolve(CONNECTIONS),
       commandLine: { argv, workingDirectory: "/", file: null },
       heldBack: () => [],
+      services: () => named,
       requestFull: () => {},
       clock: realClock,
       logger: world().logger,
@@ -121,6 +125,23 @@ Deno.test("explain has the daemon's objects and status of the Service, and says 
   assertEquals(findings.map(({ code }) => code), ["pending", "kernel-unread"]);
   assertMatch(complaints, /the daemon's objects are as of 12s ago \(2026-01-02T03:03:53\.000Z\)/);
   assertEquals(asked, ["shop/web"]);
+});
+
+for (const words of ["web", "svc/web", "web:http", "web -n shop"]) {
+  Deno.test(`explain ${words} finds the Service's namespace`, async () => {
+    const { printed } = await onNode(["explain", ...words.split(" "), "-o", "json"]);
+    const { service, ports }: ServiceReport = JSON.parse(printed);
+    assertEquals([service, ports.length], ["shop/web", 1]);
+  });
+}
+
+Deno.test("a name that is in several namespaces, or in none, is one line", async () => {
+  const several = await onNode(["explain", "web"], { named: ["dev/web", "shop/web"] });
+  assertEquals(several.code, 2);
+  assertMatch(several.complaints, /web is in several namespaces, name one of dev\/web, shop\/web$/);
+  const none = await onNode(["explain", "web"], { named: [] });
+  assertEquals(none.code, 2);
+  assertMatch(none.complaints, /no Service web has a virtual IP in any namespace/);
 });
 
 Deno.test("explain of a packet has all objects of the daemon", async () => {

@@ -12,6 +12,8 @@ Deno.test("colours are for terminals, and for people who want them", () => {
   assertEquals(uses(true), true);
   assertEquals(uses(true, { NO_COLOR: "" }), true);
   assertEquals(uses(true, { NO_COLOR: "1" }), false);
+  assertEquals(uses(false, { FORCE_COLOR: "1", NO_COLOR: "1" }), true);
+  assertEquals(uses(true, { FORCE_COLOR: "0" }), false);
   assertEquals(uses(true, { TERM: "dumb" }), false);
   assertEquals(uses(false), false);
 });

@@ -16,17 +16,24 @@ interface RunOptions {
   readonly ask: Ask;
   readonly output?: OutputFormat;
   readonly watch?: boolean;
+  readonly namespace?: string;
   readonly runtime?: Partial<Runtime>;
   readonly signal?: AbortSignal;
 }
 
 async function run(
-  { ask, output = "table", watch = false, runtime, signal = new AbortController().signal }:
-    RunOptions,
+  {
+    ask,
+    output = "table",
+    watch = false,
+    namespace = "",
+    runtime,
+    signal = new AbortController().signal,
+  }: RunOptions,
 ): Promise<Run> {
   const it = world(runtime);
   const context = { ...it, configuration: configuration(SOCKET), signal, ask };
-  const code = await status({ name: "status", watch, output }, context);
+  const code = await status({ name: "status", watch, output, namespace }, context);
   return { ...it, code };
 }
 
@@ -192,12 +199,45 @@ Deno.test("where the output is no terminal, watching prints a line a second", as
   assertMatch(lines[3] ?? "", /healthy, nftables/);
 });
 
+/** Enters and leaves the alternate screen. */
+const ALTERNATE_SCREEN = ["\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"];
+
+Deno.test("a namespace has its own findings, refused objects and conflicts, and those of the node", async () => {
+  const refused = [
+    { kind: "Service", key: "shop/bad", reason: "x" },
+    { kind: "Service", key: "shop2/bad", reason: "x" },
+  ];
+  const conflict = { claim: "192.0.2.1 . tcp . 80", because: "" };
+  const conflicts = [
+    { ...conflict, holder: "a/b", loser: "shop/web" },
+    { ...conflict, holder: "a/b", loser: "c/d" },
+  ];
+  const findings = [
+    { ...FINDING, services: [] },
+    { ...FINDING, services: ["shop/web"] },
+    { ...FINDING, services: ["a/b"] },
+  ];
+  const { printed } = await run({
+    ask: answering({ ...STATUS, refused, conflicts, findings }),
+    namespace: "shop",
+    output: "json",
+  });
+  const shown = JSON.parse(printed.join(""));
+  assertEquals(shown, {
+    ...STATUS,
+    refused: refused.slice(0, 1),
+    conflicts: conflicts.slice(0, 1),
+    findings: findings.slice(0, 2),
+  });
+});
+
 Deno.test("on a terminal, watching writes over what is there, and no wider or longer", async () => {
   const { printed } = await run({
     ...watched([STATUS, STATUS, STATUS]),
     watch: true,
     runtime: { isTerminal: () => true, terminalSize: () => ({ columns: 30, rows: 8 }) },
   });
+  assertEquals([printed.shift(), printed.pop()], ALTERNATE_SCREEN);
   for (const screen of printed) {
     assertEquals(screen.startsWith("\x1b[H"), true);
     assertEquals(screen.endsWith("\x1b[J"), true);

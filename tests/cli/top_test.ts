@@ -12,18 +12,25 @@ interface RunOptions {
   readonly ask: Ask;
   readonly output?: OutputFormat;
   readonly once?: boolean;
+  readonly namespace?: string;
   readonly runtime?: Partial<Runtime>;
   readonly signal?: AbortSignal;
 }
 
 async function run(
-  { ask, output = "table", once = false, runtime, signal = new AbortController().signal }:
-    RunOptions,
+  {
+    ask,
+    output = "table",
+    once = false,
+    namespace = "",
+    runtime,
+    signal = new AbortController().signal,
+  }: RunOptions,
 ): Promise<World & { readonly code: number }> {
   const it = world(runtime);
   const settings = configuration({ signpost: { ...DEFAULTS.signpost, socket: "/run/s.sock" } });
   const context = { ...it, configuration: settings, signal, ask };
-  const code = await top({ name: "top", once, output }, context);
+  const code = await top({ name: "top", once, output, namespace }, context);
   return { ...it, code };
 }
 
@@ -46,7 +53,7 @@ Deno.test("where the output is no terminal, one table is printed", async () => {
 });
 
 Deno.test("--once prints one table in a terminal too", async () => {
-  const environment = () => "1";
+  const environment = (name: string) => name === "NO_COLOR" ? "1" : undefined;
   const { printed } = await run({
     ask: answering(CONNECTIONS),
     once: true,
@@ -81,7 +88,12 @@ Deno.test("a terminal shows it again and again in the room that it has, until q 
   });
   assertEquals([code, screens.length >= 3], [0, true]);
   assertEquals(
-    screens[0],
+    [screens[0], screens.at(-1)],
+    ["\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"],
+    "the alternate screen",
+  );
+  assertEquals(
+    screens[1],
     "\x1b[Hsignpost on node-1: 317 new connections \x1b[K\n" +
       "\x1b[K\n" +
       "SERVICE          PORT    FRONTEND   PER \x1b[K\n" +
@@ -108,13 +120,29 @@ Deno.test("what is shown again is asked for as far as there is room, and the sum
       terminalSize: () => ({ columns: 99, rows: 6 }),
       print: (text) => {
         screens.push(String(text));
-        if (screens.length === 2) stop.abort();
+        if (screens.length === 3) stop.abort();
         return Promise.resolve();
       },
     },
   });
   assertEquals(paths, ["/v1/connections", "/v1/connections?top=6"]);
-  assertMatch(screens[1] ?? "", /: 5000 new connections a second.*; 999,999 in all/);
+  assertMatch(screens[2] ?? "", /: 5000 new connections a second.*; 999,999 in all/);
+});
+
+Deno.test("a namespace has its own Services and sums, which are those of the whole list", async () => {
+  const paths: string[] = [];
+  const { printed } = await run({
+    ask: (_, { path }) => {
+      paths.push(path);
+      return Promise.resolve(CONNECTIONS);
+    },
+    namespace: "kube-system",
+    output: "json",
+  });
+  const { services, total } = JSON.parse(printed.join(""));
+  assertEquals(services, CONNECTIONS.services.filter((each) => each.namespace === "kube-system"));
+  assertEquals(total, { connections: services[0].connections, perSecond: services[0].perSecond });
+  assertEquals(new Set(paths), new Set(["/v1/connections"]));
 });
 
 Deno.test("a terminal that hangs up ends it", async () => {
@@ -145,13 +173,13 @@ Deno.test("in a terminal a daemon that is started again is waited for", async ()
       keyTyped: () => new Promise(() => {}),
       print: (text) => {
         screens.push(String(text));
-        if (screens.length === 3) stop.abort();
+        if (screens.length === 4) stop.abort();
         return Promise.resolve();
       },
     },
   });
-  assertMatch(screens[1] ?? "", /no daemon answers/);
-  assertMatch(screens[2] ?? "", /shop\/web/);
+  assertMatch(screens[2] ?? "", /no daemon answers/);
+  assertMatch(screens[3] ?? "", /shop\/web/);
 });
 
 Deno.test("a daemon that counts nothing is told of in one line, with exit code 1", async () => {

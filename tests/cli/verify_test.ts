@@ -260,6 +260,7 @@ function daemon(
   const done = serveSocket({
     commandLine: { argv: [], workingDirectory: "/", file: null },
     heldBack: () => [],
+    services: () => [],
     path: node.socket,
     status,
     objects: () => undefined,

@@ -165,6 +165,8 @@ const FLAGS: readonly [readonly string[], (configuration: Configuration) => unkn
   [["-v4"], (c) => c.logging.verbosity, 4],
   [["-v=4"], (c) => c.logging.verbosity, 4],
   [["-v1", "-v2"], (c) => c.logging.verbosity, 2],
+  [["-v"], (c) => c.logging.verbosity, 1],
+  [["-v", "--wait"], (c) => c.logging.verbosity, 1],
   [["--logging-format=json"], (c) => c.logging.format, "json"],
   [
     ["--feature-gates=AllowServiceExternalIPs=false"],

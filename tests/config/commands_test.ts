@@ -4,6 +4,7 @@ import { errorsOf, helpOf, load, runOf } from "./support.ts";
 
 const EXPLAIN = {
   name: "explain",
+  namespace: "",
   from: "",
   trace: false,
   conntrack: false,
@@ -16,6 +17,15 @@ const PACKET = { type: "packet", source: "10.1.0.7", address: "10.96.0.10", port
 const RIGHT: readonly [readonly string[], unknown][] = [
   [["explain", "shop/web"], {
     ...EXPLAIN,
+    target: { type: "service", namespace: "shop", name: "web", port: undefined },
+  }],
+  [["explain", "svc/web:http"], {
+    ...EXPLAIN,
+    target: { type: "service", namespace: undefined, name: "web", port: "http" },
+  }],
+  [["explain", "-v", "web", "-n", "shop"], {
+    ...EXPLAIN,
+    namespace: "shop",
     target: { type: "service", namespace: "shop", name: "web", port: undefined },
   }],
   [["explain", "shop/web:http", "--conntrack", "-ojson"], {
@@ -70,9 +80,9 @@ const RIGHT: readonly [readonly string[], unknown][] = [
     timeout: 10_000,
     output: "yaml",
   }],
-  [["status", "--watch"], { name: "status", watch: true, output: "table" }],
-  [["top"], { name: "top", once: false, output: "table" }],
-  [["top", "--once", "-o", "json"], { name: "top", once: true, output: "json" }],
+  [["status", "--watch"], { name: "status", watch: true, output: "table", namespace: "" }],
+  [["top"], { name: "top", once: false, output: "table", namespace: "" }],
+  [["top", "--once", "-o", "json"], { name: "top", once: true, output: "json", namespace: "" }],
   [["diff", "--manifests", "a.yaml", "b.yaml", "-"], {
     name: "diff",
     manifests: ["a.yaml", "b.yaml", "-"],
@@ -97,14 +107,18 @@ for (const [argv, command] of RIGHT) {
 }
 
 const SERVICE_OR_PACKET =
-  "give a Service (namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
+  "give a Service (name, namespace/name or namespace/name:port) or a packet (SOURCE to IP:PORT/PROTOCOL)";
 
 /** Command lines that are wrong, and the one line that says so. */
 const WRONG: readonly [readonly string[], string][] = [
   [["explain"], `explain: needs an argument: ${SERVICE_OR_PACKET}`],
   [
-    ["explain", "web"],
-    `explain: "web": is no Service and no packet (did you mean default/web?); ${SERVICE_OR_PACKET}`,
+    ["explain", "-n", "shop", "dev/web"],
+    'explain: "dev/web": --namespace names another namespace, shop',
+  ],
+  [
+    ["explain", "web", "-n", "a b"],
+    `--namespace: must be a name: letters, digits, '-' and '.', at most 253, is "a b"`,
   ],
   [["explain", "shop/We b"], `explain: "b": unexpected word; ${SERVICE_OR_PACKET}`],
   [["explain", "shop/$(id)"], 'explain: "shop/$(id)": "$(id)" is not a name'],
@@ -175,5 +189,5 @@ Deno.test("help COMMAND is the command's page, and names the command that is nea
 Deno.test("the page of a command shows its own flags first, and few of the daemon's", async () => {
   const help = helpOf(await load(["status", "--help"]));
   const flags = [...help.matchAll(/^ {2}(?:-\w, )?--([a-z-]+)/gm)].map(([, name]) => name);
-  assertEquals(flags, ["output", "watch", "help", "socket"]);
+  assertEquals(flags, ["output", "watch", "namespace", "help", "socket"]);
 });

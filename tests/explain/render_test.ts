@@ -17,7 +17,7 @@ import {
 } from "./cluster.ts";
 import { NODE_NAME } from "../support/pipeline.ts";
 
-const plain = painter(false);
+const plain = { paint: painter(false), isVerbose: false };
 
 /** A kernel that holds one entry and lacks another, with a client that stays on an endpoint. */
 const KERNEL: KernelView = {
@@ -63,6 +63,13 @@ Deno.test("a broken Service is a page: causes, addresses, endpoints, kernel, cli
   await assertGolden("explain-service.json", `${JSON.stringify(report, undefined, 2)}\n`);
 });
 
+Deno.test("entries of the kernel that are as they should be are shown if asked for", () => {
+  const report = explainWeb([web(), slice([LOCAL])], { kernel: KERNEL });
+  const isShown = (isVerbose: boolean) =>
+    renderService(report, { ...plain, isVerbose }).includes("  same     cluster-ips4");
+  assertEquals([isShown(false), isShown(true)], [false, true]);
+});
+
 Deno.test("a Service that works is a page, too", async () => {
   const report = explainWeb([web(), slice([LOCAL, REMOTE])]);
   await assertGolden("explain-service-works.txt", renderService(report, plain));
@@ -104,7 +111,7 @@ Deno.test("a packet from outside that a host firewall drops is not said to be de
     "error firewall-drops-services",
     "note kernel-unread",
   ]);
-  const [head] = renderPacket(report, painter(true)).split("\n");
+  const [head] = renderPacket(report, { ...plain, paint: painter(true) }).split("\n");
   assertStringIncludes(head ?? "", `\x1b[31m${report.summary}`);
 });
 
@@ -163,7 +170,7 @@ Deno.test("a scheduler is named in words", () => {
 
 Deno.test("colours go around the text and change nothing else", () => {
   const report = explainWeb([web(), slice([])]);
-  const coloured = renderService(report, painter(true));
+  const coloured = renderService(report, { ...plain, paint: painter(true) });
   assertStringIncludes(coloured, "\x1b[31mis broken here\x1b[0m");
   assertEquals(coloured.replace(/\p{Cc}\[\d+m/gu, ""), renderService(report, plain));
 });

@@ -18,6 +18,7 @@ async function serve(path: string) {
     path,
     status: () => STATUS,
     objects: (service) => service === "none/none" ? undefined : textOf(service ?? "all"),
+    services: (name) => [`shop/${name}`],
     connections: (wanted) => {
       most.push(wanted);
       return Promise.resolve(CONNECTIONS);
@@ -68,6 +69,8 @@ Deno.test("the socket gives the status, takes the wish for a full sync, and is f
       assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
       const commandLine = { method: "GET", path: "/v1/command-line" } as const;
       assertEquals(await askDaemon(path, commandLine), COMMAND_LINE);
+      const services = { method: "GET", path: "/v1/services?name=web" } as const;
+      assertEquals(await askDaemon(path, services), ["shop/web"]);
       const requested = await askDaemon(path, { method: "POST", path: "/v1/full-sync" });
       assertEquals(requested, { requested: true });
       assertEquals(daemon.asked, ["asked for at the local socket"]);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CommandOf, PacketTarget, ServiceTarget } from "../../config/command.ts";
+import type { AskedService, CommandOf, PacketTarget, ServiceTarget } from "../../config/command.ts";
 import { FAMILIES, familyOf } from "../../model/values/address.ts";
 import type { Finding as NodeFinding } from "../../model/status.ts";
 import { objectKey } from "../../model/cluster/names.ts";
@@ -22,16 +22,23 @@ import {
   senderOfPacket,
 } from "../../explain/packet/packet_report.ts";
 import { findingsOf, isCurrent, type NodeState, objectFacts, readNodeState } from "../objects.ts";
-import { renderPacket, renderService } from "./render.ts";
+import { type RenderOptions, renderPacket, renderService } from "./render.ts";
 import { explainService } from "../../explain/service/service.ts";
 import { traceConnection } from "../../explain/packet/trace_run.ts";
 import { findApiServer, readSource } from "../../daemon/objects/source.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
+import type { Clock } from "../../model/ports/ports.ts";
+import { askServices } from "../client.ts";
 import { fieldAt } from "../../model/values/record.ts";
 import { WatchError } from "../../source/api/failure.ts";
 
-/** What is asked. */
-export type ExplainCommand = CommandOf<"explain">;
+type ExplainCommand = CommandOf<"explain">;
+
+/** What `explain` works with. */
+export interface ExplainContext extends QueryContext {
+  /** Shows entries of the kernel that are as they should be, too. */
+  readonly isVerbose: boolean;
+}
 
 /**
  * Explains a Service or a packet on the standard output.
@@ -39,14 +46,25 @@ export type ExplainCommand = CommandOf<"explain">;
  * @returns 0: traffic is delivered, or none of our business; 1: it is not
  * @throws {FatalError} where objects cannot be had
  */
-export async function explain(command: ExplainCommand, context: QueryContext): Promise<number> {
-  const { target, timeout } = command;
+export async function explain(command: ExplainCommand, context: ExplainContext): Promise<number> {
+  const { timeout } = command;
+  const target = command.target.type === "packet"
+    ? command.target
+    : await locate(command.target, { ...context, timeout });
   const inspector = new Inspector(target.type === "service" ? target : { namespace: "", name: "" });
+  const asked = { ...context, timeout, inspector };
+  // A daemon's objects do not say all, so the API server is asked meanwhile.
+  const early = target.type === "service" && context.configuredBy === "daemon"
+    ? new Look(target, asked)
+    : undefined;
   const known = await readNodeState({
     ...context,
     timeout,
     ...target.type === "service" && { service: objectKey(target) },
     inspect: (kind, raw) => inspector.look(kind, raw),
+  }).catch((error) => {
+    early?.end();
+    throw error;
   });
   const { state, backend, daemon, origin } = known;
   const world: World = {
@@ -66,33 +84,36 @@ export async function explain(command: ExplainCommand, context: QueryContext): P
     objects: origin.from === "daemon" ? undefined : objectFacts(state),
     probed: [],
   };
-  const asked = { ...known, command, context, world, nodeFindings: findingsOf(facts, daemon) };
+  const inputs = { ...known, command, context, world, nodeFindings: findingsOf(facts, daemon) };
   return target.type === "service"
-    ? await printService(target, { ...asked, inspector })
-    : await printPacket(target, asked);
+    ? await printService(target, {
+      ...inputs,
+      inspector,
+      looking: early ?? (inspector.service ? undefined : new Look(target, asked)),
+    })
+    : await printPacket(target, inputs);
 }
 
 interface Asked extends NodeState {
   readonly command: ExplainCommand;
-  readonly context: QueryContext;
+  readonly context: ExplainContext;
   readonly world: World;
   readonly nodeFindings: readonly NodeFinding[];
 }
 
 async function printService(
   target: ServiceTarget,
-  asked: Asked & { readonly inspector: Inspector },
+  asked: Asked & { readonly inspector: Inspector; readonly looking: Look | undefined },
 ): Promise<number> {
-  const { command, context, backend, state, world, inspector, nodeFindings, origin, daemon } =
-    asked;
+  const { command, context, backend, state, world, nodeFindings, origin, daemon } = asked;
+  const { inspector, looking } = asked;
   const { configuration, nodeName, runtime } = context;
   const ports = state.desired.services.get(objectKey(target)) ?? [];
+  const kernel = await readKernel(backend, { ports, node: state.desired.node });
   // An API server that the daemon has lost is not waited for.
-  const [isLookedAt, kernel] = await Promise.all([
-    inspector.service ||
-    isCurrent(origin, runtime.clock.now()) && lookAt(target, { ...context, inspector }),
-    readKernel(backend, { ports, node: state.desired.node }),
-  ]);
+  const isLost = !isCurrent(origin, runtime.clock.now());
+  await looking?.wait(isLost ? 0 : ports.length > 0 ? LIMIT_IF_KNOWN : LIMIT);
+  const isLookedAt = looking === undefined || looking.isDone;
   const report = explainService({
     target,
     state,
@@ -172,37 +193,109 @@ async function traceIfAsked(
 
 async function print<Report extends object>(
   report: Report,
-  { command, context: { runtime }, render }: Asked & {
-    readonly render: (report: Report, paint: Paint) => string;
+  { command, context: { runtime, isVerbose }, render }: Asked & {
+    readonly render: (report: Report, options: RenderOptions) => string;
   },
 ): Promise<void> {
   const { output } = command;
-  await runtime.print(renderReport(report, { output, runtime, table: render }));
+  const table = (shown: Report, paint: Paint) => render(shown, { paint, isVerbose });
+  await runtime.print(renderReport(report, { output, runtime, table }));
 }
 
-/** Milliseconds for the answers. */
-const TIMEOUT = 1_000;
+/**
+ * Returns the Service that a name means.
+ *
+ * @throws {FatalError} if it is in no namespace, or in several
+ */
+async function locate(
+  { type, namespace, name, port }: AskedService,
+  options: QueryContext & { readonly timeout: number },
+): Promise<ServiceTarget> {
+  if (namespace !== undefined) return { type, namespace, name, port };
+  const { configuration: { signpost }, configuredBy } = options;
+  const keys = configuredBy === "daemon"
+    ? await askServices(signpost.socket, name)
+    : await servicesNamed(name, options);
+  const [key, ...others] = keys;
+  if (key === undefined) {
+    throw new FatalError(
+      `no Service ${name} has a virtual IP in any namespace: name one that has none as NAMESPACE/${name}`,
+    );
+  }
+  if (others.length > 0) {
+    throw new FatalError(`${name} is in several namespaces, name one of ${keys.join(", ")}`);
+  }
+  return { type, namespace: key.split("/")[0] ?? "", name, port };
+}
+
+async function servicesNamed(
+  name: string,
+  options: QueryContext & { readonly timeout: number },
+): Promise<readonly string[]> {
+  if (options.configuration.signpost.manifests.includes("-")) {
+    throw new FatalError(`the standard input can be read once: name NAMESPACE/${name}`);
+  }
+  const { state } = await readNodeState(options);
+  return [...state.cache.services.keys()].filter((key) => key.endsWith(`/${name}`)).sort();
+}
+
+/** Milliseconds for the answers of the API server, where the daemon knows the Service and where not. */
+const LIMIT_IF_KNOWN = 150;
+const LIMIT = 1_000;
 
 /**
- * Shows the Service and its slices to the inspector.
- *
- * @returns whether they could be looked at
+ * Looks at the objects of one Service as they are written: the daemon keeps no selectors, and no
+ * Services without virtual IPs.
  */
-export async function lookAt(
+class Look {
+  readonly #clock: Clock;
+  readonly #began: number;
+  readonly #over = new AbortController();
+  readonly #done: Promise<void>;
+  #isDone = false;
+
+  /** Begins to look. */
+  constructor(target: ServiceTarget, context: QueryContext & { readonly inspector: Inspector }) {
+    this.#clock = context.runtime.clock;
+    this.#began = this.#clock.monotonic();
+    const signal = AbortSignal.any([context.signal, this.#over.signal]);
+    this.#done = lookAt(target, { ...context, signal }).then((isDone) => {
+      this.#isDone = isDone;
+    });
+  }
+
+  /** True if the inspector has seen all objects. */
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** Waits until the inspector has seen all, or so many milliseconds have passed since it began. */
+  async wait(limit: number): Promise<void> {
+    const rest = limit - (this.#clock.monotonic() - this.#began);
+    const late = rest > 0 ? this.#clock.sleep(rest, this.#over.signal) : undefined;
+    await Promise.race([this.#done, late]);
+    this.end();
+  }
+
+  /** Stops to look. */
+  end(): void {
+    this.#over.abort();
+  }
+}
+
+/** Shows the Service and its slices to the inspector. Returns true if it has seen them. */
+async function lookAt(
   { namespace, name }: ServiceTarget,
   context: QueryContext & { readonly inspector: Inspector },
 ): Promise<boolean> {
-  const { configuration: { signpost: { manifests } }, runtime, inspector } = context;
+  const { configuration: { signpost: { manifests } }, signal, inspector } = context;
   if (manifests.includes("-")) return false;
   const inspect = (kind: Kind, raw: unknown) => inspector.look(kind, raw);
-  if (manifests.length > 0) {
-    await readSource({ ...context, inspect }, { sink: () => {} });
-    return true;
-  }
-  const over = new AbortController();
-  const signal = AbortSignal.any([context.signal, over.signal]);
-  const waiting = runtime.clock.sleep(TIMEOUT, signal).then(() => over.abort());
   try {
+    if (manifests.length > 0) {
+      await readSource({ ...context, inspect }, { sink: () => {} });
+      return true;
+    }
     const { client } = await findApiServer(context);
     // Lists, for nodes need no permission to get single objects.
     const show = async (kind: Kind, path: string, query: Record<string, string>) => {
@@ -217,11 +310,8 @@ export async function lookAt(
     ]);
     return true;
   } catch (error) {
-    if (!(error instanceof WatchError || error instanceof FatalError)) throw error;
-    return false;
-  } finally {
-    over.abort();
-    await waiting;
+    if (error instanceof WatchError || error instanceof FatalError || signal.aborted) return false;
+    throw error;
   }
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { describeScheduler } from "../../model/cluster/scheduler.ts";
-import { count, plain } from "../../model/values/text.ts";
+import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
 import { endpointName, type EndpointReport } from "../../explain/service/endpoints.ts";
@@ -26,8 +26,16 @@ const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, stri
   "not-proxied": ["yellow", "has no rules"],
 };
 
-/** A page about the Service, from the objects to the kernel. */
-export function renderService(report: ServiceReport, paint: Paint): string {
+/** How a report is shown. */
+export interface RenderOptions {
+  readonly paint: Paint;
+  /** Shows entries of the kernel that are as they should be, too. */
+  readonly isVerbose: boolean;
+}
+
+/** Renders a page about the Service, from the objects to the kernel. */
+export function renderService(report: ServiceReport, options: RenderOptions): string {
+  const { paint } = options;
   const isDropped = report.ports.some(({ droppedBy }) => droppedBy !== null);
   const [colour, verdict] = isDropped && report.verdict === "delivered"
     ? ["yellow", "works here, but not from outside"] as const
@@ -42,7 +50,7 @@ export function renderService(report: ServiceReport, paint: Paint): string {
   const parts = [
     head + (report.findings.length === 0 ? "" : `\n${renderFindings(report.findings, paint)}`),
     ...report.ports.map((port) => renderPort(port, paint)),
-    ...report.ports.length === 0 ? [] : [renderKernel(report.kernel, { paint })],
+    ...report.ports.length === 0 ? [] : [renderKernel(report.kernel, options)],
     renderSticky(report, paint),
     renderConnections(report.connections, paint),
   ];
@@ -50,11 +58,15 @@ export function renderService(report: ServiceReport, paint: Paint): string {
 }
 
 function statusLine({ status }: ServiceReport): string {
-  if (status?.sync) {
-    const { since, sync } = status;
-    return `In the kernel since ${since}, written by ${sync.kind} sync ${sync.number}\n`;
-  }
-  return "";
+  if (!status) return "";
+  const { state, since, sync, reason } = status;
+  const held = sync
+    ? `in the kernel since ${since}, written by ${sync.kind} sync ${sync.number}`
+    : "not in the kernel";
+  const parts = state === "pending" || state === "rejected"
+    ? [`${state}: ${reason}`, held]
+    : [held];
+  return `${capitalized(parts.join("; "))}\n`;
 }
 
 function renderPort(port: PortReport, paint: Paint): string {
@@ -180,10 +192,10 @@ const MAX_SAME = 40;
 /** What the kernel should hold, and beside it what it does. */
 export function renderKernel(
   { state, reason, entries }: KernelReport,
-  { paint, onlyDifferent = false }: { readonly paint: Paint; readonly onlyDifferent?: boolean },
+  { paint, isVerbose }: RenderOptions,
 ): string {
   const different = entries.filter((each) => each.state !== "same");
-  const same = onlyDifferent ? [] : entries.filter((each) => each.state === "same");
+  const same = isVerbose ? entries.filter((each) => each.state === "same") : [];
   const titles: Readonly<Record<KernelReport["state"], string>> = {
     same: `holds all ${entries.length} entries`,
     different: `${different.length} of ${entries.length} entries differ`,
@@ -242,7 +254,8 @@ const VERDICT_COLOURS: Readonly<Record<Outcome["verdict"], Colour>> = {
 const SENDERS = { pod: "a pod", node: "this node", external: "outside" } as const;
 
 /** A few lines about the packet, then what the kernel holds. */
-export function renderPacket(report: PacketReport, paint: Paint): string {
+export function renderPacket(report: PacketReport, options: RenderOptions): string {
+  const { paint } = options;
   const { packet, outcome, stickyEndpoint, summary, kernel } = report;
   const isOtherwise = kernel.state === "different" || kernel.state === "empty" ||
     report.droppedBy !== null;
@@ -285,7 +298,7 @@ export function renderPacket(report: PacketReport, paint: Paint): string {
     renderEndpoints(outcome, paint),
     renderFindings(report.findings, paint),
     report.trace ? renderTrace(report.trace, paint) : "",
-    outcome.servicePort === null ? "" : renderKernel(kernel, { paint, onlyDifferent: true }),
+    outcome.servicePort === null ? "" : renderKernel(kernel, options),
     renderConnections(report.connections, paint),
   ];
   return parts.filter((part) => part !== "").join("\n");

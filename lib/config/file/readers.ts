@@ -226,6 +226,13 @@ export function nodeName(value: unknown): string | Fault {
     : new Fault("must be a node name: letters, digits, '-' and '.', at most 253");
 }
 
+/** Reads the name of a Kubernetes object, or empty. */
+export function objectName(value: unknown): string | Fault {
+  return value === "" || typeof value === "string" && isDnsName(value)
+    ? value
+    : new Fault("must be a name: letters, digits, '-' and '.', at most 253");
+}
+
 /** Reads the name or prefix of a network interface (15 characters, Linux's IFNAMSIZ - 1), or empty. */
 export function interfaceName(value: unknown): string | Fault {
   if (value === "") return "";

@@ -147,7 +147,8 @@ export const PROCESS_GROUP = group({
         letter: "v",
         kind: "integer",
         value: "LEVEL",
-        help: "How much is logged; 0 is the least.",
+        alone: "1",
+        help: "How much is logged or shown; 0 is the least, -v alone is 1.",
       },
     }),
     "logging.format": word(oneOf("text", "json"), "text", {

@@ -56,6 +56,8 @@ export interface Flag {
   readonly value?: ValueName;
   /** The paths of the settings that it sets, or the name of a command's option; empty: none. */
   readonly sets: readonly string[];
+  /** The text of a number that stands without one. */
+  readonly alone?: string;
   /** One line for the help text. */
   readonly help: string;
   /** The values that it takes, for shell completion. */
