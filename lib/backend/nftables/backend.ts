@@ -17,6 +17,7 @@ import type {
   BackendOptions,
   CleanupOptions,
   DriftOptions,
+  GaugeMetric,
   KernelRules,
   PortRules,
   PortsOfNode,
@@ -97,7 +98,9 @@ export class NftablesBackend implements Backend<NftScript> {
     this.metrics = nftablesMetrics({
       nft: this.#nft,
       elements: () => this.#dataplane.elements,
-      accelerated: () => this.#devices.summary?.connections ?? undefined,
+      accelerated: options.configuration.signpost.acceleration.interfaces.length === 0
+        ? undefined
+        : this.#devices.gauge,
       clock: options.runtime.clock,
     });
   }
@@ -254,7 +257,7 @@ function randomMark(): number {
 
 function nftablesMetrics(
   { accelerated, ...options }: LocalhostRejectsOptions & {
-    readonly accelerated: () => number | undefined;
+    readonly accelerated: GaugeMetric | undefined;
   },
 ): BackendMetrics {
   const prefix = "kubeproxy_sync_proxy_rules_nftables";
@@ -276,12 +279,7 @@ function nftablesMetrics(
       definition: ["signpost_elements", "Elements of a map or set"],
       labels: ["map"],
       read: () => [...options.elements()].map(([map, value]) => ({ labels: { map }, value })),
-    }, {
-      definition: ["signpost_accelerated_connections", "Connections on the kernel's fast path"],
-      labels: [],
-      read: () =>
-        [accelerated()].flatMap((value) => value === undefined ? [] : [{ labels: {}, value }]),
-    }],
+    }, ...accelerated ? [accelerated] : []],
     counters: [localhostRejects(options)],
   };
 }

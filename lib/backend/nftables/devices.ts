@@ -20,6 +20,7 @@ import {
 import type { AccelerationSummary } from "../../model/status.ts";
 import { FAMILIES } from "../../model/values/address.ts";
 import { sameValue } from "../../model/values/record.ts";
+import type { GaugeMetric } from "../backend.ts";
 import type { Nft } from "./kernel/nft.ts";
 import { TABLE } from "./script/objects.ts";
 import { tableSet } from "./script/sets.ts";
@@ -70,6 +71,15 @@ export class Devices {
   get summary(): AccelerationSummary | undefined {
     const { packets } = this.#options.settings;
     return this.#held && { packets, interfaces: this.#held, connections: this.#connections };
+  }
+
+  /** The connections on the fast path as a metric, if they can be counted. */
+  get gauge(): GaugeMetric {
+    return {
+      definition: ["signpost_accelerated_connections", "Connections on the kernel's fast path"],
+      labels: [],
+      read: () => this.#connections === null ? [] : [{ labels: {}, value: this.#connections }],
+    };
   }
 
   /** Looks again and again until the signal aborts. Never rejects. */

@@ -132,7 +132,8 @@ function delivered(
     affinitySeconds: servicePort.affinitySeconds,
     scheduler: servicePort.scheduler ?? null,
     masquerade,
-    ...servicePort.accelerated && node.acceleration &&
+    // The node's own packets are not forwarded.
+    ...servicePort.accelerated && node.acceleration && packet.sender !== "node" &&
       { acceleratedAfter: node.acceleration.packets },
   };
 }

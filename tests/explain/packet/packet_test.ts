@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { DEFAULTS } from "../../support/configuration.ts";
 import type { ApiObject } from "../../support/pipeline.ts";
 import {
   explainFrom,
@@ -214,4 +215,14 @@ Deno.test("a node port at an address that takes none names the Service, and wher
 Deno.test("a node port at the address of another machine is not named", () => {
   const { reason } = outcomeOf("node > 192.168.0.9:30080/tcp", LOCAL_POLICY);
   assertEquals(reason.startsWith("no Service has 192.168.0.9 with port 30080/tcp"), true);
+});
+
+Deno.test("a connection that this node forwards may take the fast path", () => {
+  const acceleration = { interfaces: ["eth0"], packets: 20, services: "all" } as const;
+  const options = { configuration: { signpost: { ...DEFAULTS.signpost, acceleration } } };
+  const after = (sender: string, ...rest: readonly Options[]) =>
+    outcomeOf(`${sender} > 10.96.0.10:80/tcp`, WEB, ...rest).acceleratedAfter;
+  assertEquals(after("pod", options), 20);
+  assertEquals(after("node", options), undefined);
+  assertEquals(after("pod"), undefined);
 });

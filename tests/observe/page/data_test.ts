@@ -28,6 +28,15 @@ Deno.test("node ports on loopback are a fact of the page", () => {
   assertEquals(new Map(facts).get("on loopback"), "2 listeners, 1 connection");
 });
 
+Deno.test("the fast path is a fact of the page", () => {
+  const interfaces = ["eth0", "veth1"];
+  const said = (connections: number | null) =>
+    new Map(dataOf({ acceleration: { packets: 20, interfaces, connections } }).facts)
+      .get("fast path");
+  assertEquals(said(12), "12 connections after 20 packets, 2 interfaces");
+  assertEquals(said(null), "connections after 20 packets, 2 interfaces");
+});
+
 Deno.test("problems are counted by their kind, errors first", () => {
   const [watch] = STATUS.watches;
   const { problems, notes } = dataOf({
