@@ -45,22 +45,18 @@ export async function legacyChains(runner: ProcessRunner): Promise<ForeignChain[
 /** Translates the chains of a table `filter` into chains with rules as nft prints them. */
 export function translateFilter(filter: SavedTable, family: Family): ForeignChain[] {
   const table = `${programName(family, "", "-legacy")} filter`;
-  const names = [...filter.builtIn.keys(), ...filter.chains];
-  const rules = new Map<string, string[]>(names.map((name) => [name, []]));
-  for (const { chain, rule } of filter.rules) {
-    rules.get(chain)?.push(translateRule(tokens(rule), { family, chains: filter.chains }));
-  }
-  return names.map((name) => {
-    const policy = filter.builtIn.get(name)?.toLowerCase();
-    return {
-      table,
-      name,
-      hook: policy === undefined
-        ? undefined
-        : { type: "filter", hook: name.toLowerCase(), priority: 0, policy },
-      rules: rules.get(name) ?? [],
-    };
+  const chainOf = (name: string, rules: readonly string[], policy?: string): ForeignChain => ({
+    table,
+    name,
+    hook: policy === undefined
+      ? undefined
+      : { type: "filter", hook: name.toLowerCase(), priority: 0, policy: policy.toLowerCase() },
+    rules: rules.map((rule) => translateRule(tokens(rule), { family, chains: filter.chains })),
   });
+  return [
+    ...[...filter.builtIn].map(([name, { policy, rules }]) => chainOf(name, rules, policy)),
+    ...[...filter.chains].map(([name, rules]) => chainOf(name, rules)),
+  ];
 }
 
 /** Modules whose options alone decide. */
@@ -102,7 +98,7 @@ function translateOption(option: string, value: string, family: Family): string 
 interface Context {
   readonly family: Family;
   /** The chains that rules can jump to. */
-  readonly chains: ReadonlySet<string>;
+  readonly chains: ReadonlyMap<string, unknown>;
 }
 
 /** Translates a rule. An unknown part becomes a match that the check does not understand either. */
@@ -136,7 +132,7 @@ function negate(match: string): string {
   return match.replace(/(\{.*\}|\S+)$/, "!= $1");
 }
 
-function verdictOf(word: string, target: string, chains: ReadonlySet<string>): string[] {
+function verdictOf(word: string, target: string, chains: ReadonlyMap<string, unknown>): string[] {
   if (chains.has(target)) return [word === "-j" ? "jump" : "goto", target];
   if (PASSING.has(target)) return [];
   const known = ["ACCEPT", "DROP", "RETURN", "REJECT"].includes(target);

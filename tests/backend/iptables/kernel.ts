@@ -85,11 +85,10 @@ export class Kernel implements AsyncDisposable {
 /** One table with its chains sorted, and in each chain the runs of rules of Services. */
 function normalise(table: SavedTable): string {
   const lines = [`*${table.name}`, ...[...table.builtIn.keys()].sort()];
-  const rules = Map.groupBy(table.rules, ({ chain }) => chain);
-  for (const chain of [...table.chains, ...table.builtIn.keys()].sort()) {
+  for (const chain of [...table.chains.keys(), ...table.builtIn.keys()].sort()) {
     lines.push(`:${chain}`);
     const shared = !/^KUBE-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/.test(chain);
-    const ordered = (rules.get(chain) ?? []).map(({ rule }) => rule);
+    const ordered = table.chains.get(chain) ?? table.builtIn.get(chain)?.rules ?? [];
     lines.push(...(shared ? sortRuns(ordered) : ordered));
   }
   return lines.join("\n");

@@ -12,12 +12,11 @@ import { emptyTable, type FamilyInput, renderFamily, type TableInput } from "../
 import {
   argumentOf,
   isIpvsModes,
-  isOurJump,
   isOwnChain,
+  jumpsIn,
   parseSaved,
   referencedByOthers,
   type Saved,
-  type SavedRule,
   type SavedTable,
   targetOf,
 } from "./saved.ts";
@@ -62,16 +61,15 @@ export function cleanup(saved: Saved, options: CleanupOptions): Cleanup {
   for (const table of [...saved.values()].sort((a, b) => a.name < b.name ? -1 : 1)) {
     const isRest = !kubeProxy && isBesideIpvs(saved);
     const isOthers = !kubeProxy && !isRest && !isSignposts(saved) && !isLeftBehind(saved, table);
-    const inUse = referencedByOthers(table, (rule) => isOurJump(table, rule));
+    const inUse = referencedByOthers(table);
     const stays = (chain: string) =>
       successor && isNeeded(chain, { table, inUse }) || isRest && isIpvsModes(table.name, chain) ||
       isOthers && !isForgotten(chain, table);
-    const chains = [...table.chains].filter((chain) => isOwnChain(chain) && !stays(chain)).sort();
-    const jumps = table.rules.filter((rule) =>
-      isOurJump(table, rule) && !stays(targetOf(rule.rule) ?? "")
-    );
+    const all = [...table.chains.keys()];
+    const chains = all.filter((chain) => isOwnChain(chain) && !stays(chain)).sort();
+    const jumps = jumpsIn(table).filter(({ rule }) => !stays(targetOf(rule) ?? ""));
     const named = (list: readonly string[]) => list.map((chain) => `${table.name} ${chain}`);
-    if (successor) append(left, named([...table.chains].filter(stays)));
+    if (successor) append(left, named(all.filter(stays)));
     if (chains.length + jumps.length === 0) continue;
     const emptied = chains.filter((chain) => inUse.has(chain));
     append(kept, named(emptied));
@@ -98,15 +96,13 @@ export function ownerOf(saved: Saved): Owner | undefined {
 /** Returns true if packets meet the rules: a rule of a built-in chain leads to the Services. */
 export function isHooked(saved: Saved): boolean {
   const nat = saved.get("nat");
-  return nat?.rules.some((rule) =>
-    isOurJump(nat, rule) && targetOf(rule.rule) === "KUBE-SERVICES"
-  ) ?? false;
+  return nat !== undefined &&
+    jumpsIn(nat).some(({ rule }) => targetOf(rule) === "KUBE-SERVICES");
 }
 
 function isSignposts(saved: Saved): boolean {
-  return saved.get("nat")?.rules.some(({ chain, rule }) =>
-    chain === "KUBE-MARK-MASQ" && argumentOf(rule, "--comment") === OWNER
-  ) ?? false;
+  const rules = saved.get("nat")?.chains.get("KUBE-MARK-MASQ") ?? [];
+  return rules.some((rule) => argumentOf(rule, "--comment") === OWNER);
 }
 
 /**
@@ -119,8 +115,9 @@ function isBesideIpvs(saved: Saved): boolean {
 }
 
 /** Returns true for a chain that a later kube-proxy does not know and no rule leads to. */
-function isForgotten(chain: string, { rules }: SavedTable): boolean {
-  return chain === VIRTUAL_IP_CHAIN && !rules.some(({ rule }) => targetOf(rule) === chain);
+function isForgotten(chain: string, { chains, builtIn }: SavedTable): boolean {
+  const all = [...chains.values(), ...[...builtIn.values()].map(({ rules }) => rules)];
+  return chain === VIRTUAL_IP_CHAIN && !all.flat().some((rule) => targetOf(rule) === chain);
 }
 
 /** Returns true if KUBE-FORWARD is the only chain, which a hand-over has left. */
@@ -138,10 +135,9 @@ function isNeeded(
 }
 
 /** Returns true if FORWARD refuses the rest. Docker sets the policy; some distributions have a last rule. */
-function refusesToForward({ builtIn, rules }: SavedTable): boolean {
-  const refuses = ({ chain, rule }: SavedRule) =>
-    chain === "FORWARD" && /^-j (?:DROP|REJECT)\b/.test(rule);
-  return builtIn.get("FORWARD") === "DROP" || rules.some(refuses);
+function refusesToForward({ builtIn }: SavedTable): boolean {
+  const { policy = "", rules = [] } = builtIn.get("FORWARD") ?? {};
+  return policy === "DROP" || rules.some((rule) => /^-j (?:DROP|REJECT)\b/.test(rule));
 }
 
 /** The rules that one program removed, or would remove. */
@@ -280,9 +276,9 @@ async function removeEmptyChains(
   { family, backend }: Place,
 ): Promise<void> {
   const saved = (await savedRules(runner, { family, backend }))?.get(table);
-  const inUse = new Set(saved?.rules.map(({ chain }) => chain));
   for (const chain of new Set(deleted.map((rule) => rule.slice(0, rule.indexOf(" "))))) {
-    if (inUse.has(chain) || saved?.builtIn.get(chain) !== "ACCEPT") continue;
+    const { policy, rules } = saved?.builtIn.get(chain) ?? { policy: "", rules: [] };
+    if (rules.length > 0 || policy !== "ACCEPT") continue;
     await runIfInstalled(runner, [programName(family, "", backend), "-t", table, "-X", chain]);
   }
   const name = [family === 4 ? "ip" : "ip6", table] as const;

@@ -15,11 +15,15 @@ export interface SavedRule {
 /** A table in the output of `iptables-save`. */
 export interface SavedTable {
   readonly name: string;
-  /** User-defined chains, without the built-in ones. */
-  readonly chains: ReadonlySet<string>;
-  /** Built-in chains with their policies. */
-  readonly builtIn: ReadonlyMap<string, string>;
-  readonly rules: readonly SavedRule[];
+  /** User-defined chains with their rules, each without `-A chain`. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  readonly builtIn: ReadonlyMap<string, BuiltInChain>;
+}
+
+/** A built-in chain. */
+interface BuiltInChain {
+  readonly policy: string;
+  readonly rules: readonly string[];
 }
 
 /** A family's tables by name. */
@@ -37,28 +41,25 @@ const BATCH = 200;
  */
 export function* parseSaved(text: string): Generator<undefined, Saved> {
   const tables = new Map<string, SavedTable>();
-  let chains = new Set<string>();
-  let builtIn = new Map<string, string>();
-  let rules: SavedRule[] = [];
+  let chains = new Map<string, string[]>();
+  let builtIn = new Map<string, { policy: string; rules: string[] }>();
   let count = 0;
   for (const printed of eachLine(text)) {
     if (++count % BATCH === 0) yield;
     const line = printed.startsWith("[") ? printed.replace(COUNTERS, "") : printed;
     if (line.startsWith("-A ")) {
-      const end = line.indexOf(" ", 3);
-      rules.push(
-        end < 0
-          ? { chain: line.slice(3), rule: "" }
-          : { chain: line.slice(3, end), rule: line.slice(end + 1) },
-      );
+      const end = `${line} `.indexOf(" ", 3);
+      const chain = line.slice(3, end);
+      const rules = chains.get(chain) ?? builtIn.get(chain)?.rules;
+      rules?.push(line.slice(end + 1));
     } else if (line.startsWith(":")) {
-      const [name = "", policy] = line.slice(1).split(" ");
-      if (policy === "-") chains.add(name);
-      else builtIn.set(name, policy ?? "");
+      const [name = "", policy = ""] = line.slice(1).split(" ");
+      if (policy === "-") chains.set(name, []);
+      else builtIn.set(name, { policy, rules: [] });
     } else if (line.startsWith("*")) {
-      [chains, builtIn, rules] = [new Set(), new Map(), []];
+      [chains, builtIn] = [new Map(), new Map()];
       const name = line.slice(1).trim();
-      tables.set(name, { name, chains, builtIn, rules });
+      tables.set(name, { name, chains, builtIn });
     }
   }
   return tables;
@@ -123,26 +124,33 @@ export function isOwnChain(name: string): boolean {
 }
 
 /**
- * Returns true for a jump of signpost or kube-proxy: it stands in a built-in chain, leads to one of their chains,
- * and has kube-proxy's comment.
+ * Returns the jumps of signpost or kube-proxy: rules of built-in chains that lead to one of their chains
+ * and have kube-proxy's comment.
  */
-export function isOurJump(table: SavedTable, { chain, rule }: SavedRule): boolean {
-  if (!table.builtIn.has(chain)) return false;
+export function jumpsIn({ builtIn }: SavedTable): SavedRule[] {
+  return [...builtIn].flatMap(([chain, { rules }]) =>
+    rules.filter(isJump).map((rule) => ({ chain, rule }))
+  );
+}
+
+/** Returns true for a rule of a built-in chain that is such a jump. */
+export function isJump(rule: string): boolean {
   const target = targetOf(rule);
   return target !== undefined && isOwnChain(target) &&
     /^kube(rnetes|-proxy) /.test(argumentOf(rule, "--comment") ?? "");
 }
 
-/** Returns our chains that other programs' rules lead to. They cannot be removed. */
+/**
+ * Returns our chains that other programs' rules lead to. They cannot be removed.
+ * @param isOurs true for a rule of a built-in chain that is not another program's
+ */
 export function referencedByOthers(
-  table: SavedTable,
-  isOurs: (rule: SavedRule) => boolean,
+  { chains, builtIn }: SavedTable,
+  isOurs: (rule: string) => boolean = isJump,
 ): ReadonlySet<string> {
-  const referenced = new Set<string>();
-  for (const saved of table.rules) {
-    if (isOwnChain(saved.chain) || isOurs(saved)) continue;
-    const target = targetOf(saved.rule);
-    if (target !== undefined && isOwnChain(target)) referenced.add(target);
-  }
-  return referenced;
+  const others = [
+    ...[...chains].filter(([chain]) => !isOwnChain(chain)).flatMap(([, rules]) => rules),
+    ...[...builtIn.values()].flatMap(({ rules }) => rules.filter((rule) => !isOurs(rule))),
+  ];
+  return new Set(others.flatMap((rule) => targetOf(rule) ?? []).filter(isOwnChain));
 }

@@ -9,7 +9,8 @@ import type {
   DesiredState,
 } from "../../../model/kernel/desired.ts";
 import type { Change, Difference } from "../../../model/kernel/differences.ts";
-import type { Comparison, KernelEntry, KernelRules } from "../../backend.ts";
+import type { Comparison, DesiredStep, KernelEntry, KernelRules } from "../../backend.ts";
+import { compareRules, without } from "../../compare.ts";
 import type { Abilities } from "../script/fixed_rules.ts";
 import { fullInput } from "../script/full.ts";
 import { CANARY_CHAIN, isServiceChain, leadsToEndpoint } from "../script/names.ts";
@@ -17,19 +18,19 @@ import type { FamilyInput, TableInput } from "../script/ruleset.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import {
   argumentOf,
-  isOurJump,
+  isJump,
   isOwnChain,
   referencedByOthers,
-  sameRule,
   type Saved,
   type SavedTable,
   tokens,
 } from "../kernel/saved.ts";
 import { serviceRules } from "../script/service_rules.ts";
 import type { Family } from "../../../model/values/address.ts";
-import { type PlacedRule, rulesOf, toChange } from "./changes.ts";
 import { programName } from "../script/script.ts";
-import { without } from "../../without.ts";
+
+/** The kernel's rules of each family. */
+export type SavedFamilies = ReadonlyMap<Family, Saved>;
 
 /** Returns the kernel's rules from the output of the save programs. */
 export function iptablesRules(held: SavedFamilies, abilities: Abilities): KernelRules {
@@ -51,7 +52,10 @@ function compareFamilies(
   let compared = 0;
   for (const [family, saved] of held) {
     const input = atOnce(fullInput(state, { family, abilities }));
-    compared += countRules(input);
+    for (const { chains, inserted } of input.tables) {
+      compared += inserted.length;
+      for (const rules of chains.values()) compared += rules.length;
+    }
     append(differences, compareSaved(input, saved));
   }
   const names = new Set([...state.services.values()].flat().map(({ name }) => name));
@@ -61,15 +65,6 @@ function compareFamilies(
   };
 }
 
-function countRules({ tables }: FamilyInput): number {
-  let count = 0;
-  for (const { chains, inserted } of tables) {
-    count += inserted.length;
-    for (const rules of chains.values()) count += rules.length;
-  }
-  return count;
-}
-
 /** Returns the owner from the rule's comment, which begins with the service port's name. */
 function ownerOf({ key, desired, held }: Difference, names: ReadonlySet<string>): string {
   for (const [, comment = ""] of `${key} ${desired} ${held}`.matchAll(/--comment "?([^" ]+)/g)) {
@@ -77,9 +72,6 @@ function ownerOf({ key, desired, held }: Difference, names: ReadonlySet<string>)
   }
   return "";
 }
-
-/** The kernel's rules of each family. */
-export type SavedFamilies = ReadonlyMap<Family, Saved>;
 
 /** Returns the desired rules of a Service and their state in the kernel, differences first. */
 export function iptablesEntries(
@@ -92,34 +84,32 @@ export function iptablesEntries(
     const { shared, chains } = serviceRules(port, node);
     return [
       ...shared.map(({ table, chain, rule }) => {
-        const there = rulesIn(saved, table, chain).some((each) => sameRule(each, rule));
+        const there = saved.get(table)?.chains.get(chain)?.some((each) => isSame(each, rule));
         return entry(`${table} ${chain}`, rule, there ? "same" : "missing");
       }),
-      ...[...chains].flatMap(([chain, rules]) => chainEntries(saved, chain, rules)),
+      ...[...chains].flatMap(([chain, rules]) =>
+        chainEntries(`nat ${chain}`, rules, saved.get("nat")?.chains.get(chain))
+      ),
     ];
   });
   return entries.sort((a, b) => Number(a.state === "same") - Number(b.state === "same"));
 }
 
 /** Compares a chain of the Service rule by rule, in order. */
-function chainEntries(saved: Saved, chain: string, rules: readonly string[]): KernelEntry[] {
-  const place = `nat ${chain}`;
-  if (!saved.get("nat")?.chains.has(chain)) return [entry(place, "", "missing")];
-  const held = rulesIn(saved, "nat", chain);
+function chainEntries(
+  place: string,
+  rules: readonly string[],
+  held: readonly string[] | undefined,
+): KernelEntry[] {
+  if (!held) return [entry(place, "", "missing")];
   return Array.from({ length: Math.max(held.length, rules.length) }, (_, i) => {
-    const desired = rules[i];
-    const there = held[i];
+    const [desired, there] = [rules[i], held[i]];
     if (desired === undefined) return entry(place, there ?? "", "extra");
     if (there === undefined) return entry(place, desired, "missing");
-    return sameRule(desired, there)
+    return isSame(desired, there)
       ? entry(place, desired, "same")
       : { in: place, key: `rule ${i + 1}`, desired, held: there, state: "wrong" as const };
   });
-}
-
-function rulesIn(saved: Saved, table: string, chain: string): string[] {
-  return (saved.get(table)?.rules ?? []).filter((each) => each.chain === chain)
-    .map(({ rule }) => rule);
 }
 
 /** Returns an entry whose key is the rule itself. */
@@ -127,58 +117,94 @@ function entry(place: string, rule: string, state: KernelEntry["state"]): Kernel
   return { in: place, key: rule, desired: "", held: "", state };
 }
 
+/** A rule with its place and its service port. */
+interface PlacedRule {
+  readonly family: Family;
+  readonly table: string;
+  readonly chain: string;
+  /** The rule without `-A chain`. */
+  readonly rule: string;
+  /** `namespace/name:port`. */
+  readonly service: string;
+}
+
+/** Returns the rules of service ports: for each those in shared chains, then those in its own. */
+function rulesOf(ports: readonly DesiredServicePort[], node: DesiredNode): PlacedRule[] {
+  return ports.flatMap((port) => {
+    const { shared, chains } = serviceRules(port, node);
+    const { family, name: service } = port;
+    return [
+      ...shared.map(({ table, chain, rule }) => ({ family, table, chain, rule, service })),
+      ...[...chains].flatMap(([chain, rules]) =>
+        rules.map((rule) => ({ family, table: "nat", chain, rule, service }))
+      ),
+    ];
+  });
+}
+
+/** Returns the rules that a step deletes and adds, deletions first. */
+export function iptablesChanges({ change: { services }, node }: DesiredStep): Change[] {
+  const [before, after] = (["before", "after"] as const).map((side) =>
+    [...services.values()].flatMap((change) => rulesOf(change[side], node))
+  );
+  return changesBetween(before ?? [], after ?? []);
+}
+
 /**
- * Returns the step from the kernel's rules to those of some Services. The comment of a rule names its service port,
- * else its chain does.
+ * Returns the step from the kernel's rules to those of some Services. The comment of a rule names its service
+ * port, else its chain does.
  * @param state the Services of the manifests only
  */
 export function iptablesKernelChanges(state: DesiredState, held: SavedFamilies): Change[] {
-  const ports = [...state.services.values()].flat();
-  const wanted = ports.flatMap((port) => rulesOf(port, state.node));
+  const wanted = rulesOf([...state.services.values()].flat(), state.node);
   const chains = new Map(wanted.map((each) => [`${each.family} ${each.chain}`, each.service]));
-  const there = heldRules(held, (rule) => {
-    const name = argumentOf(rule.rule, "--comment")?.split(" ")[0] ?? "";
+  const serviceOf = ({ family, chain, rule }: Omit<PlacedRule, "service">) => {
+    const name = argumentOf(rule, "--comment")?.split(" ")[0] ?? "";
     if (state.services.has(name.split(":")[0] ?? "")) return name;
-    return isServiceChain(rule.chain) ? chains.get(`${rule.family} ${rule.chain}`) : undefined;
+    return isServiceChain(chain) ? chains.get(`${family} ${chain}`) : undefined;
+  };
+  const all = [...held].flatMap(([family, saved]) =>
+    [...saved.values()].flatMap(({ name: table, chains }) =>
+      [...chains].filter(([chain]) => isOwnChain(chain)).flatMap(([chain, rules]) =>
+        rules.map((rule) => ({ family, table, chain, rule }))
+      )
+    )
+  );
+  const there = all.flatMap((rule) => {
+    const service = serviceOf(rule);
+    return service === undefined ? [] : [{ ...rule, service }];
   });
+  // A hairpin rule has no comment and may be another Service's.
+  const known = new Set(all.map(keyOf)).difference(new Set(there.map(keyOf)));
+  return changesBetween(there, wanted.filter((rule) => !known.has(keyOf(rule))));
+}
+
+function changesBetween(before: readonly PlacedRule[], after: readonly PlacedRule[]): Change[] {
   return [
-    ...there.filter((each) => !wanted.some((other) => isSame(each, other)))
-      .map((each) => toChange("delete", each)),
-    ...wanted.filter((each) => !there.some((other) => isSame(each, other)) && !isShared(each, held))
-      .map((each) => toChange("add", each)),
+    ...without(before, { others: after, keyOf }).map(toChange("delete")),
+    ...without(after, { others: before, keyOf }).map(toChange("add")),
   ];
 }
 
-/** Returns the rules in our chains that `serviceOf` assigns to a service port. */
-function heldRules(
-  held: SavedFamilies,
-  serviceOf: (rule: Omit<PlacedRule, "service">) => string | undefined,
-): PlacedRule[] {
-  return [...held].flatMap(([family, saved]) =>
-    [...saved.values()].flatMap(({ name: table, rules }) =>
-      rules.filter(({ chain }) => isOwnChain(chain)).flatMap(({ chain, rule }) => {
-        const place = { family, table, chain, rule };
-        const service = serviceOf(place);
-        return service === undefined ? [] : [{ ...place, service }];
-      })
-    )
-  );
+/** Returns a key without the Service, so that equal rules of two Services count twice. */
+function keyOf({ family, table, chain, rule }: Omit<PlacedRule, "service">): string {
+  return `${family} ${table} ${chain} ${wordsOf(rule)}`;
 }
 
-/** Returns true for a hairpin rule, which has no comment and may be another Service's. */
-function isShared({ family, table, chain, rule }: PlacedRule, held: SavedFamilies): boolean {
-  const saved = held.get(family);
-  return saved !== undefined && rulesIn(saved, table, chain).some((each) => sameRule(each, rule));
-}
-
-function isSame(a: PlacedRule, b: PlacedRule): boolean {
-  return a.family === b.family && a.table === b.table && a.chain === b.chain &&
-    sameRule(a.rule, b.rule);
+function toChange(change: Change["change"]): (rule: PlacedRule) => Change {
+  return ({ family, table, chain, rule, service }) => ({
+    change,
+    type: "rule",
+    in: `IPv${family} ${table} ${chain}`,
+    key: rule,
+    data: "",
+    service,
+  });
 }
 
 /**
- * Returns all differences of one family, by table and chain. It ignores other programs' rules in built-in chains,
- * and any order that has no effect.
+ * Returns all differences of one family, by table and chain. It ignores other programs' rules in built-in
+ * chains, and any order that has no effect.
  * @param desired the result of `fullInput`
  */
 export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
@@ -191,71 +217,46 @@ export function compareSaved(desired: FamilyInput, saved: Saved): Difference[] {
 }
 
 function compareTable(input: TableInput, held: SavedTable, place: string): Difference[] {
-  const rules = new Map<string, string[]>();
-  for (const { chain, rule } of held.rules) {
-    const known = rules.get(chain);
-    if (known) known.push(rule);
-    else rules.set(chain, [rule]);
-  }
   const kept = referencedByOthers(held, () => false);
   // A chain that another program's rule leads to cannot be removed, so it is emptied.
-  const stale = [...held.chains].filter((chain) =>
-    isServiceChain(chain) && !input.chains.has(chain) && !(kept.has(chain) && !rules.has(chain))
-  );
+  const stale = [...held.chains].filter(([chain, rules]) =>
+    isServiceChain(chain) && !input.chains.has(chain) && !(kept.has(chain) && rules.length === 0)
+  ).map(([chain]) => chain);
   return [
-    ...[...input.chains].flatMap(([chain, wanted]) =>
-      held.chains.has(chain)
-        ? compareRules(inFixedOrder(chain, wanted), inFixedOrder(chain, rules.get(chain) ?? []), {
-          place: `${place} ${chain}`,
-          isExclusive: true,
-        })
-        : [difference("missing", `${place} ${chain}`)]
-    ),
+    ...[...input.chains].flatMap(([chain, wanted]) => {
+      const there = held.chains.get(chain);
+      if (!there) return [difference("missing", `${place} ${chain}`)];
+      return compareRules(inFixedOrder(chain, wanted), inFixedOrder(chain, there), {
+        place: `${place} ${chain}`,
+        keyOf: wordsOf,
+      });
+    }),
     ...compareJumps(input, held, place),
     ...stale.sort().map((chain) => difference("extra", `${place} ${chain}`)),
   ];
 }
 
-/**
- * Compares the jumps: each must be in its built-in chain once, among the rules of other programs. A rule with a
- * jump's comment that leads to our chain counts as a jump.
- */
+/** Compares the jumps: each must be in its built-in chain once, among the rules of other programs. */
 function compareJumps({ inserted }: TableInput, held: SavedTable, place: string): Difference[] {
   const wanted = Map.groupBy(inserted, (jump) => jump.slice(0, jump.indexOf(" ")));
   return [...new Set([...wanted.keys(), ...held.builtIn.keys()])].flatMap((chain) => {
     const own = (wanted.get(chain) ?? []).map((jump) => jump.slice(chain.length + 1));
-    const known = new Set(own.map(wordsOf));
-    const there = held.rules.filter((saved) =>
-      saved.chain === chain && (known.has(wordsOf(saved.rule)) || isOurJump(held, saved))
-    );
-    return compareRules(own, there.map(({ rule }) => rule), {
+    const there = held.builtIn.get(chain)?.rules.filter(isJump) ?? [];
+    // The order among other programs' rules is not known.
+    return compareRules(own, there, {
       place: `${place} ${chain}`,
-      isExclusive: false,
+      keyOf: wordsOf,
+      orderOf: () => "",
     });
   });
 }
 
-/** @param options.isExclusive true if the chain may hold no other rules, so that the order counts */
-function compareRules(
-  wanted: readonly string[],
-  there: readonly string[],
-  { place, isExclusive }: { readonly place: string; readonly isExclusive: boolean },
-): Difference[] {
-  const missing = without(wanted, { others: there, keyOf: wordsOf });
-  const extra = without(there, { others: wanted, keyOf: wordsOf });
-  const differences = [
-    ...missing.map((rule) => difference("missing", place, { key: rule })),
-    ...extra.map((rule) => difference("extra", place, { key: rule })),
-  ];
-  if (differences.length > 0 || !isExclusive) return differences;
-  const moved = wanted.findIndex((rule, i) => wordsOf(rule) !== wordsOf(there[i] ?? ""));
-  if (moved < 0) return [];
-  const [desired = "", held = ""] = [wanted[moved], there[moved]];
-  return [difference("wrong", place, { desired, held })];
-}
-
 function wordsOf(rule: string): string {
   return tokens(rule).join("\0");
+}
+
+function isSame(one: string, other: string): boolean {
+  return wordsOf(one) === wordsOf(other);
 }
 
 /** Returns the rules in a fixed order, as far as the order has no effect. */
@@ -303,10 +304,7 @@ function kindOf(rule: string): "service" | "own" | "guard" | "" {
   return "";
 }
 
-function difference(
-  type: Difference["type"],
-  place: string,
-  { key = "", desired = "", held = "" } = {},
-): Difference {
-  return { type, in: place, key, desired, held };
+/** Returns the difference of a whole table or chain. */
+function difference(type: Difference["type"], place: string): Difference {
+  return { type, in: place, key: "", desired: "", held: "" };
 }

@@ -19,8 +19,8 @@ import {
   type TableInput,
 } from "./ruleset.ts";
 import {
-  isOurJump,
   isOwnChain,
+  jumpsIn,
   referencedByOthers,
   sameRule,
   type Saved,
@@ -125,29 +125,31 @@ const REFUSING_CHAINS: readonly string[] = [EXTERNAL_CHAIN, "KUBE-SERVICES", "KU
 function newRefusals({ tables }: FamilyInput, saved: Saved): TableInput {
   const table = "filter";
   const held = saved.get(table);
-  const known = new Set(held?.rules.map(({ chain, rule }) => `${chain} ${rule}`));
   const chains = tables.find((input) => input.table === table)?.chains;
   const refusing = held?.chains.has(EXTERNAL_CHAIN) ? REFUSING_CHAINS : [];
-  const refusals = refusing.filter((chain) => held?.chains.has(chain)).flatMap((chain) =>
-    chains?.get(chain)?.filter((rule) => / -j (?:DROP|REJECT)\b/.test(rule))
-      .map((rule) => `${chain} ${rule}`) ?? []
-  );
-  return { ...emptyTable(table), inserted: refusals.filter((rule) => !known.has(rule)) };
+  const inserted = refusing.flatMap((chain) => {
+    const there = held?.chains.get(chain);
+    const known = new Set(there);
+    const wanted = there && chains?.get(chain) || [];
+    return wanted.filter((rule) => / -j (?:DROP|REJECT)\b/.test(rule) && !known.has(rule))
+      .map((rule) => `${chain} ${rule}`);
+  });
+  return { ...emptyTable(table), inserted };
 }
 
 function fitTable(input: TableInput, held: SavedTable): TableInput {
-  const jumps = held.rules.filter((rule) => isOurJump(held, rule));
+  const jumps = jumpsIn(held);
   const copiesOf = (jump: string) =>
     jumps.filter(({ chain, rule }) =>
       jump.startsWith(`${chain} `) && sameRule(rule, jump.slice(chain.length + 1))
     );
   const inPlace = input.inserted.map(copiesOf);
   const stays = new Set(inPlace.flatMap(([first]) => first ?? []));
-  const stale = [...held.chains].filter((chain) => isOwnChain(chain) && !input.chains.has(chain))
+  const stale = [...held.chains.keys()].filter((chain) =>
+    isOwnChain(chain) && !input.chains.has(chain)
+  )
     .sort();
-  const kept = stale.length > 0
-    ? referencedByOthers(held, (rule) => isOurJump(held, rule))
-    : new Set<string>();
+  const kept = stale.length > 0 ? referencedByOthers(held) : new Set<string>();
   return {
     ...input,
     chains: new Map([

@@ -25,7 +25,7 @@ import {
   type TableInput,
 } from "./ruleset.ts";
 import { append } from "../../../model/values/lists.ts";
-import { without } from "../../without.ts";
+import { without } from "../../compare.ts";
 import type { Table } from "./names.ts";
 import { nodeGuards } from "./guard_rules.ts";
 

@@ -10,7 +10,7 @@ import type { Contents } from "./contents.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { type FrontendKey, parseKey, printKey } from "../script/keys.ts";
 import { COUNTER, setNamed, type TableSet } from "../script/sets.ts";
-import { without } from "../../without.ts";
+import { compareRules } from "../../compare.ts";
 import { TABLE } from "../script/objects.ts";
 
 /** How to compare. */
@@ -77,38 +77,20 @@ function* compareChains(desired: Contents, held: Contents): Generator<undefined,
 }
 
 function compareChain(desired: Contents, held: Contents, name: string): Difference[] {
-  const place = { in: chainPlace(name), desired: "", held: "" };
+  const place = chainPlace(name);
   const wanted = desired.chains.get(name);
   const there = held.chains.get(name);
-  if (!wanted || !there) return [{ type: wanted ? "missing" : "extra", key: "", ...place }];
-  const lookUps = wanted.slice(0, desired.lookUps.get(name) ?? 0);
-  return compareRules(wanted, there, { ...place, lookUps });
-}
-
-/**
- * Rules have no keys: the rule itself is the key. Where only their order differs, that is told, but
- * for `lookUps`: chains of session affinity ask endpoints in the order in which they came.
- */
-function compareRules(
-  wanted: readonly string[],
-  there: readonly string[],
-  { lookUps, ...place }: Omit<Difference, "type" | "key"> & { readonly lookUps: readonly string[] },
-): Difference[] {
-  const missing = without(wanted, { others: there, keyOf: fingerprint });
-  const extra = without(there, { others: wanted, keyOf: fingerprint });
-  const differences = [
-    ...missing.map((rule) => ({ ...place, type: "missing" as const, key: rule })),
-    ...extra.map((rule) => ({ ...place, type: "extra" as const, key: rule })),
-  ];
-  if (differences.length > 0) return differences;
-  const anywhere = new Set(lookUps.map(fingerprint));
-  const inPlace = (rule: string) => anywhere.has(rule) ? "" : rule;
-  const moved = wanted.findIndex((rule, i) =>
-    inPlace(fingerprint(rule)) !== inPlace(fingerprint(there[i] ?? ""))
-  );
-  if (moved < 0) return [];
-  const at = (rules: readonly string[]) => `rule ${moved + 1}: ${rules[moved]}`;
-  return [{ ...place, type: "wrong", key: "", desired: at(wanted), held: at(there) }];
+  if (!wanted || !there) {
+    const type = wanted ? "missing" : "extra";
+    return [{ type, in: place, key: "", desired: "", held: "" }];
+  }
+  // Chains of session affinity ask endpoints in the order in which they came.
+  const anywhere = new Set(wanted.slice(0, desired.lookUps.get(name) ?? 0).map(fingerprint));
+  const orderOf = (rule: string) => {
+    const key = fingerprint(rule);
+    return anywhere.has(key) ? "" : key;
+  };
+  return compareRules(wanted, there, { place, keyOf: fingerprint, orderOf });
 }
 
 function* compareSets(

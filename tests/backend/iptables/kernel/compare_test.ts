@@ -70,7 +70,7 @@ for (const backend of BACKENDS) {
     pipeline.load(OBJECTS);
     await dataplane.apply(dataplane.full(pipeline.desired));
     const saved = atOnce(parseSaved(await kernel.save(4))).get("nat");
-    const chain = [...saved?.chains ?? []].find((name) => name.startsWith("KUBE-SVC-")) ?? "";
+    const chain = [...saved?.chains.keys() ?? []].find((name) => name.startsWith("KUBE-SVC-")) ?? "";
     const nat = [`iptables${backend}`, "-t", "nat"];
 
     await kernel.run(...nat, "-D", "PREROUTING", "-j", "KUBE-SERVICES", ...words(JUMP));
