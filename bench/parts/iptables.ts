@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Variant } from "../../lib/backend/iptables/kernel/variant.ts";
-import { programName } from "../../lib/backend/iptables/script/script.ts";
+import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
+import { programName } from "../../lib/backend/iptables/script/names.ts";
 import { Daemon, printOnce } from "../daemon.ts";
 import { chainPerEndpoint } from "../iptables_chains.ts";
 import type { Libc } from "../libc.ts";

@@ -10,9 +10,9 @@ import type { ProcessRunner } from "../model/ports/ports.ts";
 import { ApplyError } from "../model/kernel/dataplane.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { foreignChains } from "./nftables/reading/foreign_chains.ts";
-import { runIfInstalled } from "./iptables/kernel/run.ts";
+import { runIfInstalled } from "./iptables/kernel/programs.ts";
 import { parseSaved, type SavedTable, tokens } from "./iptables/kernel/saved.ts";
-import { programName } from "./iptables/script/script.ts";
+import { programName } from "./iptables/script/names.ts";
 
 /**
  * Reads the chains of the family `inet`; none if nft cannot. The families `ip` and `ip6` are usually iptables':

@@ -7,9 +7,9 @@
 import { FAMILIES } from "../model/values/address.ts";
 import { atOnce } from "../model/ports/in_turns.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
-import { runIfInstalled } from "./iptables/kernel/run.ts";
+import { runIfInstalled } from "./iptables/kernel/programs.ts";
 import { isOwnChain, parseSaved, type SavedTable } from "./iptables/kernel/saved.ts";
-import { programName } from "./iptables/script/script.ts";
+import { programName } from "./iptables/script/names.ts";
 import { Nft } from "./nftables/kernel/nft.ts";
 import { OWN_TABLES } from "./nftables/kernel/tables.ts";
 
@@ -64,16 +64,16 @@ function outlineOf(name: string, table: string): string {
   return `table ${name} # of another program\n${capped(lines)}`;
 }
 
-function chainsOf({ name, builtIn, chains, rules }: SavedTable): string {
-  const counts = new Map<string, number>([...builtIn.keys(), ...chains].map((each) => [each, 0]));
-  for (const { chain } of rules) counts.set(chain, (counts.get(chain) ?? 0) + 1);
-  const ours = [...counts].filter(([chain]) => isOwnChain(chain));
-  const others = [...counts].filter(([chain]) => !isOwnChain(chain));
-  const line = ([chain, count]: readonly [string, number]) =>
-    `\tchain ${chain}: ${count} rules${
-      builtIn.has(chain) ? `, policy ${builtIn.get(chain)}` : ""
-    }\n`;
-  return `table ${name}\n${capped(others.map(line))}${capped(ours.map(line))}`;
+function chainsOf({ name, builtIn, chains }: SavedTable): string {
+  const line = (chain: string, rules: readonly string[], more = "") =>
+    `\tchain ${chain}: ${rules.length} rules${more}\n`;
+  const lines = (isOurs: boolean) =>
+    [...chains].filter(([chain]) => isOwnChain(chain) === isOurs)
+      .map(([chain, rules]) => line(chain, rules));
+  const hooked = [...builtIn].map(([chain, { policy, rules }]) =>
+    line(chain, rules, `, policy ${policy}`)
+  );
+  return `table ${name}\n${capped([...hooked, ...lines(false)])}${capped(lines(true))}`;
 }
 
 function capped(lines: readonly string[]): string {

@@ -2,7 +2,12 @@
  * Reads and writes kernel settings with the program `sysctl`. Deno writes below `/proc` only with all permissions.
  * @module
  */
-import { type ProcessRunner, ProgramMissingError } from "../model/ports/ports.ts";
+import {
+  type Clock,
+  type Logger,
+  type ProcessRunner,
+  ProgramMissingError,
+} from "../model/ports/ports.ts";
 
 /** Reads and writes settings such as `net.ipv4.conf.all.route_localnet`. */
 export class Sysctl {
@@ -40,4 +45,59 @@ export class Sysctl {
       });
     }
   }
+}
+
+/** Needed by node ports on 127.0.0.1. Without a protecting rule, neighbours reach local listeners (CVE-2020-8558). */
+export const ROUTE_LOCALNET = "net.ipv4.conf.all.route_localnet";
+
+/** The value that other programs expect. It is never reset, because others may need it. */
+const ON = "1";
+
+/** Milliseconds that a sync waits for the setting. */
+const PATIENCE = 1_000;
+
+/** The ports to set it. */
+export interface RouteLocalnetOptions {
+  readonly runner: ProcessRunner;
+  readonly clock: Pick<Clock, "sleep">;
+}
+
+/**
+ * Sets it to 1.
+ * @throws {Error} if it cannot be set
+ */
+export async function setRouteLocalnet(runner: ProcessRunner): Promise<void> {
+  const sysctl = new Sysctl(runner);
+  if (await sysctl.read(ROUTE_LOCALNET).catch(() => "") !== ON) {
+    await sysctl.write(ROUTE_LOCALNET, ON);
+  }
+}
+
+/**
+ * Returns a function that sets it without delaying a sync for long. If that fails (a read-only /proc/sys), a node
+ * finding reports it; all other rules work without it.
+ */
+export function routeLocalnet(
+  { runner, clock }: RouteLocalnetOptions,
+): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  return async () => {
+    running ??= setRouteLocalnet(runner).catch(() => {}).finally(() => running = undefined);
+    const over = new AbortController();
+    await Promise.race([running, clock.sleep(PATIENCE, over.signal)]);
+    over.abort();
+  };
+}
+
+/** Warns if the setting is still on when no rule of signpost protects local listeners. Never rejects. */
+export async function warnOfRouteLocalnet(
+  { runner, logger }: { readonly runner: ProcessRunner; readonly logger: Logger },
+): Promise<void> {
+  const value = await new Sysctl(runner).read(ROUTE_LOCALNET).catch(() => "0");
+  if (value === "0") return;
+  logger.warn(
+    `no node port answers on loopback, and ${ROUTE_LOCALNET} is still ${value}: neighbours can reach ` +
+      `what listens on 127.0.0.1; ` +
+      `if nothing else needs it, run sysctl -w ${ROUTE_LOCALNET}=0`,
+  );
 }

@@ -8,7 +8,7 @@ import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
 import type { TakeOverReport } from "../model/status.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { messageOf } from "../model/values/errors.ts";
-import type { Variant } from "./iptables/kernel/variant.ts";
+import type { Variant } from "./iptables/kernel/programs.ts";
 import { cleanUpKernel, isOverwritten, type RemovedRules } from "./iptables/kernel/cleanup.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
 import { Nft } from "./nftables/kernel/nft.ts";

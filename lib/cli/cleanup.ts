@@ -8,7 +8,7 @@ import type { BackendOptions, Removal } from "../backend/backend.ts";
 import { cleanUpIpvs } from "../backend/leftovers.ts";
 import { allBackends } from "../backend/choose.ts";
 import type { Runtime } from "../model/ports/runtime.ts";
-import { warnOfRouteLocalnet } from "../backend/route_localnet.ts";
+import { warnOfRouteLocalnet } from "../backend/sysctl.ts";
 import { describeHolder, lockHolder } from "../daemon/start/one_daemon.ts";
 import { FatalError } from "../model/values/errors.ts";
 

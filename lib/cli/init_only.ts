@@ -5,7 +5,7 @@
  */
 import { FatalError, messageOf } from "../model/values/errors.ts";
 import { openBackend } from "../backend/choose.ts";
-import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/route_localnet.ts";
+import { ROUTE_LOCALNET, setRouteLocalnet } from "../backend/sysctl.ts";
 import {
   applyConntrackSettings,
   type KernelSettingsOptions,

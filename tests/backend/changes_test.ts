@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { kernelChanges } from "../../lib/backend/nftables/reading/kernel_rules.ts";
-import { iptablesKernelChanges } from "../../lib/backend/iptables/reading/kernel_rules.ts";
+import { iptablesKernelChanges } from "../../lib/backend/iptables/kernel_rules.ts";
 import type { Change } from "../../lib/model/kernel/differences.ts";
 import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { iptablesEntries } from "../../lib/backend/iptables/reading/kernel_rules.ts";
+import { iptablesEntries } from "../../lib/backend/iptables/kernel_rules.ts";
 import { nftablesEntries, stickyClients } from "../../lib/backend/nftables/reading/kernel_rules.ts";
 import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
 import { fullScript } from "../../lib/backend/iptables/script/script.ts";

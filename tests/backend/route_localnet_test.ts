@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { routeLocalnet } from "../../lib/backend/route_localnet.ts";
+import { routeLocalnet } from "../../lib/backend/sysctl.ts";
 import type { ProcessResult } from "../../lib/model/ports/ports.ts";
 import { ManualClock } from "../support/clock_and_log.ts";
 

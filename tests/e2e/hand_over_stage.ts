@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Variant } from "../../lib/backend/iptables/kernel/variant.ts";
+import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import { installKubeProxy, type KubeProxyMode, type ProxiedFamily } from "../support/kube_proxy.ts";
 import type { Network } from "../support/network.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { dirname } from "node:path/posix";
-import type { Variant } from "../../lib/backend/iptables/kernel/variant.ts";
+import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
 import { installKubeProxy, type KubeProxyMode, LiveKubeProxy } from "../support/kube_proxy.ts";
 import { runSignpost } from "../support/signpost.ts";
 import { NODE } from "../support/topology.ts";

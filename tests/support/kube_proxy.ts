@@ -5,8 +5,8 @@
  *
  * @module
  */
-import type { Variant } from "../../lib/backend/iptables/kernel/variant.ts";
-import { programName } from "../../lib/backend/iptables/script/script.ts";
+import type { Variant } from "../../lib/backend/iptables/kernel/programs.ts";
+import { programName } from "../../lib/backend/iptables/script/names.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import { kubeProxyIptables } from "./kube_proxy_iptables.ts";
 import { kubeProxyIpvs } from "./kube_proxy_ipvs.ts";

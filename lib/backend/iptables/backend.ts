@@ -19,18 +19,16 @@ import type {
 } from "../backend.ts";
 import { inetChains, legacyChains } from "../foreign_filters.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
-import { routeLocalnet } from "../route_localnet.ts";
+import { routeLocalnet } from "../sysctl.ts";
 import { HandOver } from "../take_over.ts";
 import { IptablesDataplane } from "./dataplane.ts";
 import { cleanUpKernel, type RemovedRules } from "./kernel/cleanup.ts";
 import type { Saved } from "./kernel/saved.ts";
-import { findIptables, type Iptables } from "./kernel/variant.ts";
-import { iptablesMetrics } from "./metrics.ts";
-import { iptablesChanges, iptablesRules } from "./reading/kernel_rules.ts";
-import { iptablesNames } from "./reading/rule_names.ts";
+import { findIptables, type Iptables } from "./kernel/programs.ts";
+import { countsIn, iptablesMetrics } from "./metrics.ts";
+import { iptablesChanges, iptablesNames, iptablesRules } from "./kernel_rules.ts";
 import type { IptablesScript } from "./script/script.ts";
 import type { ConnectionCounters, FrontendCount } from "../../model/connections.ts";
-import { countsIn } from "./kernel/counts.ts";
 
 const TRAITS: ModeTraits = {
   name: "iptables",

@@ -12,23 +12,27 @@ import {
   type ProcessRunner,
   ProgramMissingError,
 } from "../../model/ports/ports.ts";
-import { type Iptables, isTcpLiberal } from "./kernel/variant.ts";
-import { failureOf, LOCK_WAIT_SECONDS, missingProgram } from "./kernel/run.ts";
-import { fitToSaved } from "./script/full.ts";
-import { CANARY_CHAIN, type Table, TABLES } from "./script/names.ts";
 import {
-  COUNTED_PACKETS,
-  countInChain,
+  failureOf,
+  type Iptables,
+  isTcpLiberal,
+  LOCK_WAIT_SECONDS,
+  missingProgram,
+} from "./kernel/programs.ts";
+import { fitToSaved } from "./script/full.ts";
+import { CANARY_CHAIN, programName, type Table, TABLES } from "./script/names.ts";
+import {
+  countedIn,
+  countIn,
   FRONTEND_CHAINS,
   type PacketCounts,
   PacketSums,
-  placeOf,
   type RuleCount,
   RuleCounts,
-} from "./kernel/counts.ts";
-import { type FamilyInput, renderFamily } from "./script/ruleset.ts";
+} from "./metrics.ts";
+import { type FamilyInput, renderFamily } from "./script/rule.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
-import { fullScript, type IptablesScript, partialScript, programName } from "./script/script.ts";
+import { fullScript, type IptablesScript, partialScript } from "./script/script.ts";
 
 /** The ports and settings of the dataplane. */
 export interface IptablesDataplaneOptions {
@@ -117,9 +121,8 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   async readPackets(): Promise<void> {
     for (const family of this.#options.iptables.families) {
       const program = programName(family, "", this.#options.iptables.backend);
-      for (const what of COUNTED_PACKETS) {
-        if (what === "localhostNodePorts" && family === 6) continue;
-        const count = countInChain(what, await this.#listChain(program, placeOf(what)));
+      for (const { what, place } of countedIn(family)) {
+        const count = countIn(what, await this.#listChain(program, place));
         if (count !== undefined) this.#packets.seen(what, family, count);
       }
     }

@@ -13,8 +13,7 @@ import type { Clock, Logger } from "../../model/ports/ports.ts";
 import { AutoResetEvent } from "../../sync/auto_reset_event.ts";
 import type { Backend, BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
-import { ROUTE_LOCALNET } from "../../backend/route_localnet.ts";
-import { Sysctl } from "../../backend/sysctl.ts";
+import { ROUTE_LOCALNET, Sysctl } from "../../backend/sysctl.ts";
 
 /** What the findings are worked out from, and who hears of them. */
 export interface NodeFindingsOptions {

@@ -5,7 +5,7 @@
  */
 import type { Backend, BackendOptions } from "../../../lib/backend/backend.ts";
 import { likelyBackend } from "../../../lib/backend/choose.ts";
-import type { Variant } from "../../../lib/backend/iptables/kernel/variant.ts";
+import type { Variant } from "../../../lib/backend/iptables/kernel/programs.ts";
 import { CANARY_CHAIN } from "../../../lib/backend/iptables/script/names.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { IptablesDataplane } from "../../../lib/backend/iptables/dataplane.ts";
-import type { Variant } from "../../../lib/backend/iptables/kernel/variant.ts";
-import { programName } from "../../../lib/backend/iptables/script/script.ts";
+import type { Variant } from "../../../lib/backend/iptables/kernel/programs.ts";
+import { programName } from "../../../lib/backend/iptables/script/names.ts";
 import { FAMILIES } from "../../../lib/model/values/address.ts";
 import { execute } from "../../support/command.ts";
 import { wholeInput } from "../../support/whole_input.ts";

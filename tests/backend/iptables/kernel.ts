@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Variant } from "../../../lib/backend/iptables/kernel/variant.ts";
+import type { Variant } from "../../../lib/backend/iptables/kernel/programs.ts";
 import { parseSaved, type SavedTable } from "../../../lib/backend/iptables/kernel/saved.ts";
-import { programName } from "../../../lib/backend/iptables/script/script.ts";
+import { programName } from "../../../lib/backend/iptables/script/names.ts";
 import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import type { ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { execute, run } from "../../support/command.ts";

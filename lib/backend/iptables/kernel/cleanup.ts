@@ -6,9 +6,8 @@
 import { FAMILIES, type Family } from "../../../model/values/address.ts";
 import { ApplyError, rethrowAsApplyError } from "../../../model/kernel/dataplane.ts";
 import type { ProcessRunner } from "../../../model/ports/ports.ts";
-import type { Variant } from "./variant.ts";
-import { failureOf, LOCK_WAIT_SECONDS, runIfInstalled } from "./run.ts";
-import { emptyTable, type FamilyInput, renderFamily, type TableInput } from "../script/ruleset.ts";
+import { failureOf, LOCK_WAIT_SECONDS, runIfInstalled, type Variant } from "./programs.ts";
+import { emptyTable, type FamilyInput, renderFamily, type TableInput } from "../script/rule.ts";
 import {
   argumentOf,
   isIpvsModes,
@@ -20,7 +19,7 @@ import {
   type SavedTable,
   targetOf,
 } from "./saved.ts";
-import { programName } from "../script/script.ts";
+import { programName } from "../script/names.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import { append } from "../../../model/values/lists.ts";
 import { HAIRPIN_CHAIN, OWNER, VIRTUAL_IP_CHAIN } from "../script/names.ts";

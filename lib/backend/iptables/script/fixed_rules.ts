@@ -9,10 +9,19 @@ import {
   isEveryAddress,
   isInsideCidr,
 } from "../../../model/values/address.ts";
-import type { DesiredNode } from "../../../model/kernel/desired.ts";
+import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
 import { FIXED_CHAINS, HAIRPIN_CHAIN, OWNER, type Table, VIRTUAL_IP_CHAIN } from "./names.ts";
-import { comment, markAndMask, port, rule } from "./rule.ts";
+import {
+  comment,
+  host,
+  markAndMask,
+  port,
+  reject,
+  rule,
+  type ServiceRules,
+  type SharedRule,
+} from "./rule.ts";
 
 /** The facts about the programs and the kernel that rules depend on. */
 export interface Abilities {
@@ -135,4 +144,47 @@ function nodePortJumps(node: DesiredNode, family: Family): string[] {
     ...(guard ? [`-d ${loopback} ${comment("no node ports on localhost")} -j RETURN`] : []),
     ...ranges.map((range) => rule(isEveryAddress(range) ? "" : `-d ${range}`, end)),
   ];
+}
+
+/** Returns the guards of a Service's external and load-balancer IPs, each address once. */
+export function serviceGuards(ports: readonly DesiredServicePort[]): ServiceRules {
+  const [first] = ports;
+  if (!first) return { chains: new Map(), shared: [] };
+  const { family, name } = first;
+  const note = `${name.split(":")[0]} has no such port`;
+  const addresses = new Set(
+    ports.flatMap(({ externalIPs, loadBalancerIPs }) => [...externalIPs, ...loadBalancerIPs]),
+  );
+  return {
+    chains: new Map(),
+    shared: [...addresses].map((address) => refuse(host(family, address), { note, family })),
+  };
+}
+
+/** Returns the guards of cluster IP ranges. Rules before them keep the node's own addresses reachable. */
+export function nodeGuards({ families }: DesiredNode, family: Family): ServiceRules {
+  const { guardedCIDRs, ownAddresses } = families[family];
+  const note = "kubernetes cluster IPs have no such port";
+  const own = ownAddresses.map((address): SharedRule => ({
+    table: "filter",
+    chain: VIRTUAL_IP_CHAIN,
+    rule: `-d ${host(family, address)} -j RETURN`,
+    place: "first",
+  }));
+  return {
+    chains: new Map(),
+    shared: [...own, ...guardedCIDRs.map((cidr) => refuse(cidr, { note, family }))],
+  };
+}
+
+function refuse(
+  destination: string,
+  { note, family }: { readonly note: string; readonly family: Family },
+): SharedRule {
+  return {
+    table: "filter",
+    chain: VIRTUAL_IP_CHAIN,
+    rule: rule(`-d ${destination}`, comment(note), reject(family)),
+    place: "last",
+  };
 }

@@ -9,15 +9,18 @@ import type {
   DesiredServicePort,
   DesiredState,
 } from "../../../model/kernel/desired.ts";
-import { type Abilities, fixedChains } from "./fixed_rules.ts";
+import { type Abilities, fixedChains, nodeGuards, serviceGuards } from "./fixed_rules.ts";
 import { type Table, TABLES } from "./names.ts";
 import {
+  comment,
   emptyTable,
   type FamilyInput,
+  rule,
+  type ScriptInput,
   type ServiceRules,
   type SharedRule,
   type TableInput,
-} from "./ruleset.ts";
+} from "./rule.ts";
 import {
   isOwnChain,
   jumpsIn,
@@ -26,9 +29,7 @@ import {
   type Saved,
   type SavedTable,
 } from "../kernel/saved.ts";
-import { nodeGuards, serviceGuards } from "./guard_rules.ts";
 import { serviceRules } from "./service_rules.ts";
-import { comment, rule } from "./rule.ts";
 
 /**
  * Returns the input that builds one family's tables from nothing: chains, rules and jumps.
@@ -39,7 +40,7 @@ import { comment, rule } from "./rule.ts";
 export function* fullInput(
   state: DesiredState,
   options: { readonly family: Family; readonly abilities: Abilities },
-): Generator<undefined, FamilyInput> {
+): Generator<undefined, ScriptInput> {
   const { family } = options;
   const services: ServiceRules[] = [];
   for (const key of [...state.services.keys()].sort()) {
@@ -53,20 +54,21 @@ export function* fullInput(
     ...nodeGuards(state.node, family).shared,
   ];
   const tables: TableInput[] = [];
+  const growth = { filter: 0, nat: 0 };
   for (const table of TABLES) {
     yield;
     const fixed = fixedChains(table, state.node, options);
-    tables.push({
-      ...emptyTable(table),
-      chains: new Map([
-        ...withSharedRules(fixed, shared.filter((rule) => rule.table === table)),
-        ...(table === "nat" ? services.flatMap(({ chains }) => [...chains]) : []),
-      ]),
-      inserted: JUMPS.filter((jump) => jump.table === table)
-        .map(({ from, rule }) => `${from} ${rule}`),
-    });
+    const chains = new Map([
+      ...withSharedRules(fixed, shared.filter((rule) => rule.table === table)),
+      ...(table === "nat" ? services.flatMap(({ chains }) => [...chains]) : []),
+    ]);
+    const inserted = JUMPS.filter((jump) => jump.table === table)
+      .map(({ from, rule }) => `${from} ${rule}`);
+    tables.push({ ...emptyTable(table), chains, inserted });
+    growth[table] = inserted.length;
+    for (const rules of chains.values()) growth[table] += rules.length;
   }
-  return { family, tables };
+  return { family, tables, growth };
 }
 
 /** Returns the rules of one Service in a family. */

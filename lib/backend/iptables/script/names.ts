@@ -6,6 +6,7 @@ import { shortHash } from "../../../model/values/hash.ts";
 import { hostPort } from "../../../model/cluster/names.ts";
 import type { Destination } from "../../../model/kernel/desired.ts";
 import type { Protocol } from "../../../model/cluster/objects.ts";
+import type { Family } from "../../../model/values/address.ts";
 
 /** The tables with signpost's rules. `mangle` only ever holds kube-proxy's canary. */
 export type Table = "filter" | "nat";
@@ -124,4 +125,9 @@ export function endpointChainName(
   const { name, protocol } = servicePort;
   const text = name + protocol + hostPort(endpoint.address, endpoint.port);
   return SERVICE_PREFIXES.endpoint + shortHash(text, HASH_LENGTH);
+}
+
+/** Returns the name of a family's iptables program, for example `ip6tables-restore`. */
+export function programName(family: Family, tool: "" | "-restore" | "-save", backend = ""): string {
+  return `${family === 4 ? "iptables" : "ip6tables"}${backend}${tool}`;
 }

@@ -13,21 +13,20 @@ import type { Family } from "../../../model/values/address.ts";
 import type { Script } from "../../../model/kernel/dataplane.ts";
 import { atOnce } from "../../../model/ports/in_turns.ts";
 import { answersOnLoopback } from "../../../policy/node.ts";
-import type { Abilities } from "./fixed_rules.ts";
+import { type Abilities, nodeGuards } from "./fixed_rules.ts";
 import { fullInput, rulesOfService } from "./full.ts";
 import {
   countOperations,
   emptyTable,
-  type FamilyInput,
   renderFamily,
+  type ScriptInput,
   type ServiceRules,
   type SharedRule,
   type TableInput,
-} from "./ruleset.ts";
+} from "./rule.ts";
 import { append } from "../../../model/values/lists.ts";
 import { without } from "../../compare.ts";
-import type { Table } from "./names.ts";
-import { nodeGuards } from "./guard_rules.ts";
+import { programName, type Table } from "./names.ts";
 
 /**
  * A script for both families. Its `text` has the input of each family after a line `# iptables-restore` or `#
@@ -42,7 +41,7 @@ export interface IptablesScript extends Script {
    * Computes the script once, in turns. An earlier access computes it without a break.
    * @yields when other work can run
    */
-  making(): Generator<undefined, readonly FamilyInput[]>;
+  making(): Generator<undefined, readonly ScriptInput[]>;
   /** True if node ports answer on 127.0.0.1, which needs the kernel's `route_localnet`. */
   readonly routeLocalnet: boolean;
 }
@@ -82,18 +81,13 @@ export function partialScript(
   );
 }
 
-/** Returns the name of a family's iptables program, for example `ip6tables-restore`. */
-export function programName(family: Family, tool: "" | "-restore" | "-save", backend = ""): string {
-  return `${family === 4 ? "iptables" : "ip6tables"}${backend}${tool}`;
-}
-
 /** Starts to compute a family's input. */
-type Making = () => Generator<undefined, FamilyInput>;
+type Making = () => Generator<undefined, ScriptInput>;
 
 /** A script that is computed on access. */
 class LazyScript implements IptablesScript {
   readonly #inputs: readonly Making[];
-  #made: readonly FamilyInput[] | undefined;
+  #made: readonly ScriptInput[] | undefined;
   bytes = 0;
 
   constructor(
@@ -104,14 +98,14 @@ class LazyScript implements IptablesScript {
     this.#inputs = inputs;
   }
 
-  *making(): Generator<undefined, readonly FamilyInput[]> {
+  *making(): Generator<undefined, readonly ScriptInput[]> {
     if (this.#made !== undefined) return this.#made;
-    const families: FamilyInput[] = [];
+    const families: ScriptInput[] = [];
     for (const input of this.#inputs) families.push(yield* input());
     return this.#made = families;
   }
 
-  get #families(): readonly FamilyInput[] {
+  get #families(): readonly ScriptInput[] {
     return atOnce(this.making());
   }
 
@@ -137,7 +131,7 @@ class LazyScript implements IptablesScript {
 export function* partialInput(
   change: StateChange,
   options: { readonly family: Family; readonly node: DesiredNode },
-): Generator<undefined, FamilyInput> {
+): Generator<undefined, ScriptInput> {
   const rulesOf = (ports: readonly DesiredServicePort[]) => rulesOfService(ports, options);
   const guards = (node: DesiredNode | undefined): ServiceRules[] =>
     node ? [nodeGuards(node, options.family)] : [];
@@ -158,6 +152,7 @@ export function* partialInput(
   const deleted = (table: Table) => ({
     deleted: texts(shared.deleted, (rule) => rule.table === table),
   });
+  const growthOf = (table: Table) => countRules(after, table) - countRules(before, table);
   return {
     family: options.family,
     tables: [
@@ -165,7 +160,17 @@ export function* partialInput(
       { ...emptyTable("nat"), ...chains, ...deleted("nat"), ...added("nat") },
       { ...emptyTable("filter"), ...deleted("filter") },
     ],
+    growth: { filter: growthOf("filter"), nat: growthOf("nat") },
   };
+}
+
+function countRules(services: readonly ServiceRules[], table: Table): number {
+  let count = 0;
+  for (const { shared, chains } of services) {
+    count += shared.filter((rule) => rule.table === table).length;
+    for (const rules of table === "nat" ? chains.values() : []) count += rules.length;
+  }
+  return count;
 }
 
 function chainChanges(

@@ -12,8 +12,17 @@ import {
   endpointsFor,
 } from "../../../model/kernel/desired.ts";
 import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
-import { chance, comment, fromLocalPod, host, port, reject, rule } from "./rule.ts";
-import type { ServiceRules, SharedRule } from "./ruleset.ts";
+import {
+  chance,
+  comment,
+  fromLocalPod,
+  host,
+  port,
+  reject,
+  rule,
+  type ServiceRules,
+  type SharedRule,
+} from "./rule.ts";
 import { isExternal } from "../../../policy/frontend.ts";
 import {
   endpointChainName,

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { cleanup, cleanUpKernel } from "../../../../lib/backend/iptables/kernel/cleanup.ts";
 import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
-import { renderFamily } from "../../../../lib/backend/iptables/script/ruleset.ts";
+import { renderFamily } from "../../../../lib/backend/iptables/script/rule.ts";
 import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import { Pipeline } from "../../../support/pipeline.ts";

@@ -1,10 +1,10 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { compareSaved } from "../../../../lib/backend/iptables/reading/kernel_rules.ts";
+import { compareSaved } from "../../../../lib/backend/iptables/kernel_rules.ts";
 import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { fullInput } from "../../../../lib/backend/iptables/script/full.ts";
 import { parseSaved, type Saved } from "../../../../lib/backend/iptables/kernel/saved.ts";
-import type { FamilyInput } from "../../../../lib/backend/iptables/script/ruleset.ts";
+import type { FamilyInput } from "../../../../lib/backend/iptables/script/rule.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import type { DesiredState } from "../../../../lib/model/kernel/desired.ts";
 import type { Difference } from "../../../../lib/model/kernel/differences.ts";
@@ -70,7 +70,8 @@ for (const backend of BACKENDS) {
     pipeline.load(OBJECTS);
     await dataplane.apply(dataplane.full(pipeline.desired));
     const saved = atOnce(parseSaved(await kernel.save(4))).get("nat");
-    const chain = [...saved?.chains.keys() ?? []].find((name) => name.startsWith("KUBE-SVC-")) ?? "";
+    const chain = [...saved?.chains.keys() ?? []].find((name) => name.startsWith("KUBE-SVC-")) ??
+      "";
     const nat = [`iptables${backend}`, "-t", "nat"];
 
     await kernel.run(...nat, "-D", "PREROUTING", "-j", "KUBE-SERVICES", ...words(JUMP));

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { countsIn } from "../../../../lib/backend/iptables/kernel/counts.ts";
+import { countsIn } from "../../../../lib/backend/iptables/metrics.ts";
 
 Deno.test("the counts of rules are read as iptables -v -S lists them", () => {
   const listing = `-N KUBE-SERVICES

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { failureOf } from "../../../../lib/backend/iptables/kernel/run.ts";
+import { failureOf } from "../../../../lib/backend/iptables/kernel/programs.ts";
 
 const INPUT = "*nat\n-A KUBE-SVC-A -m recent --set\nCOMMIT\n";
 

@@ -3,7 +3,7 @@ import {
   abilitiesOf,
   backendOf,
   findIptables,
-} from "../../../../lib/backend/iptables/kernel/variant.ts";
+} from "../../../../lib/backend/iptables/kernel/programs.ts";
 import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
 import {
   type ProcessRunner,

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { fullScript } from "../../../../lib/backend/iptables/script/script.ts";
 import { IptablesDataplane } from "../../../../lib/backend/iptables/dataplane.ts";
 import { fitToSaved, fullInput } from "../../../../lib/backend/iptables/script/full.ts";
-import { renderFamily } from "../../../../lib/backend/iptables/script/ruleset.ts";
+import { renderFamily } from "../../../../lib/backend/iptables/script/rule.ts";
 import { parseSaved } from "../../../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../../../lib/model/values/address.ts";
 import type { Configuration } from "../../../../lib/config/configuration.ts";

@@ -1,21 +1,17 @@
 /**
- * Compares the kernel's rules with the desired ones.
+ * Compares the kernel's rules with the desired ones, and names the rules that decide about packets.
  * @module
  */
-import { append } from "../../../model/values/lists.ts";
-import type {
-  DesiredNode,
-  DesiredServicePort,
-  DesiredState,
-} from "../../../model/kernel/desired.ts";
-import type { Change, Difference } from "../../../model/kernel/differences.ts";
-import type { Comparison, DesiredStep, KernelEntry, KernelRules } from "../../backend.ts";
-import { compareRules, without } from "../../compare.ts";
-import type { Abilities } from "../script/fixed_rules.ts";
-import { fullInput } from "../script/full.ts";
-import { CANARY_CHAIN, isServiceChain, leadsToEndpoint } from "../script/names.ts";
-import type { FamilyInput, TableInput } from "../script/ruleset.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
+import { append } from "../../model/values/lists.ts";
+import type { DesiredNode, DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
+import type { Change, Difference } from "../../model/kernel/differences.ts";
+import type { Comparison, DesiredStep, KernelEntry, KernelRules, RuleNames } from "../backend.ts";
+import { compareRules, without } from "../compare.ts";
+import type { Abilities } from "./script/fixed_rules.ts";
+import { fullInput } from "./script/full.ts";
+import { CANARY_CHAIN, isServiceChain, leadsToEndpoint } from "./script/names.ts";
+import type { FamilyInput, TableInput } from "./script/rule.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
 import {
   argumentOf,
   isJump,
@@ -24,10 +20,11 @@ import {
   type Saved,
   type SavedTable,
   tokens,
-} from "../kernel/saved.ts";
-import { serviceRules } from "../script/service_rules.ts";
-import type { Family } from "../../../model/values/address.ts";
-import { programName } from "../script/script.ts";
+} from "./kernel/saved.ts";
+import { serviceRules } from "./script/service_rules.ts";
+import { ADDRESS_BITS, type Family } from "../../model/values/address.ts";
+import { programName } from "./script/names.ts";
+import type { Match } from "../../policy/frontend.ts";
 
 /** The kernel's rules of each family. */
 export type SavedFamilies = ReadonlyMap<Family, Saved>;
@@ -52,10 +49,7 @@ function compareFamilies(
   let compared = 0;
   for (const [family, saved] of held) {
     const input = atOnce(fullInput(state, { family, abilities }));
-    for (const { chains, inserted } of input.tables) {
-      compared += inserted.length;
-      for (const rules of chains.values()) compared += rules.length;
-    }
+    compared += input.growth.filter + input.growth.nat;
     append(differences, compareSaved(input, saved));
   }
   const names = new Set([...state.services.values()].flat().map(({ name }) => name));
@@ -307,4 +301,29 @@ function kindOf(rule: string): "service" | "own" | "guard" | "" {
 /** Returns the difference of a whole table or chain. */
 function difference(type: Difference["type"], place: string): Difference {
   return { type, in: place, key: "", desired: "", held: "" };
+}
+
+/** Returns the rules in shared chains. */
+export function iptablesNames(node: DesiredNode): RuleNames {
+  const find = (match: Match, isWanted: (table: string, chain: string) => boolean) => {
+    const { servicePort, frontend } = match;
+    const target = frontend.address === undefined
+      ? `--dport ${frontend.port}`
+      : `-d ${frontend.address}/${ADDRESS_BITS[servicePort.family]}`;
+    const rule = serviceRules(servicePort, node).shared.find((each) =>
+      isWanted(each.table, each.chain) && ` ${each.rule} `.includes(` ${target} `)
+    );
+    return rule ? `${rule.table} ${rule.chain}: ${rule.rule}` : "";
+  };
+  const delivers = (match: Match) => find(match, (table) => table === "nat");
+  return {
+    delivers,
+    shortCircuit: delivers,
+    refuses: (match) =>
+      find(match, (table, chain) => table === "filter" && chain !== "KUBE-PROXY-FIREWALL"),
+    firewall: (match) => find(match, (_, chain) => chain === "KUBE-PROXY-FIREWALL"),
+    rejectsLocalhost: () => "",
+    undefinedPort: () => "",
+    unallocatedAddress: () => "",
+  };
 }
