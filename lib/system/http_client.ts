@@ -5,102 +5,49 @@
 import { type Proxies, PROXY_VARIABLES } from "../source/api/access/access_source.ts";
 import type { HttpClient, HttpRequest, HttpResponse } from "../source/api/api_client.ts";
 import type { TlsSettings } from "../source/api/access/access.ts";
-import type * as http from "node:http";
-import type * as https from "node:https";
+import type { ClientRequest, IncomingHttpHeaders } from "node:http";
 import process from "node:process";
 
 /**
- * Makes a client for any server that a kubeconfig can name.
+ * Makes a client for any server that a kubeconfig can name. It keeps the `fetch` client of the last TLS settings. Open
+ * requests outlive their client.
+ *
+ * `fetch` reads bodies no faster than their reader: `node:https` of Deno 2.9 takes 110 MB beside the heap for a list
+ * of 36 MB, and `fetch` 3 MB.
  * @param options `proxies`: those that requests go through, whatever the environment names; none by default
  */
-export function createHttpClient(options: { readonly proxies?: Proxies } = {}): HttpClient {
-  const { proxies = {} } = options;
-  const fetching = createFetchHttpClient(proxies);
-  const node = createNodeHttpClient(proxies);
-  return {
-    request: (request) => (canFetch(request) ? fetching : node).request(request),
-    close: () => {
-      fetching.close();
-      node.close();
-    },
+export function createHttpClient(
+  { proxies = {} }: { readonly proxies?: Proxies } = {},
+): HttpClient {
+  trustGivenAuthoritiesOnly();
+  const clients = new Map<string, Deno.HttpClient>();
+  const close = () => {
+    for (const client of clients.values()) client.close();
+    clients.clear();
   };
-}
-
-/** A client for one request. */
-interface Taken<C> {
-  readonly client: C;
-  /** To be called when the request has ended, once or more. */
-  readonly release: () => void;
-}
-
-/**
- * Keeps the client that was used last. After a change of the TLS settings the next request gets a new client, and
- * the old one ends with the requests that use it.
- */
-class ClientPool<C, R> {
-  #latest: { readonly key: string; readonly client: C; readonly users: Set<symbol> } | undefined;
-
-  /** @param life how clients are made and ended; requests with the same `key` share one */
-  constructor(
-    private readonly life: {
-      readonly key: (request: R) => string;
-      readonly make: (request: R) => C;
-      readonly end: (client: C) => void;
-    },
-  ) {}
-
-  /** The client for a request. */
-  take(request: R): Taken<C> {
-    const key = this.life.key(request);
-    if (this.#latest?.key !== key) {
-      this.close();
-      this.#latest = { key, client: this.life.make(request), users: new Set() };
-    }
-    const used = this.#latest;
-    const user = Symbol();
-    used.users.add(user);
-    const release = () => {
-      const isLast = used.users.delete(user) && used.users.size === 0;
-      if (isLast && used !== this.#latest) this.life.end(used.client);
-    };
-    return { client: used.client, release };
-  }
-
-  /** Ends the client; one that requests use ends with them. */
-  close(): void {
-    if (this.#latest?.users.size === 0) this.life.end(this.#latest.client);
-    this.#latest = undefined;
-  }
+  const clientFor = ({ url, tls }: HttpRequest): Deno.HttpClient => {
+    const key = url.protocol === "https:" ? JSON.stringify(tls) : "";
+    const known = clients.get(key);
+    if (known) return known;
+    close();
+    const client = withProxies(proxies, () => createClient(tls));
+    clients.set(key, client);
+    return client;
+  };
+  return {
+    request: (request) =>
+      canFetch(request) ? sendByFetch(request, clientFor(request)) : sendByNode(request, proxies),
+    close,
+  };
 }
 
 /** Bytes that are read at once. */
 const CHUNK = 64 * 1024;
 
-/** Connections kept open for the next request. */
-const MAX_IDLE = 4;
-
-/** Returns true if this adapter can reach a server: it cannot name the server otherwise, nor trust any. */
+/** Returns true if `fetch` can name the server and trust it. */
 function canFetch({ url, tls }: Pick<HttpRequest, "url" | "tls">): boolean {
   return url.protocol === "http:" ||
     tls.verify && tls.authorities !== undefined && tls.serverName === undefined;
-}
-
-/**
- * Makes a client over `fetch` that keeps connections alive. Chunks of a body are valid until the next is read.
- * `node:https` of Deno 2.9 reads on however far behind the reader is: a list of 36 MB takes it 110 MB beside the
- * heap, and `fetch` 3 MB.
- */
-function createFetchHttpClient(proxies: Proxies): HttpClient {
-  trustGivenAuthoritiesOnly();
-  const pool = new ClientPool({
-    key: ({ url, tls }: HttpRequest) => url.protocol === "https:" ? JSON.stringify(tls) : "",
-    make: ({ tls }) => withProxies(proxies, () => createClient(tls)),
-    end: (client) => client.close(),
-  });
-  return {
-    request: (request) => sendByFetch(request, pool.take(request)),
-    close: () => pool.close(),
-  };
 }
 
 /**
@@ -131,7 +78,8 @@ function createClient(tls: TlsSettings): Deno.HttpClient {
   return Deno.createHttpClient({
     // A stalled connection must not hold more than one watch.
     http2: false,
-    poolMaxIdlePerHost: MAX_IDLE,
+    // Connections kept open for the next request.
+    poolMaxIdlePerHost: 4,
     ...(tls.authorities && { caCerts: [...tls.authorities] }),
     ...(tls.certificate && tls.key && { cert: tls.certificate, key: tls.key }),
   });
@@ -139,9 +87,8 @@ function createClient(tls: TlsSettings): Deno.HttpClient {
 
 async function sendByFetch(
   { method, url, headers, body, signal }: HttpRequest,
-  { client, release }: Taken<Deno.HttpClient>,
+  client: Deno.HttpClient,
 ): Promise<HttpResponse> {
-  signal.addEventListener("abort", release, { once: true });
   try {
     const response = await orAborted(
       signal,
@@ -157,15 +104,14 @@ async function sendByFetch(
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers),
-      body: readBody(response.body, { signal, release }),
+      body: readBody(response.body, signal),
     };
   } catch (error) {
-    release();
     throw explain(error);
   }
 }
 
-/** The answer, or a rejection at the abort, whether or not `fetch` hears of it (see `readBody`). */
+/** Returns the answer, or rejects at the abort, which `fetch` may not hear of (see `readBody`). */
 async function orAborted(signal: AbortSignal, answer: Promise<Response>): Promise<Response> {
   const aborted = Promise.withResolvers<never>();
   const reject = () => aborted.reject(signal.reason);
@@ -178,12 +124,12 @@ async function orAborted(signal: AbortSignal, answer: Promise<Response>): Promis
 }
 
 /**
- * The chunks of a body. An abort ends it here: `fetch` follows the signal through another one that it holds weakly,
+ * Yields the chunks of a body. An abort ends it here: `fetch` follows the signal through another one that it holds weakly,
  * and once that is collected the abort is lost (Deno 2.9.6).
  */
 async function* readBody(
   body: ReadableStream<Uint8Array> | null,
-  { signal, release }: { readonly signal: AbortSignal; readonly release: () => void },
+  signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const reader = body?.getReader({ mode: "byob" });
   const cancel = () => void reader?.cancel().catch(() => {});
@@ -200,7 +146,6 @@ async function* readBody(
   } finally {
     signal.removeEventListener("abort", cancel);
     await reader?.cancel().catch(() => {});
-    release();
   }
 }
 
@@ -213,64 +158,29 @@ function explain(error: unknown): unknown {
   });
 }
 
-/** Milliseconds after which an idle connection is probed by TCP keepalive. */
-const KEEP_ALIVE_PROBE = 30_000;
-
-/** Connections kept open for the next request. */
-const MAX_FREE_SOCKETS = 4;
-
-/** Makes a client for `https:` URLs that keeps connections alive. */
-function createNodeHttpClient(proxies: Proxies): HttpClient {
-  const pool = new ClientPool({
-    key: ({ tls }: HttpRequest) => JSON.stringify(tls),
-    make: ({ tls }) => createAgent(tls, proxies),
-    end: (agent) => agent.destroy(),
-  });
-  return {
-    request: (request) => sendByNode(request, pool.take(request)),
-    close: () => pool.close(),
-  };
-}
-
-function createAgent(tls: TlsSettings, proxies: Proxies): https.Agent {
-  const { Agent } = loadHttps();
-  return new Agent({
-    ...(Object.keys(proxies).length > 0 && { proxyEnv: proxies }),
-    keepAlive: true,
-    keepAliveMsecs: KEEP_ALIVE_PROBE,
-    maxFreeSockets: MAX_FREE_SOCKETS,
-    rejectUnauthorized: tls.verify,
-    // Without a list, Deno asks for a permission to read the machine's authorities.
-    ca: [...tls.authorities ?? []],
-    ...(tls.certificate && { cert: tls.certificate }),
-    ...(tls.key && { key: tls.key }),
-    ...(tls.serverName && { servername: tls.serverName }),
-  });
-}
-
-function loadHttps(): typeof https {
-  return process.getBuiltinModule("node:https");
-}
-
+/** Sends a request to an `https:` URL over a connection of its own. */
 function sendByNode(
-  request: HttpRequest,
-  { client: agent, release }: Taken<https.Agent>,
+  { method, url, headers, body, tls, signal }: HttpRequest,
+  proxies: Proxies,
 ): Promise<HttpResponse> {
+  const { Agent, request } = process.getBuiltinModule("node:https");
   const { promise, resolve, reject } = Promise.withResolvers<HttpResponse>();
-  let outgoing: http.ClientRequest;
+  let outgoing: ClientRequest;
   try {
-    outgoing = loadHttps().request(request.url, {
-      method: request.method,
-      headers: request.headers,
-      agent,
-      signal: request.signal,
+    const agent = new Agent({
+      ...(Object.keys(proxies).length > 0 && { proxyEnv: proxies }),
+      rejectUnauthorized: tls.verify,
+      // Without a list, Deno asks for a permission to read the machine's authorities.
+      ca: [...tls.authorities ?? []],
+      ...(tls.certificate && { cert: tls.certificate }),
+      ...(tls.key && { key: tls.key }),
+      ...(tls.serverName && { servername: tls.serverName }),
     });
+    outgoing = request(url, { method, headers, agent, signal });
   } catch (error) {
-    release();
     return Promise.reject(error);
   }
   outgoing.on("error", reject);
-  outgoing.once("close", release);
   outgoing.once("response", (response) => {
     resolve({
       status: response.statusCode ?? 0,
@@ -278,14 +188,15 @@ function sendByNode(
       body: response,
     });
   });
-  outgoing.end(request.body);
+  outgoing.end(body);
   return promise;
 }
 
-function flatten(headers: http.IncomingHttpHeaders): Record<string, string | undefined> {
+function flatten(headers: IncomingHttpHeaders): Record<string, string | undefined> {
   return Object.fromEntries(
-    Object.entries(headers).map((
-      [name, value],
-    ) => [name, Array.isArray(value) ? value.join(", ") : value]),
+    Object.entries(headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.join(", ") : value,
+    ]),
   );
 }

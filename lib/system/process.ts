@@ -51,8 +51,12 @@ export class DenoProcessRunner implements ProcessRunner {
   }
 
   async run(argv: readonly [string, ...string[]], stdin?: ProcessInput): Promise<ProcessResult> {
-    const [program, ...args] = argv;
-    const child = this.#spawn(program, args, stdin === undefined ? "null" : "piped");
+    const [program] = argv;
+    const child = spawn(argv, {
+      stdin: stdin === undefined ? "null" : "piped",
+      stderr: "piped",
+      env: this.#env,
+    });
     const most = MAX_OUTPUT[LISTS.test(argv.join(" ")) ? "list" : "other"];
     const reason = `printed more than ${most} MiB and was killed`;
     const stdout = new TextReader(child.stdout, most * 2 ** 20, () => {
@@ -88,20 +92,17 @@ export class DenoProcessRunner implements ProcessRunner {
       deadline.clear();
     }
   }
+}
 
-  #spawn(program: string, args: string[], stdin: "null" | "piped"): Deno.ChildProcess {
-    try {
-      return new Deno.Command(program, {
-        args,
-        stdin,
-        stdout: "piped",
-        stderr: "piped",
-        clearEnv: true,
-        env: this.#env,
-      }).spawn();
-    } catch (error) {
-      throw spawnError(program, error);
-    }
+/** Starts a program whose output is read. */
+function spawn(
+  [program, ...args]: readonly [string, ...string[]],
+  options: Pick<Deno.CommandOptions, "stdin" | "stderr" | "env">,
+): Deno.ChildProcess {
+  try {
+    return new Deno.Command(program, { args, stdout: "piped", clearEnv: true, ...options }).spawn();
+  } catch (error) {
+    throw spawnError(program, error);
   }
 }
 
@@ -317,8 +318,8 @@ async function* lines(
 ): AsyncIterable<string> {
   // An abort before the first line is asked for is no event any more.
   if (signal.aborted) return;
-  const [program, ...args] = argv;
-  const child = spawn(program, args);
+  const env = { PATH: Deno.env.get("PATH") ?? "" };
+  const child = spawn(argv, { stdin: "null", stderr: "null", env });
   const end = () => kill(child, "SIGTERM");
   signal.addEventListener("abort", end, { once: true });
   try {
@@ -339,20 +340,5 @@ async function* lines(
     // Also where no more lines are asked for.
     end();
     await child.status;
-  }
-}
-
-function spawn(program: string, args: string[]): Deno.ChildProcess {
-  try {
-    return new Deno.Command(program, {
-      args,
-      stdin: "null",
-      stdout: "piped",
-      stderr: "null",
-      clearEnv: true,
-      env: { PATH: Deno.env.get("PATH") ?? "" },
-    }).spawn();
-  } catch (error) {
-    throw spawnError(program, error);
   }
 }
