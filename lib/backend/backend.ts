@@ -144,14 +144,10 @@ export interface Backend<S extends Script = Script> extends Dataplane<S> {
   watchDrift(options: DriftOptions): Promise<void>;
   /**
    * Reads signpost's rules from the kernel.
+   * @param about the ports whose `entries` and `stickyClients` are asked for, which may be faster; all by default
    * @throws {ApplyError} if they cannot be read
    */
-  read(): Promise<KernelRules>;
-  /**
-   * Reads the kernel's rules of some service ports. Absent if `read` is as fast.
-   * @throws {ApplyError} if they cannot be read
-   */
-  readPorts?(about: PortsOfNode): Promise<PortRules>;
+  read(about?: PortsOfNode): Promise<KernelRules>;
   /**
    * Reads the rules of other programs that ours depend on.
    * @throws {ApplyError} if they cannot be read
@@ -248,9 +244,6 @@ export interface KernelRules {
   /** Returns the step to the rules of some Services. Rules of other Services stay. */
   changesTo(state: DesiredState): KernelChanges;
 }
-
-/** The rules of some service ports. */
-export type PortRules = Pick<KernelRules, "isEmpty" | "entries" | "stickyClients">;
 
 /** Some service ports, with the node's part of the desired state. */
 export interface PortsOfNode {

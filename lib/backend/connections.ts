@@ -21,10 +21,7 @@ import { frontendsOf } from "../policy/frontend.ts";
 /** Frontends that a scrape reads every five seconds; where there are more, it reads less often. */
 export const MOST_FRONTENDS = 20_000;
 
-/**
- * How long a reading holds, by the time that it took: iptables-legacy copies all of the nat table for one, under
- * the lock that its writers take, too.
- */
+/** A reading holds for so many times its duration: iptables-legacy copies the nat table under the writers' lock. */
 export const TIMES_AS_LONG: Readonly<Record<Interest, number>> = { scrape: 50, live: 10 };
 
 /** Service ports by kind of frontend that a report has at most; more would take the event loop for too long. */
@@ -39,10 +36,10 @@ const LIVE = 1_000;
 /** Series or counts that are taken at once: a millisecond or two. */
 const BATCH = 100;
 
-/** What counts, and where it is read. */
+/** The source of the counts, and the ports. */
 export interface ConnectionsOptions {
   readonly node: string;
-  /** Why nothing is counted; or where it is read. */
+  /** The source, or the reason why nothing is counted. */
   readonly counters: ConnectionCounters | string;
   /** The present desired state. */
   readonly services: () => DesiredState["services"];
@@ -50,7 +47,7 @@ export interface ConnectionsOptions {
   readonly logger: Pick<Logger, "debug">;
 }
 
-/** Who asks: a scrape can wait for longer than a person who looks on. */
+/** The reason for a reading: a scrape can wait for longer than a person. */
 export type Interest = "scrape" | "live";
 
 /** Reads connections at a bounded cost, and adds them up by Service. */
@@ -67,7 +64,6 @@ export class Connections {
   #readAt: number | undefined;
   #report: Pick<ConnectionsReport, "at" | "overSeconds"> = { at: "", overSeconds: 0 };
 
-  /** @param options what to read */
   constructor(options: ConnectionsOptions) {
     const { services, clock } = options;
     this.#options = options;
@@ -85,24 +81,21 @@ export class Connections {
   }
 
   /**
-   * Begins to count, once the rules are in the kernel: what was counted before this process is not told again, or a
-   * restart would count it twice. Rules that this process wrote are not read for that. Never rejects.
+   * Begins to count, once the rules are in the kernel. Counts of an earlier process are left out, or a restart would
+   * count them twice. Never rejects.
    */
   async begin(): Promise<void> {
     this.#hasBegun = true;
     await this.list("live");
   }
 
-  /**
-   * What has come to each Service, in any order: after a reading, or without one where the last one is new enough.
-   * Never rejects.
-   */
+  /** Lists the counts of all Services, after a reading if the last one is too old. Never rejects. */
   async list(interest: Interest): Promise<Iterable<ServiceConnections>> {
     if (this.#hasBegun && this.isOn) await this.#read(this.#validFor(interest));
     return this.#byService.list();
   }
 
-  /** The same in batches, with pauses between. */
+  /** Lists them in batches, with pauses between. */
   async *batches(interest: Interest): AsyncGenerator<readonly ServiceConnections[]> {
     const all = await this.list(interest);
     const turns = new Turns(this.#options.clock);
@@ -118,20 +111,19 @@ export class Connections {
   }
 
   /**
-   * The busiest, and the sums of all. Never rejects.
-   * @param most how many are wanted, up to `MOST_REPORTED`
+   * Returns the busiest, and the sums of all. Never rejects.
+   * @param most the number of the busiest, up to `MOST_REPORTED`
    */
   async report(interest: Interest, most = MOST_REPORTED): Promise<ConnectionsReport> {
-    const { node, counters, clock } = this.#options;
-    const all = await this.list(interest);
-    const turns = new Turns(clock);
+    const { node, counters } = this.#options;
     const busiest = new TopK(Math.min(most, MOST_REPORTED), busiestFirst);
-    let [connections, perSecond, seen] = [0, 0, 0];
-    for (const each of all) {
-      busiest.add(each);
-      connections += each.connections;
-      perSecond += each.perSecond;
-      if (++seen % BATCH === 0) await turns.giveWay();
+    let [connections, perSecond] = [0, 0];
+    for await (const batch of this.batches(interest)) {
+      for (const each of batch) {
+        busiest.add(each);
+        connections += each.connections;
+        perSecond += each.perSecond;
+      }
     }
     return {
       connectionsVersion: CONNECTIONS_VERSION,
@@ -181,10 +173,7 @@ function nameOf({ namespace, service, port, protocol, frontend }: ServiceConnect
   return `${namespace}/${service} ${port} ${protocol} ${frontend}`;
 }
 
-/**
- * Sums the connections of each service port by kind of frontend, from the counters of the kernel. Only frontends of
- * the desired state count; the sums of a Service go with the reading after its deletion.
- */
+/** The service port and the kind of frontend that connections are counted under. */
 type Labels = Omit<ServiceConnections, "connections" | "perSecond">;
 
 /** One service port by one kind of frontend. */
@@ -196,7 +185,10 @@ interface Series {
   perSecond: number;
 }
 
-/** Sums by service port. A sum never falls. */
+/**
+ * Sums the connections of each service port by kind of frontend. A sum never falls. Only frontends of the desired state
+ * count; the sums of a Service go with the reading after its deletion.
+ */
 export class ConnectionsByService {
   readonly #services: () => DesiredState["services"];
   /** By Service, by the key of its series. */
@@ -209,17 +201,15 @@ export class ConnectionsByService {
   /** @param services the present desired state */
   constructor(services: () => DesiredState["services"]) {
     this.#services = services;
-  }
-
-  /**
-   * Takes a reading in. Adds the difference to the last one, or all of a counter that was reset: a change of the
-   * frontend writes its element again, and what came between the last reading and that is lost.
+  } /**
+   * Adds the difference to the last reading, or all of a counter that was reset: a change of the frontend writes its
+   * element again, and connections between the last reading and that are lost.
    * @param counts the counts of all frontends
-   * @param seconds since the last reading; `undefined`: this is the first one, and its counts are of an older
-   *   process
-   * @returns how many frontends there are
-   * @yields where other work can be done
+   * @param seconds since the last reading; `undefined` at the first one, whose counts are an older process's
+   * @returns the number of frontends
+   * @yields when other work can run
    */
+
   *taking(
     counts: Iterable<FrontendCount>,
     seconds: number | undefined,
@@ -263,7 +253,7 @@ export class ConnectionsByService {
     series.fresh += more;
   }
 
-  /** All that had connections, as of the last reading, each once, though another one begins meanwhile. */
+  /** Lists the sums as of the last reading. Another reading can begin meanwhile. */
   *list(): Iterable<ServiceConnections> {
     for (const ofService of [...this.#series.values()]) {
       for (const { labels, total, perSecond } of ofService.values()) {
@@ -295,7 +285,7 @@ export class ConnectionsByService {
 
 const NO_FRONTENDS: ReadonlyMap<string, Labels> = new Map();
 
-/** By frontend, what its connections are counted under. */
+/** Returns the labels of each frontend. */
 function frontendLabels(
   key: string,
   ports: readonly DesiredServicePort[],

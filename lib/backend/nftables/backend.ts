@@ -19,7 +19,6 @@ import type {
   DriftOptions,
   GaugeMetric,
   KernelRules,
-  PortRules,
   PortsOfNode,
   Probed,
 } from "../backend.ts";
@@ -208,14 +207,9 @@ export class NftablesBackend implements Backend<NftScript> {
   }
 
   /** @inheritdoc */
-  async read(): Promise<KernelRules> {
-    return nftablesRules(await this.#nft.listTable());
-  }
-
-  /** @inheritdoc */
-  async readPorts(about: PortsOfNode): Promise<PortRules> {
-    const held = await heldPorts(this.#nft, about);
-    return held ? rulesOf(held, "") : await this.read();
+  async read(about?: PortsOfNode): Promise<KernelRules> {
+    const held = about && await heldPorts(this.#nft, about);
+    return held ? rulesOf(held, "") : nftablesRules(await this.#nft.listTable());
   }
 
   /** @inheritdoc */

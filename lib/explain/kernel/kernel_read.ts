@@ -19,12 +19,12 @@ import type { KernelView } from "./kernel_report.ts";
 
 /** Reads the kernel's rules of some ports; that they cannot be read is an answer, too. */
 export async function readKernel(
-  backend: Pick<Backend, "read" | "readPorts" | "foreignRules">,
+  backend: Pick<Backend, "read" | "foreignRules">,
   about: PortsOfNode,
 ): Promise<KernelView> {
   try {
     const [rules, kubeProxy] = await Promise.all([
-      backend.readPorts?.(about) ?? backend.read(),
+      backend.read(about),
       backend.foreignRules.findProxy(),
     ]);
     return rules.isEmpty ? { type: "empty", kubeProxy } : { type: "read", kubeProxy, rules };
