@@ -25,10 +25,10 @@ import { IptablesDataplane } from "./dataplane.ts";
 import { cleanUpKernel, type RemovedRules } from "./kernel/cleanup.ts";
 import type { Saved } from "./kernel/saved.ts";
 import { findIptables, type Iptables } from "./kernel/programs.ts";
-import { countsIn, iptablesMetrics } from "./metrics.ts";
+import { iptablesMetrics } from "./metrics.ts";
 import { iptablesChanges, iptablesNames, iptablesRules } from "./kernel_rules.ts";
 import type { IptablesScript } from "./script/script.ts";
-import type { ConnectionCounters, FrontendCount } from "../../model/connections.ts";
+import type { ConnectionCounters } from "../../model/connections.ts";
 
 const TRAITS: ModeTraits = {
   name: "iptables",
@@ -56,10 +56,10 @@ export class IptablesBackend implements Backend<IptablesScript> {
   readonly metrics: BackendMetrics;
   readonly foreignRules: HandOver;
   readonly describe = iptablesNames;
-  readonly connections = new RuleCounters(() => this.#dataplane);
+  readonly connections: ConnectionCounters;
   readonly #options: BackendOptions;
   #found: Iptables | undefined;
-  #dataplane: IptablesDataplane;
+  readonly #dataplane: IptablesDataplane;
 
   /** @param options the parts that the backend uses */
   constructor(options: BackendOptions) {
@@ -70,14 +70,20 @@ export class IptablesBackend implements Backend<IptablesScript> {
       ...options,
       variant: async () => (await this.#find()).backend,
     });
-    this.#dataplane = this.#dataplaneOf(ANY_IPTABLES);
-    this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane: () => this.#dataplane });
+    const dataplane = new IptablesDataplane({
+      ...runtime,
+      iptables: ANY_IPTABLES,
+      routeLocalnet: routeLocalnet(runtime),
+    });
+    this.#dataplane = dataplane;
+    this.metrics = iptablesMetrics({ clock: runtime.clock, dataplane });
+    // The first script is a full one.
+    this.connections = { areOurs: true, read: () => dataplane.readFrontends() };
   }
 
   async probe(): Promise<Probed> {
     const found = await this.#find();
     const { reason, mixed, missing, version } = found;
-    this.#dataplane = this.#dataplaneOf(found);
     return {
       version,
       missing: new Map([...missingFamilies(this.#options.runtime), ...missing]),
@@ -130,11 +136,10 @@ export class IptablesBackend implements Backend<IptablesScript> {
   }
 
   async read(): Promise<KernelRules> {
-    const found = await this.#find();
-    const dataplane = this.#dataplaneOf(found);
+    const { families, abilities } = await this.#find();
     const held = new Map<Family, Saved>();
-    for (const family of found.families) held.set(family, await dataplane.saved(family));
-    return iptablesRules(held, found.abilities);
+    for (const family of families) held.set(family, await this.#dataplane.saved(family));
+    return iptablesRules(held, abilities);
   }
 
   async readRuleset(): Promise<RulesetFacts> {
@@ -180,42 +185,14 @@ export class IptablesBackend implements Backend<IptablesScript> {
 
   /** Finds the node's iptables once, since it does not change while the process runs. */
   async #find(): Promise<Iptables> {
+    if (this.#found) return this.#found;
     const { runtime } = this.#options;
-    return this.#found ??= await findIptables(
-      runtime.runner,
-      familiesBut(missingFamilies(runtime)),
-    );
-  }
-
-  #dataplaneOf(iptables: Pick<Iptables, "backend" | "families" | "abilities">): IptablesDataplane {
-    const { runtime } = this.#options;
-    return new IptablesDataplane({
-      ...runtime,
-      iptables,
-      routeLocalnet: routeLocalnet(runtime),
-    });
+    const wanted = familiesBut(missingFamilies(runtime));
+    this.#found = await findIptables(runtime.runner, wanted);
+    this.#dataplane.use(this.#found);
+    return this.#found;
   }
 }
 
 const MIXED =
   "both iptables-nft and iptables-legacy hold rules on this node; programs that use different ones do not see each other's rules";
-
-/** Reads the connection counts of frontend rules, which iptables always keeps. */
-class RuleCounters implements ConnectionCounters {
-  /** True, because the first script is a full one. */
-  readonly areOurs = true;
-  readonly #dataplane: () => IptablesDataplane;
-
-  /** @param dataplane returns the dataplane in use */
-  constructor(dataplane: () => IptablesDataplane) {
-    this.#dataplane = dataplane;
-  }
-
-  async read(): Promise<Iterable<FrontendCount>> {
-    return allOf(await this.#dataplane().listFrontends());
-  }
-}
-
-function* allOf(listings: ReadonlyMap<Family, string>): Iterable<FrontendCount> {
-  for (const [family, listing] of listings) yield* countsIn(family, listing);
-}

@@ -2,6 +2,7 @@
  * Applies scripts with `iptables-restore` and `ip6tables-restore`.
  * @module
  */
+import type { FrontendCount } from "../../model/connections.ts";
 import type { Family } from "../../model/values/address.ts";
 import { type Dataplane, rethrowAsApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";
@@ -24,6 +25,7 @@ import { CANARY_CHAIN, programName, type Table, TABLES } from "./script/names.ts
 import {
   countedIn,
   countIn,
+  countsIn,
   FRONTEND_CHAINS,
   type PacketCounts,
   PacketSums,
@@ -34,13 +36,15 @@ import { type FamilyInput, renderFamily } from "./script/rule.ts";
 import { parseSaved, type Saved } from "./kernel/saved.ts";
 import { fullScript, type IptablesScript, partialScript } from "./script/script.ts";
 
+/** The iptables in use: the result of `findIptables`. */
+type UsedIptables = Pick<Iptables, "backend" | "families" | "abilities">;
+
 /** The ports and settings of the dataplane. */
 export interface IptablesDataplaneOptions {
   readonly runner: ProcessRunner;
   /** Measures turns of long work. Without it, work runs without a break. */
   readonly clock?: Pick<Clock, "monotonic" | "sleep">;
-  /** The result of `findIptables`. */
-  readonly iptables: Pick<Iptables, "backend" | "families" | "abilities">;
+  readonly iptables: UsedIptables;
   /**
    * Sets `net.ipv4.conf.all.route_localnet`, which node ports on 127.0.0.1 need. Must be quick and never reject.
    */
@@ -52,7 +56,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   readonly #options: IptablesDataplaneOptions;
   readonly #counts = new RuleCounts();
   readonly #packets = new PacketSums();
-  #iptables: Pick<Iptables, "families" | "abilities">;
+  #iptables: UsedIptables;
 
   /** @param options the ports and settings */
   constructor(options: IptablesDataplaneOptions) {
@@ -60,15 +64,20 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
     this.#iptables = options.iptables;
   }
 
+  /** Uses this iptables from now on. */
+  use(iptables: UsedIptables): void {
+    this.#iptables = iptables;
+  }
+
   /**
    * Checks if the administrator changed a sysctl that the rules depend on.
    * @returns the reason for a full sync, or `undefined`
    */
   async refresh(): Promise<string | undefined> {
-    const { families, abilities } = this.#iptables;
+    const { abilities } = this.#iptables;
     const tcpBeLiberal = await isTcpLiberal(this.#options.runner);
     if (tcpBeLiberal === (abilities.tcpBeLiberal ?? false)) return undefined;
-    this.#iptables = { families, abilities: { ...abilities, tcpBeLiberal } };
+    this.#iptables = { ...this.#iptables, abilities: { ...abilities, tcpBeLiberal } };
     return `nf_conntrack_tcp_be_liberal is ${tcpBeLiberal ? "set" : "not set any more"}`;
   }
 
@@ -119,8 +128,8 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    * @throws {ApplyError} if the programs are missing
    */
   async readPackets(): Promise<void> {
-    for (const family of this.#options.iptables.families) {
-      const program = programName(family, "", this.#options.iptables.backend);
+    for (const family of this.#iptables.families) {
+      const program = programName(family, "", this.#iptables.backend);
       for (const { what, place } of countedIn(family)) {
         const count = countIn(what, await this.#listChain(program, place));
         if (count !== undefined) this.#packets.seen(what, family, count);
@@ -129,20 +138,18 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   }
 
   /**
-   * Lists the chains with frontend rules and their counters, by family.
+   * Reads the connection counts of frontend rules.
    * @throws {ApplyError} if the programs are missing
    */
-  async listFrontends(): Promise<ReadonlyMap<Family, string>> {
-    const listings = new Map<Family, string>();
-    for (const family of this.#options.iptables.families) {
-      const program = programName(family, "", this.#options.iptables.backend);
-      const chains: string[] = [];
+  async readFrontends(): Promise<Iterable<FrontendCount>> {
+    const listings: [Family, string][] = [];
+    for (const family of this.#iptables.families) {
+      const program = programName(family, "", this.#iptables.backend);
       for (const chain of FRONTEND_CHAINS) {
-        chains.push(await this.#listChain(program, { table: "nat", chain }));
+        listings.push([family, await this.#listChain(program, { table: "nat", chain })]);
       }
-      listings.set(family, chains.join(""));
     }
-    return listings;
+    return countsIn(listings);
   }
 
   /** Lists a chain's rules with counters; `""` if there is no such chain. */
@@ -164,7 +171,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   }
 
   async #save(family: Family, ...options: readonly string[]): Promise<string> {
-    const program = programName(family, "-save", this.#options.iptables.backend);
+    const program = programName(family, "-save", this.#iptables.backend);
     const result = await this.#run([program, ...options]);
     if (result.code !== 0) throw failureOf(program, result);
     return result.stdout;
@@ -186,8 +193,8 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
    */
   async missingCanaries(): Promise<readonly string[]> {
     const missing: string[] = [];
-    for (const family of this.#options.iptables.families) {
-      const program = programName(family, "", this.#options.iptables.backend);
+    for (const family of this.#iptables.families) {
+      const program = programName(family, "", this.#iptables.backend);
       const wait = ["-w", `${LOCK_WAIT_SECONDS}`];
       for (const table of TABLES) {
         const result = await this.#run([program, ...wait, "-t", table, "-S", CANARY_CHAIN]);
@@ -202,7 +209,7 @@ export class IptablesDataplane implements Dataplane<IptablesScript> {
   async #restore(input: FamilyInput): Promise<number> {
     const text = await this.#inTurns(renderFamily(input));
     if (text === "") return 0;
-    const program = programName(input.family, "-restore", this.#options.iptables.backend);
+    const program = programName(input.family, "-restore", this.#iptables.backend);
     const result = await this.#run([program, "-w", `${LOCK_WAIT_SECONDS}`, "--noflush"], text);
     if (result.code !== 0) throw failureOf(program, result, text);
     return text.length;

@@ -133,23 +133,23 @@ const FRONTEND_RULE = new RegExp(
   "gm",
 );
 
-/**
- * Yields the counts in a listing one by one.
- * @param listing the output of `iptables -v -S`
- */
-export function* countsIn(family: Family, listing: string): Iterable<FrontendCount> {
-  for (const [, address, name, service = "", port, packets] of listing.matchAll(FRONTEND_RULE)) {
-    const protocol = name as Protocol;
-    const key = frontendKey({ address, protocol, port: Number(port) });
-    yield { frontend: keyInFamily(family, key), service, connections: Number(packets) };
+/** Yields the counts in outputs of `iptables -v -S` one by one. */
+export function* countsIn(
+  listings: readonly (readonly [Family, string])[],
+): Iterable<FrontendCount> {
+  for (const [family, listing] of listings) {
+    for (const [, address, name, service = "", port, packets] of listing.matchAll(FRONTEND_RULE)) {
+      const protocol = name as Protocol;
+      const key = frontendKey({ address, protocol, port: Number(port) });
+      yield { frontend: keyInFamily(family, key), service, connections: Number(packets) };
+    }
   }
 }
 
 /** The sources of the metrics. */
 interface MetricsOptions {
   readonly clock: Pick<Clock, "monotonic" | "sleep">;
-  /** Returns the dataplane in use. */
-  readonly dataplane: () => {
+  readonly dataplane: {
     readonly ruleCounts: Iterable<RuleCount>;
     readonly packets: PacketCounts;
     readPackets(): Promise<void>;
@@ -164,15 +164,15 @@ export function iptablesMetrics({ clock, dataplane }: MetricsOptions): BackendMe
     definition: [`${PREFIX}_${name}`, help] as const,
     labels: ["ip_family", "table"],
     read: () =>
-      [...dataplane().ruleCounts].map((count) => ({
+      [...dataplane.ruleCounts].map((count) => ({
         labels: { ip_family: FAMILY_NAMES[count.family], table: count.table },
         value: read(count),
       })),
   });
   const readPackets = boundedReading({
     clock,
-    refresh: () => dataplane().readPackets(),
-    known: () => dataplane().packets,
+    refresh: () => dataplane.readPackets(),
+    known: () => dataplane.packets,
   });
   const packets = (name: string, help: string, what: keyof PacketCounts) => ({
     definition: [`kubeproxy_iptables_${name}_packets_total`, help] as const,
