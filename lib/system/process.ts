@@ -97,7 +97,11 @@ export class DenoProcessRunner implements ProcessRunner {
 /** Starts a program whose output is read. */
 function spawn(
   [program, ...args]: readonly [string, ...string[]],
-  options: Pick<Deno.CommandOptions, "stdin" | "stderr" | "env">,
+  options: {
+    readonly stdin: "null" | "piped";
+    readonly stderr: "null" | "piped";
+    readonly env: Record<string, string>;
+  },
 ): Deno.ChildProcess {
   try {
     return new Deno.Command(program, { args, stdout: "piped", clearEnv: true, ...options }).spawn();
