@@ -24,7 +24,7 @@ export async function cleanUpIpvs(options: IpvsCleanupOptions): Promise<Error[]>
   if (problems.length === 0) return [];
   const advice =
     "install ipvsadm, iproute2, coreutils (cat) or ipset and run this again, or run kube-proxy --cleanup";
-  return [new Error(`of kube-proxy's ipvs mode is left: ${problems.join("; ")} (${advice})`)];
+  return [new Error(`left of kube-proxy's ipvs mode: ${problems.join("; ")} (${advice})`)];
 }
 
 /** @returns a line for each part that is left */
@@ -42,7 +42,7 @@ async function cleanUp(options: IpvsCleanupOptions): Promise<string[]> {
   );
   const link = state ? [`# ip link delete ${IPVS_INTERFACE}\n`] : [];
   await removed({
-    message: "removed what kube-proxy's ipvs mode left",
+    message: "removed leftovers of kube-proxy's ipvs mode",
     details: {
       virtualServers: servers.length,
       interface: state && IPVS_INTERFACE,

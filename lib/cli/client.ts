@@ -126,7 +126,7 @@ function readAnswer<T>(
   }
   const [issue] = checked.error.issues;
   const where = plain(issue?.path.join(".") ?? "");
-  throw new FatalError(`what answers at the socket is no signpost: ${where}: ${issue?.message}`);
+  throw new FatalError(`the program at the socket is not signpost: ${where}: ${issue?.message}`);
 }
 
 /**
@@ -236,7 +236,9 @@ const commandLine: z.ZodMiniType<CommandLine> = z.object({
 export async function askCommandLine(socket: string, ask: Ask = askDaemon): Promise<CommandLine> {
   const answer = await request(socket, { method: "GET", path: "/v1/command-line" }, ask);
   const checked = commandLine.safeParse(answer, { jitless: true });
-  if (!checked.success) throw new FatalError("what answers at the socket is no such signpost");
+  if (!checked.success) {
+    throw new FatalError("the program at the socket does not answer like this version of signpost");
+  }
   return checked.data;
 }
 
@@ -290,7 +292,9 @@ export async function askHeldBack(
 ): Promise<readonly HeldBackPorts[]> {
   const answer = await request(socket, { method: "GET", path: "/v1/held-back" }, ask);
   const checked = heldBack.safeParse(answer, { jitless: true });
-  if (!checked.success) throw new FatalError("what answers at the socket is no such signpost");
+  if (!checked.success) {
+    throw new FatalError("the program at the socket does not answer like this version of signpost");
+  }
   return checked.data;
 }
 

@@ -118,14 +118,13 @@ A switch stands alone or has =true or =false.`,
       writeConfigTo: flagOnly(path, "", {
         name: "write-config-to",
         value: "FILE",
-        help:
-          "Only write what flags and file say, with defaults, as a KubeProxyConfiguration, and exit.",
+        help: "Only write flags and file with defaults as a KubeProxyConfiguration, and exit.",
       }),
     },
   },
   check: {
     group: "This node",
-    summary: "look for what would keep signpost from working on this node",
+    summary: "list problems of this node",
     usage: ["check [flags]"],
     about:
       `Looks at kernel, nft and iptables, rights, the API server and what it lets signpost read, other proxies,
@@ -204,7 +203,7 @@ is written. A part that cannot be read says why, so it needs no daemon and no AP
   },
   explain: {
     group: "This node",
-    summary: "say what happens to a Service or a packet on this node, and why",
+    summary: "explain how this node handles a Service or a packet",
     usage: [
       "explain [NAMESPACE/]SERVICE[:PORT] [-v] [--conntrack] [flags]",
       "explain [SOURCE] to IP:PORT[/PROTOCOL] [--from SOURCE] [--trace] [flags]",
@@ -239,7 +238,7 @@ ${DAEMON_FLAGS}`,
         name: "from",
         value: "SOURCE",
         choices: ["pod", "node", "external"],
-        help: "Who sends the packet: a pod of this node, this node itself, or any other host.",
+        help: "Sender of the packet: a pod of this node, this node itself, or any other host.",
       }),
       trace: flagOnly(boolean, false, {
         name: "trace",
@@ -254,7 +253,7 @@ ${DAEMON_FLAGS}`,
   },
   verify: {
     group: "This node",
-    summary: "compare the kernel with what it should hold",
+    summary: "compare the kernel's rules with the desired rules",
     usage: ["verify [--fix] [flags]"],
     about: `${DAEMON_FLAGS}`,
     examples: ["signpost verify", "signpost verify --fix", "signpost verify -o json"],
@@ -269,14 +268,14 @@ ${DAEMON_FLAGS}`,
       output: OUTPUT,
       fix: flagOnly(boolean, false, {
         name: "fix",
-        help: "Ask the daemon for a full sync where rules differ.",
+        help: "Ask the daemon for a full sync if rules differ.",
       }),
       timeout: TIMEOUT,
     },
   },
   status: {
     group: "This node",
-    summary: "ask the running daemon how it is",
+    summary: "show the state of the running daemon",
     usage: ["status [--watch] [flags]"],
     about: "",
     examples: ["signpost status", "signpost status --watch", "signpost status -o yaml"],
@@ -302,7 +301,7 @@ ${DAEMON_FLAGS}`,
     usage: ["top [--once] [flags]"],
     about:
       `New connections by service port and kind of frontend, by second and in all. It asks the daemon that runs
-on this node, at --socket, and shows it live until q or Ctrl-C; where the output is no terminal, it prints
+on this node, at --socket, and shows it live until q or Ctrl-C; if the output is no terminal, it prints
 one table. --service-metrics=false has nothing counted.`,
     examples: ["signpost top", "signpost top --once", "signpost top -o json"],
     exitCodes: [
@@ -323,7 +322,7 @@ one table. --service-metrics=false has nothing counted.`,
   },
   diff: {
     group: "This node",
-    summary: "say what applying objects would change in the kernel",
+    summary: "show what manifests would change in the kernel",
     usage: ["diff --manifests FILE... [flags]"],
     about:
       `The files are laid over the present objects. Without --config, --kubeconfig or --master these are the
@@ -362,7 +361,7 @@ are compared with what the kernel holds of the Services that they name. Nothing 
   },
   version: {
     group: "The program",
-    summary: "say what this program is made of",
+    summary: "print version, commit and engine",
     usage: ["version"],
     about:
       `Prints the release, its commit and that commit's day, and the Deno, the engine of JavaScript and
@@ -375,7 +374,7 @@ the machine that it was made for, one on a line. signpost --version prints the f
   },
   licenses: {
     group: "The program",
-    summary: "print the licences of what is in this program",
+    summary: "print the licences of all packages in this program",
     usage: ["licenses"],
     about:
       `Prints name, version, publisher, licence and notices of each package that is in the program.`,

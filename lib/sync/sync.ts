@@ -265,7 +265,7 @@ export class SyncLoop {
    */
   async #write(partial: Script | undefined, began: number): Promise<Script | undefined> {
     const { backend, desired, clock, logger } = this.#options;
-    let reason = this.#full ?? "the node changed, or very much";
+    let reason = this.#full ?? "the node or very many Services changed";
     if (partial && this.#full === undefined) {
       const failure = await this.#apply(partial, began);
       if (failure === undefined) return partial;

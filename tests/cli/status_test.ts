@@ -138,7 +138,7 @@ Deno.test("an answer of another version, or of something else, is refused in one
   for (const answer of [null, "hello", [], {}, { ...STATUS, watches: [{}] }]) {
     const { code, complaints } = await run({ ask: answering(answer) });
     assertEquals([code, complaints.length], [1, 1]);
-    assertMatch(complaints.join("\n"), /what answers at the socket is no signpost/);
+    assertMatch(complaints.join("\n"), /the program at the socket is not signpost/);
   }
 });
 

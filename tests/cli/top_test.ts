@@ -198,7 +198,7 @@ Deno.test("without a daemon, or with one of another version, there is one line, 
   const other = await run({ ask: answering({ ...CONNECTIONS, connectionsVersion: 2 }) });
   assertMatch(other.complaints.join("\n"), /answers in version 2, this signpost reads version 1/);
   const none = await run({ ask: answering({ hello: 1 }) });
-  assertMatch(none.complaints.join("\n"), /what answers at the socket is no signpost/);
+  assertMatch(none.complaints.join("\n"), /the program at the socket is not signpost/);
 });
 
 Deno.test("no name moves the cursor, and nothing yet is said in words", async () => {

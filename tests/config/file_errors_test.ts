@@ -38,11 +38,11 @@ const WRONG: readonly [string, string][] = [
   ],
   [
     "mode: ebpf",
-    'mode: must be nftables, iptables, ipvs or empty (nftables where it works), is "ebpf"',
+    'mode: must be nftables, iptables, ipvs or empty (nftables if it works), is "ebpf"',
   ],
   [
     "mode: [a]",
-    "mode: must be nftables, iptables, ipvs or empty (nftables where it works), is a list",
+    "mode: must be nftables, iptables, ipvs or empty (nftables if it works), is a list",
   ],
   [
     "detectLocalMode: NodeCidr",

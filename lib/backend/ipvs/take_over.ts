@@ -290,14 +290,17 @@ export class IpvsTakeOver {
       if (next.step !== "remove" || !await this.#remove(state)) return { ...next, step: "wait" };
       const after = removed(next, now);
       if (after.step === "done") await this.#end(after);
-      this.#options.logger.info("took over from kube-proxy's ipvs mode: what it left is removed", {
-        interface: IPVS_INTERFACE,
-        virtualServers: state.servers.length,
-        connectionsEnded: next.connections,
-      });
+      this.#options.logger.info(
+        "took over from kube-proxy's ipvs mode: its leftovers are removed",
+        {
+          interface: IPVS_INTERFACE,
+          virtualServers: state.servers.length,
+          connectionsEnded: next.connections,
+        },
+      );
       return after;
     } catch (error) {
-      this.#warn(`what kube-proxy's ipvs mode left is not removed: ${messageOf(error)}`);
+      this.#warn(`leftovers of kube-proxy's ipvs mode are not removed: ${messageOf(error)}`);
       return before;
     }
   }
@@ -323,7 +326,7 @@ export class IpvsTakeOver {
   }
 
   #warnOfLeftovers(problems: readonly string[]): void {
-    for (const problem of problems) this.#warn(`of kube-proxy's ipvs mode is left: ${problem}`);
+    for (const problem of problems) this.#warn(`left of kube-proxy's ipvs mode: ${problem}`);
   }
 
   /** Waits, because unseen connections may be open. */
@@ -367,7 +370,7 @@ export class IpvsTakeOver {
     try {
       return await this.#kernel.look();
     } catch (error) {
-      this.#warn(`it cannot be told what kube-proxy's ipvs mode left: ${messageOf(error)}`);
+      this.#warn(`cannot read the leftovers of kube-proxy's ipvs mode: ${messageOf(error)}`);
       return undefined;
     }
   }

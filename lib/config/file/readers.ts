@@ -109,7 +109,7 @@ export function proxyMode(value: unknown): AskedMode | Fault {
   if (mode !== undefined) return mode;
   const retired = typeof value === "string" ? RETIRED_MODES[value.toLowerCase()] : undefined;
   if (retired !== undefined) return new Fault(retired, true);
-  return new Fault(`must be ${MODES.join(", ")}, ipvs or empty (nftables where it works)`);
+  return new Fault(`must be ${MODES.join(", ")}, ipvs or empty (nftables if it works)`);
 }
 
 /** Reads `detectLocalMode`. Empty is the default, ClusterCIDR. */

@@ -22,13 +22,13 @@ export const HEALTH_GROUP = group({
       flag: {
         name: "bind-address",
         value: "IP",
-        help: "This node's primary IP, where the Node does not tell. Default 0.0.0.0.",
+        help: "This node's primary IP, if the Node has none. Default 0.0.0.0.",
       },
     }),
     bindAddressHardFail: value(boolean, false, {
       flag: {
         name: "bind-address-hard-fail",
-        help: "Exit where the health or metrics server cannot listen.",
+        help: "Exit if the health or metrics server cannot listen.",
       },
     }),
     healthzBindAddress: value(bindAddress, `0.0.0.0:${HEALTHZ_PORT}`, {
@@ -36,7 +36,7 @@ export const HEALTH_GROUP = group({
       flag: {
         name: "healthz-bind-address",
         value: "IP:PORT",
-        help: "Where /healthz, /livez and /readyz answer; empty: nowhere. Default 0.0.0.0:10256.",
+        help: "Address of /healthz, /livez and /readyz; empty: none. Default 0.0.0.0:10256.",
       },
     }),
     metricsBindAddress: value(bindAddress, `127.0.0.1:${METRICS_PORT}`, {
@@ -44,7 +44,7 @@ export const HEALTH_GROUP = group({
       flag: {
         name: "metrics-bind-address",
         value: "IP:PORT",
-        help: "Where /metrics and /configz answer; empty: nowhere. Default 127.0.0.1:10249.",
+        help: "Address of /metrics and /configz; empty: none. Default 127.0.0.1:10249.",
       },
     }),
     "signpost.statusPage": word(oneOf("auto", "on", "off"), "auto", {
@@ -174,12 +174,13 @@ export const PROCESS_GROUP = group({
     }),
     "signpost.wait": flagOnly(boolean, false, {
       name: "wait",
-      help: "Where another signpost writes this node's rules, wait for its end, then start.",
+      help: "If another signpost writes this node's rules, wait for its end, then start.",
     }),
     "signpost.socket": flagOnly(path, "/run/signpost/signpost.sock", {
       name: "socket",
       value: "PATH",
-      help: "For signpost status and its kin; empty: none. Default /run/signpost/signpost.sock.",
+      help:
+        "Socket for signpost status and other commands; empty: none. Default /run/signpost/signpost.sock.",
     }),
   },
 });

@@ -31,7 +31,7 @@ export const RULE_GROUP = group({
         value: "MODE",
         choices: [...MODES, "ipvs"],
         help:
-          "nftables, iptables, or ipvs, which nftables serves; empty: nftables where kernel and nft can do it.",
+          "nftables, iptables, or ipvs, which nftables serves; empty: nftables if kernel and nft can do it.",
       },
     }),
     clusterCIDR: value<readonly string[]>(clusterCidrs, [], {
@@ -60,7 +60,7 @@ export const RULE_GROUP = group({
       flag: {
         name: "pod-interface-name-prefix",
         value: "PREFIX",
-        help: "How the pods' interfaces begin, for --detect-local-mode InterfaceNamePrefix.",
+        help: "Prefix of the pods' interfaces, for --detect-local-mode InterfaceNamePrefix.",
       },
     }),
     nodePortAddresses: list(nodePortAddress, {
@@ -69,7 +69,7 @@ export const RULE_GROUP = group({
         kind: "list",
         value: "CIDRS",
         help:
-          "Where node ports answer: CIDRs, primary, localhost, all. Default: primary (nftables), all (iptables).",
+          "Addresses of node ports: CIDRs, primary, localhost, all. Default: primary (nftables), all (iptables).",
       },
     }),
     "nftables.masqueradeAll": value(boolean, false, {
@@ -93,7 +93,7 @@ export const RULE_GROUP = group({
         name: "iptables-masquerade-bit",
         kind: "integer",
         value: "BIT",
-        help: "The same in iptables mode, and in both where no mode is set.",
+        help: "The same in iptables mode, and in both if no mode is set.",
       },
     }),
     "iptables.localhostNodePorts": value(boolean, true, {
@@ -117,7 +117,7 @@ export const RULE_GROUP = group({
         name: "iptables-min-sync-period",
         value: "DURATION",
         help:
-          "Least time between two syncs, in every mode but ipvs. Default: adaptive, by what they take, up to 1s.",
+          "Shortest pause between two syncs, in every mode but ipvs. Default: adaptive, up to 1s.",
         alsoSets: ["nftables.minSyncPeriod"],
       },
     }),

@@ -34,7 +34,7 @@ export const SCHEDULER_GROUP = group({
         choices: SCHEDULERS,
         help: `How Services spread connections: ${
           SCHEDULERS.join(", ")
-        }. Default random; the annotation signpost.dev/scheduler says it for one.`,
+        }. Default random; the annotation signpost.dev/scheduler sets it for one.`,
       },
     }),
     "signpost.hash": word<HashSource>(oneOf(...HASH_SOURCES), "source", {
@@ -43,7 +43,7 @@ export const SCHEDULER_GROUP = group({
         value: "NAME",
         choices: HASH_SOURCES,
         help:
-          "What consistent-hash goes by: source (default), or source-and-port. The annotation signpost.dev/hash says it for one.",
+          "Input of consistent-hash: source (default), or source-and-port. The annotation signpost.dev/hash sets it for one Service.",
       },
     }),
     "signpost.hashTableSize": value(prime(2, MAX_HASH_TABLE_SIZE), HASH_TABLE_SIZE, {
@@ -60,7 +60,7 @@ export const SCHEDULER_GROUP = group({
       flag: {
         name: "ipvs-scheduler",
         value: "NAME",
-        help: "With --proxy-mode ipvs: what --scheduler is, in the words of IPVS; docs/ipvs.md.",
+        help: "With --proxy-mode ipvs: the scheduler by its IPVS name; see docs/ipvs.md.",
       },
     }),
     "ipvs.syncPeriod": duration(30 * SECOND, {
@@ -101,7 +101,7 @@ export const SCHEDULER_GROUP = group({
       flag: {
         name: "ipvs-tcp-timeout",
         value: "DURATION",
-        help: "With --proxy-mode ipvs: what --conntrack-tcp-timeout-established is.",
+        help: "With --proxy-mode ipvs: as --conntrack-tcp-timeout-established.",
       },
     }),
     "ipvs.tcpFinTimeout": duration(0, {
@@ -118,7 +118,7 @@ export const SCHEDULER_GROUP = group({
         name: "ipvs-udp-timeout",
         value: "DURATION",
         help:
-          "With --proxy-mode ipvs: what --conntrack-udp-timeout and --conntrack-udp-timeout-stream are.",
+          "With --proxy-mode ipvs: as --conntrack-udp-timeout and --conntrack-udp-timeout-stream.",
       },
     }),
   },

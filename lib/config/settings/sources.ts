@@ -38,7 +38,7 @@ export const SOURCE_GROUP = group({
       flag: {
         name: "kube-api-content-type",
         value: "VALUE",
-        help: "How watches are asked for: application/vnd.kubernetes.protobuf or application/json.",
+        help: "Encoding of watches: application/vnd.kubernetes.protobuf or application/json.",
       },
     }),
     "clientConnection.acceptContentTypes": value(text, ""),

@@ -57,7 +57,7 @@ export async function beTheOnlyDaemon(options: OneDaemonOptions): Promise<void> 
     }
   } catch (error) {
     if (error instanceof FatalError) throw error;
-    logger.warn("it cannot be told whether another signpost runs here; going on", {
+    logger.warn("cannot find out if another signpost runs here; going on", {
       error: String(error),
     });
   } finally {

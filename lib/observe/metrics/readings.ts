@@ -156,7 +156,7 @@ function defineBuild(make: MetricFactory, options: MetricsOptions): void {
     Object.keys(labels),
   ).set(labels, 1);
   const gates = make.gauge(
-    ["kubernetes_feature_enabled", "1 where a feature gate is on"],
+    ["kubernetes_feature_enabled", "1 if a feature gate is on"],
     ["name", "stage"],
   );
   for (const { name, stage, enabled } of featureGates) gates.set({ name, stage }, enabled ? 1 : 0);

@@ -132,7 +132,7 @@ export class DriftWatch {
     this.#nextFull = undefined;
     await clock.sleep(Math.max(0, -late), signal);
     this.#nextFull = clock.monotonic() + this.#fullPauses.next();
-    if (!signal.aborted) onMissed("nft monitor missed what happened");
+    if (!signal.aborted) onMissed("nft monitor missed events");
   }
 
   /**
@@ -146,7 +146,7 @@ export class DriftWatch {
       await clock.sleep(PROOF.step, signal);
     }
     const { isComplete } = generations;
-    if (isComplete) logger.debug(2, "nft monitor missed nothing that others did");
+    if (isComplete) logger.debug(2, "nft monitor missed no change of another program");
     else generations.reset();
     return isComplete;
   }

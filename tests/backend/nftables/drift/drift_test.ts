@@ -429,7 +429,7 @@ Deno.test("where a monitor ended or lost events, a full sync reads a large table
   await fixture.end();
   for (const pause of [200, 300, ...NO_PROOF]) await fixture.clock.advance(pause);
   assertEquals(fixture.looks, ["structure", "contents"]);
-  assertEquals(fixture.missed, ["nft monitor missed what happened"]);
+  assertEquals(fixture.missed, ["nft monitor missed events"]);
   await fixture.clock.advance(60_000);
   await lose(fixture);
   assertEquals(fixture.missed.length, 2);
