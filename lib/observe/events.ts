@@ -11,14 +11,9 @@ import { sanitizeText } from "./redact.ts";
 import { plain } from "../model/values/text.ts";
 import { VERSION } from "../model/version.ts";
 
-/** What an `EventRecorder` needs. */
+/** The parts of an `EventRecorder`. */
 export interface EventRecorderOptions {
-  /**
-   * Sends one POST request and gives the status of the answer; it may reject.
-   *
-   * @param path for example `/apis/events.k8s.io/v1/namespaces/default/events`
-   * @param body the Event, a JSON value
-   */
+  /** Sends one POST request and returns the status of the answer; it may reject. */
   readonly post: (path: string, body: Record<string, unknown>) => Promise<number>;
   readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly logger: Logger;
@@ -28,12 +23,6 @@ export interface EventRecorderOptions {
   readonly dropped?: () => void;
 }
 
-/** Events of one object: some at once, then one a minute. */
-const OBJECT_LIMIT = { burst: 10, refill: 60_000 } as const;
-/** Events of one namespace: some at once, then one in 10 s. */
-const NAMESPACE_LIMIT = { burst: 25, refill: 10_000 } as const;
-/** Events of all objects, for the API server's sake. */
-const TOTAL_LIMIT = { burst: 100, refill: 200 } as const;
 /** Milliseconds in which an Event that was sent is not sent again, only counted. */
 const REPEAT_WINDOW = 600_000;
 /** Milliseconds without a further try after the API server has refused. */
@@ -52,12 +41,32 @@ interface Queued {
   readonly count: number;
 }
 
+/** Limits Events with the same key: a burst at once, then one in each interval. */
+class Limit {
+  /** By key, the number of Events that are allowed now, as of a monotonic time. */
+  readonly #allowed = new BoundedMap<string, { readonly count: number; readonly at: number }>(
+    MAXIMUM_REMEMBERED,
+  );
+
+  /** @param interval milliseconds */
+  constructor(private readonly burst: number, private readonly interval: number) {}
+
+  /** Counts an Event. @returns true if it is allowed */
+  take(key: string, now: number): boolean {
+    const { count, at } = this.#allowed.get(key) ?? { count: this.burst, at: now };
+    const allowed = Math.min(this.burst, count + (now - at) / this.interval);
+    this.#allowed.set(key, { count: allowed < 1 ? allowed : allowed - 1, at: now });
+    return allowed >= 1;
+  }
+}
+
 /** Queues Events and sends them one after the other. */
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
-  readonly #total: TokenBucket;
-  readonly #perNamespace = new BoundedMap<string, TokenBucket>(MAXIMUM_REMEMBERED);
-  readonly #perObject = new BoundedMap<string, TokenBucket>(MAXIMUM_REMEMBERED);
+  readonly #objects = new Limit(10, 60_000);
+  readonly #namespaces = new Limit(25, 10_000);
+  /** Protects the API server. */
+  readonly #all = new Limit(100, 200);
   readonly #sent = new BoundedMap<string, Sent>(MAXIMUM_REMEMBERED);
   readonly #failures = new ChangeFilter();
   readonly #queue: Queued[] = [];
@@ -65,23 +74,26 @@ export class EventRecorder {
   #serial = 0;
   #sending: Promise<void> | undefined;
 
+  /** @param options its parts */
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    this.#total = new TokenBucket(options.clock.monotonic(), TOTAL_LIMIT);
   }
 
-  /** Queues an Event; one that is over the limits, or that repeats itself, is dropped. */
+  /** Queues an Event. It drops repeated ones, and those over the limits. */
   record(report: EventReport): void {
     const now = this.#options.clock.monotonic();
-    const { regarding } = report;
-    const object = `${regarding.kind} ${objectKey(regarding)}`;
+    const { regarding: { kind, namespace = "", name } } = report;
+    const object = `${kind} ${objectKey({ namespace, name })}`;
     const key = JSON.stringify([object, report.reason, report.note]);
     const earlier = this.#sent.get(key);
     if (earlier && now - earlier.at < REPEAT_WINDOW) {
       earlier.count += 1;
       return;
     }
-    if (!this.#mayPass(object, regarding.namespace ?? "", now)) return this.#options.dropped?.();
+    const isAllowed = now >= this.#pausedUntil && this.#queue.length < MAXIMUM_QUEUE &&
+      this.#objects.take(object, now) && this.#namespaces.take(namespace, now) &&
+      this.#all.take("", now);
+    if (!isAllowed) return this.#options.dropped?.();
     const count = (earlier?.count ?? 0) + 1;
     this.#sent.set(key, { at: now, count });
     this.#queue.push({ report, count });
@@ -93,99 +105,38 @@ export class EventRecorder {
     await this.#sending;
   }
 
-  #mayPass(object: string, namespace: string, now: number): boolean {
-    if (now < this.#pausedUntil || this.#queue.length >= MAXIMUM_QUEUE) return false;
-    const bucketOf = (
-      buckets: BoundedMap<string, TokenBucket>,
-      key: string,
-      limit: TokenBucketOptions,
-    ) => {
-      const bucket = buckets.get(key) ?? new TokenBucket(now, limit);
-      buckets.set(key, bucket);
-      return bucket;
-    };
-    return bucketOf(this.#perObject, object, OBJECT_LIMIT).take(now) &&
-      bucketOf(this.#perNamespace, namespace, NAMESPACE_LIMIT).take(now) && this.#total.take(now);
-  }
-
   async #sendAll(): Promise<void> {
+    const { clock, dropped } = this.#options;
     for (let next = this.#queue.shift(); next; next = this.#queue.shift()) {
-      if (!await this.#send(next)) this.#options.dropped?.();
+      const failure = clock.monotonic() < this.#pausedUntil ? "" : await this.#send(next);
+      if (failure === undefined) {
+        this.#failures.clear("post");
+        continue;
+      }
+      dropped?.();
+      // Lost Events are no error of the proxy: one line, until the reason changes.
+      if (failure !== "" && this.#failures.changed("post", failure)) {
+        this.#options.logger.info("cannot send Events", { reason: failure });
+      }
     }
     this.#sending = undefined;
   }
 
-  /** @returns whether the API server took it */
-  async #send({ report, count }: Queued): Promise<boolean> {
+  /** Sends an Event. @returns the failure, if there is one */
+  async #send({ report, count }: Queued): Promise<string | undefined> {
     const { clock, instance, post } = this.#options;
-    if (clock.monotonic() < this.#pausedUntil) return false;
     this.#serial = (this.#serial + 1) % 1_000_000;
     const stamp = { now: clock.now(), serial: this.#serial, instance, count };
     try {
-      return this.#judge(await post(eventPath(report), eventBody(report, stamp)));
+      const status = await post(eventPath(report), eventBody(report, stamp));
+      if (status >= 200 && status < 300) return undefined;
+      if (status !== 401 && status !== 403) return `the API server answers ${status}`;
+      this.#pausedUntil = clock.monotonic() + PAUSE;
+      return `the API server answers ${status}: to see Events, let this node create events ` +
+        "(API group events.k8s.io)";
     } catch (error) {
-      return this.#fail(messageOf(error));
+      return messageOf(error);
     }
-  }
-
-  #judge(status: number): boolean {
-    if (status >= 200 && status < 300) {
-      this.#failures.clear("post");
-      return true;
-    }
-    if (status === 401 || status === 403) {
-      this.#pausedUntil = this.#options.clock.monotonic() + PAUSE;
-      return this.#fail(
-        `the API server answers ${status}: to see Events, let this node create events ` +
-          "(API group events.k8s.io)",
-      );
-    }
-    return this.#fail(`the API server answers ${status}`);
-  }
-
-  /** Lost Events are no error of the proxy: one line, until the reason changes. */
-  #fail(reason: string): false {
-    if (this.#failures.changed("post", reason)) {
-      this.#options.logger.info("cannot send Events", { reason });
-    }
-    return false;
-  }
-}
-
-/** Size and speed of a bucket. */
-export interface TokenBucketOptions {
-  /** Tokens in a full bucket; it starts full. */
-  readonly burst: number;
-  /** Milliseconds in which one token comes back. */
-  readonly refill: number;
-}
-
-/** A token bucket; the caller tells the time. */
-export class TokenBucket {
-  readonly #options: TokenBucketOptions;
-  #tokens: number;
-  #countedAt: number;
-
-  /** @param now monotonic milliseconds */
-  constructor(now: number, options: TokenBucketOptions) {
-    this.#options = options;
-    this.#tokens = options.burst;
-    this.#countedAt = now;
-  }
-
-  /**
-   * Takes a token.
-   *
-   * @param now monotonic milliseconds
-   * @returns whether there was one
-   */
-  take(now: number): boolean {
-    const { burst, refill } = this.#options;
-    this.#tokens = Math.min(burst, this.#tokens + (now - this.#countedAt) / refill);
-    this.#countedAt = now;
-    if (this.#tokens < 1) return false;
-    this.#tokens -= 1;
-    return true;
   }
 }
 
@@ -208,7 +159,7 @@ export interface EventReport {
   readonly note: string;
 }
 
-/** When and by whom an Event is sent. */
+/** The time and the sender of an Event. */
 export interface EventStamp {
   /** Wall-clock time, milliseconds since the epoch. */
   readonly now: number;
@@ -232,12 +183,7 @@ export function eventPath({ regarding }: EventReport): string {
   return `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
 }
 
-/**
- * The Event as JSON value.
- *
- * @param report what happened
- * @param stamp when, and by whom it is told
- */
+/** Returns the JSON value of an Event. */
 export function eventBody(report: EventReport, stamp: EventStamp): Record<string, unknown> {
   const { regarding, type, reason, action, note } = report;
   const time = microTime(stamp.now);
