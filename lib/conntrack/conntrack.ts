@@ -36,7 +36,7 @@ import { frontendKey, hostPort } from "../model/cluster/names.ts";
 import { type Frontend, frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 
-/** Lists what the cleaner works with. */
+/** The state and the ports of the cleaner. */
 export interface ConntrackCleanerOptions {
   /** The present desired state. */
   readonly state: DesiredState;
@@ -88,18 +88,12 @@ export class ConntrackCleaner {
   #isMissing = false;
   #lastWarning = "";
 
-  /** @param options what it works with */
   constructor(options: ConntrackCleanerOptions) {
     this.#options = options;
     this.#tool = new ConntrackTool(options.runtime.runner);
   }
 
-  /**
-   * Notes what a sync may have made stale, and starts a clean-up if the kernel took the sync. Does not wait for it.
-   *
-   * @param sync `applied`: the kind of script that the kernel took; `isFull`: it may have held something else before
-   * @yields where other work can be done
-   */
+  /** Notes what a sync may have made stale, and starts a clean-up if it succeeded. @yields when other work can run */
   *following(
     { change, applied, isFull }: {
       readonly change: StateChange;
@@ -137,7 +131,7 @@ export class ConntrackCleaner {
     this.#isRunning = false;
   }
 
-  /** Cleans both families. @returns whether nothing is left */
+  /** Cleans both families. @returns true if nothing is left */
   async #clean(): Promise<boolean> {
     const [suspects, services] = [this.#suspects, this.#services];
     this.#suspects = noSuspects();
@@ -278,7 +272,7 @@ export function* suspectsOf(
   }
 }
 
-/** Returns whether a change of a Service can make flows stale at all. */
+/** Returns true if a change of a Service can make flows stale. */
 export function concernsUdp({ before, after }: ServiceChange): boolean {
   return before !== after && (before.some(isUdp) || after.some(isUdp));
 }
@@ -312,7 +306,7 @@ function* udpFrontends(
   }
 }
 
-/** Holds what flows are compared with. */
+/** The state that flows are compared with. */
 export interface Present {
   readonly node: DesiredNode;
   /** All addresses of the node's interfaces, canonical. */
@@ -321,16 +315,12 @@ export interface Present {
   readonly servicePorts: ReadonlyMap<string, DesiredServicePort>;
 }
 
-/** Returns whether one of them is a node port: an unchanged virtual IP on the node's address goes before it. */
+/** Returns true if one of them is a node port. A virtual IP on the node's address goes before it. */
 export function haveNodePort(suspects: Suspects): boolean {
   return suspects.values().some(({ address }) => address === undefined);
 }
 
-/**
- * Gathers what the flows of a family are compared with.
- *
- * @yields where other work can be done
- */
+/** Gathers what the flows of a family are compared with. @yields when other work can run */
 export function* gatheringPresent(
   services: Iterable<readonly DesiredServicePort[]>,
   { family, ...rest }: Omit<Present, "servicePorts"> & { readonly family: Family },

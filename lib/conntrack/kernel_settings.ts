@@ -1,5 +1,5 @@
 /**
- * Settings of the kernel and of this process that kube-proxy makes from its configuration
+ * Makes the settings of the kernel and this process that kube-proxy makes, too
  * (`pkg/proxy/conntrack/sysctls.go`; the kernel's `nf_conntrack-sysctl.rst`).
  *
  * @module
@@ -12,18 +12,14 @@ import type { Runtime } from "../model/ports/runtime.ts";
 import { Sysctl } from "../backend/sysctl.ts";
 import { oneLine } from "../model/values/text.ts";
 
-/** What the settings are made from. */
+/** The configuration and the ports. */
 export interface KernelSettingsOptions {
   readonly configuration: Configuration;
   readonly runtime: Runtime;
   readonly logger: Logger;
 }
 
-/**
- * Makes the settings; what cannot be made never ends the daemon. Called after the first sync.
- *
- * @returns the settings of connection tracking that were not made
- */
+/** Makes all settings after the first sync. @returns the settings of connection tracking that failed */
 export async function applyKernelSettings(
   options: KernelSettingsOptions,
 ): Promise<readonly SettingFailure[]> {
@@ -61,7 +57,7 @@ async function setOomScore(
   }
 }
 
-/** A kernel setting and what it is to be. */
+/** A kernel setting and its wanted value. */
 export interface ConntrackSysctl {
   /** As sysctl(8) has it. */
   readonly name: string;
@@ -83,14 +79,8 @@ const ENTRIES_PER_BUCKET = 4;
 const MAX_SCALED = 1_048_576;
 
 /**
- * The settings that a configuration asks for, in the order in which they are to be set.
- *
- * The size of the hash table is set as `nf_conntrack_buckets`: the same number as the module
- * parameter `hashsize` that kube-proxy writes, but under /proc/sys, which is writable more often
- * than /sys.
- *
- * @param conntrack what is 0 (or false) is left as it is; `min` counts only beside `maxPerCore`
- * @param machine `cpus`: the number of processors of the node
+ * Returns the settings of a configuration in their order. 0 and `false` leave a setting unchanged.
+ * `nf_conntrack_buckets` is kube-proxy's module parameter `hashsize`, in a place that is more often writable.
  */
 export function conntrackSysctls(
   conntrack: Configuration["conntrack"],
@@ -111,14 +101,10 @@ export function conntrackSysctls(
 }
 
 /**
- * Sets what is not yet as it is to be. What cannot be set, because /proc/sys is read-only or the
- * kernel lacks the setting, is returned; all else is set all the same.
+ * Writes the settings that differ. The kernel has them once a rule asks for connection tracking, and
+ * the limits are read-only in a network namespace of its own.
  *
- * The kernel has these settings once it tracks connections, which it does from the first rule
- * that asks for it: call this after the first sync. In a network namespace of its own, the
- * limits (`max`, `buckets`) are read-only.
- *
- * @returns what was not set
+ * @returns the failures
  */
 export async function applyConntrackSysctls(
   sysctls: readonly ConntrackSysctl[],
@@ -136,7 +122,7 @@ export async function applyConntrackSysctls(
   return failed;
 }
 
-/** @returns whether the setting had to be changed */
+/** @returns true if the setting was changed */
 async function ensure(sysctl: ConntrackSysctl, access: SysctlAccess): Promise<boolean> {
   const { name, value, rule } = sysctl;
   const text = (await access.read(name)).trim();

@@ -1,5 +1,5 @@
 /**
- * The program `conntrack` (conntrack-tools): its arguments and its answers.
+ * Runs the program `conntrack` (conntrack-tools), and reads its answers.
  *
  * @module
  */
@@ -99,11 +99,7 @@ export class ConntrackTool {
     return parseEntries(result.stdout);
   }
 
-  /**
-   * Deletes entries, with one process if the tool can.
-   *
-   * @returns how many entries are gone
-   */
+  /** Deletes entries, with one process if the tool can. @returns the number of deleted entries */
   async delete(deletions: readonly Deletion[]): Promise<number> {
     if (this.#takesBatches && deletions.length > 1) {
       const lines = deletions.map((deletion) => `${deletionArguments(deletion).join(" ")}\n`);
@@ -173,12 +169,7 @@ export interface ConntrackEntry {
 const PORT = /^\d{1,5}$/;
 const FLAG = /^\[([A-Z_]{1,32})\]$/;
 
-/**
- * Reads a listing, line by line as it is asked for. Lines that are no flow of TCP, UDP or SCTP
- * are passed over.
- *
- * @param text the standard output of `conntrack -L`, `-L -o extended` or `-D`
- */
+/** Reads the output of `conntrack -L`, `-L -o extended` or `-D`. It skips lines that are no flow. */
 export function* parseEntries(text: string): Generator<ConntrackEntry> {
   for (let start = 0; start < text.length;) {
     const newline = text.indexOf("\n", start);
@@ -189,12 +180,7 @@ export function* parseEntries(text: string): Generator<ConntrackEntry> {
   }
 }
 
-/**
- * Reads one line. Fields that are not known are passed over, so that counters, labels and
- * timestamps do no harm.
- *
- * @returns `undefined` where the line is no flow, or a part of it is not what it has to be
- */
+/** Reads one line, without unknown fields. @returns `undefined` if it is no valid flow */
 export function parseEntry(line: string): ConntrackEntry | undefined {
   const words = line.split(" ").filter((word) => word !== "");
   const protocol = words.find(isProtocol);

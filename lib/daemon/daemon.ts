@@ -1,5 +1,5 @@
 /**
- * The daemon: its parts, wired, and what they tell each other.
+ * Wires the parts of the daemon, and runs them.
  *
  * @module
  */
@@ -81,10 +81,7 @@ export class Daemon {
   /** The Event of the start was sent. */
   #isAnnounced = false;
 
-  /**
-   * @param options how to run
-   * @param opened what it works on
-   */
+  /** @param opened its backend, source and programs */
   constructor(options: DaemonOptions, opened: Opened) {
     this.#options = options;
     this.#opened = opened;

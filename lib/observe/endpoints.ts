@@ -26,7 +26,7 @@ import type { PageContents } from "./page/data.ts";
 import { DATA_PATH, pageHandler } from "./page/handler.ts";
 import { plain } from "../model/values/text.ts";
 
-/** What a time looks like that never was: Go's zero time. */
+/** Go's zero time, for a time that never was. */
 const NEVER = "0001-01-01T00:00:00Z";
 
 /** The answer to who asks by another name. */

@@ -74,7 +74,6 @@ export class EventRecorder {
   #serial = 0;
   #sending: Promise<void> | undefined;
 
-  /** @param options its parts */
   constructor(options: EventRecorderOptions) {
     this.#options = options;
   }

@@ -1,9 +1,6 @@
 /**
- * True if this proxy keeps up: the state behind `/healthz`, `/livez` and the health-check node
- * ports, as kube-proxy has it (`pkg/proxy/healthcheck/proxy_health.go`).
- *
- * It tells of this node's own work only. A lost API server changes nothing here: otherwise every
- * load balancer would drain every node at once.
+ * Decides if this proxy keeps up, as kube-proxy does (`pkg/proxy/healthcheck/proxy_health.go`). A lost
+ * API server does not count: every load balancer would drain every node at once.
  *
  * @module
  */
@@ -20,25 +17,22 @@ export interface HealthReport {
   /** Wall-clock times, milliseconds since the epoch; `undefined` before the first sync. */
   readonly lastUpdated: number | undefined;
   readonly currentTime: number;
-  /**
-   * The families that rules are written for; none before the first sync. One transaction has the rules of
-   * both, so that their health does not differ.
-   */
+  /** The families that have rules; none before the first sync. One transaction has both, so their health is one. */
   readonly families: readonly Family[];
   /** The families that no rules are written for, and why. */
   readonly missing: ReadonlyMap<Family, string>;
-  /** How far a large table is that is written in portions; `undefined`: none is. */
+  /** The progress of a large table that is written in portions, if there is one. */
   readonly progress: Progress | undefined;
 }
 
-/** What `ProxyHealth` needs. */
+/** The clock and the limits of `ProxyHealth`. */
 export interface ProxyHealthOptions {
   readonly clock: Pick<Clock, "now" | "monotonic">;
   /** Milliseconds that an update may wait; kube-proxy: two sync periods. */
   readonly timeout: number;
   /** The families that no rules are written for, and why: their health is not asked. */
   readonly missing?: ReadonlyMap<Family, string>;
-  /** How far a large table is that is written in portions. */
+  /** Returns the progress of a large table that is written in portions. */
   readonly progress?: () => Progress | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Times, sizes and health for people, in few words.
+ * Prints times, sizes and health for people.
  *
  * @module
  */
@@ -13,37 +13,32 @@ const UNITS: readonly (readonly [unit: string, seconds: number])[] = [
   ["m", 60],
 ];
 
-/** A span of seconds: `4s`, `12m`, `3h`, `9d`; never negative. */
+/** Prints a span of seconds: `4s`, `12m`, `3h`, `9d`; never negative. */
 export function formatAge(seconds: number): string {
   const count = Math.max(0, Math.floor(seconds));
   const [unit, size] = UNITS.find(([, size]) => count >= 2 * size) ?? ["s", 1];
   return `${Math.floor(count / size)}${unit}`;
 }
 
-/**
- * How long ago something was.
- *
- * @param time RFC 3339; `""`: never
- * @param now milliseconds since the epoch
- */
+/** Prints an age: `4s ago`. @param time RFC 3339; `""`: never @param now milliseconds since the epoch */
 export function formatAgo(time: string, now: number): string {
   const milliseconds = Date.parse(time);
   return Number.isNaN(milliseconds) ? "never" : `${formatAge((now - milliseconds) / 1000)} ago`;
 }
 
-/** How long something took: `0.4 ms`, `12 ms`, `1.20 s`. */
+/** Prints a duration: `0.4 ms`, `12 ms`, `1.20 s`. */
 export function formatDuration(seconds: number): string {
   if (seconds >= 1) return `${seconds.toFixed(2)} s`;
   const milliseconds = seconds * 1000;
   return `${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`;
 }
 
-/** A number of things in a second: `0`, `0.4`, `12`, `3400`. */
+/** Prints a rate: `0`, `0.4`, `12`, `3400`. */
 export function formatRate(perSecond: number): string {
   return perSecond > 0 && perSecond < 9.95 ? perSecond.toFixed(1) : `${Math.round(perSecond)}`;
 }
 
-/** A number of bytes: `812 B`, `3.2 kB`, `14 MB`. */
+/** Prints a number of bytes: `812 B`, `3.2 kB`, `14 MB`. */
 export function formatSize(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;
   const [unit, size] = bytes < 999_500 ? ["kB", 1000] : ["MB", 1_000_000];
@@ -51,12 +46,12 @@ export function formatSize(bytes: number): string {
   return `${value.toFixed(value < 10 ? 1 : 0)} ${unit}`;
 }
 
-/** How far a table is that is written in portions: `portions 7 of 21`. */
+/** Prints the progress of a table in portions: `portions 7 of 21`. */
 export function describeProgress({ done, of }: Progress): string {
   return `portions ${done} of ${of}`;
 }
 
-/** How the daemon is, in a few words. */
+/** Describes the health of the daemon. */
 export function healthOf(
   status: Pick<Status, "healthy" | "nodeEligible" | "stale" | "portions" | "findings" | "syncs">,
 ): { readonly health: string; readonly colour: "green" | "yellow" | "red" } {
@@ -84,7 +79,7 @@ export function healthOf(
     : { health: "healthy, but load balancers are told to go elsewhere", colour: "yellow" };
 }
 
-/** The program that writes the rules, with its version; `nft` tells its number alone. */
+/** Returns the program that writes the rules, with its version. */
 export function programOf({ nft }: Pick<Status, "nft">): string {
   return /^\d/.test(nft) ? `nft ${nft}` : nft;
 }

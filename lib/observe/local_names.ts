@@ -1,6 +1,6 @@
 /**
- * The names by which the metrics server is asked. A page of another site can make its own name lead
- * to this server (DNS rebinding), but it cannot use an address as its name.
+ * Reads the names by which the metrics server is asked. A page of another site can make its own name
+ * lead to this server (DNS rebinding), but it cannot use an address as its name.
  *
  * @module
  */

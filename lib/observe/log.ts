@@ -1,8 +1,6 @@
 /**
- * The log: one line per event, as text or JSON, for people, journald and log collectors.
- *
- * It is written plainly and not with LogTape: that keeps its configuration in a global registry
- * (`globalThis`), so that two loggers in one process, as tests have them, disturb each other.
+ * Writes the log: one line for each event, as text or JSON, for people, journald and log collectors.
+ * LogTape keeps its configuration in `globalThis`: two loggers in one process disturb each other.
  *
  * @module
  */
@@ -10,10 +8,10 @@ import type { Clock, LogFields, Logger } from "../model/ports/ports.ts";
 import { sanitizeText } from "./redact.ts";
 import { plain } from "../model/values/text.ts";
 
-/** How lines look: `message key=value …`, or one JSON object each. */
+/** `message key=value …`, or one JSON object in each line. */
 export type LogFormat = "text" | "json";
 
-/** What a logger needs. */
+/** The clock, the receiver and the format of a logger. */
 export interface LoggerOptions {
   readonly clock: Pick<Clock, "now">;
   /** Takes one line at a time, line break included; must not throw. */
@@ -22,10 +20,7 @@ export interface LoggerOptions {
   readonly format?: LogFormat;
   /** `-v`: debug lines up to this level are printed. Default: 0, none. */
   readonly verbosity?: number;
-  /**
-   * Begin lines with the priority that journald reads (`<3>` to `<7>`, see sd-daemon(3)). It keeps
-   * the time and the level itself, so text lines leave them out. Default: no.
-   */
+  /** Begins lines with journald's priority (sd-daemon(3)). Text lines lack time and level then. Default: no. */
   readonly journald?: boolean;
 }
 
@@ -48,14 +43,7 @@ interface Entry {
   readonly verbosity?: number;
 }
 
-/**
- * Makes a logger.
- *
- * Whatever a message or field holds, it becomes one line: control characters are escaped, secrets
- * are taken out (see `redactSecrets`), long text is cut.
- *
- * @param options see there
- */
+/** Makes a logger. Any message becomes one line, without secrets and control characters, and not too long. */
 export function createLogger(options: LoggerOptions): Logger {
   const { clock, sink, format = "text", verbosity = 0, journald = false } = options;
   const write = (entry: Entry) => {

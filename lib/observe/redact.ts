@@ -9,7 +9,7 @@ export const MAXIMUM_TEXT_LENGTH = 4096;
 
 const REDACTED = "[redacted]";
 
-/** What looks like a secret, and what takes its place. */
+/** Patterns of secrets, with their replacements. */
 const SECRETS: readonly (readonly [RegExp, string])[] = [
   [
     /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|$)/g,
@@ -25,20 +25,14 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Replaces what looks like a secret: bearer tokens, basic authentication, JSON web tokens, private
- * keys, user names and passwords in URLs, `token:` and `password:` values.
- *
- * @param text for example an error message that quotes a request header
+ * Replaces bearer tokens, basic authentication, JSON web tokens, private keys, user names and passwords
+ * in URLs, `token:` and `password:` values.
  */
 export function redactSecrets(text: string): string {
   return SECRETS.reduce((safe, [pattern, instead]) => safe.replace(pattern, instead), text);
 }
 
-/**
- * Cuts the text to its greatest length and takes secrets out.
- *
- * @param text anything, from anywhere
- */
+/** Cuts a text to its greatest length and replaces secrets. */
 export function sanitizeText(text: string): string {
   const safe = redactSecrets(text.slice(0, 2 * MAXIMUM_TEXT_LENGTH));
   return safe.length > MAXIMUM_TEXT_LENGTH || text.length > 2 * MAXIMUM_TEXT_LENGTH

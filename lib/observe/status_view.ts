@@ -30,11 +30,7 @@ export interface StatusView {
   readonly conflicts: TextRows;
 }
 
-/**
- * Words a status.
- *
- * @param now milliseconds since the epoch
- */
+/** Words a status. @param now milliseconds since the epoch */
 export function statusView(status: Status, now: number): StatusView {
   return {
     version: status.commit === "" ? status.version : `${status.version} (${status.commit})`,

@@ -1,5 +1,5 @@
 /**
- * Tells systemd how the service is: the protocol of sd_notify(3).
+ * Notifies systemd by the protocol of sd_notify(3).
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Clock, Logger } from "../model/ports/ports.ts";
 import { ChangeFilter } from "../model/values/bounded.ts";
 import { plain } from "../model/values/text.ts";
 
-/** What systemd told this process at its start. */
+/** The variables that systemd sets. */
 export interface SystemdEnvironment {
   /** Address for notifications: a path, or `@` and an abstract name; `undefined`: not wanted. */
   readonly notifySocket: string | undefined;
@@ -35,7 +35,6 @@ const MAXIMUM_STATUS_LENGTH = 512;
 /**
  * Takes systemd's variables out of the environment, so that child processes do not get them.
  *
- * @param environment for example `Deno.env`
  * @param pid this process: WATCHDOG_PID may name another (sd_watchdog_enabled(3))
  */
 export function takeSystemdEnvironment(environment: Environment, pid: number): SystemdEnvironment {
@@ -56,7 +55,7 @@ export function takeSystemdEnvironment(environment: Environment, pid: number): S
   };
 }
 
-/** What a `ServiceManager` needs. */
+/** The socket and the ports of a `ServiceManager`. */
 export interface ServiceManagerOptions {
   /** `undefined`: not started by systemd; then nothing is sent. */
   readonly socket: NotifySocket | undefined;
@@ -72,39 +71,27 @@ export class ServiceManager {
 
   constructor(private readonly options: ServiceManagerOptions) {}
 
-  /**
-   * Start-up is over, or there is something else to say of a service that has started.
-   *
-   * @param status the text that `systemctl status` shows
-   */
+  /** Says that the service has started, or sets the text that `systemctl status` shows. */
   ready(status: string): Promise<void> {
     return this.#send(["READY=1", statusLine(status)]);
   }
 
-  /** A reload is over, and has changed nothing. */
+  /** Says that a reload is over and changed nothing. */
   reloaded(): Promise<void> {
     return this.#send(["READY=1"]);
   }
 
-  /**
-   * The configuration is being read again; `ready` or `reloaded` ends it. `Type=notify-reload` wants
-   * CLOCK_MONOTONIC with it, which Deno has no way to read; plain `Type=notify` does not.
-   */
+  /** Says that a reload begins. `Type=notify-reload` would need CLOCK_MONOTONIC, which Deno cannot read. */
   reloading(): Promise<void> {
     return this.#send(["RELOADING=1"]);
   }
 
-  /** The process is about to end. */
+  /** Says that the process is about to end. */
   stopping(): Promise<void> {
     return this.#send(["STOPPING=1"]);
   }
 
-  /**
-   * Gives signs of life, twice per watchdog period, for as long as there is life.
-   *
-   * @param isAlive whether the work goes on; must not depend on the API server
-   * @param signal ends it
-   */
+  /** Sends a sign of life twice in each watchdog period. @param isAlive must not depend on the API server */
   async feedWatchdog(isAlive: () => boolean, signal: AbortSignal): Promise<void> {
     const { watchdog, clock, socket } = this.options;
     if (watchdog === undefined || !socket) return;

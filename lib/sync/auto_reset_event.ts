@@ -1,5 +1,5 @@
 /**
- * An auto-reset event for one waiter.
+ * Wakes one waiter.
  *
  * @module
  */

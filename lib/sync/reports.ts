@@ -77,7 +77,6 @@ export class StepReports {
   /** The reported facts, by Service. Few Services have any. */
   readonly #known = new Map<string, Set<string>>();
 
-  /** @param options the receivers */
   constructor(
     private readonly options: { readonly logger: Logger; readonly observer: StepObserver },
   ) {}

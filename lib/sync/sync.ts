@@ -66,7 +66,6 @@ export class SyncLoop {
   /** The end of the last part of a script. */
   #moved = -Infinity;
 
-  /** @param options everything that the loop works with */
   constructor(options: SyncOptions) {
     this.#options = options;
     this.#reports = new StepReports(options);

@@ -49,7 +49,6 @@ export class OwnPorts {
   readonly #seen = new Map<string, { readonly port: OwnPort; readonly at: number }>();
   #known: Machine;
 
-  /** @param options the sources */
   constructor(options: OwnPortsOptions) {
     this.#options = options;
     this.#known = this.#read();

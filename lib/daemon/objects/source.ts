@@ -1,5 +1,5 @@
 /**
- * Where the objects come from: an API server, or manifest files.
+ * Opens the source of the objects: an API server, or manifest files.
  *
  * @module
  */
@@ -132,19 +132,15 @@ async function manifestErrors(work: Promise<void>): Promise<void> {
 export interface ApiServer {
   readonly client: ApiClient;
   readonly url: URL;
-  /** Where the server is, as the kubeconfig says now; rejects where that cannot be read. */
+  /** Returns the server's present address by the kubeconfig; rejects if that cannot be read. */
   readonly locate: () => Promise<URL>;
-  /** What is unsafe in the way there, one line each. */
+  /** The insecure parts of the access, one line each. */
   readonly warnings: readonly string[];
   /** Closes connections that nothing uses. */
   readonly close: () => void;
 }
 
-/**
- * Finds the API server. Nothing is sent yet.
- *
- * @throws {FatalError} where the kubeconfig cannot be used, or the server is a cluster IP
- */
+/** Finds the API server. Nothing is sent. @throws {FatalError} if the kubeconfig or the server cannot be used */
 export async function findApiServer(
   { configuration, runtime }: Pick<SourceOptions, "configuration" | "runtime">,
 ): Promise<ApiServer> {
@@ -175,8 +171,7 @@ export async function findApiServer(
 }
 
 /**
- * Lists and watches until the signal aborts; then connections are closed: after a reload there are
- * others.
+ * Lists and watches until the signal aborts, and closes the connections.
  *
  * @throws {FatalError} if the first list of Services shows that the server is a cluster IP
  */
@@ -231,12 +226,7 @@ function refuse(reason: string | undefined): void {
   if (reason) throw new FatalError(reason);
 }
 
-/**
- * Sends a POST request.
- *
- * @returns the HTTP status of the answer; 0 where there is no API server
- * @throws {WatchError} where there is no answer
- */
+/** Sends a POST request. @returns the HTTP status; 0 without an API server @throws {WatchError} without an answer */
 export async function postJson(
   server: ApiServer | undefined,
   request: { readonly path: string; readonly body: unknown; readonly signal: AbortSignal },

@@ -15,7 +15,7 @@ import type { Backend, BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
 import { ROUTE_LOCALNET, Sysctl } from "../../backend/sysctl.ts";
 
-/** What the findings are worked out from, and who hears of them. */
+/** The sources and the receiver of findings. */
 export interface NodeFindingsOptions {
   /** Gathers the facts; asks programs if `isFull`. */
   readonly gather: (isFull: boolean) => Promise<NodeFacts>;
@@ -41,7 +41,6 @@ export class NodeFindings {
   /** Monotonic time of the next look at the whole node. */
   #next = -Infinity;
 
-  /** @param options what to look at, whom to tell */
   constructor(options: NodeFindingsOptions) {
     this.#options = options;
     this.#changed = new AutoResetEvent(options.clock);
@@ -123,11 +122,7 @@ export function logFinding(logger: Logger, { id, severity, what, where, remedy }
   logger[LEVELS[severity]](what, { finding: id, where, remedy });
 }
 
-/**
- * Asks. What cannot be read is left out.
- *
- * @param before the last answer: what does not change is not asked again
- */
+/** Reads the facts of programs and settings. @param before the last facts, of which some never change */
 export async function readSystem(
   options: BackendOptions,
   before?: SystemFacts,

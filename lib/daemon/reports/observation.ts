@@ -59,7 +59,6 @@ export class Observation implements SyncObserver, WatchObserver {
   #later = { endpoints: 0, services: 0 };
   #driftRepairs = 0;
 
-  /** @param options the receivers */
   constructor(options: ObservationOptions) {
     this.#options = options;
     this.#started = options.clock.now();
@@ -80,7 +79,6 @@ export class Observation implements SyncObserver, WatchObserver {
     return this.#driftRepairs;
   }
 
-  /** @inheritdoc */
   drifted(): void {
     this.#driftRepairs += 1;
     this.#options.metrics.driftRepaired();
@@ -108,24 +106,20 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#triggers.push(lastChangeTriggerTime);
   }
 
-  /** @inheritdoc */
   queued(): void {
     this.#options.health.queued();
     this.#options.metrics.syncQueued();
   }
 
-  /** @inheritdoc */
   started(): void {
     this.#taken = this.#triggers.length;
     this.#later = { endpoints: 0, services: 0 };
   }
 
-  /** @inheritdoc */
   stepped({ change }: Step): void {
     this.#options.services.stepped(change);
   }
 
-  /** @inheritdoc */
   synced({ script, seconds }: SyncWritten): void {
     const { metrics, health, clock, desired } = this.#options;
     const { kind, operations, bytes } = script;
@@ -152,12 +146,10 @@ export class Observation implements SyncObserver, WatchObserver {
     for (const family of FAMILIES) metrics.noLocalEndpoints(family, desired.noLocal[family]);
   }
 
-  /** @inheritdoc */
   moved(): void {
     this.#options.health.moved();
   }
 
-  /** @inheritdoc */
   failed({ kind, error }: SyncFailure): void {
     this.#options.metrics.syncFailed(kind);
     this.#options.health.failed();
@@ -165,7 +157,6 @@ export class Observation implements SyncObserver, WatchObserver {
     if (kind === "partial" && error.failure === "conflict") this.drifted();
   }
 
-  /** @inheritdoc */
   refused({ kind, key, reason }: Refusal): void {
     const { metrics, nodeName } = this.#options;
     metrics.objectRefused(kind);
@@ -176,7 +167,6 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#warn(key, { reason: "Refused", action: "Decode", note });
   }
 
-  /** @inheritdoc */
   omitted({ kind, key, reason }: Omission): void {
     if (kind !== "Service") return;
     const { nodeName } = this.#options;
@@ -193,13 +183,11 @@ export class Observation implements SyncObserver, WatchObserver {
     for (const key of services) this.#warn(key, { reason, action: "Listen", note });
   }
 
-  /** @inheritdoc */
   conflicts(service: string, conflicts: readonly Conflict[]): void {
     const note = `not all that this Service asks for is its own: ${describeConflicts(conflicts)}`;
     this.#warn(service, { reason: "Conflict", action: "Claim", note });
   }
 
-  /** @inheritdoc */
   unsupported(refusal: Unsupported): void {
     const consequence = worksWithout(refusal.feature)
       ? "does not serve this Service as it asks"
@@ -208,7 +196,6 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#warn(refusal.service, { reason: "NotSupported", action: "Apply", note });
   }
 
-  /** @inheritdoc */
   watchChanged(status: WatchStatus): void {
     const { metrics } = this.#options;
     const before = this.#watches.get(status.kind);
@@ -218,12 +205,10 @@ export class Observation implements SyncObserver, WatchObserver {
     if (before && status.lists > Math.max(1, before.lists)) metrics.relisted(status.kind);
   }
 
-  /** @inheritdoc */
   requestDone(request: RequestResult): void {
     this.#options.metrics.request(request);
   }
 
-  /** @inheritdoc */
   responseRead(response: ResponseRead): void {
     this.#options.metrics.response(response);
   }

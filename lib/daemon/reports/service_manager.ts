@@ -1,5 +1,5 @@
 /**
- * Keeps systemd informed: ready, status, signs of life.
+ * Tells systemd when the daemon is ready, and the log why it is not.
  *
  * @module
  */
@@ -42,18 +42,18 @@ export interface Waiting {
   readonly clock: Pick<Clock, "sleep">;
   /** Resolves after it. */
   readonly firstSync: Promise<void>;
-  /** What it waits for, see `waitingFor`. */
+  /** Names what it waits for, see `waitingFor`. */
   readonly waitingFor: () => string;
   readonly signal: AbortSignal;
 }
 
-/** What a first sync waits for, in words. */
+/** Names what a first sync waits for. */
 export function waitingFor({ missing, isStale, progress }: {
   /** The rules are those of the state file: no list is needed for them. */
   readonly isStale: boolean;
   /** The kinds of which no full state has come in. */
   readonly missing: readonly string[];
-  /** How far a large table is that is written in portions. */
+  /** The progress of a large table that is written in portions. */
   readonly progress: Progress | undefined;
 }): string {
   if (progress) return `the kernel, which has ${describeProgress(progress)}`;

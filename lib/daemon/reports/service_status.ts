@@ -1,5 +1,5 @@
 /**
- * Follows which sync wrote the rules of each Service, and tells what became of its present state.
+ * Follows which sync wrote the rules of each Service, and reports the status of its present state.
  *
  * @module
  */
@@ -35,7 +35,6 @@ export class ServiceStatuses {
   /** Services whose change the kernel refused, until a sync succeeds. */
   readonly #failed = new Set<string>();
 
-  /** @param sources the objects, the desired state and the time */
   constructor(sources: ServiceStatusSources) {
     this.#sources = sources;
   }

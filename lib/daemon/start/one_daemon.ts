@@ -1,5 +1,5 @@
 /**
- * One daemon for each network namespace: two would undo each other's rules for ever.
+ * Allows one daemon in each network namespace: two would undo each other's rules.
  *
  * @module
  */
@@ -12,10 +12,10 @@ import type { ServiceManager } from "../../observe/systemd.ts";
 /** Milliseconds between two attempts to take the lock. */
 const PAUSE = 500;
 
-/** What it takes to be the one. */
+/** The lock, and the ports of a daemon that waits for it. */
 export interface OneDaemonOptions {
   readonly lock: NodeLock;
-  /** What others are told of this daemon. */
+  /** Describes this daemon to others. */
   readonly self: LockHolder;
   /** True if the command waits for another daemon's end. */
   readonly wait: boolean;
@@ -26,11 +26,8 @@ export interface OneDaemonOptions {
 }
 
 /**
- * Takes the lock of the network namespace, or waits for it until the signal aborts. Where this system
- * has no such locks, one warning tells.
- *
- * To systemd a daemon that waits has started, and is alive: the node has the rules of the other one, so
- * what is ordered after signpost (kubelet) can start, and no time limit of the start applies.
+ * Takes the lock of the network namespace, or waits for it until the signal aborts. A daemon that waits
+ * counts as started for systemd: the node has the other one's rules, so kubelet can start.
  *
  * @throws {FatalError} that names the holder, unless this daemon is to wait
  */

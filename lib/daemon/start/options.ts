@@ -1,5 +1,5 @@
 /**
- * What a daemon is given.
+ * Declares the inputs of the daemon.
  *
  * @module
  */
@@ -13,10 +13,10 @@ import type { ProgramWatch } from "../../system/program_watch.ts";
 import type { ServiceManager } from "../../observe/systemd.ts";
 import type { Source } from "../objects/source.ts";
 
-/** What the daemon needs. */
+/** The configuration and the ports of the daemon. */
 export interface DaemonOptions {
   readonly configuration: Configuration;
-  /** What the configuration comes from. */
+  /** The command line of the configuration. */
   readonly commandLine: CommandLine;
   readonly nodeName: string;
   readonly runtime: Runtime;
@@ -28,7 +28,7 @@ export interface DaemonOptions {
   readonly signal: AbortSignal;
 }
 
-/** What a daemon is made from. */
+/** The backend, the source and the programs of a daemon. */
 export interface Opened extends OpenBackend {
   readonly source: Source;
   /** Runs all programs. */

@@ -1,5 +1,5 @@
 /**
- * `signpost run`: holds the kernel to the state of the cluster until it is told to stop.
+ * Starts the daemon for `signpost run`.
  *
  * @module
  */
@@ -10,11 +10,7 @@ import { openBackend } from "../../backend/choose.ts";
 import { beTheOnlyDaemon, lockHolder } from "./one_daemon.ts";
 import { openSource } from "../objects/source.ts";
 
-/**
- * Runs until the signal aborts. The rules stay in the kernel.
- *
- * @throws {FatalError} where it cannot begin, or cannot go on
- */
+/** Runs until the signal aborts. The rules stay in the kernel. @throws {FatalError} if it cannot start or go on */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const over = new AbortController();
   try {

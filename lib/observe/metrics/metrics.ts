@@ -146,7 +146,6 @@ export class Metrics {
     "Events that were not sent",
   ]);
 
-  /** @param options the values that are read at each scrape */
   constructor(options: MetricsOptions) {
     this.#options = options;
     this.#families = options.families.map((family) => ({ ip_family: FAMILY_NAMES[family] }));
