@@ -13,14 +13,16 @@ import { ProxyHealth } from "../observe/health.ts";
 import { HealthCheckNodePorts } from "../healthcheck/node_ports.ts";
 import type { HttpListen } from "../model/ports/http.ts";
 import { LocalhostNodePorts } from "../localhost/node_ports.ts";
-import type { Metrics } from "../observe/metrics/metrics.ts";
+import { Metrics } from "../observe/metrics/metrics.ts";
 import { httpListen } from "../system/http_servers.ts";
 import { SyncLoop } from "../sync/sync.ts";
 import { familiesBut } from "../backend/ip_families.ts";
 import { ConntrackCleaner } from "../conntrack/conntrack.ts";
 import { applyKernelSettings } from "../conntrack/kernel_settings.ts";
-import type { Connections } from "../backend/connections.ts";
-import { openConnections, openMetrics } from "./reports/daemon_metrics.ts";
+import { Connections } from "../backend/connections.ts";
+import { knownGates } from "../config/checks.ts";
+import { COMMIT } from "../model/commit.ts";
+import { processUsage } from "../system/runtime.ts";
 import { NodeFindings, readRuleset, readSystem } from "./reports/node_findings.ts";
 import { Observation } from "./reports/observation.ts";
 import { takeOver } from "./foreign_programs.ts";
@@ -91,17 +93,32 @@ export class Daemon {
     const { traits } = backend;
     const settings = configuration[traits.section];
     this.#started = clock.now();
-    this.#connections = openConnections(options, {
-      opened,
+    const counters = configuration.signpost.serviceMetrics
+      ? opened.refusedFeatures.get("connection-counters") ?? backend.connections
+      : "--service-metrics is off";
+    this.#connections = new Connections({
+      node: nodeName,
+      counters,
       services: () => this.#desired.services,
+      clock,
+      logger,
     });
-    this.#metrics = openMetrics(options, {
-      opened,
+    this.#metrics = new Metrics({
+      backend: backend.metrics,
+      localhost: traits.localhostNodePorts === "listeners" ? options.localhost : undefined,
+      families: familiesBut(missing),
+      now: () => clock.now() / 1000,
+      version: VERSION,
+      commit: COMMIT,
       snapshotAge: () => this.#keeper?.age(),
       isStale: () => this.#loop.stale,
       findings: () => this.#findings.list,
-      connections: this.#connections,
+      connections: this.#connections.isOn ? () => this.#connections.batches("scrape") : undefined,
+      process: processUsage(),
+      featureGates: knownGates(configuration),
     });
+    opened.programs.reportTo((program, failure) => this.#metrics.programFailed(program, failure));
+    backend.foreignRules.reportTo(() => this.#metrics.cleanupFailed());
     this.#health = new ProxyHealth({
       clock,
       timeout: 2 * settings.syncPeriod,

@@ -28,7 +28,7 @@ export interface SyncFailure {
 }
 
 /** Hears of the loop's work, for metrics, health and Events. */
-export interface SyncObserver extends StepObserver {
+export interface SyncObserver {
   /** Something waits for a sync from now on. */
   queued?(): void;
   /** A sync takes all changes so far. Later ones wait for the next sync. */
@@ -41,6 +41,14 @@ export interface SyncObserver extends StepObserver {
   failed?(failure: SyncFailure): void;
   /** Another program changed the rules; a repair follows. */
   drifted?(): void;
+  /** A step was computed; the kernel does not have it yet. */
+  stepped?(step: Step): void;
+  /** An object cannot be used; each state of it is reported once. */
+  refused?(refusal: Refusal): void;
+  /** A Service loses claims; all its new conflicts, once. */
+  conflicts?(service: string, conflicts: readonly Conflict[]): void;
+  /** A Service needs what nft or the kernel refuses; once for each feature. */
+  unsupported?(unsupported: Unsupported): void;
   /** A part of an object cannot be used and is left out; each state of it is reported once. */
   omitted?(omission: Omission): void;
 }
@@ -60,25 +68,13 @@ export type SyncStep = (
   turns: Pick<Turns, "run">,
 ) => Promise<void> | void;
 
-/** Hears of what Services do not get. */
-export interface StepObserver {
-  /** A step was computed; the kernel does not have it yet. */
-  stepped?(step: Step): void;
-  /** An object cannot be used; each state of it is reported once. */
-  refused?(refusal: Refusal): void;
-  /** A Service loses claims; all its new conflicts, once. */
-  conflicts?(service: string, conflicts: readonly Conflict[]): void;
-  /** A Service needs what nft or the kernel refuses; once for each feature. */
-  unsupported?(unsupported: Unsupported): void;
-}
-
 /** Remembers reported facts until they are over. */
 export class StepReports {
   /** The reported facts, by Service. Few Services have any. */
   readonly #known = new Map<string, Set<string>>();
 
   constructor(
-    private readonly options: { readonly logger: Logger; readonly observer: StepObserver },
+    private readonly options: { readonly logger: Logger; readonly observer: SyncObserver },
   ) {}
 
   /** Reports the new facts of a step. */
