@@ -37,7 +37,7 @@ import { type Frontend, frontendsOf, type Match } from "../policy/frontend.ts";
 import { takesNodePorts } from "../policy/node.ts";
 
 /** The state and the ports of the cleaner. */
-export interface ConntrackCleanerOptions {
+interface ConntrackCleanerOptions {
   /** The present desired state. */
   readonly state: DesiredState;
   readonly runtime: {
@@ -229,7 +229,7 @@ function noSuspects(): Record<Family, Suspects> {
 }
 
 /** A frontend whose flows may be stale. */
-export interface Suspect extends Pick<Frontend, "address" | "port"> {
+interface Suspect extends Pick<Frontend, "address" | "port"> {
   /** Endpoints that it had, as `address:port`: flows to them are stale if the frontend is gone. */
   readonly former: ReadonlySet<string>;
 }
@@ -238,7 +238,7 @@ export interface Suspect extends Pick<Frontend, "address" | "port"> {
 export type Suspects = Map<string, Suspect>;
 
 /** Frontends, and Services, that are remembered. Of more, all entries are listed, and flows to deleted frontends stay. */
-export const MOST_SUSPECTS = 10_000;
+const MOST_SUSPECTS = 10_000;
 
 /** Endpoints of a frontend to which those of later changes are added, while conntrack fails. */
 const MOST_FORMER = 1_000;
@@ -273,7 +273,7 @@ export function* suspectsOf(
 }
 
 /** Returns true if a change of a Service can make flows stale. */
-export function concernsUdp({ before, after }: ServiceChange): boolean {
+function concernsUdp({ before, after }: ServiceChange): boolean {
   return before !== after && (before.some(isUdp) || after.some(isUdp));
 }
 
@@ -307,7 +307,7 @@ function* udpFrontends(
 }
 
 /** The state that flows are compared with. */
-export interface Present {
+interface Present {
   readonly node: DesiredNode;
   /** All addresses of the node's interfaces, canonical. */
   readonly localAddresses: ReadonlySet<string>;
@@ -316,7 +316,7 @@ export interface Present {
 }
 
 /** Returns true if one of them is a node port. A virtual IP on the node's address goes before it. */
-export function haveNodePort(suspects: Suspects): boolean {
+function haveNodePort(suspects: Suspects): boolean {
   return suspects.values().some(({ address }) => address === undefined);
 }
 

@@ -145,7 +145,7 @@ function failure(action: string, { code, stderr }: ProcessResult): ConntrackErro
 }
 
 /** One direction of a flow. Addresses are canonical. */
-export interface Direction {
+interface Direction {
   readonly src: string;
   readonly dst: string;
   readonly sport: number;

@@ -461,7 +461,7 @@ export class Daemon {
 }
 
 /** Ends when the signal aborts, or with the first failure. */
-export async function untilAborted(
+async function untilAborted(
   signal: AbortSignal,
   parts: readonly Promise<unknown>[],
 ): Promise<void> {

@@ -8,7 +8,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { Clock } from "../model/ports/ports.ts";
 
 /** The parts of a take-over. */
-export interface TakeOverOptions {
+interface TakeOverOptions {
   readonly backend: Pick<Backend, "traits" | "foreignRules">;
   readonly configuration: Configuration;
   readonly clock: Clock;

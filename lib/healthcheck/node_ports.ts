@@ -186,7 +186,7 @@ interface HealthCheckPlace {
 }
 
 /** The facts of the node that decide the listen addresses. */
-export interface AddressInputs {
+interface AddressInputs {
   readonly node: DesiredNode;
   readonly ownAddresses: readonly string[];
 }

@@ -1,13 +1,13 @@
 /**
  * Answers at the health server (:10256) and the metrics server (127.0.0.1:10249), with kube-proxy's
- * bodies, headers and status codes.
+ * bodies, headers and status codes, and with the status page.
  *
  * @module
  */
 import { inEffect, ownConfiguration, toKubeProxyConfiguration } from "../config/configz.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ModeTraits } from "../model/kernel/traits.ts";
-import { FAMILY_NAMES } from "../model/values/address.ts";
+import { FAMILY_NAMES, isLoopback, parseAddress } from "../model/values/address.ts";
 import type { Finding, Status } from "../model/status.ts";
 import type { Clock } from "../model/ports/ports.ts";
 import type { HealthReport, ProxyHealth } from "./health.ts";
@@ -15,16 +15,20 @@ import { describeProgress } from "./human.ts";
 import {
   type HttpAnswer,
   type HttpHandler,
+  type HttpRequest,
   jsonAnswer,
   routePaths,
   textAnswer,
 } from "../model/ports/http.ts";
-import { isLocalName } from "./local_names.ts";
 import { redactSecrets } from "./redact.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import type { PageContents } from "./page/data.ts";
-import { DATA_PATH, pageHandler } from "./page/handler.ts";
-import { plain } from "../model/values/text.ts";
+import { type PageContents, pageData } from "./page/data.ts";
+import { plain, plainData } from "../model/values/text.ts";
+import { unbracketed } from "../model/cluster/names.ts";
+import { createHash } from "node:crypto";
+import { Turns } from "../model/ports/in_turns.ts";
+import PAGE from "./page/page.html" with { type: "text" };
+import { readQuery } from "./page/services.ts";
 
 /** Go's zero time, for a time that never was. */
 const NEVER = "0001-01-01T00:00:00Z";
@@ -183,4 +187,96 @@ function factsPage(
   return textAnswer(
     `signpost ${title}\nFor people to read; the format may change.\n\n${lines.join("")}`,
   );
+}
+
+/** Returns the host of `host:port`, without the brackets of an IPv6 address. */
+function hostOf(authority: string): string {
+  return unbracketed(authority.replace(/:\d*$/, ""));
+}
+
+/**
+ * Returns true for an address, `localhost` and an empty Host. A page of another site can make its own
+ * name lead to this server (DNS rebinding), but no address.
+ */
+function isLocalName(authority = ""): boolean {
+  const host = hostOf(authority);
+  return host === "" || host === "localhost" || parseAddress(host) !== undefined;
+}
+
+/** `auto` serves the page if the server listens on loopback alone. */
+export type PageSetting = "auto" | "on" | "off";
+
+/** Options of the page's handler. */
+interface PageOptions {
+  readonly setting: PageSetting;
+  /** `address:port` of the server, as it is configured. */
+  readonly bindAddress: string;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
+  readonly contents: () => PageContents | Promise<PageContents>;
+}
+
+/** The path of the page's JSON. */
+export const DATA_PATH = "/page.json";
+
+/** Lets only the style and the script of the page itself run, and loads only its JSON. */
+export const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  `style-src '${hashOf("style")}'`,
+  `script-src '${hashOf("script")}'`,
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+function hashOf(tag: "style" | "script"): string {
+  const [, text = ""] = PAGE.split(new RegExp(`</?${tag}>`));
+  return `sha256-${createHash("sha256").update(text).digest("base64")}`;
+}
+
+const HEADERS: Readonly<Record<string, string>> = {
+  "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+  "Cache-Control": "no-store",
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Referrer-Policy": "no-referrer",
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
+};
+
+/** Answers with the page or its JSON, or with 403 and a line that says how to switch the page on. */
+export function pageHandler(options: PageOptions): HttpHandler {
+  return async (request) => {
+    const refusal = refusalOf(request, options);
+    if (refusal !== undefined) return textAnswer(`${refusal}\n`, 403);
+    if (request.path !== DATA_PATH) return answer("text/html; charset=utf-8", PAGE);
+    const query = readQuery(request.search ?? "");
+    const data = pageData(await options.contents(), query);
+    const shown = plainData(await new Turns(options.clock).run(data));
+    return answer("application/json", JSON.stringify(shown));
+  };
+}
+
+function answer(type: string, body: string): HttpAnswer {
+  return { status: 200, headers: { "Content-Type": type, ...HEADERS }, body };
+}
+
+function refusalOf(
+  { host }: HttpRequest,
+  { setting, bindAddress }: PageOptions,
+): string | undefined {
+  if (setting === "on") return undefined;
+  if (setting === "off") return "The status page is off: see --status-page.";
+  if (!isLoopbackHost(hostOf(bindAddress))) {
+    return `The status page is off, for this server listens on ${bindAddress}, not on loopback alone: --status-page=on shows it to everyone who can connect.`;
+  }
+  if (!isLocalName(host)) {
+    return "The status page is for http://localhost and addresses; for other names there is --status-page=on.";
+  }
+  return undefined;
+}
+
+function isLoopbackHost(host: string): boolean {
+  const address = parseAddress(host);
+  return address !== undefined && isLoopback(address);
 }

@@ -12,7 +12,7 @@ import { plain } from "../model/values/text.ts";
 import { VERSION } from "../model/version.ts";
 
 /** The parts of an `EventRecorder`. */
-export interface EventRecorderOptions {
+interface EventRecorderOptions {
   /** Sends one POST request and returns the status of the answer; it may reject. */
   readonly post: (path: string, body: Record<string, unknown>) => Promise<number>;
   readonly clock: Pick<Clock, "now" | "monotonic">;
@@ -159,7 +159,7 @@ export interface EventReport {
 }
 
 /** The time and the sender of an Event. */
-export interface EventStamp {
+interface EventStamp {
   /** Wall-clock time, milliseconds since the epoch. */
   readonly now: number;
   /** Makes the names of Events of one millisecond differ; below 1,000,000. */

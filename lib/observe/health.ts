@@ -26,7 +26,7 @@ export interface HealthReport {
 }
 
 /** The clock and the limits of `ProxyHealth`. */
-export interface ProxyHealthOptions {
+interface ProxyHealthOptions {
   readonly clock: Pick<Clock, "now" | "monotonic">;
   /** Milliseconds that an update may wait; kube-proxy: two sync periods. */
   readonly timeout: number;

@@ -9,7 +9,7 @@ import { sanitizeText } from "./redact.ts";
 import { plain } from "../model/values/text.ts";
 
 /** `message key=value …`, or one JSON object in each line. */
-export type LogFormat = "text" | "json";
+type LogFormat = "text" | "json";
 
 /** The clock, the receiver and the format of a logger. */
 export interface LoggerOptions {

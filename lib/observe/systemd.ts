@@ -17,7 +17,7 @@ export interface SystemdEnvironment {
 }
 
 /** Reads and unsets environment variables; `Deno.env` is one. */
-export interface Environment {
+interface Environment {
   get(name: string): string | undefined;
   delete(name: string): void;
 }
@@ -56,7 +56,7 @@ export function takeSystemdEnvironment(environment: Environment, pid: number): S
 }
 
 /** The socket and the ports of a `ServiceManager`. */
-export interface ServiceManagerOptions {
+interface ServiceManagerOptions {
   /** `undefined`: not started by systemd; then nothing is sent. */
   readonly socket: NotifySocket | undefined;
   /** From `SystemdEnvironment`. */

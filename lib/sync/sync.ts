@@ -17,7 +17,7 @@ import { RepairPauses, SyncPauses } from "./pause.ts";
 import { StepReports, type SyncObserver, type SyncOutcome, type SyncStep } from "./reports.ts";
 
 /** The parts and periods of the loop. Periods are milliseconds. */
-export interface SyncOptions {
+interface SyncOptions {
   readonly cache: ObjectCache;
   readonly desired: Desired;
   /** Makes and applies the scripts. */

@@ -13,7 +13,7 @@ import type { OwnPort } from "../../policy/claims.ts";
 import type { DesiredOptions } from "../../policy/state.ts";
 
 /** The sources of the addresses. */
-export interface OwnPortsOptions {
+interface OwnPortsOptions {
   readonly configuration: Pick<Configuration, "healthzBindAddress">;
   /** Returns the API server by the kubeconfig; `undefined`: there is none, and no port is kept. */
   readonly locate: (() => Promise<URL>) | undefined;

@@ -33,7 +33,7 @@ export async function isServed(
 }
 
 /** The state file and its content. */
-export interface SavedStateOptions {
+interface SavedStateOptions {
   readonly path: string;
   /** Rules in the kernel may be newer than the file. */
   readonly foreignRules: Pick<ForeignRules, "isServed">;
@@ -45,7 +45,7 @@ export interface SavedStateOptions {
 }
 
 /** Names what a start finds: rules that packets meet, or the objects of the state file. */
-export type Found =
+type Found =
   | { readonly type: "rules" }
   | {
     readonly type: "objects";

@@ -40,7 +40,7 @@ export interface SourceOptions {
 }
 
 /** Takes what a source delivers. */
-export interface Receiver {
+interface Receiver {
   readonly sink: (event: ObjectEvent) => void;
   /** Returns the known state of an object. The API server's unchanged objects become this one. */
   readonly known?: Known;
@@ -129,7 +129,7 @@ async function manifestErrors(work: Promise<void>): Promise<void> {
 }
 
 /** The API server of the configuration, and how to reach it. */
-export interface ApiServer {
+interface ApiServer {
   readonly client: ApiClient;
   readonly url: URL;
   /** Returns the server's present address by the kubeconfig; rejects if that cannot be read. */

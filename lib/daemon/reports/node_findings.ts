@@ -16,7 +16,7 @@ import { couldUseFirst } from "../../backend/choose.ts";
 import { ROUTE_LOCALNET, Sysctl } from "../../backend/sysctl.ts";
 
 /** The sources and the receiver of findings. */
-export interface NodeFindingsOptions {
+interface NodeFindingsOptions {
   /** Gathers the facts; asks programs if `isFull`. */
   readonly gather: (isFull: boolean) => Promise<NodeFacts>;
   /** Called with each finding that was not there before. */

@@ -19,7 +19,7 @@ import { serveHttp } from "../../system/http_servers.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 
 /** The sources and ports of both servers. */
-export interface ServersOptions extends HealthServerOptions, MetricsServerOptions {
+interface ServersOptions extends HealthServerOptions, MetricsServerOptions {
   readonly metrics: Metrics;
   readonly listen: HttpListen;
   readonly clock: Clock;

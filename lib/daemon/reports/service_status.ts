@@ -12,7 +12,7 @@ import type { Desired } from "../../policy/state.ts";
 import type { SyncOutcome } from "../../sync/reports.ts";
 
 /** The values that the answer is made from. */
-export interface ServiceStatusSources {
+interface ServiceStatusSources {
   readonly cache: Pick<ObjectCache, "isWaiting" | "refused">;
   readonly desired: Pick<Desired, "services" | "overLimit" | "unsupported">;
   readonly clock: Pick<Clock, "now">;

@@ -20,7 +20,7 @@ import type { NodeFindings } from "./node_findings.ts";
 import { type Observation, refusals } from "./observation.ts";
 
 /** The parts of the daemon that have a status. */
-export interface StatusParts {
+interface StatusParts {
   readonly options: DaemonOptions;
   readonly opened: Opened;
   readonly cache: ObjectCache;

@@ -13,7 +13,7 @@ import type { ServiceManager } from "../../observe/systemd.ts";
 const PAUSE = 500;
 
 /** The lock, and the ports of a daemon that waits for it. */
-export interface OneDaemonOptions {
+interface OneDaemonOptions {
   readonly lock: NodeLock;
   /** Describes this daemon to others. */
   readonly self: LockHolder;

@@ -22,7 +22,7 @@ export interface PageContents {
 }
 
 /** Problems of one kind. */
-export interface Problems extends TextRows {
+interface Problems extends TextRows {
   /** Counts them: `2 refused objects`. */
   readonly title: string;
   readonly colour: "red" | "yellow";

@@ -26,7 +26,7 @@ export interface ServiceQuery {
 }
 
 /** The frontends of a service port that follow one traffic policy, and their endpoints. */
-export interface Route {
+interface Route {
   /** The name of the service port; `""` if it has none. */
   readonly port: string;
   readonly policy: TrafficPolicy;
@@ -39,7 +39,7 @@ export interface Route {
 }
 
 /** One Service. */
-export interface ServiceView {
+interface ServiceView {
   /** `namespace/name`. */
   readonly name: string;
   readonly badges: readonly string[];

@@ -1,11 +1,7 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { httpListen } from "../../../lib/system/http_servers.ts";
 import type { PageContents } from "../../../lib/observe/page/data.ts";
-import {
-  CONTENT_SECURITY_POLICY,
-  DATA_PATH,
-  pageHandler,
-} from "../../../lib/observe/page/handler.ts";
+import { CONTENT_SECURITY_POLICY, DATA_PATH, pageHandler } from "../../../lib/observe/endpoints.ts";
 import type { HttpHandler, HttpListener } from "../../../lib/model/ports/http.ts";
 import { type BrowserOptions, renderedDocument, screenshot } from "../../support/browser.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { DATA_PATH, pageHandler, type PageSetting } from "../../../lib/observe/page/handler.ts";
+import { DATA_PATH, pageHandler, type PageSetting } from "../../../lib/observe/endpoints.ts";
 import { realClock } from "../../support/clock_and_log.ts";
 import { contents, STATUS } from "./contents.ts";
 
