@@ -12,7 +12,7 @@ import type { Drift } from "../model/kernel/differences.ts";
 import type { ObjectEvent, ReplaceEvent } from "../model/cluster/objects.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { AutoResetEvent } from "./auto_reset_event.ts";
+import { AutoResetEvent } from "../model/values/timing.ts";
 import { RepairPauses, SyncPauses } from "./pause.ts";
 import { StepReports, type SyncObserver, type SyncOutcome, type SyncStep } from "./reports.ts";
 

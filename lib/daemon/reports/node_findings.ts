@@ -10,7 +10,7 @@ import { ChangeFilter } from "../../model/values/bounded.ts";
 import { messageOf } from "../../model/values/errors.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
-import { AutoResetEvent } from "../../sync/auto_reset_event.ts";
+import { AutoResetEvent } from "../../model/values/timing.ts";
 import type { Backend, BackendOptions } from "../../backend/backend.ts";
 import { couldUseFirst } from "../../backend/choose.ts";
 import { ROUTE_LOCALNET, Sysctl } from "../../backend/sysctl.ts";

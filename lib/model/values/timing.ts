@@ -1,5 +1,5 @@
 /**
- * Spaces repeated work in time: waits between retries, and readings on demand.
+ * Spaces repeated work in time: waits between retries, wakes, and readings on demand.
  *
  * @module
  */
@@ -79,3 +79,32 @@ export function boundedReading<T>(
     return known();
   };
 }
+
+/** Wakes one waiter. Its next wait ends at once if the event was set before. */
+export class AutoResetEvent {
+  #isSet = false;
+  #end: (() => void) | undefined;
+
+  /** @param clock ends waits that no event ends */
+  constructor(private readonly clock: Clock) {}
+
+  /** Sets the event: ends the wait, or the next one before it begins. */
+  set(): void {
+    this.#isSet = true;
+    this.#end?.();
+  }
+
+  /** Waits until the event is set or the milliseconds are over. */
+  async wait(milliseconds: number): Promise<void> {
+    if (!this.#isSet) {
+      const over = new AbortController();
+      this.#end = () => over.abort();
+      await this.clock.sleep(Math.min(milliseconds, MAX_TIMER), over.signal);
+      this.#end = undefined;
+    }
+    this.#isSet = false;
+  }
+}
+
+/** Timers hold 31 bits of milliseconds. */
+const MAX_TIMER = 2 ** 31 - 1;

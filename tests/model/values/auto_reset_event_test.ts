@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { AutoResetEvent } from "../../lib/sync/auto_reset_event.ts";
-import { ManualClock, settle } from "../support/clock_and_log.ts";
+import { AutoResetEvent } from "../../../lib/model/values/timing.ts";
+import { ManualClock, settle } from "../../support/clock_and_log.ts";
 
 /** An event with a waiter, and whether the wait has ended. */
 function waiter(milliseconds: number) {
