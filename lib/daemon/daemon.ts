@@ -117,7 +117,9 @@ export class Daemon {
       process: processUsage(),
       featureGates: knownGates(configuration),
     });
-    opened.programs.reportTo((program, failure) => this.#metrics.programFailed(program, failure));
+    opened.programs.reportTo((program, failure) =>
+      this.#metrics.programFailures.inc({ program, reason: failure })
+    );
     backend.foreignRules.reportTo(() => this.#metrics.cleanupFailed());
     this.#health = new ProxyHealth({
       clock,
@@ -140,7 +142,7 @@ export class Daemon {
       clock,
       logger,
       instance: nodeName,
-      dropped: () => this.#metrics.eventDropped(),
+      dropped: () => this.#metrics.droppedEvents.inc(),
     });
     this.#listen = httpListen({ clock, logger });
     this.#healthChecks = new HealthCheckNodePorts({

@@ -97,14 +97,14 @@ function recordEverything(metrics: Metrics): void {
   metrics.noLocalEndpoints(4, { internal: 1, external: 1 });
   metrics.conntrackReconciled(4, { seconds: 1, deleted: 1 });
   metrics.healthAnswered("healthz", 200);
-  metrics.driftRepaired();
-  metrics.programFailed("nft", "timeout");
+  metrics.driftRepairs.inc();
+  metrics.programFailures.inc({ program: "nft", reason: "timeout" });
   metrics.watch("Service", true);
   metrics.watchActive("Service");
-  metrics.relisted("Service");
-  metrics.objectRefused("Service");
-  metrics.objectsRefusedNow("Service", 1);
-  metrics.vipConflicts(1);
+  metrics.relists.inc({ kind: "Service" });
+  metrics.refusals.inc({ kind: "Service" });
+  metrics.refused.set({ kind: "Service" }, 1);
+  metrics.vipConflicts.set(1);
   metrics.request({ verb: "GET", host: "h", code: "200", duration: 1_000, size: 0 });
 }
 

@@ -81,7 +81,7 @@ export class Observation implements SyncObserver, WatchObserver {
 
   drifted(): void {
     this.#driftRepairs += 1;
-    this.#options.metrics.driftRepaired();
+    this.#options.metrics.driftRepairs.inc();
   }
 
   /** Notes an event of a source, before the cache has it. */
@@ -142,7 +142,7 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#pending = { ...this.#later };
     metrics.changesPending(this.#pending);
     this.#countRefused("Service");
-    metrics.vipConflicts(desired.conflictCount);
+    metrics.vipConflicts.set(desired.conflictCount);
     for (const family of FAMILIES) metrics.noLocalEndpoints(family, desired.noLocal[family]);
   }
 
@@ -159,7 +159,7 @@ export class Observation implements SyncObserver, WatchObserver {
 
   refused({ kind, key, reason }: Refusal): void {
     const { metrics, nodeName } = this.#options;
-    metrics.objectRefused(kind);
+    metrics.refusals.inc({ kind });
     this.#countRefused(kind);
     if (kind !== "Service") return;
     const note =
@@ -202,7 +202,9 @@ export class Observation implements SyncObserver, WatchObserver {
     this.#watches.set(status.kind, status);
     metrics.watch(status.kind, status.state === "watching");
     if (status.lastEvent !== before?.lastEvent) metrics.watchActive(status.kind);
-    if (before && status.lists > Math.max(1, before.lists)) metrics.relisted(status.kind);
+    if (before && status.lists > Math.max(1, before.lists)) {
+      metrics.relists.inc({ kind: status.kind });
+    }
   }
 
   requestDone(request: RequestResult): void {
@@ -237,7 +239,7 @@ export class Observation implements SyncObserver, WatchObserver {
 
   #countRefused(kind: Kind): void {
     const count = refusals(this.#options).filter((each) => each.kind === kind).length;
-    this.#options.metrics.objectsRefusedNow(kind, count);
+    this.#options.metrics.refused.set({ kind }, count);
   }
 }
 

@@ -12,7 +12,6 @@ import { defineReadings, type MetricsOptions, renderConnections } from "./readin
 import type { FailureMetric } from "../../backend/backend.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { Script } from "../../model/kernel/dataplane.ts";
-import type { ProgramFailure } from "../../model/ports/ports.ts";
 import { type Family, FAMILY_NAMES } from "../../model/values/address.ts";
 import type { NoLocal } from "../../policy/state.ts";
 import type { RequestResult, ResponseRead } from "../../source/api/report.ts";
@@ -109,11 +108,11 @@ export class Metrics {
     ["signpost_transaction_bytes", "Size of a transaction"],
     { labels: ["kind"], buckets: SCRIPT_BUCKETS },
   );
-  readonly #repairs = this.#make.counter([
+  readonly driftRepairs = this.#make.counter([
     "signpost_drift_repairs_total",
     "Repairs of rules that another program had changed",
   ]);
-  readonly #programs = this.#make.counter([
+  readonly programFailures = this.#make.counter([
     "signpost_program_failures_total",
     "Programs that could not be started, were ended by a signal, or did not end in time",
   ], ["program", "reason"]);
@@ -125,23 +124,23 @@ export class Metrics {
     ["signpost_watch_last_activity_timestamp_seconds", "When the watch last delivered anything"],
     ["kind"],
   );
-  readonly #relists = this.#make.counter(
+  readonly relists = this.#make.counter(
     ["signpost_watch_relists_total", "How often a watch started over with a list"],
     ["kind"],
   );
-  readonly #refusals = this.#make.counter(
+  readonly refusals = this.#make.counter(
     ["signpost_objects_refused_total", "Objects that came in and could not be used"],
     ["kind"],
   );
-  readonly #refused = this.#make.gauge(
+  readonly refused = this.#make.gauge(
     ["signpost_objects_refused", "Objects that cannot be used at present"],
     ["kind"],
   );
-  readonly #conflicts = this.#make.gauge([
+  readonly vipConflicts = this.#make.gauge([
     "signpost_vip_conflicts",
     "Virtual IPs and ports that more than one Service claims",
   ]);
-  readonly #droppedEvents = this.#make.counter([
+  readonly droppedEvents = this.#make.counter([
     "signpost_events_dropped_total",
     "Events that were not sent",
   ]);
@@ -245,16 +244,6 @@ export class Metrics {
     this.#responseSize.observe({ host, verb }, size);
   }
 
-  /** Counts a repair of rules that another program had changed. */
-  driftRepaired(): void {
-    this.#repairs.inc();
-  }
-
-  /** Counts a program that could not be started, was killed, or did not end in time. */
-  programFailed(program: string, reason: ProgramFailure): void {
-    this.#programs.inc({ program, reason });
-  }
-
   /** Notes if a watch is running. */
   watch(kind: Kind, isConnected: boolean): void {
     this.#watches.set({ kind }, isConnected ? 1 : 0);
@@ -263,31 +252,6 @@ export class Metrics {
   /** Notes that a watch delivered something, bookmarks included. */
   watchActive(kind: Kind): void {
     this.#watchActivity.set({ kind }, this.#options.now());
-  }
-
-  /** Counts a watch that started over with a list. */
-  relisted(kind: Kind): void {
-    this.#relists.inc({ kind });
-  }
-
-  /** Counts an object that cannot be used. */
-  objectRefused(kind: Kind): void {
-    this.#refusals.inc({ kind });
-  }
-
-  /** Sets the number of objects that cannot be used. */
-  objectsRefusedNow(kind: Kind, count: number): void {
-    this.#refused.set({ kind }, count);
-  }
-
-  /** Sets the number of virtual IPs and ports that more than one Service claims. */
-  vipConflicts(count: number): void {
-    this.#conflicts.set(count);
-  }
-
-  /** Counts an Event that was not sent. */
-  eventDropped(): void {
-    this.#droppedEvents.inc();
   }
 
   #fail(of: FailureMetric["of"]): void {

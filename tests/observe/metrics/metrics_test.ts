@@ -299,16 +299,16 @@ Deno.test("the build and the feature gates are told as by Kubernetes' own compon
 
 Deno.test("signpost's own metrics tell of drift, watches, refusals and conflicts", async () => {
   const metrics = start();
-  metrics.driftRepaired();
+  metrics.driftRepairs.inc();
   metrics.synced({ kind: "full", text: "", bytes: 5_000, operations: 0 }, 1);
   metrics.watch("Service", true);
   metrics.watchActive("Service");
-  metrics.relisted("Service");
-  metrics.objectRefused("EndpointSlice");
-  metrics.objectsRefusedNow("EndpointSlice", 1);
-  metrics.vipConflicts(2);
-  metrics.eventDropped();
-  metrics.programFailed("conntrack", "timeout");
+  metrics.relists.inc({ kind: "Service" });
+  metrics.refusals.inc({ kind: "EndpointSlice" });
+  metrics.refused.set({ kind: "EndpointSlice" }, 1);
+  metrics.vipConflicts.set(2);
+  metrics.droppedEvents.inc();
+  metrics.programFailures.inc({ program: "conntrack", reason: "timeout" });
   const { body } = await metrics.render();
   for (
     const line of [
@@ -344,7 +344,7 @@ Deno.test("without a state file there is no age, and readings are taken again", 
 
 Deno.test("two sets of metrics in one process do not meet", async () => {
   const [one, other] = [start(), start()];
-  one.driftRepaired();
+  one.driftRepairs.inc();
   assertStringIncludes((await other.render()).body, "signpost_drift_repairs_total 0\n");
 });
 
