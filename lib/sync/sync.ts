@@ -83,7 +83,7 @@ export class SyncLoop {
         logger.warn("a part of the object is left out, the rest of it counts", { ...omission });
         observer.omitted?.(omission);
       }
-      this.#wake.set();
+      this.#notice();
     });
   }
 
@@ -91,14 +91,14 @@ export class SyncLoop {
   nodeChanged(): void {
     void this.#alone(() => {
       this.#options.cache.markNode();
-      this.#wake.set();
+      this.#notice();
     });
   }
 
   /** Asks for a replacement of everything, without waiting for the min sync period. */
   requestFull(reason: string): void {
     this.#full ??= reason;
-    this.#wake.set();
+    this.#notice();
   }
 
   /** Asks for a repair after a change by another program, at once or after a pause. */
@@ -118,7 +118,7 @@ export class SyncLoop {
     });
     this.#repairAt = at;
     observer.drifted?.();
-    this.#wake.set();
+    this.#notice();
   }
 
   /**
@@ -151,7 +151,7 @@ export class SyncLoop {
 
   /** Runs until the signal aborts and the running transaction has ended. The rules stay in the kernel. */
   async run(): Promise<void> {
-    const { clock, fullSyncPeriod, observer, signal } = this.#options;
+    const { clock, fullSyncPeriod, signal } = this.#options;
     signal.addEventListener("abort", () => this.#wake.set(), { once: true });
     this.#began = undefined;
     while (!signal.aborted) {
@@ -161,7 +161,6 @@ export class SyncLoop {
         await this.#wake.wait(Math.min(this.#lastFull + fullSyncPeriod, this.#repairAt) - now);
         continue;
       }
-      observer.queued?.();
       const next = this.#pauses.next({
         isUrgent: this.#isUrgent,
         isUnfinished: this.#isUnfinished,
@@ -173,7 +172,15 @@ export class SyncLoop {
         if (error !== signal.reason) throw error;
       });
       this.#began = undefined;
+      // Changes may have come meanwhile, or be left.
+      this.#notice();
     }
+  }
+
+  /** Wakes the loop, and tells if a sync is due. */
+  #notice(): void {
+    if (this.#hasWork) this.#options.observer.queued?.();
+    this.#wake.set();
   }
 
   /** True if there is anything to sync, and objects to make rules of. */

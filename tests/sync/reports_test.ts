@@ -245,3 +245,16 @@ Deno.test("a state from before the start lets go of what the process needs itsel
   assertEquals(backend.kernel.get("default/s1")?.includes("192.0.2.6"), false);
   assertEquals(loop.stale, true);
 });
+
+Deno.test("a change that comes after the script, while steps are taken, is queued", async () => {
+  await using fixture = await SyncFixture.synced([]);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  fixture.finish = () => promise;
+  fixture.upsert(service(1));
+  await fixture.pass(0);
+  fixture.told.length = 0;
+  fixture.upsert(service(2));
+  await fixture.pass(0);
+  assertEquals(fixture.told, ["queued"]);
+  resolve();
+});
