@@ -24,7 +24,7 @@ export async function makeProgram(folder: string): Promise<string> {
   const named = Deno.env.get("SIGNPOST_BIN")?.trim();
   if (named) return named;
   // Without esbuild, which Deno fetches from npm at its first use, the sources are measured.
-  const missing = await makeBundle(folder, { commit: await readCommit(), engine: "v8" })
+  const missing = await makeBundle(folder, await readCommit())
     .then(() => undefined, messageOf);
   const program = missing === undefined ? `${folder}/${ENTRY_POINT}` : `${ROOT}main.ts`;
   const flags = ["-q", "-P", `--v8-flags=${V8_FLAGS}`, "--config", `${ROOT}deno.json`];

@@ -8,8 +8,6 @@
  */
 import {
   binaryName,
-  type Engine,
-  ENGINES,
   type Permissions,
   type Target,
   targetOf,
@@ -25,8 +23,8 @@ const ROOT = new URL("..", import.meta.url).pathname;
 
 const HELP = `deno task compile: makes a binary of signpost for each target
 
-  --engine v8|quickjs  what runs the JavaScript; quickjs is Deno's experiment: smaller, makes no code
-                       at run time, large clusters take it longer (default v8)
+  --jitless            V8 makes no machine code at run time, for hardened nodes: MemoryDenyWriteExecute=yes
+                       works, and large clusters take it longer
   --target TARGET      only this one: ${TARGETS.join(" or ")}
   --dist FOLDER        where the binaries go (default dist)
 
@@ -34,7 +32,7 @@ DENORT_BIN names the runtime; without it, deno compile takes it from its cache o
 
 /** What the command line asks for. */
 interface Request {
-  readonly engine: Engine;
+  readonly jitless: boolean;
   readonly targets: readonly Target[];
   /** Absolute. */
   readonly dist: string;
@@ -45,17 +43,15 @@ function readRequest(args: readonly string[]): Request | string {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      engine: { type: "string", default: "v8" },
+      jitless: { type: "boolean", default: false },
       target: { type: "string" },
       dist: { type: "string", default: "dist" },
     },
   });
-  const engine = ENGINES.find((each) => each === values.engine);
-  if (engine === undefined) return `--engine must be ${ENGINES.join(" or ")}, is ${values.engine}`;
   const targets = TARGETS.filter((each) => values.target === undefined || each === values.target);
   if (targets.length === 0) return `--target must be ${TARGETS.join(" or ")}, is ${values.target}`;
   const dist = values.dist.startsWith("/") ? values.dist : `${ROOT}${values.dist}`;
-  return { engine, targets, dist };
+  return { jitless: values.jitless, targets, dist };
 }
 
 /** Those of the targets that the runtime in `DENORT_BIN` is for, or a line that says why none is. */
@@ -95,22 +91,22 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-async function compileAll(folder: string, { engine, targets, dist }: Request): Promise<number> {
+async function compileAll(folder: string, { jitless, targets, dist }: Request): Promise<number> {
   const config = JSON.parse(await Deno.readTextFile(`${ROOT}deno.json`)) as {
     readonly permissions: { readonly default: Permissions };
     readonly unstable: readonly string[];
   };
   const commit = await readCommit();
-  const bundle = await makeBundle(folder, { commit, engine });
+  const bundle = await makeBundle(folder, commit);
   say(
     `bundle: ${Math.round(bundle.length / 1024)} KiB, ${modulesOf(bundle).length} modules, ` +
       `packages ${packagesOf(bundle).join(", ")}`,
   );
   let code = 0;
   for (const target of targets) {
-    const output = `${dist}/${binaryName(target, engine)}`;
+    const output = `${dist}/${binaryName(target, jitless)}`;
     const { permissions: { default: permissions }, unstable } = config;
-    const problem = await makeBinary(folder, { target, engine, permissions, unstable, output });
+    const problem = await makeBinary(folder, { target, jitless, permissions, unstable, output });
     if (problem === undefined) {
       const { size } = await Deno.stat(output);
       say(`${output.replace(ROOT, "")}: ${(size / 2 ** 20).toFixed(1)} MiB`);

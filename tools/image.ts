@@ -74,7 +74,7 @@ async function main(args: readonly string[]): Promise<number> {
 /** Returns the binaries in the folder, or the one that is named. */
 async function findBinaries(dist: string, named: string | undefined): Promise<Binary[]> {
   const paths = named === undefined
-    ? TARGETS.map((target) => `${dist}/${binaryName(target, "v8")}`)
+    ? TARGETS.map((target) => `${dist}/${binaryName(target)}`)
     : [named];
   const binaries: Binary[] = [];
   for (const path of paths) {

@@ -7,7 +7,7 @@
 import { parseArgs } from "node:util";
 import { NOTICES } from "../lib/cli/licenses/notices.ts";
 import { VERSION } from "../lib/model/version.ts";
-import { binaryName, ENGINES, TARGETS } from "./compile/arguments.ts";
+import { binaryName, TARGETS } from "./compile/arguments.ts";
 import { type Commit, readCommit } from "./compile/commit.ts";
 import { buildArchive, buildDebian, writeSums } from "./package/build.ts";
 import { readContent } from "./package/content.ts";
@@ -66,19 +66,19 @@ async function packageAll(
 ): Promise<string[]> {
   const content = await readContent();
   const names: string[] = [];
-  for (const engine of ENGINES) {
+  for (const jitless of [false, true]) {
     for (const target of TARGETS) {
-      const name = binaryName(target, engine);
+      const name = binaryName(target, jitless);
       const isThere = await Deno.stat(`${dist}/${name}`).then(() => true, () => false);
       if (!isThere) continue;
-      const release = { target, engine, commit, version };
+      const release = { target, jitless, commit, version };
       const binary = `${dist}/${name}`;
       const options = { release, content, maintainer: maintainer(), binary, output: dist };
       names.push(name, await buildDebian(options), await buildArchive(options));
     }
   }
   if (names.length === 0) return [];
-  names.push(await writeBill(dist, { engine: "v8", target: TARGETS[0], commit, version }));
+  names.push(await writeBill(dist, { jitless: false, target: TARGETS[0], commit, version }));
   await writeSums(dist, names);
   return names;
 }

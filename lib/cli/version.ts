@@ -3,28 +3,29 @@
  *
  * @module
  */
-import { COMMIT, COMMIT_DATE, ENGINE } from "../model/commit.ts";
+import { COMMIT, COMMIT_DATE } from "../model/commit.ts";
 import type { Build } from "../model/ports/runtime.ts";
 import { VERSION } from "../model/version.ts";
 
-/** What the commit, its day and the engine are; constants of the program, but for tests. */
+/** The commit and its day; constants of the program, but for tests. */
 export interface Origin {
   readonly commit: string;
   readonly date: string;
-  readonly engine: string;
 }
 
-const ORIGIN: Origin = { commit: COMMIT, date: COMMIT_DATE, engine: ENGINE };
+const ORIGIN: Origin = { commit: COMMIT, date: COMMIT_DATE };
 
-/** The report's text, one fact on a line, each line with its line feed. */
-export function versionReport({ deno, v8, target }: Build, origin = ORIGIN): string {
-  const { commit, date, engine } = origin;
+/** Returns the report's text, one fact on a line, each line with its line feed. */
+export function versionReport(
+  { deno, v8, jitless, target }: Build,
+  { commit, date } = ORIGIN,
+): string {
   const facts = [
     `signpost ${VERSION}`,
     `commit: ${commit || "unknown, runs from its source"}`,
     ...date === "" ? [] : [`date: ${date}`],
     `Deno: ${deno}`,
-    `engine: ${engine === "v8" ? `V8 ${v8}` : "QuickJS (experimental)"}`,
+    `engine: V8 ${v8}${jitless ? ", jitless" : ""}`,
     `target: ${target}`,
   ];
   return facts.map((fact) => `${fact}\n`).join("");

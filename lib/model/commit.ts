@@ -1,5 +1,5 @@
 /**
- * The commit and engine of the binary. The compile task writes this file.
+ * The commit of the binary. The compile task writes this file.
  *
  * @module
  */
@@ -9,6 +9,3 @@ export const COMMIT: string = "";
 
 /** The day of that commit, as `2026-11-23`; `""` if signpost runs from its source. */
 export const COMMIT_DATE: string = "";
-
-/** The JavaScript engine: `v8` or `quickjs`. */
-export const ENGINE: string = "v8";

@@ -26,7 +26,13 @@ export function systemRuntime(): Runtime {
     streamer: denoStreamer,
     lock: new AbstractSocketLock(runner),
     pid: Deno.pid,
-    build: { deno: Deno.version.deno, v8: Deno.version.v8, target: Deno.build.target },
+    build: {
+      deno: Deno.version.deno,
+      v8: Deno.version.v8,
+      // V8 has no WebAssembly with --jitless.
+      jitless: !("WebAssembly" in globalThis),
+      target: Deno.build.target,
+    },
     osRelease: () => Deno.osRelease(),
     releaseMemory: (after, signal) => memory?.after(after, signal),
     // All that the kernel lists: `navigator.hardwareConcurrency` is this process's share of them.

@@ -7,7 +7,7 @@
  */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { VERSION } from "../../lib/model/version.ts";
-import { binaryName, type Engine, ENGINES, TARGETS } from "../../tools/compile/arguments.ts";
+import { binaryName, TARGETS } from "../../tools/compile/arguments.ts";
 import { execute, run } from "../support/command.ts";
 import { signpostCommand } from "../support/signpost.ts";
 
@@ -17,13 +17,15 @@ const ROOT = new URL("../../", import.meta.url).pathname;
 const ESSENTIAL = ["start", "permissions", "service_types", "api", "restart"];
 
 interface Binary {
-  readonly engine: Engine;
+  readonly jitless: boolean;
   readonly path: string;
 }
 
 const BINARIES: readonly Binary[] = TARGETS.filter((target) => target === Deno.build.target)
-  .flatMap((target) => ENGINES.map((engine) => ({ engine, name: binaryName(target, engine) })))
-  .map(({ engine, name }) => ({ engine, path: `${ROOT}dist/${name}` }))
+  .flatMap((target) =>
+    [false, true].map((jitless) => ({ jitless, name: binaryName(target, jitless) }))
+  )
+  .map(({ jitless, name }) => ({ jitless, path: `${ROOT}dist/${name}` }))
   .filter(({ path }) => isThere(path));
 
 function isThere(path: string): boolean {
@@ -38,7 +40,7 @@ if (BINARIES.length === 0) {
   Deno.test(`dist/ has no binary for ${Deno.build.target}: none is tried`, () => {});
 }
 
-for (const { engine, path } of BINARIES) {
+for (const { jitless, path } of BINARIES) {
   const name = path.slice(ROOT.length);
 
   Deno.test(`${name} says what it is made of, and needs no file beside it`, async () => {
@@ -50,7 +52,8 @@ for (const { engine, path } of BINARIES) {
         run([...alone, `${folder}/signpost`, ...words], { cwd: folder });
       const version = await say("version");
       assertStringIncludes(version, `signpost ${VERSION}\n`);
-      assertStringIncludes(version, `\nengine: ${engine === "v8" ? "V8" : "QuickJS"} `);
+      assertStringIncludes(version, "\nengine: V8 ");
+      assertEquals(version.includes(", jitless\n"), jitless);
       assertStringIncludes(version, `\ntarget: ${Deno.build.target}\n`);
       assertStringIncludes(await say("licenses"), "Permission is hereby granted");
       assertStringIncludes(await say("--help"), "Usage:");

@@ -6,11 +6,11 @@ const UNIT = new URL("../../systemd/signpost.service", import.meta.url);
 const CHECKOUT = new URL("../../", import.meta.url).pathname;
 
 /** Puts the probe daemon in signpost's place; what the unit says of the sandbox stays. */
-const DROP_IN = `
+const probeDropIn = (v8Flags: string) => `
 [Service]
 Environment=DENO_DIR=/var/lib/signpost/deno NO_COLOR=1
 ExecStart=
-ExecStart=/opt/deno run --no-config --no-lock --unstable-net -A /opt/checkout/tests/observe/support/probe_daemon.ts
+ExecStart=/opt/deno run ${v8Flags} --no-config --no-lock --unstable-net -A /opt/checkout/tests/observe/support/probe_daemon.ts
 WatchdogSec=2s
 RestartSec=3s
 StandardError=append:/opt/log
@@ -40,16 +40,16 @@ Deno.test("systemd-analyze verify finds no fault with the unit", async () => {
   }
 });
 
-Deno.test("systemd-analyze verify finds no fault with the drop-in for QuickJS", async () => {
+Deno.test("systemd-analyze verify finds no fault with the jitless drop-in", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const unit = (await Deno.readTextFile(UNIT)).replaceAll("/usr/local/bin/signpost", "/bin/true");
     assertEquals(/^MemoryDenyWriteExecute/m.test(unit), false, "V8 makes code at run time");
-    const dropIn = await Deno.readTextFile(new URL("signpost-quickjs.conf", UNIT));
+    const dropIn = await Deno.readTextFile(new URL("signpost-jitless.conf", UNIT));
     assertStringIncludes(dropIn, "\n[Service]\nMemoryDenyWriteExecute=yes\n");
     await Deno.mkdir(`${folder}/signpost.service.d`);
     await Deno.writeTextFile(`${folder}/signpost.service`, unit);
-    await Deno.writeTextFile(`${folder}/signpost.service.d/quickjs.conf`, dropIn);
+    await Deno.writeTextFile(`${folder}/signpost.service.d/jitless.conf`, dropIn);
     assertEquals(await analyze("verify", "--man=no", `${folder}/signpost.service`), {
       code: 0,
       text: "",
@@ -110,16 +110,37 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name: "under systemd a jitless daemon starts with its drop-in, and another one does not",
+  ignore: !await canRunSystemd(),
+  fn: async () => {
+    await using systemd = await bootSystemd(CHECKOUT);
+    const state = async () => {
+      await systemd.run("systemctl", "restart", "signpost.service").catch(() => {});
+      return (await systemd.show("signpost.service", "ActiveState"))["ActiveState"];
+    };
+    await installUnit(systemd.run, { v8Flags: "--v8-flags=--jitless", isHardened: true });
+    assertEquals(await state(), "active");
+    assertEquals(await systemd.show("signpost.service", "MemoryDenyWriteExecute"), {
+      MemoryDenyWriteExecute: "yes",
+    });
+    await installUnit(systemd.run, { v8Flags: "", isHardened: true });
+    assertEquals(await state() === "active", false);
+  },
+});
+
 async function installUnit(
   run: (program: string, ...parameters: string[]) => Promise<string>,
+  { v8Flags = "", isHardened = false } = {},
 ): Promise<void> {
   const script = `
     set -e
     cp /opt/checkout/systemd/signpost.service /etc/systemd/system/
-    mkdir /etc/systemd/system/signpost.service.d
+    mkdir -p /etc/systemd/system/signpost.service.d
     printf %s "$1" > /etc/systemd/system/signpost.service.d/test.conf
+    test -z "$2" || cp /opt/checkout/systemd/signpost-jitless.conf /etc/systemd/system/signpost.service.d/
     systemctl daemon-reload`;
-  await run("sh", "-c", script, "sh", DROP_IN);
+  await run("sh", "-c", script, "sh", probeDropIn(v8Flags), isHardened ? "hardened" : "");
 }
 
 /** @param report what the probe daemon wrote */

@@ -42,24 +42,18 @@ Deno.test("the task makes a binary for each runtime that DENORT_BIN names, and s
     assertMatch(arm.stdout, /^bundle: \d+ KiB, \d+ modules, packages @bufbuild\/protobuf@[\d.]+, /);
     assertStringIncludes(arm.stdout, `${dist}/signpost-aarch64-unknown-linux-gnu: `);
 
-    const quick = await compile(62, "--engine=quickjs");
-    assertStringIncludes(quick.stdout, `${dist}/signpost-quickjs-x86_64-unknown-linux-gnu: `);
-    const binary = await Deno.readFile(`${dist}/signpost-quickjs-x86_64-unknown-linux-gnu`);
+    const hardened = await compile(62, "--jitless");
+    assertStringIncludes(hardened.stdout, `${dist}/signpost-jitless-x86_64-unknown-linux-gnu: `);
+    const binary = await Deno.readFile(`${dist}/signpost-jitless-x86_64-unknown-linux-gnu`);
     const text = new TextDecoder("latin1").decode(binary);
-    assertEquals(text.includes('ENGINE = "quickjs"'), true);
     // A command that is loaded when it is asked for.
     assertEquals(text.includes("// lib/cli/run.ts"), true);
     assertEquals(text.includes('"prompt":false'), true);
-    assertEquals(text.includes("max-semi-space-size"), false);
+    assertEquals(text.includes('"--jitless"'), true);
 
     const other = await compile(62, "--target=aarch64-unknown-linux-gnu");
     assertEquals(other.code, 1);
     assertMatch(other.stderr, /^DENORT_BIN=\S+ is no denort for aarch64-unknown-linux-gnu\n$/);
-    const wrong = await compile(62, "--engine=spidermonkey");
-    assertEquals(
-      [wrong.code, wrong.stderr],
-      [2, "--engine must be v8 or quickjs, is spidermonkey\n"],
-    );
   });
 });
 
@@ -67,9 +61,8 @@ Deno.test("a bundle has each module once, none that is unused, and the same byte
   await withFolder(async (folder) => {
     await Deno.mkdir(`${folder}/deep/er`, { recursive: true });
     await Deno.mkdir(`${folder}/flat`);
-    const options = { commit: COMMIT, engine: "v8" } as const;
-    const bundle = await makeBundle(`${folder}/flat`, options);
-    assertEquals(await makeBundle(`${folder}/deep/er`, options), bundle);
+    const bundle = await makeBundle(`${folder}/flat`, COMMIT);
+    assertEquals(await makeBundle(`${folder}/deep/er`, COMMIT), bundle);
 
     const modules = modulesOf(bundle);
     assertEquals(modules.filter((path) => /^tests|^tools|fast-check|std\/assert/.test(path)), []);
@@ -81,11 +74,8 @@ Deno.test("a bundle has each module once, none that is unused, and the same byte
     // The first notice is of Deno itself.
     const notices = NOTICES.slice(1).map(({ name, version }) => `${name}@${version}`);
     assertEquals(packagesOf(bundle), notices, "tools/notices/read.ts has the list");
-    // What QuickJS has in part.
-    const partial = /\bIntl\.|\.toLocale(?!String\("en"\))\w*\(/;
-    assertEquals(partial.test(bundle), false);
     // What would make code at run time.
-    assertEquals(/\bnew Function\(|\bWebAssembly\b/.test(bundle), false);
+    assertEquals(/\bnew Function\(|\bWebAssembly\./.test(bundle), false);
     // Commands are in files of their own; nothing is loaded beside them.
     const loaded = [...bundle.matchAll(/\b(?:import\(|from |import )"\.\/([^"]+)"/g)].map((
       [, name],
@@ -110,15 +100,6 @@ Deno.test("a bundle has each module once, none that is unused, and the same byte
   });
 });
 
-Deno.test("for QuickJS, a bundle is one file that has all commands", async () => {
-  await withFolder(async (folder) => {
-    await makeBundle(folder, { commit: COMMIT, engine: "quickjs" });
-    assertEquals([...Deno.readDirSync(`${folder}/bundle`)].map(({ name }) => name), ["main.js"]);
-    const program = [Deno.execPath(), "run", "-qA", "--no-config", `${folder}/bundle/main.js`];
-    assertStringIncludes(await run([...program, "--help"]), "Usage:");
-  });
-});
-
 Deno.test("the same bundle and runtime give the same binary", async () => {
   await withFolder(async (folder) => {
     const env = { DENORT_BIN: await makeRuntime(folder, 62) };
@@ -129,7 +110,7 @@ Deno.test("the same bundle and runtime give the same binary", async () => {
       await Deno.utime(bundle, COMMIT.time, COMMIT.time);
       const problem = await makeBinary(`${folder}/${name}`, {
         target: "x86_64-unknown-linux-gnu",
-        engine: "v8",
+        jitless: false,
         permissions: { read: true },
         unstable: ["net"],
         output: `${folder}/${name}/out`,
@@ -148,7 +129,7 @@ Deno.test("where no runtime can be had, one line says what to do", async () => {
     await Deno.writeTextFile(`${folder}/bundle/main.js`, "");
     const problem = await makeBinary(folder, {
       target: "aarch64-unknown-linux-gnu",
-      engine: "quickjs",
+      jitless: true,
       permissions: {},
       unstable: [],
       output: `${folder}/out`,
@@ -163,7 +144,7 @@ Deno.test("where no runtime can be had, one line says what to do", async () => {
     });
     assertMatch(
       problem ?? "",
-      /^no runtime for aarch64-unknown-linux-gnu: https:\/\/\S+\/denort-quickjs-aarch64-unknown-linux-gnu\.zip cannot be downloaded \(.+\); download it elsewhere to \S+\/denort-quickjs-aarch64-unknown-linux-gnu\.zip, or unpack it and name it in DENORT_BIN$/,
+      /^no runtime for aarch64-unknown-linux-gnu: https:\/\/\S+\/denort-aarch64-unknown-linux-gnu\.zip cannot be downloaded \(.+\); download it elsewhere to \S+\/denort-aarch64-unknown-linux-gnu\.zip, or unpack it and name it in DENORT_BIN$/,
     );
   });
 });
@@ -171,7 +152,7 @@ Deno.test("where no runtime can be had, one line says what to do", async () => {
 Deno.test("another failure of deno compile is told in its words", () => {
   const stderr = "Compile file:///x\nerror: Permission denied (os error 13)\n";
   assertEquals(
-    adviceFor(stderr, { target: "x86_64-unknown-linux-gnu", engine: "v8" }),
+    adviceFor(stderr, "x86_64-unknown-linux-gnu"),
     "deno compile for x86_64-unknown-linux-gnu failed: Permission denied (os error 13)",
   );
 });

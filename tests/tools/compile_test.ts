@@ -4,7 +4,6 @@ import {
   binaryName,
   bundleArguments,
   compileArguments,
-  ENGINES,
   permissionFlags,
   type Permissions,
   targetOf,
@@ -15,7 +14,7 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
   const permissions = config.permissions.default as unknown as Permissions;
   const args = compileArguments({
     target: "aarch64-unknown-linux-gnu",
-    engine: "v8",
+    jitless: false,
     permissions,
     output: "/tmp/dist/signpost",
   });
@@ -44,10 +43,10 @@ Deno.test("a binary gets the permissions of deno.json, and no others", () => {
 
 Deno.test("a binary starts without Deno's remarks on programs that the node lacks", () => {
   // The level of Deno's log at compile time is that of the binary.
-  for (const engine of ENGINES) {
+  for (const jitless of [false, true]) {
     const args = compileArguments({
       target: "x86_64-unknown-linux-gnu",
-      engine,
+      jitless,
       permissions: { run: ["ipvsadm"] },
       output: "/tmp/dist/signpost",
     });
@@ -55,28 +54,27 @@ Deno.test("a binary starts without Deno's remarks on programs that the node lack
   }
 });
 
-Deno.test("QuickJS gets one file and no flags of V8, and nothing is minified", () => {
-  const engine = "quickjs";
+Deno.test("a jitless binary has that flag beside the others, and nothing is minified", () => {
   const args = compileArguments({
     target: "x86_64-unknown-linux-gnu",
-    engine,
+    jitless: true,
     permissions: {},
     output: "/tmp/dist/signpost",
   });
-  assertEquals(args.filter((each) => /v8|engine/.test(each)), ["--engine=quickjs"]);
-  const bundling = bundleArguments(engine);
-  assertEquals([...bundling, ...args].includes("--minify"), false);
-  assertEquals(bundling.includes("--code-splitting"), false);
+  assertEquals(args.filter((each) => each.includes("v8")), [
+    `--v8-flags=--max-old-space-size=1024,${V8_FLAGS},--jitless`,
+  ]);
+  assertEquals([...bundleArguments(), ...args].includes("--minify"), false);
 });
 
-Deno.test("binaries are named after their target, and after their engine where it is not V8", () => {
+Deno.test("binaries are named after their target, and jitless ones say so", () => {
   assertEquals(
-    binaryName("x86_64-unknown-linux-gnu", "v8"),
+    binaryName("x86_64-unknown-linux-gnu"),
     "signpost-x86_64-unknown-linux-gnu",
   );
   assertEquals(
-    binaryName("x86_64-unknown-linux-gnu", "quickjs"),
-    "signpost-quickjs-x86_64-unknown-linux-gnu",
+    binaryName("x86_64-unknown-linux-gnu", true),
+    "signpost-jitless-x86_64-unknown-linux-gnu",
   );
 });
 

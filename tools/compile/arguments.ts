@@ -47,12 +47,6 @@ export type Permissions = Readonly<
   Record<string, Allowed | Partial<Readonly<Record<"allow" | "deny" | "ignore", Allowed>>>>
 >;
 
-/** What runs the JavaScript in a binary; QuickJS is Deno's experiment. */
-export const ENGINES = ["v8", "quickjs"] as const;
-
-/** One of them. */
-export type Engine = typeof ENGINES[number];
-
 /** The folder of the files that all modules become. */
 export const BUNDLE = "bundle";
 
@@ -62,7 +56,8 @@ export const ENTRY_POINT = `${BUNDLE}/main.js`;
 /** What to compile, and where to. */
 export interface CompileOptions {
   readonly target: Target;
-  readonly engine: Engine;
+  /** True: V8 makes no machine code at run time. */
+  readonly jitless: boolean;
   readonly permissions: Permissions;
   /** Path of the binary. */
   readonly output: string;
@@ -73,13 +68,12 @@ export interface CompileOptions {
  * What is not in `deno.lock` is refused.
  *
  * Joined, because Deno 2.9.6 overflows its stack over the packages (denoland/deno#36746), and
- * because the daemon takes less memory. For V8 not to one file: each start would read all commands, and
- * V8 keeps no code of modules that wait in functions until they are asked for. QuickJS keeps no code at
- * all, and was tried with one file alone. With `--node-modules-dir`, because then no name depends on
- * where Deno's cache is. Not by `deno compile --bundle`, which puts a random name into each binary. Not
- * minified: QuickJS does not instantiate that, and it saves nothing there.
+ * because the daemon takes less memory. Not to one file: each start would read all commands, and
+ * V8 keeps no code of modules that wait in functions until they are asked for. With `--node-modules-dir`,
+ * because then no name depends on where Deno's cache is. Not by `deno compile --bundle`, which puts a
+ * random name into each binary. Not minified: a stack trace would name nothing.
  */
-export function bundleArguments(engine: Engine): string[] {
+export function bundleArguments(): string[] {
   return [
     "bundle",
     "--quiet",
@@ -87,7 +81,7 @@ export function bundleArguments(engine: Engine): string[] {
     "--frozen-lockfile",
     "--node-modules-dir=auto",
     "--config=deno.json",
-    ...engine === "v8" ? ["--code-splitting"] : [],
+    "--code-splitting",
     `--outdir=${BUNDLE}`,
     "main.ts",
   ];
@@ -99,17 +93,17 @@ export function bundleArguments(engine: Engine): string[] {
  * program of the permissions that the node lacks.
  */
 export function compileArguments(options: CompileOptions): string[] {
-  const { target, engine, permissions, output } = options;
+  const { target, jitless, permissions, output } = options;
+  const v8Flags = [`--max-old-space-size=${MAX_HEAP}`, V8_FLAGS, ...jitless ? ["--jitless"] : []];
   return [
     "compile",
     "--quiet",
     "--no-check",
     "--no-lock",
     "--config=compile.json",
-    ...engine === "v8" ? [] : [`--engine=${engine}`],
     `--target=${target}`,
     `--output=${output}`,
-    ...engine === "v8" ? [`--v8-flags=--max-old-space-size=${MAX_HEAP},${V8_FLAGS}`] : [],
+    `--v8-flags=${v8Flags.join(",")}`,
     "--no-prompt",
     ...permissionFlags(permissions),
     ENTRY_POINT,
@@ -141,6 +135,6 @@ export function targetOf(header: Uint8Array): Target | undefined {
 }
 
 /** The name of a binary, and of its archive without the ending. */
-export function binaryName(target: Target, engine: Engine): string {
-  return engine === "v8" ? `signpost-${target}` : `signpost-${engine}-${target}`;
+export function binaryName(target: Target, jitless = false): string {
+  return `signpost-${jitless ? "jitless-" : ""}${target}`;
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { execute } from "../../tests/support/command.ts";
-import { compileArguments, type CompileOptions, type Engine, type Target } from "./arguments.ts";
+import { compileArguments, type CompileOptions, type Target } from "./arguments.ts";
 
 /**
  * Compiles the bundle that is in a folder. The runtime is what `DENORT_BIN` names, else what Deno
@@ -21,7 +21,7 @@ export async function makeBinary(
     readonly env?: Readonly<Record<string, string>>;
   },
 ): Promise<string | undefined> {
-  const { target, engine, unstable, output, env } = options;
+  const { target, unstable, output, env } = options;
   // Of deno.json, the binary needs nothing else: its import map would be in it, too.
   await Deno.writeTextFile(`${folder}/compile.json`, JSON.stringify({ unstable }));
   const made = `${folder}/${target}`;
@@ -30,7 +30,7 @@ export async function makeBinary(
     cwd: folder,
     env: { ...env, NO_COLOR: "1" },
   });
-  if (code !== 0) return adviceFor(stderr, { target, engine });
+  if (code !== 0) return adviceFor(stderr, target);
   await Deno.mkdir(new URL(".", `file://${output}`).pathname, { recursive: true });
   await Deno.copyFile(made, `${output}.new`);
   await Deno.rename(`${output}.new`, output);
@@ -38,24 +38,18 @@ export async function makeBinary(
 }
 
 /** One line out of what `deno compile` said before it failed. */
-export function adviceFor(
-  stderr: string,
-  { target, engine }: { readonly target: Target; readonly engine: Engine },
-): string {
+export function adviceFor(stderr: string, target: Target): string {
   const url = /https?:\/\/\S+\/denort-[\w-]+\.zip/.exec(stderr)?.[0];
   const causes = [...stderr.matchAll(/^\s*(?:\d+: |error: )(.+)$/gm)].map(([, text]) => text);
   const cause = causes.at(-1) ?? stderr.trim().split("\n").at(-1) ?? "";
   if (url === undefined) return `deno compile for ${target} failed: ${causes.join(": ") || cause}`;
   return `no runtime for ${target}: ${url} cannot be downloaded (${cause}); ` +
-    `download it elsewhere to ${
-      cachedRuntime(target, engine)
-    }, or unpack it and name it in DENORT_BIN`;
+    `download it elsewhere to ${cachedRuntime(target)}, or unpack it and name it in DENORT_BIN`;
 }
 
 /** Where `deno compile` keeps the runtime of its own version. */
-function cachedRuntime(target: Target, engine: Engine): string {
+function cachedRuntime(target: Target): string {
   const cache = Deno.env.get("XDG_CACHE_HOME") ?? `${Deno.env.get("HOME")}/.cache`;
   const folder = Deno.env.get("DENO_DIR") ?? `${cache}/deno`;
-  const name = engine === "v8" ? `denort-${target}` : `denort-${engine}-${target}`;
-  return `${folder}/dl/release/v${Deno.version.deno}/${name}.zip`;
+  return `${folder}/dl/release/v${Deno.version.deno}/denort-${target}.zip`;
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { execute } from "../../tests/support/command.ts";
-import { BUNDLE, bundleArguments, type Engine } from "./arguments.ts";
+import { BUNDLE, bundleArguments } from "./arguments.ts";
 import { type Commit, commitModule } from "./commit.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
@@ -18,16 +18,12 @@ const SOURCES = ["deno.json", "deno.lock", "main.ts", "lib"];
  * @returns the text of all files
  * @throws where `deno bundle` does
  */
-export async function makeBundle(
-  folder: string,
-  options: { readonly commit: Commit; readonly engine: Engine },
-): Promise<string> {
-  const { commit, engine } = options;
+export async function makeBundle(folder: string, commit: Commit): Promise<string> {
   const sources = `${folder}/sources`;
   await Deno.mkdir(sources);
   await execute(["cp", "-r", ...SOURCES.map((name) => `${ROOT}${name}`), sources]);
-  await Deno.writeTextFile(`${sources}/lib/model/commit.ts`, commitModule(commit, engine));
-  const command = [Deno.execPath(), ...bundleArguments(engine)];
+  await Deno.writeTextFile(`${sources}/lib/model/commit.ts`, commitModule(commit));
+  const command = [Deno.execPath(), ...bundleArguments()];
   const { code, stderr } = await execute(command, { cwd: sources });
   if (code !== 0) throw new Error(`deno bundle failed: ${stderr.trim()}`);
   await Deno.rename(`${sources}/${BUNDLE}`, `${folder}/${BUNDLE}`);

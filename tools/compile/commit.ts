@@ -4,7 +4,6 @@
  * @module
  */
 import { execute } from "../../tests/support/command.ts";
-import type { Engine } from "./arguments.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 
@@ -45,11 +44,10 @@ export function dayOf({ time }: Commit): string {
 }
 
 /** The text of `lib/model/commit.ts` in a binary. */
-export function commitModule(commit: Commit, engine: Engine): string {
+export function commitModule(commit: Commit): string {
   const constants = {
     COMMIT: commit.hash,
     COMMIT_DATE: commit.hash === "" ? "" : dayOf(commit),
-    ENGINE: engine,
   };
   const lines = Object.entries(constants).map(([name, value]) =>
     `export const ${name}: string = ${JSON.stringify(value)};\n`

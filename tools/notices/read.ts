@@ -100,7 +100,7 @@ function denoNotice(mit: string): Notice {
 
 ${mit}
 
-The runtime is made of further parts, among them V8 (BSD-3-Clause) or QuickJS (MIT), and packages of
+The runtime is made of further parts, among them V8 (BSD-3-Clause), and packages of
 Rust. Deno's sources name them with their licences:
 https://github.com/denoland/deno/tree/v${version}`;
   return { name: "Deno", version, publisher: "the Deno authors", license: "MIT", text };

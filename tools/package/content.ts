@@ -21,8 +21,8 @@ export interface TextFile {
 /** What every form of signpost comes with. */
 export interface Content {
   readonly unit: string;
-  /** The drop-in of the unit for binaries with QuickJS. */
-  readonly quickjsDropIn: string;
+  /** The drop-in of the unit for jitless binaries. */
+  readonly jitlessDropIn: string;
   readonly modules: string;
   /** The service file for OpenRC. */
   readonly openrc: string;
@@ -43,7 +43,7 @@ export async function readContent(): Promise<Content> {
   const read = (name: string) => Deno.readTextFile(`${ROOT}${name}`);
   return {
     unit: await read("systemd/signpost.service"),
-    quickjsDropIn: await read("systemd/signpost-quickjs.conf"),
+    jitlessDropIn: await read("systemd/signpost-jitless.conf"),
     modules: await read("systemd/signpost-modules.conf"),
     openrc: await read("examples/install/openrc/signpost"),
     configuration: await read("examples/config.yaml"),
@@ -76,7 +76,7 @@ export function archiveFiles(content: Content): TextFile[] {
     { path: "completions/_signpost", text: content.completions.zsh },
     { path: "completions/signpost.fish", text: content.completions.fish },
     { path: "systemd/signpost.service", text: content.unit },
-    { path: "systemd/signpost-quickjs.conf", text: content.quickjsDropIn },
+    { path: "systemd/signpost-jitless.conf", text: content.jitlessDropIn },
     { path: "systemd/signpost-modules.conf", text: content.modules },
     { path: "examples/install/openrc/signpost", text: content.openrc, mode: 0o755 },
     { path: "examples/config.yaml", text: content.configuration },

@@ -26,10 +26,10 @@ export function packageFiles(
 ): PackageFile[] {
   const { completions } = content;
   const unit = content.unit.replaceAll("/usr/local/bin/signpost", "/usr/bin/signpost");
-  const dropIn = options.release.engine === "quickjs"
+  const dropIn = options.release.jitless
     ? [{
-      path: "lib/systemd/system/signpost.service.d/quickjs.conf",
-      data: content.quickjsDropIn,
+      path: "lib/systemd/system/signpost.service.d/jitless.conf",
+      data: content.jitlessDropIn,
     }]
     : [];
   return [

@@ -1,15 +1,15 @@
 /**
- * What a package is of: version, machine, engine, commit.
+ * What a package is of: version, machine, commit.
  *
  * @module
  */
-import { type Engine, type Target, TARGETS } from "../compile/arguments.ts";
+import { type Target, TARGETS } from "../compile/arguments.ts";
 import { type Commit, dayOf } from "../compile/commit.ts";
 
 /** What is packaged. */
 export interface Release {
   readonly target: Target;
-  readonly engine: Engine;
+  readonly jitless: boolean;
   readonly commit: Commit;
   /** That of `lib/model/version.ts`, or of the test's. */
   readonly version: string;
@@ -30,11 +30,11 @@ export function debianVersion(release: Release): string {
 }
 
 /** The version in names of archives: `0.1.0`, or `0.1.0~git20261123.0123456` of an untagged commit. */
-export function upstreamVersion({ version, commit, engine }: Release): string {
+export function upstreamVersion({ version, commit, jitless }: Release): string {
   const day = dayOf(commit).replaceAll("-", "");
   const isDirty = commit.hash.endsWith("-dirty");
   const between = commit.isTagged
     ? ""
     : `~git${day}.${commit.hash.slice(0, 7)}${isDirty ? ".dirty" : ""}`;
-  return `${version}${between}${engine === "v8" ? "" : `+${engine}`}`;
+  return `${version}${between}${jitless ? "+jitless" : ""}`;
 }

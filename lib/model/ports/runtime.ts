@@ -46,8 +46,10 @@ export interface InterfaceAddress {
 /** The versions that the program was built with. */
 export interface Build {
   readonly deno: string;
-  /** The version of V8. Deno with QuickJS has a number here too. */
+  /** The version of V8. */
   readonly v8: string;
+  /** True if V8 makes no machine code at run time. */
+  readonly jitless: boolean;
   /** The machine, as `x86_64-unknown-linux-gnu`. */
   readonly target: string;
 }

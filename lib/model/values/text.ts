@@ -99,7 +99,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** Prints an integer with commas between groups of three digits. QuickJS has no full Intl. */
+/** Prints an integer with commas between groups of three digits. */
 export function grouped(value: number): string {
   return String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }

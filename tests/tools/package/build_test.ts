@@ -61,7 +61,7 @@ Deno.test("what is made between releases sorts before the next one", async () =>
 
 Deno.test("the package has unit, completions, man page, default file and notices in their places", async () => {
   await withFolder(async (folder) => {
-    const { deb, archive } = await makePackages(folder, { binary: BINARY, engine: "quickjs" });
+    const { deb, archive } = await makePackages(folder, { binary: BINARY, jitless: true });
     const root = `${folder}/root`;
     await run(["dpkg-deb", "--extract", `${folder}/${deb}`, root]);
     const text = (path: string) => Deno.readTextFile(`${root}/${path}`);
@@ -69,7 +69,7 @@ Deno.test("the package has unit, completions, man page, default file and notices
     assertStringIncludes(unit, "\nExecStart=/usr/bin/signpost ");
     assertEquals(unit.includes("/usr/local"), false);
     assertStringIncludes(
-      await text("lib/systemd/system/signpost.service.d/quickjs.conf"),
+      await text("lib/systemd/system/signpost.service.d/jitless.conf"),
       "\nMemoryDenyWriteExecute=yes\n",
     );
     const completions = [
@@ -89,7 +89,7 @@ Deno.test("the package has unit, completions, man page, default file and notices
     assertEquals(copyright.includes("TERMS AND CONDITIONS FOR USE"), false);
 
     const listed = await run(["tar", "-tzf", `${folder}/${archive}`]);
-    const top = "signpost-0.1.0+quickjs-x86_64-linux";
+    const top = "signpost-0.1.0+jitless-x86_64-linux";
     for (
       const name of [
         "signpost",
@@ -105,11 +105,11 @@ Deno.test("the package has unit, completions, man page, default file and notices
   });
 });
 
-Deno.test("V8 gets no drop-in that it would end by", async () => {
+Deno.test("a binary that compiles gets no drop-in that it would end by", async () => {
   await withFolder(async (folder) => {
     const { deb } = await makePackages(folder, { binary: BINARY });
     const listed = await run(["dpkg-deb", "--contents", `${folder}/${deb}`]);
-    assertEquals(listed.includes("quickjs"), false);
+    assertEquals(listed.includes("jitless"), false);
   });
 });
 

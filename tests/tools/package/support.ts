@@ -10,7 +10,7 @@ import type { Release } from "../../../tools/package/release.ts";
 /** A release of some day. */
 export const RELEASE: Release = {
   target: "x86_64-unknown-linux-gnu",
-  engine: "v8",
+  jitless: false,
   commit: { hash: "0123456789ab", time: 1_795_000_000, isTagged: true },
   version: "0.1.0",
 };
