@@ -8,7 +8,7 @@
  */
 import { IptablesDataplane } from "../lib/backend/iptables/dataplane.ts";
 import { NftablesDataplane } from "../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../lib/backend/nftables/nft.ts";
 import { DEFAULTS } from "../tests/support/configuration.ts";
 import { type ApiObject, Pipeline } from "../tests/support/pipeline.ts";
 import { COSTLY_KINDS } from "../tests/fuzz/costly.ts";

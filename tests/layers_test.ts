@@ -7,7 +7,7 @@
 import { assertEquals } from "@std/assert";
 import { dirname, join, relative } from "node:path/posix";
 import { findTestFiles } from "../tools/test_files.ts";
-import { ROWS } from "../lib/backend/nftables/script/sets.ts";
+import { ROWS } from "../lib/backend/nftables/sets.ts";
 
 const ROOT = join(dirname(new URL(import.meta.url).pathname), "..");
 
@@ -70,7 +70,7 @@ function target(from: SourceFile, specifier: string): string {
   return relative(ROOT, join(ROOT, dirname(from.path), specifier));
 }
 
-/** `lib/backend/nftables/kernel/nft.ts` is of the layer `nftables`; `main.ts` of none. */
+/** `lib/backend/nftables/nft.ts` is of the layer `nftables`; `main.ts` of none. */
 function layerOf(path: string): string {
   return path.startsWith("lib/") ? path.split("/")[1] ?? "" : "";
 }
@@ -272,7 +272,7 @@ Deno.test("only the table of sets spells a set's name", () => {
   // The layers before the backends know no set.
   const others = /^lib\/(?:model|config|source|cache|policy)\//;
   const files = SOURCES.filter(({ path }) =>
-    path !== "lib/backend/nftables/script/sets.ts" && !others.test(path)
+    path !== "lib/backend/nftables/sets.ts" && !others.test(path)
   );
   assertEquals(files.flatMap((file) => SET_NAMES.flatMap((name) => linesOf(file, name))), []);
 });

@@ -6,7 +6,7 @@
  */
 import { getHeapStatistics } from "node:v8";
 import { createDecoder } from "../../lib/source/objects/decode.ts";
-import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
 import { Pipeline } from "../../tests/support/pipeline.ts";
 import { CLUSTER_CIDR, clusterObjects } from "../cluster.ts";

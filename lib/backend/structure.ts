@@ -10,8 +10,7 @@ import type { ProcessRunner } from "../model/ports/ports.ts";
 import { runIfInstalled } from "./iptables/kernel/programs.ts";
 import { isOwnChain, parseSaved, type SavedTable } from "./iptables/kernel/saved.ts";
 import { programName } from "./iptables/script/names.ts";
-import { Nft } from "./nftables/kernel/nft.ts";
-import { OWN_TABLES } from "./nftables/kernel/tables.ts";
+import { Nft, OWN_TABLES } from "./nftables/nft.ts";
 
 /** Chains of one table of another program that are listed. */
 const MOST_CHAINS = 50;

@@ -11,14 +11,8 @@ import { messageOf } from "../model/values/errors.ts";
 import type { Variant } from "./iptables/kernel/programs.ts";
 import { cleanUpKernel, isOverwritten, type RemovedRules } from "./iptables/kernel/cleanup.ts";
 import type { Clock, Logger, ProcessRunner } from "../model/ports/ports.ts";
-import { Nft } from "./nftables/kernel/nft.ts";
-import {
-  deleteTables,
-  KUBE_PROXY_TABLES,
-  OWN_TABLES,
-  removeTables,
-} from "./nftables/kernel/tables.ts";
-import { TABLE } from "./nftables/script/objects.ts";
+import { deleteTables, KUBE_PROXY_TABLES, Nft, OWN_TABLES, removeTables } from "./nftables/nft.ts";
+import { TABLE } from "./nftables/table.ts";
 import { IpvsTakeOver } from "./ipvs/take_over.ts";
 import type { Rival } from "../findings/facts.ts";
 import type { Runtime } from "../model/ports/runtime.ts";

@@ -5,10 +5,9 @@
 import type { Protocol } from "../model/cluster/objects.ts";
 import type { ProcessRunner } from "../model/ports/ports.ts";
 import { familyOf } from "../model/values/address.ts";
-import { Nft } from "./nftables/kernel/nft.ts";
-import { TRACE_TABLE } from "./nftables/kernel/tables.ts";
-import { LAST_CHAIN } from "./nftables/script/layout.ts";
-import { NFT_FAMILY } from "./nftables/script/sets.ts";
+import { Nft, TRACE_TABLE } from "./nftables/nft.ts";
+import { LAST_CHAIN } from "./nftables/layout.ts";
+import { NFT_FAMILY } from "./nftables/sets.ts";
 
 export { LAST_CHAIN, TRACE_TABLE };
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { MinSyncPeriod } from "../model/configuration.ts";
-import { type BackoffLimits, delayAfter } from "../model/values/timing.ts";
+import { type BackoffLimits, delayAfter, type LimiterOptions } from "../model/values/timing.ts";
 
 /** The longest adaptive pause in milliseconds. */
 export const LONGEST_PAUSE = 1_000;
@@ -75,25 +75,5 @@ export class SyncPauses {
   }
 }
 
-/** Repairs in a row without a pause. */
-const AT_ONCE = 5;
-/** The pauses between those that follow. */
-const REPAIR_PAUSES: BackoffLimits = { first: 1_000, longest: 30_000 };
-/** Milliseconds without drift that end a row of repairs. */
-const QUIET = 30_000;
-
 /** Limits repairs: two programs that undo each other must not take all of the processor. */
-export class RepairPauses {
-  #inARow = 0;
-  #last = -Infinity;
-
-  /** Returns the pause before the next repair, and the time of that repair. */
-  next(now: number): { readonly pause: number; readonly at: number } {
-    if (now - this.#last > QUIET) this.#inARow = 0;
-    const more = this.#inARow - AT_ONCE;
-    const pause = more < 0 ? 0 : delayAfter(REPAIR_PAUSES, more);
-    this.#inARow++;
-    this.#last = Math.max(now, this.#last + pause);
-    return { pause, at: this.#last };
-  }
-}
+export const REPAIRS: LimiterOptions = { atOnce: 5, pauses: BACKOFF };

@@ -12,8 +12,8 @@ import type { Drift } from "../model/kernel/differences.ts";
 import type { ObjectEvent, ReplaceEvent } from "../model/cluster/objects.ts";
 import { Turns } from "../model/ports/in_turns.ts";
 import type { Clock, Logger } from "../model/ports/ports.ts";
-import { AutoResetEvent } from "../model/values/timing.ts";
-import { RepairPauses, SyncPauses } from "./pause.ts";
+import { AutoResetEvent, Limiter } from "../model/values/timing.ts";
+import { REPAIRS, SyncPauses } from "./pause.ts";
 import { StepReports, type SyncObserver, type SyncOutcome, type SyncStep } from "./reports.ts";
 
 /** The parts and periods of the loop. Periods are milliseconds. */
@@ -50,7 +50,7 @@ export class SyncLoop {
   readonly #wake: AutoResetEvent;
   readonly #reports: StepReports;
   readonly #pauses: SyncPauses;
-  readonly #repairPauses = new RepairPauses();
+  readonly #repairPauses = new Limiter(REPAIRS);
   /** Ends the last work on the objects. */
   #objects: Promise<unknown> = Promise.resolve();
   /** The reason why the next sync replaces everything; `undefined`: a partial one is enough. */

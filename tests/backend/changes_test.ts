@@ -1,14 +1,14 @@
 import { assertEquals } from "@std/assert";
-import { kernelChanges } from "../../lib/backend/nftables/reading/kernel_rules.ts";
+import { kernelChanges } from "../../lib/backend/nftables/kernel_rules.ts";
 import { iptablesKernelChanges } from "../../lib/backend/iptables/kernel_rules.ts";
 import type { Change } from "../../lib/model/kernel/differences.ts";
 import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import type { Family } from "../../lib/model/values/address.ts";
 import type { DesiredState } from "../../lib/model/kernel/desired.ts";
-import { NO_CONTENTS, parsingListing } from "../../lib/backend/nftables/kernel/contents.ts";
+import { NO_CONTENTS, parsingListing } from "../../lib/backend/nftables/read.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
 import { backendOf, type Mode, SILENT_RUNNER } from "../support/modes.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";

@@ -1,14 +1,14 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { iptablesEntries } from "../../lib/backend/iptables/kernel_rules.ts";
-import { nftablesEntries, stickyClients } from "../../lib/backend/nftables/reading/kernel_rules.ts";
+import { nftablesEntries, stickyClients } from "../../lib/backend/nftables/kernel_rules.ts";
 import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
 import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../lib/model/values/address.ts";
 import type { DesiredState } from "../../lib/model/kernel/desired.ts";
-import { type Contents, parsingListing } from "../../lib/backend/nftables/kernel/contents.ts";
+import { type Contents, parsingListing } from "../../lib/backend/nftables/read.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { Kernel } from "./nftables/kernel.ts";
 import { SILENT_RUNNER } from "../support/modes.ts";
 import { explainWeb, LOCAL, REMOTE, slice, web, worldOf } from "../explain/cluster.ts";

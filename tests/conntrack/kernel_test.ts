@@ -8,7 +8,7 @@ import { applyConntrackSysctls, conntrackSysctls } from "../../lib/conntrack/ker
 import { hostPort } from "../../lib/model/cluster/names.ts";
 import type { ProcessRunner } from "../../lib/model/ports/ports.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { SystemClock } from "../../lib/system/clock.ts";
 import { Sysctl } from "../../lib/backend/sysctl.ts";
 import { execute } from "../support/command.ts";

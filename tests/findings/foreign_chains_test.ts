@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { foreignChains } from "../../lib/backend/nftables/reading/foreign_chains.ts";
+import { foreignChains } from "../../lib/backend/nftables/read.ts";
 import { checkFirewalls, checkNatOrder } from "../../lib/findings/foreign_chains.ts";
 import type { Finding } from "../../lib/findings/finding.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";

@@ -6,7 +6,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { IptablesDataplane } from "../../lib/backend/iptables/dataplane.ts";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../lib/backend/nftables/nft.ts";
 import { plain } from "../../lib/model/values/text.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import type { Random } from "../support/random.ts";

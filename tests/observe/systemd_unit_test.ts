@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { NFTABLES_MODULES } from "../../lib/backend/nftables/kernel/probe.ts";
+import { NFTABLES_MODULES } from "../../lib/backend/nftables/probe.ts";
 import { bootSystemd, canRunSystemd, waitFor } from "./support/private_systemd.ts";
 
 const UNIT = new URL("../../systemd/signpost.service", import.meta.url);

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { NftablesDataplane } from "../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../lib/backend/nftables/nft.ts";
 import type { Feature } from "../../lib/model/kernel/traits.ts";
 import { SILENT_RUNNER } from "../support/modes.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";

@@ -1,5 +1,6 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { LONGEST_PAUSE, RepairPauses, SyncPauses } from "../../lib/sync/pause.ts";
+import { Limiter } from "../../lib/model/values/timing.ts";
+import { LONGEST_PAUSE, REPAIRS, SyncPauses } from "../../lib/sync/pause.ts";
 
 /** Pauses after syncs that took so long, one right after the other. */
 function after(durations: readonly number[], minSyncPeriod: number | "adaptive" = "adaptive") {
@@ -94,7 +95,7 @@ Deno.test("after failures the pauses double, from one second up to 30 s", () => 
 });
 
 Deno.test("after five repairs in a row, repairs come later each time, up to 30 s", () => {
-  const pauses = new RepairPauses();
+  const pauses = new Limiter(REPAIRS);
   let now = 0;
   const next = () => {
     const { pause, at } = pauses.next(now);

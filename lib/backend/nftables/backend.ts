@@ -25,23 +25,17 @@ import type {
 import { legacyChains } from "../foreign_filters.ts";
 import { familiesBut, missingFamilies } from "../ip_families.ts";
 import { HandOver } from "../take_over.ts";
-import { ElementCounters } from "./connections.ts";
+import { ElementCounters, localhostRejects, type LocalhostRejectsOptions } from "./counters.ts";
 import { NftablesDataplane, type NftScript } from "./dataplane.ts";
 import { Devices } from "./devices.ts";
-import { DriftWatch } from "./drift/drift.ts";
-import { Look } from "./drift/look.ts";
-import { Marks } from "./drift/marks.ts";
-import { repairScript } from "./drift/repair.ts";
-import { Touched } from "./drift/touched.ts";
-import { Nft } from "./kernel/nft.ts";
-import { probe } from "./kernel/probe.ts";
-import { deleteTables, KUBE_PROXY_TABLES, OWN_TABLES, removeTables } from "./kernel/tables.ts";
-import { changesFrom } from "./reading/changes.ts";
-import { foreignChains } from "./reading/foreign_chains.ts";
-import { localhostRejects, type LocalhostRejectsOptions } from "./localhost_rejects.ts";
-import { heldPorts } from "./reading/held_ports.ts";
-import { nftablesRules, rulesOf } from "./reading/kernel_rules.ts";
-import { nftablesNames } from "./reading/rule_names.ts";
+import { DriftWatch } from "./watch.ts";
+import { Look, repairScript } from "./repair.ts";
+import { Marks, Touched } from "./transactions.ts";
+import { deleteTables, KUBE_PROXY_TABLES, Nft, OWN_TABLES, removeTables } from "./nft.ts";
+import { probe } from "./probe.ts";
+import { changesFrom, nftablesNames } from "./changes.ts";
+import { foreignChains } from "./read.ts";
+import { heldPorts, nftablesRules, rulesOf } from "./kernel_rules.ts";
 
 const TRAITS: ModeTraits = {
   name: "nftables",

@@ -20,10 +20,10 @@ import {
   NOTHING,
 } from "./delta.ts";
 import { DeferredDeletes } from "./deferred_deletes.ts";
-import type { Marks } from "./drift/marks.ts";
-import type { Nft } from "./kernel/nft.ts";
+import type { Marks } from "./transactions.ts";
+import type { Nft } from "./nft.ts";
 import { reconcile } from "./reconcile.ts";
-import { TABLE } from "./script/objects.ts";
+import { TABLE } from "./table.ts";
 import {
   FullScript,
   type PartialScript,

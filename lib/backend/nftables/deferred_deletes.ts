@@ -5,7 +5,7 @@
  * @module
  */
 import type { Delta } from "./delta.ts";
-import { type Element, elementId, elementsOf } from "./script/objects.ts";
+import { type Element, elementId, elementsOf } from "./table.ts";
 
 /** Elements that nothing leads to once their frontend is gone or has fewer endpoints. */
 const UNREACHABLE: ReadonlySet<string> = new Set(["endpoints", "localEndpoints", "hairpins"]);

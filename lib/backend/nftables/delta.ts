@@ -12,8 +12,8 @@ import type {
 } from "../../model/kernel/desired.ts";
 import { slotsFor } from "../../model/cluster/scheduler.ts";
 import { sortingByKey } from "../../model/ports/in_turns.ts";
-import { frontendOfKey, printKey } from "./script/keys.ts";
-import { fixedChains, nodeElements } from "./script/layout.ts";
+import { frontendOfKey, printKey } from "./keys.ts";
+import { fixedChains, nodeElements } from "./layout.ts";
 import {
   type Chain,
   type ChainRole,
@@ -30,9 +30,9 @@ import {
   type Slots,
   type Table,
   type TableObject,
-} from "./script/objects.ts";
-import { objectsOf } from "./script/service.ts";
-import { alwaysThere, type TableSet } from "./script/sets.ts";
+} from "./table.ts";
+import { objectsOf } from "./service.ts";
+import { alwaysThere, type TableSet } from "./sets.ts";
 
 /** A chain before and after. */
 export interface ChainRewrite {

@@ -21,9 +21,9 @@ import type { AccelerationSummary } from "../../model/status.ts";
 import { FAMILIES } from "../../model/values/address.ts";
 import { sameValue } from "../../model/values/record.ts";
 import type { GaugeMetric } from "../backend.ts";
-import type { Nft } from "./kernel/nft.ts";
-import { TABLE } from "./script/objects.ts";
-import { tableSet } from "./script/sets.ts";
+import type { Nft } from "./nft.ts";
+import { TABLE } from "./table.ts";
+import { tableSet } from "./sets.ts";
 
 /** Gives nft, a reader of the interfaces, and the patterns of their names. */
 export interface DevicesOptions {

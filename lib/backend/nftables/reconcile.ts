@@ -8,18 +8,18 @@ import type { Difference } from "../../model/kernel/differences.ts";
 import { Turns } from "../../model/ports/in_turns.ts";
 import type { Clock } from "../../model/ports/ports.ts";
 import { countOperations, cut, type Delta, fits, NOTHING } from "./delta.ts";
-import { mend } from "./drift/mend.ts";
-import { compareElement, comparing, isCounting, isOfKernel } from "./kernel/compare.ts";
+import { mend } from "./mend.ts";
+import { compareElement, comparing, isCounting, isOfKernel } from "./compare.ts";
 import {
   type Contents,
   elementKey,
   type ListedElement,
   parsingListing,
   readingTable,
-} from "./kernel/contents.ts";
-import { type Nft, readable } from "./kernel/nft.ts";
-import type { Element, Table } from "./script/objects.ts";
-import { setNamed, type TableSet } from "./script/sets.ts";
+} from "./read.ts";
+import { type Nft, readable } from "./nft.ts";
+import type { Element, Table } from "./table.ts";
+import { setNamed, type TableSet } from "./sets.ts";
 import {
   deleteLeftSlots,
   type HeldSlots,

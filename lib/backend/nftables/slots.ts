@@ -11,10 +11,10 @@
 import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
 import type { Turns } from "../../model/ports/in_turns.ts";
 import { chunks } from "./delta.ts";
-import type { Contents } from "./kernel/contents.ts";
-import { type FrontendKey, parseKey } from "./script/keys.ts";
-import { elementId, slotElement, type Slots } from "./script/objects.ts";
-import { setNamed, type TableSet } from "./script/sets.ts";
+import type { Contents } from "./read.ts";
+import { type FrontendKey, parseKey } from "./keys.ts";
+import { elementId, slotElement, type Slots } from "./table.ts";
+import { setNamed, type TableSet } from "./sets.ts";
 import { renderingElements } from "./text.ts";
 import { Overlap } from "./write.ts";
 

@@ -22,12 +22,19 @@ import {
   sorted,
   weightOf,
 } from "./delta.ts";
-import type { Nft } from "./kernel/nft.ts";
-import { fixedChains, nodeElements } from "./script/layout.ts";
-import type { Chain, Table } from "./script/objects.ts";
-import { alwaysThere, setNamed, type TableSet } from "./script/sets.ts";
-import { renderStickyClients } from "./script/sticky.ts";
-import { CLOSE, OPEN, printBlocks, printTable, renderingDelta, REPLACE } from "./text.ts";
+import type { Nft } from "./nft.ts";
+import { fixedChains, nodeElements } from "./layout.ts";
+import type { Chain, Table } from "./table.ts";
+import { alwaysThere, setNamed, type TableSet } from "./sets.ts";
+import {
+  CLOSE,
+  OPEN,
+  printBlocks,
+  printTable,
+  renderingDelta,
+  renderStickyClients,
+  REPLACE,
+} from "./text.ts";
 
 /** A change of the applied state. */
 export interface PartialScript extends Script {

@@ -44,6 +44,37 @@ export class Backoff {
   }
 }
 
+/** The options of a limiter. */
+export interface LimiterOptions {
+  /** The number of runs in a row without a pause. */
+  readonly atOnce: number;
+  /** The pauses between further runs. The longest pause without a run ends the row. */
+  readonly pauses: BackoffLimits;
+}
+
+/** Limits how often something is done: some runs at once, then later and later. */
+export class Limiter {
+  readonly #options: LimiterOptions;
+  #inARow = 0;
+  #last = -Infinity;
+
+  /** @param options the pauses */
+  constructor(options: LimiterOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the pause before the next run, and the time of that run. */
+  next(now: number): { readonly pause: number; readonly at: number } {
+    const { atOnce, pauses } = this.#options;
+    if (now - this.#last > pauses.longest) this.#inARow = 0;
+    const more = this.#inARow - atOnce;
+    const pause = more < 0 ? 0 : delayAfter(pauses, more);
+    this.#inARow++;
+    this.#last = Math.max(now, this.#last + pause);
+    return { pause, at: this.#last };
+  }
+}
+
 /** Milliseconds for which a reading is valid. */
 export const READING_VALID = 5_000;
 /** Milliseconds to wait for a reading before the last value is returned. */

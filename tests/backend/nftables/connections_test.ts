@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { ElementCounters } from "../../../lib/backend/nftables/connections.ts";
+import { ElementCounters } from "../../../lib/backend/nftables/counters.ts";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { ApplyError } from "../../../lib/model/kernel/dataplane.ts";
 import { realClock } from "../../support/clock_and_log.ts";
 import { Pipeline } from "../../support/pipeline.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, fail } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";
 import { execute, run } from "../../support/command.ts";

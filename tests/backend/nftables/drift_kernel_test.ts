@@ -6,13 +6,10 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { DriftWatch } from "../../../lib/backend/nftables/drift/drift.ts";
-import { followMonitor, monitorCommand } from "../../../lib/backend/nftables/drift/follow.ts";
-import { Look } from "../../../lib/backend/nftables/drift/look.ts";
-import { Marks } from "../../../lib/backend/nftables/drift/marks.ts";
-import { repairScript } from "../../../lib/backend/nftables/drift/repair.ts";
-import { Touched } from "../../../lib/backend/nftables/drift/touched.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { DriftWatch, followMonitor, monitorCommand } from "../../../lib/backend/nftables/watch.ts";
+import { Look, repairScript } from "../../../lib/backend/nftables/repair.ts";
+import { Marks, Touched } from "../../../lib/backend/nftables/transactions.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import type { Drift } from "../../../lib/model/kernel/differences.ts";
 import { SystemClock } from "../../../lib/system/clock.ts";
 import { cluster } from "../../support/arbitrary.ts";

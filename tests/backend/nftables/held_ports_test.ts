@@ -1,7 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { heldPorts } from "../../../lib/backend/nftables/reading/held_ports.ts";
-import { nftablesRules, rulesOf } from "../../../lib/backend/nftables/reading/kernel_rules.ts";
+import { heldPorts, nftablesRules, rulesOf } from "../../../lib/backend/nftables/kernel_rules.ts";
 import { Pipeline } from "../../support/pipeline.ts";
 import { Kernel } from "./kernel.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { denoStreamer } from "../../../lib/system/process.ts";
 import type { ProcessRunner, ProcessStreamer } from "../../../lib/model/ports/ports.ts";
 import { execute, run } from "../../support/command.ts";

@@ -1,8 +1,5 @@
 import { assertEquals } from "@std/assert";
-import {
-  localhostRejects,
-  rejectedPackets,
-} from "../../../lib/backend/nftables/localhost_rejects.ts";
+import { localhostRejects, rejectedPackets } from "../../../lib/backend/nftables/counters.ts";
 import { ManualClock } from "../../support/clock_and_log.ts";
 
 function listing(packets: number): string {

@@ -5,7 +5,7 @@ import {
   NftablesDataplane,
   type NftablesOptions,
 } from "../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import { Counts } from "../../../lib/backend/nftables/delta.ts";
 import { CLOSE, OPEN, REPLACE } from "../../../lib/backend/nftables/text.ts";
 import { FullScript, portionsOf, writePortions } from "../../../lib/backend/nftables/write.ts";

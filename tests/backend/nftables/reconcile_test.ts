@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../../lib/backend/nftables/nft.ts";
 import type { ProcessResult, ProcessRunner } from "../../../lib/model/ports/ports.ts";
 import { cluster } from "../../support/arbitrary.ts";
 import { MemoryLogger, realClock } from "../../support/clock_and_log.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { NFTABLES_MODULES } from "../../../lib/backend/nftables/kernel/probe.ts";
+import { NFTABLES_MODULES } from "../../../lib/backend/nftables/probe.ts";
 import { FAMILIES, type Family } from "../../../lib/model/values/address.ts";
 import {
   createCluster,

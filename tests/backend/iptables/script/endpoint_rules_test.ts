@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { endpointRules } from "../../../../lib/backend/iptables/script/service_rules.ts";
 import type { Scheduler } from "../../../../lib/model/cluster/scheduler.ts";
-import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe.ts";
+import { PROBE_SERVICES } from "../../../../lib/backend/nftables/probe.ts";
 
 const ENDPOINTS = [1, 2, 3].map((last) => ({
   address: `10.244.0.${last}`,

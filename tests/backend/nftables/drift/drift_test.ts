@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { ListedSet } from "../../../../lib/backend/nftables/kernel/nft.ts";
-import { DriftWatch } from "../../../../lib/backend/nftables/drift/drift.ts";
-import { Marks } from "../../../../lib/backend/nftables/drift/marks.ts";
+import type { ListedSet } from "../../../../lib/backend/nftables/nft.ts";
+import { DriftWatch } from "../../../../lib/backend/nftables/watch.ts";
+import { Marks } from "../../../../lib/backend/nftables/transactions.ts";
 import type { Drift } from "../../../../lib/model/kernel/differences.ts";
 import { ProgramMissingError } from "../../../../lib/model/ports/ports.ts";
 import { ManualClock, MemoryLogger, settle } from "../../../support/clock_and_log.ts";

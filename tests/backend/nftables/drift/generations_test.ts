@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { Generations } from "../../../../lib/backend/nftables/drift/drift.ts";
+import { Generations } from "../../../../lib/backend/nftables/watch.ts";
 
 Deno.test("a transaction counts once, though two monitors tell of it", () => {
   const generations = new Generations();

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { Look, type LookOptions } from "../../../../lib/backend/nftables/drift/look.ts";
+import { Look, type LookOptions } from "../../../../lib/backend/nftables/repair.ts";
 import { realClock } from "../../../support/clock_and_log.ts";
 import { stateOf } from "../../../conntrack/states.ts";
 

@@ -1,8 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { MAX_MENDED, mend } from "../../../../lib/backend/nftables/drift/mend.ts";
-import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
-import { type Contents, readingTable } from "../../../../lib/backend/nftables/kernel/contents.ts";
-import { hookRule } from "../../../../lib/backend/nftables/kernel/declaration.ts";
+import { MAX_MENDED, mend } from "../../../../lib/backend/nftables/mend.ts";
+import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
+import { type Contents, hookRule, readingTable } from "../../../../lib/backend/nftables/read.ts";
 import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
 import { renderingDelta } from "../../../../lib/backend/nftables/text.ts";
 import { DEFAULTS } from "../../../support/configuration.ts";

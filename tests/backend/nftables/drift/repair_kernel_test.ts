@@ -5,15 +5,11 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
-import { repairScript } from "../../../../lib/backend/nftables/drift/repair.ts";
-import { followMonitor } from "../../../../lib/backend/nftables/drift/follow.ts";
-import { Touched } from "../../../../lib/backend/nftables/drift/touched.ts";
-import type { Transaction } from "../../../../lib/backend/nftables/drift/transactions.ts";
-import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
-import {
-  desiredContents,
-  parsingListing,
-} from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { repairScript } from "../../../../lib/backend/nftables/repair.ts";
+import { followMonitor } from "../../../../lib/backend/nftables/watch.ts";
+import { Touched, type Transaction } from "../../../../lib/backend/nftables/transactions.ts";
+import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
+import { desiredContents, parsingListing } from "../../../../lib/backend/nftables/read.ts";
 import { SystemClock } from "../../../../lib/system/clock.ts";
 import { MemoryLogger } from "../../../support/clock_and_log.ts";
 import { eventually } from "../../../support/eventually.ts";

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
-import { repairScript } from "../../../../lib/backend/nftables/drift/repair.ts";
-import { Touched } from "../../../../lib/backend/nftables/drift/touched.ts";
-import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
+import { repairScript } from "../../../../lib/backend/nftables/repair.ts";
+import { Touched } from "../../../../lib/backend/nftables/transactions.ts";
+import { Nft } from "../../../../lib/backend/nftables/nft.ts";
 import { LongTurns } from "../../../support/clock_and_log.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { SERVICE } from "./web.ts";

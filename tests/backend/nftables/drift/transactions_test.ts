@@ -1,6 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { Marks, parseMark } from "../../../../lib/backend/nftables/drift/marks.ts";
-import { TransactionReader } from "../../../../lib/backend/nftables/drift/transactions.ts";
+import {
+  Marks,
+  parseMark,
+  TransactionReader,
+} from "../../../../lib/backend/nftables/transactions.ts";
 
 /** What a reader makes of some lines: all transactions, in words. */
 function read(...lines: readonly string[]): string[] {

@@ -1,13 +1,13 @@
 import { assertEquals } from "@std/assert";
 import fc from "fast-check";
 import type { Difference } from "../../../../lib/model/kernel/differences.ts";
-import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
+import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
 import {
   type Contents,
   desiredContents,
   NO_CONTENTS,
   parsingListing,
-} from "../../../../lib/backend/nftables/kernel/contents.ts";
+} from "../../../../lib/backend/nftables/read.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { cluster } from "../../../support/arbitrary.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";

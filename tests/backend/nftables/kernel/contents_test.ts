@@ -1,11 +1,11 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
-import { parsingListing } from "../../../../lib/backend/nftables/kernel/contents.ts";
 import {
   canonicalDeclaration,
   parseHook,
-} from "../../../../lib/backend/nftables/kernel/declaration.ts";
-import { fingerprint } from "../../../../lib/backend/nftables/kernel/fingerprint.ts";
-import { tableSet } from "../../../../lib/backend/nftables/script/sets.ts";
+  parsingListing,
+} from "../../../../lib/backend/nftables/read.ts";
+import { fingerprint } from "../../../../lib/backend/nftables/fingerprint.ts";
+import { tableSet } from "../../../../lib/backend/nftables/sets.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 
 /** As nft 1.1.3 prints it: protocols as numbers, one element a line, types in the place of names. */

@@ -1,11 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
-import { compareContents } from "../../../../lib/backend/nftables/kernel/compare.ts";
-import {
-  desiredContents,
-  parsingListing,
-} from "../../../../lib/backend/nftables/kernel/contents.ts";
+import { compareContents } from "../../../../lib/backend/nftables/compare.ts";
+import { desiredContents, parsingListing } from "../../../../lib/backend/nftables/read.ts";
 import { cluster } from "../../../support/arbitrary.ts";
 import { execute } from "../../../support/command.ts";
 import { Pipeline } from "../../../support/pipeline.ts";

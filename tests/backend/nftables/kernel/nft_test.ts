@@ -5,7 +5,7 @@ import {
   ProgramFailedError,
   ProgramMissingError,
 } from "../../../../lib/model/ports/ports.ts";
-import { classify, Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
+import { classify, Nft } from "../../../../lib/backend/nftables/nft.ts";
 import { Kernel } from "../kernel.ts";
 
 /** What nft 1.0.6 writes to its standard error, and what it means. */

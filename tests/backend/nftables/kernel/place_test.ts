@@ -1,9 +1,5 @@
 import { assertEquals } from "@std/assert";
-import {
-  chainPlace,
-  parsePlace,
-  TABLE_PLACE,
-} from "../../../../lib/backend/nftables/kernel/compare.ts";
+import { chainPlace, parsePlace, TABLE_PLACE } from "../../../../lib/backend/nftables/compare.ts";
 
 Deno.test("the place of a difference is read as it was written", () => {
   assertEquals(parsePlace(TABLE_PLACE), { type: "table", name: "" });

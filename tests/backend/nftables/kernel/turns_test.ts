@@ -1,14 +1,13 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { Look } from "../../../../lib/backend/nftables/drift/look.ts";
-import { repairScript } from "../../../../lib/backend/nftables/drift/repair.ts";
-import { Touched } from "../../../../lib/backend/nftables/drift/touched.ts";
+import { Look, repairScript } from "../../../../lib/backend/nftables/repair.ts";
+import { Touched } from "../../../../lib/backend/nftables/transactions.ts";
 import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
-import { comparing } from "../../../../lib/backend/nftables/kernel/compare.ts";
+import { comparing } from "../../../../lib/backend/nftables/compare.ts";
 import {
   type Contents,
   parsingListing,
   readingTable,
-} from "../../../../lib/backend/nftables/kernel/contents.ts";
+} from "../../../../lib/backend/nftables/read.ts";
 import { LongTurns } from "../../../support/clock_and_log.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";

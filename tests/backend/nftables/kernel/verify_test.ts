@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { nftablesRules } from "../../../../lib/backend/nftables/reading/kernel_rules.ts";
+import { nftablesRules } from "../../../../lib/backend/nftables/kernel_rules.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { Kernel } from "../kernel.ts";
 import { Pipeline } from "../../../support/pipeline.ts";

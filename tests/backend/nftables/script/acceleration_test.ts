@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { fixedChains } from "../../../../lib/backend/nftables/script/layout.ts";
+import { fixedChains } from "../../../../lib/backend/nftables/layout.ts";
 import { DEFAULTS } from "../../../support/configuration.ts";
 import { Pipeline } from "../../../support/pipeline.ts";
 

@@ -1,12 +1,12 @@
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { ApplyError } from "../../../../lib/model/kernel/dataplane.ts";
-import { Look } from "../../../../lib/backend/nftables/drift/look.ts";
+import { Look } from "../../../../lib/backend/nftables/repair.ts";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
 import { Counts } from "../../../../lib/backend/nftables/delta.ts";
 import { FullScript, replacing } from "../../../../lib/backend/nftables/write.ts";
 import type { DesiredState } from "../../../../lib/model/kernel/desired.ts";
 import type { ProcessRunner } from "../../../../lib/model/ports/ports.ts";
-import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../../../lib/backend/nftables/nft.ts";
 import { DenoProcessRunner } from "../../../../lib/system/process.ts";
 import { type ApiObject, Pipeline } from "../../../support/pipeline.ts";
 import { SystemClock } from "../../../../lib/system/clock.ts";

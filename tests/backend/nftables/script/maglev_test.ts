@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { maglevTable } from "../../../../lib/backend/nftables/script/pick.ts";
+import { maglevTable } from "../../../../lib/backend/nftables/pick.ts";
 import { slotsFor } from "../../../../lib/model/cluster/scheduler.ts";
 
 interface Named {

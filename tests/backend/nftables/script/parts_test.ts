@@ -1,6 +1,6 @@
 import { assertEquals, assertGreater } from "@std/assert";
 import { NftablesDataplane } from "../../../../lib/backend/nftables/dataplane.ts";
-import { Nft } from "../../../../lib/backend/nftables/kernel/nft.ts";
+import { Nft } from "../../../../lib/backend/nftables/nft.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 import { MemoryLogger, realClock } from "../../../support/clock_and_log.ts";
 import { clusterObjects } from "../../../support/cluster.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { PROBE_SERVICES } from "../../../../lib/backend/nftables/kernel/probe.ts";
-import type { TableObject } from "../../../../lib/backend/nftables/script/objects.ts";
-import { pickFor } from "../../../../lib/backend/nftables/script/pick.ts";
+import { PROBE_SERVICES } from "../../../../lib/backend/nftables/probe.ts";
+import type { TableObject } from "../../../../lib/backend/nftables/table.ts";
+import { pickFor } from "../../../../lib/backend/nftables/pick.ts";
 import type { Scheduler } from "../../../../lib/model/cluster/scheduler.ts";
 
 /** The objects that choose an endpoint for the cluster IP of the service port `default/sNUMBER:http`. */

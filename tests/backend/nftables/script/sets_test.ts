@@ -1,20 +1,20 @@
 import { assert, assertEquals } from "@std/assert";
 import { tableOf } from "../../../../lib/backend/nftables/delta.ts";
-import { elementsOf } from "../../../../lib/backend/nftables/script/objects.ts";
+import { elementsOf } from "../../../../lib/backend/nftables/table.ts";
 import {
   type FrontendKey,
   type Key,
   parseKey,
   printKey,
   printListedKey,
-} from "../../../../lib/backend/nftables/script/keys.ts";
+} from "../../../../lib/backend/nftables/keys.ts";
 import {
   alwaysThere,
   ROWS,
   setNamed,
   type TableSet,
   tableSet,
-} from "../../../../lib/backend/nftables/script/sets.ts";
+} from "../../../../lib/backend/nftables/sets.ts";
 import { atOnce } from "../../../../lib/model/ports/in_turns.ts";
 import { backendOf } from "../../../support/modes.ts";
 import { readCases, runCase } from "../../golden.ts";

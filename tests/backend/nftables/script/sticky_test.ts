@@ -1,8 +1,5 @@
 import { assertEquals } from "@std/assert";
-import {
-  parseStickyClients,
-  renderStickyClients,
-} from "../../../../lib/backend/nftables/script/sticky.ts";
+import { parseStickyClients, renderStickyClients } from "../../../../lib/backend/nftables/text.ts";
 import { Kernel } from "../kernel.ts";
 
 const FOUR = "affinity4-H6U4RGLG-default/web/tcp/http__10.0.0.1.8080";

@@ -1,36 +1,34 @@
 /**
- * What a table that differs needs, as operations: what is missing is added, what is extra deleted.
+ * Turns the differences of a table into the change that removes them.
  *
  * @module
  */
-import type { Difference } from "../../../model/kernel/differences.ts";
-import { type Contents, elementKey } from "../kernel/contents.ts";
-import { parsePlace, type Place } from "../kernel/compare.ts";
-import { type ChainRewrite, type Delta, NOTHING } from "../delta.ts";
-import { parseKey } from "../script/keys.ts";
-import { type Chain, type Element, elementsOf, type Table } from "../script/objects.ts";
-import { setNamed, type TableSet } from "../script/sets.ts";
+import type { Difference } from "../../model/kernel/differences.ts";
+import { parsePlace, type Place } from "./compare.ts";
+import { type ChainRewrite, type Delta, NOTHING } from "./delta.ts";
+import { parseKey } from "./keys.ts";
+import { type Contents, elementKey } from "./read.ts";
+import { setNamed, type TableSet } from "./sets.ts";
+import { type Chain, type Element, elementsOf, type Table } from "./table.ts";
 
-/** Where more differs, all of it is written: that is done in pieces. */
+/** The limit of differences that parts mend. More is written anew, in pieces. */
 export const MAX_MENDED = 10_000;
 
-/** What a mend goes by. */
+/** Inputs of `mend`. */
 export interface MendOptions {
-  /** What the table should hold. */
   readonly desired: Omit<Table, "references">;
-  /** What it holds. */
   readonly held: Contents;
-  /** How the two differ, slots to the number. */
+  /** The differences, slots to the number. */
   readonly differences: readonly Difference[];
-  /** How many are mended by parts, at most; `MAX_MENDED` by default. */
+  /** @default `MAX_MENDED` */
   readonly most?: number;
 }
 
 /**
- * Works out the operations that leave nothing of the differences. Chains whose rules differ are
- * written again; all other objects stay untouched, with their handles, times and counters.
+ * Returns the change that leaves none of the differences. Chains whose rules differ are written again; all other
+ * objects keep their handles, times and counters.
  *
- * @returns `undefined` where parts do not suffice: hooks of chains that have none, declarations, flags and
+ * @returns `undefined` if parts do not suffice: hooks of chains that have none, declarations, flags and
  *   other objects of the table, names and keys that are not plain, and more than `most` differences
  */
 export function mend(
@@ -53,7 +51,7 @@ function isPlain(place: Place, { type, key }: Difference): boolean {
   return key === "" || type === "missing" || place.type === "chain" || PLAIN_KEY.test(key);
 }
 
-/** Gathers what has to be done, object by object. */
+/** Gathers the changes, object by object. */
 class Collector {
   readonly #held: Contents;
   readonly #chains: ReadonlyMap<string, Chain>;
@@ -63,7 +61,7 @@ class Collector {
   readonly #addSets = new Set<string>();
   readonly #deleteSets: Pick<TableSet, "kind" | "name">[] = [];
   readonly #deleteElements: Element[] = [];
-  /** By set, the keys of those to add. */
+  /** The keys of elements to add, by set. */
   readonly #addElements = new Map<string, Set<string>>();
 
   constructor(held: Contents, chains: ReadonlyMap<string, Chain>) {
@@ -71,7 +69,7 @@ class Collector {
     this.#chains = chains;
   }
 
-  /** @returns whether the difference can be mended by parts */
+  /** @returns true if parts can mend the difference */
   take(difference: Difference): boolean {
     const place = parsePlace(difference.in);
     if (!isPlain(place, difference)) return false;
@@ -82,7 +80,7 @@ class Collector {
   #takeChain(name: string, { type, key }: Difference): boolean {
     const chain = this.#chains.get(name);
     if (chain === undefined) {
-      // Its rules go first, in case that one such chain leads to another one.
+      // Its rules go first: one such chain may lead to another.
       const extra: Chain = { type: "chain", role: "frontend", name, rules: [] };
       this.#rewriteChains.set(name, { before: extra, after: extra });
       this.#deleteChains.set(name, extra);
@@ -141,7 +139,7 @@ class Collector {
   }
 }
 
-/** Returns whether a rule is the hook of a base chain, see `hookRule`. */
+/** Returns true if a rule is the hook of a base chain, see `hookRule`. */
 function isHook(rule: string): boolean {
   return /^type \S+ hook /.test(rule);
 }

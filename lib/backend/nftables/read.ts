@@ -1,17 +1,18 @@
 /**
- * What the table should hold, and what it does: for `signpost verify` and `explain`.
+ * Reads tables as contents that can be compared: the wanted table, and nft's listings.
  *
  * @module
  */
-import type { DesiredState } from "../../../model/kernel/desired.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
-import { eachLine } from "../../../model/values/text.ts";
-import { tableOf } from "../delta.ts";
-import { parseKey, printListedKey } from "../script/keys.ts";
-import { type Chain, type Element, elementsOf, type Table } from "../script/objects.ts";
-import { commentOf } from "../text.ts";
-import { setNamed } from "../script/sets.ts";
-import { canonicalDeclaration, hookRule, parseHook } from "./declaration.ts";
+import type { DesiredState } from "../../model/kernel/desired.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
+import { eachLine } from "../../model/values/text.ts";
+import { tableOf } from "./delta.ts";
+import { parseKey, printListedKey } from "./keys.ts";
+import { type Chain, type Element, elementsOf, type Table } from "./table.ts";
+import { commentOf, milliseconds } from "./text.ts";
+import { setNamed } from "./sets.ts";
+import type { ForeignChain } from "../../findings/facts.ts";
+import { OWN_TABLES } from "./nft.ts";
 
 /** The contents of a table, comparable. */
 export interface Contents {
@@ -19,19 +20,19 @@ export interface Contents {
   readonly sets: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** By set or map, its declaration; see `canonicalDeclaration`. */
   readonly declarations: ReadonlyMap<string, string>;
-  /** By set or map, by key, what an element has besides: a comment, a time, a counter. */
+  /** By set or map, by key, the comment, time or counter of an element. */
   readonly remarks: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** By chain, its rules as they are written or printed; a base chain's hook comes first. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** By chain, how many of its first rules may stand in any order; as printed, that is not known. */
+  /** By chain, the number of first rules that may stand in any order; of a listing, that is not known. */
   readonly lookUps: ReadonlyMap<string, number>;
   /** The table's flags, such as `dormant`: then no packet sees it (nft(8)). */
   readonly flags: string;
-  /** What else is in the table, by the line that begins it: `counter hits`, `comment "…"`. */
+  /** All other objects, by the line that begins them: `counter hits`, `comment "…"`. */
   readonly others: readonly string[];
 }
 
-/** What an empty table has. */
+/** The contents of an empty table. */
 export const NO_CONTENTS: Contents = {
   sets: new Map(),
   declarations: new Map(),
@@ -42,17 +43,17 @@ export const NO_CONTENTS: Contents = {
   others: [],
 };
 
-/** What the table holds when it is in the desired state. */
+/** Returns the contents of a table that is in the desired state. */
 export function desiredContents(state: DesiredState): Contents {
   return atOnce(readingTable(atOnce(tableOf(state))));
 }
 
-/** The key of an element as listings have it. */
+/** Returns the key of an element as listings have it. */
 export function elementKey({ key }: Pick<Element, "key">): string {
   return printListedKey(key);
 }
 
-/** Elements or lines that are read at one go. */
+/** Elements or lines that are read without a break. */
 const BATCH = 100;
 
 /**
@@ -106,16 +107,16 @@ export interface ListedElement {
   readonly key: string;
   /** `""` in a set. */
   readonly data: string;
-  /** As in `Contents.remarks`; `""`: nothing. */
+  /** As in `Contents.remarks`; `""` if there is none. */
   readonly remark: string;
 }
 
 /**
  * Reads what `nft list table` prints.
  *
- * @param onElement is told of each element, where given; then the contents have none
+ * @param onElement receives each element; then the contents have none
  * @yields where other work can be done
- * @returns `undefined` where there is no table in the text
+ * @returns `undefined` if there is no table in the text
  */
 export function* parsingListing(
   listing: string,
@@ -147,7 +148,7 @@ class Reader implements Contents {
   flags = "";
   readonly others: string[] = [];
   readonly #onElement: (element: ListedElement) => void;
-  /** What becomes of the lines of the block that is open. */
+  /** Takes the lines of the block that is open. */
   #block: { readonly add: (line: string) => void; readonly end?: () => void } | undefined;
 
   constructor(onElement?: (element: ListedElement) => void) {
@@ -208,12 +209,12 @@ class Reader implements Contents {
   }
 }
 
-/** What stands between the commas that are in no quotes. */
+/** The text between the commas that are in no quotes. */
 const ELEMENTS = /(?:"[^"]*"|[^",])+/g;
 const KEY = /^(\S+(?: \. \S+)*)(.*)$/;
 const BESIDES = /^((?: (?:"[^"]*"|(?!: )\S+))*)(?: : (.*))?$/;
 
-/** The elements that stand on one line of a listing. */
+/** Yields the elements on one line of a listing. */
 function* parseElements(text: string): Iterable<Omit<ListedElement, "set">> {
   for (const [element] of text.matchAll(ELEMENTS)) {
     const [, key = "", rest = ""] = KEY.exec(element.trim()) ?? [];
@@ -221,4 +222,108 @@ function* parseElements(text: string): Iterable<Omit<ListedElement, "set">> {
     const [, besides = rest, data = ""] = BESIDES.exec(rest) ?? [];
     yield { key, data, remark: besides.trim() };
   }
+}
+
+/** The kernel's default for a set that rules fill. */
+const DYNAMIC_SIZE = "size 65535";
+
+/**
+ * Returns a declaration without elements or devices, whatever version of nft spelled it: `map; flags interval; type …`.
+ *
+ * @param kind `set`, `map` or `flowtable`
+ * @param statements such as `typeof ip daddr` and `flags interval`, in any order
+ */
+export function canonicalDeclaration(kind: string, statements: readonly string[]): string {
+  const all = statements.filter((each) => !each.startsWith("devices = "))
+    .map(canonicalStatement);
+  const isDynamic = all.some((each) => /^flags .*\bdynamic\b/.test(each));
+  if (isDynamic && !all.some((each) => each.startsWith("size "))) all.push(DYNAMIC_SIZE);
+  return [kind, ...all.sort()].join("; ");
+}
+
+function canonicalStatement(statement: string): string {
+  const [, word = "", rest = ""] = /^(\S+) ?(.*)$/.exec(statement) ?? [];
+  switch (word) {
+    case "type":
+    case "typeof":
+      return `type ${rest.split(/( \. | : )/).map((each) => TYPES[each] ?? each).join("")}`;
+    case "flags":
+      return `flags ${rest.split(/, ?/).sort().join(",")}`;
+    case "hook":
+      return statement.replace(/(?<=priority ).*/, (text) => `${priorityNumber(text)}`);
+    case "timeout":
+    case "gc-interval":
+      return `${word} ${milliseconds(rest) ?? rest}`;
+    default:
+      return statement;
+  }
+}
+
+/** The types of expressions in declarations: some versions of nft print these. */
+const TYPES: Readonly<Record<string, string>> = {
+  "ip saddr": "ipv4_addr",
+  "ip daddr": "ipv4_addr",
+  "ip6 saddr": "ipv6_addr",
+  "ip6 daddr": "ipv6_addr",
+  "meta l4proto": "inet_proto",
+  "meta mark": "mark",
+  "tcp dport": "inet_service",
+  "udp dport": "inet_service",
+  "sctp dport": "inet_service",
+  "numgen random mod 2": "integer",
+};
+
+/** nft prints priorities as numbers or by these names, with an offset. */
+const PRIORITIES: Readonly<Record<string, number>> = {
+  raw: -300,
+  mangle: -150,
+  dstnat: -100,
+  filter: 0,
+  security: 50,
+  srcnat: 100,
+};
+
+const HOOK = /^(type .*) priority ([^;]*);(?: policy (\w+);)?(.*)$/;
+
+/** Reads a hook as if it were a rule: `type nat hook output priority -100 policy accept`; `undefined` for other lines. */
+export function parseHook(line: string): string | undefined {
+  const [, type = "", priority = "", policy = "accept", rest = ""] = HOOK.exec(line) ?? [];
+  if (type === "") return undefined;
+  return `${hookRule(`${type} priority ${priorityNumber(priority)}`, policy)}${rest}`;
+}
+
+/** Returns a base chain's hook as if it were a rule. */
+export function hookRule(hook: string, policy: string): string {
+  return `${hook} policy ${policy}`;
+}
+
+function priorityNumber(text: string): number | string {
+  const [, name, number, sign, offset] =
+    /^(?:([a-z]+)|(-?\d+))(?: ([+-]) (\d+))?$/.exec(text.trim()) ?? [];
+  const base = name === undefined ? Number(number) : PRIORITIES[name];
+  if (base === undefined || Number.isNaN(base)) return text;
+  return base + Number(offset ?? 0) * (sign === "-" ? -1 : 1);
+}
+
+const PARSED_HOOK = /^type (\S+) hook (\S+)(?: device .*)? priority (-?\d+) policy (\S+)/;
+
+/** Reads the chains of all tables but ours from what `nft --terse list ruleset` prints. */
+export function foreignChains(listing: string): ForeignChain[] {
+  const tables = [...listing.matchAll(/^table (\S+ \S+) \{\n([^]*?)^\}/gm)];
+  return tables.flatMap(([, table = "", body = ""]) =>
+    OWN_TABLES.includes(table)
+      ? []
+      : [...body.matchAll(/^\tchain (\S+) \{\n([^]*?)^\t\}/gm)].map(([, name = "", lines = ""]) =>
+        parseChain(table, name, lines.split("\n").map((line) => line.trim()))
+      )
+  );
+}
+
+function parseChain(table: string, name: string, lines: readonly string[]): ForeignChain {
+  const [first = "", ...rest] = lines.filter((line) => line !== "");
+  const [, type, hook, priority, policy] = PARSED_HOOK.exec(parseHook(first) ?? "") ?? [];
+  if (type === undefined || hook === undefined || policy === undefined) {
+    return { table, name, rules: first === "" ? [] : [first, ...rest] };
+  }
+  return { table, name, hook: { type, hook, priority: Number(priority), policy }, rules: rest };
 }

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { DesiredNode, DesiredState, StateChange } from "../../../model/kernel/desired.ts";
-import { diffing, nodeElementChanges } from "../delta.ts";
+import type { DesiredNode, DesiredState, StateChange } from "../../model/kernel/desired.ts";
+import { diffing, nodeElementChanges } from "./delta.ts";
 import {
   type Element,
   elementId,
@@ -12,12 +12,15 @@ import {
   type ObjectId,
   objectId,
   type References,
-} from "../script/objects.ts";
-import { printKey } from "../script/keys.ts";
-import { objectsOf } from "../script/service.ts";
-import type { Change } from "../../../model/kernel/differences.ts";
-import type { DesiredStep } from "../../backend.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
+} from "./table.ts";
+import { printKey } from "./keys.ts";
+import { objectsOf, sourceRangeChain } from "./service.ts";
+import type { Change } from "../../model/kernel/differences.ts";
+import type { DesiredStep, RuleNames } from "../backend.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
+import type { Family } from "../../model/values/address.ts";
+import type { Match } from "../../policy/frontend.ts";
+import { type SetRole, tableSet } from "./sets.ts";
 
 /** Begins with a state, and gives the changes of the steps that follow, deletions first. */
 export function changesFrom(state: DesiredState): (step: DesiredStep) => Change[] {
@@ -93,4 +96,32 @@ function ownerOfSlot(
 ): string {
   if (key.type !== "slot") return "";
   return owners.get(elementId({ type: "slots", set, key: key.frontend })) ?? "";
+}
+
+/**
+ * What the rules that decide about packets are called in nftables mode.
+ */
+/** Elements of maps and rules of chains that are there for all. */
+export function nftablesNames(node: DesiredNode): RuleNames {
+  const find = ({ servicePort, frontend }: Match, role: SetRole) => {
+    const element = objectsOf(servicePort, node).find((object): object is Element =>
+      object.type === "element" && object.set.role === role && object.key.type === "frontend" &&
+      object.key.address === frontend.address && object.key.port === frontend.port
+    );
+    return element ? `map ${element.set.name} { ${printKey(element.key)} : ${element.data} }` : "";
+  };
+  const inSet = (role: "clusterIPs" | "serviceCIDRs") => (family: Family) =>
+    `chain cluster-ips: in @${tableSet(role, { family }).name}`;
+  return {
+    delivers: (match) => find(match, "services"),
+    shortCircuit: (match) => find(match, "shortCircuits"),
+    refuses: (match) => find(match, "noEndpoints"),
+    rejectsLocalhost: (match) => find(match, "localhostRejects"),
+    firewall: ({ servicePort }) =>
+      `chain ${sourceRangeChain(servicePort)}: source not in @${
+        tableSet("sourceRanges", servicePort).name
+      }: drop`,
+    undefinedPort: (family) => `${inSet("clusterIPs")(family)}: reject`,
+    unallocatedAddress: (family) => `${inSet("serviceCIDRs")(family)}: drop`,
+  };
 }

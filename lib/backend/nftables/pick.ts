@@ -7,13 +7,13 @@ import {
   type DesiredServicePort,
   type Destination,
   endpointsFor,
-} from "../../../model/kernel/desired.ts";
-import type { TrafficPolicy } from "../../../model/cluster/objects.ts";
-import { slotsFor } from "../../../model/cluster/scheduler.ts";
-import { hash32, shortHash } from "../../../model/values/hash.ts";
-import { hostPort } from "../../../model/cluster/names.ts";
+} from "../../model/kernel/desired.ts";
+import type { TrafficPolicy } from "../../model/cluster/objects.ts";
+import { slotsFor } from "../../model/cluster/scheduler.ts";
+import { hash32, shortHash } from "../../model/values/hash.ts";
+import { hostPort } from "../../model/cluster/names.ts";
 import type { FrontendKey } from "./keys.ts";
-import type { Chain, Slots, TableObject } from "./objects.ts";
+import type { Chain, Slots, TableObject } from "./table.ts";
 import { type FrontendKind, NFT_FAMILY, SHARDS, type TableSet, tableSet } from "./sets.ts";
 
 /** A way to reach a service port: a virtual IP or a node port. */

@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { append } from "../../../model/values/lists.ts";
-import type { Difference } from "../../../model/kernel/differences.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
-import type { Contents } from "./contents.ts";
+import { append } from "../../model/values/lists.ts";
+import type { Difference } from "../../model/kernel/differences.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
+import type { Contents } from "./read.ts";
 import { fingerprint } from "./fingerprint.ts";
-import { type FrontendKey, parseKey, printKey } from "../script/keys.ts";
-import { COUNTER, setNamed, type TableSet } from "../script/sets.ts";
-import { compareRules } from "../../compare.ts";
-import { TABLE } from "../script/objects.ts";
+import { type FrontendKey, parseKey, printKey } from "./keys.ts";
+import { COUNTER, setNamed, type TableSet } from "./sets.ts";
+import { compareRules } from "../compare.ts";
+import { TABLE } from "./table.ts";
 
 /** How to compare. */
 export interface CompareOptions {

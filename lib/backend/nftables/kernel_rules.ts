@@ -8,19 +8,35 @@ import {
   type DesiredServicePort,
   type DesiredState,
   usedEndpoints,
-} from "../../../model/kernel/desired.ts";
-import type { Change, Difference, KernelChanges } from "../../../model/kernel/differences.ts";
-import type { Comparison, KernelEntry, KernelRules, StickyClient } from "../../backend.ts";
-import { chainPlace, compareContents, TABLE_PLACE } from "../kernel/compare.ts";
-import { type Contents, desiredContents, NO_CONTENTS, parsingListing } from "../kernel/contents.ts";
-import { atOnce } from "../../../model/ports/in_turns.ts";
-import { frontendOfKey, parseKey, printKey } from "../script/keys.ts";
-import { affinitySet } from "../script/pick.ts";
-import { setNamed } from "../script/sets.ts";
-import { parseStickyClients } from "../script/sticky.ts";
-import { type Frontend, frontendsOf } from "../../../policy/frontend.ts";
+} from "../../model/kernel/desired.ts";
+import type { Change, Difference, KernelChanges } from "../../model/kernel/differences.ts";
+import type {
+  Comparison,
+  KernelEntry,
+  KernelRules,
+  PortsOfNode,
+  StickyClient,
+} from "../backend.ts";
+import { chainPlace, compareContents, TABLE_PLACE } from "./compare.ts";
+import {
+  type Contents,
+  desiredContents,
+  NO_CONTENTS,
+  parsingListing,
+  readingTable,
+} from "./read.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
+import { frontendOfKey, parseKey, printKey } from "./keys.ts";
+import { affinitySet } from "./pick.ts";
+import { setNamed } from "./sets.ts";
+import { parseStickyClients, renderElement } from "./text.ts";
+import { type Frontend, frontendsOf } from "../../policy/frontend.ts";
 import { partChange } from "./changes.ts";
-import { frontendKey, keyInFamily } from "../../../model/cluster/names.ts";
+import { frontendKey, keyInFamily } from "../../model/cluster/names.ts";
+import { tableOf } from "./delta.ts";
+import type { Nft } from "./nft.ts";
+import { nodeElements } from "./layout.ts";
+import { type Element, elementId, elementsOf, TABLE } from "./table.ts";
 
 /**
  * Reads a listing of the table.
@@ -195,11 +211,11 @@ export function kernelChanges(state: DesiredState, held: Contents): KernelChange
   const isForeign = (set: string, key: string) => {
     return foreign.has(frontendIdOf(set, key) ?? "");
   };
-  const wanted = elementsOf(
+  const wanted = onlyElements(
     desired,
     (set, key) => !fixed.sets.get(set)?.has(key) && !isForeign(set, key),
   );
-  const there = elementsOf(
+  const there = onlyElements(
     held,
     (set, key) =>
       !isForeign(set, key) &&
@@ -260,7 +276,7 @@ function serviceOf(servicePort: string): string {
   return servicePort.split(":")[0] ?? "";
 }
 
-function elementsOf(
+function onlyElements(
   contents: Contents,
   isWanted: (set: string, key: string) => boolean,
 ): Contents {
@@ -336,4 +352,59 @@ export function ownersIn({ remarks }: Contents): Map<string, string> {
     }
   }
   return owners;
+}
+
+/**
+ * Tells if the table holds what some service ports need, without listing elements: nft takes seconds and
+ * 1.7 kB for each element to list a large table.
+ */
+/** Elements that are asked for; of more, the table is listed. */
+const MOST = 2_000;
+
+/**
+ * Reads the structure of the table, and asks the kernel for the elements of some ports. Nothing is written.
+ *
+ * @returns the contents with these elements alone; `undefined`: one is missing or differs, or cannot be
+ *   asked for, so that the table must be listed
+ */
+export async function heldPorts(
+  nft: Pick<Nft, "listStructure" | "existingLines">,
+  { ports, node }: PortsOfNode,
+): Promise<Contents | undefined> {
+  // The clients of session affinity are listed only.
+  if (ports.some(({ affinitySeconds }) => affinitySeconds > 0)) return undefined;
+  const structure = atOnce(parsingListing(await nft.listStructure()));
+  if (!structure) return undefined;
+  const table = atOnce(tableOf({ node, services: new Map([["", ports]]) }));
+  const fixed = new Set(nodeElements(node).map(elementId));
+  const elements = [...elementsOf(table.elements)].filter((each) => !fixed.has(elementId(each)));
+  if (elements.length > MOST || !await hasAll(nft, elements)) return undefined;
+  const wanted = atOnce(readingTable({ ...table, elements }));
+  return {
+    ...structure,
+    sets: new Map([...structure.sets.keys()].map((name) => [
+      name,
+      new Map(wanted.sets.get(name) ?? []),
+    ])),
+    remarks: wanted.remarks,
+  };
+}
+
+/**
+ * The kernel refuses to create an element that is there, and to add one that is there with other data.
+ * nft asks it for both at once, and takes neither (nft(8), `--check`).
+ */
+async function hasAll(
+  nft: Pick<Nft, "existingLines">,
+  elements: readonly Element[],
+): Promise<boolean> {
+  // nft lists intervals before it adds to them.
+  if (elements.some(({ set }) => set.body.includes("interval"))) return false;
+  if (elements.length === 0) return true;
+  const lines = elements.flatMap((each) => {
+    const place = `element ${TABLE} ${each.set.name} { ${renderElement(each)} }\n`;
+    return [`create ${place}`, `add ${place}`];
+  });
+  const existing = await nft.existingLines(lines.join(""));
+  return elements.every((_, i) => existing.has(2 * i + 1) && !existing.has(2 * i + 2));
 }

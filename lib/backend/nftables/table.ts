@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Destination } from "../../../model/kernel/desired.ts";
-import { familyOf, ipv4Number } from "../../../model/values/address.ts";
+import type { Destination } from "../../model/kernel/desired.ts";
+import { familyOf, ipv4Number } from "../../model/values/address.ts";
 import { type FrontendKey, type Key, printKey } from "./keys.ts";
 import type { TableSet } from "./sets.ts";
 

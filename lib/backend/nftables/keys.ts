@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type Protocol, PROTOCOLS } from "../../../model/cluster/objects.ts";
-import { frontendKey } from "../../../model/cluster/names.ts";
+import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
+import { frontendKey } from "../../model/cluster/names.ts";
 
 /** Names a virtual IP with protocol and port, or a node port. */
 export interface FrontendKey {

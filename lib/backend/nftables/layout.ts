@@ -6,13 +6,9 @@
  *
  * @module
  */
-import type { Family } from "../../../model/values/address.ts";
-import type {
-  DesiredNode,
-  LocalDetector,
-  NodePortAddresses,
-} from "../../../model/kernel/desired.ts";
-import { type Chain, type Element, element } from "./objects.ts";
+import type { Family } from "../../model/values/address.ts";
+import type { DesiredNode, LocalDetector, NodePortAddresses } from "../../model/kernel/desired.ts";
+import { type Chain, type Element, element } from "./table.ts";
 import { type FrontendKind, NFT_FAMILY, tableSet } from "./sets.ts";
 
 /** The last chain of ours that a packet meets on its way out. */

@@ -7,14 +7,14 @@ import {
   type DesiredNode,
   type DesiredServicePort,
   usedEndpoints,
-} from "../../../model/kernel/desired.ts";
-import type { Protocol, TrafficPolicy } from "../../../model/cluster/objects.ts";
+} from "../../model/kernel/desired.ts";
+import type { Protocol, TrafficPolicy } from "../../model/cluster/objects.ts";
 import { base, fromLocalPod, LOOPBACK, NODE_PORT, shortCircuitChain, vipOf } from "./layout.ts";
-import { type Chain, type Element, element, type TableObject } from "./objects.ts";
+import { type Chain, type Element, element, type TableObject } from "./table.ts";
 import { type Frontend, pickFor } from "./pick.ts";
 import { type FrontendKind, NFT_FAMILY, tableSet } from "./sets.ts";
 import type { FrontendKey } from "./keys.ts";
-import type { Family } from "../../../model/values/address.ts";
+import type { Family } from "../../model/values/address.ts";
 
 /** What the chains for traffic from outside are called, by kind of frontend. */
 const OUTSIDE_CHAIN: Readonly<Record<FrontendKind, string>> = {

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { FAMILIES, type Family } from "../../../model/values/address.ts";
-import type { DesiredNode } from "../../../model/kernel/desired.ts";
-import { type Protocol, PROTOCOLS } from "../../../model/cluster/objects.ts";
+import { FAMILIES, type Family } from "../../model/values/address.ts";
+import type { DesiredNode } from "../../model/kernel/desired.ts";
+import { type Protocol, PROTOCOLS } from "../../model/cluster/objects.ts";
 import type { KeyType } from "./keys.ts";
 
 /** Names a family as nft does. */

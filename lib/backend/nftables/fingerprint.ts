@@ -1,13 +1,10 @@
 /**
- * What a rule says, apart from how it is spelled: versions of nft print the same rule in different
- * ways, and not as it was written.
- *
- * Every word of a rule counts. Only spellings that are known to mean the same are made the same, so
- * a match or a statement that signpost does not write is never passed over.
+ * Makes rules comparable: versions of nft print the same rule in different ways. Every word of a rule counts; only
+ * spellings that are known to mean the same are made the same.
  *
  * @module
  */
-import { append } from "../../../model/values/lists.ts";
+import { append } from "../../model/values/lists.ts";
 import {
   ADDRESS_BITS,
   addressToInteger,
@@ -16,17 +13,14 @@ import {
   integerToAddress,
   mergeCidrs,
   parseAddress,
-} from "../../../model/values/address.ts";
-import { PROTOCOL_NAMES } from "../script/keys.ts";
+} from "../../model/values/address.ts";
+import { PROTOCOL_NAMES } from "./keys.ts";
+import { milliseconds } from "./text.ts";
 
 /** A text in quotes, a brace or a comma, or what stands between those and spaces. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|[{},]|[^\s{},]+/g;
 
-/**
- * The words of a rule, canonical. Two rules with the same fingerprint do the same.
- *
- * The addresses of an anonymous set have no order.
- */
+/** Returns the words of a rule, canonical. Two rules with the same fingerprint do the same. */
 export function fingerprint(rule: string): string {
   const tokens: readonly string[] = rule.match(TOKENS) ?? [];
   const words: string[] = [];
@@ -74,7 +68,7 @@ function canonicalMark(mark: number, prefix: string | undefined): string {
   return `& 0x${mask.toString(16)} == ${text}`;
 }
 
-/** Leaves out the numbers of `counter packets 3 bytes 180`. */
+/** Leaves the numbers out of `counter packets 3 bytes 180`. */
 function withoutCounts(words: readonly string[]): readonly string[] {
   const at = words.indexOf("counter");
   const isCounted = at >= 0 && words[at + 1] === "packets" && words[at + 3] === "bytes";
@@ -82,8 +76,8 @@ function withoutCounts(words: readonly string[]): readonly string[] {
 }
 
 /**
- * What nft adds where nothing is said: the kind of a refusal. `icmp` and `icmpv6` are the default
- * behind a match of that family only; elsewhere they would refuse one family alone.
+ * Leaves out the kind of a refusal that nft adds. `icmp` and `icmpv6` are the default only behind a match of that
+ * family; elsewhere they would refuse one family alone.
  */
 function withoutDefaults(words: readonly string[]): readonly string[] {
   const at = words.indexOf("reject");
@@ -94,28 +88,7 @@ function withoutDefaults(words: readonly string[]): readonly string[] {
   return isDefault ? words.slice(0, at + 1) : words;
 }
 
-const UNIT_MILLISECONDS: Readonly<Record<string, number>> = {
-  d: 86_400_000,
-  h: 3_600_000,
-  m: 60_000,
-  s: 1_000,
-  ms: 1,
-};
-
-/**
- * nft's way to write a time, such as `2h59m59s980ms`.
- *
- * @returns `undefined` where the text is no time
- */
-export function milliseconds(time: string): number | undefined {
-  if (!/^(?:\d+(?:ms|[dhms]))+$/.test(time)) return undefined;
-  return [...time.matchAll(/(\d+)(ms|[dhms])/g)].reduce(
-    (sum, [, number, unit = ""]) => sum + Number(number) * (UNIT_MILLISECONDS[unit] ?? 0),
-    0,
-  );
-}
-
-/** An address, a CIDR, or a range as nft prints neighbouring CIDRs: `10.0.0.0-10.0.2.255`. */
+/** Returns true for an address, a CIDR, or a range as nft prints neighbouring CIDRs: `10.0.0.0-10.0.2.255`. */
 function isRange(word: string): boolean {
   const [, first = "", last, length] =
     /^([0-9a-f.:]+)(?:-([0-9a-f.:]+)|\/(\d{1,3}))?$/.exec(word) ?? [];
@@ -135,7 +108,7 @@ function cidrsOf(range: string): string[] {
   return [range.includes("/") ? range : `${range}/${ADDRESS_BITS[familyOf(range)]}`];
 }
 
-/** The CIDRs that cover everything from one address to another. */
+/** Returns the CIDRs that cover everything from one address to another. */
 function between(family: Family, start: bigint, last: string): string[] {
   const end = addressToInteger(last);
   const cidrs: string[] = [];

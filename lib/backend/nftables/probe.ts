@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { ApplyError, type ApplyFailure } from "../../../model/kernel/dataplane.ts";
-import type { DesiredNode, DesiredServicePort } from "../../../model/kernel/desired.ts";
-import type { Feature, RefusedFeatures } from "../../../model/kernel/traits.ts";
-import { FullScript } from "../write.ts";
-import { TABLE } from "../script/objects.ts";
+import { ApplyError, type ApplyFailure } from "../../model/kernel/dataplane.ts";
+import type { DesiredNode, DesiredServicePort } from "../../model/kernel/desired.ts";
+import type { Feature, RefusedFeatures } from "../../model/kernel/traits.ts";
+import { FullScript } from "./write.ts";
+import { TABLE } from "./table.ts";
 import type { Nft } from "./nft.ts";
-import { oneLine } from "../../../model/values/text.ts";
-import { FAMILIES, type Family } from "../../../model/values/address.ts";
+import { oneLine } from "../../model/values/text.ts";
+import { FAMILIES, type Family } from "../../model/values/address.ts";
 
 /** No table of this name is ever there, but listings see it for a moment while the kernel takes a check back. */
 const PROBE_TABLE = "inet signpost-probe";

@@ -1,0 +1,231 @@
+/**
+ * Compares the kernel's table with the state that was applied last, and makes the change that repairs it.
+ *
+ * There are two ways. If `nft monitor` told which elements were touched, these alone are compared, and no
+ * element is listed. Else the table is read back; a large one by a full sync.
+ *
+ * @module
+ */
+import type { DesiredServicePort, DesiredState } from "../../model/kernel/desired.ts";
+import type { Difference, Drift } from "../../model/kernel/differences.ts";
+import { Turns } from "../../model/ports/in_turns.ts";
+import type { Clock } from "../../model/ports/ports.ts";
+import { comparing, isOfKernel, parsePlace } from "./compare.ts";
+import type { NftablesDataplane } from "./dataplane.ts";
+import { tableOf } from "./delta.ts";
+import { mend } from "./mend.ts";
+import { type Nft, readable } from "./nft.ts";
+import { type Contents, elementKey, parsingListing, readingTable } from "./read.ts";
+import { setNamed } from "./sets.ts";
+import { elementsOf, type Entry, type Table } from "./table.ts";
+import { inWords, type Touched, type TouchedElements } from "./transactions.ts";
+import type { PartialScript } from "./write.ts";
+
+/** Inputs of `repairScript`. */
+export interface RepairOptions {
+  readonly nft: Pick<Nft, "listTable" | "listStructure">;
+  readonly dataplane: Pick<NftablesDataplane, "isLarge" | "repair">;
+  readonly touched: Pick<Touched, "isElementsOnly" | "words" | "take">;
+  readonly clock: Pick<Clock, "monotonic" | "sleep">;
+}
+
+/**
+ * Returns the script that brings the table back to a state. No other script may be under way.
+ *
+ * @param state the state that was applied last
+ * @returns `undefined` if a full script has to bring it back: the table is gone, cannot be read, is
+ *   too large to be listed, or differs in what parts cannot mend
+ */
+export async function repairScript(
+  { nft, dataplane, touched, clock }: RepairOptions,
+  state: DesiredState,
+): Promise<PartialScript | undefined> {
+  const turns = new Turns(clock);
+  const near = await turns.run(tableOf(about(touched.words, state)));
+  const keys = await turns.run(keysOf(near.elements));
+  // More may have been touched meanwhile.
+  const { isElementsOnly } = touched;
+  const elements = touched.take((set, key) => isOfKernel(set) || keys.has(`${set} ${key}`));
+  if (dataplane.isLarge && elements === undefined) return undefined;
+  const isWhole = elements === undefined || !isElementsOnly;
+  const desired = isWhole ? await turns.run(tableOf(state)) : withSets(near, elements);
+  if (!desired) return undefined;
+  const listing = () => elements ? nft.listStructure() : nft.listTable();
+  const structure = await turns.run(
+    isWhole
+      ? parsingListing(await readable(listing))
+      // Only elements were touched.
+      : readingTable({ ...desired, elements: [] }),
+  );
+  if (!structure) return undefined;
+  const wanted = await turns.run(readingTable(elements ? only(desired, elements) : desired));
+  const held = elements ? withElements(structure, elements) : structure;
+  const differences = await turns.run(comparing(wanted, held, { exactSlots: true }));
+  const delta = mend({ desired, held, differences });
+  return delta && dataplane.repair(delta);
+}
+
+/** Elements whose keys are printed without a break. */
+const BATCH = 200;
+
+function* keysOf(elements: readonly Entry[]): Generator<undefined, ReadonlySet<string>> {
+  const keys = new Set<string>();
+  for (const each of elementsOf(elements)) {
+    keys.add(`${each.set.name} ${elementKey(each)}`);
+    if (keys.size % BATCH === 0) yield;
+  }
+  return keys;
+}
+
+/** Returns the part of a state that may have elements with some words in them. */
+function about(words: ReadonlySet<string>, { node, services }: DesiredState): DesiredState {
+  const has = (word: string) => words.has(word);
+  const isMeant = (port: DesiredServicePort) =>
+    port.clusterIPs.some(has) || port.externalIPs.some(has) || port.loadBalancerIPs.some(has) ||
+    (port.nodePort !== 0 && has(`${port.nodePort}`)) ||
+    [port.clusterEndpoints, port.localEndpoints].some((endpoints) =>
+      endpoints.some(({ address, hairpin }) => hairpin && has(address))
+    );
+  return { node, services: new Map([...services].filter(([, ports]) => ports.some(isMeant))) };
+}
+
+/** Returns the touched sets of a table, without its chains; `undefined` if a set is none of ours. */
+function withSets(table: Table, touched: TouchedElements): Table | undefined {
+  const known = new Map(table.sets.map((set) => [set.name, set]));
+  const sets = [...touched.keys()].map((name) => known.get(name) ?? setNamed(name));
+  return sets.every((each) => each !== undefined) ? { ...table, sets, chains: [] } : undefined;
+}
+
+/** Returns the table without the elements that were not touched. */
+function only(table: Table, touched: TouchedElements): Table {
+  const elements = [...elementsOf(table.elements)].filter((each) =>
+    touched.get(each.set.name)?.has(elementKey(each))
+  );
+  return { ...table, elements };
+}
+
+/** Returns a table without elements with the touched elements that are there. */
+function withElements(structure: Contents, touched: TouchedElements): Contents {
+  const sets = new Map([...structure.sets.keys()].map((name) => [name, new Map<string, string>()]));
+  const remarks = new Map<string, Map<string, string>>();
+  for (const [set, elements] of touched) {
+    remarks.set(set, new Map());
+    for (const [key, element] of elements) {
+      if (element === undefined) continue;
+      sets.get(set)?.set(key, element.data);
+      if (element.remark !== "") remarks.get(set)?.set(key, element.remark);
+    }
+  }
+  return { ...structure, sets, remarks };
+}
+
+/** Inputs of `Look`. */
+export interface LookOptions {
+  readonly nft: Pick<Nft, "ruleCounts" | "listTable">;
+  readonly dataplane: Pick<
+    NftablesDataplane,
+    "applied" | "mayDiffer" | "ruleCounts" | "isLarge"
+  >;
+  /** The state that the dataplane holds the kernel to. */
+  readonly desired: DesiredState;
+  readonly clock: Clock;
+}
+
+/** The limit of looks, and milliseconds between two, if scripts come between. */
+const TRIES = 5;
+const PAUSE = 200;
+
+/** A difference in words. */
+interface Finding {
+  /** Two looks that find the same have the same id. */
+  readonly id: string;
+  readonly what: string;
+  readonly isAdded: boolean;
+}
+
+/** Compares the kernel's table with the state that was applied last, beside syncs. */
+export class Look {
+  readonly #options: LookOptions;
+
+  /** @param options what to compare, and how to read it */
+  constructor(options: LookOptions) {
+    this.#options = options;
+  }
+
+  /** Compares the names of chains and sets, and the numbers of rules. @returns `undefined` if nothing is missing */
+  structure(): Promise<Drift | undefined> {
+    return this.#settle(() => this.#missingObjects());
+  }
+
+  /** Compares everything, or of a large table the structure. @returns `undefined` if nothing differs */
+  contents(): Promise<Drift | undefined> {
+    return this.#options.dataplane.isLarge
+      ? this.structure()
+      : this.#settle(() => this.#differences());
+  }
+
+  /**
+   * While a partial script is under way, a finding counts only if it is found again. While a full script is, which
+   * may take long and brings everything to the state, nothing counts.
+   */
+  async #settle(find: () => Promise<readonly Finding[]>): Promise<Drift | undefined> {
+    const { dataplane, clock } = this.#options;
+    if (dataplane.mayDiffer) return undefined;
+    let { applied } = dataplane;
+    let findings = await find();
+    for (let tries = 1; tries < TRIES && findings.length > 0; tries++) {
+      if (applied !== undefined && applied === dataplane.applied) break;
+      await clock.sleep(PAUSE);
+      applied = dataplane.applied;
+      const again = new Set((await find()).map(({ id }) => id));
+      findings = findings.filter(({ id }) => again.has(id));
+    }
+    if (findings.length === 0 || dataplane.mayDiffer) return undefined;
+    const some = (isAdded: boolean) =>
+      inWords(findings.filter((each) => each.isAdded === isAdded).map(({ what }) => what));
+    return { missing: some(false), added: some(true), by: "" };
+  }
+
+  async #missingObjects(): Promise<readonly Finding[]> {
+    const { nft, dataplane } = this.#options;
+    const expected = [...dataplane.ruleCounts];
+    const found = await nft.ruleCounts();
+    if (found.size === 0) return [WHOLE_TABLE];
+    return expected.flatMap(([name, rules]) => {
+      const present = found.get(name);
+      if (present !== undefined && present >= rules) return [];
+      const what = present === undefined ? name : `rule of ${name}`;
+      return [{ id: what, what, isAdded: false }];
+    });
+  }
+
+  async #differences(): Promise<readonly Finding[]> {
+    const { nft, clock, desired: { node, services } } = this.#options;
+    const turns = new Turns(clock);
+    // The next sync changes the state during this look.
+    const state = { node, services: new Map(services) };
+    const desired = await turns.run(readingTable(await turns.run(tableOf(state))));
+    const held = await turns.run(parsingListing(await nft.listTable()));
+    if (!held) return [WHOLE_TABLE];
+    const differences = await turns.run(comparing(desired, held, { exactSlots: true }));
+    return differences.map((each) => ({
+      id: JSON.stringify(each),
+      what: describe(each),
+      isAdded: each.type === "extra",
+    }));
+  }
+}
+
+const WHOLE_TABLE: Finding = { id: "table", what: "the whole table", isAdded: false };
+
+function describe({ in: place, key }: Difference): string {
+  const { type, name } = parsePlace(place);
+  switch (type) {
+    case "table":
+      return key === "" ? place : `${key} of the table`;
+    case "chain":
+      return key === "" ? `chain of ${name}` : `rule of ${name}`;
+    case "set":
+      return key === "" ? name : `element of ${name}`;
+  }
+}

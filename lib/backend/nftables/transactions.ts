@@ -1,0 +1,257 @@
+/**
+ * Reads the transactions that `nft monitor` prints, and marks our own.
+ *
+ * @module
+ */
+import type { Drift } from "../../model/kernel/differences.ts";
+import { atOnce } from "../../model/ports/in_turns.ts";
+import { parseKey, printKey } from "./keys.ts";
+import { type Contents, parsingListing } from "./read.ts";
+import { tableSet } from "./sets.ts";
+import { TABLE } from "./table.ts";
+
+/** The elements and the structure that another program's transaction touched. */
+export interface TouchedByOne {
+  /**
+   * The printed line of each element; `undefined` if not all are known: elements that go with their set are not
+   * printed, and a new set may be one of ours again.
+   */
+  readonly elementLines: readonly string[] | undefined;
+  /** True if more than elements changed. */
+  readonly touchesStructure: boolean;
+}
+
+/** One commit of one program, as far as it is about our table. */
+export interface Transaction extends Drift, TouchedByOne {
+  /** The number of the ruleset that it made; 32 bits, counted on and on. */
+  readonly generation: number;
+  readonly marks: readonly number[];
+  /** True if our table was deleted. */
+  readonly isWholeTable: boolean;
+  /** The names of added sets and maps. */
+  readonly newSets: readonly string[];
+}
+
+const CHANGE = new RegExp(`^(\\w+) (?:ct )?(\\w+) ${TABLE}(?: (\\S+)|\\s*$)`);
+const GENERATION = /^# new generation (\d+)(?: by process (\d+) \((.*)\))?/;
+const LOST = /lost .*events/i;
+
+/** A set or map that stands in a rule, as the kernel names it; it goes with its rule. */
+const ANONYMOUS = /^__(?:set|map)\d+$/;
+
+/** The limit of element events; of more, all elements have to be compared. */
+const MAX_TOUCHED = 1_000;
+
+/** The lines of a transaction so far. */
+class Lines {
+  readonly missing = new Set<string>();
+  readonly added = new Set<string>();
+  readonly marks: number[] = [];
+  readonly elements: string[] = [];
+  readonly newSets: string[] = [];
+  touchesStructure = false;
+  isWholeTable = false;
+
+  add(line: string): void {
+    const mark = parseMark(line);
+    if (mark !== undefined) return void this.marks.push(mark);
+    const [, verb, kind = "", name = ""] = CHANGE.exec(line) ?? [];
+    // The devices of our flowtable come and go; it cannot be deleted while our rule names it.
+    if (verb === undefined || ANONYMOUS.test(name) || kind === "flowtable") return;
+    if (verb === "add" && (kind === "set" || kind === "map")) this.newSets.push(name);
+    if (kind !== "element") this.touchesStructure = true;
+    else if (this.elements.length <= MAX_TOUCHED) this.elements.push(line);
+    const isDeletion = verb === "delete" || verb === "destroy";
+    if (kind === "table") this.isWholeTable ||= isDeletion;
+    else (isDeletion ? this.missing : this.added).add(describe(kind, name));
+  }
+
+  end(last: Pick<Transaction, "by" | "generation">): Transaction {
+    const { marks, elements, newSets, touchesStructure, isWholeTable } = this;
+    const isKnown = newSets.length === 0 && elements.length <= MAX_TOUCHED;
+    return {
+      ...last,
+      missing: isWholeTable ? "the whole table" : inWords(this.missing),
+      added: inWords(this.added),
+      elementLines: isKnown ? elements : undefined,
+      touchesStructure,
+      marks,
+      isWholeTable,
+      newSets,
+    };
+  }
+}
+
+/** Gathers lines to transactions. */
+export class TransactionReader {
+  #lines = new Lines();
+
+  /**
+   * Takes the next line.
+   *
+   * @returns the transaction that it ends; `undefined` in the midst of a transaction
+   * @throws {Error} if the kernel dropped events
+   */
+  read(line: string): Transaction | undefined {
+    if (!line.startsWith("#")) return void this.#lines.add(line);
+    if (LOST.test(line)) throw new Error("the kernel dropped events");
+    const [match, generation, pid = "", name = ""] = GENERATION.exec(line) ?? [];
+    if (match === undefined) return undefined;
+    const lines = this.#lines;
+    this.#lines = new Lines();
+    return lines.end({
+      by: pid === "" ? "" : `${name} (pid ${pid})`,
+      generation: Number(generation),
+    });
+  }
+}
+
+/** nft 1.0.6 calls a map that is deleted a set; newer versions call it a map. */
+function describe(kind: string, name: string): string {
+  return `${kind === "map" ? "set" : kind} of ${name}`;
+}
+
+const MAX_NAMED = 5;
+
+/** Returns the first few of some things, and the number of all others. */
+export function inWords(things: Iterable<string>): string {
+  const all = [...new Set(things)];
+  const named = all.slice(0, MAX_NAMED).join(", ");
+  const more = all.length - MAX_NAMED;
+  return more > 0 ? `${named} and ${more} more` : named;
+}
+
+/** The change of an element, as the monitor prints it. */
+interface ElementEvent {
+  readonly isDeletion: boolean;
+  readonly set: string;
+  readonly text: string;
+}
+
+const ELEMENT = new RegExp(`^(\\w+) element ${TABLE} (\\S+) \\{ (.*) \\}$`);
+
+/** The present data and remark by set and key; `undefined`: the element is gone. */
+export type TouchedElements = ReadonlyMap<
+  string,
+  ReadonlyMap<string, { readonly data: string; readonly remark: string } | undefined>
+>;
+
+/** Gathers the elements that other programs have touched since the last repair. */
+export class Touched {
+  #events: ElementEvent[] | undefined = [];
+  #isStructure = false;
+
+  /** Returns true if only elements were touched, and all of them are known. */
+  get isElementsOnly(): boolean {
+    return (this.#events?.length ?? 0) > 0 && !this.#isStructure;
+  }
+
+  /** The words of touched elements: addresses, ports, numbers of slots. */
+  get words(): ReadonlySet<string> {
+    return new Set(this.#events?.flatMap(({ text }) => text.split(/[^\w.:]+/)));
+  }
+
+  /** Takes another program's transaction. */
+  add({ elementLines: lines, touchesStructure }: TouchedByOne): void {
+    this.#isStructure ||= touchesStructure;
+    const events = lines?.map(parseEvent);
+    const isKnown = events?.every((each) => each !== undefined) ?? false;
+    if (!isKnown || (this.#events?.length ?? 0) + (events?.length ?? 0) > MAX_TOUCHED) this.all();
+    for (const event of events ?? []) if (event) this.#events?.push(event);
+  }
+
+  /** Notes that anything may have been touched. */
+  all(): void {
+    this.#events = undefined;
+    this.#isStructure = true;
+  }
+
+  /** Notes that the table is as it should be. */
+  clear(): void {
+    this.#events = [];
+    this.#isStructure = false;
+  }
+
+  /**
+   * Returns the touched elements, and forgets them.
+   *
+   * @param isKnown returns true if the table should have an element: a deleted one was there before
+   * @returns `undefined` if all elements have to be compared
+   */
+  take(isKnown: (set: string, key: string) => boolean): TouchedElements | undefined {
+    const events = this.#events;
+    this.clear();
+    const touched = new Map<string, Map<string, { data: string; remark: string } | undefined>>();
+    for (const { isDeletion, set, text } of events ?? []) {
+      const contents = parseElement(set, text);
+      const [[key, data] = []] = contents?.sets.get(set) ?? [];
+      if (contents === undefined || key === undefined || data === undefined) return undefined;
+      const known = touched.get(set) ?? new Map<string, { data: string; remark: string }>();
+      if (isDeletion && !known.has(key) && !isKnown(set, key)) return undefined;
+      const remark = contents.remarks.get(set)?.get(key) ?? "";
+      touched.set(set, known.set(key, isDeletion ? undefined : { data, remark }));
+    }
+    return events && touched;
+  }
+}
+
+function parseEvent(line: string): ElementEvent | undefined {
+  const [, verb = "", set, text] = ELEMENT.exec(line) ?? [];
+  if (set === undefined || text === undefined) return undefined;
+  return { isDeletion: verb !== "add", set, text };
+}
+
+/** Reads an element as in a listing. */
+function parseElement(set: string, text: string): Contents | undefined {
+  return atOnce(
+    parsingListing(`table ${TABLE} {\n\tset ${set} {\n\t\telements = { ${text} }\n\t}\n}`),
+  );
+}
+
+const TRANSACTIONS = tableSet("transactions", {});
+
+/**
+ * The time until a mark goes. A deletion of something instead would have `nft` wait 10 ms for the kernel's clean-up.
+ */
+const TIMEOUT = "10ms";
+
+const MARK = new RegExp(`^add element ${TABLE} ${TRANSACTIONS.name} \\{ (\\S+)`);
+
+/** Numbers our own transactions, without a gap in those that the kernel took. */
+export class Marks {
+  readonly #first: number;
+  #next: number;
+  /** True if the next number is in a script that may be under way. */
+  #isGiven = false;
+
+  /** @param first the number of the first mark: random, so that other processes use other numbers */
+  constructor(first: number) {
+    this.#first = first;
+    this.#next = first;
+  }
+
+  /** Returns the commands that mark one more transaction as ours. A refused transaction's number is used again. */
+  next(): string {
+    const mark = printKey({ type: "mark", mark: this.#next });
+    this.#isGiven = true;
+    return `add element ${TABLE} ${TRANSACTIONS.name} { ${mark} timeout ${TIMEOUT} }\n`;
+  }
+
+  /** Notes that the kernel has taken a transaction. */
+  taken(): void {
+    if (this.#isGiven) this.#next++;
+    this.#isGiven = false;
+  }
+
+  /** Returns true for a mark of ours; the monitor may tell of it before nft has ended. */
+  isOwn(mark: number): boolean {
+    return mark >= this.#first && (mark < this.#next || (this.#isGiven && mark === this.#next));
+  }
+}
+
+/** Returns the mark in a line of `nft monitor`. */
+export function parseMark(line: string): number | undefined {
+  const [, mark] = MARK.exec(line) ?? [];
+  const key = mark === undefined ? undefined : parseKey(TRANSACTIONS, mark);
+  return key?.type === "mark" ? key.mark : undefined;
+}

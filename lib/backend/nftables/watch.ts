@@ -1,0 +1,391 @@
+/**
+ * Notices when another program changes our table: at once by `nft monitor`, and by looks at the table.
+ *
+ * Each of our own transactions carries a mark; a change of our table without a mark is another program's. After a time
+ * without a monitor, the table is compared. A large table is not listed for that: a full sync reads it back in parts.
+ *
+ * @module
+ */
+import { Backoff, type BackoffLimits, delayAfter, Limiter } from "../../model/values/timing.ts";
+import type { Drift } from "../../model/kernel/differences.ts";
+import type { Clock, Logger, ProcessStreamer } from "../../model/ports/ports.ts";
+import type { ListedSet, Nft } from "./nft.ts";
+import type { Look } from "./repair.ts";
+import {
+  inWords,
+  type Marks,
+  type Touched,
+  type Transaction,
+  TransactionReader,
+} from "./transactions.ts";
+import { TABLE } from "./table.ts";
+import { setNamed } from "./sets.ts";
+
+/** Inputs of `DriftWatch`. */
+export interface DriftWatchOptions {
+  readonly streamer: ProcessStreamer;
+  readonly nft: Pick<Nft, "listSetNames">;
+  readonly marks: Pick<Marks, "isOwn">;
+  readonly look: Pick<Look, "structure" | "contents">;
+  readonly touched: Pick<Touched, "add" | "all" | "clear">;
+  /** Returns true if the table is too large to be listed. */
+  readonly isLarge: () => boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Milliseconds between two looks at the structure of the table. */
+  readonly checkPeriod: number;
+  readonly onDrift: (drift: Drift) => void;
+  /** Called, with the reason, if only a full sync can compare what may have changed. */
+  readonly onMissed: (reason: string) => void;
+}
+
+/** Milliseconds for which another program's transactions are gathered. */
+const GATHER = 50;
+/** Milliseconds for a monitor to tell of what a look has found, and who did it. */
+const TELLING = 2 * GATHER;
+/** The limit of looks in a row, if monitors report while the table is read. */
+const MOST_LOOKS = 3;
+/** Milliseconds after which a new `nft monitor` hears what happens. */
+const SUBSCRIBED = 300;
+/**
+ * Milliseconds between two full syncs for missed transactions: changes wait while a full sync runs, and it may itself
+ * be too much for the monitor.
+ */
+const FULL_PAUSES: BackoffLimits = { first: 60_000, longest: 3_600_000 };
+/** Milliseconds in which a transaction of ours may show that nothing was missed, and between two looks for it. */
+const PROOF = { longest: 10_000, step: 500 };
+/** Milliseconds until a monitor that ended is started again. */
+const RESTARTS: BackoffLimits = { first: 200, longest: 30_000 };
+/** A monitor that lasted so many times the next pause is started again soon. */
+const LONG = 10;
+
+/** Follows the kernel until the signal aborts. */
+export class DriftWatch {
+  readonly #options: DriftWatchOptions;
+  #foreign: Transaction[] = [];
+  readonly #generations = new Generations();
+  /** The number of reports of a monitor. */
+  #told = 0;
+  #looking: Promise<unknown> = Promise.resolve();
+  /** The last look failed. */
+  #isUnreadable = false;
+  readonly #fullSyncs = new Limiter({ atOnce: 1, pauses: FULL_PAUSES });
+  /** True while a full sync waits for its time. */
+  #isWaiting = false;
+
+  /** @param options what to follow and whom to tell */
+  constructor(options: DriftWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Runs both ways of noticing. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#follow(signal), this.#check(signal)]);
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { clock, logger, look } = this.#options;
+    const backoff = new Backoff(RESTARTS);
+    const whenSubscribed = async (look: () => Promise<unknown>) => {
+      await clock.sleep(SUBSCRIBED, signal);
+      if (!signal.aborted) await look();
+    };
+    void whenSubscribed(() => this.#look(() => look.structure()));
+    while (!signal.aborted) {
+      const started = clock.monotonic();
+      await followMonitor({
+        ...this.#options,
+        onTransaction: (transaction) => this.#take(transaction),
+      }, signal);
+      if (signal.aborted) return;
+      this.#generations.interrupted();
+      logger.info(
+        "nft monitor has ended (1.0.6 does where source ranges change), or lost events; it is started again, and the table compared",
+      );
+      const lasted = clock.monotonic() - started;
+      const pause = delayAfter(RESTARTS, backoff.failures);
+      if (lasted > Math.min(RESTARTS.longest, LONG * pause)) backoff.reset();
+      await clock.sleep(backoff.next(), signal);
+      void whenSubscribed(() => this.#compare(signal));
+    }
+  }
+
+  #take(transaction: Transaction): void {
+    const mark = transaction.marks.find((mark) => this.#options.marks.isOwn(mark));
+    if (!this.#generations.tell(transaction.generation, mark)) return;
+    if (mark !== undefined) {
+      if (!transaction.isWholeTable) return;
+      // That undid what others did before.
+      this.#foreign = [];
+      this.#options.touched.clear();
+    } else if (transaction.missing !== "" || transaction.added !== "") {
+      this.#report(transaction);
+    }
+  }
+
+  /** Looks for missed transactions. A large table's elements are for a full sync. */
+  async #compare(signal: AbortSignal): Promise<void> {
+    const { look, isLarge, onMissed, clock } = this.#options;
+    const isFine = await this.#look(() => look.contents());
+    if (!isFine || !isLarge() || await this.#hasMissedNothing(signal)) return;
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    const now = clock.monotonic();
+    await clock.sleep(this.#fullSyncs.next(now).at - now, signal);
+    this.#isWaiting = false;
+    if (!signal.aborted) onMissed("nft monitor missed events");
+  }
+
+  /**
+   * The kernel counts all transactions, and we count ours: the next one of ours shows whether others came
+   * between. Most monitors end by what we do: 1.0.6 crashes, or there is too much to tell.
+   */
+  async #hasMissedNothing(signal: AbortSignal): Promise<boolean> {
+    const { clock, logger } = this.#options;
+    const generations = this.#generations;
+    for (let waited = 0; !generations.isComplete && waited < PROOF.longest; waited += PROOF.step) {
+      await clock.sleep(PROOF.step, signal);
+    }
+    const { isComplete } = generations;
+    if (isComplete) logger.debug(2, "nft monitor missed no change of another program");
+    else generations.reset();
+    return isComplete;
+  }
+
+  /** Gathers reports: the first one starts the time, later ones join. */
+  #report(transaction: Transaction): void {
+    this.#foreign.push(transaction);
+    if (this.#foreign.length > 1) return;
+    void this.#options.clock.sleep(GATHER).then(() => {
+      const all = this.#foreign;
+      this.#foreign = [];
+      if (all.length === 0) return;
+      all.sort((a, b) => a.generation - b.generation | 0);
+      for (const each of all) this.#options.touched.add(each);
+      this.#told++;
+      const some = (what: keyof Drift) =>
+        inWords(all.map((each) => each[what]).filter((text) => text !== ""));
+      this.#options.onDrift({ missing: some("missing"), added: some("added"), by: some("by") });
+    });
+  }
+
+  async #check(signal: AbortSignal): Promise<void> {
+    const { clock, checkPeriod, look } = this.#options;
+    while (!signal.aborted) {
+      await clock.sleep(checkPeriod, signal);
+      if (!signal.aborted) await this.#look(() => look.structure());
+    }
+  }
+
+  /** Looks, one look at a time; a failure is logged. @returns true if nothing was found */
+  #look(look: () => Promise<Drift | undefined>): Promise<boolean> {
+    const { logger } = this.#options;
+    const looked = this.#looking.then(() => this.#lookNow(look)).catch((error) => {
+      const message = "the table cannot be looked at; it is tried again";
+      if (this.#isUnreadable) logger.debug(2, message, { error: String(error) });
+      else logger.warn(message, { error: String(error) });
+      this.#isUnreadable = true;
+      return false;
+    });
+    this.#looking = looked;
+    return looked;
+  }
+
+  /** Looks again after a report of a monitor, which asks for the same repair. @returns true if nothing was found */
+  async #lookNow(look: () => Promise<Drift | undefined>): Promise<boolean> {
+    const { onDrift, logger, clock, touched } = this.#options;
+    for (let left = MOST_LOOKS; left > 0; left--) {
+      const told = this.#told;
+      const drift = await look();
+      this.#isUnreadable = false;
+      if (!drift) {
+        logger.debug(2, "the table is as it should be");
+        return true;
+      }
+      touched.all();
+      await clock.sleep(TELLING);
+      if (this.#told === told || left === 1) {
+        onDrift(drift);
+        break;
+      }
+    }
+    return false;
+  }
+}
+
+/** The limit of generations that two monitors may both tell of: one takes over from the other. */
+const REMEMBERED = 1_000;
+
+/**
+ * Shows if `nft monitor` missed transactions of other programs.
+ *
+ * The kernel numbers all transactions (generations), and we number ours (`marks.ts`). Without a missed one, the
+ * difference between both numbers grows only by the reported transactions of other programs.
+ */
+export class Generations {
+  /** The latest generations. */
+  readonly #told = new Set<number>();
+  /** The number of reported transactions that other programs made. */
+  #others = 0;
+  /** The number of unreported foreign transactions; `undefined` until our next one shows it. */
+  #untold: number | "unknown" | undefined;
+  #isComplete = false;
+
+  /**
+   * Counts a transaction, once: two monitors may tell of it.
+   *
+   * @param mark our number of it; `undefined`: another program made it
+   * @returns true if it was not told before
+   */
+  tell(generation: number, mark: number | undefined): boolean {
+    if (this.#told.has(generation)) return false;
+    this.#told.add(generation);
+    const [oldest] = this.#told;
+    if (oldest !== undefined && this.#told.size > REMEMBERED) this.#told.delete(oldest);
+    if (mark === undefined) this.#others++;
+    else {
+      const untold = generation - mark - this.#others | 0;
+      this.#untold ??= untold;
+      this.#isComplete = untold === this.#untold;
+    }
+    return true;
+  }
+
+  /** Notes that a monitor ended: our next transaction shows what it missed, if one of ours was told before. */
+  interrupted(): void {
+    this.#isComplete = false;
+    this.#untold ??= "unknown";
+  }
+
+  /** True if a transaction of ours has shown since that no other program's was missed. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  /** Begins again: a full sync compares everything. */
+  reset(): void {
+    this.#untold = undefined;
+  }
+}
+
+/** Inputs of `followMonitor`. */
+export interface FollowOptions {
+  readonly streamer: ProcessStreamer;
+  readonly nft: Pick<Nft, "listSetNames">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly onTransaction: (transaction: Transaction) => void;
+}
+
+/** Milliseconds until a successor that ended before it heard anything is tried again. */
+const SUCCESSIONS: BackoffLimits = { first: 50, longest: 5_000 };
+
+/** Returns true if a generation is the other one or a later one. They are counted in 32 bits. */
+function reaches(generation: number, other: number): boolean {
+  return (generation - other | 0) >= 0;
+}
+
+/**
+ * Follows the kernel by `nft monitor`, until no monitor is left.
+ *
+ * A monitor that lost events is ended: the kernel drops events until it has read 16 MB of them, which takes seconds. A
+ * new monitor hears at once. If sets come that a monitor does not know, another one takes over: the first one goes on
+ * until it has told what the other one heard first, so no transaction is missed while a monitor starts or is refused.
+ *
+ * @param onHeard receives the generation of the first transaction that the monitor tells
+ */
+export async function followMonitor(
+  options: FollowOptions,
+  signal: AbortSignal,
+  onHeard: (generation: number) => void = () => {},
+): Promise<void> {
+  const { streamer, nft, logger, onTransaction } = options;
+  const reader = new TransactionReader();
+  const handedOver = new AbortController();
+  const deserted = new AbortController();
+  let told: number | undefined;
+  let takenOverAt: number | undefined;
+  let succession: Promise<void> | undefined;
+  const handOver = () => {
+    if (told === undefined || takenOverAt === undefined) return;
+    if (reaches(told, takenOverAt)) handedOver.abort();
+  };
+  const succeed = () =>
+    followSuccessor(options, AbortSignal.any([signal, deserted.signal]), (generation) => {
+      takenOverAt = generation;
+      handOver();
+    });
+  try {
+    const known = await nft.listSetNames();
+    const either = AbortSignal.any([signal, handedOver.signal]);
+    for await (const line of streamer.lines(monitorCommand(known), either)) {
+      const transaction = reader.read(line);
+      if (transaction === undefined) continue;
+      onTransaction(transaction);
+      let added = transaction.newSets;
+      if (told === undefined) {
+        onHeard(transaction.generation);
+        // Of sets that came between the list and the first transaction nothing was told.
+        const now = await nft.listSetNames().catch(() => known);
+        added = [...added, ...now.map(({ name }) => name)];
+      }
+      told = transaction.generation;
+      if (outgrown(known, added)) succession ??= succeed();
+      handOver();
+    }
+  } catch (error) {
+    logger.debug(2, "nft monitor failed", { error: String(error) });
+  }
+  // A monitor that ended by itself may have kept something back, and its successor may not hear yet.
+  if (!handedOver.signal.aborted) deserted.abort();
+  await succession;
+}
+
+/** Starts successors until one hears something, and follows that one. */
+async function followSuccessor(
+  options: FollowOptions,
+  signal: AbortSignal,
+  onHeard: (generation: number) => void,
+): Promise<void> {
+  let hasHeard = false;
+  const backoff = new Backoff(SUCCESSIONS);
+  while (!signal.aborted) {
+    await followMonitor(options, signal, (generation) => {
+      hasHeard = true;
+      onHeard(generation);
+    });
+    if (hasHeard) return;
+    await options.clock.sleep(backoff.next(), signal);
+  }
+}
+
+/** The limit of sets that are named: thousands come with session affinity, and hold few elements each. */
+const MAX_SETS = 1_000;
+
+/**
+ * Returns the command line of an `nft monitor` that needs 4 MB at any size of the table.
+ *
+ * `nft monitor` reads and keeps all elements, 1.6 kB each (1.0.6, 1.1.3), but needs only the sets:
+ *
+ * - `--echo`: keeps no elements that are added;
+ * - `flush set …`: does not read the elements of these sets. With `--check`, nothing is sent to the kernel;
+ * - `list table …`, last: reads no other table.
+ *
+ * It prints no elements of sets that come later (`outgrown`).
+ *
+ * @param sets the sets that the table has now
+ */
+export function monitorCommand(sets: readonly ListedSet[]): readonly [string, ...string[]] {
+  const flushes = sets.slice(0, MAX_SETS).flatMap(({ kind, name }) =>
+    `flush ${kind} ${TABLE} ${name} ;`.split(" ")
+  );
+  const list = `list table ${TABLE}`.split(" ");
+  return ["nft", "--check", "--echo", ...flushes, "monitor", ";", ...list];
+}
+
+/** Returns true if sets came that a monitor does not know. The kernel itself fills sets of session affinity. */
+function outgrown(known: readonly ListedSet[], added: readonly string[]): boolean {
+  return added.some((name) =>
+    setNamed(name)?.role !== "affinityClients" && !known.some((each) => each.name === name)
+  );
+}
