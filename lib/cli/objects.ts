@@ -57,15 +57,16 @@ const OLD = 5_000;
 export async function readNodeState(options: ObjectsOptions): Promise<NodeState> {
   const { configuration, nodeName, runtime, service, configuredBy } = options;
   const { socket } = configuration.signpost;
-  const daemon = await askDaemonOf(nodeName, { socket, service });
-  const heldBack = daemon ? await askHeldBack(socket).catch(unlessFatal) ?? [] : [];
+  const [daemon, kept, objects] = await Promise.all([
+    askDaemonOf(nodeName, { socket, service }),
+    askHeldBack(socket).catch(unlessFatal),
+    configuredBy === "daemon" ? askObjects(socket, options).catch(unlessFatal) : undefined,
+  ]);
+  const [heldBack, saved] = daemon ? [kept ?? [], objects] : [[], undefined];
   const withHeldBack = (state: State) => {
     state.desired.hold(heldBack.map(({ service, ports }) => [service, ports]));
     return { state, heldBack };
   };
-  const saved = daemon && configuredBy === "daemon"
-    ? await askObjects(socket, options).catch(unlessFatal)
-    : undefined;
   const mode: ProxyMode = configuration.mode || (saved && daemon?.mode) || "";
   const given = { ...options, configuration: { ...configuration, mode } };
   const backend = await usedBackend(given);

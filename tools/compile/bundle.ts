@@ -42,13 +42,13 @@ async function readBundle(folder: string, { time }: Commit): Promise<string> {
   return (await Promise.all(texts)).join("\n");
 }
 
-/** The modules in a bundle, each once, as `main.ts`, `lib/model/values/text.ts` or `node_modules/.deno/zod@4.6.7/…/api.js`. */
+/** The modules in a bundle, each once, as `main.ts`, `lib/model/values/text.ts` or `node_modules/.deno/ipaddr.js@2.5.0/…/ipaddr.js`. */
 export function modulesOf(bundle: string): string[] {
   const headings = bundle.matchAll(/^\/\/ (\S+\.(?:ts|js|mjs|cjs))$/gm);
   return [...new Set([...headings].map(([, path = ""]) => path))];
 }
 
-/** The packages in a bundle, as `zod@4.6.7`, sorted. */
+/** The packages in a bundle, as `ipaddr.js@2.5.0`, sorted. */
 export function packagesOf(bundle: string): string[] {
   const names = modulesOf(bundle).flatMap((path) => {
     const [, name = "", version] = /^node_modules\/\.deno\/(.+?)@(\d[^/]*)\//.exec(path) ?? [];
