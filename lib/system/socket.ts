@@ -47,10 +47,12 @@ const RETRY = 5_000;
 /** Serves until the signal aborts. If it cannot, it warns, and the daemon goes on without a socket meanwhile. */
 export async function serveSocket(options: SocketOptions): Promise<void> {
   const { path, clock, logger, signal } = options;
+  // One name for all tries: an error that names it is logged once.
+  const folder = `${path}.${crypto.randomUUID()}`;
   let lastReason: string | undefined;
   while (!signal.aborted) {
     try {
-      await serveOnce(options);
+      await serveOnce(folder, options);
     } catch (error) {
       const reason = messageOf(error);
       const message =
@@ -62,10 +64,9 @@ export async function serveSocket(options: SocketOptions): Promise<void> {
   }
 }
 
-async function serveOnce(options: SocketOptions): Promise<void> {
+async function serveOnce(folder: string, options: SocketOptions): Promise<void> {
   const { path } = options;
   await Deno.mkdir(dirname(path), { recursive: true }).catch(() => {});
-  const folder = `${path}.${crypto.randomUUID()}`;
   // Nobody else can open the socket before it has its mode.
   await Deno.mkdir(folder, { mode: 0o700 });
   const bound = await bind(folder, options).finally(() =>

@@ -124,6 +124,29 @@ Deno.test("the next daemon's socket outlives this one, in a folder that was not 
     assertEquals(await askDaemon(path, { method: "GET", path: "/v1/status" }), STATUS);
   }));
 
+Deno.test("a folder where no socket can be made is said once", async () => {
+  const stop = new AbortController();
+  const logger = new MemoryLogger();
+  let tries = 0;
+  const sleep = () => {
+    if (++tries === 3) stop.abort();
+    return Promise.resolve();
+  };
+  await serveSocket({
+    path: "/proc/none/s.sock",
+    status: () => STATUS,
+    objects: () => undefined,
+    connections: () => Promise.resolve(CONNECTIONS),
+    commandLine: COMMAND_LINE,
+    heldBack: () => [],
+    requestFull: () => {},
+    clock: { sleep },
+    logger,
+    signal: stop.signal,
+  });
+  assertEquals([tries, logger.at("warn").length], [3, 1]);
+});
+
 Deno.test("where no daemon listens, asking fails", () =>
   inFolder(async (path) => {
     await assertRejects(() => askDaemon(path, { method: "GET", path: "/v1/status" }));
