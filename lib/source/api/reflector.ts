@@ -361,7 +361,7 @@ class Reflector<K extends Kind> {
     if (this.#mustList(error)) this.#resourceVersion = "";
     if (this.#changeSelection(error)) return;
     this.#deliverNothing(error);
-    if (this.#collection.optional && error.reason === "not-found") {
+    if (this.#isAbsent(error)) {
       this.#backoff.reset();
       this.#report.state("absent");
       return await clock.sleep(this.#limits.absent, signal);
@@ -415,6 +415,13 @@ class Reflector<K extends Kind> {
     if (!(error instanceof StatusError)) return false;
     const isPassing = [401, 403, 404, 408, 429].includes(error.status) || error.status >= 500;
     return !isPassing || /too large resource version/i.test(error.message);
+  }
+
+  /** Returns true if the cluster lacks an optional resource, or never gave the right to read it. */
+  #isAbsent({ reason }: WatchError): boolean {
+    const wasRead = this.#report.status.resourceVersion !== "";
+    return this.#collection.optional &&
+      (reason === "not-found" || reason === "forbidden" && !wasRead);
   }
 
   /**

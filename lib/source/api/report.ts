@@ -6,7 +6,7 @@ import type { Kind } from "../../model/cluster/objects.ts";
 import type { Clock, Logger } from "../../model/ports/ports.ts";
 import type { WatchError } from "./failure.ts";
 
-/** The state of a watch. `absent`: the server does not know the resource; a retry follows later. */
+/** The state of a watch. `absent`: the server lacks the resource or the right to it; a retry follows later. */
 export type WatchState =
   | "connecting"
   | "listing"

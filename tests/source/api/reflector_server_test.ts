@@ -273,10 +273,15 @@ Deno.test("servicecidrs that the server does not know are an empty state, looked
 Deno.test("servicecidrs that we may not read do not hold up the start", async () => {
   const early: WatchSetup["early"] = (server) =>
     server.faults.add({ type: "status", status: 403, count: 6 });
-  await withWatch({ kind: "ServiceCIDR", early }, async ({ sink, logger, server }) => {
+  const limits = { absent: 50 };
+  await withWatch({ kind: "ServiceCIDR", early, limits }, async (
+    { sink, logger, server, status },
+  ) => {
     assertEquals(sink.summary("ServiceCIDR"), ["replace"]);
+    await eventually("they are absent", () => status().state === "absent");
     await eventually("it goes on asking", () => server.faults.left === 0);
-    assertEquals(logger.at("warn").length, 1, "one line for all of it");
+    const lines = [...logger.at("info"), ...logger.at("warn")];
+    assertEquals(lines.length, 1, "one line for all of it");
   });
 });
 
