@@ -276,14 +276,18 @@ function describe({ program, owner }: RemovedRules): string {
 /**
  * Returns root's processes called kube-proxy in this network namespace, each as `kube-proxy (pid 4711)`. A process
  * in its own PID namespace, or inside another program (as in k3s), cannot be seen.
+ *
+ * @param daemon the number of signpost's daemon, which has this name if it was started in the place of kube-proxy
  */
 export async function kubeProxyProcesses(
   { runner, pid }: Pick<Runtime, "runner" | "pid">,
+  daemon = pid,
 ): Promise<readonly string[]> {
   const here = ["--ns", `${pid}`, "--nslist", "net"];
   try {
     const { stdout } = await runner.run(["pgrep", "-u", "0", ...here, "-x", "kube-proxy"]);
-    return (stdout.match(/^\d+$/gm) ?? []).map((pid) => `kube-proxy (pid ${pid})`);
+    const found = (stdout.match(/^\d+$/gm) ?? []).filter((each) => each !== `${daemon}`);
+    return found.map((each) => `kube-proxy (pid ${each})`);
   } catch {
     // Without pgrep (package procps), processes cannot be found.
     return [];

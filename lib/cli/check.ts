@@ -103,7 +103,8 @@ async function findRival(
   backend: Backend,
   { runtime }: Pick<QueryContext, "runtime">,
 ): Promise<NodeFacts["rival"]> {
-  const processes = await kubeProxyProcesses(runtime);
+  const daemon = await runtime.lock.holder();
+  const processes = await kubeProxyProcesses(runtime, daemon?.pid);
   return processes.length === 0
     ? undefined
     : { rules: await backend.foreignRules.findProxy(), processes };

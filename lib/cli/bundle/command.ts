@@ -152,11 +152,13 @@ const PARTS: readonly Part[] = [
   {
     path: "kube-proxy.json",
     about: "processes and rules of kube-proxy",
-    read: async (context) =>
-      json({
-        processes: await kubeProxyProcesses(context.runtime),
+    read: async (context) => {
+      const daemon = await context.runtime.lock.holder();
+      return json({
+        processes: await kubeProxyProcesses(context.runtime, daemon?.pid),
         rules: await likelyBackend(context).foreignRules.findProxy(),
-      }),
+      });
+    },
   },
   {
     path: "conntrack.txt",
