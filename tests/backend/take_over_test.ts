@@ -26,7 +26,7 @@ function setUp(
     variant,
     configuration: configuration(),
     runner,
-    pid: 4711,
+    pid: 17,
     clock: new ManualClock(),
     logger,
   });
@@ -291,7 +291,7 @@ function setUpIpvs() {
     variant: undefined,
     configuration: configuration(),
     runner,
-    pid: 4711,
+    pid: 17,
     clock,
     logger,
   };

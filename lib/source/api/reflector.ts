@@ -360,8 +360,8 @@ class Reflector<K extends Kind> {
       : new WatchError("garbage", `the watch failed: ${errorText(cause)}`, { cause });
     if (this.#mustList(error)) this.#resourceVersion = "";
     if (this.#changeSelection(error)) return;
-    this.#deliverNothing(error);
     if (this.#isAbsent(error)) {
+      this.#deliverNothing(error);
       this.#backoff.reset();
       this.#report.state("absent");
       return await clock.sleep(this.#limits.absent, signal);
@@ -424,13 +424,9 @@ class Reflector<K extends Kind> {
       (reason === "not-found" || reason === "forbidden" && !wasRead);
   }
 
-  /**
-   * Delivers an empty first state if the cluster lacks an optional resource or the right to read it. An earlier
-   * state stays.
-   */
+  /** Delivers an empty first state; an earlier state stays. */
   #deliverNothing({ reason }: WatchError): void {
-    const isDenied = reason === "not-found" || reason === "forbidden";
-    if (!this.#collection.optional || !isDenied || this.#report.status.lists > 0) return;
+    if (this.#report.status.lists > 0) return;
     this.options.logger.info(`going on without ${this.kind} objects: ${reason}`);
     this.options.sink(new Snapshot(this.kind).toEvent());
     this.#report.listed("", 0);
