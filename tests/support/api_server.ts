@@ -22,6 +22,13 @@ import type { Certificates } from "./certificates.ts";
 /** How the server treats `sendInitialEvents`: as it should, with 422, or as if it was not there. */
 export type StreamingLists = "yes" | "refuse" | "ignore";
 
+/** A rule of a ClusterRole. */
+export interface PolicyRule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
+
 /** Settings; those of the running server may be changed at any time. */
 export interface ApiServerOptions {
   /** Absent: plain HTTP. */
@@ -41,6 +48,8 @@ export interface ApiServerOptions {
   token?: string | undefined;
   /** Requests without a client certificate of the authority get 401. */
   requireClientCertificate?: boolean;
+  /** What the client may do; all else gets 403. Absent: everything. */
+  rules?: readonly PolicyRule[];
   /** Milliseconds between bookmarks; 0: none but when `bookmark` is called. 60 s by default. */
   bookmarkInterval?: number;
 }
@@ -207,6 +216,11 @@ export class ApiServer {
     if (collection === undefined) {
       return sendStatus(response, format, { code: 404, message: "page not found" });
     }
+    const verb = verbOf(record);
+    if (!this.#isPermitted(verb, collection)) {
+      const message = `${collection.plural} is forbidden: cannot ${verb} resource`;
+      return sendStatus(response, format, { code: 403, message });
+    }
     const fault = this.faults.take(collection.kind, typeOf(record));
     if (fault !== undefined) return sendFault(response, format, fault);
     if (record.method !== "GET") return await this.#write({ request, response, collection });
@@ -223,6 +237,15 @@ export class ApiServer {
     if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) return false;
     const { socket } = request;
     return !requireClientCertificate || ("authorized" in socket && socket.authorized === true);
+  }
+
+  #isPermitted(verb: string, { base, plural }: Collection): boolean {
+    const group = base === "/api/v1" ? "" : base.split("/")[2] ?? "";
+    const { rules } = this.options;
+    return rules === undefined ||
+      rules.some(({ apiGroups, resources, verbs }) =>
+        apiGroups.includes(group) && resources.includes(plural) && verbs.includes(verb)
+      );
   }
 
   #format({ headers }: http.IncomingMessage): Format {
@@ -346,6 +369,12 @@ function filterOf(query: Readonly<Record<string, string>>): (object: ApiObject) 
 /** Fields that Kubernetes has selected by for any kind, from the beginning. */
 function hasNamesOnly(fieldSelector: string): boolean {
   return fieldSelector === "" || /^metadata\.(?:name|namespace)=/.test(fieldSelector);
+}
+
+/** Returns the verb of a request, as roles name it. */
+function verbOf({ method, query }: RequestRecord): string {
+  if (method !== "GET") return "create";
+  return query["watch"] === "true" ? "watch" : "list";
 }
 
 /** The type of a request, as faults tell them apart. */

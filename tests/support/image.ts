@@ -5,16 +5,15 @@
  */
 import { platformOf } from "../../tools/image/platform.ts";
 import { inTree } from "../../tools/package/tree.ts";
-import { TARGETS } from "../../tools/compile/arguments.ts";
-import { V8_FLAGS } from "../../tools/compile/arguments.ts";
+import { TARGETS, V8_FLAGS } from "../../tools/compile/arguments.ts";
 import { run } from "./command.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-/** The image has no shell: the stand-in for the binary brings its own. */
+/** Brings its own shell, since the image has none. The process has the name of the command, as a binary's. */
 const STAND_IN = `#!/opt/sh
 export DENO_DIR=/opt/cache DENO_NO_UPDATE_CHECK=1
-exec /opt/deno run -qP --no-lock --v8-flags=${V8_FLAGS} --config /opt/deno.json /opt/main.js "$@"
+exec /opt/\${0##*/} run -qP --no-lock --v8-flags=${V8_FLAGS} --config /opt/deno.json /opt/main.js "$@"
 `;
 
 /** Makes the image's files, and keeps them for as long as `use` takes. */
@@ -37,9 +36,11 @@ export async function withImage(use: (root: string) => Promise<void>): Promise<v
       { path: "usr/local/bin/signpost", data: STAND_IN, mode: 0o755 },
       await read("opt/sh", await Deno.realPath("/bin/sh"), 0o755),
       await read("opt/deno", Deno.execPath(), 0o755),
+      { path: "opt/kube-proxy", data: "deno", mode: "link" as const },
+      { path: "opt/signpost", data: "deno", mode: "link" as const },
       await read("opt/main.js", `${scratch}/main.js`, 0o644),
       await read("opt/deno.json", `${ROOT}deno.json`, 0o644),
-      { path: "proc/", data: "" },
+      ...["dev/", "proc/", "sys/"].map((path) => ({ path, data: "" })),
     ];
     await inTree([...files, ...standIn], 0, use);
   } finally {
