@@ -136,6 +136,7 @@ Deno.test("a folder where no socket can be made is said once", async () => {
     path: "/proc/none/s.sock",
     status: () => STATUS,
     objects: () => undefined,
+    services: () => [],
     connections: () => Promise.resolve(CONNECTIONS),
     commandLine: COMMAND_LINE,
     heldBack: () => [],
