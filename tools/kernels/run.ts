@@ -93,6 +93,7 @@ export async function runKernel(
     command: `SIGNPOST_BIN="${signpost.join(" ")}" ${guest.join(" ")} /out > /out/log 2>&1`,
     out,
     path,
+    countsInstructions: run.isFlowtables === true,
     signal: shop.signal,
   });
   const facts = await Deno.readTextFile(`${out}/facts.json`).catch(() => "");
