@@ -45,6 +45,32 @@ Deno.test("the pages link to files that are there", async () => {
   assertEquals(missing, []);
 });
 
+/** Anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(text: string): ReadonlySet<string> {
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading);
+  return new Set(
+    headings.map((heading) => heading.toLowerCase().replace(/[^\w\- ]/g, "").replaceAll(" ", "-")),
+  );
+}
+
+Deno.test("the pages link to headings that are there", async () => {
+  const missing: string[] = [];
+  const texts = new Map(await pages());
+  for (const { name } of Deno.readDirSync(new URL("docs/install/", ROOT))) {
+    const path = `docs/install/${name}`;
+    texts.set(path, await Deno.readTextFile(new URL(path, ROOT)));
+  }
+  for (const [name, text] of texts) {
+    for (const [, path = "", anchor = ""] of text.matchAll(/\]\(([^):#]*)#([^)]*)\)/g)) {
+      const target = path === ""
+        ? text
+        : await Deno.readTextFile(new URL(path, new URL(name, ROOT)));
+      if (!anchorsOf(target).has(anchor)) missing.push(`${name}: ${path}#${anchor}`);
+    }
+  }
+  assertEquals(missing, []);
+});
+
 Deno.test("the tasks that the pages name are there, and CONTRIBUTING.md names each", async () => {
   const texts = await pages();
   const tasks = Object.keys(config.tasks);
