@@ -2,7 +2,7 @@
  * Chooses the backend. No other module lists the backends.
  * @module
  */
-import { finding } from "../findings/finding.ts";
+import { finding } from "../findings/catalog.ts";
 import type { Mode } from "../model/configuration.ts";
 import { ApplyError, type ApplyFailure } from "../model/kernel/dataplane.ts";
 import { FatalError } from "../model/values/errors.ts";

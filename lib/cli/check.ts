@@ -11,7 +11,7 @@ import type { CommandOf } from "../config/command.ts";
 import { readRuleset, readSystem } from "../daemon/reports/node_findings.ts";
 import { readState } from "./read_state.ts";
 import type { ApiFailure, NodeFacts } from "../findings/facts.ts";
-import { finding } from "../findings/finding.ts";
+import { finding } from "../findings/catalog.ts";
 import { FatalError } from "../model/values/errors.ts";
 import type { State } from "../policy/state.ts";
 import { type Colour, type Paint, renderReport, textTable } from "./output.ts";

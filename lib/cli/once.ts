@@ -12,7 +12,7 @@ import { objectFacts } from "./objects.ts";
 import { logFinding } from "../daemon/reports/node_findings.ts";
 import { readState } from "./read_state.ts";
 import { checkMode } from "../findings/mode.ts";
-import { checkNodeAddress } from "../findings/node_address.ts";
+import { checkNodeAddress } from "../findings/addresses.ts";
 import type { QueryContext } from "./context.ts";
 
 /**

@@ -1,10 +1,12 @@
 /**
- * Every kind of node finding. `docs/` lists this table.
+ * Node findings: every kind, and how one is made. `docs/findings.md` lists this table.
+ *
+ * A check is a pure function from facts to findings. The log, `check`, `status`, the page, `explain` and the
+ * metrics show the same list.
  *
  * @module
  */
-
-import type { Severity } from "../model/status.ts";
+import type { Finding, Severity } from "../model/status.ts";
 
 /** One kind of finding, as the docs list it. */
 export interface FindingKind {
@@ -251,3 +253,21 @@ export const CATALOG = {
 
 /** The id of a kind of finding. */
 export type FindingId = keyof typeof CATALOG;
+
+/** The parts of a finding that its kind does not give. */
+export interface FindingDetails {
+  readonly what: string;
+  readonly where: string;
+  /** @default the remedy of the kind */
+  readonly remedy?: string;
+  /** @default [] */
+  readonly services?: readonly string[];
+}
+
+/** Makes a finding of a declared kind. */
+export function finding(
+  id: FindingId,
+  { what, where, remedy = CATALOG[id].remedy, services = [] }: FindingDetails,
+): Finding {
+  return { id, severity: CATALOG[id].severity, what, where, remedy, services };
+}

@@ -5,19 +5,25 @@
  */
 import { append } from "../model/values/lists.ts";
 import type { NodeFacts } from "./facts.ts";
-import type { Finding } from "./finding.ts";
-import { checkApiServer } from "./api_server.ts";
-import { checkAddressPlan } from "./address_plan.ts";
-import { checkFamilies } from "./families.ts";
-import { checkLocalhost } from "./localhost.ts";
+import type { Finding } from "../model/status.ts";
+import {
+  checkApiServer,
+  checkHealthCheckPorts,
+  checkLocalhost,
+  checkMovedConnections,
+  checkRouteLocalnet,
+  checkSystem,
+  checkUnreadableTables,
+} from "./system.ts";
+import {
+  checkAddressPlan,
+  checkFamilies,
+  checkNodeAddress,
+  checkPodDetection,
+  checkPodRange,
+} from "./addresses.ts";
 import { checkFirewalls, checkNatOrder } from "./foreign_chains.ts";
-import { checkMovedConnections } from "./moved_connections.ts";
-import { checkHealthCheckPorts } from "./health_check_ports.ts";
 import { checkAcceleration, checkMode } from "./mode.ts";
-import { checkRouteLocalnet, checkSystem } from "./system.ts";
-import { checkNodeAddress } from "./node_address.ts";
-import { checkPodDetection, checkPodRange } from "./pod_range.ts";
-import { checkUnreadableTables } from "./unreadable_tables.ts";
 
 /** Works findings out. A check that goes through all Services yields if other work can be done. */
 export type Check = (

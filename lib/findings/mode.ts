@@ -7,7 +7,8 @@ import type { Configuration } from "../config/configuration.ts";
 import { isLoopbackRange, nodePortRanges } from "../model/configuration.ts";
 import { cidrContains } from "../model/values/address.ts";
 import type { NodeFacts } from "./facts.ts";
-import { type Finding, finding } from "./finding.ts";
+import type { Finding } from "../model/status.ts";
+import { finding } from "./catalog.ts";
 
 /** Compares the mode in effect with the mode that is set. */
 export function checkMode({ configuration, traits, system }: NodeFacts): Finding[] {

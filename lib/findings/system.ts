@@ -1,11 +1,17 @@
 /**
- * Checks what runs beside signpost, and the limits of the kernel.
+ * Checks what signpost needs of its node: the API server, programs, ports, and limits of the kernel.
  *
  * @module
  */
 import { answersOnLoopback } from "../policy/node.ts";
-import type { NodeFacts, Rival } from "./facts.ts";
-import { type Finding, finding } from "./finding.ts";
+import { type ApiFailure, eachPort, type NodeFacts, type Rival } from "./facts.ts";
+import type { Finding } from "../model/status.ts";
+import { finding } from "./catalog.ts";
+import { hostPort, serviceOf } from "../model/cluster/names.ts";
+import { needsOf } from "../model/cluster/scheduler.ts";
+
+/** Services that one finding names. */
+const MOST_SERVICES = 20;
 
 /** Share of the table of connection tracking from which on it is almost full. */
 const ALMOST = 0.9;
@@ -53,4 +59,103 @@ function foreignProxy({ rules, processes }: Rival): Finding {
     what: `another proxy keeps writing its rules on this node: ${rules.join(", ")} (${who})`,
     where: "kube-proxy",
   });
+}
+
+/** Finds what keeps signpost from the objects: one finding for the way there, or one for each refused kind. */
+export function checkApiServer({ apiServer }: NodeFacts): Finding[] {
+  if (!apiServer) return [];
+  const { where, warnings, failures } = apiServer;
+  const refused = failures.filter(({ isRefusal }) => isRefusal);
+  const [unreachable] = failures.filter(({ isRefusal }) => !isRefusal);
+  return [
+    ...warnings.map((what) => finding("api-access-unsafe", { what, where })),
+    ...unreachable ? [finding("api-server-unreachable", { what: unreachable.message, where })] : [],
+    ...refused.map(({ kind, message }: ApiFailure) =>
+      finding("api-server-refuses", { what: message, where: kind })
+    ),
+  ];
+}
+
+/** Names each node port that no listener could open. */
+export function checkLocalhost({ localhostFailures = [] }: NodeFacts): Finding[] {
+  return localhostFailures.map(({ servicePort, address, port, error }) => {
+    const where = hostPort(address, port);
+    return finding("localhost-node-port-taken", {
+      what: `cannot listen on ${where} for ${servicePort}: ${error}`,
+      where,
+      services: [serviceOf(servicePort)],
+    });
+  });
+}
+
+/** Finds tables on which nft crashes: it crashes on sets that nft 1.1.3 and newer wrote. */
+export function checkUnreadableTables({ ruleset }: NodeFacts): Finding[] {
+  if (!ruleset || ruleset.unreadable.length === 0) return [];
+  return [unreadableTablesFinding(ruleset.nft, ruleset.unreadable)];
+}
+
+/**
+ * Makes the finding on them.
+ *
+ * @param nft its version, such as `1.0.6`
+ * @param tables such as `inet firewalld`
+ */
+export function unreadableTablesFinding(nft: string, tables: readonly string[]): Finding {
+  const where = tables.map((table) => `table ${table}`).join(", ");
+  const what = `nft ${nft} crashes on ${where}, so no rule can be written`;
+  return finding("nft-crashes", { what, where });
+}
+
+/** Finds health-check node ports that cannot be opened, or that lead to another Service's endpoints. */
+export function* checkHealthCheckPorts(
+  { objects, healthCheckFailures = [] }: NodeFacts,
+): Generator<undefined, Finding[]> {
+  const taken = healthCheckFailures.map(({ service, port, reason }) =>
+    finding("health-check-port-taken", {
+      what: `this node cannot listen on health-check node port ${port} of ${service}: ${reason}`,
+      where: `${service} port ${port}`,
+      services: [service],
+    })
+  );
+  if (!objects) return taken;
+  const services = Map.groupBy(objects.healthChecks, ([, { port }]) => port);
+  const shared = new Map<string, Finding>();
+  yield* eachPort(objects.desired, ({ name, protocol, nodePort }) => {
+    const checked = protocol === "tcp" ? services.get(nodePort) : undefined;
+    for (const [service] of checked ?? []) {
+      const what = `health-check node port ${nodePort} of ${service} is the node port of ${name}`;
+      shared.set(
+        `${service} ${name}`,
+        finding("health-check-port-is-node-port", {
+          what,
+          where: `${service} port ${nodePort}`,
+          services: [...new Set([service, serviceOf(name)])],
+        }),
+      );
+    }
+    return false;
+  });
+  return [...taken, ...shared.values()];
+}
+
+/** Finds Services whose flows routers may move: conntrack refuses what comes back after others have gone on. */
+export function* checkMovedConnections(
+  { objects, configuration }: NodeFacts,
+): Generator<undefined, Finding[]> {
+  if (!objects || configuration.conntrack.tcpBeLiberal) return [];
+  const services = new Set<string>();
+  yield* eachPort(objects.desired, (port) => {
+    const isMoving = needsOf(port.scheduler).hash && port.protocol === "tcp" &&
+      port.loadBalancerIPs.length + port.externalIPs.length > 0;
+    if (isMoving) services.add(serviceOf(port.name));
+    return services.size >= MOST_SERVICES;
+  });
+  const [first] = services;
+  if (first === undefined) return [];
+  return [finding("hash-without-liberal-conntrack", {
+    what: `${[...services].join(", ")} has external addresses and is spread by a hash: ` +
+      "TCP connections that routers move between nodes become invalid when they come back",
+    where: "conntrack.tcpBeLiberal",
+    services: [...services],
+  })];
 }

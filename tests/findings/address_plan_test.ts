@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { checkAddressPlan } from "../../lib/findings/address_plan.ts";
+import { checkAddressPlan } from "../../lib/findings/addresses.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { node, service, slice } from "../policy/objects.ts";
 import type { ApiObject } from "../support/pipeline.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { checkApiServer } from "../../lib/findings/api_server.ts";
+import { checkApiServer } from "../../lib/findings/system.ts";
 import type { ApiFailure } from "../../lib/findings/facts.ts";
 import { factsOf } from "./facts.ts";
 

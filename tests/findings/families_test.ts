@@ -3,7 +3,7 @@ import {
   type FamilyInputs,
   familyProblems,
   nodePortProblems,
-} from "../../lib/findings/families.ts";
+} from "../../lib/findings/addresses.ts";
 import { completeSettings } from "../../lib/config/complete.ts";
 import type { GivenSettings } from "../../lib/config/settings/table.ts";
 import type { Family } from "../../lib/model/values/address.ts";

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { foreignChains } from "../../lib/backend/nftables/read.ts";
 import { checkFirewalls, checkNatOrder } from "../../lib/findings/foreign_chains.ts";
-import type { Finding } from "../../lib/findings/finding.ts";
+import type { Finding } from "../../lib/model/status.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { service, slice } from "../policy/objects.ts";
 import { type ApiObject, NODE_NAME } from "../support/pipeline.ts";

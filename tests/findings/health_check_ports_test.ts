@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { checkHealthCheckPorts } from "../../lib/findings/health_check_ports.ts";
+import { checkHealthCheckPorts } from "../../lib/findings/system.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { ingress, service } from "../policy/objects.ts";
 import { factsOf } from "./facts.ts";

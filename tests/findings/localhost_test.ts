@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { checkLocalhost } from "../../lib/findings/localhost.ts";
+import { checkLocalhost } from "../../lib/findings/system.ts";
 import { factsOf } from "./facts.ts";
 
 Deno.test("a node port that cannot be opened on loopback is named with its Service", () => {

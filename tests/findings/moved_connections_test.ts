@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { checkMovedConnections } from "../../lib/findings/moved_connections.ts";
+import { checkMovedConnections } from "../../lib/findings/system.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { service } from "../policy/objects.ts";
 import { DEFAULTS } from "../support/configuration.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { checkNodeAddress } from "../../lib/findings/node_address.ts";
+import { checkNodeAddress } from "../../lib/findings/addresses.ts";
 import { node } from "../policy/objects.ts";
 import { NODE_NAME } from "../support/pipeline.ts";
 import { factsOf } from "./facts.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { checkPodDetection, checkPodRange } from "../../lib/findings/pod_range.ts";
+import { checkPodDetection, checkPodRange } from "../../lib/findings/addresses.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";
 import { atOnce } from "../../lib/model/ports/in_turns.ts";
 import { service, slice } from "../policy/objects.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { checkUnreadableTables } from "../../lib/findings/unreadable_tables.ts";
+import { checkUnreadableTables } from "../../lib/findings/system.ts";
 import { factsOf } from "./facts.ts";
 
 function said(unreadable: readonly string[]): string[] {

@@ -3,7 +3,7 @@
  * @module
  */
 import type { RulesetFacts } from "../../findings/facts.ts";
-import { finding } from "../../findings/finding.ts";
+import { finding } from "../../findings/catalog.ts";
 import { FAMILIES, type Family } from "../../model/values/address.ts";
 import type { ApplyError } from "../../model/kernel/dataplane.ts";
 import type { DesiredState, StateChange } from "../../model/kernel/desired.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { finding } from "../../findings/finding.ts";
+import { finding } from "../../findings/catalog.ts";
 import type { AccelerationSummary } from "../../model/status.ts";
 import type { ConnectionCounters } from "../../model/connections.ts";
 import { ApplyError, type Progress } from "../../model/kernel/dataplane.ts";

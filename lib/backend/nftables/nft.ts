@@ -17,7 +17,7 @@ import {
   type ProgramFailure,
   ProgramMissingError,
 } from "../../model/ports/ports.ts";
-import { unreadableTablesFinding } from "../../findings/unreadable_tables.ts";
+import { unreadableTablesFinding } from "../../findings/system.ts";
 import { TABLE } from "./table.ts";
 import { IPVS_TABLE } from "../ipvs_table.ts";
 import { type TableSet, tableSet } from "./sets.ts";

@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { CATALOG } from "../../../lib/findings/catalog.ts";
-import { finding } from "../../../lib/findings/finding.ts";
+import { CATALOG, finding } from "../../../lib/findings/catalog.ts";
 import { Metrics } from "../../../lib/observe/metrics/metrics.ts";
 import type { MetricsOptions } from "../../../lib/observe/metrics/readings.ts";
 import { processUsage } from "../../../lib/system/runtime.ts";

@@ -1,0 +1,286 @@
+/**
+ * Checks addresses: of the Node, of pods, of cluster IPs, and of settings.
+ *
+ * @module
+ */
+import {
+  cidrContains,
+  cidrTest,
+  FAMILIES,
+  type Family,
+  familyOf,
+  isInsideCidr,
+  isSpecialAddress,
+  parseAddress,
+} from "../model/values/address.ts";
+import { inEffect } from "../config/configz.ts";
+import { serviceOf, splitHostPort } from "../model/cluster/names.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { NODE_PORT_WORDS } from "../model/configuration.ts";
+import { eachPort, type NodeFacts, type ObjectFacts } from "./facts.ts";
+import type { Finding } from "../model/status.ts";
+import { finding } from "./catalog.ts";
+import { lacksNodeAddress } from "../policy/node.ts";
+
+/**
+ * Finds settings of the wrong IP family, and node ports that are open wider than they may be meant to be, as kube-proxy
+ * does at its start (`checkBadConfig` and `checkBadIPConfig` of cmd/kube-proxy/app/server.go).
+ */
+export function checkFamilies({ objects, configuration, traits }: NodeFacts): Finding[] {
+  if (!objects) return [];
+  const { node, desired } = objects;
+  const { bindAddress } = configuration;
+  const own = isSpecialAddress(bindAddress) ? node?.addresses[0] : bindAddress;
+  const inputs = {
+    configuration: inEffect(configuration, traits),
+    primary: familyOf(own ?? bindAddress),
+    podCIDRs: node?.podCIDRs ?? [],
+    dualStack: desired.node.ipFamilies.length > 1,
+  };
+  return [...nodePortProblems(inputs), ...familyProblems(inputs)];
+}
+
+/** Facts that these checks look at. */
+export interface FamilyInputs {
+  /** As it is in effect: with the mode that was chosen and its default node port addresses. */
+  readonly configuration: Pick<
+    Configuration,
+    | "clusterCIDRs"
+    | "detectLocalMode"
+    | "healthzBindAddress"
+    | "ipvs"
+    | "metricsBindAddress"
+    | "nodePortAddresses"
+    | "winkernel"
+  >;
+  /** The family of the node's first address. */
+  readonly primary: Family;
+  readonly podCIDRs: readonly string[];
+  /** True if this node has rules of both families. */
+  readonly dualStack: boolean;
+}
+
+/** Finds node ports that are open on more addresses than the setting names. */
+export function nodePortProblems(
+  { configuration, primary, podCIDRs }: FamilyInputs,
+): Finding[] {
+  const { nodePortAddresses, clusterCIDRs, ipvs } = configuration;
+  const other = otherFamily(primary);
+  if (nodePortAddresses.length === 0) {
+    return [finding("node-ports-on-all-addresses", {
+      what: "nodePortAddresses is not set: node ports answer on all addresses of this node",
+      where: "nodePortAddresses",
+    })];
+  }
+  if (nodePortAddresses.some((entry) => NODE_PORT_WORDS.includes(entry))) return [];
+  const lists = [clusterCIDRs, nodePortAddresses, ipvs.excludeCIDRs, podCIDRs];
+  const isDual = lists.some((cidrs) => has(cidrs, 4) && has(cidrs, 6));
+  const open = !has(nodePortAddresses, primary)
+    ? primary
+    : isDual && !has(nodePortAddresses, other)
+    ? other
+    : undefined;
+  return open === undefined ? [] : [finding("node-ports-of-one-family", {
+    what: `nodePortAddresses has only IPv${otherFamily(open)} ranges: node ports answer on all ` +
+      `IPv${open} addresses of this node`,
+    where: "nodePortAddresses",
+    remedy: `Add IPv${open} ranges to nodePortAddresses (--nodeport-addresses).`,
+  })];
+}
+
+/** Finds settings that name only addresses of the family that is not the primary one. */
+export function familyProblems(inputs: FamilyInputs): Finding[] {
+  const { configuration, primary, podCIDRs, dualStack } = inputs;
+  const { clusterCIDRs, detectLocalMode, ipvs, winkernel } = configuration;
+  const wrong = otherFamily(primary);
+  const cluster = dualStack ? `IPv${primary}-first` : `IPv${primary}-only`;
+  const only = (cidrs: readonly string[]) => has(cidrs, wrong) && !has(cidrs, primary);
+  const problem = (
+    setting: string,
+    { fatal, effect }: { readonly fatal: boolean; readonly effect?: string },
+  ) =>
+    finding(fatal ? "pod-detection-of-other-family" : "setting-of-other-family", {
+      what: `this node is ${cluster}, and ${setting} has only IPv${wrong} addresses` +
+        (effect === undefined ? "" : `: ${effect}`),
+      where: setting,
+    });
+  const effect = `pods of this node are not detected by their IPv${primary} addresses, and their ` +
+    "traffic to cluster IPs is not told apart";
+  const problems: Finding[] = [];
+  if (only(clusterCIDRs)) {
+    const used = detectLocalMode === "ClusterCIDR";
+    problems.push(problem("clusterCIDR", { fatal: used && !dualStack, ...used && { effect } }));
+  }
+  if (only(podCIDRs)) {
+    const used = detectLocalMode === "NodeCIDR";
+    problems.push(problem("the Node's spec.podCIDRs", { fatal: used, ...used && { effect } }));
+  }
+  const sourceVip = parseAddress(winkernel.sourceVip);
+  if (sourceVip !== undefined && familyOf(sourceVip) === wrong) {
+    problems.push(problem("winkernel.sourceVip", { fatal: false }));
+  }
+  if (dualStack) return problems;
+  if (only(ipvs.excludeCIDRs)) problems.push(problem("ipvs.excludeCIDRs", { fatal: false }));
+  for (const setting of ["healthzBindAddress", "metricsBindAddress"] as const) {
+    const host = parseAddress(splitHostPort(configuration[setting]).hostname);
+    if (host === undefined || isSpecialAddress(host) || familyOf(host) !== wrong) continue;
+    problems.push(problem(setting, { fatal: false }));
+  }
+  return problems;
+}
+
+function has(cidrs: readonly string[], family: Family): boolean {
+  return cidrs.some((cidr) => familyOf(cidr) === family);
+}
+
+function otherFamily(family: Family): Family {
+  return family === 4 ? 6 : 4;
+}
+
+/** Compares the Node with its name and with the addresses of the interfaces. */
+export function checkNodeAddress(facts: NodeFacts): Finding[] {
+  const { objects, nodeName, configuration, interfaceAddresses } = facts;
+  if (!objects) return [];
+  const { node } = objects;
+  const where = `Node ${nodeName}`;
+  if (lacksNodeAddress({ ...facts, node })) {
+    const what =
+      `no address of this node is known (${where}), so node ports answer on all its addresses`;
+    return [finding("node-address-unknown", { what, where })];
+  }
+  if (node === undefined) {
+    // Manifests may do without a Node.
+    if (configuration.signpost.manifests.length > 0) return [];
+    return [finding("node-unknown", { what: `there is no ${where}`, where })];
+  }
+  const own = new Set(interfaceAddresses);
+  if (node.addresses.length === 0 || node.addresses.some((each) => own.has(each))) return [];
+  const what = `${where} has ${node.addresses.join(", ")}; no interface here has ${
+    node.addresses.length === 1 ? "it" : "any of them"
+  }`;
+  return [finding("node-address-elsewhere", { what, where })];
+}
+
+/** Checks that pods are detected at all. */
+export function checkPodDetection(
+  { configuration, traits, objects, nodeName }: NodeFacts,
+): Finding[] {
+  if (configuration[traits.section].masqueradeAll) return [];
+  const { detectLocalMode, clusterCIDRs } = configuration;
+  if (detectLocalMode === "ClusterCIDR" && clusterCIDRs.length === 0) {
+    const what = "clusterCIDR is not set, and detectLocalMode is ClusterCIDR: no pod is detected";
+    return [finding("pods-not-detected", { what, where: "clusterCIDR" })];
+  }
+  if (detectLocalMode === "NodeCIDR" && objects?.node?.podCIDRs.length === 0) {
+    const where = `Node ${nodeName}`;
+    const what = `${where} has no podCIDRs, and detectLocalMode is NodeCIDR: no pod is detected`;
+    return [finding("pods-not-detected", { what, where })];
+  }
+  return [];
+}
+
+/**
+ * Finds, for each IP family, the first pod outside the range by which pods are detected. Its traffic is masqueraded,
+ * and dropped if a load balancer's policy is Local (k/k#112820).
+ */
+export function* checkPodRange(
+  { objects, interfaceAddresses }: NodeFacts,
+): Generator<undefined, Finding[]> {
+  if (!objects) return [];
+  // Pods on the host's network have the node's addresses.
+  const own = new Set(interfaceAddresses);
+  const ranges = FAMILIES.flatMap((family) => rangeOf(family, objects));
+  const found = new Map<Family, Finding>();
+  yield* eachPort(objects.desired, ({ name, family, clusterEndpoints }) => {
+    const range = found.has(family) ? undefined : ranges.find((each) => each.family === family);
+    if (!range) return false;
+    const stray = clusterEndpoints.find(({ address, local }) =>
+      local && !range.contains(address) && !own.has(address)
+    );
+    if (!stray) return false;
+    const what = `the pod ${stray.address} of this node (${name}) is outside ${range.cidr}`;
+    found.set(family, finding("pod-outside-detected-range", { what, where: range.cidr }));
+    return found.size === ranges.length;
+  });
+  return [...found.values()];
+}
+
+interface Range {
+  readonly family: Family;
+  readonly cidr: string;
+  readonly contains: (address: string) => boolean;
+}
+
+/** Returns the range by which pods are detected; none if it is an interface. */
+function rangeOf(family: Family, { desired }: ObjectFacts): Range[] {
+  const { localDetector } = desired.node.families[family];
+  if (localDetector?.type !== "cidr") return [];
+  const { cidr } = localDetector;
+  return [{ family, cidr, contains: cidrTest(cidr) }];
+}
+
+/** Names that a finding lists. */
+const MOST_NAMED = 20;
+
+/**
+ * Finds what has an address in a ServiceCIDR, and the API server at a cluster IP. The API server may give such an
+ * address to a Service, and nftables mode drops new connections to it.
+ */
+export function* checkAddressPlan(facts: NodeFacts): Generator<undefined, Finding[]> {
+  const { objects, apiServerAddresses = [] } = facts;
+  if (!objects) return [];
+  const cidrs = FAMILIES.flatMap((family) => objects.desired.node.families[family].serviceCIDRs);
+  const inUse = new Map(cidrs.map((cidr) => [cidr, knownInside(cidr, facts, objects)]));
+  const ranges = cidrs.map((cidr) => ({
+    cidr,
+    contains: cidrTest(cidr),
+    services: new Set<string>(),
+  }));
+  const traps = new Map<string, string>();
+  yield* eachPort(objects.desired, ({ name, clusterIPs, clusterEndpoints }) => {
+    const trap = clusterIPs.find((each) => apiServerAddresses.includes(each));
+    if (trap !== undefined) traps.set(trap, serviceOf(name));
+    for (const { cidr, contains, services } of ranges) {
+      if (services.size >= MOST_NAMED) continue;
+      const endpoint = clusterEndpoints.find(({ address }) => contains(address));
+      if (endpoint === undefined || services.has(serviceOf(name))) continue;
+      if (services.size === 0) {
+        inUse.get(cidr)?.push(`the endpoint ${endpoint.address} of ${serviceOf(name)}`);
+      }
+      services.add(serviceOf(name));
+    }
+    return false;
+  });
+  const overlaps = ranges.flatMap(({ cidr, services }) => {
+    const names = inUse.get(cidr) ?? [];
+    const what = `the ServiceCIDR ${cidr} contains ${names.join(", ")}`;
+    const details = { what, where: `ServiceCIDR ${cidr}`, services: [...services] };
+    return names.length === 0 ? [] : [finding("service-cidr-overlaps", details)];
+  });
+  return [
+    ...[...traps].map(([address, service]) =>
+      finding("api-server-is-cluster-ip", {
+        what: `the API server ${address} is the cluster IP of Service ${service}`,
+        where: `Service ${service}`,
+        services: [service],
+      })
+    ),
+    ...overlaps,
+  ];
+}
+
+/** Names what is known without a look at the Services. */
+function knownInside(
+  cidr: string,
+  { configuration, apiServerAddresses = [] }: NodeFacts,
+  { node }: ObjectFacts,
+): string[] {
+  const ranges = new Set([...configuration.clusterCIDRs, ...node?.podCIDRs ?? []]);
+  const inside = (addresses: readonly string[]) =>
+    addresses.filter((address) => cidrContains(cidr, address));
+  return [
+    ...inside(apiServerAddresses).map((each) => `the API server ${each}`),
+    ...inside(node?.addresses ?? []).map((each) => `this node's address ${each}`),
+    ...[...ranges].filter((range) => isInsideCidr(range, cidr)).map((each) => `pods (${each})`),
+  ].slice(0, MOST_NAMED);
+}
