@@ -9,12 +9,12 @@ import type { Mode } from "../model/configuration.ts";
 import type { Sender } from "../config/command.ts";
 import type { Family } from "../model/values/address.ts";
 import type { Protocol, TrafficPolicy } from "../model/cluster/objects.ts";
-import type { EndpointReport } from "./service/endpoints.ts";
+import type { EndpointReport } from "./endpoints.ts";
 import type { FrontendType } from "../model/kernel/desired.ts";
 import type { KernelEntry, StickyClient } from "../backend/backend.ts";
 import type { ObjectsOrigin, ServiceStatus } from "../model/status.ts";
-import type { Outcome } from "./packet/outcome.ts";
-import type { TraceReport } from "./packet/trace.ts";
+import type { Outcome } from "./outcome.ts";
+import type { TraceReport } from "./trace.ts";
 
 /** The version of the format; it changes only where a field goes or changes its meaning. */
 export const EXPLAIN_VERSION = 1;
@@ -26,11 +26,11 @@ export interface Finding {
   /** A word that stays the same from release to release. */
   readonly code: string;
   readonly message: string;
-  /** What to do; `""`: nothing, or it depends. */
+  /** The remedy; `""`: none, or it depends. */
   readonly hint: string;
 }
 
-/** What becomes of connections to one address of a service port, by who opens them. */
+/** The outcomes of connections to one address of a service port, by sender. */
 export interface FrontendReport {
   readonly type: FrontendType;
   /** `null`: all of the node's addresses that take node ports. */
@@ -59,10 +59,10 @@ export interface PortReport {
   readonly port: number;
   /** As the Service says; `""` where it is not known. */
   readonly targetPort: string;
-  /** Whose hints decide on the Cluster policy's endpoints; `""`: no hints hold here. */
+  /** The hints that decide on the Cluster policy's endpoints; `""`: none hold here. */
   readonly topology: "" | "PreferSameNode" | "PreferSameZone";
   readonly affinitySeconds: number;
-  /** How new connections are spread; `null`: at random. */
+  /** The spread of new connections; `null`: at random. */
   readonly scheduler: Scheduler | null;
   readonly sourceRanges: readonly string[];
   readonly frontends: readonly FrontendReport[];
@@ -85,7 +85,7 @@ export interface TrackedConnection {
   readonly source: string;
   /** As the client sent it. */
   readonly destination: string;
-  /** Where it was sent. */
+  /** The endpoint that it was sent to. */
   readonly endpoint: string;
   /** `TIME_WAIT`, `UNREPLIED` and such. */
   readonly flags: readonly string[];
@@ -93,11 +93,11 @@ export interface TrackedConnection {
   readonly isCurrent: boolean;
 }
 
-/** What was seen of the kernel. */
+/** The kernel's entries beside the desired ones. */
 export interface KernelReport {
   /** `unread`: without the permission, or without nft. */
   readonly state: "same" | "different" | "empty" | "unread";
-  /** Why it was not read; `""`: it was. */
+  /** The reason why it was not read; `""`: it was. */
   readonly reason: string;
   /** Entries that differ first. */
   readonly entries: readonly KernelEntry[];
@@ -129,7 +129,7 @@ export interface ServiceReport {
   /** `null`: not asked for. */
   readonly connections: readonly TrackedConnection[] | null;
   readonly objects: ObjectsOrigin;
-  /** What the daemon says of the Service; `null`: none answers. */
+  /** The Service's status in the daemon; `null`: none answers. */
   readonly status: ServiceStatus | null;
 }
 
@@ -142,7 +142,7 @@ export interface PacketReport {
   readonly packet: {
     readonly source: string | null;
     readonly sender: Sender;
-    /** How the sender is known. */
+    /** The way in which the sender is known. */
     readonly senderReason: string;
     readonly address: string;
     readonly port: number;

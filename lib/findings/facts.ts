@@ -36,17 +36,17 @@ export interface NodeFacts {
   readonly healthCheckFailures?: readonly ListenFailure[] | undefined;
   /** Node ports that could not be opened on loopback; absent: all are open. */
   readonly localhostFailures?: readonly LocalhostFailure[] | undefined;
-  /** What the programs found themselves while they were probed. */
+  /** The findings of the probe of programs and kernel. */
   readonly probed: readonly Finding[];
 }
 
-/** What is known of the API server and the way there. */
+/** The API server, and the way there. */
 export interface ApiServerFacts {
   /** Its URL, or `kubeconfig` if that names none. */
   readonly where: string;
-  /** What is unsafe in the way there, one line each. */
+  /** Unsafe parts of the way there, one line each. */
   readonly warnings: readonly string[];
-  /** What it does not answer; empty if it was not asked. */
+  /** Requests that it did not answer; empty if it was not asked. */
   readonly failures: readonly ApiFailure[];
 }
 
@@ -67,7 +67,7 @@ export interface Rival {
   readonly processes: readonly string[];
 }
 
-/** What the programs and the kernel of this node say. */
+/** Answers of the programs and the kernel of this node. */
 export interface SystemFacts {
   /** Another mode is set although nftables would work. */
   readonly couldUseNftables: boolean;
@@ -77,7 +77,7 @@ export interface SystemFacts {
   readonly conntrack?: { readonly entries: number; readonly max: number } | undefined;
 }
 
-/** What nft and iptables-legacy list of the rules of all programs. */
+/** The rules of all programs, as nft and iptables-legacy list them. */
 export interface RulesetFacts {
   /** The version of nft, such as `1.0.6`; `""`: nft does not write our rules. */
   readonly nft: string;
@@ -116,9 +116,9 @@ export interface ObjectFacts {
 export interface SettingFailure {
   /** As sysctl(8) has it. */
   readonly name: string;
-  /** What was wanted. */
+  /** The wanted value. */
   readonly value: number;
-  /** What the system says. */
+  /** The system's error. */
   readonly reason: string;
 }
 
@@ -127,7 +127,7 @@ export interface ListenFailure {
   /** `namespace/name`. */
   readonly service: string;
   readonly port: number;
-  /** What the system says. */
+  /** The system's error. */
   readonly reason: string;
 }
 

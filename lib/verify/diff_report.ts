@@ -15,14 +15,14 @@ export interface DiffReport {
   readonly diffVersion: typeof DIFF_VERSION;
   readonly node: string;
   readonly mode: Mode;
-  /** What the manifests were compared with: the present objects, or the kernel. */
+  /** The manifests were compared with the present objects, or with the kernel. */
   readonly against: "api" | "kernel";
   /** `Service shop/web` and so on, as the manifests have them. */
   readonly objects: readonly string[];
-  /** Where the present objects come from. */
+  /** The source of the present objects. */
   readonly present: ObjectsOrigin;
   /** Deletions first, as the kernel would get them. */
   readonly changes: readonly Change[];
-  /** What would be odd afterwards: conflicts, refused objects, addresses that are not known yet. */
+  /** Oddities afterwards: conflicts, refused objects, addresses that are not known yet. */
   readonly warnings: readonly string[];
 }

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { iptablesEntries } from "../../lib/backend/iptables/kernel_rules.ts";
 import { nftablesEntries, stickyClients } from "../../lib/backend/nftables/kernel_rules.ts";
-import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
+import type { KernelView } from "../../lib/explain/kernel.ts";
 import { fullScript } from "../../lib/backend/iptables/script/script.ts";
 import { parseSaved } from "../../lib/backend/iptables/kernel/saved.ts";
 import { FAMILIES } from "../../lib/model/values/address.ts";

@@ -4,9 +4,9 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import type { World } from "../../lib/explain/packet/outcome.ts";
-import { explainPacket } from "../../lib/explain/packet/packet.ts";
-import { senderOf } from "../../lib/explain/packet/sender.ts";
+import type { World } from "../../lib/explain/outcome.ts";
+import { explainPacket } from "../../lib/explain/packet.ts";
+import { senderOf } from "../../lib/explain/packet_report.ts";
 import { loadConfiguration } from "../../lib/config/load.ts";
 import { type ApiObject, Pipeline } from "../support/pipeline.ts";
 import { ADDRESSES, type Addresses, type Host, type Manifest, PORT } from "./cluster.ts";

@@ -4,12 +4,12 @@
  * @module
  */
 import { Inspector } from "../../lib/source/objects/inspect.ts";
-import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
-import type { Outcome, World } from "../../lib/explain/packet/outcome.ts";
-import { explainPacket } from "../../lib/explain/packet/packet.ts";
-import { explainTarget } from "../../lib/explain/packet/packet_report.ts";
+import type { KernelView } from "../../lib/explain/kernel.ts";
+import type { Outcome, World } from "../../lib/explain/outcome.ts";
+import { explainPacket } from "../../lib/explain/packet.ts";
+import { explainTarget } from "../../lib/explain/packet_report.ts";
 import type { PacketReport, ServiceReport } from "../../lib/explain/report.ts";
-import { explainService } from "../../lib/explain/service/service.ts";
+import { explainService } from "../../lib/explain/service_report.ts";
 import type { State } from "../../lib/policy/state.ts";
 import type { PacketTarget, Sender } from "../../lib/config/command.ts";
 import type { Configuration } from "../../lib/config/configuration.ts";

@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import type { KernelView } from "../../lib/explain/kernel/kernel_report.ts";
+import type { KernelView } from "../../lib/explain/kernel.ts";
 import { renderPacket, renderService } from "../../lib/cli/explain/render.ts";
 import { painter } from "../../lib/cli/output.ts";
 import { FINDING } from "../observe/page/contents.ts";

@@ -10,21 +10,15 @@ import { objectKey } from "../../model/cluster/names.ts";
 import { FatalError } from "../../model/values/errors.ts";
 import { type Paint, renderReport } from "../output.ts";
 import type { QueryContext } from "../context.ts";
-import { connectionsOf } from "../../explain/kernel/connections.ts";
-import { findFrontend } from "../../explain/frontend.ts";
+import { connectionsOf, readConnections, readKernel } from "../../explain/kernel.ts";
+import { findFrontend, type World } from "../../explain/outcome.ts";
 import { Inspector } from "../../source/objects/inspect.ts";
-import { readConnections, readKernel } from "../../explain/kernel/kernel_read.ts";
-import type { World } from "../../explain/packet/outcome.ts";
-import { explainPacket } from "../../explain/packet/packet.ts";
-import {
-  explainTarget,
-  type PacketInputs,
-  senderOfPacket,
-} from "../../explain/packet/packet_report.ts";
+import { explainPacket } from "../../explain/packet.ts";
+import { explainTarget, type PacketInputs, senderOfPacket } from "../../explain/packet_report.ts";
 import { findingsOf, isCurrent, type NodeState, objectFacts, readNodeState } from "../objects.ts";
 import { type RenderOptions, renderPacket, renderService } from "./render.ts";
-import { explainService } from "../../explain/service/service.ts";
-import { traceConnection } from "../../explain/packet/trace_run.ts";
+import { explainService } from "../../explain/service_report.ts";
+import { traceConnection } from "../../explain/trace.ts";
 import { findApiServer, readSource } from "../../daemon/objects/source.ts";
 import type { Kind } from "../../model/cluster/objects.ts";
 import type { Clock } from "../../model/ports/ports.ts";

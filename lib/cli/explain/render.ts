@@ -7,8 +7,8 @@ import { describeScheduler } from "../../model/cluster/scheduler.ts";
 import { capitalized, count, plain } from "../../model/values/text.ts";
 import { hostPort } from "../../model/cluster/names.ts";
 import { type Cell, type Colour, colourTable, type Paint } from "../output.ts";
-import { endpointName, type EndpointReport } from "../../explain/service/endpoints.ts";
-import type { Outcome } from "../../explain/packet/outcome.ts";
+import { endpointName, type EndpointReport } from "../../explain/endpoints.ts";
+import type { Outcome } from "../../explain/outcome.ts";
 import type {
   Finding,
   FrontendReport,
@@ -18,7 +18,7 @@ import type {
   ServiceReport,
   TrackedConnection,
 } from "../../explain/report.ts";
-import type { TraceReport } from "../../explain/packet/trace.ts";
+import type { TraceReport } from "../../explain/trace.ts";
 
 const VERDICTS: Readonly<Record<ServiceReport["verdict"], readonly [Colour, string]>> = {
   delivered: ["green", "works here"],

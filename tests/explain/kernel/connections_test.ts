@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { connectionFindings, connectionsOf } from "../../../lib/explain/kernel/connections.ts";
+import { connectionFindings, connectionsOf } from "../../../lib/explain/kernel.ts";
 import { parseEntries } from "../../../lib/conntrack/tool.ts";
 import { loadBalancer, LOCAL, NODE_ADDRESS, REMOTE, slice, worldOf } from "../cluster.ts";
 

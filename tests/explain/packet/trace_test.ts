@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { TraceReader, type TraceReport } from "../../../lib/explain/packet/trace.ts";
+import { TraceReader, type TraceReport } from "../../../lib/explain/trace.ts";
 import { traceScript } from "../../../lib/backend/trace.ts";
 import { LOCAL, outcomeOf, REMOTE, slice, web } from "../cluster.ts";
 

@@ -6,10 +6,12 @@
  *
  * @module
  */
-import { hostPort } from "../../model/cluster/names.ts";
-import { LAST_CHAIN, TRACE_TABLE, WAYS_OUT } from "../../backend/trace.ts";
-import type { PacketDestination } from "../frontend.ts";
-import type { Outcome } from "./outcome.ts";
+import { hostPort } from "../model/cluster/names.ts";
+import { endTrace, LAST_CHAIN, startTrace, TRACE_TABLE, WAYS_OUT } from "../backend/trace.ts";
+import type { Outcome, PacketDestination } from "./outcome.ts";
+import { ApplyError } from "../model/kernel/dataplane.ts";
+import type { Runtime } from "../model/ports/runtime.ts";
+import { FatalError } from "../model/values/errors.ts";
 
 /** One step of a packet through the kernel's chains. */
 export interface TraceStep {
@@ -24,7 +26,7 @@ export interface TraceStep {
   readonly verdict: string;
 }
 
-/** What a trace shows. */
+/** The result of a trace. */
 export interface TraceReport {
   /** `lost`: the packet was not seen by the rules. */
   readonly verdict: Outcome["verdict"] | "lost";
@@ -44,7 +46,7 @@ const LINE = /^trace id (\S+) (\S+ \S+) (\S+) (packet:|rule|policy|verdict) (.*)
 export class TraceReader {
   readonly #steps: TraceStep[] = [];
   #id: string | undefined;
-  /** Where the packet is going, as of the last chain that printed it. */
+  /** The packet's destination as of the last chain that printed it. */
   #destination = "";
 
   /** Returns true if anything was seen. */
@@ -75,7 +77,7 @@ export class TraceReader {
     this.#steps.push({ table, chain, type: type as TraceStep["type"], text, verdict });
   }
 
-  /** What was seen, beside what should be. */
+  /** Compares what was seen with the expected outcome. */
   report(packet: PacketDestination, outcome: Outcome): TraceReport {
     const steps = this.#steps;
     const end = steps.find(({ verdict }) => verdict === "drop");
@@ -110,4 +112,73 @@ function destinationOf(packet: string): string {
   const address = /\bip6? daddr (\S+)/.exec(packet)?.[1];
   const port = /\b(?:tcp|udp|sctp|th) dport (\d+)/.exec(packet)?.[1];
   return address === undefined || port === undefined ? "" : hostPort(address, Number(port));
+}
+
+/**
+ * Sends one packet from this node and follows it through the kernel's rules.
+ */
+/** The packet to trace, and the ports. */
+export interface TraceOptions {
+  readonly packet: PacketDestination;
+  /** An address of this node; `undefined`: whichever the kernel chooses. */
+  readonly source: string | undefined;
+  /** The expected outcome. */
+  readonly outcome: Outcome;
+  readonly runtime: Pick<Runtime, "clock" | "runner" | "streamer" | "sendProbe">;
+  readonly signal: AbortSignal;
+}
+
+/** Milliseconds for `nft monitor` to begin listening; it does not say when it does. */
+const BEGIN = 300;
+/** Milliseconds that a packet has to pass all chains. */
+const PATIENCE = 1_000;
+/** The first packet may come before `nft monitor` listens. */
+const ATTEMPTS = 3;
+
+/**
+ * Traces one packet. The table that asks for it is removed, whatever happens.
+ *
+ * @throws {FatalError} where the kernel does not allow it
+ */
+export async function traceConnection(options: TraceOptions): Promise<TraceReport> {
+  const { packet, source, outcome, runtime } = options;
+  const reader = new TraceReader();
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const following = follow(reader, { runtime, signal });
+  try {
+    await startTrace(runtime.runner, { ...packet, source });
+    for (let attempt = 0; attempt < ATTEMPTS && !reader.hasBegun && !signal.aborted; attempt++) {
+      await runtime.clock.sleep(BEGIN, signal);
+      await runtime.sendProbe({ ...packet, source, timeout: PATIENCE });
+      await until(() => reader.isComplete, { runtime, signal });
+    }
+  } catch (error) {
+    throw error instanceof ApplyError
+      ? new FatalError(`--trace: ${error.message}`, { cause: error })
+      : error;
+  } finally {
+    stop.abort();
+    await endTrace(runtime.runner);
+  }
+  await following;
+  return reader.report(packet, outcome);
+}
+
+async function follow(
+  reader: TraceReader,
+  { runtime, signal }: Pick<TraceOptions, "runtime" | "signal">,
+): Promise<void> {
+  for await (const line of runtime.streamer.lines(["nft", "monitor", "trace"], signal)) {
+    reader.take(line);
+  }
+}
+
+async function until(
+  isDone: () => boolean,
+  { runtime, signal }: Pick<TraceOptions, "runtime" | "signal">,
+): Promise<void> {
+  for (let waited = 0; waited < PATIENCE && !isDone() && !signal.aborted; waited += BEGIN / 6) {
+    await runtime.clock.sleep(BEGIN / 6, signal);
+  }
 }

@@ -1,26 +1,26 @@
 /**
- * Which endpoints of a service port are used on this node, and why the others are not.
+ * Explains which endpoints of a service port are used on this node, and why others are not.
  *
  * @module
  */
-import { isExternal } from "../../policy/frontend.ts";
+import { isExternal } from "../policy/frontend.ts";
 import {
   type Candidate,
   findCandidates,
   indexPorts,
   type Place,
   topologyMode,
-} from "../../policy/endpoints.ts";
-import type { DesiredServicePort, Destination } from "../../model/kernel/desired.ts";
-import { hostPort } from "../../model/cluster/names.ts";
+} from "../policy/endpoints.ts";
+import type { DesiredServicePort, Destination } from "../model/kernel/desired.ts";
+import { hostPort } from "../model/cluster/names.ts";
 import type {
   Endpoint,
   EndpointSlice,
   ServicePort,
   TrafficPolicy,
-} from "../../model/cluster/objects.ts";
+} from "../model/cluster/objects.ts";
 
-/** Why an endpoint is used or not. */
+/** The reason why an endpoint is used or not. */
 export type EndpointCode =
   | "used"
   | "last-resort"
@@ -53,7 +53,7 @@ export interface EndpointReport {
   readonly reason: string;
 }
 
-/** What the report is made from. */
+/** The parts of the report. */
 export interface EndpointInputs {
   /** All slices of the Service, by name. */
   readonly slices: readonly EndpointSlice[];
@@ -62,7 +62,7 @@ export interface EndpointInputs {
   readonly place: Place;
 }
 
-/** All endpoints of the family, in the order of the slices. */
+/** Explains all endpoints of the family, in the order of the slices. */
 export function explainEndpoints(inputs: EndpointInputs): EndpointReport[] {
   const { slices, port, desired, place } = inputs;
   const { family } = desired;

@@ -1,16 +1,16 @@
 /**
- * How findings are made and put in order.
+ * Makes findings, and puts them in order.
  *
  * @module
  */
-import { seesFamily } from "../../findings/foreign_chains.ts";
-import type { Finding as NodeFinding } from "../../model/status.ts";
-import type { Family } from "../../model/values/address.ts";
-import type { Finding, ForeignDrop } from "../report.ts";
+import { seesFamily } from "../findings/foreign_chains.ts";
+import type { Finding as NodeFinding } from "../model/status.ts";
+import type { Family } from "../model/values/address.ts";
+import type { Finding, ForeignDrop } from "./report.ts";
 
 const RANK = { error: 0, warning: 1, note: 2 } as const;
 
-/** Errors first; what several ports say alike, once. */
+/** Puts errors first, and drops what several ports say alike. */
 export function sortFindings(findings: readonly Finding[]): Finding[] {
   const unique = new Map(findings.map((each) => [`${each.code} ${each.message}`, each]));
   return [...unique.values()].sort((a, b) => RANK[a.severity] - RANK[b.severity]);
@@ -62,17 +62,17 @@ export function aboutService(
     }));
 }
 
-/** Traffic is not delivered because of this. */
+/** Makes a finding because of which traffic is not delivered. */
 export function error(code: string, message: string, hint = ""): Finding {
   return { severity: "error", code, message, hint };
 }
 
-/** Traffic may not be what one expects because of this. */
+/** Makes a finding because of which traffic may not be as expected. */
 export function warning(code: string, message: string, hint = ""): Finding {
   return { severity: "warning", code, message, hint };
 }
 
-/** Worth knowing. */
+/** Makes a finding that is worth knowing. */
 export function note(code: string, message: string, hint = ""): Finding {
   return { severity: "note", code, message, hint };
 }

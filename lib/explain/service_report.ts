@@ -3,21 +3,19 @@
  *
  * @module
  */
-import type { ServiceTarget } from "../../config/command.ts";
-import type { Conflict } from "../../policy/claims.ts";
-import { objectKey } from "../../model/cluster/names.ts";
-import type { Service, ServicePort } from "../../model/cluster/objects.ts";
-import type { State } from "../../policy/state.ts";
-import { connectionFindings } from "../kernel/connections.ts";
-import { isExternal } from "../../policy/frontend.ts";
+import type { ServiceTarget } from "../config/command.ts";
+import type { Conflict } from "../policy/claims.ts";
+import { objectKey } from "../model/cluster/names.ts";
+import type { Service, ServicePort } from "../model/cluster/objects.ts";
+import type { State } from "../policy/state.ts";
+import { connectionFindings, kernelFindings, kernelReport, type KernelView } from "./kernel.ts";
+import { isExternal } from "../policy/frontend.ts";
 import { aboutService, error, sortFindings, warning } from "./finding.ts";
-import { count } from "../../model/values/text.ts";
-import type { Finding as NodeFinding, ObjectsOrigin, ServiceStatus } from "../../model/status.ts";
-import { findCauses } from "./findings.ts";
-import type { Inspector } from "../../source/objects/inspect.ts";
-import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
-import { notProxied } from "./not_proxied.ts";
-import type { World } from "../packet/outcome.ts";
+import { count } from "../model/values/text.ts";
+import type { Finding as NodeFinding, ObjectsOrigin, ServiceStatus } from "../model/status.ts";
+import { findCauses, notProxied } from "./causes.ts";
+import type { Inspector } from "../source/objects/inspect.ts";
+import type { World } from "./outcome.ts";
 import { claimKey, portOf, portReport } from "./ports.ts";
 import {
   EXPLAIN_VERSION,
@@ -26,9 +24,9 @@ import {
   type ServiceReport,
   type TrackedConnection,
   type UnusedSlice,
-} from "../report.ts";
+} from "./report.ts";
 
-/** What the answer is made from. */
+/** The parts of the answer. */
 export interface ServiceInputs {
   readonly target: ServiceTarget;
   readonly state: State;
@@ -41,7 +39,7 @@ export interface ServiceInputs {
   readonly status: ServiceStatus | undefined;
   readonly externalIPsAllowed: boolean;
   readonly kernel: KernelView;
-  /** What is wrong on this node. */
+  /** The findings on this node. */
   readonly nodeFindings: readonly NodeFinding[];
   /** `undefined`: not asked for. */
   readonly connections?: readonly TrackedConnection[];
@@ -113,7 +111,7 @@ export function explainService(inputs: ServiceInputs): ServiceReport {
   };
 }
 
-/** What keeps the kernel from having the Service's present state. */
+/** Says why the kernel does not have the Service's present state. */
 function statusFindings(status: ServiceStatus | undefined): Finding[] {
   if (status?.state !== "pending") return [];
   return [
@@ -125,7 +123,7 @@ function isWanted(port: ServicePort | undefined, { port: wanted }: ServiceTarget
   return wanted === undefined || port?.name === wanted || String(port?.port) === wanted;
 }
 
-/** What the Service and its slices say that cannot be used. */
+/** Names parts of the Service and its slices that cannot be used. */
 function omissionFindings(key: string, cache: State["cache"]): Finding[] {
   const service = cache.services.get(key);
   if (!service) return [];
@@ -141,13 +139,13 @@ function omissionFindings(key: string, cache: State["cache"]): Finding[] {
   );
 }
 
-/** What is wrong with a Service that is well-formed: it is over a limit. */
+/** Says that a well-formed Service is over a limit. */
 function refusalFindings(key: string, { refused }: State): Finding[] {
   return refused.filter((each) => each.kind === "Service" && each.key === key)
     .map(({ reason }) => error("service-refused", `${key} is refused: ${reason}`));
 }
 
-/** Slices that were refused, or that are not for this proxy. */
+/** Returns slices that were refused, or that are not for this proxy. */
 function unusedSlicesOf({ state, inspector }: ServiceInputs): UnusedSlice[] {
   return (inspector?.slices ?? []).flatMap(({ key, endpoints, ignoredBecause }) => {
     const refusal = state.refused.find((each) => each.kind === "EndpointSlice" && each.key === key);
@@ -156,7 +154,7 @@ function unusedSlicesOf({ state, inspector }: ServiceInputs): UnusedSlice[] {
   });
 }
 
-/** Conflicts that the wanted ports lose. */
+/** Returns conflicts that the wanted ports lose. */
 function conflictsOf(
   key: string,
   { ports, state }: { readonly ports: readonly PortReport[]; readonly state: State },

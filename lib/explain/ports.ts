@@ -4,15 +4,15 @@
  *
  * @module
  */
-import type { Sender } from "../../config/command.ts";
-import { findCandidates, indexPorts, slicesOf, topologyMode } from "../../policy/endpoints.ts";
-import { nodePortClaim } from "../../policy/claimed.ts";
-import { type Family, familyOf, isSpecialAddress } from "../../model/values/address.ts";
-import { type DesiredServicePort, usedEndpoints } from "../../model/kernel/desired.ts";
-import { objectKey, servicePortName, vipKey } from "../../model/cluster/names.ts";
-import type { Protocol, Service, ServicePort } from "../../model/cluster/objects.ts";
-import type { Finding as NodeFinding } from "../../model/status.ts";
-import type { State } from "../../policy/state.ts";
+import type { Sender } from "../config/command.ts";
+import { findCandidates, indexPorts, slicesOf, topologyMode } from "../policy/endpoints.ts";
+import { nodePortClaim } from "../policy/claimed.ts";
+import { type Family, familyOf, isSpecialAddress } from "../model/values/address.ts";
+import { type DesiredServicePort, usedEndpoints } from "../model/kernel/desired.ts";
+import { objectKey, servicePortName, vipKey } from "../model/cluster/names.ts";
+import type { Protocol, Service, ServicePort } from "../model/cluster/objects.ts";
+import type { Finding as NodeFinding } from "../model/status.ts";
+import type { State } from "../policy/state.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import { dropOf } from "./finding.ts";
 import {
@@ -21,14 +21,14 @@ import {
   isExternal,
   LISTEN_ADDRESS,
   policyOf,
-} from "../../policy/frontend.ts";
-import { takesNodePorts } from "../../policy/node.ts";
-import type { Inspector } from "../../source/objects/inspect.ts";
-import type { World } from "../packet/outcome.ts";
-import { explainPacket } from "../packet/packet.ts";
-import type { FrontendReport, PortReport } from "../report.ts";
+} from "../policy/frontend.ts";
+import { takesNodePorts } from "../policy/node.ts";
+import type { Inspector } from "../source/objects/inspect.ts";
+import type { World } from "./outcome.ts";
+import { explainPacket } from "./packet.ts";
+import type { FrontendReport, PortReport } from "./report.ts";
 
-/** What the report is made from. */
+/** The parts of the report. */
 export interface PortInputs {
   readonly service: Service;
   readonly state: State;
@@ -38,7 +38,7 @@ export interface PortInputs {
   readonly nodeFindings: readonly NodeFinding[];
 }
 
-/** The port of the Service that a desired port stands for. */
+/** Returns the port of the Service that a desired port stands for. */
 export function portOf(
   service: Service | undefined,
   { name, protocol, port }: DesiredServicePort,
@@ -51,7 +51,7 @@ export function portOf(
 
 const SENDERS: readonly Sender[] = ["pod", "node", "external"];
 
-/** The report on one desired port. */
+/** Reports on one desired port. */
 export function portReport(
   desired: DesiredServicePort,
   inputs: PortInputs,
@@ -154,7 +154,7 @@ function lostFrontends(
   ];
 }
 
-/** What a Service claims with an address, or (`null`) a node port; see `claimsOf`. */
+/** Returns what a Service claims with an address, or (`null`) a node port; see `claimsOf`. */
 export function claimKey({ family, protocol, address, port }: {
   readonly family: Family;
   readonly protocol: Protocol;

@@ -3,14 +3,13 @@
  *
  * @module
  */
-import type { PacketTarget, Sender } from "../../config/command.ts";
-import { familyOf } from "../../model/values/address.ts";
-import type { State } from "../../policy/state.ts";
-import { connectionFindings } from "../kernel/connections.ts";
-import { serviceOf } from "../../model/cluster/names.ts";
-import type { Finding as NodeFinding, ObjectsOrigin } from "../../model/status.ts";
-import { aboutService, dropOf, error, sortFindings, warning } from "../service/finding.ts";
-import { kernelFindings, kernelReport, type KernelView } from "../kernel/kernel_report.ts";
+import type { PacketTarget, Sender } from "../config/command.ts";
+import { cidrContains, familyOf } from "../model/values/address.ts";
+import type { State } from "../policy/state.ts";
+import { connectionFindings, kernelFindings, kernelReport, type KernelView } from "./kernel.ts";
+import { serviceOf } from "../model/cluster/names.ts";
+import type { Finding as NodeFinding, ObjectsOrigin } from "../model/status.ts";
+import { aboutService, dropOf, error, sortFindings, warning } from "./finding.ts";
 import type { Outcome, World } from "./outcome.ts";
 import { explainPacket, isLocalPod } from "./packet.ts";
 import {
@@ -20,11 +19,12 @@ import {
   type KernelReport,
   type PacketReport,
   type TrackedConnection,
-} from "../report.ts";
-import { type SenderGuess, senderOf } from "./sender.ts";
+} from "./report.ts";
 import type { TraceReport } from "./trace.ts";
+import type { DesiredNode } from "../model/kernel/desired.ts";
+import type { EndpointSlice, Node } from "../model/cluster/objects.ts";
 
-/** What the answer is made from. */
+/** The parts of the answer. */
 export interface PacketInputs {
   readonly target: PacketTarget;
   /** As the command line says; `undefined`: to be told from the source address. */
@@ -34,17 +34,17 @@ export interface PacketInputs {
   readonly nodeName: string;
   readonly origin: ObjectsOrigin;
   readonly kernel: KernelView;
-  /** What is wrong on this node. */
+  /** The findings on this node. */
   readonly nodeFindings: readonly NodeFinding[];
   /** `undefined`: not asked for. */
   readonly connections?: readonly TrackedConnection[];
   /** `undefined`: not asked for, or not possible. */
   readonly trace?: TraceReport;
-  /** Why there is no trace though one was asked for; `""`: nothing to say. */
+  /** The reason why a trace that was asked for is missing; `""`: none is. */
   readonly traceProblem: string;
 }
 
-/** Who sends the packet. */
+/** Tells the sender of the packet. */
 export function senderOfPacket(
   { target, from, state, world, nodeName }: Pick<
     PacketInputs,
@@ -182,4 +182,40 @@ function traceFindings({ agrees, verdict, destination, hasLeft }: TraceReport): 
     `the real packet ${seen}, which is not what the rules should do`,
     "signpost verify compares all rules",
   )];
+}
+
+/** The addresses of this node and its pods. */
+export interface SenderOptions {
+  /** All addresses of this node's interfaces. */
+  readonly ownAddresses: readonly string[];
+  readonly node: Node | undefined;
+  readonly desired: DesiredNode;
+  readonly slices: Iterable<EndpointSlice>;
+  readonly nodeName: string;
+}
+
+/** The sender, and how it is known. */
+export interface SenderGuess {
+  readonly sender: Sender;
+  readonly reason: string;
+}
+
+/** Tells the sender: this node, a pod, or any other host. */
+export function senderOf(source: string, options: SenderOptions): SenderGuess {
+  const { ownAddresses, node, desired, slices, nodeName } = options;
+  if (ownAddresses.includes(source) || node?.addresses.includes(source)) {
+    return { sender: "node", reason: `${source} is an address of this node` };
+  }
+  const podCIDR = node?.podCIDRs.find((cidr) => cidrContains(cidr, source));
+  if (podCIDR) return { sender: "pod", reason: `${source} is in this node's pod CIDR ${podCIDR}` };
+  const { localDetector } = desired.families[familyOf(source)];
+  if (localDetector?.type === "cidr" && cidrContains(localDetector.cidr, source)) {
+    return { sender: "pod", reason: `${source} is in the cluster CIDR ${localDetector.cidr}` };
+  }
+  for (const { name, endpoints } of slices) {
+    if (endpoints.some((each) => each.address === source && each.nodeName === nodeName)) {
+      return { sender: "pod", reason: `${source} is an endpoint on this node (slice ${name})` };
+    }
+  }
+  return { sender: "external", reason: `${source} is no address of this node or of its pods` };
 }
